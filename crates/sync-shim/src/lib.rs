@@ -1,1 +1,40 @@
-//! sync-shim
+//! The one door to atomics, cells, locks, parking, threads and clocks.
+//!
+//! Every crate above reaches shared memory and time only through this one, so that under
+//! `--cfg anthill_loom` the same protocols run on [loom](https://docs.rs/loom)'s twins, which
+//! explore their interleavings, without any plumbing repeated above.
+//!
+//! Not for: general use. The list of items is closed and small on purpose, and nothing here is
+//! more portable or more convenient than what it stands for.
+//!
+//! # What always holds
+//! 1. One face on both sides of the cfg: `parking_lot`'s (no poison, guards, `wait(&mut guard)`).
+//! 2. No item here reads a clock on its own; timed waits are given a point in time and go
+//!    through a [`Clock`].
+//! 3. A [`Parker`] is a word of its own. `std::thread::park` is not used, so a task that parks
+//!    its thread for its own purposes cannot eat a wake-up of ours.
+//!
+//! # Under the cfg
+//! loom's atomics have no `const` constructor and it knows no statics, so everything of that kind
+//! (identifiers, the thread tag, the fork count) sits in `statics.rs` and is not modelled; none
+//! of it orders anything. Timed waits are modelled by [`ManualClock`]: a model's clock thread
+//! calls `advance`, which may fire any deadline at any point.
+
+pub mod atomic;
+pub mod cell;
+mod clock;
+mod futex;
+mod lock;
+#[cfg(anthill_loom)]
+pub mod model;
+mod parker;
+mod statics;
+pub mod thread;
+
+#[cfg(not(anthill_loom))]
+pub use clock::MonotonicClock;
+pub use clock::{Alarm, Clock, ManualClock};
+pub use futex::Futex;
+pub use lock::{Condvar, Mutex, MutexGuard};
+pub use parker::Parker;
+pub use statics::{fork_count, unique_id};

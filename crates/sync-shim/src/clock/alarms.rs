@@ -1,0 +1,103 @@
+//! The process's alarm thread: wakes wakers at points of monotonic time.
+//!
+//! # What always holds
+//! 1. While an alarm is pending, the thread runs, and sleeps no longer than until the earliest.
+//! 2. Wakers are called and dropped outside the lock; a panicking one does not stop the thread.
+//! 3. With nothing pending for [`LINGER`], the thread ends.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use crate::thread::{ThreadOptions, spawn_thread};
+use crate::{Condvar, Mutex};
+
+/// How long the thread outlives its last alarm.
+const LINGER: Duration = Duration::from_secs(10);
+
+struct Alarms {
+    /// By time, then by order of setting.
+    pending: BTreeMap<(Instant, u64), Waker>,
+    next: u64,
+    running: bool,
+}
+
+static ALARMS: Mutex<Alarms> = Mutex::new(Alarms {
+    pending: BTreeMap::new(),
+    next: 0,
+    running: false,
+});
+/// Notified when the earliest alarm got earlier.
+static EARLIER: Condvar = Condvar::new();
+
+/// Takes its alarm back when dropped.
+pub(super) struct Pending((Instant, u64));
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let waker = ALARMS.lock().pending.remove(&self.0);
+        drop(waker); // Foreign code: the lock is free again.
+    }
+}
+
+pub(super) fn set(when: Instant, waker: Waker) -> io::Result<Pending> {
+    let mut alarms = ALARMS.lock();
+    let key = (when, alarms.next);
+    alarms.next += 1;
+    alarms.pending.insert(key, waker);
+    if alarms.running {
+        let earliest = alarms.pending.keys().next() == Some(&key);
+        drop(alarms);
+        if earliest {
+            EARLIER.notify_one();
+        }
+        return Ok(Pending(key));
+    }
+    // The start is under the lock, so that there is never a second thread; it runs no foreign
+    // code.
+    let options = ThreadOptions {
+        name: Some("anthill-alarms"),
+        ..ThreadOptions::default()
+    };
+    match spawn_thread(options, serve) {
+        Ok(_detached) => {
+            alarms.running = true;
+            Ok(Pending(key))
+        }
+        Err(refused) => {
+            let waker = alarms.pending.remove(&key);
+            drop(alarms);
+            drop(waker);
+            Err(refused)
+        }
+    }
+}
+
+fn serve() {
+    let mut alarms = ALARMS.lock();
+    loop {
+        let now = Instant::now();
+        match alarms.pending.first_entry() {
+            Some(first) if first.key().0 <= now => {
+                let waker = first.remove();
+                drop(alarms);
+                // A waker is foreign code; what it panics with is not ours to carry.
+                let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                alarms = ALARMS.lock();
+            }
+            Some(first) => {
+                let when = first.key().0;
+                EARLIER.wait_until(&mut alarms, when);
+            }
+            None => {
+                let timed_out = EARLIER.wait_for(&mut alarms, LINGER).timed_out();
+                if timed_out && alarms.pending.is_empty() {
+                    alarms.running = false;
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The machine's monotonic clock.
+
+use std::io;
+use std::task::Waker;
+use std::time::Instant;
+
+use super::alarms;
+use crate::{Alarm, Clock, Parker};
+
+/// The operating system's monotonic time: it does not jump when the wall clock is set.
+///
+/// Alarms are served by one thread for the whole process, started when the first is set and gone
+/// ten seconds after the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MonotonicClock;
+
+impl Clock for MonotonicClock {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        parker.park_until_real(when)
+    }
+
+    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+        alarms::set(when, waker).map(Alarm::new)
+    }
+}

@@ -1,0 +1,89 @@
+//! `Mutex` and `Condvar` with `parking_lot`'s face: no poison, `wait` borrows the guard.
+
+#[cfg(not(anthill_loom))]
+pub use parking_lot::{Condvar, Mutex, MutexGuard};
+
+#[cfg(anthill_loom)]
+pub use twin::{Condvar, Mutex, MutexGuard};
+
+#[cfg(anthill_loom)]
+mod twin {
+    use std::fmt;
+    use std::ops::{Deref, DerefMut};
+
+    /// A lock that loom schedules.
+    pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+    /// Exclusive access to what a [`Mutex`] holds.
+    pub struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+
+    /// A condition variable that loom schedules. It is never woken for no reason and never times
+    /// out: a model that wants either has a thread for it.
+    #[derive(Debug)]
+    pub struct Condvar(loom::sync::Condvar);
+
+    const HELD: &str = "a guard is empty only inside `Condvar::wait`";
+
+    impl<T> Mutex<T> {
+        /// A free lock around `value`.
+        pub fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        /// Blocks until the lock is ours.
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            MutexGuard(Some(
+                self.0.lock().expect("loom's locks are never poisoned"),
+            ))
+        }
+
+        /// Takes the value out.
+        pub fn into_inner(self) -> T {
+            self.0
+                .into_inner()
+                .expect("loom's locks are never poisoned")
+        }
+    }
+
+    impl<T> fmt::Debug for Mutex<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Mutex(..)")
+        }
+    }
+
+    impl<T> Deref for MutexGuard<'_, T> {
+        type Target = T;
+        fn deref(&self) -> &T {
+            self.0.as_ref().expect(HELD)
+        }
+    }
+
+    impl<T> DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().expect(HELD)
+        }
+    }
+
+    impl Condvar {
+        /// Nobody waits yet.
+        pub fn new() -> Self {
+            Self(loom::sync::Condvar::new())
+        }
+
+        /// Gives the lock up, waits for a notification, takes the lock again.
+        pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+            let held = guard.0.take().expect(HELD);
+            guard.0 = Some(self.0.wait(held).expect("loom's locks are never poisoned"));
+        }
+
+        /// Wakes one waiter, if there is one.
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        /// Wakes every waiter.
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+}

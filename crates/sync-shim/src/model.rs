@@ -1,0 +1,42 @@
+//! Running a model: every interleaving up to a bound, counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+pub use loom::thread::{JoinHandle, spawn};
+
+/// Explores `body`, and prints how many executions that took.
+///
+/// `bound` is the number of pre-emptions per execution; `None` explores all of them. The
+/// environment variable `ANTHILL_LOOM_BOUND` (a number, or `none`) overrides it.
+///
+/// The line printed is what the models' gate compares with the committed count, so that a model
+/// which silently explores less is noticed.
+///
+/// # Panics
+/// If an execution panics, deadlocks or races; loom prints the execution.
+pub fn check(name: &str, bound: Option<usize>, body: impl Fn() + Send + Sync + 'static) {
+    let bound = match std::env::var("ANTHILL_LOOM_BOUND").as_deref() {
+        Err(_) => bound,
+        Ok("none") => None,
+        Ok(number) => Some(
+            number
+                .parse()
+                .expect("ANTHILL_LOOM_BOUND is a number or `none`"),
+        ),
+    };
+    let executions = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&executions);
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = bound;
+    builder.max_branches = 100_000;
+    builder.check(move || {
+        count.fetch_add(1, Relaxed);
+        body();
+    });
+    let bound = bound.map_or_else(|| "none".to_owned(), |bound| bound.to_string());
+    println!(
+        "model {name}: completed in {} iterations (bound {bound})",
+        executions.load(Relaxed)
+    );
+}

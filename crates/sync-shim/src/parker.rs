@@ -1,0 +1,129 @@
+//! One thread's place to sleep.
+//!
+//! Not for: handing data over. A wake-up is a token; what it is about lies elsewhere, under the
+//! caller's lock or in the caller's atomics.
+//!
+//! # Invariants
+//! 1. At most one thread parks on a parker at a time: its owner.
+//! 2. A token once given is found by the present park or the next one, never lost. Two tokens
+//!    given before one is found are one.
+//!
+//! # Memory orderings
+//! `unpark` releases, finding the token acquires.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::Futex;
+use crate::atomic::Ordering::{AcqRel, Acquire, Release};
+
+const EMPTY: u32 = 0;
+const PARKED: u32 = 1;
+/// A token lies here.
+const TOKEN: u32 = 2;
+/// A manual clock has moved: look at the time again. Weaker than a token, which overwrites it.
+const POKED: u32 = 3;
+
+/// A token and a place to wait for it; clones are the same place.
+///
+/// Any thread may [`unpark`](Parker::unpark) through a clone. Costs one atomic exchange when
+/// nobody sleeps, one system call when somebody does.
+#[derive(Clone, Debug)]
+pub struct Parker(Arc<Futex>);
+
+/// Why a single sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    Token,
+    Poked,
+    TimedOut,
+}
+
+impl Parker {
+    /// A parker without a token.
+    pub fn new() -> Self {
+        Self(Arc::new(Futex::new(EMPTY)))
+    }
+
+    /// The calling thread's own parker, kept for its next wait.
+    ///
+    /// An earlier wait on it may have left a token behind (one that came after its time-out), so
+    /// a caller looks at its own condition again after each wake-up.
+    pub fn of_thread() -> Self {
+        crate::statics::thread_parker()
+    }
+
+    /// Blocks until the token is there, and takes it.
+    pub fn park(&self) {
+        while self.sleep(None) != Woken::Token {}
+    }
+
+    /// Blocks until the token is there (and takes it: `true`) or real time reaches `when`.
+    ///
+    /// Semantic time goes through [`Clock::park_until`](crate::Clock::park_until) instead.
+    pub fn park_until_real(&self, when: Instant) -> bool {
+        loop {
+            match self.sleep(Some(when)) {
+                Woken::Token => return true,
+                Woken::TimedOut => return false,
+                Woken::Poked => {}
+            }
+        }
+    }
+
+    /// Takes the token if it is there. Never blocks.
+    pub fn take_token(&self) -> bool {
+        // Acquire pairs with the Release half of `unpark`'s exchange.
+        self.0
+            .compare_exchange(TOKEN, EMPTY, Acquire, Acquire)
+            .is_ok()
+    }
+
+    /// Gives the token and wakes the owner if it sleeps.
+    pub fn unpark(&self) {
+        // Release pairs with the Acquire in `sleep` and `take_token`.
+        if self.0.swap(TOKEN, Release) == PARKED {
+            self.0.wake_one();
+        }
+    }
+
+    /// Makes the owner's present or next sleep end without a token.
+    pub(crate) fn poke(&self) {
+        let poked = self.0.fetch_update(AcqRel, Acquire, |state| {
+            (state == EMPTY || state == PARKED).then_some(POKED)
+        });
+        if poked == Ok(PARKED) {
+            self.0.wake_one();
+        }
+    }
+
+    /// One sleep.
+    pub(crate) fn sleep(&self, deadline: Option<Instant>) -> Woken {
+        // Acquire pairs with the Release of `unpark`, here and below.
+        if let Err(found) = self.0.compare_exchange(EMPTY, PARKED, Acquire, Acquire) {
+            debug_assert_ne!(found, PARKED, "two threads park on one parker");
+            return self.collect();
+        }
+        loop {
+            let in_time = self.0.wait(PARKED, deadline);
+            if !in_time || self.0.load(Acquire) != PARKED {
+                return self.collect();
+            }
+        }
+    }
+
+    /// Empties the word and says what lay in it.
+    fn collect(&self) -> Woken {
+        match self.0.swap(EMPTY, Acquire) {
+            TOKEN => Woken::Token,
+            POKED => Woken::Poked,
+            _ => Woken::TimedOut,
+        }
+    }
+}
+
+impl Default for Parker {
+    fn default() -> Self {
+        Self::new()
+    }
+}

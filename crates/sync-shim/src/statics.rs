@@ -1,0 +1,79 @@
+//! What is one per process or one per thread: identifiers, the fork count, the thread's tag and
+//! its parker.
+//!
+//! None of it takes part in a protocol: identifiers need only differ, a tag and a parker are
+//! read by their own thread alone. So std's atomics serve under the cfg too, and the models'
+//! state spaces stay small.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use crate::Parker;
+use crate::thread::Tag;
+
+/// A number that no other call in this process returns.
+pub fn unique_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Relaxed) // Only its being one modification order matters.
+}
+
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many forks lie between this process and the one that called this first.
+///
+/// Threads do not survive a fork: whoever sees another number than at its birth knows that its
+/// threads are gone. Always 0 where there is no `fork`. Costs one load once called.
+pub fn fork_count() -> usize {
+    watch_forks();
+    FORKS.load(Relaxed) // Written only in a child that has one thread.
+}
+
+#[cfg(all(unix, not(anthill_loom)))]
+fn watch_forks() {
+    extern "C" fn in_child() {
+        FORKS.fetch_add(1, Relaxed);
+    }
+    static WATCH: std::sync::Once = std::sync::Once::new();
+    // SAFETY: the handler touches one lock-free atomic, which is allowed in a forked child.
+    WATCH.call_once(|| unsafe {
+        // A failure (no memory) leaves the count at 0: forks then go unnoticed, nothing breaks.
+        libc::pthread_atfork(None, None, Some(in_child));
+    });
+}
+
+#[cfg(not(all(unix, not(anthill_loom))))]
+fn watch_forks() {}
+
+#[cfg(not(anthill_loom))]
+std::thread_local! {
+    // Const and without `Drop`, so that it can be read in the destructors of other
+    // thread-locals.
+    static TAG: Cell<Tag> = const { Cell::new(Tag::NONE) };
+    static PARKER: Parker = Parker::new();
+}
+
+#[cfg(anthill_loom)]
+loom::thread_local! {
+    static TAG: Cell<Tag> = Cell::new(Tag::NONE);
+}
+
+pub(crate) fn tag() -> Tag {
+    TAG.with(Cell::get)
+}
+
+pub(crate) fn set_tag(tag: Tag) {
+    TAG.with(|cell| cell.set(tag));
+}
+
+#[cfg(not(anthill_loom))]
+pub(crate) fn thread_parker() -> Parker {
+    // In the destructors of other thread-locals ours may be gone: a fresh one serves.
+    PARKER
+        .try_with(Parker::clone)
+        .unwrap_or_else(|_| Parker::new())
+}
+
+#[cfg(anthill_loom)]
+pub(crate) fn thread_parker() -> Parker {
+    Parker::new()
+}

@@ -1,0 +1,116 @@
+//! Threads: starting them, yielding, and the word that says which pool a thread belongs to.
+
+use std::{fmt, io};
+
+/// How a thread is to be started.
+#[derive(Clone, Copy, Default)]
+pub struct ThreadOptions<'a> {
+    /// The thread's name; the operating system may show only its first 15 bytes.
+    pub name: Option<&'a str>,
+    /// Bytes of stack; the platform's default if absent.
+    pub stack_size: Option<usize>,
+    /// Asked first: an error counts as the operating system's refusal.
+    pub gate: Option<&'a (dyn Fn() -> io::Result<()> + Send + Sync)>,
+}
+
+impl fmt::Debug for ThreadOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadOptions")
+            .field("name", &self.name)
+            .field("stack_size", &self.stack_size)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A started thread, to be joined.
+#[derive(Debug)]
+pub struct JoinHandle(imp::JoinHandle<()>);
+
+impl JoinHandle {
+    /// Blocks until the thread has ended, its thread-locals dropped.
+    ///
+    /// # Errors
+    /// The payload, if the thread's body panicked.
+    pub fn join(self) -> std::thread::Result<()> {
+        self.0.join()
+    }
+}
+
+/// Starts a thread, or says why there is none. `body` is dropped unrun then.
+///
+/// # Errors
+/// The gate's refusal, a name with an inner NUL, or the operating system's refusal.
+pub fn spawn_thread(
+    options: ThreadOptions<'_>,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle> {
+    if let Some(gate) = options.gate {
+        gate()?;
+    }
+    let mut builder = imp::Builder::new();
+    if let Some(name) = options.name {
+        if name.contains('\0') {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a thread's name has no NUL inside",
+            ));
+        }
+        builder = builder.name(name.to_owned());
+    }
+    if let Some(bytes) = options.stack_size {
+        builder = builder.stack_size(bytes);
+    }
+    builder.spawn(body).map(JoinHandle)
+}
+
+/// Lets another thread run, if one is ready.
+pub fn yield_now() {
+    imp::yield_now();
+}
+
+/// Tells the processor that this is a spin loop.
+#[inline]
+pub fn spin_loop() {
+    imp::spin_loop();
+}
+
+/// Which family of workers the calling thread belongs to, and how deep it is in tasks that run
+/// inside one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// A [`unique_id`](crate::unique_id), or 0 for a thread that is no worker.
+    pub family: u64,
+    /// Tasks run in place inside one another on this thread, the outermost not counted.
+    pub depth: u32,
+}
+
+impl Tag {
+    /// The tag of a thread that is no worker.
+    pub const NONE: Self = Self {
+        family: 0,
+        depth: 0,
+    };
+
+    /// The calling thread's tag. Readable in the destructors of thread-locals too.
+    pub fn get() -> Self {
+        crate::statics::tag()
+    }
+
+    /// Makes this the calling thread's tag.
+    pub fn set(self) {
+        crate::statics::set_tag(self);
+    }
+}
+
+#[cfg(not(anthill_loom))]
+mod imp {
+    pub(super) use std::hint::spin_loop;
+    pub(super) use std::thread::{Builder, JoinHandle, yield_now};
+}
+
+#[cfg(anthill_loom)]
+mod imp {
+    pub(super) use loom::thread::{Builder, JoinHandle, yield_now};
+    // A spinning thread must let the others run, or the model never ends.
+    pub(super) use loom::thread::yield_now as spin_loop;
+}
