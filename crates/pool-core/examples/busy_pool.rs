@@ -1,0 +1,45 @@
+//! Keeps a pool busy with small tasks and prints how many: for counting system calls and
+//! allocations per task from outside.
+//!
+//! `cargo run --release -p pool-core --example busy_pool [TASKS [PRODUCERS [CAPACITY [DEPTH]]]]`
+//! (a depth of `-` is unlimited). Wall time per task goes to standard error.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use pool_core::{Pool, QueueDepth};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let mut number = |default: u64| args.next().map_or(Ok(default), |text| text.parse());
+    let (tasks, producers, capacity) = (number(1_000_000)?, number(1)?, number(2)?);
+    let depth = match args.next().as_deref() {
+        None | Some("-") => QueueDepth::Unlimited,
+        Some(text) => QueueDepth::Limited(text.parse()?),
+    };
+    let pool = Pool::builder()
+        .capacity(usize::try_from(capacity)?)
+        .queue_depth(depth)
+        .build()?;
+    let done = Arc::new(AtomicU64::new(0));
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..producers {
+            scope.spawn(|| {
+                for _ in 0..tasks / producers {
+                    let done = Arc::clone(&done);
+                    pool.submit(move || _ = done.fetch_add(1, Ordering::Relaxed))
+                        .expect("the pool is open");
+                }
+            });
+        }
+    });
+    pool.wait_idle()?;
+    let tasks = done.load(Ordering::Relaxed);
+    let nanoseconds = start.elapsed().as_nanos() / u128::from(tasks.max(1));
+    eprintln!("{nanoseconds} ns per task");
+    println!("tasks {tasks}");
+    Ok(())
+}

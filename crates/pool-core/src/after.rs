@@ -1,0 +1,101 @@
+//! What is owed to others once the lock is free.
+
+use std::sync::Arc;
+
+use sync_shim::Parker;
+use sync_shim::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
+
+use crate::idle::WorkerCell;
+use crate::line::Seat;
+
+/// Gathered under the pool's lock, performed after it.
+#[must_use]
+pub(crate) struct After<J> {
+    /// A worker is to be started, and the start is reserved for the caller.
+    pub(crate) start: bool,
+    /// Somebody spins for work.
+    pub(crate) searchers: bool,
+    // Mostly there is one call or none, and then nothing is allocated.
+    first: Option<Owed<J>>,
+    rest: Vec<Owed<J>>,
+}
+
+enum Owed<J> {
+    /// A worker was popped from the idle.
+    Unpark(Arc<WorkerCell>),
+    /// A seat was settled.
+    Ring(Arc<Seat<J>>),
+    /// Something that was waited for has come.
+    Tell(Arc<Notice>),
+}
+
+impl<J> After<J> {
+    pub(crate) fn new() -> Self {
+        Self {
+            start: false,
+            searchers: false,
+            first: None,
+            rest: Vec::new(),
+        }
+    }
+
+    fn owe(&mut self, owed: Owed<J>) {
+        if self.first.is_none() {
+            self.first = Some(owed);
+        } else {
+            self.rest.push(owed);
+        }
+    }
+
+    pub(crate) fn unpark(&mut self, cell: Arc<WorkerCell>) {
+        self.owe(Owed::Unpark(cell));
+    }
+
+    pub(crate) fn ring(&mut self, seat: Arc<Seat<J>>) {
+        self.owe(Owed::Ring(seat));
+    }
+
+    pub(crate) fn tell(&mut self, notices: &mut Vec<Arc<Notice>>) {
+        for notice in notices.drain(..) {
+            self.owe(Owed::Tell(notice));
+        }
+    }
+
+    /// Pays everything but the start. No lock may be held: bells ring foreign wakers.
+    pub(crate) fn pay(&mut self) {
+        for owed in self.first.take().into_iter().chain(self.rest.drain(..)) {
+            match owed {
+                Owed::Unpark(cell) => cell.parker.unpark(),
+                Owed::Ring(seat) => seat.ring(),
+                Owed::Tell(notice) => notice.give(),
+            }
+        }
+    }
+}
+
+/// One thread's wait for something that comes once.
+pub(crate) struct Notice {
+    given: AtomicBool,
+    pub(crate) parker: Parker,
+}
+
+impl Notice {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            given: AtomicBool::new(false),
+            parker: Parker::of_thread(),
+        })
+    }
+
+    pub(crate) fn is_given(&self) -> bool {
+        self.given.load(Acquire) // Pairs with the store in `give`.
+    }
+
+    fn give(&self) {
+        self.given.store(true, Release); // Pairs with the load in `is_given`.
+        self.parker.unpark();
+    }
+}

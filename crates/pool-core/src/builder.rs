@@ -1,0 +1,316 @@
+//! Building a pool.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sync_shim::atomic::AtomicU64;
+use sync_shim::{Clock, unique_id};
+
+use crate::capacity::{Capacity, QueueDepth, UNLIMITED};
+use crate::config::{Config, DropPolicy, Hook, ThreadGate, WithinWorker};
+use crate::core::{Core, Runner};
+use crate::error::BuildError;
+use crate::pool::WorkerPool;
+use crate::run::{Env, PanicHook, TaskPanic};
+
+/// How long a worker may idle, unless the builder says otherwise.
+pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Tasks that may run in place inside one another, unless the builder says otherwise.
+pub const DEFAULT_NESTING_LIMIT: u32 = 64;
+/// A pool's name, unless the builder says otherwise.
+pub const DEFAULT_NAME: &str = "pool";
+
+/// Sets a pool up. Made by `Pool::builder` and `FuncPool::builder`.
+///
+/// | setting | default |
+/// |---|---|
+/// | `capacity` | none: it, or `unlimited`, has to be said |
+/// | `queue_depth` | 0: a task is accepted only when a worker is free for it or may be started |
+/// | `max_waiting` | no limit |
+/// | `nonblocking` | `false` |
+/// | `keep_alive` | 10 seconds |
+/// | `min_workers`, `prestart` | 0 |
+/// | `preallocate` | `false` |
+/// | `within_worker` | `RunInPlace` |
+/// | `nesting_limit` | 64 |
+/// | `drop_policy` | `Drain` |
+/// | `name` | `pool` |
+/// | `stack_size` | the platform's |
+/// | hooks, `thread_gate` | none |
+/// | `clock` | the monotonic clock |
+#[must_use = "a builder does nothing until `build` is called"]
+#[derive(Clone)]
+pub struct Builder<R> {
+    runner: R,
+    name: String,
+    capacity: Option<Capacity>,
+    depth: QueueDepth,
+    max_waiting: Option<usize>,
+    nonblocking: bool,
+    keep_alive: Option<Duration>,
+    min_workers: usize,
+    prestart: usize,
+    preallocate: bool,
+    within_worker: WithinWorker,
+    nesting_limit: u32,
+    stack_size: Option<usize>,
+    drop_policy: DropPolicy,
+    panic_hook: Option<Arc<PanicHook>>,
+    start_hook: Option<Arc<Hook>>,
+    stop_hook: Option<Arc<Hook>>,
+    thread_gate: Option<Arc<ThreadGate>>,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl<R: Runner> Builder<R> {
+    pub(crate) fn new(runner: R) -> Self {
+        Self {
+            runner,
+            name: DEFAULT_NAME.to_owned(),
+            capacity: None,
+            depth: QueueDepth::Limited(0),
+            max_waiting: None,
+            nonblocking: false,
+            keep_alive: Some(DEFAULT_KEEP_ALIVE),
+            min_workers: 0,
+            prestart: 0,
+            preallocate: false,
+            within_worker: WithinWorker::default(),
+            nesting_limit: DEFAULT_NESTING_LIMIT,
+            stack_size: None,
+            drop_policy: DropPolicy::default(),
+            panic_hook: None,
+            start_hook: None,
+            stop_hook: None,
+            thread_gate: None,
+            clock: None,
+        }
+    }
+
+    /// The most live workers there may be.
+    pub fn capacity(mut self, capacity: impl Into<Capacity>) -> Self {
+        self.capacity = Some(capacity.into());
+        self
+    }
+
+    /// As many workers as there are tasks: the pool is never full.
+    pub fn unlimited(self) -> Self {
+        self.capacity(Capacity::Unlimited)
+    }
+
+    /// How many accepted tasks may wait for a worker beyond the capacity.
+    pub fn queue_depth(mut self, depth: impl Into<QueueDepth>) -> Self {
+        self.depth = depth.into();
+        self
+    }
+
+    /// How many threads and futures may wait in the line for room; one more is refused. Zero
+    /// refuses the first.
+    #[doc(alias = "WithMaxBlockingTasks")]
+    pub fn max_waiting(mut self, most: usize) -> Self {
+        self.max_waiting = Some(most);
+        self
+    }
+
+    /// Makes `submit` and `spawn` refuse at a full pool instead of waiting.
+    #[doc(alias = "WithNonblocking")]
+    pub fn nonblocking(mut self, nonblocking: bool) -> Self {
+        self.nonblocking = nonblocking;
+        self
+    }
+
+    /// How long a worker may idle before it ends; `None`: it never does (ants' `DisablePurge`).
+    #[doc(alias = "WithExpiryDuration")]
+    #[doc(alias = "WithDisablePurge")]
+    pub fn keep_alive(mut self, keep_alive: impl Into<Option<Duration>>) -> Self {
+        self.keep_alive = keep_alive.into();
+        self
+    }
+
+    /// So many workers are started at once and never expire.
+    pub fn min_workers(mut self, workers: usize) -> Self {
+        self.min_workers = workers;
+        self
+    }
+
+    /// So many workers are started at once. Unlike `min_workers`, they may expire.
+    pub fn prestart(mut self, workers: usize) -> Self {
+        self.prestart = workers;
+        self
+    }
+
+    /// Keeps idle workers in a ring allocated now, which reuses the one that idled longest.
+    ///
+    /// Steady light work then keeps every worker young, so a large pool hardly shrinks; without
+    /// this the hot ones are reused and the others expire.
+    #[doc(alias = "WithPreAlloc")]
+    pub fn preallocate(mut self, preallocate: bool) -> Self {
+        self.preallocate = preallocate;
+        self
+    }
+
+    /// What a blocking submit does on one of the pool's own workers if the pool is full.
+    pub fn within_worker(mut self, policy: WithinWorker) -> Self {
+        self.within_worker = policy;
+        self
+    }
+
+    /// How many tasks may run in place inside one another before a submit is refused. Each takes
+    /// stack.
+    pub fn nesting_limit(mut self, tasks: u32) -> Self {
+        self.nesting_limit = tasks;
+        self
+    }
+
+    /// The pool's name; its threads are called after it, with a number.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Bytes of stack for each worker.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// What happens when the last handle is dropped.
+    pub fn drop_policy(mut self, policy: DropPolicy) -> Self {
+        self.drop_policy = policy;
+        self
+    }
+
+    /// Called on the worker for each panic of a task, before its handle learns of it.
+    #[doc(alias = "WithPanicHandler")]
+    pub fn panic_hook(mut self, hook: impl Fn(&TaskPanic<'_>) + Send + Sync + 'static) -> Self {
+        self.panic_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called on each worker before it looks for its first task. If it panics, that is counted
+    /// and the worker serves anyway.
+    pub fn start_hook(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.start_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called on each worker before it ends. If work has come meanwhile, the worker stays: its
+    /// start hook is called again.
+    pub fn stop_hook(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.stop_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Asked before each thread is started; an error counts as the operating system's refusal.
+    /// For a thread budget over several pools, and for tests.
+    pub fn thread_gate(
+        mut self,
+        gate: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.thread_gate = Some(Arc::new(gate));
+        self
+    }
+
+    /// The clock of every time-out and of the keep-alive.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Builds the pool, and starts the workers asked for.
+    ///
+    /// # Errors
+    /// If no capacity was said or the settings contradict each other, or if the operating system
+    /// refused a thread that was to be started ahead.
+    pub fn build(self) -> Result<WorkerPool<R>, BuildError> {
+        self.build_in(unique_id())
+    }
+
+    /// Builds `count` pools whose workers count as each other's own.
+    #[doc(hidden)]
+    pub fn build_family(self, count: usize) -> Result<Vec<WorkerPool<R>>, BuildError>
+    where
+        R: Clone,
+    {
+        let family = unique_id();
+        let numbered = |number| {
+            let name = format!("{}-{number}", self.name);
+            self.clone().name(name).build_in(family)
+        };
+        (0..count).map(numbered).collect()
+    }
+
+    fn build_in(self, family: u64) -> Result<WorkerPool<R>, BuildError> {
+        let ahead = self.min_workers.max(self.prestart);
+        let (runner, env, config) = self.check()?;
+        let core = Core::new(runner, env, config, family)?;
+        let pool = WorkerPool::new(core);
+        pool.core()
+            .start_ahead(ahead)
+            .map_err(BuildError::NoThread)?;
+        Ok(pool)
+    }
+
+    fn check(self) -> Result<(R, Env, Config), BuildError> {
+        let capacity = self.capacity.ok_or(BuildError::NoCapacity)?.bound();
+        if capacity == 0 {
+            return Err(BuildError::ZeroCapacity);
+        }
+        let workers = self.min_workers.max(self.prestart);
+        if workers > capacity {
+            return Err(BuildError::WorkersAboveCapacity { workers, capacity });
+        }
+        if self.preallocate && capacity == UNLIMITED {
+            return Err(BuildError::PreallocateUnlimited);
+        }
+        if self.name.contains('\0') {
+            return Err(BuildError::NulInName);
+        }
+        let env = Env {
+            name: self.name.into(),
+            panic_hook: self.panic_hook,
+            hook_panics: AtomicU64::new(0),
+        };
+        let config = Config {
+            capacity,
+            depth: self.depth.bound(),
+            max_waiting: self.max_waiting.unwrap_or(usize::MAX),
+            min_workers: self.min_workers,
+            keep_alive: self.keep_alive,
+            preallocate: self.preallocate,
+            nonblocking: self.nonblocking,
+            within_worker: self.within_worker,
+            nesting_limit: self.nesting_limit,
+            stack_size: self.stack_size,
+            drop_policy: self.drop_policy,
+            start_hook: self.start_hook,
+            stop_hook: self.stop_hook,
+            thread_gate: self.thread_gate,
+            clock: self.clock.unwrap_or_else(default_clock),
+        };
+        Ok((self.runner, env, config))
+    }
+}
+
+#[cfg(not(anthill_loom))]
+fn default_clock() -> Arc<dyn Clock> {
+    Arc::new(sync_shim::MonotonicClock)
+}
+
+#[cfg(anthill_loom)]
+fn default_clock() -> Arc<dyn Clock> {
+    Arc::new(sync_shim::ManualClock::new())
+}
+
+impl<R> fmt::Debug for Builder<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("name", &self.name)
+            .field("capacity", &self.capacity)
+            .field("queue_depth", &self.depth)
+            .field("keep_alive", &self.keep_alive)
+            .finish_non_exhaustive()
+    }
+}

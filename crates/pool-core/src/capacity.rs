@@ -1,0 +1,89 @@
+//! How many workers there may be, and how many accepted tasks may wait beyond them.
+
+use std::fmt;
+
+/// The most live workers a pool may have.
+///
+/// "Unlimited" is a value of its own, not a very large number: an unlimited pool is never full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Capacity {
+    /// At most this many. Zero is refused where a capacity is set.
+    Limited(usize),
+    /// As many as there are tasks.
+    Unlimited,
+}
+
+/// How many accepted tasks may wait beyond the capacity for a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueueDepth {
+    /// At most this many. Zero, the default, means that a task is accepted only when a worker
+    /// is free for it or may be started.
+    Limited(usize),
+    /// No limit: nobody ever waits or is refused, and memory is the only bound.
+    Unlimited,
+}
+
+/// What stands for "unlimited" where limits are compared.
+pub(crate) const UNLIMITED: usize = usize::MAX;
+
+impl Capacity {
+    /// As a number to compare with.
+    pub(crate) fn bound(self) -> usize {
+        match self {
+            Self::Limited(most) => most,
+            Self::Unlimited => UNLIMITED,
+        }
+    }
+
+    pub(crate) fn from_bound(bound: usize) -> Self {
+        if bound == UNLIMITED {
+            Self::Unlimited
+        } else {
+            Self::Limited(bound)
+        }
+    }
+
+    /// The number, or `None` if there is no limit.
+    pub fn limit(self) -> Option<usize> {
+        match self {
+            Self::Limited(most) => Some(most),
+            Self::Unlimited => None,
+        }
+    }
+}
+
+impl QueueDepth {
+    pub(crate) fn bound(self) -> usize {
+        match self {
+            Self::Limited(most) => most,
+            Self::Unlimited => UNLIMITED,
+        }
+    }
+}
+
+impl From<usize> for Capacity {
+    fn from(most: usize) -> Self {
+        Self::Limited(most)
+    }
+}
+
+impl From<usize> for QueueDepth {
+    fn from(most: usize) -> Self {
+        Self::Limited(most)
+    }
+}
+
+impl fmt::Display for Capacity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limited(most) => most.fmt(f),
+            Self::Unlimited => f.write_str("unlimited"),
+        }
+    }
+}
+
+/// Accepted and unfinished tasks there may be at once: one for each worker, and those that wait.
+pub(crate) fn limit(capacity: usize, depth: usize) -> usize {
+    // Either being unlimited is the largest number, so saturating keeps it.
+    capacity.saturating_add(depth)
+}

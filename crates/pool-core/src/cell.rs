@@ -1,0 +1,238 @@
+//! A spawned task: closure, state and value in one shared allocation.
+//!
+//! The queue and the handle each hold a reference. Whoever takes the body out of the cell first
+//! decides what becomes of the task: a worker or a joiner runs it, a canceller or a releaser
+//! drops it.
+//!
+//! # Invariants
+//! 1. The body leaves the cell exactly once, under the cell's lock.
+//! 2. The stage goes `Queued`, then `Running` or `Stashed`, then `Ended`, then `Taken`; never back.
+//! 3. The value is visible to the handle only from `Ended` on, which comes after the pool's room
+//!    and figures show the end.
+//! 4. Foreign code (the body, its destructor, wakers, the value's destructor) runs with no lock
+//!    held.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use sync_shim::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
+use sync_shim::{Mutex, Parker};
+
+use crate::error::{JoinError, Panicked};
+use crate::foreign::{discard, drop_quietly, guarded};
+use crate::run::{Env, Outcome, Ran, Resolve, Unrun};
+
+/// What a spawned task does.
+pub(crate) trait Body: Send + 'static {
+    type Out: Send + 'static;
+    fn call(self) -> Self::Out;
+    /// What the panic hook is told.
+    fn name() -> &'static str;
+}
+
+/// A spawned task's value, or why there is none.
+pub(crate) type Joined<R> = Result<R, JoinError>;
+
+pub(crate) struct SpawnCell<B: Body> {
+    ended: AtomicBool,
+    slot: Mutex<Slot<B>>,
+}
+
+struct Slot<B: Body> {
+    stage: Stage<B>,
+    bell: Bell,
+    /// What the queue's entry counts as when it is popped, if the body was gone before.
+    tombstone: Outcome,
+}
+
+enum Stage<B: Body> {
+    Queued(B),
+    Running,
+    Stashed(Joined<B::Out>),
+    Ended(Joined<B::Out>),
+    Taken,
+}
+
+/// Who is told of the end.
+pub(crate) enum Bell {
+    Nobody,
+    Thread(Parker),
+    Future(Waker),
+    /// There is no handle any more: the value is dropped where it arises.
+    Detached,
+}
+
+/// A cell as its handle sees it.
+pub(crate) trait Joinable<R>: Resolve {
+    /// Takes the value, or leaves a bell to be rung at the end.
+    fn take_or_wait(&self, bell: Bell) -> Option<Joined<R>>;
+    fn is_ended(&self) -> bool;
+    fn cancel(&self) -> bool;
+    /// Runs the body here, if nobody has taken it. The caller counts the outcome, then resolves.
+    fn run_in_place(&self, env: &Env) -> Option<Outcome>;
+    fn detach(&self);
+}
+
+impl<B: Body> SpawnCell<B> {
+    pub(crate) fn new(body: B) -> Arc<Self> {
+        Arc::new(Self {
+            ended: AtomicBool::new(false),
+            slot: Mutex::new(Slot {
+                stage: Stage::Queued(body),
+                bell: Bell::Nobody,
+                tombstone: Outcome::Cancelled,
+            }),
+        })
+    }
+
+    /// Moves the body out and the stage on. The one place where parties race for it.
+    fn claim(&self, next: Stage<B>, tombstone: Outcome) -> Option<B> {
+        let mut slot = self.slot.lock();
+        match std::mem::replace(&mut slot.stage, Stage::Taken) {
+            Stage::Queued(body) => {
+                slot.stage = next;
+                slot.tombstone = tombstone;
+                Some(body)
+            }
+            other => {
+                slot.stage = other;
+                None
+            }
+        }
+    }
+
+    /// The body of a task that was never accepted.
+    pub(crate) fn take_back(&self) -> B {
+        self.claim(Stage::Taken, Outcome::Cancelled)
+            .expect("a refused task is unrun, and has no handle that could cancel it")
+    }
+
+    fn call(&self, body: B, env: &Env) -> Outcome {
+        let (value, outcome) = match env.execute(B::name(), || body.call()) {
+            Ok(value) => (Ok(value), Outcome::Completed),
+            Err(payload) => {
+                let pool = Arc::clone(&env.name);
+                let panicked = Panicked { payload, pool };
+                (Err(JoinError::Panicked(panicked)), Outcome::Panicked)
+            }
+        };
+        self.slot.lock().stage = Stage::Stashed(value);
+        outcome
+    }
+
+    /// A worker has popped the entry.
+    pub(crate) fn run(self: Arc<Self>, env: &Env) -> Ran {
+        match self.claim(Stage::Running, Outcome::Elsewhere) {
+            Some(body) => Ran {
+                outcome: self.call(body, env),
+                resolve: Some(self),
+            },
+            None => Ran {
+                outcome: self.slot.lock().tombstone,
+                resolve: None,
+            },
+        }
+    }
+
+    /// The entry left the queue and will not be run. A body that was still there comes back.
+    pub(crate) fn release(&self) -> (Unrun, Option<B>) {
+        let stashed = Stage::Stashed(Err(JoinError::Released));
+        match self.claim(stashed, Outcome::Cancelled) {
+            Some(body) => {
+                self.resolve();
+                (Unrun::Released, Some(body))
+            }
+            None => match self.slot.lock().tombstone {
+                Outcome::Cancelled => (Unrun::Cancelled, None),
+                _ => (Unrun::Elsewhere, None),
+            },
+        }
+    }
+}
+
+impl<B: Body> Resolve for SpawnCell<B> {
+    fn resolve(&self) {
+        let mut slot = self.slot.lock();
+        let Stage::Stashed(value) = std::mem::replace(&mut slot.stage, Stage::Taken) else {
+            unreachable!("a cell is resolved once, after its value was stashed");
+        };
+        let bell = std::mem::replace(&mut slot.bell, Bell::Nobody);
+        if matches!(bell, Bell::Detached) {
+            drop(slot);
+            self.ended.store(true, Release); // Pairs with the load in `is_ended`.
+            drop_quietly(value);
+            return;
+        }
+        slot.stage = Stage::Ended(value);
+        drop(slot);
+        self.ended.store(true, Release); // Pairs with the load in `is_ended`.
+        match bell {
+            Bell::Thread(parker) => parker.unpark(),
+            Bell::Future(waker) => {
+                if let Err(payload) = guarded(|| waker.wake()) {
+                    discard(payload);
+                }
+            }
+            Bell::Nobody | Bell::Detached => {}
+        }
+    }
+}
+
+impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
+    fn take_or_wait(&self, bell: Bell) -> Option<Joined<B::Out>> {
+        let mut slot = self.slot.lock();
+        match std::mem::replace(&mut slot.stage, Stage::Taken) {
+            Stage::Ended(value) => {
+                drop(slot);
+                Some(value)
+            }
+            Stage::Taken => Some(Err(JoinError::Taken)),
+            pending => {
+                slot.stage = pending;
+                let stale = std::mem::replace(&mut slot.bell, bell);
+                drop(slot);
+                drop(stale); // May be a foreign waker: the lock is free.
+                None
+            }
+        }
+    }
+
+    fn is_ended(&self) -> bool {
+        self.ended.load(Acquire) // Pairs with the stores in `resolve`.
+    }
+
+    fn cancel(&self) -> bool {
+        let stashed = Stage::Stashed(Err(JoinError::Cancelled));
+        match self.claim(stashed, Outcome::Cancelled) {
+            Some(body) => {
+                drop_quietly(body);
+                self.resolve();
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn run_in_place(&self, env: &Env) -> Option<Outcome> {
+        let body = self.claim(Stage::Running, Outcome::Elsewhere)?;
+        Some(self.call(body, env))
+    }
+
+    fn detach(&self) {
+        let mut slot = self.slot.lock();
+        let value = match std::mem::replace(&mut slot.stage, Stage::Taken) {
+            Stage::Ended(value) => Some(value),
+            pending => {
+                slot.stage = pending;
+                None
+            }
+        };
+        let stale = std::mem::replace(&mut slot.bell, Bell::Detached);
+        drop(slot);
+        drop(stale);
+        drop(value); // On the handle owner's thread: its panic is its own.
+    }
+}

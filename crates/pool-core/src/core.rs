@@ -1,0 +1,338 @@
+//! The pool's one core: admission and the starting of workers. `worker.rs` runs tasks, `life.rs`
+//! releases, waits and tunes.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
+use sync_shim::thread::{Tag, ThreadOptions, spawn_thread};
+use sync_shim::{Clock, Condvar, Mutex, MutexGuard, Parker, fork_count};
+
+use crate::after::After;
+use crate::config::{Config, WithinWorker};
+use crate::decide::{Admission, Manner, OwnWorker, WhenFull};
+use crate::error::{BuildError, Reason};
+use crate::handle::Home;
+use crate::idle::WorkerCell;
+use crate::line::{Seat, Settled};
+use crate::run::{Env, Outcome, Ran, Unrun};
+use crate::state::State;
+use crate::stats::Stats;
+use crate::wait::{SUBMIT, spin_until};
+use crate::worker;
+
+/// What a pool does with its jobs: calls closures, or one function with each argument.
+pub trait Runner: Send + Sync + 'static {
+    /// What lies in the queue.
+    type Job: Send + 'static;
+    /// What `release_now` gives back for a task that never ran.
+    type Item: Send + 'static;
+
+    #[doc(hidden)]
+    fn run(&self, job: Self::Job, env: &Env) -> Ran;
+    #[doc(hidden)]
+    fn release(&self, job: Self::Job) -> (Unrun, Option<Self::Item>);
+}
+
+pub(crate) struct Core<R: Runner> {
+    pub(crate) state: Mutex<State<R::Job>>,
+    /// Notified when a start has come to its end while somebody waits for the first worker.
+    started: Condvar,
+    /// A hint to spinning workers that the queue is not empty.
+    pub(crate) work: AtomicBool,
+    pub(crate) runner: R,
+    pub(crate) env: Env,
+    pub(crate) config: Config,
+    /// Which workers count as the pool's own: a `MultiPool`'s children share one.
+    pub(crate) family: u64,
+    /// `fork_count()` where the workers are.
+    forks: usize,
+}
+
+/// How long a call waits for room.
+#[derive(Clone, Copy)]
+pub(crate) enum Patience {
+    None,
+    Until(Option<Instant>),
+}
+
+pub(crate) type Guard<'a, R> = MutexGuard<'a, State<<R as Runner>::Job>>;
+
+impl<R: Runner> Core<R> {
+    pub(crate) fn new(
+        runner: R,
+        env: Env,
+        config: Config,
+        family: u64,
+    ) -> Result<Arc<Self>, BuildError> {
+        let state = State::new(&config).map_err(BuildError::OutOfMemory)?;
+        Ok(Arc::new(Self {
+            state: Mutex::new(state),
+            started: Condvar::new(),
+            work: AtomicBool::new(false),
+            runner,
+            env,
+            config,
+            family,
+            forks: fork_count(),
+        }))
+    }
+
+    /// Accepts the job, waits for room as long as `patience` says, or gives the job back.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        job: R::Job,
+        patience: Patience,
+    ) -> Result<(), (Reason, R::Job)> {
+        if self.is_forked() {
+            return Err((Reason::Forked, job));
+        }
+        let (mut guard, admission) = match self.admission() {
+            Ok(admitted) => admitted,
+            Err(reason) => return Err((reason, job)),
+        };
+        match admission {
+            Admission::Room => {
+                let mut after = After::new();
+                guard.accept(job, &mut after);
+                drop(guard);
+                self.perform(&mut after);
+                Ok(())
+            }
+            Admission::Full => self.submit_full(guard, job, patience),
+            Admission::Released | Admission::FirstWorker => {
+                guard.counts.refused += 1;
+                Err((Reason::Released, job))
+            }
+        }
+    }
+
+    #[cold]
+    fn submit_full(
+        self: &Arc<Self>,
+        mut guard: Guard<'_, R>,
+        job: R::Job,
+        patience: Patience,
+    ) -> Result<(), (Reason, R::Job)> {
+        let (manner, deadline) = match patience {
+            Patience::None => (Manner::Try, None),
+            Patience::Until(deadline) => (Manner::Block(self.own_worker()), deadline),
+        };
+        match guard.view().when_full(manner) {
+            WhenFull::Refuse => {
+                guard.counts.refused += 1;
+                Err((Reason::Full, job))
+            }
+            WhenFull::RunInPlace => {
+                guard.counts.submitted += 1;
+                drop(guard);
+                self.run_in_place(job);
+                Ok(())
+            }
+            WhenFull::Enrol => {
+                let parker = Parker::of_thread();
+                let seat = Seat::of_thread(job, parker.clone());
+                let ticket = guard.enrol(Arc::clone(&seat));
+                drop(guard);
+                self.wait_for_room(&seat, ticket, &parker, deadline)
+            }
+        }
+    }
+
+    /// The lock, and whether a task may be accepted. If there is room but no worker, the first
+    /// is started (or its start awaited) before the answer, so whoever is told `Room` may push.
+    pub(crate) fn admission(self: &Arc<Self>) -> Result<(Guard<'_, R>, Admission), Reason> {
+        let mut guard = self.state.lock();
+        loop {
+            match guard.view().admission() {
+                Admission::FirstWorker if guard.starting => {
+                    guard.first_waiters += 1;
+                    self.started.wait(&mut guard);
+                    guard.first_waiters -= 1;
+                }
+                Admission::FirstWorker => {
+                    guard.starting = true;
+                    let result;
+                    (guard, result) = self.start_reserved(guard);
+                    if let Err(refused) = result {
+                        guard.counts.refused += 1;
+                        return Err(Reason::NoThread(refused));
+                    }
+                }
+                other => return Ok((guard, other)),
+            }
+        }
+    }
+
+    /// Sleeps at a seat of the line until it is settled or the time is up.
+    fn wait_for_room(
+        &self,
+        seat: &Arc<Seat<R::Job>>,
+        ticket: u64,
+        parker: &Parker,
+        deadline: Option<Instant>,
+    ) -> Settled<R::Job> {
+        spin_until(SUBMIT, || seat.is_settled());
+        loop {
+            if let Some(settled) = seat.outcome() {
+                return settled;
+            }
+            match deadline {
+                None => parker.park(),
+                Some(when) => {
+                    if !self.clock().park_until(parker, when)
+                        && let Some(job) = self.leave_line(seat, ticket)
+                    {
+                        return Err((Reason::TimedOut, job));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The owner of a seat gives up. `None` if the task has just been taken, or given back.
+    pub(crate) fn leave_line(&self, seat: &Seat<R::Job>, ticket: u64) -> Option<R::Job> {
+        let mut guard = self.state.lock();
+        let left = guard.line.leave(ticket);
+        let job = seat.withdraw();
+        guard.counts.refused += u64::from(job.is_some());
+        drop(guard);
+        drop(left);
+        job
+    }
+
+    /// Pays what is owed, and starts a worker if one was reserved.
+    #[inline]
+    pub(crate) fn perform(self: &Arc<Self>, after: &mut After<R::Job>) {
+        if after.searchers {
+            // Relaxed: a hint. Searchers look under the lock before they park.
+            self.work.store(true, Relaxed);
+        }
+        after.pay();
+        if after.start {
+            self.start_one();
+        }
+    }
+
+    /// Starts the worker that was reserved. A refusal is counted; the queue is looked after by
+    /// those that live, and each later submit and task end tries again.
+    #[cold]
+    fn start_one(self: &Arc<Self>) {
+        let guard = self.state.lock();
+        let (guard, _refused_is_counted) = self.start_reserved(guard);
+        drop(guard);
+    }
+
+    /// Starts a worker. `starting` was set by the caller; it is reset when the lock is back.
+    pub(crate) fn start_reserved<'a>(
+        self: &'a Arc<Self>,
+        guard: Guard<'a, R>,
+    ) -> (Guard<'a, R>, io::Result<()>) {
+        let number = guard.counts.started;
+        drop(guard);
+        let cell = WorkerCell::new();
+        let name = format!("{}-{number}", self.env.name);
+        let options = ThreadOptions {
+            name: Some(&name),
+            stack_size: self.config.stack_size,
+            gate: self.config.thread_gate.as_deref(),
+        };
+        let body = {
+            let (core, cell) = (Arc::clone(self), Arc::clone(&cell));
+            move || worker::main(core, &cell)
+        };
+        let result = crate::foreign::guarded(|| spawn_thread(options, body)).unwrap_or_else(|p| {
+            crate::foreign::discard(p); // Only the user's gate can panic.
+            Err(io::Error::other("the thread gate panicked"))
+        });
+        let mut guard = self.state.lock();
+        guard.started(result.is_ok());
+        if guard.first_waiters > 0 {
+            self.started.notify_all();
+        }
+        let result = match result {
+            Ok(thread) => {
+                *cell.thread.lock() = Some(thread);
+                cell.parker.unpark(); // It is registered: it may look.
+                Ok(())
+            }
+            Err(refused) => {
+                let mut after = After::new();
+                guard.tell_if_ended(&mut after);
+                after.pay(); // Notices only: no foreign code under the lock.
+                Err(refused)
+            }
+        };
+        (guard, result)
+    }
+
+    pub(crate) fn run_in_place(&self, job: R::Job) {
+        let mut job = Some(job);
+        let mut resolve = None;
+        let outcome = self.nested(&mut || {
+            let ran = self.runner.run(job.take()?, &self.env);
+            resolve = ran.resolve;
+            Some(ran.outcome)
+        });
+        if let Some(outcome) = outcome {
+            self.count_in_place(outcome);
+        }
+        if let Some(handle) = resolve {
+            handle.resolve();
+        }
+    }
+
+    fn own_worker(&self) -> OwnWorker {
+        let tag = Tag::get();
+        if tag.family != self.family {
+            return OwnWorker::Stranger;
+        }
+        match self.config.within_worker {
+            WithinWorker::Block => OwnWorker::Stranger,
+            WithinWorker::RunInPlace if tag.depth < self.config.nesting_limit => {
+                OwnWorker::RunInPlace
+            }
+            WithinWorker::RunInPlace | WithinWorker::Refuse => OwnWorker::Refuse,
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let guard = self.state.lock();
+        guard.stats(self.env.hook_panics.load(Relaxed))
+    }
+}
+
+impl<R: Runner> Home for Core<R> {
+    fn env(&self) -> &Env {
+        &self.env
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &*self.config.clock
+    }
+
+    fn is_own_worker(&self) -> bool {
+        Tag::get().family == self.family
+    }
+
+    fn is_forked(&self) -> bool {
+        fork_count() != self.forks
+    }
+
+    fn nested(&self, run: &mut dyn FnMut() -> Option<Outcome>) -> Option<Outcome> {
+        let outer = Tag::get();
+        Tag {
+            depth: outer.depth + 1,
+            ..outer
+        }
+        .set();
+        let outcome = run(); // Does not unwind: tasks are run by `Env::execute`.
+        outer.set();
+        outcome
+    }
+
+    fn count_in_place(&self, outcome: Outcome) {
+        self.state.lock().counts.count(outcome);
+    }
+}

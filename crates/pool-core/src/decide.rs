@@ -1,0 +1,177 @@
+//! Every decision of the pool, as arithmetic over one view of its counters.
+//!
+//! Nothing here locks, waits or touches memory: the caller holds the pool's lock, asks, and acts
+//! after unlocking. The property tests ask the same functions, and `PROTOCOL.md` beside this
+//! file tells why the answers leave no task stranded.
+
+use crate::capacity::{UNLIMITED, limit};
+
+/// The pool's counters at one instant, under its lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    /// Not released.
+    pub(crate) open: bool,
+    /// Accepted and unfinished.
+    pub(crate) in_flight: usize,
+    /// Accepted and not started.
+    pub(crate) queued: usize,
+    /// Seats in the line.
+    pub(crate) waiting: usize,
+    /// Seats the line may have.
+    pub(crate) max_waiting: usize,
+    /// Workers there may be.
+    pub(crate) capacity: usize,
+    /// Accepted tasks that may wait beyond the capacity.
+    pub(crate) depth: usize,
+    /// Started workers that have not ended.
+    pub(crate) live: usize,
+    /// Of those: looking for work and sure to look at the queue again.
+    pub(crate) searching: usize,
+    /// Of those: asleep until woken.
+    pub(crate) parked: usize,
+    /// Of those: on their way out.
+    pub(crate) leaving: usize,
+    /// Whether one more is being started at this moment.
+    pub(crate) starting: bool,
+}
+
+/// May one more task be accepted?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Released,
+    /// There is room, but no worker yet: nobody is told `Ok` before one exists.
+    FirstWorker,
+    Room,
+    Full,
+}
+
+/// How a call wants to be treated by a full pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Refuse.
+    Try,
+    /// Wait, or run in place on an own worker down to so many tasks inside one another.
+    Block(OwnWorker),
+    /// Wait, wherever it is called.
+    Await,
+}
+
+/// What a full pool does with a blocking submit of one of its own workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnWorker {
+    /// The caller is no worker of this pool, or such are to wait like everybody.
+    Stranger,
+    /// Run the task in place.
+    RunInPlace,
+    /// Refuse it: the policy says so, or the nesting limit is reached.
+    Refuse,
+}
+
+/// What a full pool does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    Refuse,
+    RunInPlace,
+    Enrol,
+}
+
+/// Who has to be told that there is work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rouse {
+    Nobody,
+    Parked,
+    Start,
+}
+
+/// What a worker that finds the queue empty does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Without {
+    /// There are too many of us, or the pool is released.
+    Leave,
+    /// Sleep, until woken or for the keep-alive.
+    ParkTimed,
+    /// Sleep until woken: as many workers as are kept.
+    Park,
+}
+
+impl View {
+    /// Room is decided by the exact count alone. A line stands only at a full pool, so nobody
+    /// with room passes a waiter.
+    pub(crate) fn admission(&self) -> Admission {
+        if !self.open {
+            Admission::Released
+        } else if !self.has_room() {
+            Admission::Full
+        } else if self.live == 0 {
+            Admission::FirstWorker
+        } else {
+            Admission::Room
+        }
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        let limit = limit(self.capacity, self.depth);
+        limit == UNLIMITED || self.in_flight < limit
+    }
+
+    pub(crate) fn when_full(&self, manner: Manner) -> WhenFull {
+        let enrol = if self.waiting < self.max_waiting {
+            WhenFull::Enrol
+        } else {
+            WhenFull::Refuse
+        };
+        match manner {
+            Manner::Try | Manner::Block(OwnWorker::Refuse) => WhenFull::Refuse,
+            Manner::Block(OwnWorker::RunInPlace) => WhenFull::RunInPlace,
+            Manner::Block(OwnWorker::Stranger) | Manner::Await => enrol,
+        }
+    }
+
+    /// Asked after every change that leaves tasks in the queue: a push, a take, a tuning.
+    ///
+    /// A parked worker is woken only if nobody looks; whoever looks and finds work asks again,
+    /// so the wake-ups form a chain that ends when the work does.
+    pub(crate) fn rouse(&self) -> Rouse {
+        let looking = self.searching + usize::from(self.starting);
+        if self.queued == 0 {
+            Rouse::Nobody
+        } else if self.parked > 0 {
+            if looking == 0 {
+                Rouse::Parked
+            } else {
+                Rouse::Nobody
+            }
+        } else if looking < self.queued && self.live < self.capacity && !self.starting {
+            Rouse::Start
+        } else {
+            Rouse::Nobody
+        }
+    }
+
+    /// More workers than there may be, those on their way out not counted.
+    pub(crate) fn surplus(&self) -> usize {
+        (self.live - self.leaving).saturating_sub(self.capacity)
+    }
+
+    /// Asked by a worker that holds no task and found the queue empty.
+    pub(crate) fn without_work(&self, kept: usize) -> Without {
+        if !self.open || self.surplus() > 0 {
+            Without::Leave
+        } else if self.live - self.leaving > kept {
+            Without::ParkTimed
+        } else {
+            Without::Park
+        }
+    }
+
+    /// Asked by a worker on its way out, which is still counted in `leaving`: is there work that
+    /// it must not leave behind? A surplus one leaves enough others to do it.
+    pub(crate) fn must_stay(&self) -> bool {
+        self.queued > 0 && self.live - self.leaving < self.capacity
+    }
+
+    /// Released, and nobody is left or about to come.
+    pub(crate) fn ended(&self) -> bool {
+        !self.open && self.live == 0 && !self.starting
+    }
+}

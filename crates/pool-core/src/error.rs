@@ -1,0 +1,329 @@
+//! Why a call was refused. A refused task comes back in the error, unrun.
+
+use std::any::Any;
+use std::collections::TryReserveError;
+use std::sync::Arc;
+use std::{error, fmt, io};
+
+/// The task was not taken. It comes back unrun.
+#[non_exhaustive]
+pub enum SubmitError<T> {
+    /// As many tasks are in flight as there may be, and the call may not wait.
+    Full(T),
+    /// The pool is released.
+    Released(T),
+    /// The time was up before there was room.
+    TimedOut(T),
+    /// There is no worker, and the operating system refused to start the first one.
+    NoThread(T, io::Error),
+    /// This process is a fork of the one that made the pool; the workers stayed there.
+    Forked(T),
+}
+
+/// What a refusal is about, without the task.
+#[derive(Debug)]
+pub(crate) enum Reason {
+    Full,
+    Released,
+    TimedOut,
+    NoThread(io::Error),
+    Forked,
+}
+
+impl Reason {
+    pub(crate) fn with<T>(self, task: T) -> SubmitError<T> {
+        match self {
+            Self::Full => SubmitError::Full(task),
+            Self::Released => SubmitError::Released(task),
+            Self::TimedOut => SubmitError::TimedOut(task),
+            Self::NoThread(refused) => SubmitError::NoThread(task, refused),
+            Self::Forked => SubmitError::Forked(task),
+        }
+    }
+}
+
+impl<T> SubmitError<T> {
+    /// The task.
+    pub fn into_task(self) -> T {
+        self.split().1
+    }
+
+    /// Whether a later try may succeed without anything else changing first.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Full(_) | Self::TimedOut(_))
+    }
+
+    /// Whether the pool is released.
+    pub fn is_released(&self) -> bool {
+        matches!(self, Self::Released(_))
+    }
+
+    pub(crate) fn split(self) -> (Reason, T) {
+        match self {
+            Self::Full(task) => (Reason::Full, task),
+            Self::Released(task) => (Reason::Released, task),
+            Self::TimedOut(task) => (Reason::TimedOut, task),
+            Self::NoThread(task, refused) => (Reason::NoThread(refused), task),
+            Self::Forked(task) => (Reason::Forked, task),
+        }
+    }
+
+    /// The same error about another form of the task.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> SubmitError<U> {
+        let (reason, task) = self.split();
+        reason.with(change(task))
+    }
+}
+
+impl<T> fmt::Debug for SubmitError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(_) => f.write_str("Full(..)"),
+            Self::Released(_) => f.write_str("Released(..)"),
+            Self::TimedOut(_) => f.write_str("TimedOut(..)"),
+            Self::NoThread(_, refused) => write!(f, "NoThread(.., {refused:?})"),
+            Self::Forked(_) => f.write_str("Forked(..)"),
+        }
+    }
+}
+
+impl<T> fmt::Display for SubmitError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(_) => f.write_str("the pool is full"),
+            Self::Released(_) => f.write_str("the pool is released"),
+            Self::TimedOut(_) => f.write_str("the pool stayed full until the time was up"),
+            Self::NoThread(_, refused) => {
+                write!(
+                    f,
+                    "the pool has no worker and none could be started: {refused}"
+                )
+            }
+            Self::Forked(_) => f.write_str("the pool's workers stayed in the process that forked"),
+        }
+    }
+}
+
+impl<T> error::Error for SubmitError<T> {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::NoThread(_, refused) => Some(refused),
+            _ => None,
+        }
+    }
+}
+
+/// A wait ended without what was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The time was up first.
+    TimedOut,
+    /// The caller is one of the pool's own workers, and so would wait for itself.
+    WouldDeadlock,
+    /// The pool was rebooted before its workers had ended.
+    Rebooted,
+    /// This process is a fork of the one that made the pool; the workers stayed there.
+    Forked,
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TimedOut => "the time was up",
+            Self::WouldDeadlock => "a worker cannot wait for its own pool",
+            Self::Rebooted => "the pool was rebooted meanwhile",
+            Self::Forked => "the pool's workers stayed in the process that forked",
+        })
+    }
+}
+
+impl error::Error for WaitError {}
+
+/// Why a spawned task has no value.
+#[non_exhaustive]
+pub enum JoinError {
+    /// The task panicked.
+    Panicked(Panicked),
+    /// It was cancelled before it started.
+    Cancelled,
+    /// The pool was released with `release_now` (or dropped under `DropPolicy::Discard`) before
+    /// it started.
+    Released,
+    /// The value was taken before, by polling the handle.
+    Taken,
+    /// This process is a fork of the one that made the pool; the task stayed there.
+    Forked,
+}
+
+/// What a task panicked with, and where.
+pub struct Panicked {
+    pub(crate) payload: Box<dyn Any + Send>,
+    pub(crate) pool: Arc<str>,
+}
+
+impl Panicked {
+    /// What the task panicked with.
+    pub fn payload(&self) -> &(dyn Any + Send) {
+        &*self.payload
+    }
+
+    /// What the task panicked with, to be passed on, e.g. to [`std::panic::resume_unwind`].
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        self.payload
+    }
+
+    /// The panic's message, if it has one.
+    pub fn message(&self) -> Option<&str> {
+        panic_message(&*self.payload)
+    }
+
+    /// The name of the pool that ran the task.
+    pub fn pool(&self) -> &str {
+        &self.pool
+    }
+}
+
+/// The text of a payload made by `panic!`.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+}
+
+impl JoinError {
+    /// What the task panicked with, if it did.
+    pub fn into_panic(self) -> Option<Box<dyn Any + Send>> {
+        match self {
+            Self::Panicked(panicked) => Some(panicked.payload),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Panicked")
+            .field("message", &self.message())
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(panicked) => panicked.fmt(f),
+            Self::Cancelled => f.write_str("Cancelled"),
+            Self::Released => f.write_str("Released"),
+            Self::Taken => f.write_str("Taken"),
+            Self::Forked => f.write_str("Forked"),
+        }
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(panicked) => {
+                write!(f, "the task panicked in pool `{}`", panicked.pool)?;
+                panicked
+                    .message()
+                    .map_or(Ok(()), |text| write!(f, ": {text}"))
+            }
+            Self::Cancelled => f.write_str("the task was cancelled before it started"),
+            Self::Released => f.write_str("the pool was released before the task started"),
+            Self::Taken => f.write_str("the task's value was taken before"),
+            Self::Forked => f.write_str("the task stayed in the process that forked"),
+        }
+    }
+}
+
+impl error::Error for JoinError {}
+
+/// A pool cannot be built as asked.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Neither a capacity nor `unlimited` was said.
+    NoCapacity,
+    /// A capacity of zero would run nothing.
+    ZeroCapacity,
+    /// More workers were to be kept or started than the capacity allows.
+    WorkersAboveCapacity {
+        /// What was asked for.
+        workers: usize,
+        /// What the capacity allows.
+        capacity: usize,
+    },
+    /// A ring for an unlimited number of idle workers cannot be allocated ahead.
+    PreallocateUnlimited,
+    /// There is no memory for the ring that was to be allocated ahead.
+    OutOfMemory(TryReserveError),
+    /// A thread's name cannot have a NUL inside.
+    NulInName,
+    /// The operating system refused one of the threads to be started ahead. Those that were
+    /// started have been ended again.
+    NoThread(io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCapacity => f.write_str("a pool needs a capacity, or `unlimited`"),
+            Self::ZeroCapacity => f.write_str("a pool needs a capacity of at least 1"),
+            Self::WorkersAboveCapacity { workers, capacity } => {
+                write!(
+                    f,
+                    "{workers} workers do not fit into a capacity of {capacity}"
+                )
+            }
+            Self::PreallocateUnlimited => f.write_str("an unlimited pool cannot be preallocated"),
+            Self::OutOfMemory(refused) => write!(f, "the ring cannot be allocated: {refused}"),
+            Self::NulInName => f.write_str("a pool's name has no NUL inside"),
+            Self::NoThread(refused) => write!(f, "a worker could not be started: {refused}"),
+        }
+    }
+}
+
+impl error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::NoThread(refused) => Some(refused),
+            Self::OutOfMemory(refused) => Some(refused),
+            _ => None,
+        }
+    }
+}
+
+/// A capacity cannot be set. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TuneError {
+    /// A capacity of zero would run nothing.
+    ZeroCapacity,
+    /// The pool's ring of idle workers was allocated ahead and cannot be unlimited.
+    PreallocateUnlimited,
+    /// There is no memory for a larger ring of idle workers.
+    OutOfMemory(TryReserveError),
+}
+
+impl fmt::Display for TuneError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroCapacity => f.write_str("a pool needs a capacity of at least 1"),
+            Self::PreallocateUnlimited => f.write_str("a preallocated pool cannot be unlimited"),
+            Self::OutOfMemory(refused) => write!(f, "the ring cannot be allocated: {refused}"),
+        }
+    }
+}
+
+impl error::Error for TuneError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::OutOfMemory(refused) => Some(refused),
+            _ => None,
+        }
+    }
+}

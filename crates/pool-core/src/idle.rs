@@ -1,0 +1,122 @@
+//! Parked workers, oldest first to retire; and what a worker is called for.
+
+use std::collections::TryReserveError;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sync_shim::atomic::{AtomicU8, Ordering::Relaxed};
+use sync_shim::thread::JoinHandle;
+use sync_shim::{Mutex, Parker};
+use worker_queue::{IdleQueue, WorkerQueue};
+
+/// One worker, as the others see it.
+pub(crate) struct WorkerCell {
+    pub(crate) parker: Parker,
+    call: AtomicU8,
+    /// The worker's own thread, to be joined by whoever ends after it.
+    pub(crate) thread: Mutex<Option<JoinHandle>>,
+}
+
+/// What a worker was called for. Read and written under the pool's lock only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// Nothing: it stands among the parked.
+    Parked,
+    /// It is searching, and counted so by its waker.
+    Work,
+    /// It is leaving, and counted so by whoever retired it.
+    Retire,
+}
+
+impl WorkerCell {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            parker: Parker::new(),
+            call: AtomicU8::new(Call::Work as u8),
+            thread: Mutex::new(None),
+        })
+    }
+
+    // Relaxed, both: the pool's lock orders them.
+    pub(crate) fn set_call(&self, call: Call) {
+        self.call.store(call as u8, Relaxed);
+    }
+
+    pub(crate) fn call(&self) -> Call {
+        match self.call.load(Relaxed) {
+            call if call == Call::Parked as u8 => Call::Parked,
+            call if call == Call::Work as u8 => Call::Work,
+            _ => Call::Retire,
+        }
+    }
+}
+
+/// The parked workers, each with the time since when it is idle (`None` where no keep-alive is
+/// set: the clock is not read then). Held under the pool's lock.
+pub(crate) struct IdleSet(IdleQueue<Arc<WorkerCell>, Option<Instant>>);
+
+impl IdleSet {
+    /// Reuses the most recently parked worker: few stay hot, the cold ones expire.
+    pub(crate) fn stack() -> Self {
+        Self(IdleQueue::stack())
+    }
+
+    /// Reuses the worker that has been parked the longest, from slots allocated ahead.
+    pub(crate) fn ring(capacity: usize) -> Result<Self, TryReserveError> {
+        IdleQueue::ring(capacity).map(Self)
+    }
+
+    pub(crate) fn is_ring(&self) -> bool {
+        matches!(self.0, IdleQueue::Ring(_))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Parks a worker. Returns since when it counts as idle: never before its neighbours.
+    pub(crate) fn push(
+        &mut self,
+        cell: &Arc<WorkerCell>,
+        since: Option<Instant>,
+    ) -> Option<Instant> {
+        cell.set_call(Call::Parked);
+        self.0
+            .push(Arc::clone(cell), since)
+            .expect("a ring has a slot for each worker of the capacity, and no surplus one parks")
+    }
+
+    /// Takes the worker to be woken for work.
+    pub(crate) fn pop(&mut self) -> Option<Arc<WorkerCell>> {
+        let cell = self.0.pop()?;
+        cell.set_call(Call::Work);
+        Some(cell)
+    }
+
+    /// Takes out at most `most` of those idle since `limit` or longer, to be retired.
+    pub(crate) fn expire(&mut self, limit: Instant, most: usize) -> Vec<Arc<WorkerCell>> {
+        retire(self.0.drain_expired(Some(limit), most))
+    }
+
+    /// Takes out the `count` that have been idle the longest, to be retired.
+    pub(crate) fn retire_oldest(&mut self, count: usize) -> Vec<Arc<WorkerCell>> {
+        retire(self.0.drain_oldest(count))
+    }
+
+    /// Gives a ring as many slots as there may be workers. The surplus was retired before.
+    pub(crate) fn resize(&mut self, capacity: usize) -> Result<(), TryReserveError> {
+        let IdleQueue::Ring(ring) = &mut self.0 else {
+            return Ok(());
+        };
+        let evicted = ring.resize(capacity)?;
+        debug_assert!(
+            evicted.is_empty(),
+            "no more workers are parked than there may be"
+        );
+        Ok(())
+    }
+}
+
+fn retire(cells: impl Iterator<Item = Arc<WorkerCell>>) -> Vec<Arc<WorkerCell>> {
+    cells.inspect(|cell| cell.set_call(Call::Retire)).collect()
+}

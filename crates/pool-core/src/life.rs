@@ -1,0 +1,222 @@
+//! Releasing, waiting for the end or for rest, rebooting, tuning.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::after::{After, Notice};
+use crate::capacity::{Capacity, UNLIMITED};
+use crate::core::{Core, Runner};
+use crate::error::{TuneError, WaitError};
+use crate::foreign::{drop_quietly, guarded};
+use crate::handle::Home;
+use crate::run::Unrun;
+
+impl<R: Runner> Core<R> {
+    /// Stops acceptance. `false` if that was done before.
+    pub(crate) fn release(self: &Arc<Self>) -> bool {
+        let mut after = After::new();
+        let mut guard = self.state.lock();
+        let was_open = guard.open;
+        if was_open {
+            guard.release(&mut after);
+        }
+        drop(guard);
+        self.perform(&mut after);
+        was_open
+    }
+
+    /// Releases, and takes out what has not started. Calls `keep` with each task's item.
+    pub(crate) fn release_now(self: &Arc<Self>, mut keep: impl FnMut(R::Item)) -> usize {
+        self.release();
+        let jobs: Vec<R::Job> = self.state.lock().queue.take_all().collect();
+        // They count as in flight until their captures are dropped, which is foreign code.
+        let fates: Vec<Unrun> = jobs
+            .into_iter()
+            .map(|job| {
+                let (fate, item) = self.runner.release(job);
+                item.into_iter().for_each(&mut keep);
+                fate
+            })
+            .collect();
+        let mut after = After::new();
+        let mut guard = self.state.lock();
+        guard.disposed(&fates, &mut after);
+        drop(guard);
+        self.perform(&mut after);
+        fates
+            .iter()
+            .filter(|&&fate| fate == Unrun::Released)
+            .count()
+    }
+
+    /// Open again, at any time. `false` if the pool is open.
+    pub(crate) fn reboot(self: &Arc<Self>) -> bool {
+        let mut after = After::new();
+        let mut guard = self.state.lock();
+        let was_released = !guard.open;
+        if was_released {
+            guard.reboot(&mut after);
+        }
+        drop(guard);
+        self.perform(&mut after);
+        was_released
+    }
+
+    pub(crate) fn tune(self: &Arc<Self>, capacity: Capacity) -> Result<(), TuneError> {
+        let bound = capacity.bound();
+        if bound == 0 {
+            return Err(TuneError::ZeroCapacity);
+        }
+        let mut after = After::new();
+        let mut guard = self.state.lock();
+        if bound == UNLIMITED && guard.idle.is_ring() {
+            return Err(TuneError::PreallocateUnlimited);
+        }
+        let tuned = guard.tune(bound, &mut after);
+        drop(guard);
+        self.perform(&mut after);
+        tuned.map_err(TuneError::OutOfMemory)
+    }
+
+    /// Waits until nothing is in flight.
+    pub(crate) fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+        self.may_wait()?;
+        let notice = Notice::new();
+        {
+            let mut guard = self.state.lock();
+            if guard.in_flight == 0 {
+                return Ok(());
+            }
+            guard.on_idle.push(Arc::clone(&notice));
+        }
+        if self.wait_for(&notice, deadline) {
+            return Ok(());
+        }
+        let mut guard = self.state.lock();
+        guard.on_idle.retain(|other| !Arc::ptr_eq(other, &notice));
+        // Given between the time-out and the lock: it has come.
+        if notice.is_given() || guard.in_flight == 0 {
+            Ok(())
+        } else {
+            Err(WaitError::TimedOut)
+        }
+    }
+
+    /// Waits until the pool is released and every worker's thread has ended and been joined.
+    pub(crate) fn wait_released(
+        self: &Arc<Self>,
+        deadline: Option<Instant>,
+    ) -> Result<(), WaitError> {
+        self.may_wait()?;
+        let generation = self.state.lock().generation;
+        loop {
+            let notice = Notice::new();
+            let leaver = {
+                let mut guard = self.state.lock();
+                if guard.generation != generation {
+                    return Err(WaitError::Rebooted);
+                }
+                let ended = guard.view().ended() && !guard.joining;
+                match guard.leaver.take_if(|_| ended) {
+                    Some(thread) => {
+                        guard.joining = true;
+                        Some(thread)
+                    }
+                    None if ended => return Ok(()),
+                    None => {
+                        guard.on_end.push(Arc::clone(&notice));
+                        None
+                    }
+                }
+            };
+            if let Some(thread) = leaver {
+                // It joins the one before it, and so on. A worker's body does not unwind.
+                let _ = thread.join();
+                let mut after = After::new();
+                let mut guard = self.state.lock();
+                guard.joining = false;
+                after.tell(&mut guard.on_end);
+                drop(guard);
+                self.perform(&mut after);
+                return Ok(());
+            }
+            if !self.wait_for(&notice, deadline) {
+                let mut guard = self.state.lock();
+                guard.on_end.retain(|other| !Arc::ptr_eq(other, &notice));
+                if !notice.is_given() {
+                    return Err(WaitError::TimedOut);
+                }
+            }
+        }
+    }
+
+    /// A worker would wait for itself; a forked child for threads that are not there.
+    fn may_wait(&self) -> Result<(), WaitError> {
+        if self.is_own_worker() {
+            Err(WaitError::WouldDeadlock)
+        } else if self.is_forked() {
+            Err(WaitError::Forked)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn wait_for(&self, notice: &Notice, deadline: Option<Instant>) -> bool {
+        loop {
+            if notice.is_given() {
+                return true;
+            }
+            match deadline {
+                None => notice.parker.park(),
+                Some(when) => {
+                    if !self.clock().park_until(&notice.parker, when) {
+                        return notice.is_given();
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the last handle's drop does. Does not unwind, so that it is safe while unwinding.
+    pub(crate) fn end(self: &Arc<Self>) {
+        use crate::config::DropPolicy;
+        if self.is_forked() {
+            return; // The lock may be held by a thread that is not there.
+        }
+        match self.config.drop_policy {
+            DropPolicy::Drain => {
+                self.release();
+            }
+            DropPolicy::Join => {
+                self.release();
+                // On an own worker it would wait for itself: then it drains.
+                let _ = self.wait_released(None);
+            }
+            DropPolicy::Discard => {
+                let discarded = guarded(|| self.release_now(|item| _ = drop_quietly(item)));
+                debug_assert!(discarded.is_ok(), "release_now calls nothing unguarded");
+            }
+        }
+    }
+}
+
+impl<R: Runner> Core<R> {
+    /// Starts workers until so many live. At a refusal the pool is released, and what was
+    /// started ends.
+    pub(crate) fn start_ahead(self: &Arc<Self>, workers: usize) -> std::io::Result<()> {
+        let mut guard = self.state.lock();
+        while guard.live < workers {
+            guard.starting = true;
+            let result;
+            (guard, result) = self.start_reserved(guard);
+            if result.is_err() {
+                drop(guard);
+                self.release();
+                // Nobody else has a handle: it can be neither rebooted nor forked.
+                let _ = self.wait_released(None);
+                return result;
+            }
+        }
+        Ok(())
+    }
+}

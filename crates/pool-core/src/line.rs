@@ -1,0 +1,291 @@
+//! The line: who waits for room, first come, first served.
+//!
+//! A waiter leaves its task at its seat; the line never holds promises of room. Whoever frees
+//! room takes the head's task at once and rings the owner afterwards, so an owner that sleeps,
+//! or a future that is never polled again, holds nobody up.
+//!
+//! # Invariants
+//! 1. A seat's task leaves it exactly once: claimed for a queue, given back by a release, or
+//!    withdrawn by its owner. The seat's own lock decides which.
+//! 2. `settled` is stored after the stage has left `Waiting`, by the one who changed it.
+//! 3. Bells are rung, and wakers dropped, with no lock held.
+//!
+//! A seat may stand in several lines (a waiter of several pools); the first claim wins and the
+//! other lines find the seat empty.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+
+use sync_shim::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
+use sync_shim::{Mutex, Parker};
+
+use crate::error::Reason;
+use crate::foreign::{discard, guarded};
+
+/// One waiter's place, shared by its owner and the lines it stands in.
+pub(crate) struct Seat<J> {
+    settled: AtomicBool,
+    inner: Mutex<Inner<J>>,
+}
+
+struct Inner<J> {
+    stage: Stage<J>,
+    bell: Bell,
+}
+
+enum Stage<J> {
+    Waiting(J),
+    /// The task was accepted.
+    Served,
+    /// The pool was released; here is the task.
+    Returned(J),
+    /// The owner has the task again.
+    Withdrawn,
+}
+
+enum Bell {
+    Thread(Parker),
+    Future(Option<Waker>),
+}
+
+/// How a wait ended.
+pub(crate) type Settled<J> = Result<(), (Reason, J)>;
+
+impl<J> Seat<J> {
+    /// A seat whose owner sleeps on `parker`.
+    pub(crate) fn of_thread(job: J, parker: Parker) -> Arc<Self> {
+        Self::new(job, Bell::Thread(parker))
+    }
+
+    /// A seat whose owner is polled.
+    pub(crate) fn of_future(job: J, waker: Waker) -> Arc<Self> {
+        Self::new(job, Bell::Future(Some(waker)))
+    }
+
+    fn new(job: J, bell: Bell) -> Arc<Self> {
+        Arc::new(Self {
+            settled: AtomicBool::new(false),
+            inner: Mutex::new(Inner {
+                stage: Stage::Waiting(job),
+                bell,
+            }),
+        })
+    }
+
+    /// Takes the task for a queue. `None` if somebody was faster.
+    pub(crate) fn claim(&self) -> Option<J> {
+        self.take(Stage::Served)
+    }
+
+    /// The owner wants its task back. `None` if it has left the seat.
+    pub(crate) fn withdraw(&self) -> Option<J> {
+        self.take(Stage::Withdrawn)
+    }
+
+    fn take(&self, next: Stage<J>) -> Option<J> {
+        let mut inner = self.inner.lock();
+        match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
+            Stage::Waiting(job) => {
+                inner.stage = next;
+                drop(inner);
+                self.settled.store(true, Release); // Pairs with the load in `is_settled`.
+                Some(job)
+            }
+            other => {
+                inner.stage = other;
+                None
+            }
+        }
+    }
+
+    /// The pool is released: the task goes back to its owner.
+    pub(crate) fn give_back(&self) {
+        let mut inner = self.inner.lock();
+        match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
+            Stage::Waiting(job) => {
+                inner.stage = Stage::Returned(job);
+                drop(inner);
+                self.settled.store(true, Release); // Pairs with the load in `is_settled`.
+            }
+            other => inner.stage = other,
+        }
+    }
+
+    /// Tells the owner that the seat is settled.
+    pub(crate) fn ring(&self) {
+        let waker = match &mut self.inner.lock().bell {
+            Bell::Thread(parker) => {
+                parker.unpark();
+                return;
+            }
+            Bell::Future(waker) => waker.take(),
+        };
+        if let Some(waker) = waker
+            && let Err(payload) = guarded(|| waker.wake())
+        {
+            discard(payload);
+        }
+    }
+
+    /// Whether the task has left the seat. A hint to stop spinning for.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.load(Acquire) // Pairs with the stores above.
+    }
+
+    /// How the wait ended, if it has.
+    pub(crate) fn outcome(&self) -> Option<Settled<J>> {
+        Self::outcome_of(&mut self.inner.lock().stage)
+    }
+
+    fn outcome_of(stage: &mut Stage<J>) -> Option<Settled<J>> {
+        match std::mem::replace(stage, Stage::Withdrawn) {
+            Stage::Waiting(job) => {
+                *stage = Stage::Waiting(job);
+                None
+            }
+            Stage::Returned(job) => Some(Err((Reason::Released, job))),
+            Stage::Served => {
+                *stage = Stage::Served;
+                Some(Ok(()))
+            }
+            Stage::Withdrawn => Some(Ok(())),
+        }
+    }
+
+    /// As [`outcome`](Seat::outcome); if it has not ended, `waker` is the bell from now on.
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<Settled<J>> {
+        // Cloned first: a waker's clone is foreign code.
+        let fresh = waker.clone();
+        let mut inner = self.inner.lock();
+        let outcome = Self::outcome_of(&mut inner.stage);
+        let stale = match &mut inner.bell {
+            Bell::Future(bell) if outcome.is_none() => bell.replace(fresh),
+            _ => Some(fresh),
+        };
+        drop(inner);
+        drop(stale);
+        outcome
+    }
+}
+
+/// The line of one pool. Held under the pool's lock.
+pub(crate) struct Line<J> {
+    /// Tickets ascend; a seat that was withdrawn leaves a hole.
+    seats: VecDeque<(u64, Option<Arc<Seat<J>>>)>,
+    next_ticket: u64,
+    len: usize,
+}
+
+impl<J> Line<J> {
+    pub(crate) fn new() -> Self {
+        Self {
+            seats: VecDeque::new(),
+            next_ticket: 0,
+            len: 0,
+        }
+    }
+
+    /// Seats that stand in the line.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Joins the end. The ticket is for [`leave`](Line::leave).
+    pub(crate) fn join(&mut self, seat: Arc<Seat<J>>) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.seats.push_back((ticket, Some(seat)));
+        self.len += 1;
+        ticket
+    }
+
+    /// The head leaves.
+    pub(crate) fn pop(&mut self) -> Option<Arc<Seat<J>>> {
+        loop {
+            let (_, seat) = self.seats.pop_front()?;
+            if let Some(seat) = seat {
+                self.len -= 1;
+                return Some(seat);
+            }
+        }
+    }
+
+    /// The seat with this ticket leaves, if it stands here. O(log n) amortised.
+    pub(crate) fn leave(&mut self, ticket: u64) -> Option<Arc<Seat<J>>> {
+        let at = self.seats.binary_search_by_key(&ticket, |&(t, _)| t).ok()?;
+        let seat = self.seats[at].1.take()?;
+        self.len -= 1;
+        // Holes are swept out once they are the larger half, so they cost O(1) each.
+        if self.seats.len() > 2 * self.len + 32 {
+            self.seats.retain(|(_, seat)| seat.is_some());
+        }
+        Some(seat)
+    }
+
+    /// Everybody leaves, first come first.
+    pub(crate) fn take_all(&mut self) -> Vec<Arc<Seat<J>>> {
+        self.len = 0;
+        let seats = std::mem::take(&mut self.seats);
+        seats.into_iter().filter_map(|(_, seat)| seat).collect()
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    fn line_of(count: u64) -> Line<u64> {
+        let mut line = Line::new();
+        for job in 0..count {
+            line.join(Seat::of_thread(job, Parker::new()));
+        }
+        line
+    }
+
+    fn jobs(line: &mut Line<u64>) -> Vec<u64> {
+        std::iter::from_fn(|| line.pop())
+            .filter_map(|seat| seat.claim())
+            .collect()
+    }
+
+    #[test]
+    fn whoever_leaves_the_middle_keeps_the_order_of_the_others() {
+        let mut line = line_of(6);
+        assert!(line.leave(2).is_some());
+        assert!(line.leave(2).is_none(), "only once");
+        assert!(line.leave(99).is_none(), "a foreign ticket");
+        assert_eq!(line.len(), 5);
+        assert_eq!(jobs(&mut line), [0, 1, 3, 4, 5]);
+        assert_eq!(line.len(), 0);
+    }
+
+    #[test]
+    fn holes_behind_an_old_head_do_not_pile_up() {
+        let mut line = line_of(1);
+        for ticket in 1..100_000 {
+            line.join(Seat::of_thread(ticket, Parker::new()));
+            assert!(line.leave(ticket).is_some());
+            assert!(line.seats.len() < 100);
+        }
+        assert_eq!(jobs(&mut line), [0]);
+    }
+
+    #[test]
+    fn a_seat_is_settled_by_exactly_one_of_claim_withdraw_and_give_back() {
+        let seat = Seat::of_thread(5, Parker::new());
+        assert!(!seat.is_settled() && seat.outcome().is_none());
+        assert_eq!(seat.claim(), Some(5));
+        assert_eq!((seat.claim(), seat.withdraw()), (None, None));
+        seat.give_back();
+        assert!(matches!(seat.outcome(), Some(Ok(()))));
+
+        let seat = Seat::of_thread(6, Parker::new());
+        seat.give_back();
+        assert_eq!((seat.claim(), seat.withdraw()), (None, None));
+        assert!(matches!(seat.outcome(), Some(Err((Reason::Released, 6)))));
+    }
+}

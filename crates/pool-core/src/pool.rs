@@ -1,0 +1,267 @@
+//! The handle of a pool: what closures and typed pools have in common.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use crate::capacity::Capacity;
+use crate::core::{Core, Patience, Runner};
+use crate::error::{TuneError, WaitError};
+use crate::handle::Home;
+use crate::stats::Stats;
+
+/// A bounded, elastic pool of worker threads, as both [`Pool`](crate::Pool) and
+/// [`FuncPool`](crate::FuncPool) are.
+///
+/// A handle: cloning it is cheap, clones are the same pool, and the last one's drop releases the
+/// pool as its [`DropPolicy`](crate::DropPolicy) says.
+pub struct WorkerPool<R: Runner>(Arc<Owner<R>>);
+
+/// Counted by the handles alone: workers, join handles and waiting futures hold the core.
+struct Owner<R: Runner> {
+    core: Arc<Core<R>>,
+}
+
+impl<R: Runner> Drop for Owner<R> {
+    fn drop(&mut self) {
+        self.core.end();
+    }
+}
+
+impl<R: Runner> WorkerPool<R> {
+    pub(crate) fn new(core: Arc<Core<R>>) -> Self {
+        Self(Arc::new(Owner { core }))
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core<R>> {
+        &self.0.core
+    }
+
+    /// What `submit` and `spawn` do at a full pool.
+    pub(crate) fn patience(&self) -> Patience {
+        if self.core().config.nonblocking {
+            Patience::None
+        } else {
+            Patience::Until(None)
+        }
+    }
+
+    pub(crate) fn patience_of(&self, timeout: Duration) -> Patience {
+        Patience::Until(self.deadline(timeout))
+    }
+
+    fn deadline(&self, timeout: Duration) -> Option<Instant> {
+        self.core().clock().after(timeout)
+    }
+
+    /// The pool's name.
+    pub fn name(&self) -> &str {
+        &self.core().env.name
+    }
+
+    /// Live workers, idle ones included.
+    #[doc(alias = "Running")]
+    pub fn running(&self) -> usize {
+        self.core().state.lock().live
+    }
+
+    /// Workers that could still be started: capacity less live, never negative; `None` if
+    /// unlimited.
+    #[doc(alias = "Free")]
+    pub fn free(&self) -> Option<usize> {
+        let guard = self.core().state.lock();
+        let capacity = Capacity::from_bound(guard.capacity).limit()?;
+        Some(capacity.saturating_sub(guard.live))
+    }
+
+    /// Threads and futures that wait for room.
+    #[doc(alias = "Waiting")]
+    pub fn waiting(&self) -> usize {
+        self.core().state.lock().line.len()
+    }
+
+    /// The most live workers there may be.
+    #[doc(alias = "Cap")]
+    pub fn capacity(&self) -> Capacity {
+        Capacity::from_bound(self.core().state.lock().capacity)
+    }
+
+    /// Workers that hold a task.
+    pub fn busy(&self) -> usize {
+        self.stats().busy
+    }
+
+    /// Live workers that hold none.
+    pub fn idle(&self) -> usize {
+        self.stats().idle
+    }
+
+    /// Accepted tasks that have not started.
+    pub fn queued(&self) -> usize {
+        self.core().state.lock().queue.len()
+    }
+
+    /// Accepted tasks that have not ended.
+    pub fn in_flight(&self) -> usize {
+        self.core().state.lock().in_flight
+    }
+
+    /// All figures, at one instant.
+    pub fn stats(&self) -> Stats {
+        self.core().stats()
+    }
+
+    /// Whether the pool has been released (and not rebooted since).
+    #[doc(alias = "IsClosed")]
+    pub fn is_released(&self) -> bool {
+        !self.core().state.lock().open
+    }
+
+    /// Changes the capacity, at any time.
+    ///
+    /// More: the line's heads are accepted at once. Less: idle surplus workers end at once, busy
+    /// ones after their task.
+    ///
+    /// # Errors
+    /// For a capacity of zero, and for an unlimited one if the pool is preallocated.
+    #[doc(alias = "Tune")]
+    pub fn tune(&self, capacity: impl Into<Capacity>) -> Result<(), TuneError> {
+        self.core().tune(capacity.into())
+    }
+
+    /// Accepts nothing from now on. `false` if that was done before. Does not block.
+    ///
+    /// Whoever waits in the line gets its task back; accepted tasks still run; idle workers end
+    /// now and the others when nothing is left.
+    #[doc(alias = "Release")]
+    pub fn release(&self) -> bool {
+        self.core().release()
+    }
+
+    /// Releases, and waits for the end, at most for so long.
+    ///
+    /// May be called again after a time-out, and by several threads.
+    ///
+    /// # Errors
+    /// See [`WaitError`]. The pool is released all the same.
+    #[doc(alias = "ReleaseTimeout")]
+    pub fn release_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        let deadline = self.deadline(timeout);
+        self.release();
+        self.core().wait_released(deadline)
+    }
+
+    /// Releases, and waits for the end, at most until then.
+    ///
+    /// # Errors
+    /// See [`WaitError`]. The pool is released all the same.
+    pub fn release_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
+        self.release();
+        self.core().wait_released(Some(deadline))
+    }
+
+    /// Waits until the pool has ended: it is released (by whomever), nothing is in flight, and
+    /// every worker's thread is gone, its thread-locals dropped and its panic hooks returned.
+    ///
+    /// # Errors
+    /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker,
+    /// [`Rebooted`](WaitError::Rebooted) if a reboot came first.
+    pub fn wait_released(&self) -> Result<(), WaitError> {
+        self.core().wait_released(None)
+    }
+
+    /// Waits for the end as [`wait_released`](Self::wait_released) does, at most for so long.
+    ///
+    /// # Errors
+    /// Those, and [`TimedOut`](WaitError::TimedOut).
+    pub fn wait_released_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.core().wait_released(self.deadline(timeout))
+    }
+
+    /// Waits for the end as [`wait_released`](Self::wait_released) does, at most until then.
+    ///
+    /// # Errors
+    /// Those, and [`TimedOut`](WaitError::TimedOut).
+    pub fn wait_released_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
+        self.core().wait_released(Some(deadline))
+    }
+
+    /// Waits until nothing is in flight. The pool stays open, so that may be over on return.
+    ///
+    /// # Errors
+    /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker.
+    pub fn wait_idle(&self) -> Result<(), WaitError> {
+        self.core().wait_idle(None)
+    }
+
+    /// Waits until nothing is in flight, at most for so long.
+    ///
+    /// # Errors
+    /// As [`wait_idle`](Self::wait_idle), and [`TimedOut`](WaitError::TimedOut).
+    pub fn wait_idle_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.core().wait_idle(self.deadline(timeout))
+    }
+
+    /// Waits until nothing is in flight, at most until then.
+    ///
+    /// # Errors
+    /// As [`wait_idle`](Self::wait_idle), and [`TimedOut`](WaitError::TimedOut).
+    pub fn wait_idle_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
+        self.core().wait_idle(Some(deadline))
+    }
+
+    /// Opens a released pool again, at any time; `false` if it is open.
+    ///
+    /// Workers that have not ended go on, and count against the capacity as ever.
+    #[doc(alias = "Reboot")]
+    pub fn reboot(&self) -> bool {
+        self.core().reboot()
+    }
+
+    /// A handle that does not keep the pool open, e.g. for a task that submits itself again.
+    pub fn downgrade(&self) -> WeakWorkerPool<R> {
+        WeakWorkerPool(Arc::downgrade(&self.0))
+    }
+
+    /// Whether the calling thread is one of the pool's workers.
+    pub fn is_own_worker(&self) -> bool {
+        self.core().is_own_worker()
+    }
+}
+
+impl<R: Runner> Clone for WorkerPool<R> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<R: Runner> fmt::Debug for WorkerPool<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerPool")
+            .field("name", &self.name())
+            .field("stats", &self.stats())
+            .finish()
+    }
+}
+
+/// A pool's handle that keeps nothing open. See [`WorkerPool::downgrade`].
+pub struct WeakWorkerPool<R: Runner>(Weak<Owner<R>>);
+
+impl<R: Runner> WeakWorkerPool<R> {
+    /// The pool, if another handle still keeps it.
+    pub fn upgrade(&self) -> Option<WorkerPool<R>> {
+        self.0.upgrade().map(WorkerPool)
+    }
+}
+
+impl<R: Runner> Clone for WeakWorkerPool<R> {
+    fn clone(&self) -> Self {
+        Self(Weak::clone(&self.0))
+    }
+}
+
+impl<R: Runner> fmt::Debug for WeakWorkerPool<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakWorkerPool(..)")
+    }
+}

@@ -1,0 +1,161 @@
+//! Running one task, and what came of it.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::error::panic_message;
+use crate::foreign::{Payload, discard, guarded};
+
+/// What becomes of an accepted task, as counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Completed,
+    Panicked,
+    Cancelled,
+    /// A joiner ran it in place, and has counted it or will.
+    Elsewhere,
+}
+
+/// A task has been run.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct Ran {
+    pub(crate) outcome: Outcome,
+    /// A handle that is told after room and figures show the end.
+    pub(crate) resolve: Option<Arc<dyn Resolve>>,
+}
+
+/// A task that is never to be run has been disposed of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrun {
+    Released,
+    Cancelled,
+    Elsewhere,
+}
+
+/// Something that waits for a task's end.
+pub(crate) trait Resolve: Send + Sync {
+    /// Makes the outcome visible and wakes whoever waits. Does not unwind.
+    fn resolve(&self);
+}
+
+/// A panic in a task, as the panic hook sees it.
+pub struct TaskPanic<'a> {
+    payload: &'a (dyn Any + Send),
+    pool: &'a str,
+    task: &'static str,
+}
+
+impl TaskPanic<'_> {
+    /// What the task panicked with.
+    pub fn payload(&self) -> &(dyn Any + Send) {
+        self.payload
+    }
+
+    /// The panic's message, if it has one.
+    pub fn message(&self) -> Option<&str> {
+        panic_message(self.payload)
+    }
+
+    /// The pool's name.
+    pub fn pool(&self) -> &str {
+        self.pool
+    }
+
+    /// The type name of the task's closure, or of a typed pool's argument.
+    pub fn task(&self) -> &'static str {
+        self.task
+    }
+}
+
+impl fmt::Debug for TaskPanic<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskPanic")
+            .field("message", &self.message())
+            .field("pool", &self.pool)
+            .field("task", &self.task)
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
+
+/// What running a task needs to know of its pool.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct Env {
+    pub(crate) name: Arc<str>,
+    pub(crate) panic_hook: Option<Arc<PanicHook>>,
+    /// Panics of hooks. A statistic: no other memory is read because of it.
+    pub(crate) hook_panics: AtomicU64,
+}
+
+impl Env {
+    /// The one place where tasks are run and their panics caught. The hook has seen the payload
+    /// when this returns.
+    pub(crate) fn execute<R>(
+        &self,
+        name: &'static str,
+        task: impl FnOnce() -> R,
+    ) -> Result<R, Payload> {
+        guarded(task).inspect_err(|payload| self.report(name, &**payload))
+    }
+
+    /// Runs a task that nobody waits for; its value is dropped, which may panic like the task.
+    pub(crate) fn execute_detached<R>(&self, name: &'static str, task: impl FnOnce() -> R) -> Ran {
+        let outcome = match self.execute(name, || drop(task())) {
+            Ok(()) => Outcome::Completed,
+            Err(payload) => {
+                discard(payload);
+                Outcome::Panicked
+            }
+        };
+        Ran {
+            outcome,
+            resolve: None,
+        }
+    }
+
+    fn report(&self, task: &'static str, payload: &(dyn Any + Send)) {
+        let panic = TaskPanic {
+            payload,
+            pool: &self.name,
+            task,
+        };
+        log_panic(&panic);
+        if let Some(hook) = &self.panic_hook {
+            self.call_hook(|| hook(&panic));
+        }
+    }
+
+    /// Calls one of the user's hooks; a panic in it is counted and goes no further.
+    pub(crate) fn call_hook(&self, hook: impl FnOnce()) {
+        if let Err(payload) = guarded(hook) {
+            self.hook_panics.fetch_add(1, Relaxed);
+            discard(payload);
+        }
+    }
+}
+
+#[cfg_attr(
+    not(any(feature = "log", feature = "tracing")),
+    expect(unused_variables, reason = "nobody listens")
+)]
+fn log_panic(panic: &TaskPanic<'_>) {
+    #[cfg(any(feature = "log", feature = "tracing"))]
+    {
+        let message = panic.message().unwrap_or("(no message)");
+        let (pool, task) = (panic.pool, panic.task);
+        // A logger is foreign code like any other.
+        let logged = guarded(|| {
+            #[cfg(feature = "log")]
+            log::error!("task `{task}` panicked in pool `{pool}`: {message}");
+            #[cfg(feature = "tracing")]
+            tracing::error!(pool, task, "task panicked: {message}");
+        });
+        if let Err(payload) = logged {
+            discard(payload);
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! What the pool's lock protects, and every change to it as one section.
+//!
+//! A method here runs under the lock, runs no foreign code, and leaves what is owed to others
+//! (wake-ups, a thread to start) in an [`After`]. The decisions are in `decide.rs`.
+//!
+//! # Invariants, whenever the lock is free
+//! 1. `in_flight` counts exactly the accepted tasks that have not ended: those in the queue, one
+//!    for each worker that runs one, and those a `release_now` is disposing of.
+//! 2. Seats stand in the line only while there is no room.
+//! 3. While the queue holds a task some worker is live, and one that is live looks at the queue
+//!    under the lock before it parks and before it is gone.
+//! 4. If the queue holds a task and nobody searches or is being started, then nobody is parked
+//!    and there are as many workers as there may be (or the system refused one).
+
+use std::collections::TryReserveError;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sync_shim::thread::JoinHandle;
+
+use crate::after::{After, Notice};
+use crate::capacity::Capacity;
+use crate::config::Config;
+use crate::decide::{Rouse, View, Without};
+use crate::idle::{IdleSet, WorkerCell};
+use crate::line::{Line, Seat};
+use crate::queue::TaskQueue;
+use crate::run::{Outcome, Unrun};
+use crate::stats::{Counts, Stats};
+
+pub(crate) struct State<J> {
+    pub(crate) open: bool,
+    /// Raised by each reboot.
+    pub(crate) generation: u64,
+    pub(crate) capacity: usize,
+    pub(crate) depth: usize,
+    pub(crate) max_waiting: usize,
+    /// Workers that do not expire.
+    pub(crate) kept: usize,
+
+    pub(crate) in_flight: usize,
+    pub(crate) queue: TaskQueue<J>,
+    pub(crate) line: Line<J>,
+
+    pub(crate) live: usize,
+    pub(crate) searching: usize,
+    pub(crate) leaving: usize,
+    pub(crate) idle: IdleSet,
+    pub(crate) starting: bool,
+    /// Submitters that wait for the start of the first worker.
+    pub(crate) first_waiters: usize,
+
+    /// The last worker that ended, not joined yet.
+    pub(crate) leaver: Option<JoinHandle>,
+    /// Somebody joins it at this moment.
+    pub(crate) joining: bool,
+    pub(crate) on_idle: Vec<Arc<Notice>>,
+    pub(crate) on_end: Vec<Arc<Notice>>,
+    pub(crate) counts: Counts,
+}
+
+/// What a worker does after a section.
+pub(crate) enum Next<J> {
+    Run(J),
+    /// Look for work, counted as searching.
+    Search,
+    /// Go, counted as leaving.
+    Leave,
+}
+
+/// What a worker does that searched under the lock.
+pub(crate) enum Found<J> {
+    Run(J),
+    Leave,
+    /// Park, until then if a time is given.
+    Park(Option<Instant>),
+}
+
+impl<J> State<J> {
+    pub(crate) fn view(&self) -> View {
+        View {
+            open: self.open,
+            in_flight: self.in_flight,
+            queued: self.queue.len(),
+            waiting: self.line.len(),
+            max_waiting: self.max_waiting,
+            capacity: self.capacity,
+            depth: self.depth,
+            live: self.live,
+            searching: self.searching,
+            parked: self.idle.len(),
+            leaving: self.leaving,
+            starting: self.starting,
+        }
+    }
+
+    /// Accepts a task for which there is room and a live worker.
+    pub(crate) fn accept(&mut self, job: J, after: &mut After<J>) {
+        self.enqueue(job, after);
+        self.rouse(after);
+    }
+
+    fn enqueue(&mut self, job: J, after: &mut After<J>) {
+        self.in_flight += 1;
+        self.counts.submitted += 1;
+        self.queue.push(job);
+        after.searchers |= self.searching > 0;
+    }
+
+    /// Room goes to the line's heads, as long as there is any of either.
+    pub(crate) fn admit_heads(&mut self, after: &mut After<J>) {
+        while self.line.len() > 0 && self.view().has_room() {
+            let Some(seat) = self.line.pop() else { break };
+            // A seat that another pool served, or that its owner is leaving, is empty.
+            if let Some(job) = seat.claim() {
+                self.enqueue(job, after);
+                after.ring(seat);
+            }
+        }
+    }
+
+    /// Sees to it that somebody looks at the queue.
+    pub(crate) fn rouse(&mut self, after: &mut After<J>) {
+        match self.view().rouse() {
+            Rouse::Nobody => {}
+            Rouse::Parked => {
+                if let Some(cell) = self.idle.pop() {
+                    self.searching += 1;
+                    after.unpark(cell);
+                }
+            }
+            Rouse::Start => {
+                self.starting = true;
+                after.start = true;
+            }
+        }
+    }
+
+    /// A task has ended: one section frees its room and finds the next.
+    pub(crate) fn finish(&mut self, outcome: Outcome, after: &mut After<J>) -> Next<J> {
+        self.counts.count(outcome);
+        self.in_flight -= 1;
+        self.admit_heads(after);
+        self.tell_if_idle(after);
+        if self.view().surplus() > 0 {
+            self.leaving += 1;
+            self.rouse(after);
+            return Next::Leave;
+        }
+        if let Some(job) = self.queue.pop() {
+            self.rouse(after);
+            Next::Run(job)
+        } else if self.open {
+            self.searching += 1;
+            Next::Search
+        } else {
+            self.leaving += 1;
+            Next::Leave
+        }
+    }
+
+    fn tell_if_idle(&mut self, after: &mut After<J>) {
+        if self.in_flight == 0 && !self.on_idle.is_empty() {
+            after.tell(&mut self.on_idle);
+        }
+    }
+
+    /// A searching worker looks at the queue; the last look before it parks or leaves.
+    pub(crate) fn find(
+        &mut self,
+        cell: &Arc<WorkerCell>,
+        now: Option<Instant>,
+        keep_until: impl FnOnce(Instant) -> Option<Instant>,
+        after: &mut After<J>,
+    ) -> Found<J> {
+        self.searching -= 1;
+        if self.view().surplus() == 0
+            && let Some(job) = self.queue.pop()
+        {
+            self.rouse(after);
+            return Found::Run(job);
+        }
+        match self.view().without_work(self.kept) {
+            Without::Leave => {
+                self.leaving += 1;
+                self.rouse(after);
+                Found::Leave
+            }
+            Without::ParkTimed => {
+                let since = self.idle.push(cell, now);
+                Found::Park(since.and_then(keep_until))
+            }
+            Without::Park => {
+                self.idle.push(cell, now);
+                Found::Park(None)
+            }
+        }
+    }
+
+    /// Retires the parked workers that have been idle since `limit` or longer.
+    pub(crate) fn expire(&mut self, limit: Instant, after: &mut After<J>) {
+        let above = (self.live - self.leaving).saturating_sub(self.kept);
+        let stale = self.idle.expire(limit, above);
+        self.dismiss(stale, after);
+    }
+
+    /// Retires parked workers that there are too many of.
+    pub(crate) fn retire_surplus(&mut self, after: &mut After<J>) {
+        let surplus = self.view().surplus();
+        let cells = self.idle.retire_oldest(surplus);
+        self.dismiss(cells, after);
+    }
+
+    fn dismiss(&mut self, cells: Vec<Arc<WorkerCell>>, after: &mut After<J>) {
+        self.leaving += cells.len();
+        for cell in cells {
+            after.unpark(cell);
+        }
+    }
+
+    /// A retired worker looks again: if work came that it must not leave behind, it searches.
+    pub(crate) fn recall(&mut self) -> bool {
+        let stays = self.view().must_stay();
+        if stays {
+            self.leaving -= 1;
+            self.searching += 1;
+        }
+        stays
+    }
+
+    /// The worker is gone, but for its thread. It must have asked [`recall`](State::recall) in
+    /// the same section.
+    pub(crate) fn depart(
+        &mut self,
+        thread: Option<JoinHandle>,
+        after: &mut After<J>,
+    ) -> Option<JoinHandle> {
+        self.leaving -= 1;
+        self.live -= 1;
+        self.counts.retired += 1;
+        self.tell_if_ended(after);
+        std::mem::replace(&mut self.leaver, thread)
+    }
+
+    pub(crate) fn tell_if_ended(&mut self, after: &mut After<J>) {
+        if self.view().ended() {
+            after.tell(&mut self.on_end);
+        }
+    }
+
+    /// A start has come to its end; the worker searches from now on.
+    pub(crate) fn started(&mut self, success: bool) {
+        self.starting = false;
+        if success {
+            self.live += 1;
+            self.searching += 1;
+            self.counts.started += 1;
+            self.counts.peak_live = self.counts.peak_live.max(self.live);
+        } else {
+            self.counts.start_failures += 1;
+        }
+    }
+
+    /// Nothing is accepted any more: waiters get their tasks back, idle workers go.
+    pub(crate) fn release(&mut self, after: &mut After<J>) {
+        self.open = false;
+        for seat in self.line.take_all() {
+            seat.give_back();
+            self.counts.refused += 1;
+            after.ring(seat);
+        }
+        let idle = self.idle.retire_oldest(self.idle.len());
+        self.dismiss(idle, after);
+        self.tell_if_ended(after);
+    }
+
+    /// Tasks taken out of the queue by a `release_now` have been disposed of.
+    pub(crate) fn disposed(&mut self, fates: &[Unrun], after: &mut After<J>) {
+        self.in_flight -= fates.len();
+        for &fate in fates {
+            self.counts.count_unrun(fate);
+        }
+        self.admit_heads(after); // The pool may have been rebooted meanwhile.
+        self.rouse(after);
+        self.tell_if_idle(after);
+    }
+
+    /// Another number of workers from now on. Nothing has changed if there is no memory for it.
+    pub(crate) fn tune(
+        &mut self,
+        capacity: usize,
+        after: &mut After<J>,
+    ) -> Result<(), TryReserveError> {
+        if capacity > self.capacity {
+            self.idle.resize(capacity)?;
+            self.capacity = capacity;
+        } else {
+            self.capacity = capacity;
+            self.retire_surplus(after);
+            // Without memory for fewer slots the ring keeps those it has.
+            let _ = self.idle.resize(capacity);
+        }
+        self.admit_heads(after);
+        self.rouse(after);
+        Ok(())
+    }
+
+    /// Open again. Whoever waited for the end is told, and finds another generation.
+    pub(crate) fn reboot(&mut self, after: &mut After<J>) {
+        self.open = true;
+        self.generation += 1;
+        after.tell(&mut self.on_end);
+    }
+
+    /// A waiter's seat joins the line.
+    pub(crate) fn enrol(&mut self, seat: Arc<Seat<J>>) -> u64 {
+        self.line.join(seat)
+    }
+}
+
+impl<J> State<J> {
+    pub(crate) fn new(config: &Config) -> Result<Self, TryReserveError> {
+        Ok(Self {
+            open: true,
+            generation: 0,
+            capacity: config.capacity,
+            depth: config.depth,
+            max_waiting: config.max_waiting,
+            kept: config.min_workers,
+            in_flight: 0,
+            queue: TaskQueue::new(),
+            line: Line::new(),
+            live: 0,
+            searching: 0,
+            leaving: 0,
+            idle: if config.preallocate {
+                IdleSet::ring(config.capacity)?
+            } else {
+                IdleSet::stack()
+            },
+            starting: false,
+            first_waiters: 0,
+            leaver: None,
+            joining: false,
+            on_idle: Vec::new(),
+            on_end: Vec::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    pub(crate) fn stats(&self, hook_panics: u64) -> Stats {
+        let idle = self.searching + self.idle.len() + self.leaving;
+        let counts = &self.counts;
+        Stats {
+            capacity: Capacity::from_bound(self.capacity),
+            live: self.live,
+            busy: self.live - idle,
+            idle,
+            in_flight: self.in_flight,
+            queued: self.queue.len(),
+            waiting: self.line.len(),
+            submitted: counts.submitted,
+            completed: counts.completed,
+            panicked: counts.panicked,
+            cancelled: counts.cancelled,
+            released: counts.released,
+            refused: counts.refused,
+            threads_started: counts.started,
+            threads_retired: counts.retired,
+            thread_failures: counts.start_failures,
+            peak_live: counts.peak_live,
+            hook_panics,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What the pool counts.
+
+use crate::capacity::Capacity;
+use crate::run::{Outcome, Unrun};
+
+/// Counted under the pool's lock, only ever added to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) submitted: u64,
+    pub(crate) completed: u64,
+    pub(crate) panicked: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) released: u64,
+    pub(crate) refused: u64,
+    pub(crate) started: u64,
+    pub(crate) retired: u64,
+    pub(crate) start_failures: u64,
+    pub(crate) peak_live: usize,
+}
+
+impl Counts {
+    pub(crate) fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Completed => self.completed += 1,
+            Outcome::Panicked => self.panicked += 1,
+            Outcome::Cancelled => self.cancelled += 1,
+            Outcome::Elsewhere => {}
+        }
+    }
+
+    pub(crate) fn count_unrun(&mut self, fate: Unrun) {
+        match fate {
+            Unrun::Released => self.released += 1,
+            Unrun::Cancelled => self.cancelled += 1,
+            Unrun::Elsewhere => {}
+        }
+    }
+}
+
+/// One snapshot of a pool, taken at one instant.
+///
+/// At rest, `submitted = completed + panicked + cancelled + released`; while tasks are in flight
+/// the left side is larger. `refused` stands apart: those tasks went back to their owners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Workers there may be.
+    pub capacity: Capacity,
+    /// Workers there are: `busy + idle`.
+    pub live: usize,
+    /// Workers that hold a task.
+    pub busy: usize,
+    /// Workers that hold none: searching, parked, or on their way in or out.
+    pub idle: usize,
+    /// Accepted tasks that have not ended.
+    pub in_flight: usize,
+    /// Accepted tasks that have not started; cancelled ones until a worker comes to them.
+    pub queued: usize,
+    /// Threads and futures in the line for room.
+    pub waiting: usize,
+    /// Tasks accepted since the pool was built.
+    pub submitted: u64,
+    /// Tasks that ran to their end.
+    pub completed: u64,
+    /// Tasks that panicked.
+    pub panicked: u64,
+    /// Spawned tasks cancelled before they started.
+    pub cancelled: u64,
+    /// Accepted tasks that `release_now` took out before they started.
+    pub released: u64,
+    /// Calls that got their task back.
+    pub refused: u64,
+    /// Threads started since the pool was built.
+    pub threads_started: u64,
+    /// Threads that have ended.
+    pub threads_retired: u64,
+    /// Threads that the operating system refused.
+    pub thread_failures: u64,
+    /// Most live workers there have been at once.
+    pub peak_live: usize,
+    /// Panics of hooks.
+    pub hook_panics: u64,
+}

@@ -1,0 +1,210 @@
+//! A task of any type in one cache line.
+//!
+//! Boxing every closure would cost an allocation per task. A task of up to seven words lies in
+//! the entry itself; a larger one costs one box.
+//!
+//! Not for: typed pools, whose entries have one type and need no erasure.
+//!
+//! # Invariants
+//! 1. `space` holds a live `W` (or a pointer from `Box::<W>::into_raw`) of the type the table was
+//!    made for, from `new` until the one call that takes it out.
+//! 2. Whoever takes it out forgets the `Task`, so its `Drop` does not run.
+//! 3. `W: Send`, so a `Task` may be sent. It is never shared.
+
+use std::any::{TypeId, type_name};
+use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit};
+
+use crate::run::{Env, Ran, Unrun};
+
+/// What can become a [`Task`].
+pub(crate) trait Work: Send + 'static {
+    /// Runs. Does not unwind.
+    fn run(self, env: &Env) -> Ran;
+    /// Will not be run: resolves what hangs on it. Does not unwind.
+    fn release(self) -> Unrun;
+}
+
+const WORDS: usize = 7;
+type Space = MaybeUninit<[usize; WORDS]>;
+
+/// One erased task. Dropping it drops what it holds, unrun.
+#[repr(align(64))]
+pub struct Task {
+    table: &'static Table,
+    space: Space,
+}
+
+const _: () = assert!(size_of::<Task>() == 64, "a task is one cache line");
+
+struct Table {
+    type_id: fn() -> TypeId,
+    name: fn() -> &'static str,
+    /// Each of these takes the work out of the space.
+    run: unsafe fn(*mut Space, &Env) -> Ran,
+    release: unsafe fn(*mut Space) -> Unrun,
+    drop: unsafe fn(*mut Space),
+}
+
+// SAFETY: invariant 3.
+unsafe impl Send for Task {}
+
+impl Task {
+    pub(crate) fn new<W: Work>(work: W) -> Self {
+        let mut space = Space::uninit();
+        if fits::<W>() {
+            // SAFETY: `fits` says that the space is large and aligned enough for a `W`.
+            unsafe { space.as_mut_ptr().cast::<W>().write(work) };
+        } else {
+            let boxed = Box::into_raw(Box::new(work));
+            // SAFETY: a thin pointer fits a word.
+            unsafe { space.as_mut_ptr().cast::<*mut W>().write(boxed) };
+        }
+        Self {
+            table: const { &Table::of::<W>() },
+            space,
+        }
+    }
+
+    pub(crate) fn run(self, env: &Env) -> Ran {
+        let mut task = ManuallyDrop::new(self);
+        let run = task.table.run;
+        // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
+        unsafe { run(&raw mut task.space, env) }
+    }
+
+    pub(crate) fn release(self) -> Unrun {
+        let mut task = ManuallyDrop::new(self);
+        let release = task.table.release;
+        // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
+        unsafe { release(&raw mut task.space) }
+    }
+
+    /// The work again, if it is a `W`.
+    pub(crate) fn into_work<W: Work>(self) -> Result<W, Self> {
+        if (self.table.type_id)() != TypeId::of::<W>() {
+            return Err(self);
+        }
+        let mut task = ManuallyDrop::new(self);
+        // SAFETY: invariant 1 with the type just compared, and 2 through `ManuallyDrop`.
+        Ok(unsafe { take::<W>(&raw mut task.space) })
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        // SAFETY: invariant 1; nobody took it out, or this would have been forgotten.
+        unsafe { (self.table.drop)(&raw mut self.space) };
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Task({})", (self.table.name)())
+    }
+}
+
+impl Table {
+    const fn of<W: Work>() -> Self {
+        Self {
+            type_id: TypeId::of::<W>,
+            name: type_name::<W>,
+            run: |space, env| {
+                // SAFETY: the caller vouches for invariant 1, with this very `W`.
+                unsafe { take::<W>(space) }.run(env)
+            },
+            release: |space| {
+                // SAFETY: as in `run`.
+                unsafe { take::<W>(space) }.release()
+            },
+            drop: |space| {
+                // SAFETY: as in `run`.
+                drop(unsafe { take::<W>(space) });
+            },
+        }
+    }
+}
+
+const fn fits<W>() -> bool {
+    size_of::<W>() <= size_of::<Space>() && align_of::<W>() <= align_of::<Space>()
+}
+
+/// Moves the work out of the space.
+///
+/// # Safety
+/// The space holds a `W` as `Task::new` put it there, and is not used again.
+unsafe fn take<W>(space: *mut Space) -> W {
+    if fits::<W>() {
+        // SAFETY: the caller's.
+        unsafe { space.cast::<W>().read() }
+    } else {
+        // SAFETY: the caller's.
+        let boxed = unsafe { space.cast::<*mut W>().read() };
+        // SAFETY: it came from `Box::into_raw` in `Task::new`, and is taken once.
+        *unsafe { Box::from_raw(boxed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// Holds one reference beside `N` bytes.
+    #[derive(Debug)]
+    struct Load<const N: usize>(Arc<()>, [u8; N]);
+
+    impl<const N: usize> Work for Load<N> {
+        fn run(self, _: &Env) -> Ran {
+            unreachable!("never run here")
+        }
+        fn release(self) -> Unrun {
+            assert!(self.1.iter().all(|&byte| byte == 7));
+            Unrun::Released
+        }
+    }
+
+    fn comes_back_and_is_dropped_once<const N: usize>() {
+        let token = Arc::new(());
+        let load = || Load(Arc::clone(&token), [7; N]);
+
+        drop(Task::new(load()));
+        assert_eq!(Arc::strong_count(&token), 1);
+
+        assert!(matches!(Task::new(load()).release(), Unrun::Released));
+        assert_eq!(Arc::strong_count(&token), 1);
+
+        let task = Task::new(load()).into_work::<Load<9999>>();
+        let back = task.expect_err("another type").into_work::<Load<N>>();
+        assert_eq!(Arc::strong_count(&token), 2);
+        assert!(back.is_ok_and(|load| load.1 == [7; N]));
+        assert_eq!(Arc::strong_count(&token), 1);
+    }
+
+    #[test]
+    fn work_of_any_size_comes_back_whole_and_is_dropped_once() {
+        comes_back_and_is_dropped_once::<0>();
+        comes_back_and_is_dropped_once::<1>();
+        comes_back_and_is_dropped_once::<48>();
+        comes_back_and_is_dropped_once::<49>();
+        comes_back_and_is_dropped_once::<4096>();
+    }
+
+    #[test]
+    fn work_that_asks_for_more_alignment_than_the_space_has_is_boxed() {
+        #[repr(align(128))]
+        struct Aligned(u8);
+        impl Work for Aligned {
+            fn run(self, _: &Env) -> Ran {
+                unreachable!("never run here")
+            }
+            fn release(self) -> Unrun {
+                assert_eq!((&raw const self).addr() % 128, 0);
+                assert_eq!(self.0, 3);
+                Unrun::Released
+            }
+        }
+        assert!(!fits::<Aligned>());
+        assert!(matches!(Task::new(Aligned(3)).release(), Unrun::Released));
+    }
+}

@@ -1,0 +1,173 @@
+//! A worker's life: search, run, park, leave.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use sync_shim::atomic::Ordering::Relaxed;
+use sync_shim::thread::{JoinHandle, Tag};
+
+use crate::after::After;
+use crate::core::{Core, Runner};
+use crate::foreign::drop_quietly;
+use crate::handle::Home;
+use crate::idle::{Call, WorkerCell};
+use crate::state::{Found, Next};
+use crate::wait::{SEARCH, spin_until};
+
+/// The body of a worker's thread.
+pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
+    Tag {
+        family: core.family,
+        depth: 0,
+    }
+    .set();
+    // Whoever started us counts us, then lets us look.
+    cell.parker.park();
+    let predecessor = loop {
+        if let Some(hook) = &core.config.start_hook {
+            core.env.call_hook(|| hook());
+        }
+        serve(&core, cell);
+        if let Some(hook) = &core.config.stop_hook {
+            core.env.call_hook(|| hook());
+        }
+        if let Departure::Gone { predecessor } = depart(&core, cell) {
+            break predecessor;
+        }
+    };
+    // Perhaps the last reference: hooks and their captures are foreign.
+    drop_quietly(core);
+    if let Some(thread) = predecessor {
+        // A worker's body does not unwind; were it to, that is no reason for ours to.
+        let _ = thread.join();
+    }
+}
+
+/// Runs tasks until the worker is to leave. It arrives counted as searching, and returns counted
+/// as leaving.
+fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
+    let timed = core.config.keep_alive.is_some();
+    loop {
+        let now = timed.then(|| core.clock().now());
+        let mut after = After::new();
+        let mut guard = core.state.lock();
+        core.work.store(false, Relaxed); // A hint; the lock is held and we look ourselves.
+        let keep_until = |since| core.config.keep_until(since);
+        let found = guard.find(cell, now, keep_until, &mut after);
+        drop(guard);
+        core.perform(&mut after);
+        match found {
+            Found::Run(job) => {
+                if run_until_idle(core, job) == AfterRun::Leave {
+                    return;
+                }
+                spin_until(SEARCH, || core.work.load(Relaxed));
+            }
+            Found::Leave => return,
+            Found::Park(until) => {
+                if park(core, cell, until) == Call::Retire {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum AfterRun {
+    Search,
+    Leave,
+}
+
+/// Runs a task, and the next, as long as there is a next.
+fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
+    loop {
+        let ran = core.runner.run(job, &core.env);
+        let mut after = After::new();
+        let mut guard = core.state.lock();
+        let next = guard.finish(ran.outcome, &mut after);
+        if matches!(next, Next::Search) {
+            core.work.store(false, Relaxed); // A hint, as in `serve`.
+        }
+        drop(guard);
+        core.perform(&mut after);
+        // Room and figures show the end: now the handle may.
+        if let Some(handle) = ran.resolve {
+            handle.resolve();
+        }
+        match next {
+            Next::Run(next) => job = next,
+            Next::Search => return AfterRun::Search,
+            Next::Leave => return AfterRun::Leave,
+        }
+    }
+}
+
+/// Sleeps until called for work (the caller has counted us as searching) or retired (as leaving).
+fn park<R: Runner>(
+    core: &Arc<Core<R>>,
+    cell: &Arc<WorkerCell>,
+    mut until: Option<Instant>,
+) -> Call {
+    loop {
+        let expired = match until {
+            None => {
+                cell.parker.park();
+                false
+            }
+            Some(when) => !core.clock().park_until(&cell.parker, when),
+        };
+        let now = expired.then(|| core.clock().now());
+        let mut after = After::new();
+        let mut guard = core.state.lock();
+        if let Some(now) = now
+            && let Some(limit) = core.config.stale_since(now)
+        {
+            guard.expire(limit, &mut after);
+        }
+        let call = match cell.call() {
+            // Retiring is a request: work may have come since.
+            Call::Retire if guard.recall() => {
+                cell.set_call(Call::Work);
+                Call::Work
+            }
+            // Its time was up, but the pool keeps as many as these: no time-out any more.
+            Call::Parked => {
+                if expired {
+                    until = None;
+                }
+                Call::Parked
+            }
+            Call::Work => Call::Work,
+            Call::Retire => Call::Retire,
+        };
+        drop(guard);
+        core.perform(&mut after);
+        if call != Call::Parked {
+            return call;
+        }
+    }
+}
+
+enum Departure {
+    /// There is work again.
+    Stays,
+    /// The worker has no place any more; whoever ended before it is to be joined.
+    Gone { predecessor: Option<JoinHandle> },
+}
+
+/// Gives the worker's place up, unless there is work it would leave behind.
+fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
+    let own = cell.thread.lock().take();
+    let mut after = After::new();
+    let mut guard = core.state.lock();
+    if guard.recall() {
+        drop(guard);
+        *cell.thread.lock() = own;
+        return Departure::Stays;
+    }
+    let predecessor = guard.depart(own, &mut after);
+    drop(guard);
+    core.perform(&mut after);
+    Departure::Gone { predecessor }
+}
