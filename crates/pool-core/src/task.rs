@@ -152,7 +152,10 @@ mod tests {
 
     /// Holds one reference beside `N` bytes.
     #[derive(Debug)]
-    struct Load<const N: usize>(Arc<()>, [u8; N]);
+    struct Load<const N: usize>(
+        #[expect(dead_code, reason = "held for its reference")] Arc<()>,
+        [u8; N],
+    );
 
     impl<const N: usize> Work for Load<N> {
         fn run(self, _: &Env) -> Ran {

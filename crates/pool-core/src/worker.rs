@@ -125,7 +125,7 @@ fn park<R: Runner>(
         {
             guard.expire(limit, &mut after);
         }
-        let call = match cell.call() {
+        let called = match cell.call() {
             // Retiring is a request: work may have come since.
             Call::Retire if guard.recall() => {
                 cell.set_call(Call::Work);
@@ -143,8 +143,8 @@ fn park<R: Runner>(
         };
         drop(guard);
         core.perform(&mut after);
-        if call != Call::Parked {
-            return call;
+        if called != Call::Parked {
+            return called;
         }
     }
 }
