@@ -12,26 +12,31 @@ use crate::handle::Home;
 use crate::run::Unrun;
 
 impl<R: Runner> Core<R> {
-    /// Stops acceptance. `false` if that was done before.
-    pub(crate) fn release(self: &Arc<Self>) -> bool {
+    /// Stops acceptance. Whether it was open, and which generation ends.
+    pub(crate) fn release(self: &Arc<Self>) -> (bool, u64) {
         let mut after = After::new();
         let mut guard = self.state.lock();
-        let was_open = guard.open;
+        let (was_open, generation) = (guard.open, guard.generation);
         if was_open {
             guard.release(&mut after);
         }
         drop(guard);
         self.perform(&mut after);
-        was_open
+        (was_open, generation)
     }
 
     /// Releases, and takes out what has not started. Calls `keep` with each task's item.
     pub(crate) fn release_now(self: &Arc<Self>, mut keep: impl FnMut(R::Item)) -> usize {
-        self.release();
-        let jobs: Vec<R::Job> = self.state.lock().queue.take_all().collect();
+        let mut after = After::new();
+        let mut guard = self.state.lock();
+        if guard.open {
+            guard.release(&mut after);
+        }
+        let jobs = guard.queue.take_all();
+        drop(guard);
+        self.perform(&mut after);
         // They count as in flight until their captures are dropped, which is foreign code.
         let fates: Vec<Unrun> = jobs
-            .into_iter()
             .map(|job| {
                 let (fate, item) = self.runner.release(job);
                 item.into_iter().for_each(&mut keep);
@@ -95,7 +100,7 @@ impl<R: Runner> Core<R> {
         let mut guard = self.state.lock();
         guard.on_idle.retain(|other| !Arc::ptr_eq(other, &notice));
         // Given between the time-out and the lock: it has come.
-        if notice.is_given() || guard.in_flight == 0 {
+        if notice.is_given() {
             Ok(())
         } else {
             Err(WaitError::TimedOut)
@@ -107,8 +112,25 @@ impl<R: Runner> Core<R> {
         self: &Arc<Self>,
         deadline: Option<Instant>,
     ) -> Result<(), WaitError> {
-        self.may_wait()?;
         let generation = self.state.lock().generation;
+        self.wait_for_end(generation, deadline)
+    }
+
+    /// Releases, and waits for that end: a reboot that comes before it is not missed.
+    pub(crate) fn release_and_wait(
+        self: &Arc<Self>,
+        deadline: Option<Instant>,
+    ) -> Result<(), WaitError> {
+        let (_, generation) = self.release();
+        self.wait_for_end(generation, deadline)
+    }
+
+    fn wait_for_end(
+        self: &Arc<Self>,
+        generation: u64,
+        deadline: Option<Instant>,
+    ) -> Result<(), WaitError> {
+        self.may_wait()?;
         loop {
             let notice = Notice::new();
             let leaver = {
@@ -188,9 +210,8 @@ impl<R: Runner> Core<R> {
                 self.release();
             }
             DropPolicy::Join => {
-                self.release();
                 // On an own worker it would wait for itself: then it drains.
-                let _ = self.wait_released(None);
+                let _ = self.release_and_wait(None);
             }
             DropPolicy::Discard => {
                 let discarded = guarded(|| self.release_now(|item| _ = drop_quietly(item)));
@@ -211,9 +232,8 @@ impl<R: Runner> Core<R> {
             (guard, result) = self.start_reserved(guard);
             if result.is_err() {
                 drop(guard);
-                self.release();
                 // Nobody else has a handle: it can be neither rebooted nor forked.
-                let _ = self.wait_released(None);
+                let _ = self.release_and_wait(None);
                 return result;
             }
         }

@@ -7,7 +7,8 @@
 //! # Invariants
 //! 1. A seat's task leaves it exactly once: claimed for a queue, given back by a release, or
 //!    withdrawn by its owner. The seat's own lock decides which.
-//! 2. `settled` is stored after the stage has left `Waiting`, by the one who changed it.
+//! 2. `settled` is stored after the stage has left `Waiting`, by the one who changed it. It only
+//!    ends a spin: how the wait ended is read under the seat's lock.
 //! 3. Bells are rung, and wakers dropped, with no lock held.
 //!
 //! A seat may stand in several lines (a waiter of several pools); the first claim wins and the
@@ -17,10 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-use sync_shim::atomic::{
-    AtomicBool,
-    Ordering::{Acquire, Release},
-};
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::{Mutex, Parker};
 
 use crate::error::Reason;
@@ -92,7 +90,7 @@ impl<J> Seat<J> {
             Stage::Waiting(job) => {
                 inner.stage = next;
                 drop(inner);
-                self.settled.store(true, Release); // Pairs with the load in `is_settled`.
+                self.settled.store(true, Relaxed); // Invariant 2.
                 Some(job)
             }
             other => {
@@ -109,7 +107,7 @@ impl<J> Seat<J> {
             Stage::Waiting(job) => {
                 inner.stage = Stage::Returned(job);
                 drop(inner);
-                self.settled.store(true, Release); // Pairs with the load in `is_settled`.
+                self.settled.store(true, Relaxed); // Invariant 2.
             }
             other => inner.stage = other,
         }
@@ -133,7 +131,7 @@ impl<J> Seat<J> {
 
     /// Whether the task has left the seat. A hint to stop spinning for.
     pub(crate) fn is_settled(&self) -> bool {
-        self.settled.load(Acquire) // Pairs with the stores above.
+        self.settled.load(Relaxed) // Invariant 2.
     }
 
     /// How the wait ended, if it has.

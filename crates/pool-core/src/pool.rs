@@ -135,7 +135,7 @@ impl<R: Runner> WorkerPool<R> {
     /// now and the others when nothing is left.
     #[doc(alias = "Release")]
     pub fn release(&self) -> bool {
-        self.core().release()
+        self.core().release().0
     }
 
     /// Releases, and waits for the end, at most for so long.
@@ -146,9 +146,7 @@ impl<R: Runner> WorkerPool<R> {
     /// See [`WaitError`]. The pool is released all the same.
     #[doc(alias = "ReleaseTimeout")]
     pub fn release_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        let deadline = self.deadline(timeout);
-        self.release();
-        self.core().wait_released(deadline)
+        self.core().release_and_wait(self.deadline(timeout))
     }
 
     /// Releases, and waits for the end, at most until then.
@@ -156,8 +154,7 @@ impl<R: Runner> WorkerPool<R> {
     /// # Errors
     /// See [`WaitError`]. The pool is released all the same.
     pub fn release_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
-        self.release();
-        self.core().wait_released(Some(deadline))
+        self.core().release_and_wait(Some(deadline))
     }
 
     /// Waits until the pool has ended: it is released (by whomever), nothing is in flight, and

@@ -143,8 +143,9 @@ impl<J> State<J> {
         self.admit_heads(after);
         self.tell_if_idle(after);
         if self.view().surplus() > 0 {
+            // Nobody need be told of what is queued: the others are at least as many as there
+            // may be, and while there is a surplus none of them parks.
             self.leaving += 1;
-            self.rouse(after);
             return Next::Leave;
         }
         if let Some(job) = self.queue.pop() {
@@ -182,8 +183,7 @@ impl<J> State<J> {
         }
         match self.view().without_work(self.kept) {
             Without::Leave => {
-                self.leaving += 1;
-                self.rouse(after);
+                self.leaving += 1; // As in `finish`.
                 Found::Leave
             }
             Without::ParkTimed => {

@@ -2,3 +2,4 @@
 #![cfg(not(anthill_loom))]
 
 mod smoke;
+mod support;

@@ -1,0 +1,272 @@
+//! Idle workers end by the clock, on their own; those that are kept do not wake for it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::Waker;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pool_core::{Builder, Clock, Closures, ManualClock, Pool};
+use sync_shim::{Alarm, Parker};
+use testkit::Gate;
+
+use crate::support::{bounded, end, hold, until};
+
+const SECOND: Duration = Duration::from_secs(1);
+const NANOSECOND: Duration = Duration::from_nanos(1);
+
+/// A clock moved by hand, and a pool that lets its workers idle for ten seconds of it.
+fn timed(capacity: usize) -> (ManualClock, Builder<Closures>) {
+    let clock = ManualClock::new();
+    let builder = Pool::builder().capacity(capacity).clock(clock.clone());
+    (clock, builder.keep_alive(10 * SECOND))
+}
+
+/// Counts the timed waits on it.
+#[derive(Clone, Debug, Default)]
+struct CountingClock {
+    clock: ManualClock,
+    timed_waits: Arc<AtomicUsize>,
+}
+
+impl Clock for CountingClock {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.timed_waits.fetch_add(1, SeqCst);
+        self.clock.park_until(parker, when)
+    }
+
+    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+        self.clock.wake_at(when, waker)
+    }
+}
+
+#[test]
+fn a_worker_ends_when_it_has_idled_for_exactly_the_keep_alive() {
+    bounded(|| {
+        let (clock, builder) = timed(1);
+        let pool = builder.build().unwrap();
+        for round in 1..=3 {
+            pool.spawn(|| ()).unwrap().join().unwrap();
+            clock.wait_for_sleepers(1);
+            clock.advance(10 * SECOND - NANOSECOND);
+            assert_eq!((pool.running(), clock.sleepers()), (1, 1));
+            clock.advance(NANOSECOND);
+            until(|| pool.running() == 0);
+            let stats = pool.stats();
+            assert_eq!((stats.threads_started, stats.threads_retired), (round, round));
+        }
+        assert_eq!((clock.sleepers(), pool.free()), (0, Some(1)));
+    });
+}
+
+#[test]
+fn idle_workers_of_one_age_all_end_together() {
+    bounded(|| {
+        for preallocate in [false, true] {
+            let (clock, builder) = timed(50);
+            let pool = builder.preallocate(preallocate).build().unwrap();
+            hold(&pool, 50).open();
+            assert_eq!(pool.running(), 50);
+            clock.wait_for_sleepers(50);
+            clock.advance(10 * SECOND);
+            until(|| pool.running() == 0);
+            // And the next task finds a worker all the same.
+            assert_eq!(pool.spawn(|| 5).unwrap().join().unwrap(), 5);
+        }
+    });
+}
+
+#[test]
+fn as_many_workers_as_are_kept_stay_and_are_not_woken_again() {
+    bounded(|| {
+        let (clock, builder) = timed(5);
+        let pool = builder.min_workers(2).build().unwrap();
+        assert_eq!(pool.running(), 2);
+        hold(&pool, 5).open();
+        clock.wait_for_sleepers(5);
+        clock.advance(10 * SECOND);
+        until(|| pool.running() == 2 && clock.sleepers() == 0);
+        clock.advance(1000 * SECOND);
+        assert_eq!((pool.running(), clock.next_due()), (2, None));
+        end(&pool);
+        assert_eq!((pool.running(), pool.stats().threads_retired), (0, 5));
+    });
+}
+
+#[test]
+fn a_pool_at_its_floor_waits_for_no_time_at_all() {
+    bounded(|| {
+        let clock = CountingClock::default();
+        let pool = Pool::builder().capacity(2).min_workers(2).clock(clock.clone());
+        let pool = pool.keep_alive(10 * SECOND).build().unwrap();
+        for _ in 0..200 {
+            pool.spawn(|| ()).unwrap().join().unwrap();
+        }
+        end(&pool);
+        assert_eq!(clock.timed_waits.load(SeqCst), 0);
+        assert_eq!(pool.stats().threads_started, 2);
+    });
+}
+
+#[test]
+fn without_a_keep_alive_no_worker_expires_and_none_waits_for_time() {
+    bounded(|| {
+        let clock = CountingClock::default();
+        let pool = Pool::builder().capacity(10).keep_alive(None).clock(clock.clone());
+        let pool = pool.build().unwrap();
+        hold(&pool, 10).open();
+        pool.wait_idle().unwrap();
+        until(|| pool.idle() == 10);
+        clock.clock.advance(Duration::from_hours(1000));
+        assert_eq!((pool.running(), pool.free()), (10, Some(0)));
+        end(&pool);
+        assert_eq!(clock.timed_waits.load(SeqCst), 0);
+        assert_eq!((pool.running(), pool.free()), (0, Some(10)));
+    });
+}
+
+#[test]
+fn a_keep_alive_past_the_end_of_time_is_no_time_out() {
+    bounded(|| {
+        let clock = CountingClock::default();
+        let pool = Pool::builder().capacity(2).keep_alive(Duration::MAX).clock(clock.clone());
+        let pool = pool.build().unwrap();
+        hold(&pool, 2).open();
+        pool.wait_idle().unwrap();
+        end(&pool);
+        assert_eq!(clock.timed_waits.load(SeqCst), 0);
+    });
+}
+
+#[test]
+fn a_keep_alive_of_zero_ends_each_worker_at_once_and_strands_no_task() {
+    bounded(|| {
+        let pool = Pool::builder().capacity(2).queue_depth(2).keep_alive(Duration::ZERO);
+        let pool = pool.build().unwrap();
+        for round in 0..3000 {
+            assert_eq!(pool.spawn(move || round).unwrap().join().unwrap(), round);
+        }
+        until(|| pool.running() == 0);
+        assert_eq!((pool.stats().completed, pool.in_flight()), (3000, 0));
+    });
+}
+
+#[test]
+fn workers_started_ahead_expire_unless_they_are_kept() {
+    bounded(|| {
+        let (clock, builder) = timed(8);
+        let pool = builder.prestart(8).min_workers(3).build().unwrap();
+        assert_eq!(pool.running(), 8);
+        // The last to park may be kept without a time.
+        clock.wait_for_sleepers(5);
+        until(|| {
+            clock.advance(10 * SECOND);
+            pool.running() == 3
+        });
+        assert_eq!(pool.stats().threads_started, 8);
+    });
+}
+
+#[test]
+fn a_pool_whose_prestarted_workers_expire_at_once_is_built_all_the_same() {
+    bounded(|| {
+        for _ in 0..20 {
+            let pool = Pool::builder().capacity(32).prestart(32).keep_alive(Duration::ZERO);
+            let pool = pool.build().unwrap();
+            assert_eq!(pool.stats().threads_started, 32, "no more than were asked for");
+        }
+    });
+}
+
+#[test]
+fn the_hot_worker_is_reused_while_the_cold_ones_expire() {
+    bounded(|| {
+        let (clock, builder) = timed(3);
+        let pool = builder.build().unwrap();
+        hold(&pool, 3).open();
+        clock.wait_for_sleepers(3);
+        for _ in 0..3 {
+            clock.advance(3 * SECOND);
+            pool.spawn(|| ()).unwrap().join().unwrap();
+            clock.wait_for_sleepers(3);
+        }
+        clock.advance(3 * SECOND);
+        until(|| pool.running() == 1);
+    });
+}
+
+#[test]
+fn a_preallocated_pool_uses_its_workers_in_turn_so_light_work_keeps_them_all() {
+    bounded(|| {
+        let (clock, builder) = timed(3);
+        let pool = builder.preallocate(true).build().unwrap();
+        hold(&pool, 3).open();
+        clock.wait_for_sleepers(3);
+        for _ in 0..12 {
+            clock.advance(3 * SECOND);
+            pool.spawn(|| ()).unwrap().join().unwrap();
+            clock.wait_for_sleepers(3);
+            assert_eq!(pool.running(), 3);
+        }
+        clock.advance(10 * SECOND);
+        until(|| pool.running() == 0);
+    });
+}
+
+/// Parks two workers, one after the other; runs a task. Whether the first to park ran it.
+fn first_parked_is_reused(preallocate: bool) -> bool {
+    let (clock, builder) = timed(2);
+    let pool = builder.preallocate(preallocate).build().unwrap();
+    let gates = [Gate::new(), Gate::new()];
+    let workers = gates.clone().map(|gate| {
+        pool.try_spawn(move || {
+            gate.wait();
+            thread::current().id()
+        })
+        .unwrap()
+    });
+    for (parked, gate) in gates.iter().enumerate() {
+        gate.wait_for_arrivals(1);
+        gate.open();
+        clock.wait_for_sleepers(parked + 1);
+    }
+    let [first, second] = workers.map(|worker| worker.join().unwrap());
+    let reused = pool.spawn(|| thread::current().id()).unwrap().join().unwrap();
+    assert!(reused == first || reused == second);
+    reused == first
+}
+
+#[test]
+fn the_worker_that_parked_last_is_reused_first_and_under_preallocate_last() {
+    bounded(|| {
+        assert!(!first_parked_is_reused(false));
+        assert!(first_parked_is_reused(true));
+    });
+}
+
+#[test]
+fn a_task_that_comes_as_its_worker_expires_is_run() {
+    bounded(|| {
+        let (clock, builder) = timed(1);
+        let pool = builder.build().unwrap();
+        for round in 0..1000 {
+            pool.spawn(|| ()).unwrap().join().unwrap();
+            clock.wait_for_sleepers(1);
+            let (mover, start) = (clock.clone(), Arc::new(std::sync::Barrier::new(2)));
+            let ready = Arc::clone(&start);
+            let moves = thread::spawn(move || {
+                ready.wait();
+                mover.advance(10 * SECOND);
+            });
+            start.wait();
+            assert_eq!(pool.spawn(move || round).unwrap().join().unwrap(), round);
+            moves.join().unwrap();
+        }
+        assert_eq!(pool.stats().completed, 2000);
+    });
+}

@@ -1,0 +1,357 @@
+//! The line: who waits for room, in which order they get it, and how they leave.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use pool_core::{Clock, ManualClock, Pool, SubmitError};
+use testkit::{DropCounter, Gate, PanicOnDrop, waker_fn};
+
+use crate::support::{
+    Journal, bounded, end, enter_line, hold, poll, poll_with, pool, until, wait_in_line,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn threads_and_futures_get_room_in_the_order_they_came() {
+    bounded(|| {
+        let pool = pool(1);
+        let gate = hold(&pool, 1);
+        let journal = Journal::new();
+        let (mut threads, mut futures) = (Vec::new(), Vec::new());
+        for number in 0..10 {
+            let task = journal.writer(number);
+            if number % 2 == 0 {
+                threads.push(wait_in_line(&pool, task));
+            } else {
+                let mut future = pool.submit_async(task);
+                assert!(poll(&mut future).is_pending());
+                futures.push(future);
+            }
+            assert_eq!(pool.waiting(), number + 1);
+        }
+        gate.open();
+        for thread in threads {
+            thread.join().unwrap().unwrap();
+        }
+        pool.wait_idle().unwrap();
+        assert!(journal.entries().into_iter().eq(0..10));
+        for mut future in futures {
+            assert!(matches!(poll(&mut future), Poll::Ready(Ok(()))));
+        }
+        assert_eq!(pool.waiting(), 0);
+    });
+}
+
+#[test]
+fn a_future_that_is_never_polled_again_is_served_and_holds_nobody_up() {
+    bounded(|| {
+        let pool = pool(1);
+        let gate = hold(&pool, 1);
+        let journal = Journal::new();
+        let mut future = pool.submit_async(journal.writer("future"));
+        assert!(poll(&mut future).is_pending());
+        let thread = wait_in_line(&pool, journal.writer("thread"));
+        gate.open();
+        thread.join().unwrap().unwrap();
+        pool.wait_idle().unwrap();
+        assert_eq!(journal.entries(), ["future", "thread"]);
+    });
+}
+
+#[test]
+fn nothing_happens_before_a_future_is_polled() {
+    bounded(|| {
+        let pool = pool(1);
+        let drops = DropCounter::new();
+        let token = drops.token();
+        let future = pool.submit_async(move || drop(token));
+        assert_eq!((pool.stats().submitted, pool.running()), (0, 0));
+        drop(future);
+        assert_eq!((drops.alive(), pool.stats().refused), (0, 0));
+    });
+}
+
+#[test]
+fn dropping_a_future_in_the_line_takes_its_task_out() {
+    bounded(|| {
+        let pool = pool(1);
+        let gate = hold(&pool, 1);
+        let (drops, journal) = (DropCounter::new(), Journal::new());
+        let before = wait_in_line(&pool, journal.writer("before"));
+        let token = drops.token();
+        let mut future = pool.submit_async(move || drop(token));
+        assert!(poll(&mut future).is_pending());
+        let after = wait_in_line(&pool, journal.writer("after"));
+        assert_eq!(pool.waiting(), 3);
+        drop(future);
+        assert_eq!((drops.alive(), pool.waiting(), pool.stats().refused), (0, 2, 1));
+        gate.open();
+        before.join().unwrap().unwrap();
+        after.join().unwrap().unwrap();
+        pool.wait_idle().unwrap();
+        assert_eq!(journal.entries(), ["before", "after"]);
+        assert_eq!(pool.stats().submitted, 3);
+    });
+}
+
+#[test]
+fn a_future_dropped_after_its_task_was_taken_leaves_it_to_run() {
+    bounded(|| {
+        let pool = pool(1);
+        let (first, second) = (hold(&pool, 1), Gate::new());
+        let task = second.clone();
+        let mut future = pool.submit_async(move || task.wait());
+        assert!(poll(&mut future).is_pending());
+        first.open();
+        second.wait_for_arrivals(1); // Taken, and running.
+        drop(future);
+        second.open();
+        pool.wait_idle().unwrap();
+        assert_eq!((pool.stats().completed, pool.stats().refused), (2, 0));
+    });
+}
+
+#[test]
+fn a_task_whose_time_is_up_leaves_the_line_and_comes_back() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let pool = Pool::builder().capacity(1).keep_alive(None).clock(clock.clone());
+        let pool = pool.build().unwrap();
+        let gate = hold(&pool, 1);
+        let journal = Journal::new();
+        let short = {
+            let task = journal.writer("short");
+            enter_line(&pool, move |pool| pool.submit_timeout(task, 5 * SECOND))
+        };
+        let long = {
+            let (task, deadline) = (journal.writer("long"), clock.now() + 9 * SECOND);
+            enter_line(&pool, move |pool| pool.submit_deadline(task, deadline))
+        };
+        clock.wait_for_sleepers(2);
+        clock.advance(5 * SECOND - Duration::from_nanos(1));
+        assert_eq!((pool.waiting(), clock.sleepers()), (2, 2));
+        clock.advance(Duration::from_nanos(1));
+        let back = short.join().unwrap().unwrap_err();
+        assert!(matches!(back, SubmitError::TimedOut(_)), "{back}");
+        assert_eq!((pool.waiting(), journal.len()), (1, 0));
+        gate.open();
+        long.join().unwrap().unwrap();
+        pool.wait_idle().unwrap();
+        assert_eq!(journal.entries(), ["long"]);
+        back.into_task()();
+        assert_eq!(journal.entries(), ["long", "short"]);
+    });
+}
+
+#[test]
+fn a_task_is_either_accepted_or_given_back_when_its_deadline_races_its_turn() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let pool = Pool::builder().capacity(1).keep_alive(None).clock(clock.clone());
+        let pool = pool.build().unwrap();
+        let mut outcomes = [0; 2];
+        for _ in 0..500 {
+            let gate = hold(&pool, 1);
+            let ran = Arc::new(AtomicBool::new(false));
+            let task = {
+                let ran = Arc::clone(&ran);
+                move || ran.store(true, SeqCst)
+            };
+            let waiter = enter_line(&pool, move |pool| pool.submit_timeout(task, SECOND));
+            clock.wait_for_sleepers(1);
+            let opener = thread::spawn(move || gate.open());
+            clock.advance(SECOND);
+            let accepted = waiter.join().unwrap().is_ok();
+            opener.join().unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(ran.load(SeqCst), accepted);
+            outcomes[usize::from(accepted)] += 1;
+        }
+        assert_eq!(outcomes.iter().sum::<i32>(), 500);
+    });
+}
+
+#[test]
+fn nobody_passes_a_waiter() {
+    bounded(|| {
+        let pool = pool(1);
+        for _ in 0..200 {
+            let (first, second) = (Gate::new(), Gate::new());
+            let held = first.clone();
+            let handle = pool.try_spawn(move || held.wait()).unwrap();
+            let task = second.clone();
+            let waiter = wait_in_line(&pool, move || task.wait());
+            first.open();
+            handle.join().unwrap();
+            // The room has gone to the waiter already, whether it knows or not.
+            assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+            assert_eq!((pool.in_flight(), pool.waiting()), (1, 0));
+            second.open();
+            waiter.join().unwrap().unwrap();
+            pool.wait_idle().unwrap();
+        }
+    });
+}
+
+#[test]
+fn the_first_waiter_is_refused_where_none_may_wait() {
+    bounded(|| {
+        let pool = Pool::builder().capacity(1).max_waiting(0).build().unwrap();
+        let gate = hold(&pool, 1);
+        assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
+        assert!(matches!(pool.submit_timeout(|| (), SECOND), Err(SubmitError::Full(_))));
+        let refused = poll(&mut pool.submit_async(|| ()));
+        assert!(matches!(refused, Poll::Ready(Err(SubmitError::Full(_)))));
+        gate.open();
+    });
+}
+
+#[test]
+fn one_more_waiter_than_may_wait_is_refused_and_the_others_are_served() {
+    bounded(|| {
+        let pool = Pool::builder().capacity(1).max_waiting(2).build().unwrap();
+        let gate = hold(&pool, 1);
+        let journal = Journal::new();
+        let thread = wait_in_line(&pool, journal.writer("thread"));
+        let mut leaves = pool.submit_async(journal.writer("left"));
+        assert!(poll(&mut leaves).is_pending());
+        assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
+        assert!(poll(&mut pool.submit_async(|| ())).is_ready());
+        drop(leaves); // Its place in the line is free again.
+        let second = wait_in_line(&pool, journal.writer("second"));
+        assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
+        gate.open();
+        thread.join().unwrap().unwrap();
+        second.join().unwrap().unwrap();
+        pool.wait_idle().unwrap();
+        assert_eq!(journal.entries(), ["thread", "second"]);
+    });
+}
+
+#[test]
+fn a_time_out_of_zero_and_a_deadline_gone_by_still_find_room_where_there_is_some() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let pool = Pool::builder().capacity(2).clock(clock.clone()).build().unwrap();
+        let past = clock.now();
+        clock.advance(SECOND);
+        let gate = Gate::new();
+        let task = || {
+            let gate = gate.clone();
+            move || gate.wait()
+        };
+        pool.submit_timeout(task(), Duration::ZERO).unwrap();
+        pool.submit_deadline(task(), past).unwrap();
+        let late = pool.submit_timeout(task(), Duration::ZERO);
+        assert!(matches!(late, Err(SubmitError::TimedOut(_))));
+        let late = pool.submit_deadline(task(), past);
+        assert!(matches!(late, Err(SubmitError::TimedOut(_))));
+        let late = pool.spawn_timeout(task(), Duration::ZERO);
+        assert!(matches!(late, Err(SubmitError::TimedOut(_))));
+        let late = pool.spawn_deadline(task(), past);
+        assert!(matches!(late, Err(SubmitError::TimedOut(_))));
+        assert_eq!((pool.waiting(), pool.stats().refused), (0, 4));
+        gate.open();
+    });
+}
+
+#[test]
+fn a_time_out_without_end_waits_until_there_is_room() {
+    bounded(|| {
+        let pool = pool(1);
+        let gate = hold(&pool, 1);
+        let waiters = [Duration::MAX, Duration::from_secs(u64::MAX), Duration::MAX / 2]
+            .map(|long| enter_line(&pool, move |pool| pool.submit_timeout(|| (), long)));
+        let spawned = enter_line(&pool, |pool| pool.spawn_timeout(|| 5, Duration::MAX));
+        gate.open();
+        for waiter in waiters {
+            waiter.join().unwrap().unwrap();
+        }
+        let handle = spawned.join().unwrap().unwrap();
+        assert_eq!(handle.join_timeout(Duration::MAX).unwrap().unwrap(), 5);
+    });
+}
+
+#[test]
+fn a_release_gives_everybody_in_the_line_the_task_back() {
+    bounded(|| {
+        let pool = pool(1);
+        let gate = hold(&pool, 1);
+        let journal = Journal::new();
+        let threads: Vec<_> = (0..5).map(|n| wait_in_line(&pool, journal.writer(n))).collect();
+        let mut future = pool.submit_async(journal.writer(5));
+        assert!(poll(&mut future).is_pending());
+        let spawned = enter_line(&pool, |pool| pool.spawn(|| 6));
+        assert!(pool.release());
+        for thread in threads {
+            let back = thread.join().unwrap().unwrap_err();
+            assert!(back.is_released());
+            back.into_task()();
+        }
+        let Poll::Ready(Err(SubmitError::Released(task))) = poll(&mut future) else {
+            panic!("a released future is ready");
+        };
+        task();
+        assert_eq!(spawned.join().unwrap().unwrap_err().into_task()(), 6);
+        assert_eq!((pool.waiting(), pool.stats().refused), (0, 7));
+        gate.open();
+        pool.wait_released().unwrap();
+        assert!(journal.entries().into_iter().eq(0..6));
+        assert_eq!(pool.stats().completed, 1, "only the held one ran in the pool");
+    });
+}
+
+#[test]
+fn producers_at_a_full_pool_all_end_when_it_is_released() {
+    bounded(|| {
+        let pool = pool(1);
+        let gate = hold(&pool, 1);
+        let refused = Arc::new(AtomicUsize::new(0));
+        let producers: Vec<_> = (0..2)
+            .map(|_| {
+                let refused = Arc::clone(&refused);
+                enter_line(&pool, move |pool| {
+                    for _ in 0..30 {
+                        refused.fetch_add(usize::from(pool.submit(|| ()).is_err()), SeqCst);
+                    }
+                })
+            })
+            .collect();
+        pool.release();
+        for producer in producers {
+            producer.join().unwrap();
+        }
+        assert_eq!(refused.load(SeqCst), 60);
+        gate.open();
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_future_dropped_while_a_release_gives_its_task_back_holds_up_no_other_waiter() {
+    bounded(|| {
+        let pool = pool(1);
+        let gate = hold(&pool, 1);
+        let drops = DropCounter::new();
+        let bomb = (PanicOnDrop::new(), drops.token());
+        let mut second = pool.submit_async(move || drop(bomb));
+        let doomed = Arc::new(std::sync::Mutex::new(None));
+        // The first one's waker is called in the midst of the release, and drops the second.
+        let mut first = pool.submit_async(|| ());
+        let slot = Arc::clone(&doomed);
+        let waker = waker_fn(move || drop(slot.lock().unwrap().take()));
+        assert!(poll_with(&mut first, &waker).is_pending());
+        assert!(poll(&mut second).is_pending());
+        *doomed.lock().unwrap() = Some(second);
+        let third = wait_in_line(&pool, || ());
+        assert!(pool.release());
+        assert!(third.join().unwrap().unwrap_err().is_released());
+        assert_eq!(drops.alive(), 0);
+        gate.open();
+        until(|| pool.running() == 0);
+    });
+}

@@ -1,0 +1,262 @@
+//! Handles: values, outcomes, cancelling, detaching.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use pool_core::{Clock, DropPolicy, JoinError, ManualClock, Pool};
+use testkit::{CountingWaker, DropCounter, Gate, block_on};
+
+use crate::support::{Journal, bounded, end, hold, poll, poll_with, pool, until};
+
+/// One worker, and room for what a test queues behind a held one.
+fn queueing() -> Pool {
+    Pool::builder().capacity(1).queue_depth(10).build().unwrap()
+}
+
+#[test]
+fn a_handle_gives_the_tasks_value() {
+    bounded(|| {
+        let pool = pool(2);
+        assert_eq!(pool.spawn(|| "joined").unwrap().join().unwrap(), "joined");
+        assert_eq!(block_on(pool.spawn(|| "awaited").unwrap()).unwrap(), "awaited");
+        let handle = block_on(pool.spawn_async(|| "entered")).unwrap();
+        assert_eq!(handle.join().unwrap(), "entered");
+    });
+}
+
+#[test]
+fn a_handle_tells_what_its_task_panicked_with_and_where() {
+    bounded(|| {
+        let pool = Pool::builder().capacity(1).name("kitchen").build().unwrap();
+        let handle = pool.spawn(|| panic!("burnt {}", "toast")).unwrap();
+        let Err(JoinError::Panicked(panicked)) = handle.join() else {
+            panic!("it panicked");
+        };
+        assert_eq!((panicked.message(), panicked.pool()), (Some("burnt toast"), "kitchen"));
+        assert!(panicked.payload().is::<String>());
+        let handle = pool.spawn(|| std::panic::panic_any(42_u8)).unwrap();
+        let error = handle.join().unwrap_err();
+        assert_eq!(error.to_string(), "the task panicked in pool `kitchen`");
+        assert_eq!(*error.into_panic().unwrap().downcast::<u8>().unwrap(), 42);
+    });
+}
+
+#[test]
+fn a_handle_comes_back_while_its_task_runs() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let pool = Pool::builder().capacity(1).keep_alive(None).clock(clock.clone());
+        let pool = pool.build().unwrap();
+        let gate = Gate::new();
+        let held = gate.clone();
+        let handle = pool.spawn(move || held.wait()).unwrap();
+        assert!(!handle.is_finished());
+        let handle = handle.try_join().unwrap_err();
+        let handle = handle.join_timeout(Duration::ZERO).unwrap_err();
+        let deadline = clock.now();
+        let handle = handle.join_deadline(deadline).unwrap_err();
+        let waiter = thread::spawn(move || handle.join_timeout(Duration::from_secs(5)));
+        clock.wait_for_sleepers(1);
+        clock.advance(Duration::from_secs(5));
+        let handle = waiter.join().unwrap().unwrap_err();
+        gate.open();
+        until(|| handle.is_finished());
+        handle.try_join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_polled_handle_is_ready_once_and_then_says_that_its_value_was_taken() {
+    bounded(|| {
+        let pool = pool(1);
+        let gate = Gate::new();
+        let held = gate.clone();
+        let mut handle = pool.spawn(move || held.wait()).unwrap();
+        let (stale, fresh) = (CountingWaker::new(), CountingWaker::new());
+        assert!(poll_with(&mut handle, &stale.waker()).is_pending());
+        assert!(poll_with(&mut handle, &fresh.waker()).is_pending());
+        assert_eq!((stale.wakers(), fresh.wakers()), (0, 1), "the stale one was let go");
+        gate.open();
+        fresh.wait_for_wakes(1);
+        assert!(matches!(poll(&mut handle), Poll::Ready(Ok(()))));
+        assert!(matches!(poll(&mut handle), Poll::Ready(Err(JoinError::Taken))));
+        assert!(matches!(handle.join(), Err(JoinError::Taken)));
+        assert_eq!((stale.wakes(), fresh.wakes(), fresh.wakers()), (0, 1, 0));
+    });
+}
+
+#[test]
+fn a_handle_polled_first_can_be_joined_by_a_thread() {
+    bounded(|| {
+        let pool = pool(1);
+        let gate = Gate::new();
+        let held = gate.clone();
+        let mut handle = pool.spawn(move || held.wait()).unwrap();
+        let waker = CountingWaker::new();
+        assert!(poll_with(&mut handle, &waker.waker()).is_pending());
+        let joiner = thread::spawn(move || handle.join());
+        until(|| waker.wakers() == 0); // The joiner has taken the bell over.
+        gate.open();
+        joiner.join().unwrap().unwrap();
+        assert_eq!(waker.wakes(), 0);
+    });
+}
+
+#[test]
+fn cancelling_a_queued_task_drops_its_captures_here_and_now() {
+    struct Whereabouts(Journal<thread::ThreadId>);
+    impl Drop for Whereabouts {
+        fn drop(&mut self) {
+            self.0.write(thread::current().id());
+        }
+    }
+    bounded(|| {
+        let pool = queueing();
+        let gate = hold(&pool, 1);
+        let dropped = Journal::new();
+        let capture = Whereabouts(dropped.clone());
+        let handle = pool.try_spawn(move || drop(capture)).unwrap();
+        assert!(handle.cancel());
+        assert_eq!(dropped.entries(), [thread::current().id()]);
+        assert!(handle.is_finished() && !handle.cancel(), "only once");
+        // Its entry keeps its place until a worker comes to it.
+        assert_eq!((pool.queued(), pool.in_flight(), pool.stats().cancelled), (1, 2, 0));
+        assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
+        gate.open();
+        pool.wait_idle().unwrap();
+        let stats = pool.stats();
+        assert_eq!((stats.queued, stats.cancelled, stats.completed), (0, 1, 1));
+        assert_eq!(stats.submitted, 2);
+    });
+}
+
+#[test]
+fn a_task_that_runs_or_has_ended_is_not_cancelled() {
+    bounded(|| {
+        let pool = pool(1);
+        let gate = Gate::new();
+        let held = gate.clone();
+        let handle = pool.spawn(move || held.wait()).unwrap();
+        gate.wait_for_arrivals(1);
+        assert!(!handle.cancel());
+        gate.open();
+        until(|| handle.is_finished());
+        assert!(!handle.cancel());
+        handle.join().unwrap();
+    });
+}
+
+#[test]
+fn a_task_is_either_run_or_cancelled_when_the_two_race() {
+    bounded(|| {
+        let pool = pool(2);
+        let mut cancelled = 0;
+        for _ in 0..3000 {
+            let ran = Arc::new(AtomicBool::new(false));
+            let task = {
+                let ran = Arc::clone(&ran);
+                move || ran.store(true, SeqCst)
+            };
+            let handle = pool.spawn(task).unwrap();
+            let won = handle.cancel();
+            match handle.join() {
+                Ok(()) => assert!(!won && ran.load(SeqCst)),
+                Err(JoinError::Cancelled) => assert!(won && !ran.load(SeqCst)),
+                Err(other) => panic!("{other}"),
+            }
+            cancelled += u64::from(won);
+        }
+        pool.wait_idle().unwrap();
+        let stats = pool.stats();
+        assert_eq!((stats.cancelled, stats.completed), (cancelled, 3000 - cancelled));
+    });
+}
+
+#[test]
+fn a_cancelled_future_wakes_whoever_awaits_it() {
+    bounded(|| {
+        let pool = queueing();
+        let gate = hold(&pool, 1);
+        let mut handle = pool.try_spawn(|| ()).unwrap();
+        let waker = CountingWaker::new();
+        assert!(poll_with(&mut handle, &waker.waker()).is_pending());
+        assert!(handle.cancel());
+        assert_eq!(waker.wakes(), 1);
+        assert!(matches!(poll(&mut handle), Poll::Ready(Err(JoinError::Cancelled))));
+        gate.open();
+    });
+}
+
+#[test]
+fn a_task_whose_handle_is_dropped_runs_and_its_value_is_dropped() {
+    bounded(|| {
+        let pool = pool(1);
+        let drops = DropCounter::new();
+        let gate = Gate::new();
+        let (held, token) = (gate.clone(), drops.token());
+        let handle = pool.spawn(move || {
+            held.wait();
+            token
+        });
+        drop(handle.unwrap());
+        gate.open();
+        pool.wait_idle().unwrap();
+        end(&pool);
+        assert_eq!((drops.alive(), pool.stats().completed), (0, 1));
+    });
+}
+
+#[test]
+fn a_value_nobody_takes_is_dropped_with_its_handle() {
+    bounded(|| {
+        let pool = pool(1);
+        let drops = DropCounter::new();
+        let token = drops.token();
+        let handle = pool.spawn(move || token).unwrap();
+        until(|| handle.is_finished());
+        assert_eq!(drops.alive(), 1);
+        drop(handle);
+        assert_eq!(drops.alive(), 0);
+    });
+}
+
+#[test]
+fn a_handle_outlives_its_pool() {
+    bounded(|| {
+        for (policy, value) in [(DropPolicy::Drain, true), (DropPolicy::Discard, false)] {
+            let pool = Pool::builder().capacity(1).queue_depth(1).drop_policy(policy);
+            let pool = pool.build().unwrap();
+            let gate = hold(&pool, 1);
+            let handle = pool.try_spawn(|| 3).unwrap();
+            drop(pool);
+            gate.open();
+            match handle.join() {
+                Ok(3) => assert!(value),
+                Err(JoinError::Released) => assert!(!value),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn a_join_shows_every_figure_of_the_tasks_end() {
+    bounded(|| {
+        let pool = pool(1);
+        for round in 1..=1000 {
+            let fails = round % 2 == 0;
+            let handle = pool.spawn(move || {
+                if fails {
+                    std::panic::resume_unwind(Box::new(()));
+                }
+            });
+            assert_eq!(handle.unwrap().join().is_err(), fails);
+            let stats = pool.stats();
+            assert_eq!((stats.in_flight, stats.busy), (0, 0));
+            assert_eq!(stats.completed + stats.panicked, round);
+        }
+    });
+}

@@ -1,0 +1,114 @@
+//! What several modules of these tests need. Nothing here waits for time.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, JoinHandle};
+
+use pool_core::{Pool, Runner, SubmitError, WorkerPool};
+use testkit::Gate;
+
+/// A test that may hang, under the watchdog.
+pub(crate) fn bounded(test: impl FnOnce()) {
+    testkit::watchdog(testkit::LIMIT, test);
+}
+
+/// Lets the others run until it is so. The watchdog is the only bound.
+pub(crate) fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::yield_now();
+    }
+}
+
+/// A pool with nothing but a capacity.
+pub(crate) fn pool(capacity: usize) -> Pool {
+    Pool::builder().capacity(capacity).build().unwrap()
+}
+
+/// Puts `count` tasks onto workers of their own, where they stay until the gate is opened.
+pub(crate) fn hold(pool: &Pool, count: usize) -> Gate {
+    let gate = Gate::new();
+    for _ in 0..count {
+        let gate = gate.clone();
+        pool.try_submit(move || gate.wait()).unwrap();
+    }
+    gate.wait_for_arrivals(count);
+    gate
+}
+
+/// A thread that submits `task`, and by now stands in the line.
+pub(crate) fn wait_in_line<F>(pool: &Pool, task: F) -> JoinHandle<Result<(), SubmitError<F>>>
+where
+    F: FnOnce() + Send + 'static,
+{
+    enter_line(pool, move |pool| pool.submit(task))
+}
+
+/// A thread that makes a call of which it is known that it waits in the line, where it is by now.
+pub(crate) fn enter_line<R, T>(
+    pool: &WorkerPool<R>,
+    call: impl FnOnce(&WorkerPool<R>) -> T + Send + 'static,
+) -> JoinHandle<T>
+where
+    R: Runner,
+    T: Send + 'static,
+{
+    let before = pool.waiting();
+    let caller = {
+        let pool = pool.clone();
+        thread::spawn(move || call(&pool))
+    };
+    until(|| pool.waiting() > before);
+    caller
+}
+
+/// Polls once, with a waker that does nothing.
+pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    poll_with(future, Waker::noop())
+}
+
+/// Polls once.
+pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+/// What happened, in order. Clones write into the same one.
+#[derive(Debug)]
+pub(crate) struct Journal<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T: Clone + Send + 'static> Journal<T> {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Vec::new())))
+    }
+
+    pub(crate) fn write(&self, entry: T) {
+        self.0.lock().unwrap().push(entry);
+    }
+
+    /// A task that makes an entry.
+    pub(crate) fn writer(&self, entry: T) -> impl FnOnce() + Send + 'static + use<T> {
+        let journal = self.clone();
+        move || journal.write(entry)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    pub(crate) fn entries(&self) -> Vec<T> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl<T> Clone for Journal<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// Waits until the pool has ended, having released it.
+pub(crate) fn end<R: Runner>(pool: &WorkerPool<R>) {
+    pool.release();
+    pool.wait_released().unwrap();
+}

@@ -1,0 +1,214 @@
+//! Who wakes whom: parking, expiry, growth, the chain of wake-ups.
+
+use std::panic::resume_unwind;
+use std::time::Duration;
+
+use pool_core::ManualClock;
+use sync_shim::Parker;
+use sync_shim::model::{check, spawn};
+
+use super::{Runs, end, untimed};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A submit against a worker going to park: no wake-up is lost, and none is needed from a timer.
+#[test]
+fn a_submit_racing_a_parking_worker_is_run() {
+    check("a_submit_racing_a_parking_worker_is_run", Some(3), || {
+        let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+        pool.submit(runs.task()).unwrap();
+        pool.submit(runs.task()).unwrap();
+        pool.wait_idle().unwrap();
+        pool.submit(runs.task()).unwrap();
+        pool.wait_idle().unwrap();
+        assert_eq!(runs.count(), 3);
+        end(&pool);
+    });
+}
+
+/// Two submitters against one worker going to park.
+#[test]
+fn two_submits_racing_a_parking_worker_are_both_run() {
+    check(
+        "two_submits_racing_a_parking_worker_are_both_run",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).queue_depth(2).build().unwrap(), Runs::new());
+            pool.submit(runs.task()).unwrap();
+            let other = {
+                let (pool, task) = (pool.clone(), runs.task());
+                spawn(move || pool.submit(task).unwrap())
+            };
+            pool.submit(runs.task()).unwrap();
+            other.join().unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 3);
+            end(&pool);
+        },
+    );
+}
+
+/// A task that waits for the next one, while a second worker may be had: the second task does
+/// not sit behind the first. Covers growth at submit and the last searcher that finds work.
+#[test]
+fn a_task_does_not_sit_behind_one_that_waits_for_it() {
+    check(
+        "a_task_does_not_sit_behind_one_that_waits_for_it",
+        Some(2),
+        || {
+            let pool = untimed(2).build().unwrap();
+            let gate = Parker::new();
+            let shut = gate.clone();
+            pool.submit(move || shut.park()).unwrap();
+            pool.submit(move || gate.unpark()).unwrap();
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// The same with both workers parked before: the first woken one finds work as the last searcher
+/// and must pass the wake-up on.
+#[test]
+fn the_last_searcher_that_finds_work_wakes_the_next() {
+    check(
+        "the_last_searcher_that_finds_work_wakes_the_next",
+        Some(2),
+        || {
+            let pool = untimed(2).min_workers(2).build().unwrap();
+            let gate = Parker::new();
+            let shut = gate.clone();
+            pool.submit(move || shut.park()).unwrap();
+            pool.submit(move || gate.unpark()).unwrap();
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// Expiry against a submit: a worker that is being retired is not handed a task, and an accepted
+/// task is not left without a worker.
+#[test]
+fn an_expiring_worker_racing_a_submit_leaves_no_task_behind() {
+    check(
+        "an_expiring_worker_racing_a_submit_leaves_no_task_behind",
+        Some(2),
+        || {
+            let clock = ManualClock::new();
+            let pool = untimed(1)
+                .keep_alive(SECOND)
+                .clock(clock.clone())
+                .build()
+                .unwrap();
+            let runs = Runs::new();
+            pool.submit(runs.task()).unwrap();
+            let time = spawn(move || clock.advance(SECOND));
+            pool.wait_idle().unwrap();
+            pool.submit(runs.task()).unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 2);
+            time.join().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// One worker's time-out retires another that is just being woken for work.
+#[test]
+fn an_expiry_of_two_racing_a_submit_runs_the_task() {
+    check(
+        "an_expiry_of_two_racing_a_submit_runs_the_task",
+        Some(1),
+        || {
+            let clock = ManualClock::new();
+            let pool = untimed(2)
+                .keep_alive(SECOND)
+                .prestart(2)
+                .clock(clock.clone())
+                .build()
+                .unwrap();
+            let runs = Runs::new();
+            let time = spawn(move || clock.advance(SECOND));
+            pool.submit(runs.task()).unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 1);
+            time.join().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// A panicking task against a waiter: the room is freed all the same.
+#[test]
+fn a_panicking_task_frees_its_room_for_a_waiter() {
+    check(
+        "a_panicking_task_frees_its_room_for_a_waiter",
+        Some(3),
+        || {
+            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+            // Not `panic!`, which would print a message per execution.
+            pool.submit(|| resume_unwind(Box::new(()))).unwrap();
+            pool.submit(runs.task()).unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!((runs.count(), pool.stats().panicked), (1, 1));
+            end(&pool);
+        },
+    );
+}
+
+/// Growth that the system refuses, while the only live worker goes idle: the queued task is run
+/// by the one that lives.
+#[test]
+fn a_refused_growth_leaves_the_task_to_the_live_worker() {
+    check(
+        "a_refused_growth_leaves_the_task_to_the_live_worker",
+        Some(3),
+        || {
+            use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+            let asked = AtomicUsize::new(0);
+            let only_one = move || match asked.fetch_add(1, Relaxed) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::from(std::io::ErrorKind::WouldBlock)),
+            };
+            let pool = untimed(2).thread_gate(only_one).build().unwrap();
+            let runs = Runs::new();
+            pool.submit(runs.task()).unwrap();
+            pool.submit(runs.task()).unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 2);
+            end(&pool);
+        },
+    );
+}
+
+/// Growth that was refused is tried again when a task ends: the next task does not sit behind
+/// one that waits for it.
+#[test]
+fn a_refused_growth_is_tried_again_at_a_task_end() {
+    check(
+        "a_refused_growth_is_tried_again_at_a_task_end",
+        Some(1),
+        || {
+            use sync_shim::atomic::{AtomicUsize, Ordering::SeqCst};
+            let allowed = std::sync::Arc::new(AtomicUsize::new(1));
+            let quota = std::sync::Arc::clone(&allowed);
+            let gate = move || match quota.load(SeqCst) {
+                0 => Err(std::io::Error::from(std::io::ErrorKind::WouldBlock)),
+                left => {
+                    quota.store(left - 1, SeqCst);
+                    Ok(())
+                }
+            };
+            let pool = untimed(2).queue_depth(1).thread_gate(gate).build().unwrap();
+            let [first, second] = [(); 2].map(|()| Parker::new());
+            let (shut, waits) = (first.clone(), second.clone());
+            pool.submit(move || shut.park()).unwrap();
+            pool.submit(move || waits.park()).unwrap();
+            pool.submit(move || second.unpark()).unwrap();
+            allowed.store(1, SeqCst);
+            first.unpark();
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}

@@ -1,0 +1,152 @@
+//! The handle of a spawned task: finish, join, cancel, wakers.
+
+use std::sync::Arc;
+
+use pool_core::JoinError;
+use sync_shim::model::{check, spawn};
+
+use super::{Runs, end, untimed};
+
+/// Finish against join: the joiner gets the value.
+#[test]
+fn a_join_racing_the_finish_gets_the_value() {
+    check("a_join_racing_the_finish_gets_the_value", Some(3), || {
+        let pool = untimed(1).build().unwrap();
+        let handle = pool.spawn(|| 7).unwrap();
+        assert_eq!(handle.join().unwrap(), 7);
+        // The figures show the end, and there is room, by the time the join returns.
+        assert_eq!(pool.stats().completed, 1);
+        pool.try_submit(|| {}).unwrap();
+        pool.wait_idle().unwrap();
+        end(&pool);
+    });
+}
+
+/// Finish against the registration of a waker.
+#[test]
+fn an_awaited_handle_racing_the_finish_gets_the_value() {
+    check(
+        "an_awaited_handle_racing_the_finish_gets_the_value",
+        Some(3),
+        || {
+            let pool = untimed(1).build().unwrap();
+            let handle = pool.spawn(|| 7).unwrap();
+            assert_eq!(loom::future::block_on(handle).unwrap(), 7);
+            assert_eq!(pool.stats().completed, 1);
+            end(&pool);
+        },
+    );
+}
+
+/// Cancel against start: exactly one wins, and the handle says who.
+#[test]
+fn a_cancel_racing_the_start_has_one_winner() {
+    check("a_cancel_racing_the_start_has_one_winner", Some(3), || {
+        let (pool, runs, kept) = (untimed(1).build().unwrap(), Runs::new(), Arc::new(()));
+        let (task, held) = (runs.task(), Arc::clone(&kept));
+        let handle = pool
+            .spawn(move || {
+                task();
+                drop(held);
+            })
+            .unwrap();
+        let cancelled = handle.cancel();
+        match handle.join() {
+            Ok(()) => assert!(!cancelled),
+            Err(JoinError::Cancelled) => {
+                assert!(cancelled);
+                assert_eq!(Arc::strong_count(&kept), 1, "captures are dropped at once");
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+        pool.wait_idle().unwrap();
+        assert_eq!(runs.count(), usize::from(!cancelled));
+        assert_eq!(pool.stats().cancelled, u64::from(cancelled));
+        end(&pool);
+    });
+}
+
+/// Release_now against start: the task runs or its handle ends with `Released`.
+#[test]
+fn a_release_now_racing_the_start_has_one_winner() {
+    check(
+        "a_release_now_racing_the_start_has_one_winner",
+        Some(3),
+        || {
+            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+            let handle = pool.spawn(runs.task()).unwrap();
+            let released = pool.release_now();
+            match handle.join() {
+                Ok(()) => assert_eq!(released, 0),
+                Err(JoinError::Released) => assert_eq!(released, 1),
+                Err(other) => panic!("{other:?}"),
+            }
+            end(&pool);
+            assert_eq!(runs.count(), 1 - released);
+        },
+    );
+}
+
+/// A handle dropped against the finish: the value is dropped once, by whoever comes last.
+#[test]
+fn a_dropped_handle_racing_the_finish_drops_the_value_once() {
+    check(
+        "a_dropped_handle_racing_the_finish_drops_the_value_once",
+        Some(3),
+        || {
+            let (pool, value) = (untimed(1).build().unwrap(), Arc::new(()));
+            let made = Arc::clone(&value);
+            drop(pool.spawn(move || made).unwrap());
+            end(&pool);
+            assert_eq!(Arc::strong_count(&value), 1);
+        },
+    );
+}
+
+/// A task joins one that it spawned, while another worker may start it: it runs once, and the
+/// join ends even if every worker is the joiner.
+#[test]
+fn a_join_in_a_task_racing_a_worker_runs_the_task_once() {
+    check(
+        "a_join_in_a_task_racing_a_worker_runs_the_task_once",
+        Some(2),
+        || {
+            let pool = untimed(1).queue_depth(1).build().unwrap();
+            let runs = Runs::new();
+            let (inner, task) = (pool.downgrade(), runs.task());
+            let outer = pool
+                .spawn(move || {
+                    let pool = inner.upgrade().unwrap();
+                    pool.spawn(task).unwrap().join().unwrap();
+                })
+                .unwrap();
+            let tuner = {
+                let pool = pool.clone();
+                spawn(move || pool.tune(2).unwrap())
+            };
+            outer.join().unwrap();
+            assert_eq!(runs.count(), 1);
+            tuner.join().unwrap();
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// `is_finished` against the finish: whoever sees it sees what the task did.
+#[test]
+fn a_finished_handle_publishes_what_the_task_wrote() {
+    check(
+        "a_finished_handle_publishes_what_the_task_wrote",
+        Some(3),
+        || {
+            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+            let handle = pool.spawn(runs.task()).unwrap();
+            if handle.is_finished() {
+                assert_eq!(runs.count(), 1);
+            }
+            handle.join().unwrap();
+            end(&pool);
+        },
+    );
+}

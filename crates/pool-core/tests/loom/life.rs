@@ -1,0 +1,274 @@
+//! Release, the wait for the end, reboot, the last handle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pool_core::{ManualClock, WaitError};
+use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+use sync_shim::model::{check, spawn};
+
+use super::{Runs, end, untimed};
+
+/// `wait_idle` against the last task's end: the waiter is told.
+#[test]
+fn a_wait_for_rest_racing_the_last_task_ends() {
+    check("a_wait_for_rest_racing_the_last_task_ends", Some(3), || {
+        let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+        pool.submit(runs.task()).unwrap();
+        pool.wait_idle().unwrap();
+        assert_eq!(runs.count(), 1);
+        end(&pool);
+    });
+}
+
+/// A `wait_idle`'s time-out against the last task's end.
+#[test]
+fn a_timed_wait_for_rest_racing_the_last_task_tells_the_truth() {
+    check(
+        "a_timed_wait_for_rest_racing_the_last_task_tells_the_truth",
+        Some(2),
+        || {
+            let clock = ManualClock::new();
+            let pool = untimed(1).clock(clock.clone()).build().unwrap();
+            let runs = Runs::new();
+            pool.submit(runs.task()).unwrap();
+            let time = spawn(move || clock.advance(Duration::from_secs(1)));
+            match pool.wait_idle_timeout(Duration::from_secs(1)) {
+                Ok(()) => assert_eq!(runs.count(), 1),
+                Err(error) => assert_eq!(error, WaitError::TimedOut),
+            }
+            pool.wait_idle().unwrap();
+            time.join().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// `wait_released` against the last worker: it returns once the worker is gone, not before.
+#[test]
+fn a_wait_for_the_end_racing_the_last_worker_sees_it_gone() {
+    check(
+        "a_wait_for_the_end_racing_the_last_worker_sees_it_gone",
+        Some(3),
+        || {
+            let stopped = Arc::new(AtomicUsize::new(0));
+            let hook = Arc::clone(&stopped);
+            let pool = untimed(1)
+                .stop_hook(move || _ = hook.fetch_add(1, Relaxed))
+                .build()
+                .unwrap();
+            pool.submit(|| {}).unwrap();
+            pool.release();
+            pool.wait_released().unwrap();
+            assert_eq!(stopped.load(Relaxed), 1);
+            assert_eq!(pool.running(), 0);
+        },
+    );
+}
+
+/// Two threads wait for the end: one joins the last worker, the other is told.
+#[test]
+fn two_waits_for_the_end_both_return() {
+    check("two_waits_for_the_end_both_return", Some(2), || {
+        let pool = untimed(1).build().unwrap();
+        pool.submit(|| {}).unwrap();
+        pool.release();
+        let other = {
+            let pool = pool.clone();
+            spawn(move || pool.wait_released().unwrap())
+        };
+        pool.wait_released().unwrap();
+        other.join().unwrap();
+        assert_eq!(pool.running(), 0);
+    });
+}
+
+/// Reboot against a late worker of the old generation: it goes on or is replaced, counted either
+/// way.
+#[test]
+fn a_reboot_racing_a_late_worker_serves_the_new_generation() {
+    check(
+        "a_reboot_racing_a_late_worker_serves_the_new_generation",
+        Some(3),
+        || {
+            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+            pool.submit(runs.task()).unwrap();
+            pool.release();
+            assert!(pool.reboot());
+            pool.submit(runs.task()).unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 2);
+            assert!(pool.running() <= 1);
+            end(&pool);
+        },
+    );
+}
+
+/// Reboot against a wait for the end: the waiter returns, with the end or with `Rebooted`.
+#[test]
+fn a_reboot_racing_a_wait_for_the_end_lets_it_return() {
+    check(
+        "a_reboot_racing_a_wait_for_the_end_lets_it_return",
+        Some(2),
+        || {
+            let pool = untimed(1).build().unwrap();
+            pool.submit(|| {}).unwrap();
+            pool.release();
+            let waiter = {
+                let pool = pool.clone();
+                spawn(move || match pool.wait_released() {
+                    Ok(()) | Err(WaitError::Rebooted) => {}
+                    Err(other) => panic!("{other:?}"),
+                })
+            };
+            assert!(pool.reboot());
+            // Before the end: a release must not be what lets it return. But a waiter that came
+            // after the reboot waits for the next end.
+            pool.submit(|| {}).unwrap();
+            pool.wait_idle().unwrap();
+            pool.release();
+            waiter.join().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// The last handle's drop against the worker: accepted tasks run, and every thread ends (or the
+/// model deadlocks).
+#[test]
+fn dropping_the_last_handle_racing_the_worker_drains() {
+    check(
+        "dropping_the_last_handle_racing_the_worker_drains",
+        Some(3),
+        || {
+            let runs = Runs::new();
+            let done = sync_shim::Parker::new();
+            let told = done.clone();
+            {
+                let pool = untimed(1).build().unwrap();
+                let task = runs.task();
+                pool.submit(move || {
+                    task();
+                    told.unpark();
+                })
+                .unwrap();
+            }
+            done.park();
+            assert_eq!(runs.count(), 1);
+        },
+    );
+}
+
+/// A failed start against a release: the end is told although the worker never came.
+#[test]
+fn a_refused_start_racing_a_release_ends_the_pool() {
+    check(
+        "a_refused_start_racing_a_release_ends_the_pool",
+        Some(3),
+        || {
+            let refuse = || Err(std::io::Error::from(std::io::ErrorKind::WouldBlock));
+            let pool = untimed(1).thread_gate(refuse).build().unwrap();
+            let submitter = {
+                let pool = pool.clone();
+                spawn(move || assert!(pool.submit(|| {}).is_err()))
+            };
+            pool.release();
+            pool.wait_released().unwrap();
+            submitter.join().unwrap();
+        },
+    );
+}
+
+/// A release against a wait for the end, of a pool that never had a worker.
+#[test]
+fn a_release_racing_a_wait_for_the_end_of_a_pool_without_workers_ends_it() {
+    check(
+        "a_release_racing_a_wait_for_the_end_of_a_pool_without_workers_ends_it",
+        None,
+        || {
+            let pool = untimed(1).build().unwrap();
+            let waiter = {
+                let pool = pool.clone();
+                spawn(move || pool.wait_released().unwrap())
+            };
+            pool.release();
+            waiter.join().unwrap();
+        },
+    );
+}
+
+/// A reboot while somebody waits for an end that does not come, because a task holds its worker:
+/// the waiter is told at once.
+#[test]
+fn a_reboot_racing_a_wait_for_the_end_ends_the_wait_at_once() {
+    check(
+        "a_reboot_racing_a_wait_for_the_end_ends_the_wait_at_once",
+        Some(2),
+        || {
+            let pool = untimed(1).build().unwrap();
+            let gate = sync_shim::Parker::new();
+            let shut = gate.clone();
+            pool.submit(move || shut.park()).unwrap();
+            let waiter = {
+                let pool = pool.clone();
+                spawn(move || pool.release_timeout(Duration::MAX))
+            };
+            while !pool.reboot() {
+                sync_shim::thread::yield_now();
+            }
+            assert_eq!(waiter.join().unwrap(), Err(WaitError::Rebooted));
+            gate.unpark();
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// `release_now` against a wait for rest, and against the last running task: whoever ends last
+/// tells the waiter.
+#[test]
+fn a_release_now_racing_a_wait_for_rest_ends_it() {
+    check(
+        "a_release_now_racing_a_wait_for_rest_ends_it",
+        Some(2),
+        || {
+            let pool = untimed(1).queue_depth(1).build().unwrap();
+            let gate = sync_shim::Parker::new();
+            let shut = gate.clone();
+            pool.submit(move || shut.park()).unwrap();
+            pool.submit(|| {}).unwrap();
+            let waiter = {
+                let pool = pool.clone();
+                spawn(move || pool.wait_idle().unwrap())
+            };
+            gate.unpark();
+            pool.release_now();
+            waiter.join().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// A release against a waiter whose room does not come, because a task holds its worker.
+#[test]
+fn a_release_rings_a_waiter_whose_room_never_comes() {
+    check(
+        "a_release_rings_a_waiter_whose_room_never_comes",
+        Some(3),
+        || {
+            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+            let gate = sync_shim::Parker::new();
+            let shut = gate.clone();
+            pool.submit(move || shut.park()).unwrap();
+            let waiter = {
+                let (pool, task) = (pool.clone(), runs.task());
+                spawn(move || pool.submit(task).is_err_and(|error| error.is_released()))
+            };
+            pool.release();
+            assert!(waiter.join().unwrap());
+            gate.unpark();
+            end(&pool);
+            assert_eq!(runs.count(), 0);
+        },
+    );
+}

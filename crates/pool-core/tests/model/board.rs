@@ -1,0 +1,162 @@
+//! Where the tasks of a program stand: each waits at its own gate until the program says how it
+//! goes on.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Names a task of a program.
+pub(crate) type Id = u32;
+
+/// What a task does next.
+pub(crate) enum Verdict {
+    Return,
+    Panic,
+    /// Calls this, and comes back to its gate.
+    Call(Box<dyn FnOnce() + Send>),
+}
+
+/// What is known of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fate {
+    pub(crate) runs: u32,
+    pub(crate) drops: u32,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Board(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    tasks: Mutex<BTreeMap<Id, Entry>>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Entry {
+    fate: Fate,
+    at_gate: bool,
+    verdict: Option<Verdict>,
+}
+
+/// A task. It runs at most once, and is dropped exactly once; the board counts both.
+pub(crate) struct Job {
+    id: Id,
+    board: Board,
+}
+
+/// What a task that was told to panic panics with. It is thrown past the panic hook, which would
+/// fill the terminal.
+pub(crate) struct Deliberate(pub(crate) Id);
+
+thread_local! {
+    /// Set while a closure that came back is called to learn whose it is.
+    static IDENTIFYING: Cell<Option<Option<Id>>> = const { Cell::new(None) };
+}
+
+/// Whose task `call` runs, without running it: the one way to look into a closure.
+pub(crate) fn identify<T>(call: impl FnOnce() -> T) -> Id {
+    IDENTIFYING.set(Some(None));
+    call();
+    let found = IDENTIFYING.take().flatten();
+    found.expect("a task that came back is one of the program's")
+}
+
+impl Board {
+    pub(crate) fn job(&self, id: Id) -> Job {
+        let before = self.lock().insert(id, Entry::default());
+        assert!(before.is_none(), "each task has an id of its own");
+        Job {
+            id,
+            board: self.clone(),
+        }
+    }
+
+    /// Who stands at a gate and has not been told how to go on.
+    pub(crate) fn at_gates(&self) -> Vec<Id> {
+        let tasks = self.lock();
+        tasks
+            .iter()
+            .filter(|(_, entry)| entry.at_gate)
+            .map(|(&id, _)| id)
+            .collect()
+    }
+
+    pub(crate) fn fate(&self, id: Id) -> Fate {
+        self.lock()[&id].fate
+    }
+
+    pub(crate) fn tell(&self, id: Id, verdict: Verdict) {
+        {
+            let mut tasks = self.lock();
+            let entry = tasks.get_mut(&id).expect("a task of this program");
+            assert!(entry.at_gate, "task {id} is not there to be told");
+            entry.at_gate = false;
+            entry.verdict = Some(verdict);
+        }
+        self.0.changed.notify_all();
+    }
+
+    /// Ends everybody, now and later: for a program that has failed.
+    pub(crate) fn tell_everybody(&self) {
+        for entry in self.lock().values_mut() {
+            entry.verdict.get_or_insert(Verdict::Return);
+        }
+        self.0.changed.notify_all();
+    }
+
+    fn next_verdict(&self, id: Id) -> Verdict {
+        let mut tasks = self.lock();
+        loop {
+            let entry = tasks.get_mut(&id).expect("a task of this program");
+            if let Some(verdict) = entry.verdict.take() {
+                entry.at_gate = false;
+                return verdict;
+            }
+            entry.at_gate = true;
+            let woken = self.0.changed.wait(tasks);
+            tasks = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Id, Entry>> {
+        // A failed assertion has spoken already; others need not hear of it from here.
+        self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Job {
+    /// Runs to the end that the program gives it; the value is the task's id.
+    pub(crate) fn run(self) -> Id {
+        if IDENTIFYING.get().is_some() {
+            IDENTIFYING.set(Some(Some(self.id)));
+            return self.id;
+        }
+        if let Some(entry) = self.board.lock().get_mut(&self.id) {
+            entry.fate.runs += 1;
+        }
+        loop {
+            match self.board.next_verdict(self.id) {
+                Verdict::Return => return self.id,
+                Verdict::Panic => resume_unwind(Box::new(Deliberate(self.id))),
+                Verdict::Call(call) => call(),
+            }
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if let Some(entry) = self.board.lock().get_mut(&self.id) {
+            entry.fate.drops += 1;
+        }
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Job({})", self.id)
+    }
+}

@@ -1,0 +1,53 @@
+//! Random programs on a pool, with a single-threaded model of it beside them.
+//!
+//! `PROPTEST_CASES` says how many programs, `ANTHILL_SEED` which.
+#![cfg(not(anthill_loom))]
+
+mod board;
+mod program;
+mod reference;
+mod regressions;
+mod subject;
+mod walk;
+
+use proptest::collection::vec;
+use proptest::prelude::any;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use testkit::Rng;
+
+use program::{HEAD, STEP};
+
+/// Steps of the longest program.
+const LONGEST: usize = 100;
+
+#[test]
+fn a_pool_is_where_its_model_is_after_each_step_of_any_program() {
+    let seed = Rng::from_env().next_u64();
+    let mut runner = TestRunner::new_with_rng(
+        Config {
+            failure_persistence: None, // The seed is printed, the shortest program too.
+            max_shrink_time: 120_000,
+            ..Config::default()
+        },
+        TestRng::from_seed(RngAlgorithm::ChaCha, &seed_bytes(seed)),
+    );
+    let programs = (any::<[u8; HEAD]>(), vec(any::<[u8; STEP]>(), 0..LONGEST));
+    let walked = runner.run(&programs, |(head, steps)| {
+        let (settings, ops) = program::decode(&[&head, steps.as_flattened()].concat());
+        let program = format!("{settings:?}\n{ops:#?}");
+        let walked = std::panic::catch_unwind(|| walk::walk(settings, &ops));
+        walked.map_err(|payload| {
+            let why = payload.downcast_ref::<String>().map_or("", |text| text);
+            proptest::test_runner::TestCaseError::fail(format!("{why}\nprogram: {program}"))
+        })
+    });
+    if let Err(failed) = walked {
+        panic!("{failed}");
+    }
+}
+
+fn seed_bytes(seed: u64) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes
+}

@@ -1,0 +1,194 @@
+//! Programs: how a pool is set up, and what is done to it, step by step.
+//!
+//! Both are decoded from bytes, and any bytes are a program: the property test makes them up, the
+//! fuzzer searches among them. Small numbers stand for simple things, so that a failing program
+//! shrinks to a short one.
+
+use pool_core::WithinWorker;
+
+use crate::subject::How;
+
+/// The pool of a program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Tasks are a typed pool's arguments, not closures.
+    pub(crate) typed: bool,
+    /// `None`: unlimited.
+    pub(crate) capacity: Option<usize>,
+    /// `None`: unlimited.
+    pub(crate) depth: Option<usize>,
+    pub(crate) max_waiting: Option<usize>,
+    pub(crate) nonblocking: bool,
+    /// In ticks.
+    pub(crate) keep_alive: Option<u32>,
+    pub(crate) min_workers: usize,
+    pub(crate) prestart: usize,
+    pub(crate) preallocate: bool,
+    pub(crate) within_worker: WithinWorker,
+    pub(crate) nesting_limit: u32,
+}
+
+/// One step. A `usize` picks among those there are (task at a gate, handle, future), round and
+/// round; if there is none, nothing is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Op {
+    /// Hands a task over, on a thread of its own if that is to block.
+    Hand {
+        how: How,
+        spawn: bool,
+    },
+    /// Hands a task over as a future, and polls it once.
+    HandAsync {
+        spawn: bool,
+    },
+    /// A task at its gate hands another over.
+    HandWithin {
+        task: usize,
+        how: How,
+        spawn: bool,
+    },
+    /// A task at its gate joins a spawned one.
+    JoinWithin {
+        task: usize,
+        handle: usize,
+    },
+    Finish {
+        task: usize,
+        panics: bool,
+    },
+    Cancel {
+        handle: usize,
+    },
+    /// Joins if the task has ended, else only tries.
+    Join {
+        handle: usize,
+    },
+    Detach {
+        handle: usize,
+    },
+    /// Polls a future that waits in the line again, with another waker.
+    Poll {
+        future: usize,
+    },
+    DropFuture {
+        future: usize,
+    },
+    Tune {
+        capacity: Option<usize>,
+    },
+    Advance {
+        ticks: u32,
+    },
+    Release,
+    ReleaseNow,
+    Reboot,
+    /// A thread begins to wait until nothing is in flight.
+    WaitIdle,
+    /// Waits for the end if it has come, else sees that it has not.
+    WaitReleased,
+    /// From now on threads are refused, or no longer are.
+    Threads {
+        refused: bool,
+    },
+}
+
+/// Bytes of the settings.
+pub(crate) const HEAD: usize = 8;
+/// Bytes of a step.
+pub(crate) const STEP: usize = 3;
+
+impl Settings {
+    pub(crate) fn from_bytes(bytes: [u8; HEAD]) -> Self {
+        let [
+            kind,
+            capacity,
+            depth,
+            waiting,
+            keep_alive,
+            workers,
+            within,
+            nesting,
+        ] = bytes;
+        let limited = capacity % 8 < 7;
+        let capacity = limited.then_some(usize::from(capacity % 8 % 4) + 1);
+        let most = capacity.unwrap_or(4);
+        let min_workers = usize::from(workers / 4 % 4).saturating_sub(1).min(most);
+        Self {
+            typed: kind & 1 != 0,
+            capacity,
+            depth: (depth % 8 < 7).then_some(usize::from(depth % 8 / 2)),
+            max_waiting: (waiting % 4 == 3).then_some(usize::from(waiting / 4 % 4)),
+            nonblocking: kind % 16 >= 14,
+            keep_alive: match keep_alive % 4 {
+                0 => None,
+                1 => Some(0),
+                ticks => Some(5 * u32::from(ticks)),
+            },
+            min_workers,
+            prestart: usize::from(workers % 4).saturating_sub(2).min(most),
+            preallocate: limited && kind & 2 != 0,
+            within_worker: match within % 4 {
+                2 => WithinWorker::Refuse,
+                3 => WithinWorker::Block,
+                _ => WithinWorker::RunInPlace,
+            },
+            nesting_limit: u32::from(nesting % 4),
+        }
+    }
+}
+
+impl Op {
+    pub(crate) fn from_bytes([op, a, b]: [u8; STEP]) -> Self {
+        let (pick, other) = (usize::from(a), usize::from(b));
+        let spawn = b & 1 != 0;
+        let how = match b / 2 % 4 {
+            0 | 1 => How::Wait,
+            2 => How::Try,
+            _ => How::Timeout(u32::from(a % 16)),
+        };
+        match op % 64 {
+            0..16 => Self::Hand { how, spawn },
+            16..22 => Self::HandAsync { spawn },
+            22..27 => Self::HandWithin {
+                task: pick,
+                how,
+                spawn,
+            },
+            27..29 => Self::JoinWithin {
+                task: pick,
+                handle: other,
+            },
+            29..43 => Self::Finish {
+                task: pick,
+                panics: b % 4 == 3,
+            },
+            43..45 => Self::Cancel { handle: pick },
+            45..47 => Self::Join { handle: pick },
+            47 => Self::Detach { handle: pick },
+            48 => Self::Poll { future: pick },
+            49..51 => Self::DropFuture { future: pick },
+            51..54 => Self::Tune {
+                capacity: (a % 16 < 15).then_some(pick % 16 % 6),
+            },
+            54..57 => Self::Advance {
+                ticks: u32::from(a % 16) + 1,
+            },
+            57 => Self::Release,
+            58 => Self::ReleaseNow,
+            59..61 => Self::Reboot,
+            61 => Self::WaitIdle,
+            62 => Self::WaitReleased,
+            _ => Self::Threads { refused: spawn },
+        }
+    }
+}
+
+/// The settings and the steps that any bytes stand for.
+pub(crate) fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
+    let mut head = [0; HEAD];
+    let known = bytes.len().min(HEAD);
+    head[..known].copy_from_slice(&bytes[..known]);
+    let (steps, _) = bytes[known..].as_chunks::<STEP>();
+    let ops = steps.iter().copied().map(Op::from_bytes).collect();
+    (Settings::from_bytes(head), ops)
+}

@@ -1,0 +1,599 @@
+//! The pool in one thread's arithmetic: what it must show once every worker has come to rest, at
+//! its task's gate or parked.
+//!
+//! It knows neither locks nor wake-ups, and takes nothing from the crate but the vocabulary. It is
+//! exact in everything but one figure: while tombstones of cancelled tasks are cleared by fresh
+//! workers, one worker more or less may be started for each; [`Model::adopt`] takes over how many
+//! it was.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use pool_core::WithinWorker;
+
+use crate::board::Id;
+use crate::program::Settings;
+use crate::subject::{Expected, Why};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    settings: Settings,
+    pub(crate) open: bool,
+    /// `usize::MAX`: unlimited.
+    capacity: usize,
+    depth: usize,
+    now: u32,
+    pub(crate) threads_refused: bool,
+    live: usize,
+    /// By the task a worker took from the queue: what runs in place within it, innermost last.
+    workers: BTreeMap<Id, Vec<Placed>>,
+    /// Tasks that wait in the line for another task's room.
+    blocked: BTreeSet<Id>,
+    queue: VecDeque<Entry>,
+    line: VecDeque<Waiter>,
+    /// Longest idle first.
+    idle: Vec<Idle>,
+    /// How far each accepted spawn has come.
+    spawns: BTreeMap<Id, Stage>,
+    counts: Counts,
+    /// Answers that have become due since they were last taken.
+    answers: Vec<(Id, Expected)>,
+    /// Joins within tasks that have ended since they were last taken.
+    joins: Vec<(Id, End)>,
+    /// Workers that may have been started beyond `counts.started`.
+    uncertain: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    id: Id,
+    by: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Hand { spawn: bool },
+    Join,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    id: Id,
+    body: Body,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Body {
+    Whole,
+    Cancelled,
+    /// A joiner has taken it.
+    Elsewhere,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    id: Id,
+    spawn: bool,
+    deadline: Option<u32>,
+    /// The task that waits, if the caller is one.
+    within: Option<Id>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    since: u32,
+    /// It sleeps until its keep-alive is over, not until it is called.
+    timed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Queued,
+    Started,
+    Ended(End),
+}
+
+/// What a join says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Value,
+    Panicked,
+    Cancelled,
+    Released,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) submitted: u64,
+    pub(crate) completed: u64,
+    pub(crate) panicked: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) released: u64,
+    pub(crate) refused: u64,
+    pub(crate) started: u64,
+}
+
+/// Everything that can be seen of a pool at rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Figures {
+    pub(crate) open: bool,
+    pub(crate) capacity: usize,
+    pub(crate) live: usize,
+    pub(crate) busy: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) queued: usize,
+    pub(crate) waiting: usize,
+    pub(crate) counts: Counts,
+    pub(crate) retired: u64,
+    pub(crate) at_gates: Vec<Id>,
+    /// Threads that wait on the clock, where that is certain.
+    pub(crate) sleepers: Option<usize>,
+}
+
+/// How long a call is ready to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    None,
+    /// In ticks from now.
+    Thread(Option<u32>),
+    Future,
+}
+
+impl Model {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let mut model = Self {
+            settings,
+            open: true,
+            capacity: settings.capacity.unwrap_or(usize::MAX),
+            depth: settings.depth.unwrap_or(usize::MAX),
+            now: 0,
+            threads_refused: false,
+            live: 0,
+            workers: BTreeMap::new(),
+            blocked: BTreeSet::new(),
+            queue: VecDeque::new(),
+            line: VecDeque::new(),
+            idle: Vec::new(),
+            spawns: BTreeMap::new(),
+            counts: Counts::default(),
+            answers: Vec::new(),
+            joins: Vec::new(),
+            uncertain: 0,
+        };
+        for _ in 0..settings.min_workers.max(settings.prestart) {
+            assert!(model.start(), "nobody refuses yet");
+            model.work();
+        }
+        model.settle();
+        model
+    }
+
+    /// A task is handed over, `within` a task that stands at its gate or by a thread of its own.
+    pub(crate) fn hand(&mut self, id: Id, patience: Patience, spawn: bool, within: Option<Id>) {
+        let refuse = |model: &mut Self, why| model.refuse(id, why);
+        if !self.open {
+            refuse(self, Why::Released);
+        } else if self.has_room() {
+            if self.live == 0 {
+                if !self.start() {
+                    return refuse(self, Why::NoThread);
+                }
+                self.work();
+            }
+            self.accept(id, spawn);
+            self.rouse();
+        } else {
+            let blocking = matches!(patience, Patience::Thread(_));
+            let deadline = match patience {
+                Patience::None => return refuse(self, Why::Full),
+                Patience::Thread(ticks) => ticks.map(|ticks| self.now + ticks),
+                Patience::Future => None,
+            };
+            match (self.settings.within_worker, within) {
+                (WithinWorker::RunInPlace, Some(outer)) if blocking => {
+                    let limit = self.settings.nesting_limit as usize;
+                    let (_, nested) = self.stack_of(outer);
+                    if nested.len() >= limit {
+                        return refuse(self, Why::Full);
+                    }
+                    let by = Place::Hand { spawn };
+                    nested.push(Placed { id, by });
+                    self.counts.submitted += 1;
+                    if spawn {
+                        self.spawns.insert(id, Stage::Started);
+                    }
+                }
+                (WithinWorker::Refuse, Some(_)) if blocking => refuse(self, Why::Full),
+                _ if self.line.len() >= self.settings.max_waiting.unwrap_or(usize::MAX) => {
+                    refuse(self, Why::Full);
+                }
+                _ => {
+                    self.blocked.extend(within);
+                    self.line.push_back(Waiter {
+                        id,
+                        spawn,
+                        deadline,
+                        within,
+                    });
+                }
+            }
+        }
+        self.settle();
+    }
+
+    /// A task at its gate joins a spawned one, if that has not started: it runs it in place.
+    pub(crate) fn join_within(&mut self, outer: Id, id: Id) {
+        match self.spawns[&id] {
+            Stage::Queued => {
+                self.entry(id).body = Body::Elsewhere;
+                self.spawns.insert(id, Stage::Started);
+                let by = Place::Join;
+                self.stack_of(outer).1.push(Placed { id, by });
+            }
+            Stage::Ended(end) => self.joins.push((id, end)),
+            Stage::Started => unreachable!("such a join would block, so no program does it"),
+        }
+    }
+
+    /// A task at its gate is told to end.
+    pub(crate) fn finish(&mut self, id: Id, panics: bool) {
+        let end = if panics {
+            self.counts.panicked += 1;
+            End::Panicked
+        } else {
+            self.counts.completed += 1;
+            End::Value
+        };
+        if let Some(stage) = self.spawns.get_mut(&id) {
+            *stage = Stage::Ended(end);
+        }
+        let (worker, nested) = self.stack_of(id);
+        match nested.pop() {
+            Some(Placed { id, by }) => match by {
+                Place::Hand { spawn } => {
+                    let expected = Expected::Accepted { spawned: spawn };
+                    self.answers.push((id, expected));
+                }
+                Place::Join => self.joins.push((id, end)),
+            },
+            None => {
+                self.workers.remove(&worker);
+                self.admit();
+                self.work();
+                self.rouse();
+            }
+        }
+        self.settle();
+    }
+
+    /// Whether it was in time.
+    pub(crate) fn cancel(&mut self, id: Id) -> bool {
+        let in_time = self.spawns[&id] == Stage::Queued;
+        if in_time {
+            self.entry(id).body = Body::Cancelled;
+            self.spawns.insert(id, Stage::Ended(End::Cancelled));
+        }
+        in_time
+    }
+
+    /// The future of a task that waits is dropped.
+    pub(crate) fn withdraw(&mut self, id: Id) {
+        let before = self.line.len();
+        self.line.retain(|waiter| waiter.id != id);
+        assert_eq!(self.line.len() + 1, before, "{id} was waiting");
+        self.counts.refused += 1;
+    }
+
+    /// `false`: there is no such capacity.
+    pub(crate) fn tune(&mut self, capacity: Option<usize>) -> bool {
+        if capacity == Some(0) || (capacity.is_none() && self.settings.preallocate) {
+            return false;
+        }
+        self.capacity = capacity.unwrap_or(usize::MAX);
+        let surplus = self.live.saturating_sub(self.capacity);
+        self.retire_oldest(surplus.min(self.idle.len()));
+        self.admit();
+        self.rouse();
+        self.settle();
+        true
+    }
+
+    pub(crate) fn advance(&mut self, ticks: u32) {
+        self.now += ticks;
+        self.settle();
+        if self.is_coarse() {
+            self.retire_above_floor();
+        }
+    }
+
+    pub(crate) fn release(&mut self) -> bool {
+        let was_open = std::mem::replace(&mut self.open, false);
+        if was_open {
+            for waiter in std::mem::take(&mut self.line) {
+                self.turn_away(waiter, Why::Released);
+            }
+            self.retire_oldest(self.idle.len());
+        }
+        was_open
+    }
+
+    /// Which tasks come back, first come first.
+    pub(crate) fn release_now(&mut self) -> Vec<Id> {
+        self.release();
+        let mut back = Vec::new();
+        for entry in std::mem::take(&mut self.queue) {
+            match entry.body {
+                Body::Whole => {
+                    self.counts.released += 1;
+                    back.push(entry.id);
+                    if let Some(stage) = self.spawns.get_mut(&entry.id) {
+                        *stage = Stage::Ended(End::Released);
+                    }
+                }
+                Body::Cancelled => self.counts.cancelled += 1,
+                Body::Elsewhere => {}
+            }
+        }
+        back
+    }
+
+    pub(crate) fn reboot(&mut self) -> bool {
+        !std::mem::replace(&mut self.open, true)
+    }
+
+    /// So many workers were started where the model left it open. `false` if it cannot be.
+    pub(crate) fn adopt(&mut self, started: u64) -> bool {
+        let Some(more) = started.checked_sub(self.counts.started) else {
+            return false;
+        };
+        if more > self.uncertain as u64 {
+            return false;
+        }
+        for _ in 0..more {
+            self.counts.started += 1;
+            self.live += 1;
+            self.work(); // The queue was left to the others: it idles, or leaves.
+        }
+        self.settle();
+        true
+    }
+}
+
+/// What is to be seen.
+impl Model {
+    pub(crate) fn figures(&self) -> Figures {
+        let on_clock = self.idle.iter().filter(|idle| idle.timed).count()
+            + self.line.iter().filter(|w| w.deadline.is_some()).count();
+        Figures {
+            open: self.open,
+            capacity: self.capacity,
+            live: self.live,
+            busy: self.workers.len(),
+            in_flight: self.in_flight(),
+            queued: self.queue.len(),
+            waiting: self.line.len(),
+            counts: self.counts,
+            retired: self.counts.started - self.live as u64,
+            at_gates: self.at_gates(),
+            sleepers: (!self.is_coarse()).then_some(on_clock),
+        }
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.workers.len() + self.queue.len()
+    }
+
+    /// Who may be told what to do, in order.
+    pub(crate) fn at_gates(&self) -> Vec<Id> {
+        let innermost =
+            |(&outer, nested): (&Id, &Vec<Placed>)| nested.last().map_or(outer, |p| p.id);
+        let mut ids: Vec<Id> = self.workers.iter().map(innermost).collect();
+        ids.retain(|id| !self.blocked.contains(id));
+        ids.sort_unstable();
+        ids
+    }
+
+    pub(crate) fn is_waiting(&self, id: Id) -> bool {
+        self.line.iter().any(|waiter| waiter.id == id)
+    }
+
+    /// How a spawned task ended, if it has.
+    pub(crate) fn end_of(&self, id: Id) -> Option<End> {
+        match self.spawns[&id] {
+            Stage::Ended(end) => Some(end),
+            Stage::Queued | Stage::Started => None,
+        }
+    }
+
+    /// Whether a join within a task would wait for another worker.
+    pub(crate) fn runs(&self, id: Id) -> bool {
+        self.spawns[&id] == Stage::Started
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        !self.open && self.live == 0
+    }
+
+    pub(crate) fn take_answers(&mut self) -> Vec<(Id, Expected)> {
+        std::mem::take(&mut self.answers)
+    }
+
+    pub(crate) fn take_joins(&mut self) -> Vec<(Id, End)> {
+        std::mem::take(&mut self.joins)
+    }
+
+    /// Begins a step; what was uncertain in the last is known by now.
+    pub(crate) fn begin(&mut self) {
+        self.uncertain = 0;
+    }
+
+    /// Where workers are kept for good it cannot be seen when they have parked, so time is moved
+    /// until all others have expired.
+    pub(crate) fn is_coarse(&self) -> bool {
+        self.settings.min_workers > 0 && self.settings.keep_alive.is_some()
+    }
+
+    /// What holds of every pool at rest, whatever was done to it.
+    pub(crate) fn check(&self) {
+        let limit = self.capacity.saturating_add(self.depth);
+        assert!(self.line.is_empty() || self.in_flight() >= limit);
+        assert!(self.live <= self.capacity.max(self.workers.len()));
+        assert!(
+            self.queue.is_empty() || self.live > 0,
+            "work, and nobody to do it"
+        );
+        assert!(self.queue.is_empty() || self.idle.is_empty());
+        let ended = self.counts.completed
+            + self.counts.panicked
+            + self.counts.cancelled
+            + self.counts.released;
+        assert!(ended <= self.counts.submitted);
+    }
+}
+
+/// The rules.
+impl Model {
+    fn has_room(&self) -> bool {
+        self.in_flight() < self.capacity.saturating_add(self.depth)
+    }
+
+    fn accept(&mut self, id: Id, spawn: bool) {
+        self.counts.submitted += 1;
+        let body = Body::Whole;
+        self.queue.push_back(Entry { id, body });
+        if spawn {
+            self.spawns.insert(id, Stage::Queued);
+        }
+        let expected = Expected::Accepted { spawned: spawn };
+        self.answers.push((id, expected));
+    }
+
+    fn refuse(&mut self, id: Id, why: Why) {
+        self.counts.refused += 1;
+        self.answers.push((id, Expected::Refused(why, id)));
+    }
+
+    fn turn_away(&mut self, waiter: Waiter, why: Why) {
+        self.refuse(waiter.id, why);
+        self.unblock(waiter);
+    }
+
+    fn unblock(&mut self, waiter: Waiter) {
+        if let Some(task) = waiter.within {
+            self.blocked.remove(&task);
+        }
+    }
+
+    /// The line's heads are accepted while there is room.
+    fn admit(&mut self) {
+        while self.has_room()
+            && let Some(waiter) = self.line.pop_front()
+        {
+            self.accept(waiter.id, waiter.spawn);
+            self.unblock(waiter);
+        }
+    }
+
+    /// Idle workers, then fresh ones, come for the tasks in the queue.
+    fn rouse(&mut self) {
+        while !self.queue.is_empty() {
+            if let Some(at) = self.next_idle() {
+                self.idle.remove(at);
+            } else if self.live >= self.capacity || !self.start() {
+                break;
+            }
+            self.work();
+        }
+    }
+
+    fn next_idle(&self) -> Option<usize> {
+        let newest = self.idle.len().checked_sub(1)?;
+        Some(if self.settings.preallocate { 0 } else { newest })
+    }
+
+    fn start(&mut self) -> bool {
+        if !self.threads_refused {
+            self.live += 1;
+            self.counts.started += 1;
+        }
+        !self.threads_refused
+    }
+
+    /// A worker without a task looks for one.
+    fn work(&mut self) {
+        while self.live <= self.capacity
+            && let Some(entry) = self.queue.pop_front()
+        {
+            match entry.body {
+                Body::Whole => {
+                    self.workers.insert(entry.id, Vec::new());
+                    if let Some(stage) = self.spawns.get_mut(&entry.id) {
+                        *stage = Stage::Started;
+                    }
+                    return;
+                }
+                Body::Cancelled => self.counts.cancelled += 1,
+                Body::Elsewhere => {}
+            }
+            if !self.queue.is_empty() && self.live < self.capacity && !self.threads_refused {
+                self.uncertain += 1; // Another may be started before this one looks again.
+            }
+            self.admit();
+        }
+        if self.open && self.live <= self.capacity {
+            self.idle.push(Idle {
+                since: self.now,
+                timed: self.settings.keep_alive.is_some() && self.live > self.settings.min_workers,
+            });
+        } else {
+            self.live -= 1;
+        }
+    }
+
+    /// What is due, is done.
+    fn settle(&mut self) {
+        let now = self.now;
+        let is_due = |waiter: &Waiter| waiter.deadline.is_some_and(|when| when <= now);
+        let (due, rest): (VecDeque<_>, _) = self.line.drain(..).partition(is_due);
+        self.line = rest;
+        for waiter in due {
+            self.turn_away(waiter, Why::TimedOut);
+        }
+        match self.settings.keep_alive {
+            Some(0) if self.is_coarse() => self.retire_above_floor(),
+            Some(keep_alive) if !self.is_coarse() => self.expire(keep_alive),
+            _ => {}
+        }
+    }
+
+    fn expire(&mut self, keep_alive: u32) {
+        let now = self.now;
+        let is_stale = |idle: &Idle| idle.since + keep_alive <= now;
+        let stale = self.idle.iter().filter(|idle| is_stale(idle)).count();
+        self.retire_oldest(stale);
+    }
+
+    fn retire_above_floor(&mut self) {
+        let above = self.live.saturating_sub(self.settings.min_workers);
+        self.retire_oldest(above.min(self.idle.len()));
+    }
+
+    fn retire_oldest(&mut self, count: usize) {
+        self.idle.drain(..count);
+        self.live -= count;
+    }
+
+    fn entry(&mut self, id: Id) -> &mut Entry {
+        let entry = self.queue.iter_mut().find(|entry| entry.id == id);
+        entry.expect("a spawned task that has not started is in the queue")
+    }
+
+    /// The worker on whose stack the task lies innermost, and what is nested there.
+    fn stack_of(&mut self, id: Id) -> (Id, &mut Vec<Placed>) {
+        let found = self
+            .workers
+            .iter_mut()
+            .find(|(outer, nested)| nested.last().map_or(**outer, |placed| placed.id) == id);
+        let (&outer, nested) = found.expect("the task stands at its gate");
+        (outer, nested)
+    }
+}

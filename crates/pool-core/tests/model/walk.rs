@@ -1,0 +1,541 @@
+//! A program walked on a real pool, with the model beside it.
+//!
+//! After each step the walk waits (yielding, never for a duration) until the pool shows what the
+//! model says: figures, who stands at a gate, every answer that has become due. A pool that goes
+//! elsewhere never shows it, and the walk fails with both views.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{io, mem};
+
+use pool_core::{
+    Closures, DropPolicy, Func, JoinError, ManualClock, TuneError, WaitError, WorkerPool,
+};
+use testkit::CountingWaker;
+
+use crate::board::{Board, Deliberate, Fate, Id, Job, Verdict};
+use crate::program::{Op, Settings};
+use crate::reference::{Counts, End, Figures, Model, Patience};
+use crate::subject::{Answer, Handle, How, Kind, Submission, TICK, Unstarted};
+
+/// After this long without the expected state, the pool is taken to have gone elsewhere. Nothing
+/// that holds depends on it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Longer than any keep-alive or time-out of a program.
+const AGE: u32 = 1000;
+
+/// Walks the whole program, then releases the pool and sees that nothing is left.
+pub(crate) fn walk(settings: Settings, ops: &[Op]) {
+    if settings.typed {
+        Walk::<Func<Job, Id>>::new(settings).run(ops);
+    } else {
+        Walk::<Closures>::new(settings).run(ops);
+    }
+}
+
+struct Walk<K: Kind> {
+    settings: Settings,
+    pool: WorkerPool<K>,
+    model: Model,
+    clock: ManualClock,
+    board: Board,
+    threads_refused: Arc<AtomicBool>,
+    answers: Arc<Mutex<BTreeMap<Id, Answer>>>,
+    joins: Arc<Mutex<BTreeMap<Id, End>>>,
+    handles: BTreeMap<Id, Handle>,
+    futures: BTreeMap<Id, (Submission, CountingWaker)>,
+    /// Threads that wait until the pool is idle.
+    idlers: Vec<Receiver<Result<(), WaitError>>>,
+    /// Whether each task handed over was accepted; the index is its id.
+    accepted: Vec<Option<bool>>,
+}
+
+impl<K: Kind> Walk<K> {
+    fn new(settings: Settings) -> Self {
+        let clock = ManualClock::new();
+        let threads_refused = Arc::new(AtomicBool::new(false));
+        let refused = Arc::clone(&threads_refused);
+        let mut builder = K::builder()
+            .keep_alive(settings.keep_alive.map(|ticks| TICK * ticks))
+            .nonblocking(settings.nonblocking)
+            .min_workers(settings.min_workers)
+            .prestart(settings.prestart)
+            .preallocate(settings.preallocate)
+            .within_worker(settings.within_worker)
+            .nesting_limit(settings.nesting_limit)
+            .drop_policy(DropPolicy::Drain)
+            .clock(clock.clone())
+            .thread_gate(move || {
+                if refused.load(Relaxed) {
+                    Err(io::ErrorKind::WouldBlock.into())
+                } else {
+                    Ok(())
+                }
+            });
+        builder = match settings.capacity {
+            Some(capacity) => builder.capacity(capacity),
+            None => builder.unlimited(),
+        };
+        builder = match settings.depth {
+            Some(depth) => builder.queue_depth(depth),
+            None => builder.queue_depth(pool_core::QueueDepth::Unlimited),
+        };
+        if let Some(most) = settings.max_waiting {
+            builder = builder.max_waiting(most);
+        }
+        Self {
+            settings,
+            pool: builder.build().expect("the settings are sound"),
+            model: Model::new(settings),
+            clock,
+            board: Board::default(),
+            threads_refused,
+            answers: Arc::default(),
+            joins: Arc::default(),
+            handles: BTreeMap::new(),
+            futures: BTreeMap::new(),
+            idlers: Vec::new(),
+            accepted: Vec::new(),
+        }
+    }
+
+    fn run(&mut self, ops: &[Op]) {
+        self.settle(&"the building");
+        for op in ops {
+            self.model.begin();
+            self.step(*op);
+            self.settle(op);
+        }
+        self.finale();
+    }
+
+    fn step(&mut self, op: Op) {
+        match op {
+            Op::Hand { how, spawn } => self.hand(how, spawn),
+            Op::HandAsync { spawn } => self.hand_async(spawn),
+            Op::HandWithin { task, how, spawn } => {
+                if let Some(outer) = pick(self.model.at_gates(), task) {
+                    self.hand_within(outer, how, spawn);
+                }
+            }
+            Op::JoinWithin { task, handle } => {
+                if let Some(outer) = pick(self.model.at_gates(), task)
+                    && let Some(id) = pick(self.handles.keys().copied().collect(), handle)
+                    && !self.model.runs(id)
+                {
+                    self.join_within(outer, id);
+                }
+            }
+            Op::Finish { task, panics } => {
+                if let Some(id) = pick(self.model.at_gates(), task) {
+                    self.finish(id, panics);
+                }
+            }
+            Op::Cancel { handle } => {
+                if let Some(id) = self.pick_handle(handle) {
+                    assert_eq!(self.handles[&id].cancel(), self.model.cancel(id));
+                }
+            }
+            Op::Join { handle } => {
+                if let Some(id) = self.pick_handle(handle) {
+                    self.join(id);
+                }
+            }
+            Op::Detach { handle } => {
+                if let Some(id) = self.pick_handle(handle) {
+                    self.handles.remove(&id);
+                }
+            }
+            Op::Poll { future } => {
+                if let Some(id) = self.pick_future(future) {
+                    self.poll_again(id);
+                }
+            }
+            Op::DropFuture { future } => {
+                if let Some(id) = self.pick_future(future) {
+                    self.model.withdraw(id);
+                    self.accepted[id as usize] = Some(false);
+                    self.futures.remove(&id);
+                }
+            }
+            Op::Tune { capacity } => self.tune(capacity),
+            Op::Advance { ticks } => {
+                let ticks = if self.model.is_coarse() { AGE } else { ticks };
+                self.model.advance(ticks);
+                self.clock.advance(TICK * ticks);
+            }
+            Op::Release => assert_eq!(self.pool.release(), self.model.release()),
+            Op::ReleaseNow => self.release_now(),
+            Op::Reboot => assert_eq!(self.pool.reboot(), self.model.reboot()),
+            Op::WaitIdle => {
+                let pool = self.pool.clone();
+                self.idlers.push(on_a_thread(move || pool.wait_idle()));
+            }
+            Op::WaitReleased => self.wait_released(),
+            Op::Threads { refused } => {
+                self.model.threads_refused = refused;
+                self.threads_refused.store(refused, Relaxed); // Ordered by the pool's lock.
+            }
+        }
+    }
+
+    fn hand(&mut self, how: How, spawn: bool) {
+        let job = self.job();
+        let patience = self.patience(how);
+        self.model.hand(self.last(), patience, spawn, None);
+        let call = self.call(job, how, spawn);
+        match how {
+            How::Try => call(),
+            // It may block, and only the model says whether it is to.
+            How::Wait | How::Timeout(_) => _ = on_a_thread(call),
+        }
+    }
+
+    fn hand_within(&mut self, outer: Id, how: How, spawn: bool) {
+        let job = self.job();
+        let patience = self.patience(how);
+        self.model.hand(self.last(), patience, spawn, Some(outer));
+        let call = self.call(job, how, spawn);
+        self.board.tell(outer, Verdict::Call(Box::new(call)));
+    }
+
+    fn join_within(&mut self, outer: Id, id: Id) {
+        self.model.join_within(outer, id);
+        let handle = self.handles.remove(&id).expect("just picked");
+        let joins = Arc::clone(&self.joins);
+        let call = move || {
+            let end = end_of(id, handle.join());
+            lock(&joins).insert(id, end);
+        };
+        self.board.tell(outer, Verdict::Call(Box::new(call)));
+    }
+
+    fn hand_async(&mut self, spawn: bool) {
+        let job = self.job();
+        let id = self.last();
+        self.model.hand(id, Patience::Future, spawn, None);
+        let mut future = if spawn {
+            K::spawn_async(&self.pool, job)
+        } else {
+            K::submit_async(&self.pool, job)
+        };
+        let bell = CountingWaker::new();
+        let polled = future
+            .as_mut()
+            .poll(&mut Context::from_waker(&bell.waker()));
+        match polled {
+            Poll::Ready(answer) => _ = lock(&self.answers).insert(id, answer),
+            Poll::Pending => _ = self.futures.insert(id, (future, bell)),
+        }
+    }
+
+    fn poll_again(&mut self, id: Id) {
+        let (future, bell) = self.futures.get_mut(&id).expect("just picked");
+        let stale = mem::replace(bell, CountingWaker::new());
+        let polled = future
+            .as_mut()
+            .poll(&mut Context::from_waker(&bell.waker()));
+        assert!(polled.is_pending(), "{id} waits");
+        assert_eq!((stale.wakes(), stale.wakers()), (0, 0), "the other waker");
+    }
+
+    fn finish(&mut self, id: Id, panics: bool) {
+        self.model.finish(id, panics);
+        let verdict = if panics {
+            Verdict::Panic
+        } else {
+            Verdict::Return
+        };
+        self.board.tell(id, verdict);
+    }
+
+    fn join(&mut self, id: Id) {
+        let handle = self.handles.remove(&id).expect("just picked");
+        if let Some(expected) = self.model.end_of(id) {
+            let joined = soon("a join of an ended task", on_a_thread(|| handle.join()));
+            assert_eq!(end_of(id, joined), expected, "of {id}");
+        } else {
+            let handle = handle.try_join().expect_err("it has not ended");
+            self.handles.insert(id, handle);
+        }
+    }
+
+    fn tune(&mut self, capacity: Option<usize>) {
+        let tuned = match capacity {
+            Some(capacity) => self.pool.tune(capacity),
+            None => self.pool.tune(pool_core::Capacity::Unlimited),
+        };
+        if self.model.tune(capacity) {
+            assert_eq!(tuned, Ok(()));
+        } else {
+            let refused = match capacity {
+                Some(_) => TuneError::ZeroCapacity,
+                None => TuneError::PreallocateUnlimited,
+            };
+            assert_eq!(tuned, Err(refused));
+        }
+    }
+
+    fn release_now(&mut self) {
+        let back = self.model.release_now();
+        match K::release_now(&self.pool) {
+            Unstarted::Number(number) => assert_eq!(number, back.len()),
+            Unstarted::Jobs(jobs) => assert_eq!(jobs, back),
+        }
+        for id in back {
+            assert_eq!(self.board.fate(id), Fate { runs: 0, drops: 1 }, "of {id}");
+        }
+    }
+
+    fn wait_released(&mut self) {
+        if self.model.has_ended() {
+            let pool = self.pool.clone();
+            let waited = on_a_thread(move || pool.wait_released());
+            assert_eq!(soon("the end", waited), Ok(()));
+        } else {
+            let waited = self.pool.wait_released_timeout(Duration::ZERO);
+            assert_eq!(waited, Err(WaitError::TimedOut));
+        }
+    }
+
+    /// Waits until the pool is where the model is, and compares the answers.
+    fn settle(&mut self, after: &impl Debug) {
+        self.model.check();
+        let began = Instant::now();
+        loop {
+            let seen = self.figures();
+            let mut model = self.model.clone();
+            if model.adopt(seen.counts.started) && model.figures() == seen {
+                self.model = model;
+                break;
+            }
+            assert!(
+                began.elapsed() < PATIENCE,
+                "after {after:?} the pool does not come to where the model is\n\
+                 model: {:?}\n pool: {seen:?}",
+                self.model.figures(),
+            );
+            self.nudge();
+            thread::yield_now();
+        }
+        for (id, expected) in self.model.take_answers() {
+            let answer = self.answer(id, after);
+            assert_eq!(answer, expected, "of {id} after {after:?}");
+            self.accepted[id as usize] = Some(matches!(answer, Answer::Accepted(_)));
+            if let Answer::Accepted(Some(handle)) = answer {
+                self.handles.insert(id, handle);
+            }
+        }
+        for (id, end) in self.model.take_joins() {
+            let joined = poll(|| lock(&self.joins).remove(&id));
+            assert_eq!(joined, Some(end), "of {id}, joined by a task");
+        }
+        if self.model.in_flight() == 0 {
+            for idler in self.idlers.drain(..) {
+                assert_eq!(soon("an idle pool", idler), Ok(()));
+            }
+        }
+    }
+
+    /// Kept workers that have parked cannot be told from those about to, so time moves on until
+    /// the others have expired.
+    fn nudge(&self) {
+        if self.model.is_coarse() && self.model.figures().live < self.pool.running() {
+            let keep_alive = self.settings.keep_alive.expect("coarse ones have it");
+            self.clock.advance(TICK * keep_alive);
+        }
+    }
+
+    fn answer(&mut self, id: Id, after: &impl Debug) -> Answer {
+        if let Some((mut future, bell)) = self.futures.remove(&id) {
+            poll(|| (bell.wakes() > 0).then_some(()))
+                .unwrap_or_else(|| panic!("nobody woke the future of {id} after {after:?}"));
+            let polled = future
+                .as_mut()
+                .poll(&mut Context::from_waker(&bell.waker()));
+            let Poll::Ready(answer) = polled else {
+                panic!("the future of {id} was woken and is not ready");
+            };
+            return answer;
+        }
+        poll(|| lock(&self.answers).remove(&id))
+            .unwrap_or_else(|| panic!("no answer to the caller of {id} after {after:?}"))
+    }
+
+    fn figures(&self) -> Figures {
+        let stats = self.pool.stats();
+        Figures {
+            open: !self.pool.is_released(),
+            capacity: stats.capacity.limit().unwrap_or(usize::MAX),
+            live: stats.live,
+            busy: stats.busy,
+            in_flight: stats.in_flight,
+            queued: stats.queued,
+            waiting: stats.waiting,
+            counts: Counts {
+                submitted: stats.submitted,
+                completed: stats.completed,
+                panicked: stats.panicked,
+                cancelled: stats.cancelled,
+                released: stats.released,
+                refused: stats.refused,
+                started: stats.threads_started,
+            },
+            retired: stats.threads_retired,
+            at_gates: self.board.at_gates(),
+            sleepers: (!self.model.is_coarse()).then(|| self.clock.sleepers()),
+        }
+    }
+
+    /// Everything comes to its end.
+    fn finale(&mut self) {
+        self.model.begin();
+        self.step(Op::Threads { refused: false });
+        self.step(Op::Release);
+        self.settle(&"the release");
+        while let Some(id) = pick(self.model.at_gates(), 0) {
+            self.model.begin();
+            self.finish(id, false);
+            self.settle(&"the release, while tasks end");
+        }
+        assert!(self.model.has_ended());
+        self.wait_released();
+        assert!(self.idlers.is_empty() && self.futures.is_empty());
+        for id in self.handles.keys().copied().collect::<Vec<_>>() {
+            self.join(id);
+        }
+        for (id, accepted) in (0..).zip(&self.accepted) {
+            let fate = self.board.fate(id);
+            let accepted = accepted.expect("every call has been answered");
+            assert_eq!(fate.drops, 1, "of {id}");
+            assert!(fate.runs <= u32::from(accepted), "{id} ran {fate:?}");
+        }
+        let ran: u64 = (0..self.last_id())
+            .map(|id| u64::from(self.board.fate(id).runs))
+            .sum();
+        let stats = self.pool.stats();
+        assert_eq!(ran, stats.completed + stats.panicked);
+        assert_eq!(stats.submitted, ran + stats.cancelled + stats.released);
+        assert_eq!(self.clock.sleepers(), 0, "nobody is left on the clock");
+    }
+}
+
+/// Small steps of the above.
+impl<K: Kind> Walk<K> {
+    fn job(&mut self) -> Job {
+        let id = self.last_id();
+        self.accepted.push(None);
+        self.board.job(id)
+    }
+
+    fn last_id(&self) -> Id {
+        Id::try_from(self.accepted.len()).expect("programs are short")
+    }
+
+    /// The task just made.
+    fn last(&self) -> Id {
+        self.last_id() - 1
+    }
+
+    fn patience(&self, how: How) -> Patience {
+        match how {
+            How::Try => Patience::None,
+            How::Wait if self.settings.nonblocking => Patience::None,
+            How::Wait => Patience::Thread(None),
+            How::Timeout(ticks) => Patience::Thread(Some(ticks)),
+        }
+    }
+
+    fn call(&self, job: Job, how: How, spawn: bool) -> impl FnOnce() + Send + 'static {
+        let (pool, answers, id) = (self.pool.clone(), Arc::clone(&self.answers), self.last());
+        move || {
+            let answer = if spawn {
+                K::spawn(&pool, job, how)
+            } else {
+                K::submit(&pool, job, how)
+            };
+            lock(&answers).insert(id, answer);
+        }
+    }
+
+    fn pick_handle(&self, index: usize) -> Option<Id> {
+        pick(self.handles.keys().copied().collect(), index)
+    }
+
+    fn pick_future(&self, index: usize) -> Option<Id> {
+        let waiting = |id: &Id| self.model.is_waiting(*id);
+        pick(self.futures.keys().copied().filter(waiting).collect(), index)
+    }
+}
+
+impl<K: Kind> Drop for Walk<K> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // Lets the threads of a failed walk go; whatever happens now says nothing new.
+            _ = catch_unwind(AssertUnwindSafe(|| {
+                self.threads_refused.store(false, Relaxed);
+                self.board.tell_everybody();
+                self.pool.release();
+                self.clock.advance(TICK * AGE);
+            }));
+        }
+    }
+}
+
+fn end_of(id: Id, joined: Result<Id, JoinError>) -> End {
+    match joined {
+        Ok(value) => {
+            assert_eq!(value, id, "another task's value");
+            End::Value
+        }
+        Err(JoinError::Panicked(panicked)) => {
+            let payload = panicked.payload().downcast_ref::<Deliberate>();
+            assert_eq!(payload.map(|deliberate| deliberate.0), Some(id));
+            End::Panicked
+        }
+        Err(JoinError::Cancelled) => End::Cancelled,
+        Err(JoinError::Released) => End::Released,
+        Err(other) => panic!("no program leads to {other:?}"),
+    }
+}
+
+fn pick<T: Copy>(among: Vec<T>, index: usize) -> Option<T> {
+    among.get(index.checked_rem(among.len())?).copied()
+}
+
+fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let _ = sender.send(call()); // Perhaps nobody asks.
+    });
+    receiver
+}
+
+fn soon<T>(what: &str, receiver: Receiver<T>) -> T {
+    let received = receiver.recv_timeout(PATIENCE);
+    received.unwrap_or_else(|_| panic!("{what} does not come"))
+}
+
+/// Asks until there is an answer, as long as that has any prospect.
+fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let began = Instant::now();
+    loop {
+        let answer = ask();
+        if answer.is_some() || began.elapsed() > PATIENCE {
+            return answer;
+        }
+        thread::yield_now();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
