@@ -1,1 +1,64 @@
-fn main() {}
+//! Every chore of the workspace, as `cargo xtask <chore>`; `cargo xtask --help` lists them.
+//!
+//! Not for: anything the crates need at build time. Nothing depends on this crate.
+//!
+//! # What always holds
+//! 1. A chore ends with one summary line and exit code 0, or with a one-line error: exit code 1
+//!    when a check failed, 2 when a tool is missing (the line says how to get it) or the command
+//!    line is not understood.
+//! 2. No chore installs anything unless it is asked with `--install`.
+//! 3. Build products stay below the target directory; each set of compiler flags has its own
+//!    folder there, so that chores do not evict each other's artifacts.
+
+mod bench;
+mod ci;
+mod cmutants;
+mod deps;
+mod examples;
+mod flags;
+mod fuzz;
+mod hygiene;
+mod loom;
+mod models;
+mod parallel;
+mod process;
+mod sanitize;
+mod stress;
+mod syscalls;
+mod test;
+mod tsan;
+mod workspace;
+
+use std::process::ExitCode;
+
+use flags::XtaskCmd;
+use workspace::{MissingTool, Workspace};
+
+fn main() -> ExitCode {
+    let flags = flags::Xtask::from_env_or_exit();
+    match run(flags.subcommand) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            let missing_tool = error.downcast_ref::<MissingTool>().is_some();
+            ExitCode::from(if missing_tool { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(chore: XtaskCmd) -> anyhow::Result<()> {
+    let workspace = Workspace::locate()?;
+    match chore {
+        XtaskCmd::Ci(_) => ci::run(&workspace),
+        XtaskCmd::Test(flags) => test::run(&workspace, flags.one_core),
+        XtaskCmd::Loom(flags) => loom::run(&workspace, &flags),
+        XtaskCmd::Cmutants(flags) => cmutants::run(&workspace, &flags),
+        XtaskCmd::Stress(flags) => stress::run(&workspace, &flags),
+        XtaskCmd::Bench(flags) => bench::run(&workspace, &flags),
+        XtaskCmd::Fuzz(flags) => fuzz::run(&workspace, &flags),
+        XtaskCmd::Sanitize(flags) => sanitize::run(&workspace, &flags),
+        XtaskCmd::Syscalls(_) => syscalls::run(&workspace),
+        XtaskCmd::Deps(flags) => deps::run(&workspace, flags.check),
+        XtaskCmd::Hygiene(_) => hygiene::run(&workspace),
+    }
+}

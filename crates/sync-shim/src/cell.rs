@@ -40,5 +40,39 @@ impl<T: ?Sized> UnsafeCell<T> {
     }
 }
 
+/// A cell that loom watches.
 #[cfg(anthill_loom)]
-pub use loom::cell::UnsafeCell;
+#[derive(Debug)]
+pub struct UnsafeCell<T: ?Sized>(loom::cell::UnsafeCell<T>);
+
+#[cfg(anthill_loom)]
+impl<T> UnsafeCell<T> {
+    /// Puts `value` into a cell.
+    pub fn new(value: T) -> Self {
+        Self(loom::cell::UnsafeCell::new(value))
+    }
+
+    /// Takes the value out again.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
+
+#[cfg(anthill_loom)]
+impl<T: ?Sized> UnsafeCell<T> {
+    /// Calls `f` with a pointer that is only read through.
+    pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        self.0.with(f)
+    }
+
+    /// Calls `f` with a pointer that may be written through.
+    pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        self.0.with_mut(f)
+    }
+
+    /// The value, through exclusive access. The model checks that it is.
+    pub fn get_mut(&mut self) -> &mut T {
+        // SAFETY: `&mut self` is the only way to the value for as long as the borrow lives.
+        self.0.with_mut(|value| unsafe { &mut *value })
+    }
+}

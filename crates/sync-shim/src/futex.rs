@@ -16,8 +16,11 @@ use crate::atomic::AtomicU32;
 #[derive(Debug)]
 pub struct Futex {
     word: AtomicU32,
+    /// How many sleep, and where.
     #[cfg(anthill_loom)]
-    sleepers: (crate::Mutex<()>, crate::Condvar),
+    sleepers: (crate::Mutex<usize>, crate::Condvar),
+    #[cfg(anthill_loom)]
+    fair: bool,
 }
 
 impl Deref for Futex {
@@ -68,6 +71,29 @@ impl Futex {
         unsafe { unpark_one(self.key(), |_| DEFAULT_UNPARK_TOKEN) };
     }
 
+    /// [`wake_one`](Self::wake_one), which every half millisecond or so lets the sleeper have its
+    /// turn: the word becomes `reserved`, if it still is `open`, before the sleeper can run.
+    ///
+    /// The rhythm is `parking_lot`'s eventual fairness: rare enough to cost nothing, and without
+    /// it a sleeper can lose the word to running threads for as long as they like.
+    pub fn wake_one_fairly(&self, open: u32, reserved: u32) {
+        use crate::atomic::Ordering::Relaxed;
+        use parking_lot_core::{DEFAULT_UNPARK_TOKEN, UnparkResult, unpark_one};
+        let reserve = |woken: UnparkResult| {
+            // Without a sleeper there is no turn to have: `be_fair` is false then.
+            if woken.be_fair {
+                // Relaxed: it only changes the name of a state that its last writer published,
+                // and an exchange carries that publication on. A failure leaves the word to
+                // whoever was quicker.
+                let _ = self.word.compare_exchange(open, reserved, Relaxed, Relaxed);
+            }
+            DEFAULT_UNPARK_TOKEN
+        };
+        // SAFETY: the key is the address of our own word, and the closure does not panic or call
+        // into the table.
+        unsafe { unpark_one(self.key(), reserve) };
+    }
+
     fn key(&self) -> usize {
         (&raw const self.word).addr()
     }
@@ -79,7 +105,8 @@ impl Futex {
     pub fn new(value: u32) -> Self {
         Self {
             word: AtomicU32::new(value),
-            sleepers: (crate::Mutex::new(()), crate::Condvar::new()),
+            sleepers: (crate::Mutex::new(0), crate::Condvar::new()),
+            fair: crate::model::fair_wakes(),
         }
     }
 
@@ -89,6 +116,7 @@ impl Futex {
         let mut asleep = self.sleepers.0.lock();
         // Relaxed, as on the machine: the sleepers' lock orders this test.
         if self.word.load(crate::atomic::Ordering::Relaxed) == expected {
+            *asleep += 1;
             self.sleepers.1.wait(&mut asleep);
         }
         true
@@ -96,7 +124,25 @@ impl Futex {
 
     /// Wakes one sleeper.
     pub fn wake_one(&self) {
-        let _asleep = self.sleepers.0.lock();
+        self.wake(None);
+    }
+
+    /// [`wake_one`](Self::wake_one), which reserves the word for the sleeper always or never, as
+    /// the model has chosen.
+    pub fn wake_one_fairly(&self, open: u32, reserved: u32) {
+        self.wake(self.fair.then_some((open, reserved)));
+    }
+
+    fn wake(&self, turn: Option<(u32, u32)>) {
+        use crate::atomic::Ordering::Relaxed;
+        let mut asleep = self.sleepers.0.lock();
+        if *asleep == 0 {
+            return;
+        }
+        *asleep -= 1;
+        if let Some((open, reserved)) = turn {
+            let _ = self.word.compare_exchange(open, reserved, Relaxed, Relaxed);
+        }
         self.sleepers.1.notify_one();
     }
 }

@@ -1,9 +1,27 @@
 //! Running a model: every interleaving up to a bound, counted.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 pub use loom::thread::{JoinHandle, spawn};
+
+std::thread_local! {
+    /// loom runs all threads of a model on the one thread that called it, so this is the
+    /// model's own.
+    static FAIR_WAKES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says whether [`Futex::wake_one_fairly`](crate::Futex::wake_one_fairly) reserves, for the
+/// futexes this execution makes from here on: always or (at first) never. On the machine a clock
+/// decides, so a model of what rests on it is run both ways.
+pub fn set_fair_wakes(fair: bool) {
+    FAIR_WAKES.set(fair);
+}
+
+pub(crate) fn fair_wakes() -> bool {
+    FAIR_WAKES.get()
+}
 
 /// Explores `body`, and prints how many executions that took.
 ///
@@ -32,6 +50,7 @@ pub fn check(name: &str, bound: Option<usize>, body: impl Fn() + Send + Sync + '
     builder.max_branches = 100_000;
     builder.check(move || {
         count.fetch_add(1, Relaxed);
+        set_fair_wakes(false);
         body();
     });
     let bound = bound.map_or_else(|| "none".to_owned(), |bound| bound.to_string());

@@ -1,0 +1,107 @@
+//! `cargo xtask ci`: everything a change must pass, cheapest first.
+//!
+//! It needs a stable toolchain, a C compiler and the package registry, and installs nothing. It
+//! ends with a line per step and stops at the first that fails.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use xshell::cmd;
+
+use crate::workspace::Workspace;
+use crate::{bench, deps, examples, flags, fuzz, hygiene, loom, models, test};
+
+type Step = (&'static str, fn(&Workspace) -> Result<()>);
+
+const STEPS: [Step; 13] = [
+    ("format", format),
+    ("hygiene", hygiene::run),
+    ("dependencies", |workspace| deps::run(workspace, true)),
+    ("clippy", clippy),
+    ("clippy of the models", models::lint),
+    ("docs", docs),
+    ("each crate alone", each_alone),
+    ("tests", |workspace| test::run(workspace, false)),
+    ("tests on one core", |workspace| test::run(workspace, true)),
+    ("models", all_models),
+    ("examples", examples::smoke),
+    ("benches", benches),
+    ("fuzz targets", fuzz::lint),
+];
+
+/// Runs the steps.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let begin = Instant::now();
+    let mut times: Vec<(&str, Duration)> = Vec::new();
+    let mut outcome = Ok(());
+    for (name, step) in STEPS {
+        println!("== {name}");
+        let step_begin = Instant::now();
+        outcome = step(workspace).with_context(|| format!("step `{name}`"));
+        times.push((name, step_begin.elapsed()));
+        if outcome.is_err() {
+            break;
+        }
+    }
+    println!();
+    let last = times.len() - 1;
+    for (index, (name, time)) in times.iter().enumerate() {
+        let verdict = if index == last && outcome.is_err() {
+            "FAILED"
+        } else {
+            "ok"
+        };
+        println!("{verdict:<6} {:>6.1} s  {name}", time.as_secs_f32());
+    }
+    outcome?;
+    println!(
+        "ci: all {} steps passed, {:.0} s",
+        STEPS.len(),
+        begin.elapsed().as_secs_f32()
+    );
+    Ok(())
+}
+
+fn format(workspace: &Workspace) -> Result<()> {
+    let shell = workspace.shell()?;
+    Ok(cmd!(shell, "cargo fmt --all --check").run()?)
+}
+
+fn clippy(workspace: &Workspace) -> Result<()> {
+    let shell = workspace.shell()?;
+    Ok(cmd!(
+        shell,
+        "cargo clippy --workspace --all-targets --all-features -- -D warnings"
+    )
+    .run()?)
+}
+
+fn docs(workspace: &Workspace) -> Result<()> {
+    let shell = workspace.shell()?;
+    let _flags = shell.push_env("RUSTDOCFLAGS", "-D warnings");
+    Ok(cmd!(shell, "cargo doc --workspace --all-features --no-deps").run()?)
+}
+
+/// Features that another crate of the workspace switches on must not be needed.
+fn each_alone(workspace: &Workspace) -> Result<()> {
+    let shell = workspace.shell()?;
+    for name in workspace.crates()? {
+        cmd!(shell, "cargo check -p {name}").run()?;
+        cmd!(shell, "cargo check -p {name} --no-default-features").run()?;
+    }
+    Ok(())
+}
+
+fn all_models(workspace: &Workspace) -> Result<()> {
+    let flags = flags::Loom {
+        bound: None,
+        only: None,
+        update: false,
+    };
+    loom::run(workspace, &flags)
+}
+
+fn benches(workspace: &Workspace) -> Result<()> {
+    bench::lint(workspace)?;
+    bench::smoke(workspace)
+}

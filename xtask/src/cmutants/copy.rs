@@ -1,0 +1,132 @@
+//! A copy of the tree in which mutants are tried, so that the tree itself is never wrong.
+//!
+//! It stays between runs, and only files that differ are written: cargo looks at their times, so
+//! it builds again what a mutant touched and no more.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::list::Mutant;
+use crate::workspace::Workspace;
+
+/// Workspaces of their own, which no model needs.
+const LEFT_OUT: [&str; 2] = ["benches", "fuzz"];
+
+/// One copy.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    /// The copy's root.
+    pub(crate) tree: PathBuf,
+    /// Its target directory.
+    pub(crate) target: PathBuf,
+    /// Where what the models print goes.
+    pub(crate) logs: PathBuf,
+}
+
+impl Copy {
+    /// Makes the copy with this number, or brings it up to date.
+    pub(crate) fn make(workspace: &Workspace, number: usize) -> Result<Self> {
+        let folder = workspace.target.join("cmutants").join(number.to_string());
+        let copy = Self {
+            tree: folder.join("tree"),
+            target: folder.join("target"),
+            logs: folder.join("logs"),
+        };
+        fs::create_dir_all(&copy.tree)?;
+        let files = workspace.files("")?;
+        let files: HashSet<_> = files
+            .into_iter()
+            .filter(|file| !LEFT_OUT.iter().any(|folder| file.starts_with(folder)))
+            .collect();
+        for file in &files {
+            let content = fs::read(workspace.root.join(file))?;
+            write_if_changed(&copy.tree.join(file), &content)?;
+        }
+        let there = Workspace {
+            root: copy.tree.clone(),
+            target: copy.target.clone(),
+        };
+        for file in there.files("")? {
+            if !files.contains(&file) {
+                fs::remove_file(copy.tree.join(file))?;
+            }
+        }
+        Ok(copy)
+    }
+
+    /// Makes a mutant's edit; dropping the result takes it back.
+    pub(crate) fn mutate(&self, mutant: &Mutant) -> Result<Mutated> {
+        let file = self.tree.join(&mutant.file);
+        let sound = fs::read_to_string(&file).with_context(|| mutant.file.clone())?;
+        fs::write(&file, mutant.apply(&sound)?)?;
+        Ok(Mutated { file, sound })
+    }
+}
+
+/// A file that is wrong for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Mutated {
+    file: PathBuf,
+    sound: String,
+}
+
+impl Drop for Mutated {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(&self.file, &self.sound) {
+            // The next `Copy::make` repairs it.
+            eprintln!("warning: {} stays mutated: {error}", self.file.display());
+        }
+    }
+}
+
+fn write_if_changed(path: &Path, content: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|old| old == content) {
+        return Ok(());
+    }
+    fs::create_dir_all(path.parent().context("a file lies in a folder")?)?;
+    fs::write(path, content).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_follows_the_tree_and_a_mutant_leaves_no_trace() -> Result<()> {
+        let folder = std::env::temp_dir().join(format!("xtask-copy-{}", std::process::id()));
+        let workspace = Workspace {
+            root: folder.clone(),
+            target: folder.join("target"),
+        };
+        let file = "crates/x/src/lib.rs";
+        write_if_changed(&folder.join(file), b"one();")?;
+        write_if_changed(&folder.join("old.rs"), b"")?;
+        let copy = Copy::make(&workspace, 0)?;
+        assert!(copy.tree.join("old.rs").exists());
+
+        fs::remove_file(folder.join("old.rs"))?;
+        let copy = Copy::make(&workspace, 0)?;
+        assert!(!copy.tree.join("old.rs").exists());
+
+        let mutant = Mutant {
+            id: "a".to_owned(),
+            package: "x".to_owned(),
+            file: file.to_owned(),
+            kind: "notify".to_owned(),
+            find: "one".to_owned(),
+            replace: "all".to_owned(),
+            models: Vec::new(),
+            equivalent: None,
+        };
+        let mutated = copy.mutate(&mutant)?;
+        assert_eq!(fs::read(copy.tree.join(file))?, b"all();");
+        assert_eq!(fs::read(folder.join(file))?, b"one();");
+        drop(mutated);
+        assert_eq!(fs::read(copy.tree.join(file))?, b"one();");
+        fs::remove_dir_all(folder)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,258 @@
+#![doc = include_str!("../../cmutants/README.md")]
+
+use std::collections::HashSet;
+
+use anyhow::{Context, Result, bail, ensure};
+use toml::de::{DeTable, DeValue};
+
+use crate::models::ModelTest;
+use crate::workspace::Workspace;
+
+/// Relative to the root.
+const FOLDER: &str = "xtask/cmutants";
+const KINDS: [&str; 4] = ["ordering", "notify", "recheck", "swap"];
+
+/// A wrong edit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mutant {
+    /// Its name, unique.
+    pub(crate) id: String,
+    /// The crate whose models should see it.
+    pub(crate) package: String,
+    /// The file it edits, relative to the root.
+    pub(crate) file: String,
+    /// What sort of wrong it is.
+    pub(crate) kind: String,
+    /// The right text. It occurs once in the file.
+    pub(crate) find: String,
+    /// The wrong text.
+    pub(crate) replace: String,
+    /// Parts of the paths of the tests that should see it; empty means all of the crate's.
+    pub(crate) models: Vec<String>,
+    /// Why nobody could ever notice it.
+    pub(crate) equivalent: Option<String>,
+}
+
+impl Mutant {
+    /// The file's text with the edit made.
+    pub(crate) fn apply(&self, text: &str) -> Result<String> {
+        let count = text.matches(&self.find).count();
+        let Mutant { id, file, .. } = self;
+        ensure!(
+            count == 1,
+            "mutant {id} is stale: its text occurs {count} times in {file}"
+        );
+        Ok(text.replacen(&self.find, &self.replace, 1))
+    }
+
+    /// Whether this test should see it.
+    pub(crate) fn is_watched_by(&self, test: &ModelTest) -> bool {
+        let named = || self.models.iter().any(|filter| test.test.contains(filter));
+        test.binary.package == self.package && (self.models.is_empty() || named())
+    }
+}
+
+/// Reads all lists.
+pub(crate) fn load(workspace: &Workspace) -> Result<Vec<Mutant>> {
+    let mut mutants = Vec::new();
+    for path in workspace.files(FOLDER)? {
+        let Some(package) = path.file_stem().and_then(|stem| stem.to_str()) else {
+            continue;
+        };
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            let text = workspace.read(&path)?;
+            mutants.extend(parse(package, &text).with_context(|| path.display().to_string())?);
+        }
+    }
+    let mut ids = HashSet::new();
+    for mutant in &mutants {
+        ensure!(
+            ids.insert(&mutant.id),
+            "two mutants are called {}",
+            mutant.id
+        );
+    }
+    Ok(mutants)
+}
+
+/// Checks that every mutant can still be applied.
+pub(crate) fn check_texts(workspace: &Workspace, mutants: &[Mutant]) -> Result<()> {
+    for mutant in mutants {
+        mutant.apply(&workspace.read(&mutant.file)?)?;
+    }
+    Ok(())
+}
+
+/// Checks that every mutant can still be applied and stands in the table of docs/testing.md.
+pub(crate) fn check(workspace: &Workspace) -> Result<()> {
+    let mutants = load(workspace)?;
+    check_texts(workspace, &mutants)?;
+    let table = workspace.read(super::report::DOC)?;
+    for Mutant { id, .. } in &mutants {
+        ensure!(
+            table.contains(&format!("| `{id}` |")),
+            "mutant {id} is not in {}: run `cargo xtask cmutants`",
+            super::report::DOC
+        );
+    }
+    Ok(())
+}
+
+fn parse(package: &str, text: &str) -> Result<Vec<Mutant>> {
+    let document = DeTable::parse(text)?.into_inner();
+    let mut mutants = Vec::new();
+    for (key, value) in document {
+        let ("mutant", DeValue::Array(entries)) = (key.get_ref().as_ref(), value.into_inner())
+        else {
+            bail!("only [[mutant]] entries are known");
+        };
+        for entry in entries {
+            let DeValue::Table(entry) = entry.into_inner() else {
+                bail!("a mutant is a table");
+            };
+            mutants.push(parse_mutant(package, entry)?);
+        }
+    }
+    Ok(mutants)
+}
+
+fn parse_mutant(package: &str, entry: DeTable<'_>) -> Result<Mutant> {
+    let (mut id, mut file, mut kind) = (None, None, None);
+    let (mut find, mut replace, mut equivalent) = (None, None, None);
+    let mut models = Vec::new();
+    for (key, value) in entry {
+        let slot = match (key.get_ref().as_ref(), value.into_inner()) {
+            ("models", DeValue::Array(filters)) => {
+                for filter in filters {
+                    models.push(string(filter.into_inner())?);
+                }
+                continue;
+            }
+            ("id", value) => (&mut id, value),
+            ("file", value) => (&mut file, value),
+            ("kind", value) => (&mut kind, value),
+            ("find", value) => (&mut find, value),
+            ("replace", value) => (&mut replace, value),
+            ("equivalent", value) => (&mut equivalent, value),
+            (key, _) => bail!("a mutant has no such key, or not with such a value: {key}"),
+        };
+        *slot.0 = Some(string(slot.1)?);
+    }
+    let id = id.context("a mutant without an id")?;
+    let require = |value: Option<String>, key| value.with_context(|| format!("{id}: no {key}"));
+    let mutant = Mutant {
+        package: package.to_owned(),
+        file: require(file, "file")?,
+        kind: require(kind, "kind")?,
+        find: require(find, "find")?,
+        replace: require(replace, "replace")?,
+        models,
+        equivalent,
+        id,
+    };
+    let Mutant { id, file, kind, .. } = &mutant;
+    let folder = format!("crates/{package}/src/");
+    ensure!(
+        file.starts_with(&folder),
+        "{id}: {file} does not lie in {folder}"
+    );
+    ensure!(
+        KINDS.contains(&kind.as_str()),
+        "{id}: the kinds are {}",
+        KINDS.join(", ")
+    );
+    ensure!(
+        !mutant.find.is_empty() && mutant.find != mutant.replace,
+        "{id} changes nothing"
+    );
+    Ok(mutant)
+}
+
+fn string(value: DeValue<'_>) -> Result<String> {
+    match value {
+        DeValue::String(text) => Ok(text.into_owned()),
+        _ => bail!("a mutant's values are texts"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::TestBinary;
+
+    const ENTRY: &str = "
+[[mutant]]
+id = 'a'
+file = 'crates/x/src/lib.rs'
+kind = 'notify'
+find = '''
+    one();
+'''
+replace = ''
+models = ['submit', 'release']
+";
+
+    fn mutant() -> Mutant {
+        parse("x", ENTRY).expect("it is well formed").remove(0)
+    }
+
+    #[test]
+    fn an_entry_keeps_the_indentation_of_its_text() {
+        let mutant = mutant();
+        assert_eq!(mutant.find, "    one();\n");
+        assert_eq!(mutant.package, "x");
+        assert_eq!(
+            mutant.apply("{\n    one();\n}\n").expect("it occurs once"),
+            "{\n}\n"
+        );
+    }
+
+    #[test]
+    fn a_text_that_occurs_not_once_is_stale() {
+        for text in ["", "    one();\n    one();\n"] {
+            let error = mutant().apply(text).expect_err("it is stale").to_string();
+            assert!(error.contains("mutant a is stale"), "{error}");
+        }
+    }
+
+    fn test(package: &str, test: &str) -> ModelTest {
+        ModelTest {
+            binary: TestBinary {
+                package: package.to_owned(),
+                path: "loom".into(),
+            },
+            test: test.to_owned(),
+        }
+    }
+
+    #[test]
+    fn models_are_those_of_the_crate_or_some_of_them() {
+        let mut mutant = mutant();
+        assert!(mutant.is_watched_by(&test("x", "life::release_racing_submit")));
+        assert!(!mutant.is_watched_by(&test("x", "tune_racing_tune")));
+        assert!(!mutant.is_watched_by(&test("y", "life::release_racing_submit")));
+        mutant.models.clear();
+        assert!(mutant.is_watched_by(&test("x", "tune_racing_tune")));
+        assert!(!mutant.is_watched_by(&test("y", "tune_racing_tune")));
+    }
+
+    #[test]
+    fn an_entry_with_a_wrong_or_missing_value_is_refused() {
+        for (right, wrong) in [
+            ("'notify'", "'typo'"),
+            ("crates/x/", "crates/y/"),
+            ("replace = ''", ""),
+            ("models = [", "model = ["),
+            ("['submit', 'release']", "'submit'"),
+            ("replace = ''", "replace = '''\n    one();\n'''"),
+            ("[[mutant]]", "[[mutants]]"),
+        ] {
+            let text = ENTRY.replace(right, wrong);
+            assert_ne!(text, ENTRY, "{right}");
+            assert!(parse("x", &text).is_err(), "{wrong}");
+        }
+    }
+}

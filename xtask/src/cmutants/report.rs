@@ -1,0 +1,141 @@
+//! What is said about the mutants: a line each, a summary, and the table in docs/testing.md.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::Fate;
+use super::list::Mutant;
+use crate::workspace::Workspace;
+
+/// Holds the table; relative to the root.
+pub(crate) const DOC: &str = "docs/testing.md";
+const BEGIN: &str = "<!-- cmutants:begin -->\n";
+const END: &str = "<!-- cmutants:end -->";
+
+/// Whether the fate is the one that the list promises.
+pub(crate) fn is_right(mutant: &Mutant, fate: &Fate) -> bool {
+    match fate {
+        Fate::Killed { .. } => mutant.equivalent.is_none(),
+        Fate::Survived | Fate::Equivalent => mutant.equivalent.is_some(),
+        Fate::TimedOut { .. } | Fate::Broken => false,
+    }
+}
+
+/// The fate in words.
+pub(crate) fn verdict(mutant: &Mutant, fate: &Fate) -> String {
+    match (fate, &mutant.equivalent) {
+        (Fate::Killed { model, .. }, Some(_)) => format!("NOT EQUIVALENT: killed by `{model}`"),
+        (Fate::Killed { model, cause }, None) => format!("killed by `{model}` ({cause})"),
+        (Fate::TimedOut { model }, _) => format!("TIMED OUT in `{model}`"),
+        (Fate::Broken, _) => "DOES NOT COMPILE".to_owned(),
+        (Fate::Survived | Fate::Equivalent, Some(reason)) => format!("equivalent: {reason}"),
+        (Fate::Survived | Fate::Equivalent, None) => "SURVIVED".to_owned(),
+    }
+}
+
+/// One line for all.
+pub(crate) fn summary(fates: &[(&Mutant, Fate)], time: Duration) -> String {
+    let count = |wanted: fn(&Fate) -> bool| fates.iter().filter(|(_, fate)| wanted(fate)).count();
+    let equivalent = fates
+        .iter()
+        .filter(|(mutant, _)| mutant.equivalent.is_some())
+        .count();
+    format!(
+        "cmutants: {} mutants: {} killed, {} survived, {} timed out, {} broken, \
+         {equivalent} listed as equivalent, {:.0} s",
+        fates.len(),
+        count(|fate| matches!(fate, Fate::Killed { .. })),
+        count(|fate| matches!(fate, Fate::Survived)),
+        count(|fate| matches!(fate, Fate::TimedOut { .. })),
+        count(|fate| matches!(fate, Fate::Broken)),
+        time.as_secs_f32()
+    )
+}
+
+/// Puts the table between its markers.
+pub(crate) fn write(workspace: &Workspace, fates: &[(&Mutant, Fate)]) -> Result<()> {
+    let text = replace_table(&workspace.read(DOC)?, &table(fates))
+        .with_context(|| format!("{DOC} lacks the markers `{}` and `{END}`", BEGIN.trim_end()))?;
+    fs::write(workspace.root.join(DOC), text).context(DOC)
+}
+
+fn table(fates: &[(&Mutant, Fate)]) -> String {
+    let mut text = String::from("| mutant | kind | file | fate |\n|---|---|---|---|\n");
+    for (mutant, fate) in fates {
+        let Mutant { id, kind, file, .. } = mutant;
+        let fate = verdict(mutant, fate);
+        let _ = writeln!(text, "| `{id}` | {kind} | `{file}` | {fate} |");
+    }
+    text
+}
+
+fn replace_table(doc: &str, table: &str) -> Option<String> {
+    let (before, rest) = doc.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}{table}{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::Cause;
+
+    fn mutant(equivalent: bool) -> Mutant {
+        Mutant {
+            id: "a".to_owned(),
+            package: "x".to_owned(),
+            file: "crates/x/src/lib.rs".to_owned(),
+            kind: "notify".to_owned(),
+            find: "one".to_owned(),
+            replace: "all".to_owned(),
+            models: Vec::new(),
+            equivalent: equivalent.then(|| "why".to_owned()),
+        }
+    }
+
+    fn killed() -> Fate {
+        Fate::Killed {
+            model: "x::m".to_owned(),
+            cause: Cause::Deadlock,
+        }
+    }
+
+    fn timed_out() -> Fate {
+        Fate::TimedOut {
+            model: "x::m".to_owned(),
+        }
+    }
+
+    #[test]
+    fn only_a_failing_model_kills_and_only_an_equivalent_may_survive() {
+        let (real, equivalent) = (mutant(false), mutant(true));
+        assert!(is_right(&real, &killed()));
+        assert!(is_right(&equivalent, &Fate::Survived));
+        assert!(is_right(&equivalent, &Fate::Equivalent));
+        for fate in [timed_out(), Fate::Broken] {
+            assert!(!is_right(&real, &fate));
+            assert!(!is_right(&equivalent, &fate));
+        }
+        assert!(!is_right(&real, &Fate::Survived));
+        assert!(!is_right(&equivalent, &killed()));
+    }
+
+    #[test]
+    fn the_table_replaces_what_stood_between_the_markers() {
+        let mutant = mutant(false);
+        let table = table(&[(&mutant, killed())]);
+        let doc = format!("before\n{BEGIN}old\n{END}\nafter\n");
+        let new = replace_table(&doc, &table).expect("the markers are there");
+        let row = "| `a` | notify | `crates/x/src/lib.rs` | killed by `x::m` (deadlock) |\n";
+        assert!(new.contains(row), "{new}");
+        assert!(
+            new.starts_with("before\n") && new.ends_with("\nafter\n"),
+            "{new}"
+        );
+        assert!(!new.contains("old"), "{new}");
+        assert_eq!(replace_table("no markers", &table), None);
+    }
+}

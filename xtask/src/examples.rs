@@ -1,0 +1,72 @@
+//! The examples of the crates, each run once as a user would run it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use std::process::Command;
+
+use crate::process;
+use crate::workspace::{Workspace, file_name};
+
+/// An example that takes longer waits for input, or hangs.
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// Runs all examples, without input.
+pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
+    for package in workspace.crates()? {
+        for example in examples(workspace, &package)? {
+            // Compiling is not part of the limit.
+            let cargo = |what: &str| {
+                let mut command = Command::new("cargo");
+                command
+                    .args([what, "--quiet", "--all-features", "-p", &package])
+                    .args(["--example", &example])
+                    .current_dir(&workspace.root);
+                command
+            };
+            let built = cargo("build").status()?.success();
+            ensure!(built, "example {example} of {package} does not build");
+            let log = workspace
+                .target
+                .join("examples")
+                .join(format!("{package}.{example}.log"));
+            let ended = process::run_logged(&mut cargo("run"), &log, Some(LIMIT))?;
+            if !ended.success() {
+                print!("{}", ended.output);
+            }
+            ensure!(
+                ended.status.is_some(),
+                "example {example} of {package} does not end"
+            );
+            ensure!(ended.success(), "example {example} of {package} failed");
+            println!("{:>6.1} s  {package}: {example}", ended.time.as_secs_f32());
+        }
+    }
+    Ok(())
+}
+
+/// `examples/NAME.rs` and `examples/NAME/main.rs`.
+fn examples(workspace: &Workspace, package: &str) -> Result<Vec<String>> {
+    let folder = format!("crates/{package}/examples");
+    if !workspace.root.join(&folder).exists() {
+        return Ok(Vec::new());
+    }
+    let mut names = Vec::new();
+    for path in workspace.files(&folder)? {
+        let path = path.strip_prefix(&folder)?;
+        let depth = path.components().count();
+        if path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let name = match depth {
+            1 => path
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .map(str::to_owned),
+            2 if path.ends_with("main.rs") => path.parent().and_then(file_name),
+            _ => continue,
+        };
+        names.push(name.context("an example's name is text")?);
+    }
+    Ok(names)
+}

@@ -1,0 +1,127 @@
+//! The command line: what may be asked, not what it does.
+
+use std::str::FromStr;
+
+use anyhow::bail;
+
+xflags::xflags! {
+    /// Every chore of the workspace.
+    cmd xtask {
+        /// Everything a change must pass, in at most 25 minutes on two cores.
+        cmd ci {}
+
+        /// All tests and doc tests of the workspace, with all features.
+        cmd test {
+            /// Pin the tests to one core.
+            optional --one-core
+        }
+
+        /// The loom models, compared with docs/models.tsv.
+        cmd loom {
+            /// Explore this many pre-emptions (or `none` for all), compared with no table.
+            optional --bound bound: Bound
+            /// Only the tests whose `crate::test` contains this.
+            optional --only filter: String
+            /// Write what the models yield into the table.
+            optional --update
+        }
+
+        /// The concurrency mutants: each must be killed by a model.
+        cmd cmutants {
+            /// Only the mutants whose id contains this; docs/testing.md stays as it is.
+            optional --only id: String
+            /// Mutants tried at a time, each in a copy of the tree (default 1).
+            optional --jobs jobs: usize
+            /// Name the mutants and run none.
+            optional --list
+            /// Also run the mutants that are listed as equivalent: no model may kill one.
+            optional --all
+        }
+
+        /// The tests under load and pinned to one core, and the long random programs.
+        cmd stress {
+            /// How many rounds (default 10).
+            optional --rounds rounds: u64
+            /// Rounds until this many minutes have passed.
+            optional --minutes minutes: u64
+        }
+
+        /// The benches of benches/.
+        cmd bench {
+            /// A rough figure for each, all within two minutes.
+            optional --quick
+            /// Only the benches whose name matches.
+            optional --only filter: String
+        }
+
+        /// The fuzz targets of fuzz/.
+        cmd fuzz {
+            /// Only this target.
+            optional target: String
+            /// How long each target runs (default 60).
+            optional --seconds seconds: u64
+            /// Install cargo-fuzz if it is missing.
+            optional --install
+        }
+
+        /// The tests under a sanitizer: asan, tsan or memcheck.
+        cmd sanitize {
+            required tool: Sanitizer
+            /// Only this crate.
+            optional -p, --package package: String
+            /// Install what is missing (through apt-get).
+            optional --install
+        }
+
+        /// System calls per task of a busy pool.
+        cmd syscalls {}
+
+        /// Write docs/dependencies.md.
+        cmd deps {
+            /// Only compare it.
+            optional --check
+        }
+
+        /// The rules of this repository that no compiler checks.
+        cmd hygiene {}
+    }
+}
+
+/// A number of pre-emptions, or `none`: the words that the models themselves print.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bound(pub(crate) String);
+
+impl FromStr for Bound {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        if text != "none" && text.parse::<usize>().is_err() {
+            bail!("the bound is a number or `none`");
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// A tool that watches the tests at run time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sanitizer {
+    /// `AddressSanitizer` and its leak check.
+    Asan,
+    /// `ThreadSanitizer`, with an instrumented standard library.
+    Tsan,
+    /// Valgrind's memcheck.
+    Memcheck,
+}
+
+impl FromStr for Sanitizer {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        match text {
+            "asan" => Ok(Self::Asan),
+            "tsan" => Ok(Self::Tsan),
+            "memcheck" => Ok(Self::Memcheck),
+            _ => bail!("the sanitizers are asan, tsan and memcheck"),
+        }
+    }
+}

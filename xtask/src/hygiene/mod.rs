@@ -1,0 +1,28 @@
+//! `cargo xtask hygiene`: the rules of this repository that no compiler checks.
+
+mod pages;
+mod sources;
+
+use anyhow::{Result, ensure};
+
+use crate::cmutants;
+use crate::workspace::Workspace;
+
+/// Checks all rules and names every offence.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let mut offences = sources::check(workspace)?;
+    offences.extend(pages::check(workspace)?);
+    if let Err(error) = cmutants::check_list(workspace) {
+        offences.push(format!("{error:#}"));
+    }
+    for offence in &offences {
+        println!("{offence}");
+    }
+    ensure!(
+        offences.is_empty(),
+        "{} offences against hygiene",
+        offences.len()
+    );
+    println!("hygiene: clean");
+    Ok(())
+}

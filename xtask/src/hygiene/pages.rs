@@ -1,0 +1,180 @@
+//! The rules for Markdown pages.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::workspace::Workspace;
+
+/// Each promise of ants, with the tests that keep it in the last column.
+const ANTS: &str = "docs/ants.md";
+/// Folders of somebody's machine.
+const MACHINE: [&str; 3] = ["/home/", "/root/", "/tmp/"];
+
+/// Names the offences in all pages.
+pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
+    let mut offences = Vec::new();
+    let mut functions = HashSet::new();
+    for path in workspace.files("")? {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("md") => {
+                let text = workspace.read(&path)?;
+                offences.extend(check_page(&workspace.root, &path, &text));
+            }
+            Some("rs") => functions.extend(function_names(&workspace.read(&path)?)),
+            _ => {}
+        }
+    }
+    if workspace.root.join(ANTS).exists() {
+        let missing = cited_tests(&workspace.read(ANTS)?)
+            .into_iter()
+            .filter(|(_, test)| !functions.contains(test));
+        offences.extend(missing.map(|(line, test)| format!("{ANTS}:{line}: no test `{test}`")));
+    } else {
+        println!("hygiene: skipped the tests that {ANTS} cites: there is no such page");
+    }
+    Ok(offences)
+}
+
+fn check_page(root: &Path, path: &Path, text: &str) -> Vec<String> {
+    let mut offences = Vec::new();
+    let folder = root.join(path).parent().unwrap_or(root).to_owned();
+    let mut fenced = false;
+    for (index, line) in text.lines().enumerate() {
+        let place = format!("{}:{}", path.display(), index + 1);
+        if MACHINE.iter().any(|folder| begins_a_path(line, folder)) {
+            offences.push(format!("{place}: a path of some machine"));
+        }
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        let links = if fenced { Vec::new() } else { links(line) };
+        for link in links.into_iter().filter(|link| !folder.join(link).exists()) {
+            offences.push(format!("{place}: {link} does not exist"));
+        }
+    }
+    offences
+}
+
+fn begins_a_path(line: &str, folder: &str) -> bool {
+    line.match_indices(folder).any(|(index, _)| {
+        let before = line[..index].chars().next_back();
+        before.is_none_or(|before| !before.is_alphanumeric() && !"_-./~}".contains(before))
+    })
+}
+
+/// The files that a line links to, without their fragments: `[text](file)` and `[name]: file`.
+fn links(line: &str) -> Vec<&str> {
+    // What stands between backticks is code.
+    let text = line.split('`').step_by(2);
+    let inline = text.clone().flat_map(|text| text.split("](").skip(1));
+    let inline = inline.filter_map(|rest| rest.split([')', ' ']).next());
+    let definition = line
+        .starts_with('[')
+        .then(|| line.split_once("]: "))
+        .flatten();
+    let definition = definition.and_then(|(_, target)| target.split_whitespace().next());
+    inline
+        .chain(definition)
+        .filter(|target| !target.contains("://") && !target.starts_with("mailto:"))
+        .filter_map(|target| target.split('#').next())
+        .filter(|file| !file.is_empty())
+        .collect()
+}
+
+/// The tests in the last column of the page's tables, with their lines.
+fn cited_tests(text: &str) -> Vec<(usize, String)> {
+    let mut tests = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let Some(row) = line.trim().strip_prefix('|') else {
+            continue;
+        };
+        let last = row
+            .trim_end_matches('|')
+            .rsplit('|')
+            .next()
+            .unwrap_or_default();
+        for code in last.split('`').skip(1).step_by(2) {
+            let name = code.rsplit("::").next().unwrap_or(code);
+            tests.push((index + 1, name.to_owned()));
+        }
+    }
+    tests
+}
+
+/// The names after `fn` in a source file.
+fn function_names(text: &str) -> Vec<String> {
+    let code = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    code.filter_map(|line| {
+        let (before, rest) = line.split_once("fn ")?;
+        let end = rest.find(|character: char| !character.is_alphanumeric() && character != '_')?;
+        (before.is_empty() || before.ends_with(' ')).then(|| rest[..end].to_owned())
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_to_files_are_found_and_others_are_not() {
+        assert_eq!(
+            links("see [a](a.md), [b](../b.md#part) and [c](<x>)"),
+            ["a.md", "../b.md", "<x>"]
+        );
+        assert_eq!(links("[a]: docs/a.md \"title\""), ["docs/a.md"]);
+        assert_eq!(links("[`a`](a.md)"), ["a.md"]);
+        for line in [
+            "[a](https://a.b/c)",
+            "[a](#part)",
+            "`[a](a.md)`",
+            "an [a] and (b)",
+        ] {
+            assert_eq!(links(line), [""; 0], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_dead_link_is_an_offence_except_in_a_code_block() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let page = Path::new("page.md");
+        assert_eq!(check_page(root, page, "[a](src/main.rs)"), [""; 0]);
+        assert_eq!(check_page(root, page, "[a](gone.rs)").len(), 1);
+        assert_eq!(check_page(root, page, "```\n[a](gone.rs)\n```"), [""; 0]);
+    }
+
+    #[test]
+    fn a_machine_path_is_one_that_begins_at_the_root() {
+        for line in ["/home/me/x", "in `/tmp/x`", "\"/root/.cargo\""] {
+            assert_eq!(
+                check_page(Path::new(""), Path::new("p.md"), line).len(),
+                1,
+                "{line}"
+            );
+        }
+        for line in ["target/tmp/x", "https://a.b/home/", "~/tmp/x"] {
+            assert_eq!(
+                check_page(Path::new(""), Path::new("p.md"), line),
+                [""; 0],
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn cited_tests_stand_in_the_last_column() {
+        let page = "| promise | test |\n|---|---|\n| `Pool` runs | `a_test`, `it::b_test` |\n`c`";
+        let expected = [(3, "a_test".to_owned()), (3, "b_test".to_owned())];
+        assert_eq!(cited_tests(page), expected);
+    }
+
+    #[test]
+    fn functions_are_found_in_code_only() {
+        let text = "fn a() {}\n    pub async fn b<T>() {}\n// fn c()\nlet often = 1;";
+        assert_eq!(function_names(text), ["a", "b"]);
+    }
+}

@@ -1,0 +1,219 @@
+//! `cargo xtask loom`: every model is completed, and explores no less than the table says.
+//!
+//! A model can lose its worth in silence: a thread is spawned too late, a wait is removed, and
+//! it explores a tenth of what it did. So `docs/models.tsv` holds the number of iterations of
+//! each model at its own bound, and fewer iterations, or a missing model, is a failure.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::flags;
+use crate::models::{self, Completed, Run, Verdict};
+use crate::workspace::Workspace;
+
+/// Relative to the root.
+const TABLE: &str = "docs/models.tsv";
+const HEADER: &str = "model\tbound\titerations";
+/// For one model at its own bound; a model that needs more does not belong in a gate.
+const LIMIT: Duration = Duration::from_mins(10);
+
+/// Builds and runs the models.
+pub(crate) fn run(workspace: &Workspace, flags: &flags::Loom) -> Result<()> {
+    ensure!(
+        flags.bound.is_none() || !flags.update,
+        "the table holds each model at its own bound: --update goes without --bound"
+    );
+    let begin = Instant::now();
+    let target = models::target(workspace);
+    let packages = models::modelled_crates(workspace)?;
+    println!("building the models of {}", packages.join(", "));
+    let mut tests = models::build(&workspace.root, &target, &packages)?;
+    if let Some(filter) = &flags.only {
+        tests.retain(|test| test.to_string().contains(filter));
+        ensure!(!tests.is_empty(), "no model matches `{filter}`");
+    }
+
+    let bound = flags.bound.as_ref();
+    // Whoever asks for a bound may want to wait for a day.
+    let limit = bound.is_none().then_some(LIMIT);
+    let runs = models::run_all(tests, bound, limit, &target.join("logs"), report)?;
+    let failed = runs
+        .iter()
+        .filter(|run| !matches!(run.verdict, Verdict::Passed(_)))
+        .count();
+    ensure!(failed == 0, "{failed} of {} model tests failed", runs.len());
+
+    let ran = table_of(&runs)?;
+    let total: u64 = ran.values().sum();
+    let summary = format!(
+        "loom: {} models completed in {total} iterations, {:.0} s",
+        ran.len(),
+        begin.elapsed().as_secs_f32()
+    );
+    if flags.bound.is_none() {
+        settle(workspace, &ran, flags)?;
+    }
+    println!("{summary}");
+    Ok(())
+}
+
+fn report(run: &Run) {
+    let seconds = run.time.as_secs_f32();
+    match &run.verdict {
+        Verdict::Passed(models) => {
+            for model in models {
+                let Completed {
+                    name,
+                    bound,
+                    iterations,
+                } = model;
+                println!("{iterations:>10} iterations, bound {bound}, {seconds:>6.1} s  {name}");
+            }
+        }
+        Verdict::Failed(cause) => println!("{}\nFAILED ({cause}): {}", run.output, run.test),
+        Verdict::TimedOut => println!("{}\nTIMED OUT: {}", run.output, run.test),
+    }
+}
+
+/// Iterations by model and bound.
+type Table = BTreeMap<(String, String), u64>;
+
+fn table_of(runs: &[Run]) -> Result<Table> {
+    let mut table = Table::new();
+    for run in runs {
+        let Verdict::Passed(models) = &run.verdict else {
+            continue;
+        };
+        for Completed {
+            name,
+            bound,
+            iterations,
+        } in models.iter().cloned()
+        {
+            let twin = table.insert((name.clone(), bound), iterations);
+            ensure!(twin.is_none(), "two models are called `{name}`");
+        }
+    }
+    Ok(table)
+}
+
+/// Compares with the committed table, or rewrites it.
+fn settle(workspace: &Workspace, ran: &Table, flags: &flags::Loom) -> Result<()> {
+    let path = workspace.root.join(TABLE);
+    let mut table = if path.exists() {
+        parse(&workspace.read(TABLE)?)?
+    } else {
+        Table::new()
+    };
+    if !flags.update {
+        let complaints = compare(&table, ran, flags.only.is_none());
+        for complaint in &complaints {
+            println!("{complaint}");
+        }
+        let count = complaints.len();
+        ensure!(
+            count == 0,
+            "{count} models differ from {TABLE}; if it is meant, pass --update"
+        );
+        return Ok(());
+    }
+    if flags.only.is_none() {
+        table.clear();
+    }
+    table.extend(ran.clone());
+    fs::write(path, print(&table)).context(TABLE)
+}
+
+/// What is wrong with `ran`. Models that did not run are missing only if the `whole` table ran.
+fn compare(table: &Table, ran: &Table, whole: bool) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for ((name, bound), iterations) in ran {
+        match table.get(&(name.clone(), bound.clone())) {
+            None => complaints.push(format!("not in {TABLE}: {name} (bound {bound})")),
+            Some(committed) if iterations < committed => complaints.push(format!(
+                "lost coverage: {name} (bound {bound}): {iterations} iterations, was {committed}"
+            )),
+            Some(_) => {}
+        }
+    }
+    let missing = table.keys().filter(|key| whole && !ran.contains_key(key));
+    complaints.extend(missing.map(|(name, bound)| format!("missing: {name} (bound {bound})")));
+    complaints
+}
+
+fn parse(text: &str) -> Result<Table> {
+    let mut lines = text.lines();
+    ensure!(
+        lines.next() == Some(HEADER),
+        "{TABLE} does not begin with `{HEADER}`"
+    );
+    lines
+        .map(|line| {
+            let [name, bound, iterations] = line.split('\t').collect::<Vec<_>>()[..] else {
+                bail!("{TABLE}: not three columns: {line}");
+            };
+            let iterations = iterations
+                .parse()
+                .with_context(|| format!("{TABLE}: {line}"))?;
+            Ok(((name.to_owned(), bound.to_owned()), iterations))
+        })
+        .collect()
+}
+
+fn print(table: &Table) -> String {
+    let mut text = format!("{HEADER}\n");
+    for ((name, bound), iterations) in table {
+        let _ = writeln!(text, "{name}\t{bound}\t{iterations}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(rows: &[(&str, u64)]) -> Table {
+        rows.iter()
+            .map(|(name, iterations)| (((*name).to_owned(), "2".to_owned()), *iterations))
+            .collect()
+    }
+
+    #[test]
+    fn a_table_survives_printing_and_reading() {
+        let table = table(&[("a", 1), ("b c", 225)]);
+        assert_eq!(parse(&print(&table)).expect("it was printed"), table);
+    }
+
+    #[test]
+    fn a_damaged_table_is_refused() {
+        for text in [
+            "",
+            "model\n",
+            "model\tbound\titerations\na\t2\n",
+            "model\tbound\titerations\na\t2\tx",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn fewer_iterations_a_new_and_a_missing_model_are_complaints() {
+        let committed = table(&[("fewer", 10), ("more", 10), ("same", 10), ("missing", 1)]);
+        let ran = table(&[("fewer", 9), ("more", 11), ("same", 10), ("new", 1)]);
+        let complaints = compare(&committed, &ran, true);
+        assert_eq!(complaints.len(), 3, "{complaints:?}");
+        assert!(complaints[0].starts_with("lost coverage: fewer"));
+        assert!(complaints[1].starts_with("not in docs/models.tsv: new"));
+        assert!(complaints[2].starts_with("missing: missing"));
+    }
+
+    #[test]
+    fn a_part_of_the_models_misses_none() {
+        let committed = table(&[("a", 10), ("b", 10)]);
+        assert!(compare(&committed, &table(&[("a", 10)]), false).is_empty());
+    }
+}

@@ -1,0 +1,165 @@
+//! The loom models: how they are built, listed, run one by one, and what they say.
+//!
+//! A model is a `#[test]` in `tests/loom.rs` (or `tests/loom/main.rs`) of a crate. Each runs in a
+//! process of its own, because a failing model often aborts the process and would hide the
+//! others. For each exploration that it completes, a model prints the line
+//! `model NAME: completed in N iterations (bound B)`.
+
+mod verdict;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::flags::Bound;
+use crate::parallel;
+use crate::process::{self, TestBinary};
+use crate::workspace::Workspace;
+
+pub(crate) use verdict::{Cause, Completed, Verdict};
+
+/// Where the models are built.
+pub(crate) fn target(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("loom")
+}
+
+/// The crates that have models. There is at least one.
+pub(crate) fn modelled_crates(workspace: &Workspace) -> Result<Vec<String>> {
+    let mut crates = workspace.crates()?;
+    crates.retain(|name| {
+        let tests = workspace.root.join("crates").join(name).join("tests");
+        tests.join("loom.rs").exists() || tests.join("loom/main.rs").exists()
+    });
+    ensure!(!crates.is_empty(), "no crate has a tests/loom.rs");
+    Ok(crates)
+}
+
+/// A `#[test]` that explores one or more models.
+#[derive(Debug, Clone)]
+pub(crate) struct ModelTest {
+    /// Its crate and where its code lies.
+    pub(crate) binary: TestBinary,
+    /// Its path within the binary.
+    pub(crate) test: String,
+}
+
+impl fmt::Display for ModelTest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::{}", self.binary.package, self.test)
+    }
+}
+
+/// The cfg under which `sync-shim` stands on loom.
+const CFG: &str = "--cfg anthill_loom";
+
+/// A cargo command that compiles the models of `packages`, for the tree at `root`.
+fn cargo(root: &Path, target: &Path, subcommand: &str, packages: &[String]) -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .args([subcommand, "--quiet", "--test", "loom"])
+        .args(packages.iter().flat_map(|name| ["-p", name]))
+        .current_dir(root)
+        .env("CARGO_TARGET_DIR", target)
+        .env("RUSTFLAGS", CFG)
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    command
+}
+
+/// Lints what only stands under the models' cfg.
+pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
+    let packages = modelled_crates(workspace)?;
+    let mut command = cargo(&workspace.root, &target(workspace), "clippy", &packages);
+    let status = command.args(["--", "-D", "warnings"]).status()?;
+    ensure!(status.success(), "clippy complains about the models");
+    Ok(())
+}
+
+/// Builds the models of `packages` and lists them.
+///
+/// Debug assertions are on: under loom they hold, or fail, in every interleaving. Warnings are
+/// off: they are [`lint`]'s business, and a mutant has warnings of its own.
+pub(crate) fn build(root: &Path, target: &Path, packages: &[String]) -> Result<Vec<ModelTest>> {
+    let mut command = cargo(root, target, "test", packages);
+    command
+        .args(["--release", "--no-run"])
+        .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
+        .env("RUSTFLAGS", format!("{CFG} -A warnings"));
+    let mut tests = Vec::new();
+    for binary in process::build_tests(&mut command)? {
+        let output = Command::new(&binary.path)
+            .args(["--list", "--format", "terse"])
+            .output()
+            .with_context(|| binary.path.display().to_string())?;
+        ensure!(output.status.success(), "{} --list", binary.path.display());
+        let list = String::from_utf8_lossy(&output.stdout);
+        tests.extend(
+            list.lines()
+                .filter_map(|line| line.strip_suffix(": test"))
+                .map(|test| ModelTest {
+                    binary: binary.clone(),
+                    test: test.to_owned(),
+                }),
+        );
+    }
+    Ok(tests)
+}
+
+/// A test that has run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Which one.
+    pub(crate) test: ModelTest,
+    /// What it said.
+    pub(crate) verdict: Verdict,
+    /// Everything it printed.
+    pub(crate) output: String,
+    /// How long it ran.
+    pub(crate) time: Duration,
+}
+
+/// Runs one test; its output goes to a file below `logs` as well.
+pub(crate) fn run(
+    test: &ModelTest,
+    bound: Option<&Bound>,
+    limit: Option<Duration>,
+    logs: &Path,
+) -> Result<Run> {
+    let mut command = Command::new(&test.binary.path);
+    command
+        .args(["--exact", &test.test, "--nocapture", "--test-threads=1"])
+        // These end an exploration early and call it a success.
+        .env_remove("LOOM_MAX_DURATION")
+        .env_remove("LOOM_MAX_PERMUTATIONS")
+        .env_remove("LOOM_CHECKPOINT_FILE")
+        .env_remove("ANTHILL_LOOM_BOUND");
+    if let Some(Bound(bound)) = bound {
+        command.env("ANTHILL_LOOM_BOUND", bound);
+    }
+    let log = logs.join(format!("{test}.log").replace("::", "."));
+    let ended = process::run_logged(&mut command, &log, limit)?;
+    Ok(Run {
+        test: test.clone(),
+        verdict: Verdict::of(&ended).with_context(|| test.to_string())?,
+        output: ended.output,
+        time: ended.time,
+    })
+}
+
+/// Runs all `tests`, one per core at a time, and hands each to `report` as it ends.
+pub(crate) fn run_all(
+    tests: Vec<ModelTest>,
+    bound: Option<&Bound>,
+    limit: Option<Duration>,
+    logs: &Path,
+    report: impl Fn(&Run) + Sync,
+) -> Result<Vec<Run>> {
+    let work = |(): &(), test| {
+        let run = run(&test, bound, limit, logs)?;
+        report(&run);
+        Ok(run)
+    };
+    parallel::map(tests, parallel::cores(), |_| Ok(()), work)
+}

@@ -1,0 +1,182 @@
+//! What a model's process says: loom's words and ours, read into types.
+
+use std::fmt;
+
+use anyhow::{Result, bail};
+
+use crate::process::Ended;
+
+/// An exploration that a model completed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Completed {
+    /// The model's name.
+    pub(crate) name: String,
+    /// Most pre-emptions per execution, or `none`.
+    pub(crate) bound: String,
+    /// Executions explored.
+    pub(crate) iterations: u64,
+}
+
+impl Completed {
+    /// Reads `model NAME: completed in N iterations (bound B)`. The test harness may have begun
+    /// the line with `test PATH ... `.
+    fn parse(line: &str) -> Option<Self> {
+        let line = match line.strip_prefix("test ") {
+            Some(rest) => rest.split_once(" ... ")?.1,
+            None => line,
+        };
+        let (name, rest) = line.strip_prefix("model ")?.split_once(": completed in ")?;
+        let (iterations, bound) = rest.split_once(" iterations (bound ")?;
+        Some(Self {
+            name: name.to_owned(),
+            bound: bound.strip_suffix(')')?.to_owned(),
+            iterations: iterations.parse().ok()?,
+        })
+    }
+}
+
+/// What a test said about its models.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Every exploration was completed.
+    Passed(Vec<Completed>),
+    /// An execution went wrong.
+    Failed(Cause),
+    /// It ran past its limit.
+    TimedOut,
+}
+
+impl Verdict {
+    /// Judges the end of a process that ran one test.
+    pub(crate) fn of(ended: &Ended) -> Result<Self> {
+        if ended.status.is_none() {
+            return Ok(Self::TimedOut);
+        }
+        if !ended.success() {
+            return Ok(Self::Failed(Cause::parse(&ended.output)));
+        }
+        let completed: Vec<_> = ended.output.lines().filter_map(Completed::parse).collect();
+        // A test that must panic never completes its model.
+        if completed.is_empty() && !ended.output.contains(" - should panic") {
+            bail!("it passed, but completed no model");
+        }
+        Ok(Self::Passed(completed))
+    }
+}
+
+/// How an execution went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A panic, mostly an assertion.
+    Panic,
+    /// Nobody can run any more.
+    Deadlock,
+    /// Two accesses to a cell are not ordered.
+    Causality,
+    /// Something is still allocated at the end.
+    Leak,
+    /// An execution does not end.
+    Livelock,
+    /// The process died without a panic.
+    Abort,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Panic => "assertion",
+            Self::Deadlock => "deadlock",
+            Self::Causality => "causality",
+            Self::Leak => "leak",
+            Self::Livelock => "livelock",
+            Self::Abort => "abort",
+        })
+    }
+}
+
+impl Cause {
+    /// Reads loom's words. Only the first panic counts: unwinding from it often panics again.
+    fn parse(output: &str) -> Self {
+        let Some(panic) = output.split("panicked at").nth(1) else {
+            return Self::Abort;
+        };
+        let causes = [
+            ("Causality violation", Self::Causality),
+            ("deadlock; threads", Self::Deadlock),
+            ("leaked.", Self::Leak),
+            ("exceeded maximum number of branches", Self::Livelock),
+        ];
+        causes
+            .into_iter()
+            .find(|(words, _)| panic.contains(words))
+            .map_or(Self::Panic, |(_, cause)| cause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_completed_model_is_read_with_and_without_the_harness_before_it() {
+        let expected = Completed {
+            name: "release racing submit".to_owned(),
+            bound: "none".to_owned(),
+            iterations: 7256,
+        };
+        let line = "model release racing submit: completed in 7256 iterations (bound none)";
+        assert_eq!(Completed::parse(line), Some(expected.clone()));
+        let line = format!("test life::release ... {line}");
+        assert_eq!(Completed::parse(&line), Some(expected));
+    }
+
+    #[test]
+    fn a_line_that_says_something_else_is_no_completed_model() {
+        for line in [
+            "",
+            "test a ... ok",
+            "model a: completed in many iterations (bound 2)",
+            "model a: completed in 5 iterations",
+            "the model a: completed in 5 iterations (bound 2)",
+        ] {
+            assert_eq!(Completed::parse(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_first_panic_decides_the_cause() {
+        let causality = "thread 'a' panicked at src/cell.rs:109:\n\
+                         Causality violation: Concurrent read and write accesses.\n\
+                         thread 'a' panicked at src/x.rs:1:\n deadlock; threads = []";
+        assert_eq!(Cause::parse(causality), Cause::Causality);
+        let deadlock = "thread 'a' panicked at execution.rs:218:\n deadlock; threads = [..]";
+        assert_eq!(Cause::parse(deadlock), Cause::Deadlock);
+        let assertion = "thread 'a' panicked at tests/loom.rs:3:\nassertion failed\n\
+                         thread 'a' panicked at src/rt.rs:1:\n Arc leaked.";
+        assert_eq!(Cause::parse(assertion), Cause::Panic);
+        assert_eq!(Cause::parse("signal"), Cause::Abort);
+    }
+
+    fn ended(output: &str, command: &str) -> Ended {
+        Ended {
+            status: Some(Command::new(command).status().expect("it is on every Unix")),
+            output: output.to_owned(),
+            time: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_test_that_passes_without_a_model_is_an_error() {
+        assert!(Verdict::of(&ended("test b ... ok", "true")).is_err());
+        let panics = ended("test b - should panic ... ok", "true");
+        assert!(matches!(Verdict::of(&panics), Ok(Verdict::Passed(_))));
+        let dies = ended("", "false");
+        assert!(matches!(
+            Verdict::of(&dies),
+            Ok(Verdict::Failed(Cause::Abort))
+        ));
+    }
+}

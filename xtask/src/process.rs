@@ -1,0 +1,135 @@
+//! Processes with a limit, and the test binaries that cargo has built.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+/// How a process ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// `None`: it was killed because it passed its limit.
+    pub(crate) status: Option<ExitStatus>,
+    /// What it wrote on both of its streams, in order.
+    pub(crate) output: String,
+    /// How long it ran.
+    pub(crate) time: Duration,
+}
+
+impl Ended {
+    /// Whether it ended by itself and said that all is well.
+    pub(crate) fn success(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
+    }
+}
+
+/// Runs `command` without input, both streams into the file `log`, for at most `limit`.
+pub(crate) fn run_logged(
+    command: &mut Command,
+    log: &Path,
+    limit: Option<Duration>,
+) -> Result<Ended> {
+    fs::create_dir_all(log.parent().context("a log lies in a folder")?)?;
+    let file = File::create(log)?;
+    let begin = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .spawn()
+        .with_context(|| format!("{} does not start", command.get_program().display()))?;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if limit.is_some_and(|limit| begin.elapsed() > limit) {
+            child.kill()?;
+            child.wait()?;
+            break None;
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    Ok(Ended {
+        status,
+        output: String::from_utf8_lossy(&fs::read(log)?).into_owned(),
+        time: begin.elapsed(),
+    })
+}
+
+/// A test binary that cargo has built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TestBinary {
+    /// The folder of the crate it belongs to, which bears the crate's name.
+    pub(crate) package: String,
+    /// Where it lies.
+    pub(crate) path: PathBuf,
+}
+
+/// Runs a `cargo test --no-run` command and names the binaries it leaves behind.
+pub(crate) fn build_tests(command: &mut Command) -> Result<Vec<TestBinary>> {
+    let output = command
+        .arg("--message-format=json-render-diagnostics")
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo does not start")?;
+    ensure!(output.status.success(), "the tests do not build");
+    Ok(test_binaries(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// The binaries named in cargo's messages, one JSON object per line.
+pub(crate) fn test_binaries(messages: &str) -> Vec<TestBinary> {
+    messages
+        .lines()
+        .filter_map(|line| {
+            let manifest = json_text(line, "manifest_path")?;
+            let folder = Path::new(manifest).parent()?;
+            Some(TestBinary {
+                package: crate::workspace::file_name(folder)?,
+                path: json_text(line, "executable")?.into(),
+            })
+        })
+        .collect()
+}
+
+/// The text under `key` in an object of one line. Cargo escapes nothing in a plain Unix path, and
+/// a path that needs escapes yields a file that does not exist, which the caller reports.
+fn json_text<'a>(object: &'a str, key: &str) -> Option<&'a str> {
+    let (_, rest) = object.split_once(&format!("\"{key}\":\""))?;
+    Some(rest.split_once('"')?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_messages_with_an_executable_name_a_test_binary() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/a/Cargo.toml","executable":null}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/b/Cargo.toml","executable":"/t/b-1"}"#,
+            "\n",
+            r#"{"reason":"build-finished","success":true}"#,
+        );
+        let expected = TestBinary {
+            package: "b".to_owned(),
+            path: "/t/b-1".into(),
+        };
+        assert_eq!(test_binaries(messages), [expected]);
+    }
+
+    #[test]
+    fn a_process_past_its_limit_is_killed() {
+        let log = std::env::temp_dir().join(format!("xtask-process-{}", std::process::id()));
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do sleep 1; done"]);
+        let ended = run_logged(&mut command, &log, Some(Duration::ZERO)).expect("sh starts");
+        fs::remove_file(&log).expect("the log was written");
+        assert!(ended.status.is_none());
+        assert!(!ended.success());
+    }
+}

@@ -1,0 +1,74 @@
+//! `cargo xtask sanitize`: the tests while a tool watches each access.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use xshell::{Shell, cmd};
+
+use crate::flags::{self, Sanitizer};
+use crate::process;
+use crate::tsan;
+use crate::workspace::{Workspace, require, succeeds};
+
+/// The runtimes of the sanitizers are there for this one.
+pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+/// Runs the tests of one crate, or of all, under the sanitizer.
+pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> {
+    let packages = match &flags.package {
+        Some(package) => vec![package.clone()],
+        None => workspace.crates()?,
+    };
+    let packages: Vec<_> = packages.iter().flat_map(|name| ["-p", name]).collect();
+    let shell = workspace.shell()?;
+    match flags.tool {
+        Sanitizer::Asan => asan(workspace, &shell, &packages)?,
+        Sanitizer::Tsan => tsan::run(workspace, &shell, &packages, flags.install)?,
+        Sanitizer::Memcheck => memcheck(workspace, &shell, &packages, flags.install)?,
+    }
+    println!("sanitize: no report");
+    Ok(())
+}
+
+/// `--tests` leaves out the doc tests, which rustdoc would link without the runtime.
+fn asan(workspace: &Workspace, shell: &Shell, packages: &[&str]) -> Result<()> {
+    cmd!(
+        shell,
+        "cargo test --all-features --tests --target {TRIPLE} {packages...}"
+    )
+    .env("RUSTC_BOOTSTRAP", "1")
+    .env("RUSTFLAGS", "-Zsanitizer=address")
+    .env("CARGO_TARGET_DIR", workspace.target.join("asan"))
+    .run()
+    .context("AddressSanitizer")
+}
+
+fn memcheck(workspace: &Workspace, shell: &Shell, packages: &[&str], install: bool) -> Result<()> {
+    if install && !succeeds("valgrind", &["--version"]) {
+        cmd!(shell, "apt-get install -y --no-install-recommends valgrind").run()?;
+    }
+    require(
+        "valgrind",
+        &["--version"],
+        "apt-get install valgrind (or pass --install)",
+    )?;
+    let command = cmd!(
+        shell,
+        "cargo test --release --all-features --tests --no-run {packages...}"
+    )
+    .env("CARGO_TARGET_DIR", workspace.target.join("memcheck"));
+    let binaries = process::build_tests(&mut Command::from(command))?;
+    ensure!(!binaries.is_empty(), "nothing to run");
+    for binary in binaries {
+        let path = binary.path;
+        // Tests may look for files of their crate, as they may under `cargo test`.
+        let _folder = shell.push_dir(workspace.root.join("crates").join(&binary.package));
+        cmd!(
+            shell,
+            "valgrind --quiet --error-exitcode=9 --fair-sched=yes --leak-check=full {path} --test-threads=1"
+        )
+        .run()
+        .with_context(|| format!("memcheck in {}", binary.package))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! `cargo xtask stress`: what only shows when the machine is busy.
+//!
+//! A round is: the tests while every core also spins for nothing, the same pinned to one core,
+//! and the long random programs of `pool-core` with a seed of their own.
+
+use std::env;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+use xshell::{Shell, cmd};
+
+use crate::flags;
+use crate::parallel;
+use crate::test;
+use crate::workspace::Workspace;
+
+const ROUNDS: u64 = 10;
+/// Random programs per round, unless `ANTHILL_STRESS_ROUNDS` says otherwise.
+const PROGRAMS: &str = "2000";
+
+/// Runs rounds until they are done, the time is up, or something fails.
+pub(crate) fn run(workspace: &Workspace, flags: &flags::Stress) -> Result<()> {
+    ensure!(
+        flags.rounds.is_none() || flags.minutes.is_none(),
+        "--rounds and --minutes exclude each other"
+    );
+    test::require_pinning()?;
+    let shell = workspace.shell()?;
+    let begin = Instant::now();
+    let limit = flags.minutes.map(Duration::from_mins);
+    let more = |done: u64| match limit {
+        Some(limit) => begin.elapsed() < limit,
+        None => done < flags.rounds.unwrap_or(ROUNDS),
+    };
+    let first_seed = first_seed()?;
+    test::build(&shell)?;
+
+    let mut rounds = 0;
+    while more(rounds) {
+        let seed = first_seed.wrapping_add(rounds);
+        rounds += 1;
+        println!("stress: round {rounds}, seed {seed}");
+        round(&shell, seed).with_context(|| format!("round {rounds}, seed {seed}"))?;
+    }
+    let seconds = begin.elapsed().as_secs_f32();
+    println!("stress: {rounds} rounds without a failure, seeds from {first_seed}, {seconds:.0} s");
+    Ok(())
+}
+
+fn round(shell: &Shell, seed: u64) -> Result<()> {
+    under_load(|| {
+        test::pass(shell, false)?;
+        test::pass(shell, true)
+    })?;
+    let programs = env::var("ANTHILL_STRESS_ROUNDS").unwrap_or_else(|_| PROGRAMS.to_owned());
+    cmd!(
+        shell,
+        "cargo test --release -p pool-core --test stress -- --nocapture"
+    )
+    .env("ANTHILL_STRESS_ROUNDS", programs)
+    .env("ANTHILL_STRESS_SEED", seed.to_string())
+    .run()?;
+    Ok(())
+}
+
+/// The caller's, so that a failure can be repeated, or one from the clock.
+fn first_seed() -> Result<u64> {
+    match env::var("ANTHILL_STRESS_SEED") {
+        Ok(seed) => seed.parse().context("ANTHILL_STRESS_SEED is a number"),
+        Err(_) => Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs()),
+    }
+}
+
+/// Runs `body` while one thread per core spins.
+fn under_load<T>(body: impl FnOnce() -> T) -> T {
+    let over = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..parallel::cores() {
+            scope.spawn(|| {
+                // A flag alone: nothing else is read because of it.
+                while !over.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let result = body();
+        over.store(true, Relaxed);
+        result
+    })
+}

@@ -1,0 +1,78 @@
+//! `cargo xtask syscalls`: a busy pool asks nothing of the kernel per task.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use xshell::cmd;
+
+use crate::workspace::{Workspace, require};
+
+/// Calls per task that start, growth and end of the program may cost, spread over its tasks.
+const LIMIT: f64 = 0.01;
+
+/// Runs the example `busy_pool` of `pool-core` under strace and counts.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    require("strace", &["-V"], "apt-get install strace")?;
+    let shell = workspace.shell()?;
+    cmd!(
+        shell,
+        "cargo build --release -p pool-core --example busy_pool"
+    )
+    .run()?;
+    let program = workspace.target.join("release/examples/busy_pool");
+    let counts = workspace.target.join("busy_pool.strace");
+    let output = cmd!(shell, "strace -f -c -o {counts} {program}").read()?;
+    let tasks = tasks(&output).context("busy_pool prints no line `tasks N`")?;
+    let counts = fs::read_to_string(&counts)?;
+    println!("{counts}");
+    let calls = calls(&counts).context("strace's table has changed")?;
+    let ratio = calls / tasks;
+    let summary = format!("syscalls: {calls} calls for {tasks} tasks, {ratio:.5} per task");
+    ensure!(ratio <= LIMIT, "{summary}; at most {LIMIT} is right");
+    println!("{summary}");
+    Ok(())
+}
+
+fn tasks(output: &str) -> Option<f64> {
+    output
+        .lines()
+        .find_map(|line| line.strip_prefix("tasks ")?.trim().parse().ok())
+}
+
+/// All calls, of every kind. The columns are: share, seconds, microseconds per call, calls,
+/// errors (blank if none), name.
+fn calls(table: &str) -> Option<f64> {
+    let total = table
+        .lines()
+        .find(|line| line.split_whitespace().last() == Some("total"))?;
+    total.split_whitespace().nth(3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_the_total_with_and_without_errors() {
+        let table = "\
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 90.00    0.000900           9       100         7 futex
+ 10.00    0.000100           2        50           mmap
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.001000           6       150         7 total
+";
+        assert_eq!(calls(table), Some(150.0));
+        assert_eq!(
+            calls(&table.replace("150         7 total", "151           total")),
+            Some(151.0)
+        );
+        assert_eq!(calls("no table"), None);
+    }
+
+    #[test]
+    fn the_tasks_stand_on_a_line_of_their_own() {
+        assert_eq!(tasks("busy\ntasks 1000\n"), Some(1000.0));
+        assert_eq!(tasks("1000 tasks\n"), None);
+    }
+}

@@ -1,0 +1,42 @@
+//! `cargo xtask test`: every test and doc test, with all features.
+
+use anyhow::Result;
+use xshell::{Shell, cmd};
+
+use crate::workspace::{Workspace, require};
+
+/// Runs the tests, pinned to the first core if `one_core`.
+pub(crate) fn run(workspace: &Workspace, one_core: bool) -> Result<()> {
+    if one_core {
+        require_pinning()?;
+    }
+    let shell = workspace.shell()?;
+    build(&shell)?;
+    pass(&shell, one_core)?;
+    let place = if one_core { " on one core" } else { "" };
+    println!("test: all passed{place}");
+    Ok(())
+}
+
+/// Builds the tests. Apart from running them, because compiling on one core only costs time.
+pub(crate) fn build(shell: &Shell) -> Result<()> {
+    cmd!(shell, "cargo test --workspace --all-features --no-run").run()?;
+    Ok(())
+}
+
+/// Runs the tests once.
+pub(crate) fn pass(shell: &Shell, one_core: bool) -> Result<()> {
+    let test = ["test", "--workspace", "--all-features", "--quiet"];
+    if one_core {
+        cmd!(shell, "taskset -c 0 cargo {test...}").run()?;
+    } else {
+        cmd!(shell, "cargo {test...}").run()?;
+    }
+    Ok(())
+}
+
+/// Fails unless a process can be pinned to a core.
+pub(crate) fn require_pinning() -> Result<()> {
+    let remedy = "apt-get install util-linux";
+    require("taskset", &["-c", "0", "true"], remedy)
+}

@@ -1,0 +1,113 @@
+//! Where things are: the tree, its crates, its files, and the tools on this machine.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use anyhow::{Context, Result};
+use xshell::Shell;
+
+/// The tree that this program was started in.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    /// The folder of the workspace's `Cargo.toml`.
+    pub(crate) root: PathBuf,
+    /// Cargo's target directory for plain builds. Other flags get a folder below it.
+    pub(crate) target: PathBuf,
+}
+
+impl Workspace {
+    /// Finds the tree through the variables that cargo sets.
+    pub(crate) fn locate() -> Result<Self> {
+        let xtask = env::var("CARGO_MANIFEST_DIR").context("start me with `cargo xtask`")?;
+        let root = Path::new(&xtask).parent().context("xtask stands alone")?;
+        let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+        Ok(Self {
+            root: root.to_owned(),
+            target: root.join(target),
+        })
+    }
+
+    /// A shell that stands in the root.
+    pub(crate) fn shell(&self) -> Result<Shell> {
+        let shell = Shell::new()?;
+        shell.change_dir(&self.root);
+        Ok(shell)
+    }
+
+    /// The names of the library crates, sorted. A crate's folder bears its name.
+    pub(crate) fn crates(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.root.join("crates")).context("crates/")? {
+            let path = entry?.path();
+            if path.join("Cargo.toml").exists() {
+                names.extend(file_name(&path));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Every source file below `folder` (relative to the root), as sorted paths relative to the
+    /// root. Build products and git's own files are not source files.
+    pub(crate) fn files(&self, folder: &str) -> Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.root.join(folder)];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+                let path = entry?.path();
+                if !path.is_dir() {
+                    found.push(path.strip_prefix(&self.root)?.to_owned());
+                } else if !path.ends_with("target") && !path.ends_with(".git") {
+                    folders.push(path);
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// The text of a file named relative to the root.
+    pub(crate) fn read(&self, path: impl AsRef<Path>) -> Result<String> {
+        let path = path.as_ref();
+        fs::read_to_string(self.root.join(path)).with_context(|| path.display().to_string())
+    }
+}
+
+/// The last part of a path, if it is text.
+pub(crate) fn file_name(path: &Path) -> Option<String> {
+    Some(path.file_name()?.to_str()?.to_owned())
+}
+
+/// A tool is missing; the text says how to get it. Ends the program with exit code 2.
+#[derive(Debug)]
+pub(crate) struct MissingTool(pub(crate) String);
+
+impl fmt::Display for MissingTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for MissingTool {}
+
+/// Whether `program arguments..` can be run and succeeds. Its output is dropped.
+pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Fails with [`MissingTool`] unless `program arguments..` succeeds.
+pub(crate) fn require(program: &str, arguments: &[&str], remedy: &str) -> Result<()> {
+    if succeeds(program, arguments) {
+        Ok(())
+    } else {
+        Err(MissingTool(format!("{program} is missing: {remedy}")).into())
+    }
+}
