@@ -79,13 +79,15 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
 
 /// Builds the models of `packages` and lists them.
 ///
-/// Debug assertions are on: under loom they hold, or fail, in every interleaving. Warnings are
+/// Debug assertions and overflow checks are on: under loom they hold, or fail, in every
+/// interleaving, and a counter that would heal by wrapping twice is caught. Warnings are
 /// off: they are [`lint`]'s business, and a mutant has warnings of its own.
 pub(crate) fn build(root: &Path, target: &Path, packages: &[String]) -> Result<Vec<ModelTest>> {
     let mut command = cargo(root, target, "test", packages);
     command
         .args(["--release", "--no-run"])
         .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
+        .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true")
         .env("RUSTFLAGS", format!("{CFG} -A warnings"));
     let mut tests = Vec::new();
     for binary in process::build_tests(&mut command)? {
