@@ -42,8 +42,8 @@ const LOCKS: [(&str, Run); 11] = [
     ("spin", run::<spin::Mutex<u64>>),
 ];
 
-/// Steps in a section: some nanoseconds, about a microsecond, some twenty.
-const SECTIONS: [u64; 3] = [8, 1000, 20_000];
+/// Steps in a section: some nanoseconds, some twenty microseconds.
+const SECTIONS: [u64; 2] = [8, 20_000];
 const THREADS: [usize; 4] = [1, 4, 8, 16];
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(300);
@@ -121,7 +121,11 @@ fn run<L: Lock>(threads: usize, steps: u64) -> Figures {
             .into_iter()
             .map(|thread| thread.join().expect("no section panics"))
             .collect();
-        (start.elapsed(), processor_time().saturating_sub(used), sections)
+        (
+            start.elapsed(),
+            processor_time().saturating_sub(used),
+            sections,
+        )
     });
     let total = sections.iter().sum::<u64>() as f64;
     let most = sections.iter().max().copied().unwrap_or(0) as f64;

@@ -1,1 +1,63 @@
-//! anthill
+//! Bounded, elastic worker pools: one crate to depend on, a pool that is simply there, and the
+//! guide.
+//!
+//! A pool runs tasks on threads that it starts when there is work and ends when there is none. It
+//! has a capacity that is never exceeded, so whoever submits too much waits, is refused, or times
+//! out, and gets the task back. That is what code that blocks (files, databases, DNS, foreign
+//! functions) needs and what an unbounded queue does not give it.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! let sum = Arc::new(AtomicU64::new(0));
+//! for number in 0..1000 {
+//!     let sum = Arc::clone(&sum);
+//!     anthill::submit(move || _ = sum.fetch_add(number, Ordering::Relaxed))?;
+//! }
+//! anthill::wait_idle()?;
+//! assert_eq!(sum.load(Ordering::Relaxed), 499_500);
+//!
+//! let answer = anthill::spawn(|| 6 * 7)?;
+//! assert_eq!(answer.join()?, 42);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is here
+//! - Everything of [`pool_core`], at the root: [`Pool`] runs closures, [`FuncPool`] one function.
+//! - [`default_pool`] and the functions beside it: a pool for the process, made when it is first
+//!   used and never before. [`configure`] says how.
+//! - [`guide`]: how to choose, shut down, nest, test, and how to come from other pools.
+//!
+//! # When not to use it
+//! - Data-parallel computation: rayon splits work by itself and balances it.
+//! - Input and output of an async runtime: a task here holds a thread while it waits.
+//! - Tasks that borrow from the caller: they are `'static`; scopes are not offered.
+//!
+//! # Features
+//! | feature | default | what it does |
+//! |---|---|---|
+//! | `multi-pool` | yes | several pools behind one face |
+//! | `log` | no | reports panics of tasks through the `log` facade |
+//! | `tracing` | no | reports them through `tracing` |
+#![forbid(unsafe_code)]
+
+mod default;
+mod functions;
+pub mod guide;
+
+pub use default::{ConfigureError, DEFAULT_POOL_NAME, configure, default_pool};
+pub use functions::{
+    capacity, free, reboot, release, release_timeout, running, spawn, stats, submit,
+    submit_timeout, try_spawn, try_submit, tune, wait_idle, wait_released, waiting,
+};
+#[doc(inline)]
+pub use pool_core::*;
+
+// What the READMEs show is compiled and run.
+#[cfg(all(doctest, not(anthill_loom)))]
+#[doc = include_str!("../README.md")]
+mod readme {}
+#[cfg(all(doctest, not(anthill_loom)))]
+#[doc = include_str!("../../../README.md")]
+mod readme_of_the_workspace {}

@@ -33,6 +33,7 @@ enum Owed<J> {
 }
 
 impl<J> After<J> {
+    #[inline]
     pub(crate) fn new() -> Self {
         Self {
             start: false,
@@ -64,6 +65,12 @@ impl<J> After<J> {
         }
     }
 
+    /// Nothing is owed. A busy pool's sections end here, so it is kept short.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.start && !self.searchers && self.first.is_none()
+    }
+
     /// Pays everything but the start. No lock may be held: bells ring foreign wakers.
     pub(crate) fn pay(&mut self) {
         for owed in self.first.take().into_iter().chain(self.rest.drain(..)) {
@@ -92,6 +99,13 @@ impl Notice {
 
     pub(crate) fn is_given(&self) -> bool {
         self.given.load(Acquire) // Pairs with the store in `give`.
+    }
+
+    /// Blocks until it is given.
+    pub(crate) fn wait(&self) {
+        while !self.is_given() {
+            self.parker.park();
+        }
     }
 
     fn give(&self) {

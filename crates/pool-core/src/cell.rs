@@ -23,7 +23,7 @@ use sync_shim::{Mutex, Parker};
 
 use crate::error::{JoinError, Panicked};
 use crate::foreign::{discard, drop_quietly, guarded};
-use crate::run::{Env, Outcome, Ran, Resolve, Unrun};
+use crate::run::{Env, Outcome, Ran, Resolve};
 
 /// What a spawned task does.
 pub(crate) trait Body: Send + 'static {
@@ -130,25 +130,30 @@ impl<B: Body> SpawnCell<B> {
                 outcome: self.call(body, env),
                 resolve: Some(self),
             },
-            None => Ran {
-                outcome: self.slot.lock().tombstone,
-                resolve: None,
-            },
+            None => self.bury(),
         }
     }
 
     /// The entry left the queue and will not be run. A body that was still there comes back.
-    pub(crate) fn release(&self) -> (Unrun, Option<B>) {
+    pub(crate) fn release(self: Arc<Self>) -> (Ran, Option<B>) {
         let stashed = Stage::Stashed(Err(JoinError::Released));
         match self.claim(stashed, Outcome::Cancelled) {
             Some(body) => {
-                self.resolve();
-                (Unrun::Released, Some(body))
+                let ran = Ran {
+                    outcome: Outcome::Released,
+                    resolve: Some(self),
+                };
+                (ran, Some(body))
             }
-            None => match self.slot.lock().tombstone {
-                Outcome::Cancelled => (Unrun::Cancelled, None),
-                _ => (Unrun::Elsewhere, None),
-            },
+            None => (self.bury(), None),
+        }
+    }
+
+    /// The entry was a tombstone.
+    fn bury(&self) -> Ran {
+        Ran {
+            outcome: self.slot.lock().tombstone,
+            resolve: None,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::foreign::drop_quietly;
 use crate::handle::JoinHandle;
 use crate::line::Settled;
 use crate::pool::{WeakWorkerPool, WorkerPool};
-use crate::run::{Env, Ran, Unrun};
+use crate::run::{Env, Outcome, Ran};
 use crate::task::{Task, Work};
 
 /// A pool that runs closures.
@@ -52,7 +52,7 @@ impl Runner for Closures {
         job.run(env)
     }
 
-    fn release(&self, job: Task) -> (Unrun, Option<()>) {
+    fn release(&self, job: Task) -> (Ran, Option<()>) {
         (job.release(), None)
     }
 }
@@ -65,9 +65,12 @@ impl<F: FnOnce() + Send + 'static> Work for Plain<F> {
         env.execute_detached(type_name::<F>(), self.0)
     }
 
-    fn release(self) -> Unrun {
+    fn release(self) -> Ran {
         drop_quietly(self.0);
-        Unrun::Released
+        Ran {
+            outcome: Outcome::Released,
+            resolve: None,
+        }
     }
 }
 
@@ -79,10 +82,10 @@ impl<B: Body> Work for Spawned<B> {
         self.0.run(env)
     }
 
-    fn release(self) -> Unrun {
-        let (fate, body) = self.0.release();
+    fn release(self) -> Ran {
+        let (ran, body) = self.0.release();
         drop_quietly(body);
-        fate
+        ran
     }
 }
 
@@ -111,8 +114,8 @@ fn closure_of<F: FnOnce() + Send + 'static>(task: Task) -> F {
 
 /// The handle of an accepted spawn, or the closure of a refused one.
 fn handle_or_closure<F, T>(
-    core: Arc<Core<Closures>>,
-    cell: Arc<SpawnCell<Call<F>>>,
+    handle: JoinHandle<T>,
+    cell: &SpawnCell<Call<F>>,
     settled: Settled<Task>,
 ) -> Result<JoinHandle<T>, SubmitError<F>>
 where
@@ -120,7 +123,7 @@ where
     T: Send + 'static,
 {
     match settled {
-        Ok(()) => Ok(JoinHandle::new(cell, core)),
+        Ok(()) => Ok(handle),
         Err((reason, _entry)) => Err(reason.with(cell.take_back().0)),
     }
 }
@@ -148,7 +151,12 @@ impl Pool {
         let cell = SpawnCell::new(Call(task));
         let entry = Task::new(Spawned(Arc::clone(&cell)));
         let settled = self.core().submit(entry, patience);
-        handle_or_closure(Arc::clone(self.core()), cell, settled)
+        let core: Arc<Core<_>> = Arc::clone(self.core());
+        handle_or_closure(
+            JoinHandle::new(Arc::clone(&cell) as _, core),
+            &cell,
+            settled,
+        )
     }
 
     /// Hands a task over, to be run and forgotten. Waits while the pool is full.
@@ -294,8 +302,10 @@ impl Pool {
         let core = Arc::clone(self.core());
         let cell = SpawnCell::new(Call(task));
         let entry = Task::new(Spawned(Arc::clone(&cell)));
-        Enter::new(Arc::clone(&core), entry, |settled| {
-            handle_or_closure(core, cell, settled)
+        // Made now, so that a future dropped after its task was accepted detaches it.
+        let handle = JoinHandle::new(Arc::clone(&cell) as _, Arc::clone(&core) as _);
+        Enter::new(core, entry, move |settled| {
+            handle_or_closure(handle, &cell, settled)
         })
     }
 

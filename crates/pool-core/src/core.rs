@@ -7,16 +7,17 @@ use std::time::Instant;
 
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{Tag, ThreadOptions, spawn_thread};
-use sync_shim::{Clock, Condvar, Mutex, MutexGuard, Parker, fork_count};
+use sync_shim::{Clock, Parker, fork_count};
 
-use crate::after::After;
+use crate::after::{After, Notice};
 use crate::config::{Config, WithinWorker};
 use crate::decide::{Admission, Manner, OwnWorker, WhenFull};
 use crate::error::{BuildError, Reason};
 use crate::handle::Home;
 use crate::idle::WorkerCell;
 use crate::line::{Seat, Settled};
-use crate::run::{Env, Outcome, Ran, Unrun};
+use crate::lock::{StateGuard, StateLock};
+use crate::run::{Env, Outcome, Ran};
 use crate::state::State;
 use crate::stats::Stats;
 use crate::wait::{SUBMIT, spin_until};
@@ -32,13 +33,11 @@ pub trait Runner: Send + Sync + 'static {
     #[doc(hidden)]
     fn run(&self, job: Self::Job, env: &Env) -> Ran;
     #[doc(hidden)]
-    fn release(&self, job: Self::Job) -> (Unrun, Option<Self::Item>);
+    fn release(&self, job: Self::Job) -> (Ran, Option<Self::Item>);
 }
 
 pub(crate) struct Core<R: Runner> {
-    pub(crate) state: Mutex<State<R::Job>>,
-    /// Notified when a start has come to its end while somebody waits for the first worker.
-    started: Condvar,
+    pub(crate) state: StateLock<State<R::Job>>,
     /// A hint to spinning workers that the queue is not empty.
     pub(crate) work: AtomicBool,
     pub(crate) runner: R,
@@ -57,7 +56,7 @@ pub(crate) enum Patience {
     Until(Option<Instant>),
 }
 
-pub(crate) type Guard<'a, R> = MutexGuard<'a, State<<R as Runner>::Job>>;
+pub(crate) type Guard<'a, R> = StateGuard<'a, State<<R as Runner>::Job>>;
 
 impl<R: Runner> Core<R> {
     pub(crate) fn new(
@@ -68,8 +67,7 @@ impl<R: Runner> Core<R> {
     ) -> Result<Arc<Self>, BuildError> {
         let state = State::new(&config).map_err(BuildError::OutOfMemory)?;
         Ok(Arc::new(Self {
-            state: Mutex::new(state),
-            started: Condvar::new(),
+            state: StateLock::new(state),
             work: AtomicBool::new(false),
             runner,
             env,
@@ -97,7 +95,7 @@ impl<R: Runner> Core<R> {
                 let mut after = After::new();
                 guard.accept(job, &mut after);
                 drop(guard);
-                self.perform(&mut after);
+                self.perform(after);
                 Ok(())
             }
             Admission::Full => self.submit_full(guard, job, patience),
@@ -147,9 +145,11 @@ impl<R: Runner> Core<R> {
         loop {
             match guard.view().admission() {
                 Admission::FirstWorker if guard.starting => {
-                    guard.first_waiters += 1;
-                    self.started.wait(&mut guard);
-                    guard.first_waiters -= 1;
+                    let notice = Notice::new();
+                    guard.on_start.push(Arc::clone(&notice));
+                    drop(guard);
+                    notice.wait();
+                    guard = self.state.lock();
                 }
                 Admission::FirstWorker => {
                     guard.starting = true;
@@ -204,7 +204,15 @@ impl<R: Runner> Core<R> {
 
     /// Pays what is owed, and starts a worker if one was reserved.
     #[inline]
-    pub(crate) fn perform(self: &Arc<Self>, after: &mut After<R::Job>) {
+    pub(crate) fn perform(self: &Arc<Self>, after: After<R::Job>) {
+        if after.is_empty() {
+            std::mem::forget(after); // There is nothing to drop, and this saves asking.
+        } else {
+            self.perform_owed(after);
+        }
+    }
+
+    fn perform_owed(self: &Arc<Self>, mut after: After<R::Job>) {
         if after.searchers {
             // Relaxed: a hint. Searchers look under the lock before they park.
             self.work.store(true, Relaxed);
@@ -248,22 +256,14 @@ impl<R: Runner> Core<R> {
         });
         let mut guard = self.state.lock();
         guard.started(result.is_ok());
-        if guard.first_waiters > 0 {
-            self.started.notify_all();
-        }
-        let result = match result {
-            Ok(thread) => {
-                *cell.thread.lock() = Some(thread);
-                cell.parker.unpark(); // It is registered: it may look.
-                Ok(())
-            }
-            Err(refused) => {
-                let mut after = After::new();
-                guard.tell_if_ended(&mut after);
-                after.pay(); // Notices only: no foreign code under the lock.
-                Err(refused)
-            }
-        };
+        let mut after = After::<R::Job>::new();
+        after.tell(&mut guard.on_start);
+        guard.tell_if_ended(&mut after);
+        after.pay(); // Notices only: no foreign code under the lock.
+        let result = result.map(|thread| {
+            *cell.thread.lock() = Some(thread);
+            cell.parker.unpark(); // It is registered: it may look.
+        });
         (guard, result)
     }
 

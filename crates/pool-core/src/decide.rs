@@ -11,8 +11,10 @@ use crate::capacity::{UNLIMITED, limit};
 pub(crate) struct View {
     /// Not released.
     pub(crate) open: bool,
-    /// Accepted and unfinished.
+    /// Accepted and unfinished: these hold room.
     pub(crate) in_flight: usize,
+    /// Taken out unstarted, and not disposed of yet: these do not.
+    pub(crate) disposing: usize,
     /// Accepted and not started.
     pub(crate) queued: usize,
     /// Seats in the line.
@@ -97,6 +99,7 @@ pub(crate) enum Without {
 impl View {
     /// Room is decided by the exact count alone. A line stands only at a full pool, so nobody
     /// with room passes a waiter.
+    #[inline]
     pub(crate) fn admission(&self) -> Admission {
         if !self.open {
             Admission::Released
@@ -109,6 +112,7 @@ impl View {
         }
     }
 
+    #[inline]
     pub(crate) fn has_room(&self) -> bool {
         let limit = limit(self.capacity, self.depth);
         limit == UNLIMITED || self.in_flight < limit
@@ -131,17 +135,18 @@ impl View {
     ///
     /// A parked worker is woken only if nobody looks; whoever looks and finds work asks again,
     /// so the wake-ups form a chain that ends when the work does.
+    #[inline]
     pub(crate) fn rouse(&self) -> Rouse {
-        let looking = self.searching + usize::from(self.starting);
         if self.queued == 0 {
             Rouse::Nobody
         } else if self.parked > 0 {
-            if looking == 0 {
+            // One that is being started does not count as looking: its start may fail.
+            if self.searching == 0 {
                 Rouse::Parked
             } else {
                 Rouse::Nobody
             }
-        } else if looking < self.queued && self.live < self.capacity && !self.starting {
+        } else if self.searching < self.queued && self.live < self.capacity && !self.starting {
             Rouse::Start
         } else {
             Rouse::Nobody
@@ -149,6 +154,7 @@ impl View {
     }
 
     /// More workers than there may be, those on their way out not counted.
+    #[inline]
     pub(crate) fn surplus(&self) -> usize {
         (self.live - self.leaving).saturating_sub(self.capacity)
     }
@@ -170,8 +176,11 @@ impl View {
         self.queued > 0 && self.live - self.leaving < self.capacity
     }
 
-    /// Released, and nobody is left or about to come.
+    /// Released, nobody is left or about to come, and nothing is being disposed of.
     pub(crate) fn ended(&self) -> bool {
-        !self.open && self.live == 0 && !self.starting
+        !self.open && self.live == 0 && !self.starting && self.disposing == 0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,7 +55,7 @@ impl<R: Runner, M> Enter<R, M> {
                 let mut after = After::new();
                 guard.accept(job, &mut after);
                 drop(guard);
-                self.core.perform(&mut after);
+                self.core.perform(after);
                 Poll::Ready(Ok(()))
             }
             Admission::Full if guard.view().when_full(Manner::Await) == WhenFull::Enrol => {
@@ -111,6 +111,9 @@ impl<R: Runner, M> Drop for Enter<R, M> {
             && !self.core.is_forked()
         {
             drop(self.core.leave_line(seat, *ticket)); // The lock is free when the job drops.
+            // What a release has just given back is dropped here too, not by whoever rings the
+            // seat and has others to tell.
+            drop(seat.outcome());
         }
     }
 }

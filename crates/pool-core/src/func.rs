@@ -14,7 +14,7 @@ use crate::error::SubmitError;
 use crate::handle::JoinHandle;
 use crate::line::Settled;
 use crate::pool::{WeakWorkerPool, WorkerPool};
-use crate::run::{Env, Ran, Unrun};
+use crate::run::{Env, Outcome, Ran};
 
 /// A pool that calls one function with each argument submitted.
 ///
@@ -86,12 +86,18 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
         }
     }
 
-    fn release(&self, job: FuncJob<T, R>) -> (Unrun, Option<T>) {
+    fn release(&self, job: FuncJob<T, R>) -> (Ran, Option<T>) {
         match job.0 {
-            Kind::Plain(argument) => (Unrun::Released, Some(argument)),
+            Kind::Plain(argument) => {
+                let ran = Ran {
+                    outcome: Outcome::Released,
+                    resolve: None,
+                };
+                (ran, Some(argument))
+            }
             Kind::Spawned(cell) => {
-                let (fate, body) = cell.release();
-                (fate, body.map(|call| call.argument))
+                let (ran, body) = cell.release();
+                (ran, body.map(|call| call.argument))
             }
         }
     }
@@ -240,9 +246,11 @@ impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
         let core = Arc::clone(self.core());
         let cell = self.cell(argument);
         let job = FuncJob(Kind::Spawned(Arc::clone(&cell)));
-        Enter::new(Arc::clone(&core), job, |settled| {
+        // Made now, so that a future dropped after its task was accepted detaches it.
+        let handle = JoinHandle::new(cell, Arc::clone(&core) as _);
+        Enter::new(core, job, |settled| {
             refuse(settled)?;
-            Ok(JoinHandle::new(cell, core as _))
+            Ok(handle)
         })
     }
 

@@ -16,6 +16,7 @@ mod handle;
 mod idle;
 mod life;
 mod line;
+mod lock;
 mod pool;
 mod queue;
 mod run;

@@ -9,7 +9,7 @@ use crate::core::{Core, Runner};
 use crate::error::{TuneError, WaitError};
 use crate::foreign::{drop_quietly, guarded};
 use crate::handle::Home;
-use crate::run::Unrun;
+use crate::run::Outcome;
 
 impl<R: Runner> Core<R> {
     /// Stops acceptance. Whether it was open, and which generation ends.
@@ -21,7 +21,7 @@ impl<R: Runner> Core<R> {
             guard.release(&mut after);
         }
         drop(guard);
-        self.perform(&mut after);
+        self.perform(after);
         (was_open, generation)
     }
 
@@ -32,26 +32,25 @@ impl<R: Runner> Core<R> {
         if guard.open {
             guard.release(&mut after);
         }
-        let jobs = guard.queue.take_all();
+        let jobs = guard.take_unstarted();
         drop(guard);
-        self.perform(&mut after);
-        // They count as in flight until their captures are dropped, which is foreign code.
-        let fates: Vec<Unrun> = jobs
-            .map(|job| {
-                let (fate, item) = self.runner.release(job);
-                item.into_iter().for_each(&mut keep);
-                fate
-            })
-            .collect();
-        let mut after = After::new();
-        let mut guard = self.state.lock();
-        guard.disposed(&fates, &mut after);
-        drop(guard);
-        self.perform(&mut after);
-        fates
-            .iter()
-            .filter(|&&fate| fate == Unrun::Released)
-            .count()
+        self.perform(after);
+        let mut released = 0;
+        for job in jobs {
+            let (ran, item) = self.runner.release(job);
+            item.into_iter().for_each(&mut keep);
+            released += usize::from(ran.outcome == Outcome::Released);
+            let mut after = After::new();
+            let mut guard = self.state.lock();
+            guard.disposed(ran.outcome, &mut after);
+            drop(guard);
+            self.perform(after);
+            // The figures show the end: now the handle may.
+            if let Some(handle) = ran.resolve {
+                handle.resolve();
+            }
+        }
+        released
     }
 
     /// Open again, at any time. `false` if the pool is open.
@@ -63,7 +62,7 @@ impl<R: Runner> Core<R> {
             guard.reboot(&mut after);
         }
         drop(guard);
-        self.perform(&mut after);
+        self.perform(after);
         was_released
     }
 
@@ -79,7 +78,7 @@ impl<R: Runner> Core<R> {
         }
         let tuned = guard.tune(bound, &mut after);
         drop(guard);
-        self.perform(&mut after);
+        self.perform(after);
         tuned.map_err(TuneError::OutOfMemory)
     }
 
@@ -89,7 +88,7 @@ impl<R: Runner> Core<R> {
         let notice = Notice::new();
         {
             let mut guard = self.state.lock();
-            if guard.in_flight == 0 {
+            if guard.unfinished() == 0 {
                 return Ok(());
             }
             guard.on_idle.push(Arc::clone(&notice));
@@ -159,7 +158,7 @@ impl<R: Runner> Core<R> {
                 guard.joining = false;
                 after.tell(&mut guard.on_end);
                 drop(guard);
-                self.perform(&mut after);
+                self.perform(after);
                 return Ok(());
             }
             if !self.wait_for(&notice, deadline) {
@@ -222,11 +221,11 @@ impl<R: Runner> Core<R> {
 }
 
 impl<R: Runner> Core<R> {
-    /// Starts workers until so many live. At a refusal the pool is released, and what was
-    /// started ends.
+    /// Starts so many workers, some of which may have expired when this returns. At a refusal the
+    /// pool is released, and what was started ends.
     pub(crate) fn start_ahead(self: &Arc<Self>, workers: usize) -> std::io::Result<()> {
         let mut guard = self.state.lock();
-        while guard.live < workers {
+        for _ in 0..workers {
             guard.starting = true;
             let result;
             (guard, result) = self.start_reserved(guard);

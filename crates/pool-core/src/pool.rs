@@ -103,7 +103,7 @@ impl<R: Runner> WorkerPool<R> {
 
     /// Accepted tasks that have not ended.
     pub fn in_flight(&self) -> usize {
-        self.core().state.lock().in_flight
+        self.core().state.lock().unfinished()
     }
 
     /// All figures, at one instant.

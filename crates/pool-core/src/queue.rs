@@ -34,10 +34,12 @@ impl<J> TaskQueue<J> {
         }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, entry: J) {
         if self.len == self.front.len() && self.front.len() < BLOCK {
             reserve(&mut self.front);
@@ -54,6 +56,7 @@ impl<J> TaskQueue<J> {
         self.len += 1;
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<J> {
         if let Some(entry) = self.front.pop_front() {
             self.len -= 1;
@@ -62,6 +65,14 @@ impl<J> TaskQueue<J> {
         if self.len == 0 {
             return None;
         }
+        self.next_block();
+        self.len -= 1;
+        self.front.pop_front()
+    }
+
+    /// The front block is empty and others are not: the next one becomes the front.
+    #[cold]
+    fn next_block(&mut self) {
         let next = match self.middle.pop_front() {
             Some(block) => block,
             None => std::mem::take(&mut self.back),
@@ -72,8 +83,6 @@ impl<J> TaskQueue<J> {
         } else if self.spare.len() < SPARE {
             self.spare.push(emptied);
         }
-        self.len -= 1;
-        self.front.pop_front()
     }
 
     /// Takes everything out, oldest first, and the memory with it.

@@ -15,24 +15,18 @@ pub(crate) enum Outcome {
     Completed,
     Panicked,
     Cancelled,
+    /// Taken out unstarted by a `release_now`.
+    Released,
     /// A joiner ran it in place, and has counted it or will.
     Elsewhere,
 }
 
-/// A task has been run.
+/// A task has been run, or disposed of unrun.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct Ran {
     pub(crate) outcome: Outcome,
     /// A handle that is told after room and figures show the end.
     pub(crate) resolve: Option<Arc<dyn Resolve>>,
-}
-
-/// A task that is never to be run has been disposed of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unrun {
-    Released,
-    Cancelled,
-    Elsewhere,
 }
 
 /// Something that waits for a task's end.

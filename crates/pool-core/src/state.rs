@@ -4,13 +4,14 @@
 //! (wake-ups, a thread to start) in an [`After`]. The decisions are in `decide.rs`.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. `in_flight` counts exactly the accepted tasks that have not ended: those in the queue, one
-//!    for each worker that runs one, and those a `release_now` is disposing of.
-//! 2. Seats stand in the line only while there is no room.
+//! 1. `in_flight` counts exactly the accepted tasks that hold room: those in the queue, and one for
+//!    each worker that runs one. Those a `release_now` is disposing of have not ended either; they
+//!    hold none and are counted in `disposing`.
+//! 2. Seats stand in the line only while there is no room, so only while some worker is live.
 //! 3. While the queue holds a task some worker is live, and one that is live looks at the queue
 //!    under the lock before it parks and before it is gone.
-//! 4. If the queue holds a task and nobody searches or is being started, then nobody is parked
-//!    and there are as many workers as there may be (or the system refused one).
+//! 4. If the queue holds a task and nobody searches, then nobody is parked, and there are as many
+//!    workers as there may be, or one is being started (or the system refused one).
 
 use std::collections::TryReserveError;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::decide::{Rouse, View, Without};
 use crate::idle::{IdleSet, WorkerCell};
 use crate::line::{Line, Seat};
 use crate::queue::TaskQueue;
-use crate::run::{Outcome, Unrun};
+use crate::run::Outcome;
 use crate::stats::{Counts, Stats};
 
 pub(crate) struct State<J> {
@@ -39,6 +40,8 @@ pub(crate) struct State<J> {
     pub(crate) kept: usize,
 
     pub(crate) in_flight: usize,
+    /// Taken out of the queue by a `release_now`, their captures not dropped yet.
+    pub(crate) disposing: usize,
     pub(crate) queue: TaskQueue<J>,
     pub(crate) line: Line<J>,
 
@@ -47,13 +50,13 @@ pub(crate) struct State<J> {
     pub(crate) leaving: usize,
     pub(crate) idle: IdleSet,
     pub(crate) starting: bool,
-    /// Submitters that wait for the start of the first worker.
-    pub(crate) first_waiters: usize,
 
     /// The last worker that ended, not joined yet.
     pub(crate) leaver: Option<JoinHandle>,
     /// Somebody joins it at this moment.
     pub(crate) joining: bool,
+    /// Submitters that wait for the start of the first worker.
+    pub(crate) on_start: Vec<Arc<Notice>>,
     pub(crate) on_idle: Vec<Arc<Notice>>,
     pub(crate) on_end: Vec<Arc<Notice>>,
     pub(crate) counts: Counts,
@@ -77,10 +80,12 @@ pub(crate) enum Found<J> {
 }
 
 impl<J> State<J> {
+    #[inline]
     pub(crate) fn view(&self) -> View {
         View {
             open: self.open,
             in_flight: self.in_flight,
+            disposing: self.disposing,
             queued: self.queue.len(),
             waiting: self.line.len(),
             max_waiting: self.max_waiting,
@@ -95,11 +100,13 @@ impl<J> State<J> {
     }
 
     /// Accepts a task for which there is room and a live worker.
+    #[inline]
     pub(crate) fn accept(&mut self, job: J, after: &mut After<J>) {
         self.enqueue(job, after);
         self.rouse(after);
     }
 
+    #[inline]
     fn enqueue(&mut self, job: J, after: &mut After<J>) {
         self.in_flight += 1;
         self.counts.submitted += 1;
@@ -108,6 +115,7 @@ impl<J> State<J> {
     }
 
     /// Room goes to the line's heads, as long as there is any of either.
+    #[inline]
     pub(crate) fn admit_heads(&mut self, after: &mut After<J>) {
         while self.line.len() > 0 && self.view().has_room() {
             let Some(seat) = self.line.pop() else { break };
@@ -120,6 +128,7 @@ impl<J> State<J> {
     }
 
     /// Sees to it that somebody looks at the queue.
+    #[inline]
     pub(crate) fn rouse(&mut self, after: &mut After<J>) {
         match self.view().rouse() {
             Rouse::Nobody => {}
@@ -137,6 +146,7 @@ impl<J> State<J> {
     }
 
     /// A task has ended: one section frees its room and finds the next.
+    #[inline]
     pub(crate) fn finish(&mut self, outcome: Outcome, after: &mut After<J>) -> Next<J> {
         self.counts.count(outcome);
         self.in_flight -= 1;
@@ -160,10 +170,16 @@ impl<J> State<J> {
         }
     }
 
+    #[inline]
     fn tell_if_idle(&mut self, after: &mut After<J>) {
-        if self.in_flight == 0 && !self.on_idle.is_empty() {
+        if self.unfinished() == 0 && !self.on_idle.is_empty() {
             after.tell(&mut self.on_idle);
         }
+    }
+
+    /// Accepted tasks that have not ended.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.in_flight + self.disposing
     }
 
     /// A searching worker looks at the queue; the last look before it parks or leaves.
@@ -274,15 +290,20 @@ impl<J> State<J> {
         self.tell_if_ended(after);
     }
 
-    /// Tasks taken out of the queue by a `release_now` have been disposed of.
-    pub(crate) fn disposed(&mut self, fates: &[Unrun], after: &mut After<J>) {
-        self.in_flight -= fates.len();
-        for &fate in fates {
-            self.counts.count_unrun(fate);
-        }
-        self.admit_heads(after); // The pool may have been rebooted meanwhile.
-        self.rouse(after);
+    /// A released pool's queue is emptied by a `release_now`. The tasks stay unfinished until
+    /// their captures are dropped, which is foreign code.
+    pub(crate) fn take_unstarted(&mut self) -> impl Iterator<Item = J> + use<J> {
+        self.in_flight -= self.queue.len();
+        self.disposing += self.queue.len();
+        self.queue.take_all()
+    }
+
+    /// One of those taken by `take_unstarted` has been disposed of.
+    pub(crate) fn disposed(&mut self, outcome: Outcome, after: &mut After<J>) {
+        self.disposing -= 1;
+        self.counts.count(outcome);
         self.tell_if_idle(after);
+        self.tell_if_ended(after);
     }
 
     /// Another number of workers from now on. Nothing has changed if there is no memory for it.
@@ -328,6 +349,7 @@ impl<J> State<J> {
             max_waiting: config.max_waiting,
             kept: config.min_workers,
             in_flight: 0,
+            disposing: 0,
             queue: TaskQueue::new(),
             line: Line::new(),
             live: 0,
@@ -339,9 +361,9 @@ impl<J> State<J> {
                 IdleSet::stack()
             },
             starting: false,
-            first_waiters: 0,
             leaver: None,
             joining: false,
+            on_start: Vec::new(),
             on_idle: Vec::new(),
             on_end: Vec::new(),
             counts: Counts::default(),
@@ -356,7 +378,7 @@ impl<J> State<J> {
             live: self.live,
             busy: self.live - idle,
             idle,
-            in_flight: self.in_flight,
+            in_flight: self.unfinished(),
             queued: self.queue.len(),
             waiting: self.line.len(),
             submitted: counts.submitted,

@@ -1,7 +1,7 @@
 //! What the pool counts.
 
 use crate::capacity::Capacity;
-use crate::run::{Outcome, Unrun};
+use crate::run::Outcome;
 
 /// Counted under the pool's lock, only ever added to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,15 +24,8 @@ impl Counts {
             Outcome::Completed => self.completed += 1,
             Outcome::Panicked => self.panicked += 1,
             Outcome::Cancelled => self.cancelled += 1,
+            Outcome::Released => self.released += 1,
             Outcome::Elsewhere => {}
-        }
-    }
-
-    pub(crate) fn count_unrun(&mut self, fate: Unrun) {
-        match fate {
-            Unrun::Released => self.released += 1,
-            Unrun::Cancelled => self.cancelled += 1,
-            Unrun::Elsewhere => {}
         }
     }
 }

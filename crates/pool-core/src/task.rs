@@ -15,14 +15,14 @@ use std::any::{TypeId, type_name};
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
-use crate::run::{Env, Ran, Unrun};
+use crate::run::{Env, Ran};
 
 /// What can become a [`Task`].
 pub(crate) trait Work: Send + 'static {
     /// Runs. Does not unwind.
     fn run(self, env: &Env) -> Ran;
-    /// Will not be run: resolves what hangs on it. Does not unwind.
-    fn release(self) -> Unrun;
+    /// Will not be run: drops it. Does not unwind.
+    fn release(self) -> Ran;
 }
 
 const WORDS: usize = 7;
@@ -42,7 +42,7 @@ struct Table {
     name: fn() -> &'static str,
     /// Each of these takes the work out of the space.
     run: unsafe fn(*mut Space, &Env) -> Ran,
-    release: unsafe fn(*mut Space) -> Unrun,
+    release: unsafe fn(*mut Space) -> Ran,
     drop: unsafe fn(*mut Space),
 }
 
@@ -73,7 +73,7 @@ impl Task {
         unsafe { run(&raw mut task.space, env) }
     }
 
-    pub(crate) fn release(self) -> Unrun {
+    pub(crate) fn release(self) -> Ran {
         let mut task = ManuallyDrop::new(self);
         let release = task.table.release;
         // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
@@ -148,7 +148,13 @@ unsafe fn take<W>(space: *mut Space) -> W {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::Outcome;
     use std::sync::Arc;
+
+    const RELEASED: Ran = Ran {
+        outcome: Outcome::Released,
+        resolve: None,
+    };
 
     /// Holds one reference beside `N` bytes.
     #[derive(Debug)]
@@ -161,9 +167,9 @@ mod tests {
         fn run(self, _: &Env) -> Ran {
             unreachable!("never run here")
         }
-        fn release(self) -> Unrun {
+        fn release(self) -> Ran {
             assert!(self.1.iter().all(|&byte| byte == 7));
-            Unrun::Released
+            RELEASED
         }
     }
 
@@ -174,7 +180,7 @@ mod tests {
         drop(Task::new(load()));
         assert_eq!(Arc::strong_count(&token), 1);
 
-        assert!(matches!(Task::new(load()).release(), Unrun::Released));
+        assert_eq!(Task::new(load()).release().outcome, Outcome::Released);
         assert_eq!(Arc::strong_count(&token), 1);
 
         let task = Task::new(load()).into_work::<Load<9999>>();
@@ -201,13 +207,13 @@ mod tests {
             fn run(self, _: &Env) -> Ran {
                 unreachable!("never run here")
             }
-            fn release(self) -> Unrun {
+            fn release(self) -> Ran {
                 assert_eq!((&raw const self).addr() % 128, 0);
                 assert_eq!(self.0, 3);
-                Unrun::Released
+                RELEASED
             }
         }
         assert!(!fits::<Aligned>());
-        assert!(matches!(Task::new(Aligned(3)).release(), Unrun::Released));
+        assert_eq!(Task::new(Aligned(3)).release().outcome, Outcome::Released);
     }
 }

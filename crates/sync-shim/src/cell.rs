@@ -42,7 +42,7 @@ impl<T: ?Sized> UnsafeCell<T> {
 
 /// A cell that loom watches.
 #[cfg(anthill_loom)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct UnsafeCell<T: ?Sized>(loom::cell::UnsafeCell<T>);
 
 #[cfg(anthill_loom)]

@@ -110,7 +110,10 @@ impl Futex {
         }
     }
 
-    /// Sleeps while the word is `expected`, until a wake-up. A model has no deadlines here.
+    /// Sleeps while the word is `expected`, until a wake-up.
+    ///
+    /// # Panics
+    /// If there is a deadline: a model has none but those of a [`ManualClock`](crate::ManualClock).
     pub fn wait(&self, expected: u32, deadline: Option<Instant>) -> bool {
         assert!(deadline.is_none(), "a model waits through a ManualClock");
         let mut asleep = self.sleepers.0.lock();

@@ -38,3 +38,8 @@ pub use futex::Futex;
 pub use lock::{Condvar, Mutex, MutexGuard};
 pub use parker::Parker;
 pub use statics::{fork_count, unique_id};
+
+// What the README shows is compiled and run.
+#[cfg(all(doctest, not(anthill_loom)))]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -7,6 +7,10 @@ pub use parking_lot::{Condvar, Mutex, MutexGuard};
 pub use twin::{Condvar, Mutex, MutexGuard};
 
 #[cfg(anthill_loom)]
+#[expect(
+    clippy::missing_panics_doc,
+    reason = "loom's locks are never poisoned, and a guard is never seen empty"
+)]
 mod twin {
     use std::fmt;
     use std::ops::{Deref, DerefMut};
@@ -23,6 +27,7 @@ mod twin {
     pub struct Condvar(loom::sync::Condvar);
 
     const HELD: &str = "a guard is empty only inside `Condvar::wait`";
+    const NO_POISON: &str = "loom's locks are never poisoned";
 
     impl<T> Mutex<T> {
         /// A free lock around `value`.
@@ -32,16 +37,12 @@ mod twin {
 
         /// Blocks until the lock is ours.
         pub fn lock(&self) -> MutexGuard<'_, T> {
-            MutexGuard(Some(
-                self.0.lock().expect("loom's locks are never poisoned"),
-            ))
+            MutexGuard(Some(self.0.lock().expect(NO_POISON)))
         }
 
         /// Takes the value out.
         pub fn into_inner(self) -> T {
-            self.0
-                .into_inner()
-                .expect("loom's locks are never poisoned")
+            self.0.into_inner().expect(NO_POISON)
         }
     }
 
@@ -64,6 +65,18 @@ mod twin {
         }
     }
 
+    impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            (**self).fmt(f)
+        }
+    }
+
+    impl Default for Condvar {
+        fn default() -> Self {
+            Self::new()
+        }
+    }
+
     impl Condvar {
         /// Nobody waits yet.
         pub fn new() -> Self {
@@ -73,7 +86,7 @@ mod twin {
         /// Gives the lock up, waits for a notification, takes the lock again.
         pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
             let held = guard.0.take().expect(HELD);
-            guard.0 = Some(self.0.wait(held).expect("loom's locks are never poisoned"));
+            guard.0 = Some(self.0.wait(held).expect(NO_POISON));
         }
 
         /// Wakes one waiter, if there is one.

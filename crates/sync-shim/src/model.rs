@@ -55,7 +55,7 @@ pub fn check(name: &str, bound: Option<usize>, body: impl Fn() + Send + Sync + '
     });
     let bound = bound.map_or_else(|| "none".to_owned(), |bound| bound.to_string());
     println!(
-        "model {name}: completed in {} iterations (bound {bound})",
+        "\nmodel {name}: completed in {} iterations (bound {bound})",
         executions.load(Relaxed)
     );
 }

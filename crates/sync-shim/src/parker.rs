@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::Futex;
-use crate::atomic::Ordering::{AcqRel, Acquire, Release};
+use crate::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
@@ -35,6 +35,7 @@ pub struct Parker(Arc<Futex>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     Token,
+    /// To look again: something may have changed.
     Poked,
     TimedOut,
 }
@@ -73,9 +74,9 @@ impl Parker {
 
     /// Takes the token if it is there. Never blocks.
     pub fn take_token(&self) -> bool {
-        // Acquire pairs with the Release half of `unpark`'s exchange.
+        // Acquire pairs with the Release in `unpark`; without a token nothing is read.
         self.0
-            .compare_exchange(TOKEN, EMPTY, Acquire, Acquire)
+            .compare_exchange(TOKEN, EMPTY, Acquire, Relaxed)
             .is_ok()
     }
 
@@ -89,7 +90,8 @@ impl Parker {
 
     /// Makes the owner's present or next sleep end without a token.
     pub(crate) fn poke(&self) {
-        let poked = self.0.fetch_update(AcqRel, Acquire, |state| {
+        // Relaxed: it says "look again", and what there is to see lies under the clock's lock.
+        let poked = self.0.fetch_update(Relaxed, Relaxed, |state| {
             (state == EMPTY || state == PARKED).then_some(POKED)
         });
         if poked == Ok(PARKED) {
@@ -99,25 +101,19 @@ impl Parker {
 
     /// One sleep.
     pub(crate) fn sleep(&self, deadline: Option<Instant>) -> Woken {
-        // Acquire pairs with the Release of `unpark`, here and below.
-        if let Err(found) = self.0.compare_exchange(EMPTY, PARKED, Acquire, Acquire) {
-            debug_assert_ne!(found, PARKED, "two threads park on one parker");
-            return self.collect();
-        }
-        loop {
-            let in_time = self.0.wait(PARKED, deadline);
-            if !in_time || self.0.load(Acquire) != PARKED {
-                return self.collect();
+        // Relaxed: whatever is found here is collected below.
+        let in_time = match self.0.compare_exchange(EMPTY, PARKED, Relaxed, Relaxed) {
+            Ok(_) => self.0.wait(PARKED, deadline),
+            Err(found) => {
+                debug_assert_ne!(found, PARKED, "two threads park on one parker");
+                true
             }
-        }
-    }
-
-    /// Empties the word and says what lay in it.
-    fn collect(&self) -> Woken {
+        };
+        // Acquire pairs with the Release in `unpark`.
         match self.0.swap(EMPTY, Acquire) {
             TOKEN => Woken::Token,
-            POKED => Woken::Poked,
-            _ => Woken::TimedOut,
+            PARKED if !in_time => Woken::TimedOut,
+            _ => Woken::Poked, // Or woken for no reason, which comes to the same.
         }
     }
 }

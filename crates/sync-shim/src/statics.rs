@@ -23,12 +23,14 @@ static FORKS: AtomicUsize = AtomicUsize::new(0);
 ///
 /// Threads do not survive a fork: whoever sees another number than at its birth knows that its
 /// threads are gone. Always 0 where there is no `fork`. Costs one load once called.
+#[inline]
 pub fn fork_count() -> usize {
     watch_forks();
     FORKS.load(Relaxed) // Written only in a child that has one thread.
 }
 
 #[cfg(all(unix, not(anthill_loom)))]
+#[inline]
 fn watch_forks() {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Relaxed);

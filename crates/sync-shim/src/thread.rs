@@ -92,6 +92,7 @@ impl Tag {
     };
 
     /// The calling thread's tag. Readable in the destructors of thread-locals too.
+    #[inline]
     pub fn get() -> Self {
         crate::statics::tag()
     }

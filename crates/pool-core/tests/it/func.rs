@@ -17,7 +17,11 @@ fn gated(gate: &Gate) -> FuncPool<Option<u32>, Option<u32>> {
         }
         argument
     };
-    FuncPool::builder(function).capacity(1).queue_depth(10).build().unwrap()
+    FuncPool::builder(function)
+        .capacity(1)
+        .queue_depth(10)
+        .build()
+        .unwrap()
 }
 
 #[test]
@@ -85,11 +89,23 @@ fn a_refused_argument_comes_back() {
         for n in 0..10 {
             pool.try_submit(Some(n)).unwrap();
         }
-        assert!(matches!(pool.try_submit(Some(11)), Err(SubmitError::Full(Some(11)))));
-        assert!(matches!(pool.try_spawn(Some(12)), Err(SubmitError::Full(Some(12)))));
+        assert!(matches!(
+            pool.try_submit(Some(11)),
+            Err(SubmitError::Full(Some(11)))
+        ));
+        assert!(matches!(
+            pool.try_spawn(Some(12)),
+            Err(SubmitError::Full(Some(12)))
+        ));
         pool.release();
-        assert!(matches!(pool.submit(None), Err(SubmitError::Released(None))));
-        assert!(matches!(pool.spawn(Some(14)), Err(SubmitError::Released(Some(14)))));
+        assert!(matches!(
+            pool.submit(None),
+            Err(SubmitError::Released(None))
+        ));
+        assert!(matches!(
+            pool.spawn(Some(14)),
+            Err(SubmitError::Released(Some(14)))
+        ));
         let refused = block_on(pool.spawn_async(Some(15)));
         assert!(matches!(refused, Err(SubmitError::Released(Some(15)))));
         gate.open();
@@ -118,7 +134,10 @@ fn release_now_gives_back_every_argument_that_was_not_called_with_in_order() {
         assert_eq!(running.join().unwrap(), None);
         pool.wait_released().unwrap();
         let stats = pool.stats();
-        assert_eq!((stats.completed, stats.released, stats.cancelled), (1, 3, 1));
+        assert_eq!(
+            (stats.completed, stats.released, stats.cancelled),
+            (1, 3, 1)
+        );
     });
 }
 
@@ -127,7 +146,8 @@ fn a_value_nobody_waits_for_is_dropped_on_its_worker() {
     struct Tells(Journal<Option<String>>);
     impl Drop for Tells {
         fn drop(&mut self) {
-            self.0.write(std::thread::current().name().map(str::to_owned));
+            self.0
+                .write(std::thread::current().name().map(str::to_owned));
         }
     }
     bounded(|| {

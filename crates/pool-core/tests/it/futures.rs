@@ -15,7 +15,9 @@ async fn hundred(pool: Pool, sum: Arc<AtomicU64>) -> u64 {
     let mut values = 0;
     for n in 0..100 {
         let sum = Arc::clone(&sum);
-        pool.submit_async(move || _ = sum.fetch_add(n, SeqCst)).await.unwrap();
+        pool.submit_async(move || _ = sum.fetch_add(n, SeqCst))
+            .await
+            .unwrap();
         values += pool.spawn_async(move || n).await.unwrap().await.unwrap();
     }
     values
@@ -33,12 +35,16 @@ fn check(pool: &Pool, sum: &AtomicU64, values: impl Iterator<Item = u64>) {
 fn submitting_works_under_tokio() {
     bounded(|| {
         let (pool, sum) = (pool(2), Arc::new(AtomicU64::new(0)));
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .build();
         let runtime = runtime.unwrap();
         let tasks: Vec<_> = (0..8)
             .map(|_| runtime.spawn(hundred(pool.clone(), Arc::clone(&sum))))
             .collect();
-        let values = tasks.into_iter().map(|task| runtime.block_on(task).unwrap());
+        let values = tasks
+            .into_iter()
+            .map(|task| runtime.block_on(task).unwrap());
         check(&pool, &sum, values.collect::<Vec<_>>().into_iter());
     });
 }
@@ -176,6 +182,9 @@ fn a_waker_that_panics_harms_nobody_but_its_own_future() {
         pool.wait_idle().unwrap();
         block_on(handle).unwrap();
         let stats = pool.stats();
-        assert_eq!((stats.completed, stats.panicked, stats.threads_started), (4, 0, 1));
+        assert_eq!(
+            (stats.completed, stats.panicked, stats.threads_started),
+            (4, 0, 1)
+        );
     });
 }

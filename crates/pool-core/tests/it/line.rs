@@ -1,12 +1,11 @@
 //! The line: who waits for room, in which order they get it, and how they leave.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
-use std::thread;
 use std::time::Duration;
 
-use pool_core::{Clock, ManualClock, Pool, SubmitError};
+use pool_core::{Pool, SubmitError};
 use testkit::{DropCounter, Gate, PanicOnDrop, waker_fn};
 
 use crate::support::{
@@ -88,7 +87,10 @@ fn dropping_a_future_in_the_line_takes_its_task_out() {
         let after = wait_in_line(&pool, journal.writer("after"));
         assert_eq!(pool.waiting(), 3);
         drop(future);
-        assert_eq!((drops.alive(), pool.waiting(), pool.stats().refused), (0, 2, 1));
+        assert_eq!(
+            (drops.alive(), pool.waiting(), pool.stats().refused),
+            (0, 2, 1)
+        );
         gate.open();
         before.join().unwrap().unwrap();
         after.join().unwrap().unwrap();
@@ -112,66 +114,6 @@ fn a_future_dropped_after_its_task_was_taken_leaves_it_to_run() {
         second.open();
         pool.wait_idle().unwrap();
         assert_eq!((pool.stats().completed, pool.stats().refused), (2, 0));
-    });
-}
-
-#[test]
-fn a_task_whose_time_is_up_leaves_the_line_and_comes_back() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = Pool::builder().capacity(1).keep_alive(None).clock(clock.clone());
-        let pool = pool.build().unwrap();
-        let gate = hold(&pool, 1);
-        let journal = Journal::new();
-        let short = {
-            let task = journal.writer("short");
-            enter_line(&pool, move |pool| pool.submit_timeout(task, 5 * SECOND))
-        };
-        let long = {
-            let (task, deadline) = (journal.writer("long"), clock.now() + 9 * SECOND);
-            enter_line(&pool, move |pool| pool.submit_deadline(task, deadline))
-        };
-        clock.wait_for_sleepers(2);
-        clock.advance(5 * SECOND - Duration::from_nanos(1));
-        assert_eq!((pool.waiting(), clock.sleepers()), (2, 2));
-        clock.advance(Duration::from_nanos(1));
-        let back = short.join().unwrap().unwrap_err();
-        assert!(matches!(back, SubmitError::TimedOut(_)), "{back}");
-        assert_eq!((pool.waiting(), journal.len()), (1, 0));
-        gate.open();
-        long.join().unwrap().unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(journal.entries(), ["long"]);
-        back.into_task()();
-        assert_eq!(journal.entries(), ["long", "short"]);
-    });
-}
-
-#[test]
-fn a_task_is_either_accepted_or_given_back_when_its_deadline_races_its_turn() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = Pool::builder().capacity(1).keep_alive(None).clock(clock.clone());
-        let pool = pool.build().unwrap();
-        let mut outcomes = [0; 2];
-        for _ in 0..500 {
-            let gate = hold(&pool, 1);
-            let ran = Arc::new(AtomicBool::new(false));
-            let task = {
-                let ran = Arc::clone(&ran);
-                move || ran.store(true, SeqCst)
-            };
-            let waiter = enter_line(&pool, move |pool| pool.submit_timeout(task, SECOND));
-            clock.wait_for_sleepers(1);
-            let opener = thread::spawn(move || gate.open());
-            clock.advance(SECOND);
-            let accepted = waiter.join().unwrap().is_ok();
-            opener.join().unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(ran.load(SeqCst), accepted);
-            outcomes[usize::from(accepted)] += 1;
-        }
-        assert_eq!(outcomes.iter().sum::<i32>(), 500);
     });
 }
 
@@ -203,7 +145,10 @@ fn the_first_waiter_is_refused_where_none_may_wait() {
         let pool = Pool::builder().capacity(1).max_waiting(0).build().unwrap();
         let gate = hold(&pool, 1);
         assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
-        assert!(matches!(pool.submit_timeout(|| (), SECOND), Err(SubmitError::Full(_))));
+        assert!(matches!(
+            pool.submit_timeout(|| (), SECOND),
+            Err(SubmitError::Full(_))
+        ));
         let refused = poll(&mut pool.submit_async(|| ()));
         assert!(matches!(refused, Poll::Ready(Err(SubmitError::Full(_)))));
         gate.open();
@@ -233,56 +178,14 @@ fn one_more_waiter_than_may_wait_is_refused_and_the_others_are_served() {
 }
 
 #[test]
-fn a_time_out_of_zero_and_a_deadline_gone_by_still_find_room_where_there_is_some() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = Pool::builder().capacity(2).clock(clock.clone()).build().unwrap();
-        let past = clock.now();
-        clock.advance(SECOND);
-        let gate = Gate::new();
-        let task = || {
-            let gate = gate.clone();
-            move || gate.wait()
-        };
-        pool.submit_timeout(task(), Duration::ZERO).unwrap();
-        pool.submit_deadline(task(), past).unwrap();
-        let late = pool.submit_timeout(task(), Duration::ZERO);
-        assert!(matches!(late, Err(SubmitError::TimedOut(_))));
-        let late = pool.submit_deadline(task(), past);
-        assert!(matches!(late, Err(SubmitError::TimedOut(_))));
-        let late = pool.spawn_timeout(task(), Duration::ZERO);
-        assert!(matches!(late, Err(SubmitError::TimedOut(_))));
-        let late = pool.spawn_deadline(task(), past);
-        assert!(matches!(late, Err(SubmitError::TimedOut(_))));
-        assert_eq!((pool.waiting(), pool.stats().refused), (0, 4));
-        gate.open();
-    });
-}
-
-#[test]
-fn a_time_out_without_end_waits_until_there_is_room() {
-    bounded(|| {
-        let pool = pool(1);
-        let gate = hold(&pool, 1);
-        let waiters = [Duration::MAX, Duration::from_secs(u64::MAX), Duration::MAX / 2]
-            .map(|long| enter_line(&pool, move |pool| pool.submit_timeout(|| (), long)));
-        let spawned = enter_line(&pool, |pool| pool.spawn_timeout(|| 5, Duration::MAX));
-        gate.open();
-        for waiter in waiters {
-            waiter.join().unwrap().unwrap();
-        }
-        let handle = spawned.join().unwrap().unwrap();
-        assert_eq!(handle.join_timeout(Duration::MAX).unwrap().unwrap(), 5);
-    });
-}
-
-#[test]
 fn a_release_gives_everybody_in_the_line_the_task_back() {
     bounded(|| {
         let pool = pool(1);
         let gate = hold(&pool, 1);
         let journal = Journal::new();
-        let threads: Vec<_> = (0..5).map(|n| wait_in_line(&pool, journal.writer(n))).collect();
+        let threads: Vec<_> = (0..5)
+            .map(|n| wait_in_line(&pool, journal.writer(n)))
+            .collect();
         let mut future = pool.submit_async(journal.writer(5));
         assert!(poll(&mut future).is_pending());
         let spawned = enter_line(&pool, |pool| pool.spawn(|| 6));
@@ -301,7 +204,11 @@ fn a_release_gives_everybody_in_the_line_the_task_back() {
         gate.open();
         pool.wait_released().unwrap();
         assert!(journal.entries().into_iter().eq(0..6));
-        assert_eq!(pool.stats().completed, 1, "only the held one ran in the pool");
+        assert_eq!(
+            pool.stats().completed,
+            1,
+            "only the held one ran in the pool"
+        );
     });
 }
 

@@ -1,5 +1,31 @@
 //! The pool's behaviour, on threads and a clock moved by hand.
 #![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
 
+mod admission;
+mod building;
+mod deadlines;
+mod expiry;
+mod func;
+mod futures;
+mod hooks;
+mod in_place;
+mod last_handle;
+mod line;
+mod own_waits;
+mod panics;
+mod process;
+mod reboot;
+mod release;
+mod release_now;
 mod smoke;
+mod spawn;
+mod stats;
+mod stress;
 mod support;
+mod thread_options;
+mod threads;
+mod tune;

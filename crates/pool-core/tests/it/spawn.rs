@@ -9,19 +9,17 @@ use std::time::Duration;
 use pool_core::{Clock, DropPolicy, JoinError, ManualClock, Pool};
 use testkit::{CountingWaker, DropCounter, Gate, block_on};
 
-use crate::support::{Journal, bounded, end, hold, poll, poll_with, pool, until};
-
-/// One worker, and room for what a test queues behind a held one.
-fn queueing() -> Pool {
-    Pool::builder().capacity(1).queue_depth(10).build().unwrap()
-}
+use crate::support::{Journal, bounded, end, hold, poll, poll_with, pool, queueing, until};
 
 #[test]
 fn a_handle_gives_the_tasks_value() {
     bounded(|| {
         let pool = pool(2);
         assert_eq!(pool.spawn(|| "joined").unwrap().join().unwrap(), "joined");
-        assert_eq!(block_on(pool.spawn(|| "awaited").unwrap()).unwrap(), "awaited");
+        assert_eq!(
+            block_on(pool.spawn(|| "awaited").unwrap()).unwrap(),
+            "awaited"
+        );
         let handle = block_on(pool.spawn_async(|| "entered")).unwrap();
         assert_eq!(handle.join().unwrap(), "entered");
     });
@@ -31,12 +29,15 @@ fn a_handle_gives_the_tasks_value() {
 fn a_handle_tells_what_its_task_panicked_with_and_where() {
     bounded(|| {
         let pool = Pool::builder().capacity(1).name("kitchen").build().unwrap();
-        let handle = pool.spawn(|| panic!("burnt {}", "toast")).unwrap();
+        let handle = pool.spawn(|| panic!("burnt toast")).unwrap();
         let Err(JoinError::Panicked(panicked)) = handle.join() else {
             panic!("it panicked");
         };
-        assert_eq!((panicked.message(), panicked.pool()), (Some("burnt toast"), "kitchen"));
-        assert!(panicked.payload().is::<String>());
+        assert_eq!(
+            (panicked.message(), panicked.pool()),
+            (Some("burnt toast"), "kitchen")
+        );
+        assert!(panicked.payload().is::<&'static str>());
         let handle = pool.spawn(|| std::panic::panic_any(42_u8)).unwrap();
         let error = handle.join().unwrap_err();
         assert_eq!(error.to_string(), "the task panicked in pool `kitchen`");
@@ -48,7 +49,10 @@ fn a_handle_tells_what_its_task_panicked_with_and_where() {
 fn a_handle_comes_back_while_its_task_runs() {
     bounded(|| {
         let clock = ManualClock::new();
-        let pool = Pool::builder().capacity(1).keep_alive(None).clock(clock.clone());
+        let pool = Pool::builder()
+            .capacity(1)
+            .keep_alive(None)
+            .clock(clock.clone());
         let pool = pool.build().unwrap();
         let gate = Gate::new();
         let held = gate.clone();
@@ -78,13 +82,21 @@ fn a_polled_handle_is_ready_once_and_then_says_that_its_value_was_taken() {
         let (stale, fresh) = (CountingWaker::new(), CountingWaker::new());
         assert!(poll_with(&mut handle, &stale.waker()).is_pending());
         assert!(poll_with(&mut handle, &fresh.waker()).is_pending());
-        assert_eq!((stale.wakers(), fresh.wakers()), (0, 1), "the stale one was let go");
+        assert_eq!(
+            (stale.wakers(), fresh.wakers()),
+            (0, 1),
+            "the stale one was let go"
+        );
         gate.open();
         fresh.wait_for_wakes(1);
         assert!(matches!(poll(&mut handle), Poll::Ready(Ok(()))));
-        assert!(matches!(poll(&mut handle), Poll::Ready(Err(JoinError::Taken))));
+        assert!(matches!(
+            poll(&mut handle),
+            Poll::Ready(Err(JoinError::Taken))
+        ));
         assert!(matches!(handle.join(), Err(JoinError::Taken)));
-        assert_eq!((stale.wakes(), fresh.wakes(), fresh.wakers()), (0, 1, 0));
+        assert_eq!((stale.wakes(), fresh.wakes()), (0, 1));
+        until(|| fresh.wakers() == 0);
     });
 }
 
@@ -114,7 +126,7 @@ fn cancelling_a_queued_task_drops_its_captures_here_and_now() {
         }
     }
     bounded(|| {
-        let pool = queueing();
+        let pool = queueing(10);
         let gate = hold(&pool, 1);
         let dropped = Journal::new();
         let capture = Whereabouts(dropped.clone());
@@ -123,7 +135,10 @@ fn cancelling_a_queued_task_drops_its_captures_here_and_now() {
         assert_eq!(dropped.entries(), [thread::current().id()]);
         assert!(handle.is_finished() && !handle.cancel(), "only once");
         // Its entry keeps its place until a worker comes to it.
-        assert_eq!((pool.queued(), pool.in_flight(), pool.stats().cancelled), (1, 2, 0));
+        assert_eq!(
+            (pool.queued(), pool.in_flight(), pool.stats().cancelled),
+            (1, 2, 0)
+        );
         assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
         gate.open();
         pool.wait_idle().unwrap();
@@ -171,21 +186,27 @@ fn a_task_is_either_run_or_cancelled_when_the_two_race() {
         }
         pool.wait_idle().unwrap();
         let stats = pool.stats();
-        assert_eq!((stats.cancelled, stats.completed), (cancelled, 3000 - cancelled));
+        assert_eq!(
+            (stats.cancelled, stats.completed),
+            (cancelled, 3000 - cancelled)
+        );
     });
 }
 
 #[test]
 fn a_cancelled_future_wakes_whoever_awaits_it() {
     bounded(|| {
-        let pool = queueing();
+        let pool = queueing(10);
         let gate = hold(&pool, 1);
         let mut handle = pool.try_spawn(|| ()).unwrap();
         let waker = CountingWaker::new();
         assert!(poll_with(&mut handle, &waker.waker()).is_pending());
         assert!(handle.cancel());
         assert_eq!(waker.wakes(), 1);
-        assert!(matches!(poll(&mut handle), Poll::Ready(Err(JoinError::Cancelled))));
+        assert!(matches!(
+            poll(&mut handle),
+            Poll::Ready(Err(JoinError::Cancelled))
+        ));
         gate.open();
     });
 }
@@ -227,7 +248,10 @@ fn a_value_nobody_takes_is_dropped_with_its_handle() {
 fn a_handle_outlives_its_pool() {
     bounded(|| {
         for (policy, value) in [(DropPolicy::Drain, true), (DropPolicy::Discard, false)] {
-            let pool = Pool::builder().capacity(1).queue_depth(1).drop_policy(policy);
+            let pool = Pool::builder()
+                .capacity(1)
+                .queue_depth(1)
+                .drop_policy(policy);
             let pool = pool.build().unwrap();
             let gate = hold(&pool, 1);
             let handle = pool.try_spawn(|| 3).unwrap();

@@ -26,6 +26,15 @@ pub(crate) fn pool(capacity: usize) -> Pool {
     Pool::builder().capacity(capacity).build().unwrap()
 }
 
+/// One worker, and room for so many behind it.
+pub(crate) fn queueing(depth: usize) -> Pool {
+    Pool::builder()
+        .capacity(1)
+        .queue_depth(depth)
+        .build()
+        .unwrap()
+}
+
 /// Puts `count` tasks onto workers of their own, where they stay until the gate is opened.
 pub(crate) fn hold(pool: &Pool, count: usize) -> Gate {
     let gate = Gate::new();

@@ -32,7 +32,11 @@ fn more_capacity_admits_as_many_waiters_at_once() {
                 })
                 .collect();
             pool.tune(8).unwrap();
-            assert_eq!((pool.waiting(), pool.in_flight()), (1, 8), "in the call itself");
+            assert_eq!(
+                (pool.waiting(), pool.in_flight()),
+                (1, 8),
+                "in the call itself"
+            );
             gate.wait_for_arrivals(2 + 5);
             assert_eq!((pool.running(), pool.capacity()), (8, Capacity::Limited(8)));
             pool.tune(9).unwrap();
@@ -55,7 +59,10 @@ fn less_capacity_ends_idle_surplus_at_once() {
             assert_eq!(pool.running(), 6);
             pool.tune(2).unwrap();
             until(|| pool.running() == 2); // No time passes: there is no keep-alive.
-            assert_eq!((pool.free(), pool.capacity()), (Some(0), Capacity::Limited(2)));
+            assert_eq!(
+                (pool.free(), pool.capacity()),
+                (Some(0), Capacity::Limited(2))
+            );
             hold(&pool, 2).open();
         }
     });
@@ -66,14 +73,22 @@ fn less_capacity_lets_busy_surplus_finish_and_admits_nothing_until_there_is_room
     bounded(|| {
         for pool in both(4) {
             let gates = [(); 4].map(|()| Gate::new());
-            let tasks = gates.clone().map(|gate| pool.try_spawn(move || gate.wait()).unwrap());
-            gates.iter().for_each(|gate| gate.wait_for_arrivals(1));
+            let tasks = gates
+                .clone()
+                .map(|gate| pool.try_spawn(move || gate.wait()).unwrap());
+            for gate in &gates {
+                gate.wait_for_arrivals(1);
+            }
             pool.tune(2).unwrap();
-            assert_eq!((pool.running(), pool.free(), pool.in_flight()), (4, Some(0), 4));
+            assert_eq!(
+                (pool.running(), pool.free(), pool.in_flight()),
+                (4, Some(0), 4)
+            );
             for (ended, (gate, task)) in gates.iter().zip(tasks).enumerate() {
                 let full = matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_)));
                 assert_eq!(full, ended < 3, "{ended} of 4 have ended");
-                pool.wait_idle_timeout(std::time::Duration::ZERO).unwrap_err();
+                pool.wait_idle_timeout(std::time::Duration::ZERO)
+                    .unwrap_err();
                 gate.open();
                 task.join().unwrap();
             }
@@ -86,10 +101,16 @@ fn less_capacity_lets_busy_surplus_finish_and_admits_nothing_until_there_is_room
 #[test]
 fn less_capacity_strands_no_queued_task() {
     bounded(|| {
-        let pool = Pool::builder().capacity(4).queue_depth(100).build().unwrap();
+        let pool = Pool::builder()
+            .capacity(4)
+            .queue_depth(100)
+            .build()
+            .unwrap();
         for _ in 0..20 {
             let gate = hold(&pool, 4);
-            let queued: Vec<_> = (0..100).map(|n| pool.try_spawn(move || n).unwrap()).collect();
+            let queued: Vec<_> = (0..100)
+                .map(|n| pool.try_spawn(move || n).unwrap())
+                .collect();
             pool.tune(1).unwrap();
             gate.open();
             for (n, handle) in queued.into_iter().enumerate() {
@@ -105,12 +126,18 @@ fn an_impossible_capacity_is_refused_and_changes_nothing() {
     let [stack, ring] = both(3);
     assert_eq!(stack.tune(0), Err(TuneError::ZeroCapacity));
     assert_eq!(ring.tune(0), Err(TuneError::ZeroCapacity));
-    assert_eq!(ring.tune(Capacity::Unlimited), Err(TuneError::PreallocateUnlimited));
+    assert_eq!(
+        ring.tune(Capacity::Unlimited),
+        Err(TuneError::PreallocateUnlimited)
+    );
     for slots in [usize::MAX - 1, usize::MAX >> 8] {
         assert!(matches!(ring.tune(slots), Err(TuneError::OutOfMemory(_))));
     }
     for pool in [stack, ring] {
-        assert_eq!((pool.capacity(), pool.free()), (Capacity::Limited(3), Some(3)));
+        assert_eq!(
+            (pool.capacity(), pool.free()),
+            (Capacity::Limited(3), Some(3))
+        );
         let gate = hold(&pool, 3);
         assert!(pool.try_submit(|| ()).is_err());
         gate.open();

@@ -3,19 +3,17 @@
 //! `PROPTEST_CASES` says how many programs, `ANTHILL_SEED` which.
 #![cfg(not(anthill_loom))]
 
-mod board;
-mod program;
-mod reference;
 mod regressions;
-mod subject;
-mod walk;
+mod twin;
+
+use std::fmt::Write;
 
 use proptest::collection::vec;
 use proptest::prelude::any;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use testkit::Rng;
 
-use program::{HEAD, STEP};
+use twin::{HEAD, STEP};
 
 /// Steps of the longest program.
 const LONGEST: usize = 100;
@@ -33,12 +31,15 @@ fn a_pool_is_where_its_model_is_after_each_step_of_any_program() {
     );
     let programs = (any::<[u8; HEAD]>(), vec(any::<[u8; STEP]>(), 0..LONGEST));
     let walked = runner.run(&programs, |(head, steps)| {
-        let (settings, ops) = program::decode(&[&head, steps.as_flattened()].concat());
-        let program = format!("{settings:?}\n{ops:#?}");
-        let walked = std::panic::catch_unwind(|| walk::walk(settings, &ops));
+        let (settings, ops) = twin::decode(&[&head, steps.as_flattened()].concat());
+        let walked = std::panic::catch_unwind(|| twin::walk(settings, &ops));
         walked.map_err(|payload| {
             let why = payload.downcast_ref::<String>().map_or("", |text| text);
-            proptest::test_runner::TestCaseError::fail(format!("{why}\nprogram: {program}"))
+            let mut program = format!("{settings:?}");
+            for op in &ops {
+                _ = write!(program, "\n    {op:?}"); // A string takes everything.
+            }
+            TestCaseError::fail(format!("{why}\nprogram: {program}"))
         })
     });
     if let Err(failed) = walked {

@@ -4,6 +4,8 @@
 //! 1. While an alarm is pending, the thread runs, and sleeps no longer than until the earliest.
 //! 2. Wakers are called and dropped outside the lock; a panicking one does not stop the thread.
 //! 3. With nothing pending for [`LINGER`], the thread ends.
+//! 4. In a process forked while the thread ran there is none, and no alarm can be set: to start
+//!    another would mean to trust a lock and a condition that the lost thread may have held.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +14,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use crate::thread::{ThreadOptions, spawn_thread};
-use crate::{Condvar, Mutex};
+use crate::{Condvar, Mutex, fork_count};
 
 /// How long the thread outlives its last alarm.
 const LINGER: Duration = Duration::from_secs(10);
@@ -21,13 +23,14 @@ struct Alarms {
     /// By time, then by order of setting.
     pending: BTreeMap<(Instant, u64), Waker>,
     next: u64,
-    running: bool,
+    /// The fork count of the process that the thread was started in, while it runs.
+    running: Option<usize>,
 }
 
 static ALARMS: Mutex<Alarms> = Mutex::new(Alarms {
     pending: BTreeMap::new(),
     next: 0,
-    running: false,
+    running: None,
 });
 /// Notified when the earliest alarm got earlier.
 static EARLIER: Condvar = Condvar::new();
@@ -43,11 +46,16 @@ impl Drop for Pending {
 }
 
 pub(super) fn set(when: Instant, waker: Waker) -> io::Result<Pending> {
+    let forks = fork_count();
     let mut alarms = ALARMS.lock();
+    if alarms.running.is_some_and(|born| born != forks) {
+        drop(alarms); // Before the waker, which is foreign code.
+        return Err(io::Error::other("the alarm thread did not survive a fork"));
+    }
     let key = (when, alarms.next);
     alarms.next += 1;
     alarms.pending.insert(key, waker);
-    if alarms.running {
+    if alarms.running.is_some() {
         let earliest = alarms.pending.keys().next() == Some(&key);
         drop(alarms);
         if earliest {
@@ -63,7 +71,7 @@ pub(super) fn set(when: Instant, waker: Waker) -> io::Result<Pending> {
     };
     match spawn_thread(options, serve) {
         Ok(_detached) => {
-            alarms.running = true;
+            alarms.running = Some(forks);
             Ok(Pending(key))
         }
         Err(refused) => {
@@ -94,7 +102,7 @@ fn serve() {
             None => {
                 let timed_out = EARLIER.wait_for(&mut alarms, LINGER).timed_out();
                 if timed_out && alarms.pending.is_empty() {
-                    alarms.running = false;
+                    alarms.running = None;
                     return;
                 }
             }

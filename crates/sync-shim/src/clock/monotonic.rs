@@ -10,7 +10,8 @@ use crate::{Alarm, Clock, Parker};
 /// The operating system's monotonic time: it does not jump when the wall clock is set.
 ///
 /// Alarms are served by one thread for the whole process, started when the first is set and gone
-/// ten seconds after the last.
+/// ten seconds after the last. A process forked meanwhile has lost that thread: setting an alarm
+/// there is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MonotonicClock;
 

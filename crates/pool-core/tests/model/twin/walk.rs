@@ -5,57 +5,55 @@
 //! elsewhere never shows it, and the walk fails with both views.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{io, mem};
 
 use pool_core::{
-    Closures, DropPolicy, Func, JoinError, ManualClock, TuneError, WaitError, WorkerPool,
+    Capacity, Closures, DropPolicy, Func, JoinError, ManualClock, QueueDepth, TuneError, WaitError,
+    WorkerPool,
 };
 use testkit::CountingWaker;
 
-use crate::board::{Board, Deliberate, Fate, Id, Job, Verdict};
-use crate::program::{Op, Settings};
-use crate::reference::{Counts, End, Figures, Model, Patience};
-use crate::subject::{Answer, Handle, How, Kind, Submission, TICK, Unstarted};
-
-/// After this long without the expected state, the pool is taken to have gone elsewhere. Nothing
-/// that holds depends on it.
-const PATIENCE: Duration = Duration::from_secs(20);
+use super::figures::{End, Patience};
+use super::job::{Board, Deliberate, Fate, Id, Job, Out, Verdict};
+use super::model::Model;
+use super::patience::{lock, on_a_thread, soon};
+use super::program::{Op, Settings};
+use super::subject::{Answer, Handle, How, Kind, Submission, Unstarted};
 
 /// Longer than any keep-alive or time-out of a program.
-const AGE: u32 = 1000;
+const AGE: Duration = Duration::from_hours(1);
 
 /// Walks the whole program, then releases the pool and sees that nothing is left.
 pub(crate) fn walk(settings: Settings, ops: &[Op]) {
     if settings.typed {
-        Walk::<Func<Job, Id>>::new(settings).run(ops);
+        Walk::<Func<Job, Out>>::new(settings).run(ops);
     } else {
         Walk::<Closures>::new(settings).run(ops);
     }
 }
 
-struct Walk<K: Kind> {
-    settings: Settings,
-    pool: WorkerPool<K>,
-    model: Model,
-    clock: ManualClock,
-    board: Board,
-    threads_refused: Arc<AtomicBool>,
-    answers: Arc<Mutex<BTreeMap<Id, Answer>>>,
-    joins: Arc<Mutex<BTreeMap<Id, End>>>,
-    handles: BTreeMap<Id, Handle>,
-    futures: BTreeMap<Id, (Submission, CountingWaker)>,
+pub(super) struct Walk<K: Kind> {
+    pub(super) settings: Settings,
+    pub(super) pool: WorkerPool<K>,
+    pub(super) model: Model,
+    pub(super) clock: ManualClock,
+    pub(super) board: Board,
+    pub(super) threads_refused: Arc<AtomicBool>,
+    pub(super) answers: Arc<Mutex<BTreeMap<Id, Answer>>>,
+    pub(super) joins: Arc<Mutex<BTreeMap<Id, End>>>,
+    pub(super) handles: BTreeMap<Id, Handle>,
+    pub(super) futures: BTreeMap<Id, (Submission, CountingWaker)>,
     /// Threads that wait until the pool is idle.
-    idlers: Vec<Receiver<Result<(), WaitError>>>,
+    pub(super) idlers: Vec<Receiver<Result<(), WaitError>>>,
     /// Whether each task handed over was accepted; the index is its id.
-    accepted: Vec<Option<bool>>,
+    pub(super) accepted: Vec<Option<bool>>,
 }
 
 impl<K: Kind> Walk<K> {
@@ -64,7 +62,7 @@ impl<K: Kind> Walk<K> {
         let threads_refused = Arc::new(AtomicBool::new(false));
         let refused = Arc::clone(&threads_refused);
         let mut builder = K::builder()
-            .keep_alive(settings.keep_alive.map(|ticks| TICK * ticks))
+            .keep_alive(settings.keep_alive)
             .nonblocking(settings.nonblocking)
             .min_workers(settings.min_workers)
             .prestart(settings.prestart)
@@ -86,7 +84,7 @@ impl<K: Kind> Walk<K> {
         };
         builder = match settings.depth {
             Some(depth) => builder.queue_depth(depth),
-            None => builder.queue_depth(pool_core::QueueDepth::Unlimited),
+            None => builder.queue_depth(QueueDepth::Unlimited),
         };
         if let Some(most) = settings.max_waiting {
             builder = builder.max_waiting(most);
@@ -108,16 +106,16 @@ impl<K: Kind> Walk<K> {
     }
 
     fn run(&mut self, ops: &[Op]) {
-        self.settle(&"the building");
+        self.settle(&"the building", false);
         for op in ops {
             self.model.begin();
             self.step(*op);
-            self.settle(op);
+            self.settle(op, matches!(op, Op::Advance { .. }));
         }
         self.finale();
     }
 
-    fn step(&mut self, op: Op) {
+    pub(super) fn step(&mut self, op: Op) {
         match op {
             Op::Hand { how, spawn } => self.hand(how, spawn),
             Op::HandAsync { spawn } => self.hand_async(spawn),
@@ -128,7 +126,7 @@ impl<K: Kind> Walk<K> {
             }
             Op::JoinWithin { task, handle } => {
                 if let Some(outer) = pick(self.model.at_gates(), task)
-                    && let Some(id) = pick(self.handles.keys().copied().collect(), handle)
+                    && let Some(id) = self.pick_handle(handle)
                     && !self.model.runs(id)
                 {
                     self.join_within(outer, id);
@@ -167,10 +165,10 @@ impl<K: Kind> Walk<K> {
                 }
             }
             Op::Tune { capacity } => self.tune(capacity),
-            Op::Advance { ticks } => {
-                let ticks = if self.model.is_coarse() { AGE } else { ticks };
-                self.model.advance(ticks);
-                self.clock.advance(TICK * ticks);
+            Op::Advance { by } => {
+                let by = if self.model.is_coarse() { AGE } else { by };
+                self.model.advance(by);
+                self.clock.advance(by);
             }
             Op::Release => assert_eq!(self.pool.release(), self.model.release()),
             Op::ReleaseNow => self.release_now(),
@@ -247,7 +245,7 @@ impl<K: Kind> Walk<K> {
         assert_eq!((stale.wakes(), stale.wakers()), (0, 0), "the other waker");
     }
 
-    fn finish(&mut self, id: Id, panics: bool) {
+    pub(super) fn finish(&mut self, id: Id, panics: bool) {
         self.model.finish(id, panics);
         let verdict = if panics {
             Verdict::Panic
@@ -257,10 +255,10 @@ impl<K: Kind> Walk<K> {
         self.board.tell(id, verdict);
     }
 
-    fn join(&mut self, id: Id) {
+    pub(super) fn join(&mut self, id: Id) {
         let handle = self.handles.remove(&id).expect("just picked");
         if let Some(expected) = self.model.end_of(id) {
-            let joined = soon("a join of an ended task", on_a_thread(|| handle.join()));
+            let joined = soon("a join of an ended task", &on_a_thread(|| handle.join()));
             assert_eq!(end_of(id, joined), expected, "of {id}");
         } else {
             let handle = handle.try_join().expect_err("it has not ended");
@@ -271,7 +269,7 @@ impl<K: Kind> Walk<K> {
     fn tune(&mut self, capacity: Option<usize>) {
         let tuned = match capacity {
             Some(capacity) => self.pool.tune(capacity),
-            None => self.pool.tune(pool_core::Capacity::Unlimited),
+            None => self.pool.tune(Capacity::Unlimited),
         };
         if self.model.tune(capacity) {
             assert_eq!(tuned, Ok(()));
@@ -295,136 +293,15 @@ impl<K: Kind> Walk<K> {
         }
     }
 
-    fn wait_released(&mut self) {
+    pub(super) fn wait_released(&mut self) {
         if self.model.has_ended() {
             let pool = self.pool.clone();
             let waited = on_a_thread(move || pool.wait_released());
-            assert_eq!(soon("the end", waited), Ok(()));
+            assert_eq!(soon("the end", &waited), Ok(()));
         } else {
             let waited = self.pool.wait_released_timeout(Duration::ZERO);
             assert_eq!(waited, Err(WaitError::TimedOut));
         }
-    }
-
-    /// Waits until the pool is where the model is, and compares the answers.
-    fn settle(&mut self, after: &impl Debug) {
-        self.model.check();
-        let began = Instant::now();
-        loop {
-            let seen = self.figures();
-            let mut model = self.model.clone();
-            if model.adopt(seen.counts.started) && model.figures() == seen {
-                self.model = model;
-                break;
-            }
-            assert!(
-                began.elapsed() < PATIENCE,
-                "after {after:?} the pool does not come to where the model is\n\
-                 model: {:?}\n pool: {seen:?}",
-                self.model.figures(),
-            );
-            self.nudge();
-            thread::yield_now();
-        }
-        for (id, expected) in self.model.take_answers() {
-            let answer = self.answer(id, after);
-            assert_eq!(answer, expected, "of {id} after {after:?}");
-            self.accepted[id as usize] = Some(matches!(answer, Answer::Accepted(_)));
-            if let Answer::Accepted(Some(handle)) = answer {
-                self.handles.insert(id, handle);
-            }
-        }
-        for (id, end) in self.model.take_joins() {
-            let joined = poll(|| lock(&self.joins).remove(&id));
-            assert_eq!(joined, Some(end), "of {id}, joined by a task");
-        }
-        if self.model.in_flight() == 0 {
-            for idler in self.idlers.drain(..) {
-                assert_eq!(soon("an idle pool", idler), Ok(()));
-            }
-        }
-    }
-
-    /// Kept workers that have parked cannot be told from those about to, so time moves on until
-    /// the others have expired.
-    fn nudge(&self) {
-        if self.model.is_coarse() && self.model.figures().live < self.pool.running() {
-            let keep_alive = self.settings.keep_alive.expect("coarse ones have it");
-            self.clock.advance(TICK * keep_alive);
-        }
-    }
-
-    fn answer(&mut self, id: Id, after: &impl Debug) -> Answer {
-        if let Some((mut future, bell)) = self.futures.remove(&id) {
-            poll(|| (bell.wakes() > 0).then_some(()))
-                .unwrap_or_else(|| panic!("nobody woke the future of {id} after {after:?}"));
-            let polled = future
-                .as_mut()
-                .poll(&mut Context::from_waker(&bell.waker()));
-            let Poll::Ready(answer) = polled else {
-                panic!("the future of {id} was woken and is not ready");
-            };
-            return answer;
-        }
-        poll(|| lock(&self.answers).remove(&id))
-            .unwrap_or_else(|| panic!("no answer to the caller of {id} after {after:?}"))
-    }
-
-    fn figures(&self) -> Figures {
-        let stats = self.pool.stats();
-        Figures {
-            open: !self.pool.is_released(),
-            capacity: stats.capacity.limit().unwrap_or(usize::MAX),
-            live: stats.live,
-            busy: stats.busy,
-            in_flight: stats.in_flight,
-            queued: stats.queued,
-            waiting: stats.waiting,
-            counts: Counts {
-                submitted: stats.submitted,
-                completed: stats.completed,
-                panicked: stats.panicked,
-                cancelled: stats.cancelled,
-                released: stats.released,
-                refused: stats.refused,
-                started: stats.threads_started,
-            },
-            retired: stats.threads_retired,
-            at_gates: self.board.at_gates(),
-            sleepers: (!self.model.is_coarse()).then(|| self.clock.sleepers()),
-        }
-    }
-
-    /// Everything comes to its end.
-    fn finale(&mut self) {
-        self.model.begin();
-        self.step(Op::Threads { refused: false });
-        self.step(Op::Release);
-        self.settle(&"the release");
-        while let Some(id) = pick(self.model.at_gates(), 0) {
-            self.model.begin();
-            self.finish(id, false);
-            self.settle(&"the release, while tasks end");
-        }
-        assert!(self.model.has_ended());
-        self.wait_released();
-        assert!(self.idlers.is_empty() && self.futures.is_empty());
-        for id in self.handles.keys().copied().collect::<Vec<_>>() {
-            self.join(id);
-        }
-        for (id, accepted) in (0..).zip(&self.accepted) {
-            let fate = self.board.fate(id);
-            let accepted = accepted.expect("every call has been answered");
-            assert_eq!(fate.drops, 1, "of {id}");
-            assert!(fate.runs <= u32::from(accepted), "{id} ran {fate:?}");
-        }
-        let ran: u64 = (0..self.last_id())
-            .map(|id| u64::from(self.board.fate(id).runs))
-            .sum();
-        let stats = self.pool.stats();
-        assert_eq!(ran, stats.completed + stats.panicked);
-        assert_eq!(stats.submitted, ran + stats.cancelled + stats.released);
-        assert_eq!(self.clock.sleepers(), 0, "nobody is left on the clock");
     }
 }
 
@@ -436,7 +313,7 @@ impl<K: Kind> Walk<K> {
         self.board.job(id)
     }
 
-    fn last_id(&self) -> Id {
+    pub(super) fn last_id(&self) -> Id {
         Id::try_from(self.accepted.len()).expect("programs are short")
     }
 
@@ -450,7 +327,7 @@ impl<K: Kind> Walk<K> {
             How::Try => Patience::None,
             How::Wait if self.settings.nonblocking => Patience::None,
             How::Wait => Patience::Thread(None),
-            How::Timeout(ticks) => Patience::Thread(Some(ticks)),
+            How::Timeout(timeout) => Patience::Thread(Some(timeout)),
         }
     }
 
@@ -467,12 +344,12 @@ impl<K: Kind> Walk<K> {
     }
 
     fn pick_handle(&self, index: usize) -> Option<Id> {
-        pick(self.handles.keys().copied().collect(), index)
+        pick(self.handles.keys().copied(), index)
     }
 
     fn pick_future(&self, index: usize) -> Option<Id> {
-        let waiting = |id: &Id| self.model.is_waiting(*id);
-        pick(self.futures.keys().copied().filter(waiting).collect(), index)
+        let waits = |id: &Id| self.model.is_waiting(*id);
+        pick(self.futures.keys().copied().filter(waits), index)
     }
 }
 
@@ -484,7 +361,7 @@ impl<K: Kind> Drop for Walk<K> {
                 self.threads_refused.store(false, Relaxed);
                 self.board.tell_everybody();
                 self.pool.release();
-                self.clock.advance(TICK * AGE);
+                self.clock.advance(AGE);
             }));
         }
     }
@@ -507,35 +384,8 @@ fn end_of(id: Id, joined: Result<Id, JoinError>) -> End {
     }
 }
 
-fn pick<T: Copy>(among: Vec<T>, index: usize) -> Option<T> {
-    among.get(index.checked_rem(among.len())?).copied()
-}
-
-fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
-    let (sender, receiver) = channel();
-    thread::spawn(move || {
-        let _ = sender.send(call()); // Perhaps nobody asks.
-    });
-    receiver
-}
-
-fn soon<T>(what: &str, receiver: Receiver<T>) -> T {
-    let received = receiver.recv_timeout(PATIENCE);
-    received.unwrap_or_else(|_| panic!("{what} does not come"))
-}
-
-/// Asks until there is an answer, as long as that has any prospect.
-fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
-    let began = Instant::now();
-    loop {
-        let answer = ask();
-        if answer.is_some() || began.elapsed() > PATIENCE {
-            return answer;
-        }
-        thread::yield_now();
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// The task that a step means.
+pub(super) fn pick(among: impl IntoIterator<Item = Id>, index: usize) -> Option<Id> {
+    let ids: Vec<Id> = among.into_iter().collect();
+    ids.get(index.checked_rem(ids.len())?).copied()
 }

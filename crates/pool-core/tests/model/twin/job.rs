@@ -1,14 +1,17 @@
 //! Where the tasks of a program stand: each waits at its own gate until the program says how it
 //! goes on.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::subject::is_asked;
+
 /// Names a task of a program.
 pub(crate) type Id = u32;
+/// A task's value is its own id.
+pub(crate) type Out = Id;
 
 /// What a task does next.
 pub(crate) enum Verdict {
@@ -50,19 +53,6 @@ pub(crate) struct Job {
 /// What a task that was told to panic panics with. It is thrown past the panic hook, which would
 /// fill the terminal.
 pub(crate) struct Deliberate(pub(crate) Id);
-
-thread_local! {
-    /// Set while a closure that came back is called to learn whose it is.
-    static IDENTIFYING: Cell<Option<Option<Id>>> = const { Cell::new(None) };
-}
-
-/// Whose task `call` runs, without running it: the one way to look into a closure.
-pub(crate) fn identify<T>(call: impl FnOnce() -> T) -> Id {
-    IDENTIFYING.set(Some(None));
-    call();
-    let found = IDENTIFYING.take().flatten();
-    found.expect("a task that came back is one of the program's")
-}
 
 impl Board {
     pub(crate) fn job(&self, id: Id) -> Job {
@@ -130,8 +120,7 @@ impl Board {
 impl Job {
     /// Runs to the end that the program gives it; the value is the task's id.
     pub(crate) fn run(self) -> Id {
-        if IDENTIFYING.get().is_some() {
-            IDENTIFYING.set(Some(Some(self.id)));
+        if is_asked(self.id) {
             return self.id;
         }
         if let Some(entry) = self.board.lock().get_mut(&self.id) {

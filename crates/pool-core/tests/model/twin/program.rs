@@ -4,9 +4,11 @@
 //! fuzzer searches among them. Small numbers stand for simple things, so that a failing program
 //! shrinks to a short one.
 
+use std::time::Duration;
+
 use pool_core::WithinWorker;
 
-use crate::subject::How;
+use super::subject::How;
 
 /// The pool of a program.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +21,7 @@ pub(crate) struct Settings {
     pub(crate) depth: Option<usize>,
     pub(crate) max_waiting: Option<usize>,
     pub(crate) nonblocking: bool,
-    /// In ticks.
-    pub(crate) keep_alive: Option<u32>,
+    pub(crate) keep_alive: Option<Duration>,
     pub(crate) min_workers: usize,
     pub(crate) prestart: usize,
     pub(crate) preallocate: bool,
@@ -77,7 +78,7 @@ pub(crate) enum Op {
         capacity: Option<usize>,
     },
     Advance {
-        ticks: u32,
+        by: Duration,
     },
     Release,
     ReleaseNow,
@@ -121,8 +122,8 @@ impl Settings {
             nonblocking: kind % 16 >= 14,
             keep_alive: match keep_alive % 4 {
                 0 => None,
-                1 => Some(0),
-                ticks => Some(5 * u32::from(ticks)),
+                1 => Some(Duration::ZERO),
+                more => Some(Duration::from_secs(5 * u64::from(more))),
             },
             min_workers,
             prestart: usize::from(workers % 4).saturating_sub(2).min(most),
@@ -144,41 +145,44 @@ impl Op {
         let how = match b / 2 % 4 {
             0 | 1 => How::Wait,
             2 => How::Try,
-            _ => How::Timeout(u32::from(a % 16)),
+            _ => How::Timeout(Duration::from_secs(u64::from(a % 16))),
         };
         match op % 64 {
-            0..16 => Self::Hand { how, spawn },
-            16..22 => Self::HandAsync { spawn },
-            22..27 => Self::HandWithin {
+            0..13 => Self::Hand { how, spawn },
+            13..18 => Self::HandAsync { spawn },
+            18..23 => Self::HandWithin {
                 task: pick,
                 how,
                 spawn,
             },
-            27..29 => Self::JoinWithin {
+            23..26 => Self::JoinWithin {
                 task: pick,
                 handle: other,
             },
-            29..43 => Self::Finish {
+            26..40 => Self::Finish {
                 task: pick,
                 panics: b % 4 == 3,
             },
-            43..45 => Self::Cancel { handle: pick },
-            45..47 => Self::Join { handle: pick },
-            47 => Self::Detach { handle: pick },
-            48 => Self::Poll { future: pick },
-            49..51 => Self::DropFuture { future: pick },
-            51..54 => Self::Tune {
+            40..44 => Self::Cancel { handle: pick },
+            44..46 => Self::Join { handle: pick },
+            46 => Self::Detach { handle: pick },
+            47 => Self::Poll { future: pick },
+            48..50 => Self::DropFuture { future: pick },
+            50..53 => Self::Tune {
                 capacity: (a % 16 < 15).then_some(pick % 16 % 6),
             },
-            54..57 => Self::Advance {
-                ticks: u32::from(a % 16) + 1,
+            53..56 => Self::Advance {
+                by: Duration::from_secs(u64::from(a % 16) + 1),
             },
-            57 => Self::Release,
-            58 => Self::ReleaseNow,
-            59..61 => Self::Reboot,
-            61 => Self::WaitIdle,
-            62 => Self::WaitReleased,
-            _ => Self::Threads { refused: spawn },
+            56 => Self::Release,
+            57 => Self::ReleaseNow,
+            58..62 => Self::Reboot,
+            62 => Self::WaitIdle,
+            _ => match b % 4 {
+                0 | 1 => Self::WaitReleased,
+                2 => Self::Threads { refused: true },
+                _ => Self::Threads { refused: false },
+            },
         }
     }
 }

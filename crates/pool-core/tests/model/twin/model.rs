@@ -7,62 +7,65 @@
 //! it was.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use pool_core::WithinWorker;
 
-use crate::board::Id;
-use crate::program::Settings;
-use crate::subject::{Expected, Why};
+use super::figures::{Counts, End, Expected, Figures, Patience};
+use super::job::Id;
+use super::program::Settings;
+use super::subject::Why;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
-    settings: Settings,
+    pub(super) settings: Settings,
     pub(crate) open: bool,
     /// `usize::MAX`: unlimited.
-    capacity: usize,
-    depth: usize,
-    now: u32,
+    pub(super) capacity: usize,
+    pub(super) depth: usize,
+    /// Since the beginning.
+    pub(super) now: Duration,
     pub(crate) threads_refused: bool,
-    live: usize,
+    pub(super) live: usize,
     /// By the task a worker took from the queue: what runs in place within it, innermost last.
-    workers: BTreeMap<Id, Vec<Placed>>,
+    pub(super) workers: BTreeMap<Id, Vec<Placed>>,
     /// Tasks that wait in the line for another task's room.
-    blocked: BTreeSet<Id>,
-    queue: VecDeque<Entry>,
-    line: VecDeque<Waiter>,
+    pub(super) blocked: BTreeSet<Id>,
+    pub(super) queue: VecDeque<Entry>,
+    pub(super) line: VecDeque<Waiter>,
     /// Longest idle first.
-    idle: Vec<Idle>,
+    pub(super) idle: Vec<Idle>,
     /// How far each accepted spawn has come.
-    spawns: BTreeMap<Id, Stage>,
-    counts: Counts,
+    pub(super) spawns: BTreeMap<Id, Stage>,
+    pub(super) counts: Counts,
     /// Answers that have become due since they were last taken.
-    answers: Vec<(Id, Expected)>,
+    pub(super) answers: Vec<(Id, Expected)>,
     /// Joins within tasks that have ended since they were last taken.
-    joins: Vec<(Id, End)>,
+    pub(super) joins: Vec<(Id, End)>,
     /// Workers that may have been started beyond `counts.started`.
-    uncertain: usize,
+    pub(super) uncertain: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Placed {
-    id: Id,
-    by: Place,
+pub(super) struct Placed {
+    pub(super) id: Id,
+    pub(super) by: Place,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+pub(super) enum Place {
     Hand { spawn: bool },
     Join,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    id: Id,
-    body: Body,
+pub(super) struct Entry {
+    pub(super) id: Id,
+    pub(super) body: Body,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Body {
+pub(super) enum Body {
     Whole,
     Cancelled,
     /// A joiner has taken it.
@@ -70,72 +73,26 @@ enum Body {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiter {
-    id: Id,
-    spawn: bool,
-    deadline: Option<u32>,
+pub(super) struct Waiter {
+    pub(super) id: Id,
+    pub(super) spawn: bool,
+    pub(super) deadline: Option<Duration>,
     /// The task that waits, if the caller is one.
-    within: Option<Id>,
+    pub(super) within: Option<Id>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Idle {
-    since: u32,
+pub(super) struct Idle {
+    pub(super) since: Duration,
     /// It sleeps until its keep-alive is over, not until it is called.
-    timed: bool,
+    pub(super) timed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     Queued,
     Started,
     Ended(End),
-}
-
-/// What a join says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Value,
-    Panicked,
-    Cancelled,
-    Released,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) submitted: u64,
-    pub(crate) completed: u64,
-    pub(crate) panicked: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) released: u64,
-    pub(crate) refused: u64,
-    pub(crate) started: u64,
-}
-
-/// Everything that can be seen of a pool at rest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Figures {
-    pub(crate) open: bool,
-    pub(crate) capacity: usize,
-    pub(crate) live: usize,
-    pub(crate) busy: usize,
-    pub(crate) in_flight: usize,
-    pub(crate) queued: usize,
-    pub(crate) waiting: usize,
-    pub(crate) counts: Counts,
-    pub(crate) retired: u64,
-    pub(crate) at_gates: Vec<Id>,
-    /// Threads that wait on the clock, where that is certain.
-    pub(crate) sleepers: Option<usize>,
-}
-
-/// How long a call is ready to wait.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
-    None,
-    /// In ticks from now.
-    Thread(Option<u32>),
-    Future,
 }
 
 impl Model {
@@ -145,7 +102,7 @@ impl Model {
             open: true,
             capacity: settings.capacity.unwrap_or(usize::MAX),
             depth: settings.depth.unwrap_or(usize::MAX),
-            now: 0,
+            now: Duration::ZERO,
             threads_refused: false,
             live: 0,
             workers: BTreeMap::new(),
@@ -185,7 +142,7 @@ impl Model {
             let blocking = matches!(patience, Patience::Thread(_));
             let deadline = match patience {
                 Patience::None => return refuse(self, Why::Full),
-                Patience::Thread(ticks) => ticks.map(|ticks| self.now + ticks),
+                Patience::Thread(timeout) => timeout.map(|timeout| self.now + timeout),
                 Patience::Future => None,
             };
             match (self.settings.within_worker, within) {
@@ -247,20 +204,16 @@ impl Model {
             *stage = Stage::Ended(end);
         }
         let (worker, nested) = self.stack_of(id);
-        match nested.pop() {
-            Some(Placed { id, by }) => match by {
-                Place::Hand { spawn } => {
-                    let expected = Expected::Accepted { spawned: spawn };
-                    self.answers.push((id, expected));
-                }
+        if let Some(Placed { id, by }) = nested.pop() {
+            match by {
+                Place::Hand { spawn } => self.answers.push((id, Expected::Accepted { spawn })),
                 Place::Join => self.joins.push((id, end)),
-            },
-            None => {
-                self.workers.remove(&worker);
-                self.admit();
-                self.work();
-                self.rouse();
             }
+        } else {
+            self.workers.remove(&worker);
+            self.admit();
+            self.work();
+            self.rouse();
         }
         self.settle();
     }
@@ -297,8 +250,8 @@ impl Model {
         true
     }
 
-    pub(crate) fn advance(&mut self, ticks: u32) {
-        self.now += ticks;
+    pub(crate) fn advance(&mut self, by: Duration) {
+        self.now += by;
         self.settle();
         if self.is_coarse() {
             self.retire_above_floor();
@@ -447,153 +400,5 @@ impl Model {
             + self.counts.cancelled
             + self.counts.released;
         assert!(ended <= self.counts.submitted);
-    }
-}
-
-/// The rules.
-impl Model {
-    fn has_room(&self) -> bool {
-        self.in_flight() < self.capacity.saturating_add(self.depth)
-    }
-
-    fn accept(&mut self, id: Id, spawn: bool) {
-        self.counts.submitted += 1;
-        let body = Body::Whole;
-        self.queue.push_back(Entry { id, body });
-        if spawn {
-            self.spawns.insert(id, Stage::Queued);
-        }
-        let expected = Expected::Accepted { spawned: spawn };
-        self.answers.push((id, expected));
-    }
-
-    fn refuse(&mut self, id: Id, why: Why) {
-        self.counts.refused += 1;
-        self.answers.push((id, Expected::Refused(why, id)));
-    }
-
-    fn turn_away(&mut self, waiter: Waiter, why: Why) {
-        self.refuse(waiter.id, why);
-        self.unblock(waiter);
-    }
-
-    fn unblock(&mut self, waiter: Waiter) {
-        if let Some(task) = waiter.within {
-            self.blocked.remove(&task);
-        }
-    }
-
-    /// The line's heads are accepted while there is room.
-    fn admit(&mut self) {
-        while self.has_room()
-            && let Some(waiter) = self.line.pop_front()
-        {
-            self.accept(waiter.id, waiter.spawn);
-            self.unblock(waiter);
-        }
-    }
-
-    /// Idle workers, then fresh ones, come for the tasks in the queue.
-    fn rouse(&mut self) {
-        while !self.queue.is_empty() {
-            if let Some(at) = self.next_idle() {
-                self.idle.remove(at);
-            } else if self.live >= self.capacity || !self.start() {
-                break;
-            }
-            self.work();
-        }
-    }
-
-    fn next_idle(&self) -> Option<usize> {
-        let newest = self.idle.len().checked_sub(1)?;
-        Some(if self.settings.preallocate { 0 } else { newest })
-    }
-
-    fn start(&mut self) -> bool {
-        if !self.threads_refused {
-            self.live += 1;
-            self.counts.started += 1;
-        }
-        !self.threads_refused
-    }
-
-    /// A worker without a task looks for one.
-    fn work(&mut self) {
-        while self.live <= self.capacity
-            && let Some(entry) = self.queue.pop_front()
-        {
-            match entry.body {
-                Body::Whole => {
-                    self.workers.insert(entry.id, Vec::new());
-                    if let Some(stage) = self.spawns.get_mut(&entry.id) {
-                        *stage = Stage::Started;
-                    }
-                    return;
-                }
-                Body::Cancelled => self.counts.cancelled += 1,
-                Body::Elsewhere => {}
-            }
-            if !self.queue.is_empty() && self.live < self.capacity && !self.threads_refused {
-                self.uncertain += 1; // Another may be started before this one looks again.
-            }
-            self.admit();
-        }
-        if self.open && self.live <= self.capacity {
-            self.idle.push(Idle {
-                since: self.now,
-                timed: self.settings.keep_alive.is_some() && self.live > self.settings.min_workers,
-            });
-        } else {
-            self.live -= 1;
-        }
-    }
-
-    /// What is due, is done.
-    fn settle(&mut self) {
-        let now = self.now;
-        let is_due = |waiter: &Waiter| waiter.deadline.is_some_and(|when| when <= now);
-        let (due, rest): (VecDeque<_>, _) = self.line.drain(..).partition(is_due);
-        self.line = rest;
-        for waiter in due {
-            self.turn_away(waiter, Why::TimedOut);
-        }
-        match self.settings.keep_alive {
-            Some(0) if self.is_coarse() => self.retire_above_floor(),
-            Some(keep_alive) if !self.is_coarse() => self.expire(keep_alive),
-            _ => {}
-        }
-    }
-
-    fn expire(&mut self, keep_alive: u32) {
-        let now = self.now;
-        let is_stale = |idle: &Idle| idle.since + keep_alive <= now;
-        let stale = self.idle.iter().filter(|idle| is_stale(idle)).count();
-        self.retire_oldest(stale);
-    }
-
-    fn retire_above_floor(&mut self) {
-        let above = self.live.saturating_sub(self.settings.min_workers);
-        self.retire_oldest(above.min(self.idle.len()));
-    }
-
-    fn retire_oldest(&mut self, count: usize) {
-        self.idle.drain(..count);
-        self.live -= count;
-    }
-
-    fn entry(&mut self, id: Id) -> &mut Entry {
-        let entry = self.queue.iter_mut().find(|entry| entry.id == id);
-        entry.expect("a spawned task that has not started is in the queue")
-    }
-
-    /// The worker on whose stack the task lies innermost, and what is nested there.
-    fn stack_of(&mut self, id: Id) -> (Id, &mut Vec<Placed>) {
-        let found = self
-            .workers
-            .iter_mut()
-            .find(|(outer, nested)| nested.last().map_or(**outer, |placed| placed.id) == id);
-        let (&outer, nested) = found.expect("the task stands at its gate");
-        (outer, nested)
     }
 }

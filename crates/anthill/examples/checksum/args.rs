@@ -1,0 +1,97 @@
+//! The command line.
+
+use crate::quote::quoted;
+use lexopt::Arg::{Long, Short, Value};
+use std::ffi::{OsStr, OsString};
+use std::thread;
+
+/// What was asked for.
+pub(crate) enum Command {
+    /// Hash these.
+    Sum(Options),
+    /// Print this text and do nothing else.
+    Say(String),
+}
+
+/// How to hash what.
+pub(crate) struct Options {
+    /// Files read at a time, 1 to [`MAX_JOBS`].
+    pub(crate) jobs: usize,
+    /// In the order of the command line; never empty.
+    pub(crate) paths: Vec<OsString>,
+}
+
+/// More would find no place in the window, and sit idle.
+pub(crate) const MAX_JOBS: usize = 1024;
+
+/// Reads the arguments of this process.
+///
+/// # Errors
+/// What is wrong with them, as one line without a full stop.
+pub(crate) fn parse() -> Result<Command, String> {
+    let mut jobs = None;
+    let mut paths = Vec::new();
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
+        match arg {
+            Short('j') | Long("jobs") => {
+                let value = parser.value().map_err(|error| error.to_string())?;
+                jobs = Some(parse_jobs(&value)?);
+            }
+            Short('h') | Long("help") => return Ok(Command::Say(help())),
+            Short('V') | Long("version") => return Ok(Command::Say(version())),
+            Value(path) => paths.push(path),
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    if paths.is_empty() {
+        paths.push(".".into());
+    }
+    let jobs = jobs.unwrap_or_else(default_jobs);
+    Ok(Command::Sum(Options { jobs, paths }))
+}
+
+fn parse_jobs(value: &OsStr) -> Result<usize, String> {
+    value
+        .to_str()
+        .and_then(|text| text.parse().ok())
+        .filter(|jobs| (1..=MAX_JOBS).contains(jobs))
+        .ok_or_else(|| {
+            let value = quoted(value.as_encoded_bytes());
+            format!("--jobs {value}: not a number from 1 to {MAX_JOBS}")
+        })
+}
+
+fn default_jobs() -> usize {
+    thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_JOBS))
+}
+
+fn version() -> String {
+    format!("checksum (anthill) {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+fn help() -> String {
+    format!(
+        "\
+Usage: checksum [OPTION]... [PATH]...
+Print the SHA-256 of every regular file under each PATH, as sha256sum does.
+
+PATH is a file, a directory to be walked (default: the current one), or - for
+standard input. A file named - is ./-
+
+  -j, --jobs N   read N files at a time, 1 to {MAX_JOBS} (default: {}, the cores)
+  -h, --help     print this and exit
+  -V, --version  print the version and exit
+  --             everything behind it is a PATH
+
+The lines come in the order of the walk: depth first, each directory's entries
+in the byte order of their names, hidden ones included. In a walk, a link to a
+file is read, a link to a directory is not followed, and fifos, sockets and
+devices are skipped. sha256sum -c reads the output.
+
+The exit status is 0 if every file was read, 1 if one was not or the output
+could not be written, 2 for wrong arguments, 130 after Ctrl-C, 143 after SIGTERM.
+",
+        default_jobs()
+    )
+}

@@ -1,0 +1,145 @@
+//! The default pool's calls as functions. The calls that are not here are on [`default_pool`].
+//!
+//! Each makes the pool if it is the first, and is otherwise the method of the same name.
+
+use std::time::Duration;
+
+use pool_core::{Capacity, JoinHandle, Stats, SubmitError, TuneError, WaitError};
+
+use crate::default::default_pool;
+
+/// Hands a task over to the default pool. Waits while the pool is full. See
+/// [`Pool::submit`](crate::Pool::submit).
+///
+/// # Errors
+/// The task comes back unrun: see [`SubmitError`].
+pub fn submit<F>(task: F) -> Result<(), SubmitError<F>>
+where
+    F: FnOnce() + Send + 'static,
+{
+    default_pool().submit(task)
+}
+
+/// As [`submit`], but refuses at a full pool.
+///
+/// # Errors
+/// The task comes back unrun: see [`SubmitError`].
+pub fn try_submit<F>(task: F) -> Result<(), SubmitError<F>>
+where
+    F: FnOnce() + Send + 'static,
+{
+    default_pool().try_submit(task)
+}
+
+/// As [`submit`], but waits at most for so long.
+///
+/// # Errors
+/// The task comes back unrun: see [`SubmitError`].
+pub fn submit_timeout<F>(task: F, timeout: Duration) -> Result<(), SubmitError<F>>
+where
+    F: FnOnce() + Send + 'static,
+{
+    default_pool().submit_timeout(task, timeout)
+}
+
+/// Hands a task over to the default pool and returns a handle to its value. Waits while the pool
+/// is full. See [`Pool::spawn`](crate::Pool::spawn).
+///
+/// # Errors
+/// The task comes back unrun: see [`SubmitError`].
+pub fn spawn<F, T>(task: F) -> Result<JoinHandle<T>, SubmitError<F>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    default_pool().spawn(task)
+}
+
+/// As [`spawn`], but refuses at a full pool.
+///
+/// # Errors
+/// The task comes back unrun: see [`SubmitError`].
+pub fn try_spawn<F, T>(task: F) -> Result<JoinHandle<T>, SubmitError<F>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    default_pool().try_spawn(task)
+}
+
+/// Live workers of the default pool, idle ones included.
+#[doc(alias = "Running")]
+pub fn running() -> usize {
+    default_pool().running()
+}
+
+/// Workers that the default pool could still start; `None` if unlimited.
+#[doc(alias = "Free")]
+pub fn free() -> Option<usize> {
+    default_pool().free()
+}
+
+/// Threads and futures that wait for room in the default pool.
+#[doc(alias = "Waiting")]
+pub fn waiting() -> usize {
+    default_pool().waiting()
+}
+
+/// The most live workers that the default pool may have.
+#[doc(alias = "Cap")]
+pub fn capacity() -> Capacity {
+    default_pool().capacity()
+}
+
+/// All figures of the default pool, at one instant.
+pub fn stats() -> Stats {
+    default_pool().stats()
+}
+
+/// Changes the default pool's capacity. See [`WorkerPool::tune`](crate::WorkerPool::tune).
+///
+/// # Errors
+/// For a capacity of zero, and for an unlimited one if the pool is preallocated.
+#[doc(alias = "Tune")]
+pub fn tune(capacity: impl Into<Capacity>) -> Result<(), TuneError> {
+    default_pool().tune(capacity)
+}
+
+/// Waits until nothing is in flight in the default pool.
+///
+/// # Errors
+/// [`WouldDeadlock`](WaitError::WouldDeadlock) on one of its workers,
+/// [`Forked`](WaitError::Forked) in a forked child.
+pub fn wait_idle() -> Result<(), WaitError> {
+    default_pool().wait_idle()
+}
+
+/// Releases the default pool: it accepts nothing until [`reboot`]. `false` if that was done
+/// before. Does not block. See [`WorkerPool::release`](crate::WorkerPool::release).
+#[doc(alias = "Release")]
+pub fn release() -> bool {
+    default_pool().release()
+}
+
+/// Releases the default pool, and waits for its end, at most for so long.
+///
+/// # Errors
+/// See [`WaitError`]. The pool is released all the same.
+#[doc(alias = "ReleaseTimeout")]
+pub fn release_timeout(timeout: Duration) -> Result<(), WaitError> {
+    default_pool().release_timeout(timeout)
+}
+
+/// Waits until the default pool is released (by whomever) and every worker's thread is gone.
+///
+/// # Errors
+/// See [`WaitError`].
+pub fn wait_released() -> Result<(), WaitError> {
+    default_pool().wait_released()
+}
+
+/// Opens the released default pool again; `false` if it is open.
+#[doc(alias = "Reboot")]
+pub fn reboot() -> bool {
+    default_pool().reboot()
+}

@@ -1,0 +1,73 @@
+//! How to use a pool well. Each page answers one question, and each example on it is compiled and
+//! run as a test.
+//!
+//! | question | page |
+//! |---|---|
+//! | How many workers, how deep a queue? | [`capacity`] |
+//! | What happens at a full pool, and how do I choose? | [`submitting`] |
+//! | How do I get a value back, or take a task back? | [`handles`] |
+//! | What becomes of a panic? | [`panics`] |
+//! | How do I stop, and lose nothing? | [`shutdown`] |
+//! | How does a pool grow and shrink? | [`tuning`] |
+//! | May a task submit to its own pool? | [`nesting`] |
+//! | What if my process forks? | [`forking`] |
+//! | What do the figures mean? | [`numbers`] |
+//! | How do I test code that uses a pool? | [`testing`] |
+//! | I come from ants | [`from_ants`] |
+//! | I come from threadpool, rayon or `spawn_blocking` | [`from_others`] |
+//!
+//! # The words
+//! A **task** is submitted. A **worker** is a thread that runs tasks: the *live* ones are *busy* or
+//! *idle*, and an idle one is *searching* for work or *parked*. To **submit** is to hand a task over and forget
+//! it, to **spawn** is to hand it over and get a handle. The **capacity** is the most live workers,
+//! the **queue depth** the accepted tasks that may wait beyond it. A task is **in flight** from its
+//! acceptance to its end, and **queued** until it starts. Threads and futures **wait** in **the
+//! line** for room. A pool is **released**; it has **ended** when every worker is gone too.
+//!
+//! # The defaults
+//! | setting | default |
+//! |---|---|
+//! | capacity | none: it, or `unlimited`, has to be said |
+//! | queue depth | 0 |
+//! | at a full pool | `submit` waits; any number of threads and futures may |
+//! | keep-alive | 10 seconds |
+//! | workers kept, workers started ahead | 0 |
+//! | an idle worker is reused | the one that idled last (with `preallocate`: the longest) |
+//! | a blocking submit on an own worker of a full pool | runs the task in place |
+//! | nesting limit | 64 |
+//! | a worker without work looks for it | 64 spins and 8 yields, then parks |
+//! | a submitter at a full pool, a thread that joins | 64 spins and 4 yields, then parks |
+//! | drop of the last handle | `Drain`: accepted tasks run, the drop does not block |
+//! | name | `pool` |
+//! | stack | the platform's |
+//! | the default pool | capacity 512 or eight per core, whichever is more; name `anthill` |
+//!
+//! ```
+//! use anthill::{DropPolicy, Pool, WithinWorker};
+//! use std::time::Duration;
+//!
+//! assert_eq!(anthill::DEFAULT_KEEP_ALIVE, Duration::from_secs(10));
+//! assert_eq!(anthill::DEFAULT_NESTING_LIMIT, 64);
+//! assert_eq!(anthill::DEFAULT_NAME, "pool");
+//! assert_eq!(anthill::DEFAULT_POOL_NAME, "anthill");
+//! assert_eq!(DropPolicy::default(), DropPolicy::Drain);
+//! assert_eq!(WithinWorker::default(), WithinWorker::RunInPlace);
+//! assert!(Pool::builder().build().is_err(), "a capacity has to be said");
+//!
+//! let cores = std::thread::available_parallelism()?.get();
+//! assert_eq!(anthill::capacity().limit(), Some(512.max(8 * cores)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod capacity;
+pub mod forking;
+pub mod from_ants;
+pub mod from_others;
+pub mod handles;
+pub mod nesting;
+pub mod numbers;
+pub mod panics;
+pub mod shutdown;
+pub mod submitting;
+pub mod testing;
+pub mod tuning;

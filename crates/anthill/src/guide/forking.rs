@@ -1,0 +1,40 @@
+//! Processes that fork.
+//!
+//! `fork` copies the memory and the calling thread, and no other: in the child a pool is there and
+//! its workers are not. A call that would wait for them, or queue a task nobody will ever take,
+//! says so instead: `submit` and `spawn` return [`SubmitError::Forked`](crate::SubmitError::Forked)
+//! with the task, the waits [`WaitError::Forked`](crate::WaitError::Forked), a handle
+//! [`JoinError::Forked`](crate::JoinError::Forked). Dropping an inherited handle does nothing.
+//!
+//! Make no other calls on an inherited pool. Figures, `tune` and `release` take its lock, which
+//! may have been held, at the moment of the fork, by a thread that is not there.
+//!
+//! A child that wants a pool makes one. A program that forks without `exec` may key it by process:
+//!
+//! ```
+//! use anthill::Pool;
+//! use std::process;
+//! use std::sync::Mutex;
+//!
+//! /// The pool of this process. Fork only while no other thread is in here.
+//! fn own_pool() -> Pool {
+//!     static POOL: Mutex<Option<(u32, Pool)>> = Mutex::new(None);
+//!     let mut kept = POOL.lock().unwrap();
+//!     match &*kept {
+//!         Some((process, pool)) if *process == process::id() => pool.clone(),
+//!         _ => {
+//!             let pool = Pool::builder().capacity(4).build().unwrap();
+//!             *kept = Some((process::id(), pool.clone()));
+//!             pool
+//!         }
+//!     }
+//! }
+//!
+//! assert_eq!(own_pool().spawn(|| 3)?.join()?, 3);
+//! assert_eq!(own_pool().running(), 1, "it is the same pool again");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The [default pool](crate::default_pool) is one per *program*: in a forked child it stays the
+//! parent's. Forks are noticed through `pthread_atfork`, so a bare `clone` system call is not.
+//! `std::process::Command` replaces the child's memory and is no concern of this page.

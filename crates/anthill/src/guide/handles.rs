@@ -1,0 +1,94 @@
+//! Handles: values, joining inside tasks, cancelling.
+//!
+//! `spawn` returns a [`JoinHandle`](crate::JoinHandle). It joins a thread (`join`, `join_timeout`,
+//! `join_deadline`, `try_join`) and it is a future, on any runtime. Dropping it detaches: the task
+//! runs all the same and its value is dropped.
+//!
+//! ```
+//! use anthill::FuncPool;
+//!
+//! let lengths = FuncPool::builder(|word: &'static str| word.len()).capacity(2).build()?;
+//! let words = ["ant", "hill"];
+//! let handles: Vec<_> = words.into_iter().map(|word| lengths.spawn(word)).collect::<Result<_, _>>()?;
+//! let total: usize = handles.into_iter().map(|handle| handle.join()).sum::<Result<_, _>>()?;
+//! assert_eq!(total, 7);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! When a join returns, the pool's room and figures show the task's end already: with capacity 1,
+//! `join` and then `try_submit` succeeds.
+//!
+//! # Waiting for so long
+//! What does not come in time gives the handle back; the task goes on.
+//!
+//! ```
+//! use anthill::Pool;
+//! use std::sync::mpsc;
+//! use std::time::Duration;
+//!
+//! let pool = Pool::builder().capacity(1).build()?;
+//! let (send, receive) = mpsc::channel();
+//! let handle = pool.spawn(move || receive.recv())?;
+//!
+//! let Err(handle) = handle.join_timeout(Duration::from_millis(1)) else {
+//!     unreachable!("nobody has sent anything")
+//! };
+//! send.send(5)?;
+//! assert_eq!(handle.join()?, Ok(5));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Joining inside a task
+//! A worker that joins a task of its own pool runs it in place if it has not started, so tasks
+//! that wait for those they spawned need no free worker. It never runs any *other* task meanwhile,
+//! so no stranger's work ends up on your stack, under your locks. If the awaited task runs
+//! elsewhere, the join blocks.
+//!
+//! ```
+//! use anthill::Pool;
+//!
+//! fn fibonacci(pool: &Pool, n: u32) -> u64 {
+//!     if n < 2 {
+//!         return u64::from(n);
+//!     }
+//!     let inner = pool.clone();
+//!     let left = pool.spawn(move || fibonacci(&inner, n - 1)).unwrap();
+//!     fibonacci(pool, n - 2) + left.join().unwrap()
+//! }
+//!
+//! // One worker is enough: a full pool runs what its own worker spawns in place.
+//! let pool = Pool::builder().capacity(1).build()?;
+//! let inner = pool.clone();
+//! assert_eq!(pool.spawn(move || fibonacci(&inner, 10))?.join()?, 55);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Two tasks that join each other wait for ever, as two threads would. Waiting for the whole pool
+//! on one of its workers is refused: [`WouldDeadlock`](crate::WaitError::WouldDeadlock).
+//!
+//! # Cancelling
+//! A task that has not started can be taken back. What it captured is dropped at once, on the
+//! calling thread. A task that runs is not interrupted; give it a flag to look at, if it is to
+//! stop early.
+//!
+//! ```
+//! use anthill::{JoinError, Pool};
+//! use std::sync::{Arc, mpsc};
+//!
+//! let pool = Pool::builder().capacity(1).queue_depth(1).build()?;
+//! let (open, gate) = mpsc::channel::<()>();
+//! pool.submit(move || _ = gate.recv())?; // Holds the only worker.
+//!
+//! let captured = Arc::new(());
+//! let held = Arc::clone(&captured);
+//! let queued = pool.spawn(move || drop(held))?;
+//! assert!(queued.cancel());
+//! assert_eq!(Arc::strong_count(&captured), 1);
+//! assert!(matches!(queued.join(), Err(JoinError::Cancelled)));
+//! # drop(open);
+//! # pool.wait_idle()?;
+//! # assert_eq!(pool.stats().cancelled, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Its place in the queue is freed when a worker comes to it; until then it counts as queued.

@@ -1,0 +1,50 @@
+//! What the figures mean.
+//!
+//! [`stats`](crate::WorkerPool::stats) reads all of [`Stats`](crate::Stats) at one instant, in one
+//! short section of the pool's lock; the single methods read one of them each. None of them costs
+//! anything while nobody asks.
+//!
+//! | figure | what it says |
+//! |---|---|
+//! | `live` (`running()`) | threads there are; idle ones included, as in ants |
+//! | `busy`, `idle` | live = busy + idle; a worker between two tasks, or on its way in or out, is idle |
+//! | `free()` | workers that could still be started; 0 does *not* mean that all are busy |
+//! | `in_flight` | accepted and not ended; compare it with capacity + depth |
+//! | `queued` | accepted and not started |
+//! | `waiting` | threads and futures that wait for room |
+//! | `submitted` | tasks accepted, ever |
+//! | `completed`, `panicked`, `cancelled`, `released` | how they ended |
+//! | `refused` | calls that got their task back: full, timed out, released, withdrawn |
+//! | `threads_started`, `threads_retired` | how lively the pool grows and shrinks |
+//! | `thread_failures` | threads that the operating system refused |
+//! | `peak_live` | the most live workers at once |
+//! | `hook_panics` | panics of your hooks |
+//!
+//! When nothing is in flight, every accepted task has ended in exactly one way:
+//!
+//! ```
+//! use anthill::Pool;
+//!
+//! let pool = Pool::builder().capacity(2).build()?;
+//! for n in 0..10 {
+//!     pool.submit(move || assert!(n != 7, "seven is bad luck"))?;
+//! }
+//! pool.wait_idle()?;
+//! let stats = pool.stats();
+//! assert_eq!((stats.submitted, stats.completed, stats.panicked), (10, 9, 1));
+//! assert_eq!(
+//!     stats.submitted,
+//!     stats.completed + stats.panicked + stats.cancelled + stats.released
+//! );
+//! assert_eq!(stats.live, stats.busy + stats.idle);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Reading them
+//! - `waiting` above 0 for long: the pool is the bottleneck. More capacity, if what stands behind
+//!   the tasks can take it; if not, that is the back-pressure you wanted.
+//! - `queued` always near the depth: tasks wait as long as the queue allows. A smaller depth
+//!   shows it to the submitters instead.
+//! - `refused` rising: load is shed. `threads_started` rising with it: the keep-alive is too short
+//!   for the rhythm of the work.
+//! - `busy` at capacity and `completed` standing still: tasks are stuck.

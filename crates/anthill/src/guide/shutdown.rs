@@ -1,0 +1,124 @@
+//! Stopping without losing anything: `wait_idle`, `release`, and drop policies.
+//!
+//! # The `main` that returns
+//! When `main` returns, the process ends, whatever its threads are doing. So wait before it does,
+//! in one of three ways.
+//!
+//! **`wait_idle`** waits until nothing is in flight; the pool stays open.
+//!
+//! ```
+//! use anthill::Pool;
+//!
+//! let pool = Pool::builder().capacity(2).build()?;
+//! let handles = (0..10).map(|n| pool.spawn(move || n)).collect::<Result<Vec<_>, _>>()?;
+//! pool.wait_idle()?;
+//! assert!(handles.iter().all(|handle| handle.is_finished()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **`release`** accepts nothing from now on and does not block: whoever waits in the line gets its
+//! task back, accepted tasks still run, idle workers end. `wait_released` waits for the end: every
+//! accepted task has run and every worker's *thread* is gone, its thread-locals dropped. It may be
+//! called any number of times, by any number of threads, also after it timed out.
+//! `release_timeout` is both in one.
+//!
+//! ```
+//! use anthill::{Pool, SubmitError};
+//! use std::time::Duration;
+//!
+//! let pool = Pool::builder().capacity(2).queue_depth(8).build()?;
+//! for _ in 0..8 {
+//!     pool.submit(|| ())?;
+//! }
+//! pool.release_timeout(Duration::from_secs(60))?;
+//! assert_eq!((pool.stats().completed, pool.running()), (8, 0));
+//! assert!(matches!(pool.submit(|| ()), Err(SubmitError::Released(_))));
+//! pool.wait_released()?; // Still so.
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **[`DropPolicy::Join`](crate::DropPolicy::Join)** makes the drop of the last handle do that.
+//!
+//! ```
+//! use anthill::{DropPolicy, Pool};
+//!
+//! let pool = Pool::builder().capacity(2).drop_policy(DropPolicy::Join).build()?;
+//! let handle = pool.spawn(|| "done")?;
+//! drop(pool);
+//! assert!(handle.is_finished());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The default is `Drain`: accepted tasks run, but the drop does not wait for them. The default
+//! pool of the process is never dropped, so it takes a [`wait_idle`](crate::wait_idle).
+//!
+//! # Stopping sooner
+//! `release_now` releases and takes out what has not started: a typed pool gives the arguments
+//! back, a pool of closures says how many there were. Their handles end with
+//! [`Released`](crate::JoinError::Released). `DropPolicy::Discard` does it at the drop.
+//!
+//! ```
+//! use anthill::FuncPool;
+//! use std::sync::{Mutex, mpsc};
+//!
+//! let (open, gate) = mpsc::channel::<()>();
+//! let gate = Mutex::new(gate);
+//! let (start, started) = mpsc::channel();
+//! let pool = FuncPool::builder(move |n: u32| {
+//!     start.send(n).unwrap();
+//!     _ = gate.lock().unwrap().recv();
+//! })
+//! .capacity(1)
+//! .queue_depth(9)
+//! .build()?;
+//! for n in 0..3 {
+//!     pool.submit(n)?;
+//! }
+//! assert_eq!(started.recv()?, 0);
+//! assert_eq!(pool.release_now(), [1, 2]);
+//! drop(open);
+//! pool.wait_released()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! No call ends a task that runs.
+//!
+//! # Opening again
+//! `reboot` opens a released pool, at any time: workers that have not ended go on. Whoever waits
+//! for the end that now does not come is told
+//! [`Rebooted`](crate::WaitError::Rebooted).
+//!
+//! ```
+//! use anthill::Pool;
+//!
+//! let pool = Pool::builder().capacity(1).build()?;
+//! assert!(pool.release());
+//! assert!(!pool.release(), "it is released already");
+//! assert!(pool.reboot());
+//! assert_eq!(pool.spawn(|| 1)?.join()?, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Tasks that hold their pool
+//! A task that owns a handle of its pool keeps it open. One that submits itself again and again
+//! holds a [`WeakPool`](crate::WeakPool) instead, and stops when it can no longer be upgraded.
+//!
+//! ```
+//! use anthill::{Pool, WeakPool};
+//! use std::sync::mpsc::{Sender, channel};
+//!
+//! fn tick(pool: WeakPool, tell: Sender<()>) {
+//!     if tell.send(()).is_ok() && let Some(open) = pool.upgrade() {
+//!         _ = open.try_submit(move || tick(pool, tell));
+//!     }
+//! }
+//!
+//! let pool = Pool::builder().capacity(1).queue_depth(1).build()?;
+//! let (tell, told) = channel();
+//! let weak = pool.downgrade();
+//! pool.submit(move || tick(weak, tell))?;
+//! assert_eq!(told.iter().take(3).count(), 3);
+//! drop(pool);
+//! while told.recv().is_ok() {} // It ends by itself.
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```

@@ -1,0 +1,94 @@
+//! Blocking, refusing, timed and asynchronous submits.
+//!
+//! While there is room all of them do the same: the task is accepted and the call returns. What
+//! differs is the full pool, and it is chosen by the call:
+//!
+//! | call | at a full pool | on one of the pool's own workers, at a full pool |
+//! |---|---|---|
+//! | `submit`, `spawn` | waits in the line | runs the task in place ([`nesting`](super::nesting)) |
+//! | `try_submit`, `try_spawn` | refuses | refuses |
+//! | `submit_timeout`, `submit_deadline`, `spawn_..` | waits so long | runs it in place |
+//! | `submit_async`, `spawn_async` | a future, waits in the line | waits in the line |
+//!
+//! A released pool refuses all of them. With [`nonblocking`](crate::Builder::nonblocking) `submit`
+//! and `spawn` refuse at a full pool as well; with [`max_waiting`](crate::Builder::max_waiting)
+//! whoever would be one too many in the line is refused.
+//!
+//! A wait ends when the task is *accepted*, not when it has run. For that, take a
+//! [handle](super::handles).
+//!
+//! # A refused task comes back
+//! Unrun and whole, in the error, so it can be tried elsewhere or later. `?` works too: the error
+//! is an `Error` whatever the task is.
+//!
+//! ```
+//! use anthill::{FuncPool, SubmitError};
+//! use std::sync::mpsc;
+//!
+//! let (open, gate) = mpsc::channel::<()>();
+//! let gate = std::sync::Mutex::new(gate);
+//! let pool = FuncPool::builder(move |_: String| _ = gate.lock().unwrap().recv())
+//!     .capacity(1)
+//!     .build()?;
+//! pool.submit("first".to_owned())?; // The only worker waits at the gate.
+//!
+//! match pool.try_submit("second".to_owned()) {
+//!     Err(SubmitError::Full(task)) => assert_eq!(task, "second"),
+//!     other => unreachable!("{other:?}"),
+//! }
+//! drop(open);
+//! pool.wait_idle()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # With a limit of time
+//! ```
+//! use anthill::{Pool, SubmitError};
+//! use std::sync::mpsc;
+//! use std::time::Duration;
+//!
+//! let pool = Pool::builder().capacity(1).build()?;
+//! let (open, gate) = mpsc::channel::<()>();
+//! pool.submit(move || _ = gate.recv())?;
+//!
+//! let refused = pool.submit_timeout(|| (), Duration::from_millis(1));
+//! assert!(matches!(refused, Err(SubmitError::TimedOut(_))));
+//!
+//! drop(open);
+//! pool.submit_timeout(|| (), Duration::from_secs(60))?; // Room comes first.
+//! pool.wait_idle()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # As a future
+//! Threads and futures stand in one line. A future enters it when it is first polled; from then on
+//! its task is accepted in its turn whether it is polled or not. Dropped before that, it takes
+//! its task with it. Any runtime will do, here none at all:
+//!
+//! ```
+//! use anthill::Pool;
+//! use std::pin::pin;
+//! use std::sync::mpsc;
+//! use std::task::{Context, Poll, Waker};
+//!
+//! let pool = Pool::builder().capacity(1).build()?;
+//! let (open, gate) = mpsc::channel::<()>();
+//! pool.submit(move || _ = gate.recv())?;
+//!
+//! let (tell, told) = mpsc::channel();
+//! let mut entering = pin!(pool.submit_async(move || tell.send("ran").unwrap()));
+//! let mut context = Context::from_waker(Waker::noop());
+//! assert!(entering.as_mut().poll(&mut context).is_pending());
+//! assert_eq!(pool.waiting(), 1);
+//!
+//! drop(open);
+//! assert_eq!(told.recv()?, "ran"); // Nobody has polled meanwhile.
+//! assert!(matches!(entering.poll(&mut context), Poll::Ready(Ok(()))));
+//! # use std::future::Future;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What else may come back
+//! `NoThread`: there is no worker and the operating system refused the first one. While a worker
+//! lives, a refused thread is no error: the task is accepted and each later submit and task end
+//! tries again. `Forked`: see [`forking`](super::forking).

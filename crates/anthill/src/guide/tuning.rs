@@ -1,0 +1,49 @@
+//! Growing, shrinking, and changing the capacity of a pool that runs.
+//!
+//! # By itself
+//! A worker is started when a task is queued that nobody looks for and the capacity allows one
+//! more, at a submit or at a task's end. It ends when it has been idle for the keep-alive: each
+//! worker times its own sleep, and whoever wakes first retires all that are due. No service thread
+//! watches them, and a pool at its floor wakes nobody.
+//!
+//! | to | use |
+//! |---|---|
+//! | keep n workers however long they idle, started at once | [`min_workers`](crate::Builder::min_workers) |
+//! | start n at once, to be forgotten when they idle | [`prestart`](crate::Builder::prestart) |
+//! | never end one | `keep_alive(None)` |
+//! | have every worker take its turn, from slots allocated ahead | [`preallocate`](crate::Builder::preallocate) |
+//!
+//! With `preallocate` the worker that idled longest is reused, so steady light work keeps all of
+//! them young and the pool hardly shrinks. Without it the one that idled last is reused (its
+//! caches are warm), and the others expire.
+//!
+//! # By you
+//! `tune` changes the capacity at any time. More: whoever waits first in the line is accepted at
+//! once. Less: idle surplus workers end at once and busy ones after their task; nothing new is
+//! started until the excess has drained.
+//!
+//! ```
+//! use anthill::{Pool, TuneError};
+//! use std::sync::{Arc, Barrier};
+//!
+//! let pool = Pool::builder().capacity(1).build()?;
+//! let meeting = Arc::new(Barrier::new(3));
+//! let attend = |pool: &Pool| {
+//!     let meeting = Arc::clone(&meeting);
+//!     pool.try_submit(move || _ = meeting.wait()).is_ok()
+//! };
+//! assert!(attend(&pool));
+//! assert!(!attend(&pool), "the only worker is busy");
+//! pool.tune(2)?;
+//! assert!(attend(&pool));
+//! assert_eq!(pool.free(), Some(0));
+//!
+//! pool.tune(1)?;
+//! assert_eq!((pool.running(), pool.free()), (2, Some(0))); // Draining; never negative.
+//! meeting.wait();
+//! pool.wait_idle()?;
+//! assert_eq!(pool.tune(0), Err(TuneError::ZeroCapacity));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Queue depth, keep-alive and the other settings are fixed when the pool is built.

@@ -1,0 +1,213 @@
+//! Running the example and `sha256sum`, and making the files they read.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::SystemTime;
+
+/// SHA-256 of nothing.
+pub(crate) const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+/// SHA-256 of `abc`.
+pub(crate) const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+/// A directory of one test's own, removed at its end.
+pub(crate) struct Tree(PathBuf);
+
+impl Tree {
+    /// An empty one. Tests that run together need different names.
+    pub(crate) fn new(name: &str) -> Self {
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("checksum-{name}-{}", std::process::id()));
+        // A run that was killed may have left one, and this process its number.
+        fs::remove_dir_all(&root).ok();
+        fs::create_dir(&root).expect("a directory can be made");
+        Self(root)
+    }
+
+    pub(crate) fn path(&self, name: impl AsRef<OsStr>) -> PathBuf {
+        self.0.join(name.as_ref())
+    }
+
+    pub(crate) fn dir(&self, name: &str) {
+        fs::create_dir(self.path(name)).expect("a directory can be made");
+    }
+
+    pub(crate) fn file(&self, name: impl AsRef<OsStr>, content: impl AsRef<[u8]>) {
+        fs::write(self.path(name), content).expect("a file can be written");
+    }
+
+    pub(crate) fn link(&self, name: &str, target: &str) {
+        std::os::unix::fs::symlink(target, self.path(name)).expect("a link can be made");
+    }
+
+    pub(crate) fn fifo(&self, name: &str) {
+        let made = Command::new("mkfifo").arg(self.path(name)).status();
+        assert!(made.expect("mkfifo runs").success());
+    }
+
+    /// `checksum`, to be run in this directory.
+    pub(crate) fn checksum<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+        self.command(&example(), args)
+    }
+
+    /// Runs `checksum` here to its end.
+    pub(crate) fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Output {
+        output(&mut self.checksum(args))
+    }
+
+    /// `sha256sum`, to be run in this directory; `None`, with a word about it, if the machine
+    /// has none whose output is specified: other tools and older ones escape names differently.
+    pub(crate) fn sha256sum<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> Option<Command> {
+        let version = Command::new("sha256sum").arg("--version").output();
+        let version = version.map_or_else(|_| Vec::new(), |output| output.stdout);
+        let major = String::from_utf8_lossy(&version)
+            .strip_prefix("sha256sum (GNU coreutils) ")
+            .and_then(|rest| rest.split('.').next()?.parse().ok())
+            .unwrap_or(0);
+        if major < 9 {
+            eprintln!("no GNU sha256sum of version 9 or later here: nothing is compared with it");
+            return None;
+        }
+        Some(self.command(Path::new("sha256sum"), args))
+    }
+
+    fn command<A: AsRef<OsStr>>(
+        &self,
+        program: &Path,
+        args: impl IntoIterator<Item = A>,
+    ) -> Command {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(&self.0);
+        command.env("LC_ALL", "C").stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        // What is left behind hurts nobody, and a second panic would hide the first.
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// Runs `command` to its end, its output in pipes.
+pub(crate) fn output(command: &mut Command) -> Output {
+    command.output().expect("the program runs")
+}
+
+/// The names, in order, that the lines of `stdout` bear.
+pub(crate) fn names(stdout: &[u8]) -> Vec<String> {
+    text(stdout)
+        .lines()
+        .map(|line| line.split_once("  ").expect("HEX  NAME").1.to_owned())
+        .collect()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).expect("UTF-8")
+}
+
+pub(crate) fn os(bytes: &[u8]) -> OsString {
+    OsString::from_vec(bytes.to_vec())
+}
+
+/// Asserts that a run read everything and had nothing to say about it.
+#[track_caller]
+pub(crate) fn assert_clean(run: &Output) {
+    assert_eq!(String::from_utf8_lossy(&run.stderr), "");
+    assert_eq!(run.status.code(), Some(0));
+}
+
+/// Asserts that `sha256sum -c` finds every line of `stdout` well formed and true.
+#[track_caller]
+pub(crate) fn assert_verifies(tree: &Tree, stdout: &[u8]) {
+    tree.file("SUMS", stdout);
+    if let Some(mut check) = tree.sha256sum(["-c", "--strict", "--quiet", "SUMS"]) {
+        let check = output(&mut check);
+        assert!(check.status.success(), "{check:?}");
+    }
+}
+
+/// A child that is killed if its test fails before it has ended.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    /// Starts `command`, its stderr in a pipe: shared with this process, a child that outlived
+    /// it would keep whoever collects our output waiting.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let command = command.stderr(Stdio::piped());
+        Self(command.spawn().expect("the program starts"))
+    }
+
+    /// Sends `signal` (`INT`, `TERM`).
+    pub(crate) fn send(&self, signal: &str) {
+        let sent = Command::new("kill")
+            .args(["-s", signal, &self.0.id().to_string()])
+            .status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Waits for the end: the exit code, or minus the signal that killed it.
+    pub(crate) fn end(&mut self) -> i32 {
+        let status = self.0.wait().expect("a child can be waited for");
+        status
+            .code()
+            .or(status.signal().map(|signal| -signal))
+            .expect("it exited or was killed")
+    }
+
+    /// Everything that it writes to stderr.
+    pub(crate) fn stderr(&mut self) -> String {
+        let stderr = self.0.stderr.take().expect("it is read once");
+        io::read_to_string(stderr).expect("UTF-8")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail when it has ended, as it should have.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// The example's program, beside the directory of this one. Cargo builds it with all tests,
+/// but not with `--test checksum` alone: then it may be missing, or older than its source.
+fn example() -> PathBuf {
+    const HOW: &str = "`cargo build --example checksum` makes it, and so does `cargo test` \
+                       without `--test`";
+    let this = std::env::current_exe().expect("a test knows its own program");
+    let profile = this.ancestors().nth(2).expect("it lies in PROFILE/deps");
+    let program = profile.join("examples/checksum");
+    let Ok(built) = fs::metadata(&program).and_then(|metadata| metadata.modified()) else {
+        panic!("there is no {}; {HOW}", program.display());
+    };
+    for source in sources(&program.with_extension("d")) {
+        let changed = fs::metadata(&source).and_then(|metadata| metadata.modified());
+        assert!(
+            changed.unwrap_or(SystemTime::UNIX_EPOCH) <= built,
+            "{} is older than {}; {HOW}",
+            program.display(),
+            source.display(),
+        );
+    }
+    program
+}
+
+/// The files that cargo's dependency file names, `PROGRAM: SOURCE SOURCE..`.
+fn sources(dependencies: &Path) -> Vec<PathBuf> {
+    let rule = fs::read_to_string(dependencies).expect("cargo writes it beside the program");
+    let (_, sources) = rule.split_once(": ").expect("a rule of make");
+    sources
+        .replace("\\ ", "\0")
+        .split_whitespace()
+        .map(|source| source.replace('\0', " ").into())
+        .collect()
+}

@@ -1,0 +1,114 @@
+//! How to wait a little without blocking: first in the processor, then through the scheduler,
+//! each round longer than the last.
+//!
+//! Not for: waiting for something that may take long. It ends in telling the caller to block.
+//!
+//! The yields double from 1 to 16 as in the lock of ants (Go); the two manners of waiting and
+//! their names are those of crossbeam's `Backoff`.
+
+use sync_shim::thread::{spin_loop, yield_now};
+
+/// Rounds of [`snooze`](Backoff::snooze) that stay in the processor. Few, because where threads
+/// exceed cores, what is waited for may be what this thread keeps from running.
+pub const SPIN_ROUNDS: u32 = 2;
+
+/// Rounds of [`snooze`](Backoff::snooze) that yield, after which it is time to block.
+pub const YIELD_ROUNDS: u32 = 5;
+
+/// Yields in the longest round.
+pub const MAX_YIELDS: u32 = 16;
+
+/// Hints to the processor in the longest round of [`spin`](Backoff::spin).
+pub const MAX_SPINS: u32 = 64;
+
+/// One wait's progress. Made anew, or [`reset`](Backoff::reset), for each wait.
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use backoff_spinlock::Backoff;
+///
+/// /// Waits a little for `ready`; `false` if it is time to block.
+/// fn brief_wait(ready: &AtomicBool) -> bool {
+///     let mut backoff = Backoff::new();
+///     while !ready.load(Ordering::Acquire) {
+///         if backoff.is_completed() {
+///             return false;
+///         }
+///         backoff.snooze();
+///     }
+///     true
+/// }
+/// assert!(brief_wait(&AtomicBool::new(true)));
+/// assert!(!brief_wait(&AtomicBool::new(false)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    /// Rounds waited so far.
+    round: u32,
+    /// The round at which it is time to block.
+    last: u32,
+}
+
+impl Backoff {
+    /// A wait that has not begun.
+    pub const fn new() -> Self {
+        Self::with_yield_rounds(YIELD_ROUNDS)
+    }
+
+    /// One that is [completed](Self::is_completed) after fewer (or more) rounds of yields; 0
+    /// means that it never yields before it is.
+    ///
+    /// A yield that finds another thread ready can cost that thread's whole time slice, some
+    /// milliseconds: fewer rounds are fairer, more rounds are faster.
+    pub const fn with_yield_rounds(rounds: u32) -> Self {
+        Self {
+            round: 0,
+            last: SPIN_ROUNDS.saturating_add(rounds),
+        }
+    }
+
+    /// Waits in the processor only: 1, 2, 4, .. up to [`MAX_SPINS`] hints. For retrying an
+    /// exchange that another thread has just won: that thread is making progress.
+    pub fn spin(&mut self) {
+        (0..doubled(self.round, MAX_SPINS)).for_each(|_| spin_loop());
+        self.round = self.round.saturating_add(1);
+    }
+
+    /// Waits for another thread to do something: a few rounds in the processor, then yields: 1,
+    /// 2, 4, .. up to [`MAX_YIELDS`].
+    pub fn snooze(&mut self) {
+        match self.round.checked_sub(SPIN_ROUNDS) {
+            None => (0..doubled(self.round, MAX_SPINS)).for_each(|_| spin_loop()),
+            Some(round) => (0..doubled(round, MAX_YIELDS)).for_each(|_| yield_now()),
+        }
+        self.round = self.round.saturating_add(1);
+    }
+
+    /// Whether it is time to block.
+    pub const fn is_completed(&self) -> bool {
+        self.round >= self.last
+    }
+
+    /// Begins anew.
+    pub const fn reset(&mut self) {
+        self.round = 0;
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// 2 to the power of `round`, but at most `most`. In a model a hint and a yield are the same
+/// thing, and once is as good as often.
+const fn doubled(round: u32, most: u32) -> u32 {
+    if cfg!(anthill_loom) {
+        return 1;
+    }
+    match 1u32.checked_shl(round) {
+        Some(times) if times < most => times,
+        _ => most,
+    }
+}

@@ -1,0 +1,190 @@
+//! The lock without its data: one word.
+//!
+//! Not for: protecting anything by itself; see [`SpinLock`](crate::SpinLock).
+//!
+//! # Words
+//! The word is *free*, *held*, *contended* (held, and somebody may sleep) or *reserved* (free, but
+//! only for a waiter that has slept). `README.md` beside this crate tells how the parties use them,
+//! and why no sleeper is forgotten.
+//!
+//! # What always holds
+//! 1. Who writes *held* or *contended* over *free* or *reserved* has the lock, until it writes
+//!    *free*.
+//! 2. While somebody sleeps, the word is *contended*, or *reserved*, or a woken thread is on its
+//!    way. A woken thread leaves only by having the lock as *contended*, or having marked the word
+//!    *contended*: so it never takes a wake-up with it that others need.
+//!
+//! # Memory orderings
+//! Unlocking releases, every exchange that gets the lock acquires. Nothing else synchronizes.
+
+use std::fmt;
+use std::time::Instant;
+
+use sync_shim::Futex;
+use sync_shim::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::Backoff;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const CONTENDED: u32 = 2;
+const RESERVED: u32 = 3;
+
+/// Rounds of yields before the first sleep. Measured: more rounds run faster and share worse.
+const YIELD_ROUNDS: u32 = 3;
+
+/// A lock that spins for a moment, yields a little, then sleeps.
+///
+/// Through `lock_api` (`lock_api::Mutex<RawSpinLock, T>`, [`SpinMutex`](crate::SpinMutex)) it
+/// protects data on the machine; [`SpinLock`](crate::SpinLock) does so in models too.
+///
+/// Locking and unlocking cost one exchange each while nobody else wants the lock. A thread that
+/// waits sleeps after about seven yields, so any number of them cost no processor time. Running
+/// threads may pass a sleeping one, but about every half millisecond a sleeper's turn is reserved
+/// for it (`parking_lot`'s eventual fairness).
+pub struct RawSpinLock {
+    word: Futex,
+}
+
+impl RawSpinLock {
+    /// A free lock.
+    #[cfg(not(anthill_loom))]
+    pub const fn new() -> Self {
+        Self {
+            word: Futex::new(FREE),
+        }
+    }
+
+    /// A free lock.
+    #[cfg(anthill_loom)]
+    pub fn new() -> Self {
+        Self {
+            word: Futex::new(FREE),
+        }
+    }
+
+    /// Blocks until the lock is ours. Not re-entrant: a thread that has it waits for ever.
+    #[inline]
+    pub fn lock(&self) {
+        if !self.try_lock_weak() {
+            self.lock_slow(None);
+        }
+    }
+
+    /// Takes the lock if it is free. Never blocks.
+    #[inline]
+    pub fn try_lock(&self) -> bool {
+        // Acquire pairs with the Release in `unlock`.
+        self.word
+            .compare_exchange(FREE, HELD, Acquire, Relaxed)
+            .is_ok()
+    }
+
+    /// Blocks until the lock is ours (`true`) or real time reaches `deadline` (`false`).
+    #[cfg(not(anthill_loom))]
+    #[inline]
+    pub fn lock_until(&self, deadline: Instant) -> bool {
+        self.try_lock_weak() || self.lock_slow(Some(deadline))
+    }
+
+    /// Whether somebody has the lock, or is about to. True or not by the time it is known.
+    pub fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) != FREE // An answer of no lasting truth orders nothing.
+    }
+
+    /// Gives the lock up, and wakes a sleeper if there may be one.
+    ///
+    /// # Safety
+    /// The lock is held, and whoever took it is done with what it protects.
+    #[inline]
+    pub unsafe fn unlock(&self) {
+        // Release pairs with the Acquire of whoever gets the lock next.
+        if self.word.swap(FREE, Release) == CONTENDED {
+            self.wake();
+        }
+    }
+
+    /// The lock's first try: may fail without a reason.
+    #[inline]
+    fn try_lock_weak(&self) -> bool {
+        // Acquire pairs with the Release in `unlock`.
+        self.word
+            .compare_exchange_weak(FREE, HELD, Acquire, Relaxed)
+            .is_ok()
+    }
+
+    #[cold]
+    fn wake(&self) {
+        self.word.wake_one_fairly(FREE, RESERVED);
+    }
+
+    /// Waits for the lock; `false` if the deadline came first.
+    #[cold]
+    fn lock_slow(&self, deadline: Option<Instant>) -> bool {
+        let mut backoff = Backoff::with_yield_rounds(YIELD_ROUNDS);
+        let mut woken = false;
+        loop {
+            if self.grab(woken) {
+                return true;
+            }
+            // A model goes straight to sleep: what others do meanwhile they can do before.
+            if !backoff.is_completed() && !cfg!(anthill_loom) {
+                backoff.snooze();
+                continue;
+            }
+            let Some(seen) = self.mark() else {
+                continue; // It has just become free.
+            };
+            if !self.word.wait(seen, deadline) {
+                return self.grab(woken); // The word stays marked: at worst a wake-up too many.
+            }
+            woken = true;
+            // Now it knows how long waits are, and a yield could cost it its turn.
+            backoff = Backoff::with_yield_rounds(0);
+        }
+    }
+
+    /// Takes the lock if it is there for us: free, or reserved for those who have slept.
+    fn grab(&self, woken: bool) -> bool {
+        // By invariant 2 a woken thread takes it as contended: others may sleep still.
+        let ours = if woken { CONTENDED } else { HELD };
+        // Relaxed: only a hint of what to try.
+        let word = self.word.load(Relaxed);
+        let open = word == FREE || (word == RESERVED && woken);
+        // Acquire pairs with the Release in `unlock`.
+        open && self
+            .word
+            .compare_exchange(word, ours, Acquire, Relaxed)
+            .is_ok()
+    }
+
+    /// Sees to it that we will be woken, and says what word to sleep on. `None`: do not sleep.
+    fn mark(&self) -> Option<u32> {
+        // Relaxed: the mark carries no data. Only unlocking and locking order memory.
+        match self.word.load(Relaxed) {
+            FREE => None,
+            HELD => {
+                let marked = self
+                    .word
+                    .compare_exchange(HELD, CONTENDED, Relaxed, Relaxed);
+                marked.is_ok().then_some(CONTENDED)
+            }
+            // Contended: marked already. Reserved: who gets it takes it as contended.
+            marked => Some(marked),
+        }
+    }
+}
+
+impl Default for RawSpinLock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for RawSpinLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawSpinLock")
+            .field("locked", &self.is_locked())
+            .finish()
+    }
+}

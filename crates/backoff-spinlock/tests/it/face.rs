@@ -1,0 +1,73 @@
+use std::mem;
+
+use backoff_spinlock::{RawSpinLock, SpinGuard, SpinLock, SpinMutex};
+
+static COUNT: SpinLock<u32> = SpinLock::new(0);
+static MUTEX: SpinMutex<u32> = SpinMutex::new(0);
+
+const fn sendable<T: Send>() {}
+const fn shareable<T: Sync>() {}
+
+/// What crosses threads, for values that do; the lock's docs show what does not.
+const _: () = {
+    sendable::<SpinLock<std::cell::Cell<u32>>>();
+    shareable::<SpinLock<std::cell::Cell<u32>>>();
+    shareable::<SpinGuard<'_, u32>>();
+    sendable::<RawSpinLock>();
+    shareable::<RawSpinLock>();
+};
+
+#[test]
+fn locks_stand_in_statics() {
+    *COUNT.lock() += 1;
+    *MUTEX.lock() += 1;
+    assert_eq!((*COUNT.lock(), *MUTEX.lock()), (1, 1));
+}
+
+#[test]
+fn a_held_lock_refuses_a_try_and_says_so() {
+    let lock = SpinLock::from(5);
+    let guard = lock.lock();
+    assert!(lock.try_lock().is_none());
+    assert_eq!(format!("{lock:?}"), "SpinLock { value: <locked> }");
+    assert_eq!(format!("{guard:?} {guard}"), "5 5");
+    drop(guard);
+    assert_eq!(lock.try_lock().map(|value| *value), Some(5));
+    assert_eq!(format!("{lock:?}"), "SpinLock { value: 5 }");
+}
+
+#[test]
+fn exclusive_access_needs_no_lock() {
+    let mut lock = SpinLock::<u32>::default();
+    *lock.get_mut() = 4;
+    assert_eq!(lock.with(|value| mem::replace(value, 6)), 4);
+    assert_eq!(lock.into_inner(), 6);
+}
+
+#[test]
+fn a_value_of_unknown_size_can_be_locked() {
+    let lock = SpinLock::new([1, 2, 3]);
+    let slice: &SpinLock<[u32]> = &lock;
+    slice.lock()[1] = 9;
+    assert_eq!(lock.into_inner(), [1, 9, 3]);
+}
+
+#[test]
+fn a_forgotten_guard_leaves_the_lock_held_and_nothing_worse() {
+    let mut lock = SpinLock::new(3);
+    mem::forget(lock.lock());
+    assert!(lock.try_lock().is_none());
+    assert_eq!(*lock.get_mut(), 3, "exclusive access asks nobody");
+    assert_eq!(lock.into_inner(), 3);
+}
+
+#[test]
+fn the_raw_lock_tells_whether_it_is_held() {
+    let raw = RawSpinLock::default();
+    assert!(raw.try_lock());
+    assert!(raw.is_locked() && !raw.try_lock());
+    assert_eq!(format!("{raw:?}"), "RawSpinLock { locked: true }");
+    // SAFETY: the lock was taken above and protects nothing.
+    unsafe { raw.unlock() };
+    assert!(!raw.is_locked());
+}

@@ -1,0 +1,108 @@
+//! Models of the lock: each has two racing parties, and names the harm they must not do.
+//!
+//! The data under a [`SpinLock`] is in a cell that loom watches, so a section that overlaps
+//! another, or does not see all of it, fails the model; a sleeper nobody wakes is a deadlock,
+//! which loom reports. Where a turn may be reserved, a model runs without and with.
+
+#![cfg(anthill_loom)]
+
+use std::sync::Arc;
+
+use backoff_spinlock::SpinLock;
+use sync_shim::model::{JoinHandle, check, set_fair_wakes, spawn};
+
+fn adder(lock: &Arc<SpinLock<u32>>, times: u32) -> JoinHandle<()> {
+    let lock = Arc::clone(lock);
+    spawn(move || (0..times).for_each(|_| *lock.lock() += 1))
+}
+
+fn both_ways(name: &'static str, bound: Option<usize>, body: fn()) {
+    for fair in [false, true] {
+        check(&format!("{name} (fair: {fair})"), bound, move || {
+            set_fair_wakes(fair);
+            body();
+        });
+    }
+}
+
+#[test]
+fn sections_neither_overlap_nor_miss_one_another() {
+    both_ways(
+        "sections_neither_overlap_nor_miss_one_another",
+        None,
+        || {
+            let lock = Arc::new(SpinLock::new(0));
+            let other = adder(&lock, 1);
+            *lock.lock() += 1;
+            other.join().expect("the other ends well");
+            assert_eq!(*lock.lock(), 2);
+        },
+    );
+}
+
+#[test]
+fn a_try_gets_the_lock_alone_or_not_at_all() {
+    check("a_try_gets_the_lock_alone_or_not_at_all", None, || {
+        let lock = Arc::new(SpinLock::new(0));
+        let other = {
+            let lock = Arc::clone(&lock);
+            spawn(move || lock.try_lock().map(|mut count| *count += 1).is_some())
+        };
+        let mine = lock.try_lock().map(|mut count| *count += 1).is_some();
+        let theirs = other.join().expect("the other ends well");
+        assert!(mine || theirs, "nobody had it, so one got it");
+        assert_eq!(*lock.lock(), u32::from(mine) + u32::from(theirs));
+    });
+}
+
+#[test]
+fn two_threads_that_sleep_on_a_held_lock_both_get_in() {
+    both_ways(
+        "two_threads_that_sleep_on_a_held_lock_both_get_in",
+        Some(3),
+        || {
+            let lock = Arc::new(SpinLock::new(0));
+            let mut held = lock.lock();
+            let waiters = [(); 2].map(|()| adder(&lock, 1));
+            *held += 1;
+            drop(held);
+            for waiter in waiters {
+                waiter.join().expect("a waiter ends well");
+            }
+            assert_eq!(*lock.lock(), 3);
+        },
+    );
+}
+
+#[test]
+fn a_thread_that_passes_a_sleeper_does_not_strand_it() {
+    both_ways(
+        "a_thread_that_passes_a_sleeper_does_not_strand_it",
+        Some(3),
+        || {
+            let lock = Arc::new(SpinLock::new(0));
+            let waiters = [(); 2].map(|()| adder(&lock, 1));
+            (0..2).for_each(|_| *lock.lock() += 1);
+            for waiter in waiters {
+                waiter.join().expect("a waiter ends well");
+            }
+            assert_eq!(*lock.lock(), 4);
+        },
+    );
+}
+
+#[test]
+fn a_turn_reserved_for_a_sleeper_is_not_taken_by_another() {
+    let name = "a_turn_reserved_for_a_sleeper_is_not_taken_by_another";
+    check(name, Some(3), || {
+        set_fair_wakes(true);
+        let lock = Arc::new(SpinLock::new(0));
+        let sleeper = adder(&lock, 1);
+        drop(lock.lock());
+        // Refused: the other one has the lock, or it slept and its turn is reserved.
+        let refused = lock.try_lock().is_none();
+        let had_its_turn = *lock.lock() == 1;
+        assert!(had_its_turn || !refused, "it was passed");
+        sleeper.join().expect("the sleeper ends well");
+    });
+}

@@ -1,0 +1,179 @@
+//! The decisions, asked of every state of a small pool.
+
+use super::*;
+
+/// Shows every combination of small counters that add up: workers that search, park, leave or run
+/// a task are live, and queued tasks are in flight.
+fn every_view(mut check: impl FnMut(View)) {
+    let mut views = 0;
+    for bits in 0..4_u8 {
+        let (open, starting) = (bits & 1 != 0, bits & 2 != 0);
+        for capacity in [1, 2, 3, UNLIMITED] {
+            for depth in [0, 1, UNLIMITED] {
+                for (live, queued, running) in triples(4) {
+                    for (searching, parked, leaving) in triples(3) {
+                        if searching + parked + leaving + running > live {
+                            continue;
+                        }
+                        views += 1;
+                        check(View {
+                            open,
+                            in_flight: queued + running,
+                            disposing: 0,
+                            queued,
+                            waiting: 0,
+                            max_waiting: 1,
+                            capacity,
+                            depth,
+                            live,
+                            searching,
+                            parked,
+                            leaving,
+                            starting,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    assert!(views > 10_000, "only {views} views were looked at");
+}
+
+fn triples(most: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    let each = move || 0..=most;
+    each().flat_map(move |a| each().flat_map(move |b| each().map(move |c| (a, b, c))))
+}
+
+#[test]
+fn an_open_pool_is_full_exactly_when_as_many_tasks_are_in_flight_as_there_may_be() {
+    every_view(|view| {
+        let limit = view.capacity.checked_add(view.depth);
+        let full = limit.is_some_and(|limit| limit != UNLIMITED && view.in_flight >= limit);
+        let admission = view.admission();
+        assert_eq!(admission == Admission::Released, !view.open, "{view:?}");
+        if view.open {
+            assert_eq!(admission == Admission::Full, full, "{view:?}");
+        }
+        assert_eq!(view.has_room(), !full, "{view:?}");
+    });
+}
+
+#[test]
+fn nobody_is_told_that_there_is_room_while_no_worker_lives() {
+    every_view(|view| match view.admission() {
+        Admission::Room => assert!(view.live > 0, "{view:?}"),
+        Admission::FirstWorker => assert_eq!(view.live, 0, "{view:?}"),
+        Admission::Full | Admission::Released => {}
+    });
+}
+
+#[test]
+fn a_full_pool_lets_wait_who_may_and_as_many_as_may() {
+    every_view(|view| {
+        for waiting in 0..3 {
+            let view = View { waiting, ..view };
+            let wait = if waiting < view.max_waiting {
+                WhenFull::Enrol
+            } else {
+                WhenFull::Refuse
+            };
+            assert_eq!(view.when_full(Manner::Try), WhenFull::Refuse);
+            assert_eq!(view.when_full(Manner::Await), wait);
+            let block = |worker| view.when_full(Manner::Block(worker));
+            assert_eq!(block(OwnWorker::Stranger), wait);
+            assert_eq!(block(OwnWorker::Refuse), WhenFull::Refuse);
+            assert_eq!(block(OwnWorker::RunInPlace), WhenFull::RunInPlace);
+        }
+    });
+}
+
+#[test]
+fn nobody_is_roused_without_work_or_for_work_that_somebody_looks_for() {
+    every_view(|view| match view.rouse() {
+        Rouse::Nobody => {}
+        Rouse::Parked => {
+            assert!(view.queued > 0 && view.parked > 0, "{view:?}");
+            assert_eq!(view.searching, 0, "{view:?}");
+        }
+        Rouse::Start => {
+            assert!(view.queued > view.searching && view.parked == 0, "{view:?}");
+            assert!(view.live < view.capacity && !view.starting, "{view:?}");
+        }
+    });
+}
+
+#[test]
+fn after_a_rousing_work_lies_idle_only_if_every_worker_there_may_be_is_busy() {
+    every_view(|mut view| {
+        match view.rouse() {
+            Rouse::Nobody => {}
+            Rouse::Parked => {
+                view.parked -= 1;
+                view.searching += 1;
+            }
+            Rouse::Start => view.starting = true,
+        }
+        if view.queued > 0 && view.searching == 0 {
+            assert_eq!(view.parked, 0, "{view:?}");
+            assert!(view.live >= view.capacity || view.starting, "{view:?}");
+        }
+    });
+}
+
+#[test]
+fn a_worker_on_its_way_out_leaves_work_only_to_as_many_others_as_there_may_be() {
+    every_view(|view| {
+        if view.leaving == 0 {
+            return;
+        }
+        let others = view.live - view.leaving;
+        if view.must_stay() {
+            assert!(view.queued > 0 && others < view.capacity, "{view:?}");
+            let stayed = View {
+                leaving: view.leaving - 1,
+                searching: view.searching + 1,
+                ..view
+            };
+            assert_eq!(
+                stayed.surplus(),
+                0,
+                "one that stays is not surplus: {view:?}"
+            );
+        } else if view.queued > 0 {
+            assert!(others >= view.capacity, "{view:?}");
+        }
+    });
+}
+
+#[test]
+fn a_worker_without_work_leaves_when_it_is_surplus_or_the_pool_released_and_else_parks() {
+    every_view(|view| {
+        if view.searching == 0 {
+            return;
+        }
+        let staying = view.live - view.leaving;
+        for kept in 0..4 {
+            let expected = if !view.open || staying > view.capacity {
+                Without::Leave
+            } else if staying > kept {
+                Without::ParkTimed
+            } else {
+                Without::Park
+            };
+            assert_eq!(view.without_work(kept), expected, "{view:?}, {kept} kept");
+        }
+    });
+}
+
+#[test]
+fn a_pool_has_ended_only_when_nothing_is_left_of_it() {
+    every_view(|view| {
+        let nobody_left = view.live == 0 && !view.starting;
+        assert_eq!(view.ended(), nobody_left && !view.open, "{view:?}");
+        let disposing = View {
+            disposing: 1,
+            ..view
+        };
+        assert!(!disposing.ended(), "{disposing:?}");
+    });
+}

@@ -1,0 +1,205 @@
+//! What a pool is with and without being told, and what its types promise.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::thread;
+
+use pool_core::{
+    BuildError, Capacity, Clock, Closures, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, FuncPool, JoinHandle,
+    ManualClock, Pool, Stats, SubmitError, WeakPool, WorkerPool,
+};
+use testkit::Gate;
+
+use crate::support::{bounded, hold, pool, wait_in_line};
+
+#[test]
+fn a_pool_queues_nothing_lets_any_number_wait_and_blocks() {
+    bounded(|| {
+        let pool = pool(1);
+        let gate = hold(&pool, 1);
+        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+        let waiters: Vec<_> = (0..50).map(|_| wait_in_line(&pool, || ())).collect();
+        gate.open();
+        for waiter in waiters {
+            waiter.join().unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_worker_idles_for_the_default_keep_alive_and_bears_the_default_name() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let pool = Pool::builder()
+            .capacity(1)
+            .clock(clock.clone())
+            .build()
+            .unwrap();
+        let name = pool.spawn(|| thread::current().name().map(str::to_owned));
+        assert_eq!(
+            name.unwrap().join().unwrap(),
+            Some(format!("{DEFAULT_NAME}-0"))
+        );
+        clock.wait_for_sleepers(1);
+        assert_eq!(clock.next_due(), Some(clock.now() + DEFAULT_KEEP_ALIVE));
+    });
+}
+
+#[test]
+fn pools_handles_and_futures_cross_threads_though_arguments_only_move() {
+    fn sent<T: Send + 'static>(value: T) -> T {
+        value
+    }
+    fn shared<T: Sync>(value: &T) -> &T {
+        value
+    }
+    fn awaited<F: Future + Send + Unpin + 'static>(future: F) -> F {
+        future
+    }
+    bounded(|| {
+        // An argument that is `Send` and not `Sync`.
+        let cells = FuncPool::builder(Cell::into_inner)
+            .capacity(1)
+            .build()
+            .unwrap();
+        shared(&cells);
+        let handle: JoinHandle<u8> = sent(cells.spawn(Cell::new(8_u8)).unwrap());
+        assert_eq!(
+            thread::spawn(move || handle.join().unwrap())
+                .join()
+                .unwrap(),
+            8
+        );
+        let pool: WorkerPool<Closures> = sent(pool(1));
+        let weak: WeakPool = sent(shared(&pool).downgrade());
+        shared(&weak);
+        let future = awaited(pool.submit_async(|| ()));
+        testkit::block_on(future).unwrap();
+        let _: Stats = sent(*shared(&pool.stats()));
+        testkit::block_on(awaited(pool.spawn(|| ()).unwrap())).unwrap();
+    });
+}
+
+#[test]
+fn everything_can_be_shown_without_asking_anything_of_the_task() {
+    bounded(|| {
+        let pool = Pool::builder().capacity(1).name("shown");
+        assert!(format!("{pool:?}").contains("shown"));
+        let pool = pool.build().unwrap();
+        let gate = hold(&pool, 1);
+        let refused = pool.try_submit(|| ()).unwrap_err();
+        let error: &dyn std::error::Error = &refused;
+        assert_eq!(
+            format!("{refused:?}, {error}"),
+            "Full(..), the pool is full"
+        );
+        let shown = format!("{pool:?}");
+        assert!(
+            shown.contains("shown") && shown.contains("busy: 1"),
+            "{shown}"
+        );
+        assert_eq!(format!("{:?}", pool.downgrade()), "WeakWorkerPool(..)");
+        gate.open();
+        let handle = pool.spawn(|| ()).unwrap();
+        assert!(format!("{handle:?}").contains("shown"));
+    });
+}
+
+#[test]
+fn the_largest_capacities_neither_wrap_nor_block() {
+    bounded(|| {
+        for capacity in [1 << 31, 1 << 32, usize::MAX - 1] {
+            let pool = Pool::builder()
+                .capacity(capacity)
+                .queue_depth(7)
+                .build()
+                .unwrap();
+            assert_eq!(pool.capacity(), Capacity::Limited(capacity));
+            assert_eq!(pool.free(), Some(capacity));
+            assert_eq!(pool.spawn(|| 1).unwrap().join().unwrap(), 1);
+            assert_eq!(pool.free(), Some(capacity - 1));
+        }
+        let pool = pool(usize::MAX);
+        assert_eq!((pool.capacity(), pool.free()), (Capacity::Unlimited, None));
+        assert_eq!(pool.spawn(|| 1).unwrap().join().unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_pool_that_could_not_work_is_not_built() {
+    let build = || Pool::builder().capacity(2);
+    assert!(matches!(
+        Pool::builder().build(),
+        Err(BuildError::NoCapacity)
+    ));
+    assert!(matches!(
+        build().capacity(0).build(),
+        Err(BuildError::ZeroCapacity)
+    ));
+    for above in [build().min_workers(3), build().prestart(3)] {
+        assert!(matches!(
+            above.build(),
+            Err(BuildError::WorkersAboveCapacity {
+                workers: 3,
+                capacity: 2
+            })
+        ));
+    }
+    assert!(matches!(
+        build().unlimited().preallocate(true).build(),
+        Err(BuildError::PreallocateUnlimited)
+    ));
+    for slots in [usize::MAX - 1, usize::MAX >> 8] {
+        let error = build()
+            .capacity(slots)
+            .preallocate(true)
+            .build()
+            .unwrap_err();
+        assert!(matches!(error, BuildError::OutOfMemory(_)), "{error}");
+    }
+}
+
+#[test]
+fn a_setter_leaves_what_the_others_said_and_the_last_call_of_one_wins() {
+    let pool = Pool::builder()
+        .name("first")
+        .capacity(9)
+        .max_waiting(0)
+        .name("second");
+    let pool = pool.capacity(3).queue_depth(5).build().unwrap();
+    assert_eq!(
+        (pool.name(), pool.capacity()),
+        ("second", Capacity::Limited(3))
+    );
+    let gate = Gate::new();
+    for _ in 0..8 {
+        let gate = gate.clone();
+        pool.submit(move || gate.wait()).unwrap();
+    }
+    assert!(
+        matches!(pool.submit(|| ()), Err(SubmitError::Full(_))),
+        "nobody may wait"
+    );
+    gate.open();
+}
+
+#[test]
+fn no_thread_is_started_before_the_first_task_unless_asked_for() {
+    bounded(|| {
+        let pool = Pool::builder()
+            .capacity(8)
+            .preallocate(true)
+            .build()
+            .unwrap();
+        assert_eq!((pool.running(), pool.free()), (0, Some(8)));
+        assert_eq!(pool.stats().threads_started, 0);
+
+        let pool = Pool::builder()
+            .capacity(8)
+            .prestart(3)
+            .min_workers(2)
+            .build()
+            .unwrap();
+        assert_eq!((pool.running(), pool.free()), (3, Some(5)));
+    });
+}

@@ -1,0 +1,192 @@
+//! A pool's own workers that wait: for tasks, which they may run; for the pool, which they may not.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pool_core::{Clock, Pool, WaitError};
+use testkit::Gate;
+
+use crate::support::{Journal, bounded, end, pool, until};
+
+#[test]
+fn a_worker_that_joins_a_task_not_yet_started_runs_it_and_no_other() {
+    bounded(|| {
+        let pool = Pool::builder().capacity(1).queue_depth(3).build().unwrap();
+        let inner = pool.clone();
+        let journal = Journal::new();
+        let log = journal.clone();
+        let outer = pool.spawn(move || {
+            let here = thread::current().id();
+            // A task that joins while it holds a lock must not meet a stranger that wants it.
+            let lock = Arc::new(Mutex::new(()));
+            let (stranger, strange_log) = (Arc::clone(&lock), log.clone());
+            inner
+                .try_submit(move || {
+                    drop(stranger.lock().unwrap());
+                    strange_log.write("stranger");
+                })
+                .unwrap();
+            let awaited_log = log.clone();
+            let awaited = inner.try_spawn(move || {
+                awaited_log.write("awaited");
+                thread::current().id()
+            });
+            let failing = inner.try_spawn(|| panic!("in place")).unwrap();
+            let held = lock.lock().unwrap();
+            assert_eq!(awaited.unwrap().join().unwrap(), here);
+            let panicked = failing.join_timeout(Duration::ZERO).unwrap().unwrap_err();
+            assert!(panicked.into_panic().is_some());
+            drop(held);
+            log.write("joined");
+            inner.stats()
+        });
+        let within = outer.unwrap().join().unwrap();
+        assert_eq!((within.completed, within.panicked), (1, 1));
+        assert_eq!(
+            (within.queued, within.in_flight),
+            (3, 4),
+            "their entries are still there"
+        );
+        pool.wait_idle().unwrap();
+        assert_eq!(journal.entries(), ["awaited", "joined", "stranger"]);
+        let stats = pool.stats();
+        assert_eq!(
+            (stats.submitted, stats.completed, stats.panicked),
+            (4, 3, 1)
+        );
+    });
+}
+
+#[test]
+fn a_worker_that_joins_a_task_running_elsewhere_waits_for_it() {
+    bounded(|| {
+        let pool = pool(2);
+        let (gate, asked) = (Gate::new(), Gate::new());
+        let (inner, held, asking) = (pool.clone(), gate.clone(), asked.clone());
+        let outer = pool.spawn(move || {
+            let task = held.clone();
+            let handle = inner.spawn(move || {
+                task.wait();
+                thread::current().id()
+            });
+            held.wait_for_arrivals(1);
+            let handle = handle.unwrap().join_timeout(Duration::ZERO).unwrap_err();
+            asking.open();
+            assert_ne!(handle.join().unwrap(), thread::current().id());
+        });
+        until(|| asked.is_open());
+        gate.open();
+        outer.unwrap().join().unwrap();
+    });
+}
+
+#[test]
+fn tasks_that_all_wait_for_their_children_do_not_starve_the_pool() {
+    fn fibonacci(pool: &Pool, n: u64) -> u64 {
+        if n < 2 {
+            return n;
+        }
+        let child = pool.clone();
+        let left = pool.spawn(move || fibonacci(&child, n - 1)).unwrap();
+        let right = fibonacci(pool, n - 2);
+        left.join().unwrap() + right
+    }
+    bounded(|| {
+        for depth in [0, 1, 1000] {
+            let pool = Pool::builder()
+                .capacity(2)
+                .queue_depth(depth)
+                .build()
+                .unwrap();
+            let inner = pool.clone();
+            let root = pool.spawn(move || fibonacci(&inner, 15)).unwrap();
+            assert_eq!(root.join().unwrap(), 610);
+            pool.wait_idle().unwrap();
+            let stats = pool.stats();
+            assert_eq!((stats.submitted, stats.in_flight), (stats.completed, 0));
+        }
+    });
+}
+
+/// Every way to wait for a pool. Each must say at once that it would wait for itself.
+fn every_wait(pool: &Pool, now: Instant) -> [Result<(), WaitError>; 8] {
+    let long = Duration::MAX;
+    [
+        pool.wait_idle(),
+        pool.wait_idle_timeout(long),
+        pool.wait_idle_deadline(now),
+        pool.wait_released(),
+        pool.wait_released_timeout(long),
+        pool.wait_released_deadline(now),
+        pool.release_timeout(long),
+        pool.release_deadline(now),
+    ]
+}
+
+#[test]
+fn every_wait_on_an_own_worker_says_at_once_that_it_would_deadlock() {
+    bounded(|| {
+        let pool = pool(2);
+        let inner = pool.clone();
+        let outer = pool.spawn(move || {
+            let now = pool_core::MonotonicClock.now();
+            assert_eq!(every_wait(&inner, now), [Err(WaitError::WouldDeadlock); 8]);
+            assert!(
+                inner.is_released(),
+                "a release that cannot wait releases all the same"
+            );
+        });
+        outer.unwrap().join().unwrap();
+        pool.wait_released().unwrap();
+    });
+}
+
+#[test]
+fn so_does_every_wait_in_the_destructor_of_a_workers_thread_local() {
+    type Answers = Journal<[Result<(), WaitError>; 8]>;
+    struct Waits(Pool, Answers);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            assert!(self.0.is_own_worker());
+            self.1.write(every_wait(&self.0, Instant::now()));
+        }
+    }
+    thread_local!(static KEPT: RefCell<Option<Waits>> = const { RefCell::new(None) });
+    bounded(|| {
+        let (pool, answers) = (pool(2), Answers::new());
+        let waits = Waits(pool.clone(), answers.clone());
+        pool.submit(move || KEPT.set(Some(waits))).unwrap();
+        pool.wait_idle().unwrap();
+        end(&pool);
+        assert_eq!(answers.entries(), [[Err(WaitError::WouldDeadlock); 8]]);
+    });
+}
+
+#[test]
+fn a_thread_locals_destructor_may_still_submit() {
+    struct Submits(Pool, Journal<bool>);
+    impl Drop for Submits {
+        fn drop(&mut self) {
+            let value = self.0.spawn(|| 7).map(|handle| handle.join().unwrap() == 7);
+            self.1.write(value.unwrap());
+        }
+    }
+    thread_local!(static KEPT: RefCell<Option<Submits>> = const { RefCell::new(None) });
+    bounded(|| {
+        // Its worker expires at once, so its thread-locals go while the pool is open.
+        let pool = Pool::builder()
+            .capacity(1)
+            .keep_alive(Duration::ZERO)
+            .build()
+            .unwrap();
+        let journal = Journal::new();
+        let submits = Submits(pool.clone(), journal.clone());
+        pool.submit(move || KEPT.set(Some(submits))).unwrap();
+        until(|| journal.len() == 1);
+        end(&pool);
+        assert_eq!(journal.entries(), [true]);
+        assert_eq!(pool.stats().threads_started, 2);
+    });
+}

@@ -1,0 +1,14 @@
+//! A pool and its model, side by side.
+
+mod figures;
+mod job;
+mod model;
+mod patience;
+mod program;
+mod rules;
+mod settle;
+mod subject;
+mod walk;
+
+pub(crate) use program::{HEAD, STEP, decode};
+pub(crate) use walk::walk;

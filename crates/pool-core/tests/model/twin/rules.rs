@@ -1,0 +1,156 @@
+//! The model's rules: admission, dispatch, time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::figures::Expected;
+use super::job::Id;
+use super::model::{Body, Entry, Idle, Model, Placed, Stage, Waiter};
+use super::subject::Why;
+
+impl Model {
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight() < self.capacity.saturating_add(self.depth)
+    }
+
+    pub(super) fn accept(&mut self, id: Id, spawn: bool) {
+        self.counts.submitted += 1;
+        let body = Body::Whole;
+        self.queue.push_back(Entry { id, body });
+        if spawn {
+            self.spawns.insert(id, Stage::Queued);
+        }
+        let expected = Expected::Accepted { spawn };
+        self.answers.push((id, expected));
+    }
+
+    pub(super) fn refuse(&mut self, id: Id, why: Why) {
+        self.counts.refused += 1;
+        self.answers.push((id, Expected::Refused(why, id)));
+    }
+
+    pub(super) fn turn_away(&mut self, waiter: Waiter, why: Why) {
+        self.refuse(waiter.id, why);
+        self.unblock(waiter);
+    }
+
+    pub(super) fn unblock(&mut self, waiter: Waiter) {
+        if let Some(task) = waiter.within {
+            self.blocked.remove(&task);
+        }
+    }
+
+    /// The line's heads are accepted while there is room.
+    pub(super) fn admit(&mut self) {
+        while self.has_room()
+            && let Some(waiter) = self.line.pop_front()
+        {
+            self.accept(waiter.id, waiter.spawn);
+            self.unblock(waiter);
+        }
+    }
+
+    /// Idle workers, then fresh ones, come for the tasks in the queue.
+    pub(super) fn rouse(&mut self) {
+        while !self.queue.is_empty() {
+            if let Some(at) = self.next_idle() {
+                self.idle.remove(at);
+            } else if self.live >= self.capacity || !self.start() {
+                break;
+            }
+            self.work();
+        }
+    }
+
+    pub(super) fn next_idle(&self) -> Option<usize> {
+        let newest = self.idle.len().checked_sub(1)?;
+        Some(if self.settings.preallocate { 0 } else { newest })
+    }
+
+    pub(super) fn start(&mut self) -> bool {
+        if !self.threads_refused {
+            self.live += 1;
+            self.counts.started += 1;
+        }
+        !self.threads_refused
+    }
+
+    /// A worker without a task looks for one.
+    pub(super) fn work(&mut self) {
+        while self.live <= self.capacity
+            && let Some(entry) = self.queue.pop_front()
+        {
+            match entry.body {
+                Body::Whole => {
+                    self.workers.insert(entry.id, Vec::new());
+                    if let Some(stage) = self.spawns.get_mut(&entry.id) {
+                        *stage = Stage::Started;
+                    }
+                    return;
+                }
+                Body::Cancelled => self.counts.cancelled += 1,
+                Body::Elsewhere => {}
+            }
+            if !self.queue.is_empty() && self.live < self.capacity && !self.threads_refused {
+                self.uncertain += 1; // Another may be started before this one looks again.
+            }
+            self.admit();
+        }
+        if self.open && self.live <= self.capacity {
+            self.idle.push(Idle {
+                since: self.now,
+                timed: self.settings.keep_alive.is_some() && self.live > self.settings.min_workers,
+            });
+        } else {
+            self.live -= 1;
+        }
+    }
+
+    /// What is due, is done.
+    pub(super) fn settle(&mut self) {
+        let now = self.now;
+        let is_due = |waiter: &Waiter| waiter.deadline.is_some_and(|when| when <= now);
+        let (due, rest): (VecDeque<_>, _) = self.line.drain(..).partition(is_due);
+        self.line = rest;
+        for waiter in due {
+            self.turn_away(waiter, Why::TimedOut);
+        }
+        match self.settings.keep_alive {
+            Some(Duration::ZERO) if self.is_coarse() => self.retire_above_floor(),
+            Some(keep_alive) if !self.is_coarse() => self.expire(keep_alive),
+            _ => {}
+        }
+    }
+
+    pub(super) fn expire(&mut self, keep_alive: Duration) {
+        let now = self.now;
+        let is_stale = |idle: &Idle| idle.since + keep_alive <= now;
+        let stale = self.idle.iter().filter(|idle| is_stale(idle)).count();
+        self.retire_oldest(stale);
+    }
+
+    pub(super) fn retire_above_floor(&mut self) {
+        let above = self.live.saturating_sub(self.settings.min_workers);
+        self.retire_oldest(above.min(self.idle.len()));
+    }
+
+    pub(super) fn retire_oldest(&mut self, count: usize) {
+        self.idle.drain(..count);
+        self.live -= count;
+    }
+
+    pub(super) fn entry(&mut self, id: Id) -> &mut Entry {
+        let entry = self.queue.iter_mut().find(|entry| entry.id == id);
+        entry.expect("a spawned task that has not started is in the queue")
+    }
+
+    /// The worker on whose stack the task lies innermost, and what is nested there.
+    pub(super) fn stack_of(&mut self, id: Id) -> (Id, &mut Vec<Placed>) {
+        let found = self
+            .workers
+            .iter_mut()
+            .find(|(outer, nested)| nested.last().map_or(**outer, |placed| placed.id) == id);
+        let (&outer, nested) = found.expect("the task stands at its gate");
+        (outer, nested)
+    }
+}

@@ -1,0 +1,139 @@
+//! Where pool and model meet: after each step, and at the end.
+
+use std::fmt::Debug;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::Instant;
+
+use super::figures::{Counts, Figures};
+use super::job::Id;
+use super::patience::{is_over, lock, poll, soon};
+use super::program::Op;
+use super::subject::{Answer, Kind};
+use super::walk::{Walk, pick};
+
+impl<K: Kind> Walk<K> {
+    /// Waits until the pool is where the model is, and compares the answers. `ages`: time was
+    /// moved.
+    pub(super) fn settle(&mut self, after: &impl Debug, ages: bool) {
+        self.model.check();
+        let began = Instant::now();
+        loop {
+            let seen = self.figures();
+            let mut model = self.model.clone();
+            if model.adopt(seen.counts.started) && model.figures() == seen {
+                self.model = model;
+                break;
+            }
+            assert!(
+                !is_over(began),
+                "after {after:?} the pool does not come to where the model is\n\
+                 model: {:?}\n pool: {seen:?}",
+                self.model.figures(),
+            );
+            if ages {
+                self.age();
+            }
+            thread::yield_now();
+        }
+        for (id, expected) in self.model.take_answers() {
+            let answer = self.answer(id, after);
+            assert_eq!(answer, expected, "of {id} after {after:?}");
+            self.accepted[id as usize] = Some(matches!(answer, Answer::Accepted(_)));
+            if let Answer::Accepted(Some(handle)) = answer {
+                self.handles.insert(id, handle);
+            }
+        }
+        for (id, end) in self.model.take_joins() {
+            let joined = poll(|| lock(&self.joins).remove(&id));
+            assert_eq!(joined, Some(end), "of {id}, joined by a task");
+        }
+        if self.model.in_flight() == 0 {
+            for idler in self.idlers.drain(..) {
+                assert_eq!(soon("an idle pool", &idler), Ok(()));
+            }
+        }
+    }
+
+    /// Where it cannot be seen whether the workers have parked, some may not have when time moved,
+    /// and so have to be given more. Nobody waits in the line with a time-out any more.
+    pub(super) fn age(&self) {
+        if self.model.is_coarse() && self.model.figures().live < self.pool.running() {
+            let keep_alive = self.settings.keep_alive.expect("coarse ones have it");
+            self.clock.advance(keep_alive);
+        }
+    }
+
+    pub(super) fn answer(&mut self, id: Id, after: &impl Debug) -> Answer {
+        if let Some((mut future, bell)) = self.futures.remove(&id) {
+            poll(|| (bell.wakes() > 0).then_some(()))
+                .unwrap_or_else(|| panic!("nobody woke the future of {id} after {after:?}"));
+            let polled = future
+                .as_mut()
+                .poll(&mut Context::from_waker(&bell.waker()));
+            let Poll::Ready(answer) = polled else {
+                panic!("the future of {id} was woken and is not ready");
+            };
+            return answer;
+        }
+        poll(|| lock(&self.answers).remove(&id))
+            .unwrap_or_else(|| panic!("no answer to the caller of {id} after {after:?}"))
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        let stats = self.pool.stats();
+        Figures {
+            open: !self.pool.is_released(),
+            capacity: stats.capacity.limit().unwrap_or(usize::MAX),
+            live: stats.live,
+            busy: stats.busy,
+            in_flight: stats.in_flight,
+            queued: stats.queued,
+            waiting: stats.waiting,
+            counts: Counts {
+                submitted: stats.submitted,
+                completed: stats.completed,
+                panicked: stats.panicked,
+                cancelled: stats.cancelled,
+                released: stats.released,
+                refused: stats.refused,
+                started: stats.threads_started,
+            },
+            retired: stats.threads_retired,
+            at_gates: self.board.at_gates(),
+            sleepers: (!self.model.is_coarse()).then(|| self.clock.sleepers()),
+        }
+    }
+
+    /// Everything comes to its end.
+    pub(super) fn finale(&mut self) {
+        self.model.begin();
+        self.step(Op::Threads { refused: false });
+        self.step(Op::Release);
+        self.settle(&"the release", false);
+        while let Some(id) = pick(self.model.at_gates(), 0) {
+            self.model.begin();
+            self.finish(id, false);
+            self.settle(&"the release, while tasks end", false);
+        }
+        assert!(self.model.has_ended());
+        self.wait_released();
+        assert!(self.idlers.is_empty() && self.futures.is_empty());
+        for id in self.handles.keys().copied().collect::<Vec<_>>() {
+            self.join(id);
+        }
+        for (id, accepted) in (0..).zip(&self.accepted) {
+            let fate = self.board.fate(id);
+            let accepted = accepted.expect("every call has been answered");
+            assert_eq!(fate.drops, 1, "of {id}");
+            assert!(fate.runs <= u32::from(accepted), "{id} ran {fate:?}");
+        }
+        let ran: u64 = (0..self.last_id())
+            .map(|id| u64::from(self.board.fate(id).runs))
+            .sum();
+        let stats = self.pool.stats();
+        assert_eq!(ran, stats.completed + stats.panicked);
+        assert_eq!(stats.submitted, ran + stats.cancelled + stats.released);
+        assert_eq!(self.clock.sleepers(), 0, "nobody is left on the clock");
+    }
+}

@@ -1,0 +1,145 @@
+//! What callers do: threads of their own, and tasks.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use pool_core::{JoinError, WorkerPool};
+use testkit::{Rng, block_on};
+
+use crate::job::{Call, Id, Job, Out, Plan, Then, World};
+use crate::ledger::Said;
+use crate::port::Port;
+use crate::subject::{Answer, Handle, How, Kind, identify};
+
+/// How deep tasks hand tasks over that hand tasks over.
+const DEPTH: usize = 3;
+
+/// One call of a thread that is no worker.
+pub(crate) fn hand<K: Kind>(world: &Arc<World>, pool: &WorkerPool<K>, rng: &mut Rng) {
+    let call = Call::random(rng, true);
+    let plan = Plan::random(rng, DEPTH, world.may_wait_within);
+    let job = Job::new(world, plan, call.spawn);
+    let id = job.id();
+    if rng.chance(3) {
+        return hand_async(world, pool, job, call, rng);
+    }
+    let answer = if call.spawn {
+        K::spawn(pool, job, call.how)
+    } else {
+        K::submit(pool, job, call.how)
+    };
+    if let Some(handle) = hear(world, id, answer) {
+        conclude(world, id, handle, call.then);
+    }
+}
+
+fn hand_async<K: Kind>(
+    world: &Arc<World>,
+    pool: &WorkerPool<K>,
+    job: Job,
+    call: Call,
+    rng: &mut Rng,
+) {
+    let id = job.id();
+    let mut future = if call.spawn {
+        K::spawn_async(pool, job)
+    } else {
+        K::submit_async(pool, job)
+    };
+    let mut answer = None;
+    let goes_on = rng.chance(2);
+    if !rng.chance(8) {
+        let mut context = Context::from_waker(Waker::noop());
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(ready) => answer = Some(ready),
+            Poll::Pending if goes_on => {}
+            Poll::Pending => world.ledger.say(id, Said::Dropped),
+        }
+        (0..rng.below(30)).for_each(|_| thread::yield_now());
+    }
+    if goes_on && answer.is_none() {
+        answer = Some(block_on(future));
+    } else {
+        drop_anyhow(future);
+    }
+    if let Some(answer) = answer
+        && let Some(handle) = hear(world, id, answer)
+    {
+        conclude(world, id, handle, call.then);
+    }
+}
+
+/// One call of a task.
+pub(crate) fn hand_within(world: &Arc<World>, mut call: Call, plan: Plan) {
+    let job = Job::new(world, plan, call.spawn);
+    let id = job.id();
+    if !world.may_wait_within && matches!(call.how, How::Wait) {
+        call.how = How::Try;
+    }
+    if matches!(call.then, Then::Await) {
+        call.then = Then::Join; // Awaiting does not run the task in place.
+    }
+    let port: &dyn Port = &**world.port.get().expect("set before the first task");
+    match port.hand(job, call.how, call.spawn) {
+        Ok(answer) => {
+            if let Some(handle) = hear(world, id, answer) {
+                conclude(world, id, handle, call.then);
+            }
+        }
+        Err(job) => _ = identify(|| job.run()), // The pool has no handle any more.
+    }
+}
+
+/// Enters an answer in the ledger.
+fn hear(world: &World, id: Id, answer: Answer) -> Option<Handle> {
+    match answer {
+        Answer::Accepted(handle) => {
+            world.ledger.say(id, Said::Accepted);
+            handle
+        }
+        Answer::Refused(why, back) => {
+            world.ledger.say(id, Said::Refused);
+            world.expect(back == id, || format!("{back} came back for {id}: {why:?}"));
+            None
+        }
+    }
+}
+
+fn conclude(world: &World, id: Id, handle: Handle, then: Then) {
+    let mut cancelled = false;
+    let joined = match then {
+        Then::Join => handle.join(),
+        Then::Await => block_on(handle),
+        Then::Cancel => {
+            cancelled = handle.cancel();
+            if cancelled {
+                world.ledger.say(id, Said::Cancelled);
+            }
+            handle.join()
+        }
+        Then::Detach => return drop_anyhow(handle),
+    };
+    let right = match joined.map(Out::take) {
+        Ok(value) => value == id && !cancelled,
+        Err(JoinError::Panicked(panicked)) => {
+            drop_anyhow(panicked.into_payload());
+            !cancelled
+        }
+        Err(JoinError::Cancelled) => cancelled,
+        Err(JoinError::Released) => !cancelled,
+        Err(_) => false,
+    };
+    world.expect(right, || {
+        format!("the join of {id} (cancelled: {cancelled}) says otherwise")
+    });
+}
+
+/// Drops what may panic when dropped, here where its owner is.
+pub(crate) fn drop_anyhow<T>(value: T) {
+    let mut dropped = catch_unwind(AssertUnwindSafe(|| drop(value)));
+    while let Err(payload) = dropped {
+        dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+    }
+}

@@ -1,0 +1,104 @@
+//! The capacity, its changes, and what may be seen of it at any moment.
+
+use std::sync::{Mutex, PoisonError};
+
+use pool_core::{Stats, WorkerPool};
+use testkit::Rng;
+
+use crate::subject::Kind;
+
+/// As a number to compare with.
+const UNLIMITED: usize = usize::MAX;
+
+/// Held while the capacity is changed and while a sample is taken, so that each sample knows what
+/// is in force.
+pub(crate) struct Limits(Mutex<Force>);
+
+struct Force {
+    capacity: usize,
+    depth: usize,
+    /// The largest capacity since there were last no more workers than there may be.
+    workers: usize,
+    /// When the capacity shrank, one more worker may have been on its way: how many starts had
+    /// come to their end by then.
+    on_its_way: Option<u64>,
+    /// As `workers`, for the tasks in flight.
+    tasks: usize,
+    /// The largest capacity ever.
+    highest: usize,
+}
+
+impl Limits {
+    pub(crate) fn new(capacity: Option<usize>, depth: Option<usize>) -> Self {
+        let (capacity, depth) = (capacity.unwrap_or(UNLIMITED), depth.unwrap_or(UNLIMITED));
+        Self(Mutex::new(Force {
+            capacity,
+            depth,
+            workers: capacity,
+            on_its_way: None,
+            tasks: capacity.saturating_add(depth),
+            highest: capacity,
+        }))
+    }
+
+    pub(crate) fn tune<K: Kind>(&self, pool: &WorkerPool<K>, rng: &mut Rng) {
+        let most = if rng.chance(4) { 64 } else { 6 };
+        let capacity = 1 + rng.below(most);
+        let mut force = self.lock();
+        if capacity < force.capacity {
+            force.on_its_way = Some(starts(&pool.stats()));
+        }
+        pool.tune(capacity)
+            .expect("a capacity above zero can be had");
+        force.capacity = capacity;
+        force.workers = force.workers.max(capacity);
+        force.tasks = force.tasks.max(capacity.saturating_add(force.depth));
+        force.highest = force.highest.max(capacity);
+    }
+
+    /// Takes one sample, and says what is wrong with it.
+    pub(crate) fn sample<K: Kind>(&self, pool: &WorkerPool<K>) -> Result<(), String> {
+        let mut force = self.lock();
+        let stats = pool.stats();
+        // At this instant: one for each task that a worker runs, and one for each in the queue.
+        let tasks = stats.busy + stats.queued;
+        let ended = stats.completed + stats.panicked + stats.cancelled + stats.released;
+        let late = usize::from(force.on_its_way.is_some());
+        let right = stats.capacity.limit().unwrap_or(UNLIMITED) == force.capacity
+            && stats.live <= force.workers.max(force.capacity.saturating_add(late))
+            && stats.peak_live <= force.highest
+            && tasks <= force.tasks
+            && stats.busy + stats.idle == stats.live
+            && ended <= stats.submitted
+            && stats.threads_started - stats.threads_retired == stats.live as u64
+            && (stats.waiting == 0 || tasks >= force.capacity.saturating_add(force.depth));
+        if stats.live <= force.capacity {
+            force.workers = force.capacity;
+            force.on_its_way.take_if(|before| *before < starts(&stats));
+        }
+        if tasks <= force.capacity.saturating_add(force.depth) {
+            force.tasks = force.capacity.saturating_add(force.depth);
+        }
+        if right {
+            Ok(())
+        } else {
+            Err(format!(
+                "at most {} workers and {} tasks, capacity {}: {stats:?}",
+                force.workers, force.tasks, force.capacity
+            ))
+        }
+    }
+
+    pub(crate) fn check(&self, stats: &Stats) {
+        assert!(stats.peak_live <= self.lock().highest);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Force> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts of threads that have come to their end.
+fn starts(stats: &Stats) -> u64 {
+    stats.threads_started + stats.thread_failures
+}

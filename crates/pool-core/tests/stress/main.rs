@@ -1,0 +1,98 @@
+//! Long random rounds on pools of every kind, with everything that can go wrong going wrong.
+//!
+//! Not for: exact outcomes (the model's programs have those). Here sixteen threads and the tasks
+//! themselves race, and what is checked is what no race may break: each task runs once or comes
+//! back or is cancelled or released, the figures add up, nobody is forgotten, nothing is left.
+//!
+//! `ANTHILL_STRESS_SEED` says which rounds, `ANTHILL_STRESS_ROUNDS` how many. A failure names the
+//! seed of its round, which is the first of a run with that seed.
+#![cfg(not(anthill_loom))]
+
+mod caller;
+mod census;
+mod job;
+mod ledger;
+mod limits;
+mod port;
+mod round;
+mod setup;
+#[path = "../model/twin/subject.rs"]
+mod subject;
+
+use std::any::Any;
+use std::hash::{BuildHasher, RandomState};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+
+use testkit::{LIMIT, PanicOnDrop, Rng};
+
+use setup::Setup;
+
+const SEED: &str = "ANTHILL_STRESS_SEED";
+const ROUNDS: &str = "ANTHILL_STRESS_ROUNDS";
+/// Where the environment says nothing.
+const FEW: u64 = 100;
+
+#[test]
+fn no_task_is_lost_and_nothing_left_whatever_races() {
+    silence_deliberate_panics();
+    let base = number_from_env(SEED).unwrap_or_else(|| RandomState::new().hash_one(0));
+    let rounds = number_from_env(ROUNDS).unwrap_or(FEW);
+    say(&format!("{SEED}={base} {ROUNDS}={rounds}"));
+    for round in 0..rounds {
+        let seed = base.wrapping_add(round);
+        let mut rng = Rng::new(seed);
+        let setup = Setup::random(&mut rng);
+        let told = format!("in the round of {SEED}={seed}: {setup:?}");
+        // The system shows 15 bytes of a name, and the worker's number needs some of them.
+        let name = format!("s{:x}", seed & 0xff_ffff);
+        let ended = guarded(&told, || round::run(&setup, &name, &mut rng));
+        if let Err(payload) = ended {
+            say(&told);
+            resume_unwind(payload);
+        }
+    }
+}
+
+/// Ends the process if the round does not.
+fn guarded(told: &str, round: impl FnOnce()) -> Result<(), Box<dyn Any + Send>> {
+    let (running, ended) = channel::<()>();
+    let text = format!("no end after {LIMIT:?} {told}");
+    thread::spawn(move || {
+        if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+            say(&text);
+            std::process::abort();
+        }
+    });
+    let result = catch_unwind(AssertUnwindSafe(round));
+    drop(running);
+    result
+}
+
+/// Past the test harness, which captures what the macros print and would swallow it at an abort.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}"); // If nobody can hear it, the failure still speaks.
+}
+
+fn number_from_env(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is a decimal number")),
+    )
+}
+
+/// Thousands of panics are part of a round; one of them is told only if it is not.
+fn silence_deliberate_panics() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let payload = panic.payload();
+        let deliberate = payload.is::<PanicOnDrop>()
+            || payload.downcast_ref::<&str>() == Some(&"dropped a PanicOnDrop");
+        if !deliberate {
+            told(panic);
+        }
+    }));
+}

@@ -1,0 +1,21 @@
+//! The pool as a task sees it: through a handle that keeps nothing open.
+
+use pool_core::WeakWorkerPool;
+
+use crate::job::Job;
+use crate::subject::{Answer, How, Kind};
+
+pub(crate) trait Port: Send + Sync {
+    /// The job again, once the pool's last handle is gone.
+    fn hand(&self, job: Job, how: How, spawn: bool) -> Result<Answer, Job>;
+}
+
+impl<K: Kind> Port for WeakWorkerPool<K> {
+    fn hand(&self, job: Job, how: How, spawn: bool) -> Result<Answer, Job> {
+        match self.upgrade() {
+            Some(pool) if spawn => Ok(K::spawn(&pool, job, how)),
+            Some(pool) => Ok(K::submit(&pool, job, how)),
+            None => Err(job),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use std::thread;
+use std::time::Duration;
+
+use sync_shim::{Clock, ManualClock, MonotonicClock, Parker};
+use testkit::{CountingWaker, LIMIT, waker_fn, watchdog};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A waker that notes `name` down.
+fn noting(name: u32, notes: &Arc<Mutex<Vec<u32>>>) -> Waker {
+    let notes = Arc::clone(notes);
+    waker_fn(move || notes.lock().expect("no note panics").push(name))
+}
+
+#[test]
+fn time_stands_still_until_it_is_moved() {
+    let clock = ManualClock::new();
+    let begin = clock.now();
+    assert_eq!(clock.now(), begin);
+    clock.advance(SECOND);
+    assert_eq!(clock.clone().now(), begin + SECOND);
+}
+
+#[test]
+fn a_delay_too_long_to_express_is_never() {
+    assert_eq!(ManualClock::new().after(Duration::MAX), None);
+    assert_eq!(MonotonicClock.after(Duration::MAX), None);
+    let clock = ManualClock::new();
+    assert_eq!(clock.after(Duration::ZERO), Some(clock.now()));
+    assert_eq!(clock.after(SECOND), Some(clock.now() + SECOND));
+}
+
+#[test]
+fn moving_time_wakes_exactly_the_due_earliest_first() {
+    let clock = ManualClock::new();
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    let begin = clock.now();
+    let alarms = [3, 1, 4, 2, 2].map(|seconds| {
+        let waker = noting(seconds, &notes);
+        clock.wake_at(begin + SECOND * seconds, waker).unwrap()
+    });
+    assert_eq!(clock.next_due(), Some(begin + SECOND));
+    clock.advance(Duration::from_millis(999));
+    assert!(notes.lock().unwrap().is_empty());
+    clock.advance(2 * SECOND + Duration::from_millis(1));
+    assert_eq!(*notes.lock().unwrap(), [1, 2, 2, 3]);
+    assert_eq!(clock.sleepers(), 1);
+    assert_eq!(clock.next_due(), Some(begin + 4 * SECOND));
+    drop(alarms);
+    assert_eq!((clock.sleepers(), clock.next_due()), (0, None));
+}
+
+#[test]
+fn alarms_for_one_time_fire_in_the_order_they_were_set() {
+    let clock = ManualClock::new();
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    let when = clock.now() + SECOND;
+    let alarms = [7, 5, 6].map(|name| clock.wake_at(when, noting(name, &notes)).unwrap());
+    clock.advance(SECOND);
+    assert_eq!(*notes.lock().unwrap(), [7, 5, 6]);
+    drop(alarms);
+}
+
+#[test]
+fn an_alarm_taken_back_does_not_fire_and_one_in_the_past_fires_at_once() {
+    let clock = ManualClock::new();
+    let counter = CountingWaker::new();
+    drop(
+        clock
+            .wake_at(clock.now() + SECOND, counter.waker())
+            .unwrap(),
+    );
+    clock.advance(2 * SECOND);
+    assert_eq!((counter.wakes(), counter.wakers()), (0, 0));
+    let _fired = clock.wake_at(clock.now(), counter.waker()).unwrap();
+    assert_eq!((counter.wakes(), counter.wakers()), (1, 0));
+}
+
+#[test]
+fn a_waker_may_call_the_clock_that_wakes_it() {
+    watchdog(LIMIT, || {
+        let clock = ManualClock::new();
+        let (counter, kept) = (CountingWaker::new(), Arc::new(Mutex::new(Vec::new())));
+        let (inner, second, keeper) = (clock.clone(), counter.waker(), Arc::clone(&kept));
+        let _first = clock.wake_at(
+            clock.now() + SECOND,
+            waker_fn(move || {
+                let alarm = inner.wake_at(inner.now() + SECOND, second.clone());
+                keeper.lock().unwrap().push(alarm);
+            }),
+        );
+        clock.advance(SECOND);
+        assert_eq!((counter.wakes(), clock.sleepers()), (0, 1));
+        clock.advance(SECOND);
+        assert_eq!(counter.wakes(), 1);
+    });
+}
+
+#[test]
+fn a_sleeping_thread_is_woken_when_its_time_comes_and_not_before() {
+    watchdog(LIMIT, || {
+        let clock = ManualClock::new();
+        let when = clock.now() + SECOND;
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                let woken = clock.park_until(&Parker::new(), when);
+                (woken, clock.now())
+            });
+            clock.wait_for_sleepers(1);
+            clock.advance(SECOND / 2);
+            assert_eq!(clock.sleepers(), 1, "it is not due yet");
+            clock.advance(SECOND / 2);
+            assert_eq!(sleeper.join().unwrap(), (false, when));
+        });
+    });
+}
+
+#[test]
+fn a_token_ends_a_timed_sleep_and_leaves_no_sleeper_behind() {
+    watchdog(LIMIT, || {
+        let (clock, parker) = (ManualClock::new(), Parker::new());
+        let when = clock.now() + SECOND;
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| clock.park_until(&parker, when));
+            clock.wait_for_sleepers(1);
+            parker.unpark();
+            assert!(sleeper.join().unwrap());
+        });
+        assert_eq!(clock.sleepers(), 0);
+    });
+}
+
+#[test]
+fn a_time_already_there_does_not_sleep_but_takes_a_token() {
+    watchdog(LIMIT, || {
+        let (clock, parker) = (ManualClock::new(), Parker::new());
+        assert!(!clock.park_until(&parker, clock.now()));
+        parker.unpark();
+        assert!(clock.park_until(&parker, clock.now()));
+        assert!(!clock.park_until(&parker, clock.now()));
+    });
+}

@@ -1,0 +1,76 @@
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sync_shim::{Clock, MonotonicClock, Parker};
+use testkit::{LIMIT, watchdog};
+
+#[test]
+fn a_token_given_before_parking_ends_the_next_park() {
+    watchdog(LIMIT, || {
+        let parker = Parker::new();
+        parker.unpark();
+        parker.park();
+        assert!(!parker.take_token());
+    });
+}
+
+#[test]
+fn a_token_from_another_thread_ends_the_present_park() {
+    watchdog(LIMIT, || {
+        let parker = Parker::new();
+        thread::scope(|scope| {
+            for _ in 0..1000 {
+                let giver = scope.spawn(|| parker.unpark());
+                parker.park();
+                giver.join().unwrap();
+                assert!(!parker.take_token());
+            }
+        });
+    });
+}
+
+#[test]
+fn two_tokens_given_before_one_is_found_are_one() {
+    let parker = Parker::new();
+    parker.unpark();
+    parker.clone().unpark();
+    assert!(parker.take_token());
+    assert!(!parker.take_token());
+}
+
+#[test]
+fn a_park_that_runs_out_of_time_leaves_no_trace() {
+    let parker = Parker::new();
+    assert!(!parker.park_until_real(Instant::now()));
+    let when = Instant::now() + Duration::from_millis(2);
+    assert!(!MonotonicClock.park_until(&parker, when));
+    assert!(Instant::now() >= when);
+    assert!(!parker.take_token());
+}
+
+#[test]
+fn a_token_counts_more_than_a_deadline_that_is_over() {
+    let parker = Parker::new();
+    parker.unpark();
+    assert!(parker.park_until_real(Instant::now()));
+    assert!(!parker.park_until_real(Instant::now()));
+}
+
+#[test]
+fn a_thread_has_one_parker_and_no_other_threads_parker() {
+    watchdog(LIMIT, || {
+        let mine = Parker::of_thread();
+        Parker::of_thread().unpark();
+        mine.park();
+        thread::scope(|scope| scope.spawn(|| Parker::of_thread().unpark()).join().unwrap());
+        assert!(!mine.take_token());
+    });
+}
+
+#[test]
+fn a_task_that_parks_its_thread_for_its_own_purposes_eats_no_token() {
+    let parker = Parker::of_thread();
+    parker.unpark();
+    thread::park_timeout(Duration::ZERO);
+    assert!(parker.take_token());
+}

@@ -1,0 +1,76 @@
+use std::collections::HashSet;
+use std::thread;
+
+use sync_shim::unique_id;
+
+#[test]
+fn no_two_calls_get_the_same_identifier() {
+    let ids: HashSet<u64> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| (0..1000).map(|_| unique_id()).collect::<Vec<_>>()))
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|ids| ids.join().unwrap())
+            .collect()
+    });
+    assert_eq!(ids.len(), 8000);
+    assert!(!ids.contains(&0), "0 stands for none");
+}
+
+#[cfg(unix)]
+mod forked {
+    use std::time::{Duration, Instant};
+
+    use sync_shim::{Clock, MonotonicClock, fork_count};
+    use testkit::{CountingWaker, LIMIT, in_child, watchdog};
+
+    /// Runs `check` in a forked copy of this process and says whether it held there.
+    fn in_fork(check: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the copy runs `check` on its only thread and leaves without unwinding or
+        // running exit handlers.
+        let child = unsafe { libc::fork() };
+        assert_ne!(child, -1, "no memory to fork");
+        if child == 0 {
+            // SAFETY: both take numbers only. The alarm signal is the copy's watchdog.
+            unsafe { libc::alarm(60) };
+            let code = i32::from(!check());
+            // SAFETY: as above.
+            unsafe { libc::_exit(code) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` outlives the call.
+        let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(ended, child);
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    }
+
+    #[test]
+    fn a_forked_child_counts_one_more_and_its_parent_does_not() {
+        let before = fork_count();
+        assert!(in_fork(|| fork_count() == before + 1));
+        assert!(!in_fork(|| false), "a check that fails is noticed");
+        assert_eq!(fork_count(), before);
+    }
+
+    #[test]
+    fn a_child_that_lost_the_alarm_thread_is_refused_an_alarm() {
+        // In a process of its own: with other threads about, a copy can do little.
+        let test = "process::forked::a_child_that_lost_the_alarm_thread_is_refused_an_alarm";
+        let end = in_child(test, || {
+            watchdog(LIMIT, || {
+                let counter = CountingWaker::new();
+                let alarm = MonotonicClock.wake_at(Instant::now(), counter.waker());
+                counter.wait_for_wakes(1);
+                drop(alarm);
+                let when = Instant::now() + Duration::from_hours(1);
+                let late = MonotonicClock.wake_at(when, counter.waker()).unwrap();
+                assert!(in_fork(|| {
+                    MonotonicClock.wake_at(when, counter.waker()).is_err()
+                }));
+                drop(late);
+            });
+        });
+        assert!(end.is_ok(), "{end:?}");
+    }
+}

@@ -1,0 +1,123 @@
+use std::cell::RefCell;
+use std::io;
+use std::sync::mpsc::{Sender, channel};
+
+use sync_shim::Parker;
+use sync_shim::thread::{Tag, ThreadOptions, spawn_thread};
+use testkit::{DropCounter, LIMIT, watchdog};
+
+/// Tries to start a thread, which must be refused, its body dropped unrun.
+fn refused(options: ThreadOptions<'_>) -> io::Error {
+    let drops = DropCounter::new();
+    let token = drops.token();
+    let refusal = spawn_thread(options, move || {
+        let _token = &token;
+        unreachable!("it was refused");
+    });
+    assert_eq!(drops.dropped(), 1);
+    refusal.expect_err("it is refused")
+}
+
+#[test]
+fn a_thread_bears_its_name_and_can_be_joined() {
+    let (send, receive) = channel();
+    let options = ThreadOptions {
+        name: Some("a name of more than fifteen bytes"),
+        stack_size: Some(1 << 20),
+        gate: Some(&|| Ok(())),
+    };
+    let thread = spawn_thread(options, move || {
+        send.send(std::thread::current().name().map(str::to_owned))
+            .unwrap();
+    });
+    thread.unwrap().join().unwrap();
+    let name = receive.recv().unwrap();
+    assert_eq!(name.as_deref(), Some("a name of more than fifteen bytes"));
+}
+
+#[test]
+fn a_body_that_panics_hands_its_payload_to_whoever_joins() {
+    let thread = spawn_thread(ThreadOptions::default(), || panic!("for the joiner"));
+    let payload = thread.unwrap().join().expect_err("it panicked");
+    assert_eq!(payload.downcast_ref(), Some(&"for the joiner"));
+}
+
+#[test]
+fn the_gate_can_refuse_a_thread() {
+    let options = ThreadOptions {
+        gate: Some(&|| Err(io::ErrorKind::QuotaExceeded.into())),
+        ..ThreadOptions::default()
+    };
+    assert_eq!(refused(options).kind(), io::ErrorKind::QuotaExceeded);
+}
+
+#[test]
+fn a_name_with_an_inner_nul_is_refused() {
+    let options = ThreadOptions {
+        name: Some("a\0b"),
+        ..ThreadOptions::default()
+    };
+    assert_eq!(refused(options).kind(), io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_stack_larger_than_memory_is_refused() {
+    for bytes in [usize::MAX / 2, usize::MAX] {
+        refused(ThreadOptions {
+            stack_size: Some(bytes),
+            ..ThreadOptions::default()
+        });
+    }
+}
+
+#[test]
+fn a_tag_belongs_to_one_thread() {
+    let tag = Tag {
+        family: 3,
+        depth: 1,
+    };
+    let thread = spawn_thread(ThreadOptions::default(), move || {
+        assert_eq!(Tag::get(), Tag::NONE);
+        tag.set();
+        assert_eq!(Tag::get(), tag);
+    });
+    thread.unwrap().join().unwrap();
+    assert_eq!(Tag::get(), Tag::NONE);
+}
+
+/// Tells, in the destructors of thread-locals, what can be read there.
+struct Last(Sender<Tag>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let parker = Parker::of_thread();
+        parker.unpark();
+        parker.park();
+        self.0.send(Tag::get()).expect("the test listens");
+    }
+}
+
+std::thread_local! {
+    static BEFORE: RefCell<Option<Last>> = const { RefCell::new(None) };
+    static AFTER: RefCell<Option<Last>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn tag_and_parker_serve_in_the_destructors_of_thread_locals() {
+    watchdog(LIMIT, || {
+        let (send, receive) = channel();
+        let tag = Tag {
+            family: 5,
+            depth: 2,
+        };
+        let thread = spawn_thread(ThreadOptions::default(), move || {
+            // Destructors run in some order: one is registered before ours, one after.
+            BEFORE.set(Some(Last(send.clone())));
+            Parker::of_thread();
+            tag.set();
+            AFTER.set(Some(Last(send)));
+        });
+        thread.unwrap().join().unwrap();
+        assert_eq!(receive.iter().collect::<Vec<_>>(), [tag, tag]);
+    });
+}

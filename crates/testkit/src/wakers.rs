@@ -1,0 +1,80 @@
+//! Wakers that count, that call back, and that block a thread.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Counts how often its wakers were woken. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct CountingWaker(Arc<Counter>);
+
+#[derive(Debug, Default)]
+struct Counter {
+    wakes: Mutex<usize>,
+    woken: Condvar,
+}
+
+impl CountingWaker {
+    /// Not woken yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A waker that counts here.
+    pub fn waker(&self) -> Waker {
+        Waker::from(Arc::clone(&self.0))
+    }
+
+    /// How often its wakers were woken.
+    pub fn wakes(&self) -> usize {
+        *self.0.wakes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many wakers are alive, clones included.
+    pub fn wakers(&self) -> usize {
+        Arc::strong_count(&self.0) - 1
+    }
+
+    /// Blocks until its wakers were woken `count` times in all.
+    pub fn wait_for_wakes(&self, count: usize) {
+        let mut wakes = self.0.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+        while *wakes < count {
+            let woken = self.0.woken.wait(wakes);
+            wakes = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Wake for Counter {
+    fn wake(self: Arc<Self>) {
+        *self.wakes.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.woken.notify_all();
+    }
+}
+
+/// A waker that calls `wake`: to call back into the code under test, or to panic. What `wake`
+/// captured is dropped with the last clone, so its drop can call back too.
+pub fn waker_fn(wake: impl Fn() + Send + Sync + 'static) -> Waker {
+    struct Call<F>(F);
+    impl<F: Fn() + Send + Sync + 'static> Wake for Call<F> {
+        fn wake(self: Arc<Self>) {
+            (self.0)();
+        }
+    }
+    Waker::from(Arc::new(Call(wake)))
+}
+
+/// Runs a future to its end on this thread.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let counter = CountingWaker::new();
+    let waker = counter.waker();
+    loop {
+        let before = counter.wakes();
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => counter.wait_for_wakes(before + 1),
+        }
+    }
+}

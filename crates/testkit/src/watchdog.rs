@@ -1,0 +1,31 @@
+//! A safety net under tests that may hang.
+
+use std::io::Write;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// The limit for a test that has no reason for another one.
+pub const LIMIT: Duration = Duration::from_mins(1);
+
+/// Runs `test` on this thread; if it has not ended after `limit`, says so and aborts the process.
+///
+/// Only a net: a test must be able to fail without it.
+pub fn watchdog<R>(limit: Duration, test: impl FnOnce() -> R) -> R {
+    let name = thread::current().name().unwrap_or("unnamed").to_owned();
+    let (running, ended) = channel::<()>();
+    thread::spawn(move || {
+        if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            // Straight to the stream: the test harness captures what the macros print, and the
+            // abort would swallow it. If it cannot be written, the abort still speaks.
+            let _ = writeln!(
+                std::io::stderr(),
+                "watchdog: `{name}` has not ended after {limit:?}; aborting"
+            );
+            std::process::abort();
+        }
+    });
+    let result = test();
+    drop(running); // A panic drops it as well: either end calls the dog off.
+    result
+}

@@ -1,0 +1,26 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use testkit::Gate;
+
+#[test]
+fn nobody_passes_a_gate_before_it_is_opened() {
+    let gate = Gate::new();
+    let passed = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                gate.wait();
+                assert!(gate.is_open());
+                passed.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        gate.wait_for_arrivals(3);
+        assert_eq!(gate.arrivals(), 3);
+        assert_eq!(passed.load(Ordering::Relaxed), 0);
+        gate.open();
+    });
+    assert_eq!(passed.load(Ordering::Relaxed), 3);
+    gate.wait(); // Open for good.
+    assert_eq!(gate.arrivals(), 4);
+}

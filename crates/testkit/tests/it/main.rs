@@ -1,0 +1,7 @@
+//! Tests of the test helpers.
+
+mod drops;
+mod gate;
+mod rng;
+mod wakers;
+mod watchdog;
