@@ -43,6 +43,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
     let begin = Instant::now();
     let mut mutants = list::load(workspace)?;
     list::check_texts(workspace, &mutants)?;
+    let listed: Vec<_> = mutants.iter().map(|mutant| mutant.id.clone()).collect();
     if let Some(only) = &flags.only {
         mutants.retain(|mutant| mutant.id.contains(only));
         ensure!(!mutants.is_empty(), "no mutant's id contains `{only}`");
@@ -73,9 +74,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
         attempt,
     )?;
 
-    if flags.only.is_none() {
-        report::write(workspace, &fates)?;
-    }
+    report::write(workspace, &fates, &listed)?;
     let summary = report::summary(&fates, begin.elapsed());
     let right = fates
         .iter()

@@ -55,27 +55,40 @@ pub(crate) fn summary(fates: &[(&Mutant, Fate)], time: Duration) -> String {
     )
 }
 
-/// Puts the table between its markers.
-pub(crate) fn write(workspace: &Workspace, fates: &[(&Mutant, Fate)]) -> Result<()> {
-    let text = replace_table(&workspace.read(DOC)?, &table(fates))
+/// Brings the table between its markers up to date: a row for each of `listed` that was tried now
+/// or before.
+pub(crate) fn write(
+    workspace: &Workspace,
+    fates: &[(&Mutant, Fate)],
+    listed: &[String],
+) -> Result<()> {
+    let text = update_table(&workspace.read(DOC)?, fates, listed)
         .with_context(|| format!("{DOC} lacks the markers `{}` and `{END}`", BEGIN.trim_end()))?;
     fs::write(workspace.root.join(DOC), text).context(DOC)
 }
 
-fn table(fates: &[(&Mutant, Fate)]) -> String {
-    let mut text = String::from("| mutant | kind | file | fate |\n|---|---|---|---|\n");
-    for (mutant, fate) in fates {
-        let Mutant { id, kind, file, .. } = mutant;
-        let fate = verdict(mutant, fate);
-        let _ = writeln!(text, "| `{id}` | {kind} | `{file}` | {fate} |");
-    }
-    text
+fn row((mutant, fate): &(&Mutant, Fate)) -> String {
+    let Mutant { id, kind, file, .. } = mutant;
+    let fate = verdict(mutant, fate);
+    format!("{}{kind} | `{file}` | {fate} |", row_start(id))
 }
 
-fn replace_table(doc: &str, table: &str) -> Option<String> {
+fn row_start(id: &str) -> String {
+    format!("| `{id}` | ")
+}
+
+fn update_table(doc: &str, fates: &[(&Mutant, Fate)], listed: &[String]) -> Option<String> {
     let (before, rest) = doc.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{table}{END}{after}"))
+    let (old, after) = rest.split_once(END)?;
+    let mut text = format!("{before}{BEGIN}| mutant | kind | file | fate |\n|---|---|---|---|\n");
+    for id in listed {
+        let tried = fates.iter().find(|(mutant, _)| mutant.id == *id).map(row);
+        let known = || old.lines().find(|line| line.starts_with(&row_start(id)));
+        if let Some(row) = tried.or_else(|| known().map(str::to_owned)) {
+            let _ = writeln!(text, "{row}");
+        }
+    }
+    Some(format!("{text}{END}{after}"))
 }
 
 #[cfg(test)]
@@ -124,18 +137,24 @@ mod tests {
     }
 
     #[test]
-    fn the_table_replaces_what_stood_between_the_markers() {
+    fn a_partial_run_updates_its_rows_and_keeps_those_of_other_listed_mutants() {
+        let listed = ["a", "b"].map(str::to_owned);
+        let old = "| `a` | notify | `x.rs` | SURVIVED |\n\
+                   | `b` | swap | `y.rs` | killed |\n\
+                   | `gone` | swap | `z.rs` | killed |\n";
+        let doc = format!("before\n{BEGIN}{old}{END}\nafter\n");
         let mutant = mutant(false);
-        let table = table(&[(&mutant, killed())]);
-        let doc = format!("before\n{BEGIN}old\n{END}\nafter\n");
-        let new = replace_table(&doc, &table).expect("the markers are there");
-        let row = "| `a` | notify | `crates/x/src/lib.rs` | killed by `x::m` (deadlock) |\n";
-        assert!(new.contains(row), "{new}");
+        let new = update_table(&doc, &[(&mutant, killed())], &listed).expect("there are markers");
+        let rows = "| `a` | notify | `crates/x/src/lib.rs` | killed by `x::m` (deadlock) |\n\
+                    | `b` | swap | `y.rs` | killed |\n";
+        assert!(
+            new.contains(&format!("|---|---|---|---|\n{rows}{END}")),
+            "{new}"
+        );
         assert!(
             new.starts_with("before\n") && new.ends_with("\nafter\n"),
             "{new}"
         );
-        assert!(!new.contains("old"), "{new}");
-        assert_eq!(replace_table("no markers", &table), None);
+        assert_eq!(update_table("no markers", &[], &listed), None);
     }
 }
