@@ -9,6 +9,6 @@ use libfuzzer_sys::fuzz_target;
 mod twin;
 
 fuzz_target!(|bytes: &[u8]| {
-    let (settings, ops) = twin::decode(bytes);
+    let (settings, ops) = twin::program::decode(bytes);
     twin::walk(settings, &ops);
 });

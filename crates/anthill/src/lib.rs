@@ -61,3 +61,6 @@ mod readme {}
 #[cfg(all(doctest, not(anthill_loom)))]
 #[doc = include_str!("../../../README.md")]
 mod readme_of_the_workspace {}
+#[cfg(all(doctest, not(anthill_loom)))]
+#[doc = include_str!("../../pool-core/README.md")]
+mod readme_of_pool_core {}

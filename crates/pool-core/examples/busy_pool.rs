@@ -5,8 +5,6 @@
 //! (a depth of `-` is unlimited). Wall time per task goes to standard error.
 
 use std::error::Error;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use pool_core::{Pool, QueueDepth};
@@ -23,21 +21,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         .capacity(usize::try_from(capacity)?)
         .queue_depth(depth)
         .build()?;
-    let done = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..producers {
             scope.spawn(|| {
                 for _ in 0..tasks / producers {
-                    let done = Arc::clone(&done);
-                    pool.submit(move || _ = done.fetch_add(1, Ordering::Relaxed))
-                        .expect("the pool is open");
+                    pool.submit(|| {}).expect("the pool is open");
                 }
             });
         }
     });
     pool.wait_idle()?;
-    let tasks = done.load(Ordering::Relaxed);
+    let tasks = pool.stats().completed;
     let nanoseconds = start.elapsed().as_nanos() / u128::from(tasks.max(1));
     eprintln!("{nanoseconds} ns per task");
     println!("tasks {tasks}");

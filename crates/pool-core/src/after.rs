@@ -67,8 +67,8 @@ impl<J> After<J> {
 
     /// Nothing is owed. A busy pool's sections end here, so it is kept short.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        !self.start && !self.searchers && self.first.is_none()
+    pub(crate) fn is_paid(&self) -> bool {
+        !self.start && self.first.is_none()
     }
 
     /// Pays everything but the start. No lock may be held: bells ring foreign wakers.

@@ -12,6 +12,7 @@ use crate::capacity::{Capacity, QueueDepth, UNLIMITED};
 use crate::config::{Config, DropPolicy, Hook, ThreadGate, WithinWorker};
 use crate::core::{Core, Runner};
 use crate::error::BuildError;
+use crate::gauge::Gauge;
 use crate::pool::WorkerPool;
 use crate::run::{Env, PanicHook, TaskPanic};
 
@@ -225,27 +226,45 @@ impl<R: Runner> Builder<R> {
     /// If no capacity was said or the settings contradict each other, or if the operating system
     /// refused a thread that was to be started ahead.
     pub fn build(self) -> Result<WorkerPool<R>, BuildError> {
-        self.build_in(unique_id())
+        self.build_in(unique_id(), false)
     }
 
-    /// Builds `count` pools whose workers count as each other's own.
+    /// The name as it stands, which a family's pools number.
+    #[doc(hidden)]
+    pub fn family_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Builds `count` pools whose workers count as each other's own. At an error those that were
+    /// built have ended again.
     #[doc(hidden)]
     pub fn build_family(self, count: usize) -> Result<Vec<WorkerPool<R>>, BuildError>
     where
         R: Clone,
     {
         let family = unique_id();
-        let numbered = |number| {
+        let mut pools: Vec<WorkerPool<R>> = Vec::new();
+        for number in 0..count {
             let name = format!("{}-{number}", self.name);
-            self.clone().name(name).build_in(family)
-        };
-        (0..count).map(numbered).collect()
+            match self.clone().name(name).build_in(family, true) {
+                Ok(pool) => pools.push(pool),
+                Err(refused) => {
+                    for pool in pools {
+                        // Nobody else has a handle: it can be neither rebooted nor forked.
+                        let _ = pool.core().release_and_wait(None);
+                    }
+                    return Err(refused);
+                }
+            }
+        }
+        Ok(pools)
     }
 
-    fn build_in(self, family: u64) -> Result<WorkerPool<R>, BuildError> {
+    fn build_in(self, family: u64, gauged: bool) -> Result<WorkerPool<R>, BuildError> {
         let ahead = self.min_workers.max(self.prestart);
         let (runner, env, config) = self.check()?;
-        let core = Core::new(runner, env, config, family)?;
+        let gauge = gauged.then(|| Arc::new(Gauge::new(config.capacity, config.depth)));
+        let core = Core::new(runner, env, config, family, gauge)?;
         let pool = WorkerPool::new(core);
         pool.core()
             .start_ahead(ahead)

@@ -50,6 +50,13 @@ impl Capacity {
             Self::Unlimited => None,
         }
     }
+
+    /// What two pools have together: no limit if either has none. A sum too large for a number
+    /// is none either.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self::from_bound(self.bound().saturating_add(other.bound()))
+    }
 }
 
 impl QueueDepth {
@@ -57,6 +64,22 @@ impl QueueDepth {
         match self {
             Self::Limited(most) => most,
             Self::Unlimited => UNLIMITED,
+        }
+    }
+
+    pub(crate) fn from_bound(bound: usize) -> Self {
+        if bound == UNLIMITED {
+            Self::Unlimited
+        } else {
+            Self::Limited(bound)
+        }
+    }
+
+    /// The number, or `None` if there is no limit.
+    pub fn limit(self) -> Option<usize> {
+        match self {
+            Self::Limited(most) => Some(most),
+            Self::Unlimited => None,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::cell::{Body, SpawnCell};
 use crate::core::{Core, Patience, Runner};
 use crate::enter::Enter;
 use crate::error::SubmitError;
+use crate::family::Child;
 use crate::foreign::drop_quietly;
 use crate::handle::JoinHandle;
 use crate::line::Settled;
@@ -112,19 +113,64 @@ fn closure_of<F: FnOnce() + Send + 'static>(task: Task) -> F {
     }
 }
 
-/// The handle of an accepted spawn, or the closure of a refused one.
-fn handle_or_closure<F, T>(
+/// What the spawning of a closure keeps until its task is accepted or comes back.
+#[doc(hidden)]
+#[expect(missing_debug_implementations, reason = "never leaves these crates")]
+pub struct SpawnedClosure<F: FnOnce() -> T + Send + 'static, T: Send + 'static> {
+    // Made at once, so that a future dropped after its task was accepted detaches it.
     handle: JoinHandle<T>,
-    cell: &SpawnCell<Call<F>>,
-    settled: Settled<Task>,
-) -> Result<JoinHandle<T>, SubmitError<F>>
+    cell: Arc<SpawnCell<Call<F>>>,
+}
+
+impl<F, T> SpawnedClosure<F, T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    match settled {
-        Ok(()) => Ok(handle),
-        Err((reason, _entry)) => Err(reason.with(cell.take_back().0)),
+    fn new(closure: F, core: &Arc<Core<Closures>>) -> (Task, Self) {
+        let cell = SpawnCell::new(Call(closure));
+        let entry = Task::new(Spawned(Arc::clone(&cell)));
+        let handle = JoinHandle::new(Arc::clone(&cell) as _, Arc::clone(core) as _);
+        (entry, Self { handle, cell })
+    }
+
+    /// The handle of an accepted task, or the closure of one that came back.
+    ///
+    /// # Errors
+    /// As given, with the closure.
+    pub fn settle(
+        self,
+        settled: Result<(), SubmitError<Task>>,
+    ) -> Result<JoinHandle<T>, SubmitError<F>> {
+        match settled {
+            Ok(()) => Ok(self.handle),
+            Err(refused) => Err(refused.map(|_entry| self.cell.take_back().0)),
+        }
+    }
+}
+
+/// What a multi-pool of closures submits.
+impl Closures {
+    /// A closure that nobody waits for.
+    #[doc(hidden)]
+    pub fn plain<F: FnOnce() + Send + 'static>(closure: F) -> Task {
+        Task::new(Plain(closure))
+    }
+
+    /// The closure of a plain task that came back.
+    #[doc(hidden)]
+    pub fn closure_of<F: FnOnce() + Send + 'static>(task: Task) -> F {
+        closure_of(task)
+    }
+
+    /// A closure with a handle, whose clock and panic hook are the child's.
+    #[doc(hidden)]
+    pub fn spawned<F, T>(closure: F, child: &Child<Closures>) -> (Task, SpawnedClosure<F, T>)
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        SpawnedClosure::new(closure, &child.0)
     }
 }
 
@@ -148,15 +194,9 @@ impl Pool {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let cell = SpawnCell::new(Call(task));
-        let entry = Task::new(Spawned(Arc::clone(&cell)));
+        let (entry, spawned) = SpawnedClosure::new(task, self.core());
         let settled = self.core().submit(entry, patience);
-        let core: Arc<Core<_>> = Arc::clone(self.core());
-        handle_or_closure(
-            JoinHandle::new(Arc::clone(&cell) as _, core),
-            &cell,
-            settled,
-        )
+        spawned.settle(settled.map_err(|(reason, entry)| reason.with(entry)))
     }
 
     /// Hands a task over, to be run and forgotten. Waits while the pool is full.
@@ -300,12 +340,9 @@ impl Pool {
         T: Send + 'static,
     {
         let core = Arc::clone(self.core());
-        let cell = SpawnCell::new(Call(task));
-        let entry = Task::new(Spawned(Arc::clone(&cell)));
-        // Made now, so that a future dropped after its task was accepted detaches it.
-        let handle = JoinHandle::new(Arc::clone(&cell) as _, Arc::clone(&core) as _);
-        Enter::new(core, entry, move |settled| {
-            handle_or_closure(handle, &cell, settled)
+        let (entry, spawned) = SpawnedClosure::new(task, &core);
+        Enter::new(core, entry, move |settled: Settled<Task>| {
+            spawned.settle(settled.map_err(|(reason, entry)| reason.with(entry)))
         })
     }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crossbeam_utils::CachePadded;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{Tag, ThreadOptions, spawn_thread};
 use sync_shim::{Clock, Parker, fork_count};
@@ -13,6 +14,7 @@ use crate::after::{After, Notice};
 use crate::config::{Config, WithinWorker};
 use crate::decide::{Admission, Manner, OwnWorker, WhenFull};
 use crate::error::{BuildError, Reason};
+use crate::gauge::Gauge;
 use crate::handle::Home;
 use crate::idle::WorkerCell;
 use crate::line::{Seat, Settled};
@@ -20,7 +22,6 @@ use crate::lock::{StateGuard, StateLock};
 use crate::run::{Env, Outcome, Ran};
 use crate::state::State;
 use crate::stats::Stats;
-use crate::wait::{SUBMIT, spin_until};
 use crate::worker;
 
 /// What a pool does with its jobs: calls closures, or one function with each argument.
@@ -37,22 +38,27 @@ pub trait Runner: Send + Sync + 'static {
 }
 
 pub(crate) struct Core<R: Runner> {
-    pub(crate) state: StateLock<State<R::Job>>,
+    /// On cache lines of its own, as is `work`: what is only read lies apart.
+    pub(crate) state: CachePadded<StateLock<State<R::Job>>>,
     /// A hint to spinning workers that the queue is not empty.
-    pub(crate) work: AtomicBool,
+    pub(crate) work: CachePadded<AtomicBool>,
     pub(crate) runner: R,
     pub(crate) env: Env,
     pub(crate) config: Config,
     /// Which workers count as the pool's own: a `MultiPool`'s children share one.
     pub(crate) family: u64,
+    /// A `MultiPool`'s child shows its figures here, to those without the lock.
+    pub(crate) gauge: Option<Arc<Gauge>>,
     /// `fork_count()` where the workers are.
     forks: usize,
 }
 
 /// How long a call waits for room.
-#[derive(Clone, Copy)]
-pub(crate) enum Patience {
+#[derive(Clone, Copy, Debug)]
+pub enum Patience {
+    /// Not at all.
     None,
+    /// Until then, or without a limit.
     Until(Option<Instant>),
 }
 
@@ -64,15 +70,18 @@ impl<R: Runner> Core<R> {
         env: Env,
         config: Config,
         family: u64,
+        gauge: Option<Arc<Gauge>>,
     ) -> Result<Arc<Self>, BuildError> {
-        let state = State::new(&config).map_err(BuildError::OutOfMemory)?;
+        let mut state = State::new(&config).map_err(BuildError::OutOfMemory)?;
+        state.gauge.clone_from(&gauge);
         Ok(Arc::new(Self {
-            state: StateLock::new(state),
-            work: AtomicBool::new(false),
+            state: CachePadded::new(StateLock::new(state)),
+            work: CachePadded::new(AtomicBool::new(false)),
             runner,
             env,
             config,
             family,
+            gauge,
             forks: fork_count(),
         }))
     }
@@ -88,7 +97,10 @@ impl<R: Runner> Core<R> {
         }
         let (mut guard, admission) = match self.admission() {
             Ok(admitted) => admitted,
-            Err(reason) => return Err((reason, job)),
+            Err((mut guard, refused)) => {
+                guard.counts.refused += 1;
+                return Err((Reason::NoThread(refused), job));
+            }
         };
         match admission {
             Admission::Room => {
@@ -140,7 +152,9 @@ impl<R: Runner> Core<R> {
 
     /// The lock, and whether a task may be accepted. If there is room but no worker, the first
     /// is started (or its start awaited) before the answer, so whoever is told `Room` may push.
-    pub(crate) fn admission(self: &Arc<Self>) -> Result<(Guard<'_, R>, Admission), Reason> {
+    pub(crate) fn admission(
+        self: &Arc<Self>,
+    ) -> Result<(Guard<'_, R>, Admission), (Guard<'_, R>, io::Error)> {
         let mut guard = self.state.lock();
         loop {
             match guard.view().admission() {
@@ -156,8 +170,7 @@ impl<R: Runner> Core<R> {
                     let result;
                     (guard, result) = self.start_reserved(guard);
                     if let Err(refused) = result {
-                        guard.counts.refused += 1;
-                        return Err(Reason::NoThread(refused));
+                        return Err((guard, refused));
                     }
                 }
                 other => return Ok((guard, other)),
@@ -173,20 +186,12 @@ impl<R: Runner> Core<R> {
         parker: &Parker,
         deadline: Option<Instant>,
     ) -> Settled<R::Job> {
-        spin_until(SUBMIT, || seat.is_settled());
         loop {
-            if let Some(settled) = seat.outcome() {
+            if let Some(settled) = seat.wait(parker, self.clock(), deadline) {
                 return settled;
             }
-            match deadline {
-                None => parker.park(),
-                Some(when) => {
-                    if !self.clock().park_until(parker, when)
-                        && let Some(job) = self.leave_line(seat, ticket)
-                    {
-                        return Err((Reason::TimedOut, job));
-                    }
-                }
+            if let Some(job) = self.leave_line(seat, ticket) {
+                return Err((Reason::TimedOut, job));
             }
         }
     }
@@ -205,7 +210,11 @@ impl<R: Runner> Core<R> {
     /// Pays what is owed, and starts a worker if one was reserved.
     #[inline]
     pub(crate) fn perform(self: &Arc<Self>, after: After<R::Job>) {
-        if after.is_empty() {
+        if after.searchers {
+            // Relaxed: a hint. Searchers look under the lock before they park.
+            self.work.store(true, Relaxed);
+        }
+        if after.is_paid() {
             std::mem::forget(after); // There is nothing to drop, and this saves asking.
         } else {
             self.perform_owed(after);
@@ -213,10 +222,6 @@ impl<R: Runner> Core<R> {
     }
 
     fn perform_owed(self: &Arc<Self>, mut after: After<R::Job>) {
-        if after.searchers {
-            // Relaxed: a hint. Searchers look under the lock before they park.
-            self.work.store(true, Relaxed);
-        }
         after.pay();
         if after.start {
             self.start_one();
@@ -283,7 +288,7 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    fn own_worker(&self) -> OwnWorker {
+    pub(crate) fn own_worker(&self) -> OwnWorker {
         let tag = Tag::get();
         if tag.family != self.family {
             return OwnWorker::Stranger;

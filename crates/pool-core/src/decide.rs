@@ -60,7 +60,7 @@ pub(crate) enum Manner {
 
 /// What a full pool does with a blocking submit of one of its own workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OwnWorker {
+pub enum OwnWorker {
     /// The caller is no worker of this pool, or such are to wait like everybody.
     Stranger,
     /// Run the task in place.

@@ -48,7 +48,10 @@ impl<R: Runner, M> Enter<R, M> {
         let waker = context.waker().clone(); // Foreign code, so before the lock is taken.
         let (mut guard, admission) = match self.core.admission() {
             Ok(admitted) => admitted,
-            Err(reason) => return Poll::Ready(Err((reason, job))),
+            Err((mut guard, refused)) => {
+                guard.counts.refused += 1;
+                return Poll::Ready(Err((Reason::NoThread(refused), job)));
+            }
         };
         match admission {
             Admission::Room => {

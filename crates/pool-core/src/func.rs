@@ -11,6 +11,7 @@ use crate::cell::{Body, SpawnCell};
 use crate::core::{Core, Patience, Runner};
 use crate::enter::Enter;
 use crate::error::SubmitError;
+use crate::family::Child;
 use crate::handle::JoinHandle;
 use crate::line::Settled;
 use crate::pool::{WeakWorkerPool, WorkerPool};
@@ -115,6 +116,32 @@ fn refuse<T: Send + 'static, R: Send + 'static>(
     settled: Settled<FuncJob<T, R>>,
 ) -> Result<(), SubmitError<T>> {
     settled.map_err(|(reason, job)| reason.with(argument_of(job)))
+}
+
+/// What a multi-pool of one function submits.
+impl<T: Send + 'static, R: Send + 'static> Func<T, R> {
+    /// An argument whose value nobody waits for.
+    #[doc(hidden)]
+    pub fn plain(argument: T) -> FuncJob<T, R> {
+        FuncJob(Kind::Plain(argument))
+    }
+
+    /// The argument of a job that came back.
+    #[doc(hidden)]
+    pub fn argument_of(job: FuncJob<T, R>) -> T {
+        argument_of(job)
+    }
+
+    /// An argument and the handle to its value, whose clock and panic hook are the child's.
+    #[doc(hidden)]
+    pub fn spawned(argument: T, child: &Child<Self>) -> (FuncJob<T, R>, JoinHandle<R>) {
+        let cell = SpawnCell::new(Call {
+            argument,
+            function: Arc::clone(&child.0.runner.function),
+        });
+        let job = FuncJob(Kind::Spawned(Arc::clone(&cell)));
+        (job, JoinHandle::new(cell, Arc::clone(&child.0) as _))
+    }
 }
 
 impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {

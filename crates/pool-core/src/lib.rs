@@ -1,4 +1,80 @@
-//! A bounded, elastic pool of worker threads.
+//! A bounded, elastic pool of worker threads, with back-pressure, handles, live tuning and a real
+//! shutdown.
+//!
+//! A pool has a **capacity**, the most live workers, and a **queue depth**, the accepted tasks that
+//! may wait beyond it. Both are exact. At a full pool a submit waits in one fair line (a thread or a
+//! future), or is refused with the task in the error, whichever the call says. Workers are started
+//! when there is work, parked when there is none, and ended when they have idled for the
+//! keep-alive; no service thread watches them.
+//!
+//! # When not to use it
+//! - Data-parallel computation: rayon splits and balances it.
+//! - Input and output of an async runtime: a task holds a thread while it waits.
+//! - Millions of tasks of less than a microsecond: each costs two short sections of one lock. Put
+//!   several into one.
+//! - Tasks that borrow from the caller: they are `'static`; scopes are not offered.
+//!
+//! # Example
+//! ```
+//! use pool_core::{DropPolicy, Pool, SubmitError};
+//! use std::time::Duration;
+//!
+//! let pool = Pool::builder()
+//!     .name("thumbnails")
+//!     .capacity(4)
+//!     .queue_depth(16)
+//!     .drop_policy(DropPolicy::Join)
+//!     .build()?;
+//!
+//! let answer = pool.spawn(|| 6 * 7)?; // Waits for room.
+//! match pool.try_submit(|| ()) {
+//!     Ok(()) => {}
+//!     Err(SubmitError::Full(task)) => task(), // It came back: run it here.
+//!     Err(other) => return Err(other.into()),
+//! }
+//! assert_eq!(answer.join()?, 42);
+//!
+//! pool.wait_idle_timeout(Duration::from_secs(60))?;
+//! assert_eq!(pool.stats().submitted, pool.stats().completed);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What blocks, and what it costs
+//! | call | blocks | costs |
+//! |---|---|---|
+//! | `try_submit` | no | one section of the pool's lock; no allocation for up to 56 bytes of captures, one box for more |
+//! | `submit`, `submit_timeout`, `submit_deadline` | at a full pool; on an own worker it runs the task in place | the same |
+//! | `submit_async` | no; the future waits | the same, and one allocation if it has to wait |
+//! | `spawn` and its kin | as their `submit` | one allocation more |
+//! | `JoinHandle::join` | until the task has ended | nothing once it has; a short spin before it sleeps |
+//! | `JoinHandle::cancel` | no | O(1); drops the captures here |
+//! | `stats`, `running`, `waiting`, .. | no | one section |
+//! | `tune`, `release`, `reboot` | no | one section, O(workers and waiters concerned) |
+//! | `release_now` | no | O(queued); drops their captures here |
+//! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
+//! | drop of the last handle | only with [`DropPolicy::Join`] | as its policy |
+//!
+//! Any call that accepts a task may also have to start a thread, on the caller. "No" means: for
+//! no longer than others hold the lock, and none of them holds it while it runs foreign code.
+//!
+//! A task costs two sections, one to push it and one to end it and take the next. A busy pool makes
+//! no system call per task: a worker is woken only if none is looking for work.
+//!
+//! # Panics
+//! A panic in a task is caught, counted, shown to the panic hook and given to the handle; the
+//! worker lives on. The same holds for panics in hooks, wakers, destructors and panic payloads. The
+//! library itself panics only where a method says so, and none does on a user's input.
+//!
+//! # Forks
+//! In a forked child the workers are missing. Submits, waits and joins say so
+//! ([`SubmitError::Forked`], ..) instead of hanging.
+//!
+//! # Ancestry
+//! The face, and the idle workers with their one binary search for the expired, come from
+//! [ants](https://github.com/panjf2000/ants) (Go). That each worker times its own idleness is how
+//! Java's `ThreadPoolExecutor` does it; waking the one that parked last is folly's; that a submit
+//! wakes nobody while somebody searches, and that a searcher that finds work wakes the next, is
+//! the rule of Go's scheduler.
 
 mod after;
 mod builder;
@@ -10,8 +86,12 @@ mod core;
 mod decide;
 mod enter;
 mod error;
+mod face;
+#[doc(hidden)]
+pub mod family;
 mod foreign;
 mod func;
+mod gauge;
 mod handle;
 mod idle;
 mod life;
@@ -32,6 +112,7 @@ pub use closures::{Closures, Pool, WeakPool};
 pub use config::{DropPolicy, WithinWorker};
 pub use core::Runner;
 pub use error::{BuildError, JoinError, Panicked, SubmitError, TuneError, WaitError};
+pub use face::{BoxedFuture, Spawn, Submit, Workers};
 pub use func::{Func, FuncJob, FuncPool, WeakFuncPool};
 pub use handle::JoinHandle;
 pub use pool::{WeakWorkerPool, WorkerPool};

@@ -14,27 +14,45 @@ use crate::run::Outcome;
 impl<R: Runner> Core<R> {
     /// Stops acceptance. Whether it was open, and which generation ends.
     pub(crate) fn release(self: &Arc<Self>) -> (bool, u64) {
+        let (was_open, generation, after) = self.close();
+        self.perform(after);
+        (was_open, generation)
+    }
+
+    /// A release's section; what it owes is left to the caller.
+    pub(crate) fn close(&self) -> (bool, u64, After<R::Job>) {
         let mut after = After::new();
         let mut guard = self.state.lock();
         let (was_open, generation) = (guard.open, guard.generation);
         if was_open {
             guard.release(&mut after);
         }
-        drop(guard);
-        self.perform(after);
-        (was_open, generation)
+        (was_open, generation, after)
     }
 
     /// Releases, and takes out what has not started. Calls `keep` with each task's item.
-    pub(crate) fn release_now(self: &Arc<Self>, mut keep: impl FnMut(R::Item)) -> usize {
+    pub(crate) fn release_now(self: &Arc<Self>, keep: impl FnMut(R::Item)) -> usize {
+        let (jobs, after) = self.close_now();
+        self.perform(after);
+        self.dispose(jobs, keep)
+    }
+
+    /// A `release_now`'s section; the jobs that it took out are to be disposed of.
+    pub(crate) fn close_now(&self) -> (impl Iterator<Item = R::Job> + use<R>, After<R::Job>) {
         let mut after = After::new();
         let mut guard = self.state.lock();
         if guard.open {
             guard.release(&mut after);
         }
-        let jobs = guard.take_unstarted();
-        drop(guard);
-        self.perform(after);
+        (guard.take_unstarted(), after)
+    }
+
+    /// Ends what a [`close_now`](Core::close_now) took out: how many were still there to be run.
+    pub(crate) fn dispose(
+        self: &Arc<Self>,
+        jobs: impl Iterator<Item = R::Job>,
+        mut keep: impl FnMut(R::Item),
+    ) -> usize {
         let mut released = 0;
         for job in jobs {
             let (ran, item) = self.runner.release(job);
@@ -55,31 +73,48 @@ impl<R: Runner> Core<R> {
 
     /// Open again, at any time. `false` if the pool is open.
     pub(crate) fn reboot(self: &Arc<Self>) -> bool {
+        let (was_released, after) = self.reopen();
+        self.perform(after);
+        was_released
+    }
+
+    /// A reboot's section; what it owes is left to the caller.
+    pub(crate) fn reopen(&self) -> (bool, After<R::Job>) {
         let mut after = After::new();
         let mut guard = self.state.lock();
         let was_released = !guard.open;
         if was_released {
             guard.reboot(&mut after);
         }
-        drop(guard);
-        self.perform(after);
-        was_released
+        (was_released, after)
     }
 
     pub(crate) fn tune(self: &Arc<Self>, capacity: Capacity) -> Result<(), TuneError> {
+        let (tuned, after) = self.set_capacity(capacity);
+        self.perform(after);
+        tuned
+    }
+
+    /// A tuning's section; what it owes is left to the caller.
+    pub(crate) fn set_capacity(
+        &self,
+        capacity: Capacity,
+    ) -> (Result<(), TuneError>, After<R::Job>) {
+        let mut after = After::new();
+        let tuned = self.set_bound(capacity, &mut after);
+        (tuned, after)
+    }
+
+    fn set_bound(&self, capacity: Capacity, after: &mut After<R::Job>) -> Result<(), TuneError> {
         let bound = capacity.bound();
         if bound == 0 {
             return Err(TuneError::ZeroCapacity);
         }
-        let mut after = After::new();
         let mut guard = self.state.lock();
         if bound == UNLIMITED && guard.idle.is_ring() {
             return Err(TuneError::PreallocateUnlimited);
         }
-        let tuned = guard.tune(bound, &mut after);
-        drop(guard);
-        self.perform(after);
-        tuned.map_err(TuneError::OutOfMemory)
+        guard.tune(bound, after).map_err(TuneError::OutOfMemory)
     }
 
     /// Waits until nothing is in flight.
@@ -124,7 +159,7 @@ impl<R: Runner> Core<R> {
         self.wait_for_end(generation, deadline)
     }
 
-    fn wait_for_end(
+    pub(crate) fn wait_for_end(
         self: &Arc<Self>,
         generation: u64,
         deadline: Option<Instant>,

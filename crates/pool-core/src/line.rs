@@ -12,22 +12,47 @@
 //! 3. Bells are rung, and wakers dropped, with no lock held.
 //!
 //! A seat may stand in several lines (a waiter of several pools); the first claim wins and the
-//! other lines find the seat empty.
+//! other lines find the seat empty. Such seats count themselves in their [`Crowd`], for no line
+//! knows how many of its seats are empty.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Instant;
 
-use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
-use sync_shim::{Mutex, Parker};
+use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use sync_shim::{Clock, Mutex, Parker};
 
 use crate::error::Reason;
 use crate::foreign::{discard, guarded};
+use crate::wait::{SUBMIT, spin_until};
 
 /// One waiter's place, shared by its owner and the lines it stands in.
 pub(crate) struct Seat<J> {
     settled: AtomicBool,
     inner: Mutex<Inner<J>>,
+    /// Of a seat of several lines: where it is counted while its task waits.
+    crowd: Option<Arc<Crowd>>,
+}
+
+/// How many seats of several lines hold a task.
+///
+/// Relaxed throughout: a seat counts itself out under its own lock, so whoever has learnt there
+/// how the wait ended finds it counted out.
+#[derive(Debug)]
+pub struct Crowd(AtomicUsize);
+
+impl Crowd {
+    /// Nobody yet.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicUsize::new(0)))
+    }
+
+    /// How many hold a task.
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
+        self.0.load(Relaxed)
+    }
 }
 
 struct Inner<J> {
@@ -45,7 +70,7 @@ enum Stage<J> {
     Withdrawn,
 }
 
-enum Bell {
+pub(crate) enum Bell {
     Thread(Parker),
     Future(Option<Waker>),
 }
@@ -56,21 +81,28 @@ pub(crate) type Settled<J> = Result<(), (Reason, J)>;
 impl<J> Seat<J> {
     /// A seat whose owner sleeps on `parker`.
     pub(crate) fn of_thread(job: J, parker: Parker) -> Arc<Self> {
-        Self::new(job, Bell::Thread(parker))
+        Self::new(job, Bell::Thread(parker), None)
     }
 
     /// A seat whose owner is polled.
     pub(crate) fn of_future(job: J, waker: Waker) -> Arc<Self> {
-        Self::new(job, Bell::Future(Some(waker)))
+        Self::new(job, Bell::Future(Some(waker)), None)
     }
 
-    fn new(job: J, bell: Bell) -> Arc<Self> {
+    /// A seat that may stand in several lines.
+    pub(crate) fn in_crowd(job: J, bell: Bell, crowd: Arc<Crowd>) -> Arc<Self> {
+        crowd.0.fetch_add(1, Relaxed);
+        Self::new(job, bell, Some(crowd))
+    }
+
+    fn new(job: J, bell: Bell, crowd: Option<Arc<Crowd>>) -> Arc<Self> {
         Arc::new(Self {
             settled: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 stage: Stage::Waiting(job),
                 bell,
             }),
+            crowd,
         })
     }
 
@@ -89,6 +121,7 @@ impl<J> Seat<J> {
         match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
             Stage::Waiting(job) => {
                 inner.stage = next;
+                self.leave_crowd();
                 drop(inner);
                 self.settled.store(true, Relaxed); // Invariant 2.
                 Some(job)
@@ -100,16 +133,28 @@ impl<J> Seat<J> {
         }
     }
 
-    /// The pool is released: the task goes back to its owner.
-    pub(crate) fn give_back(&self) {
+    /// The pool is released: the task goes back to its owner. `false` if somebody was faster.
+    pub(crate) fn give_back(&self) -> bool {
         let mut inner = self.inner.lock();
         match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
             Stage::Waiting(job) => {
                 inner.stage = Stage::Returned(job);
+                self.leave_crowd();
                 drop(inner);
                 self.settled.store(true, Relaxed); // Invariant 2.
+                true
             }
-            other => inner.stage = other,
+            other => {
+                inner.stage = other;
+                false
+            }
+        }
+    }
+
+    /// Called under the seat's lock, as its task leaves.
+    fn leave_crowd(&self) {
+        if let Some(crowd) = &self.crowd {
+            crowd.0.fetch_sub(1, Relaxed);
         }
     }
 
@@ -132,6 +177,29 @@ impl<J> Seat<J> {
     /// Whether the task has left the seat. A hint to stop spinning for.
     pub(crate) fn is_settled(&self) -> bool {
         self.settled.load(Relaxed) // Invariant 2.
+    }
+
+    /// Sleeps until the seat is settled. `None` if the time is up first.
+    pub(crate) fn wait(
+        &self,
+        parker: &Parker,
+        clock: &dyn Clock,
+        deadline: Option<Instant>,
+    ) -> Option<Settled<J>> {
+        spin_until(SUBMIT, || self.is_settled());
+        loop {
+            if let Some(settled) = self.outcome() {
+                return Some(settled);
+            }
+            match deadline {
+                None => parker.park(),
+                Some(when) => {
+                    if !clock.park_until(parker, when) {
+                        return None;
+                    }
+                }
+            }
+        }
     }
 
     /// How the wait ended, if it has.

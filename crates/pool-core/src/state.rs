@@ -23,6 +23,7 @@ use crate::after::{After, Notice};
 use crate::capacity::Capacity;
 use crate::config::Config;
 use crate::decide::{Rouse, View, Without};
+use crate::gauge::Gauge;
 use crate::idle::{IdleSet, WorkerCell};
 use crate::line::{Line, Seat};
 use crate::queue::TaskQueue;
@@ -60,6 +61,8 @@ pub(crate) struct State<J> {
     pub(crate) on_idle: Vec<Arc<Notice>>,
     pub(crate) on_end: Vec<Arc<Notice>>,
     pub(crate) counts: Counts,
+    /// Of a multi-pool's child: where the figures are shown to those without the lock.
+    pub(crate) gauge: Option<Arc<Gauge>>,
 }
 
 /// What a worker does after a section.
@@ -112,6 +115,15 @@ impl<J> State<J> {
         self.counts.submitted += 1;
         self.queue.push(job);
         after.searchers |= self.searching > 0;
+        self.show();
+    }
+
+    /// The figures have changed: shows them to those that do not take the lock.
+    #[inline]
+    fn show(&self) {
+        if let Some(gauge) = &self.gauge {
+            gauge.show(self.in_flight, self.live, self.capacity);
+        }
     }
 
     /// Room goes to the line's heads, as long as there is any of either.
@@ -150,6 +162,7 @@ impl<J> State<J> {
     pub(crate) fn finish(&mut self, outcome: Outcome, after: &mut After<J>) -> Next<J> {
         self.counts.count(outcome);
         self.in_flight -= 1;
+        self.show();
         self.admit_heads(after);
         self.tell_if_idle(after);
         if self.view().surplus() > 0 {
@@ -253,6 +266,7 @@ impl<J> State<J> {
     ) -> Option<JoinHandle> {
         self.leaving -= 1;
         self.live -= 1;
+        self.show();
         self.counts.retired += 1;
         self.tell_if_ended(after);
         std::mem::replace(&mut self.leaver, thread)
@@ -272,6 +286,7 @@ impl<J> State<J> {
             self.searching += 1;
             self.counts.started += 1;
             self.counts.peak_live = self.counts.peak_live.max(self.live);
+            self.show();
         } else {
             self.counts.start_failures += 1;
         }
@@ -281,7 +296,10 @@ impl<J> State<J> {
     pub(crate) fn release(&mut self, after: &mut After<J>) {
         self.open = false;
         for seat in self.line.take_all() {
-            seat.give_back();
+            // A seat that another pool served, or that its owner is leaving, is empty.
+            if !seat.give_back() {
+                continue;
+            }
             self.counts.refused += 1;
             after.ring(seat);
         }
@@ -295,7 +313,9 @@ impl<J> State<J> {
     pub(crate) fn take_unstarted(&mut self) -> impl Iterator<Item = J> + use<J> {
         self.in_flight -= self.queue.len();
         self.disposing += self.queue.len();
-        self.queue.take_all()
+        let tasks = self.queue.take_all();
+        self.show();
+        tasks
     }
 
     /// One of those taken by `take_unstarted` has been disposed of.
@@ -321,6 +341,7 @@ impl<J> State<J> {
             // Without memory for fewer slots the ring keeps those it has.
             let _ = self.idle.resize(capacity);
         }
+        self.show();
         self.admit_heads(after);
         self.rouse(after);
         Ok(())
@@ -367,6 +388,7 @@ impl<J> State<J> {
             on_idle: Vec::new(),
             on_end: Vec::new(),
             counts: Counts::default(),
+            gauge: None,
         })
     }
 

@@ -74,3 +74,33 @@ pub struct Stats {
     /// Panics of hooks.
     pub hook_panics: u64,
 }
+
+impl Stats {
+    /// The figures of two pools as one's: their sums.
+    ///
+    /// Two snapshots are not of one instant, so the sum is exact only at rest; and `peak_live` is
+    /// an upper bound, for each pool may have had its peak at another time.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            capacity: self.capacity.plus(other.capacity),
+            live: self.live + other.live,
+            busy: self.busy + other.busy,
+            idle: self.idle + other.idle,
+            in_flight: self.in_flight + other.in_flight,
+            queued: self.queued + other.queued,
+            waiting: self.waiting + other.waiting,
+            submitted: self.submitted + other.submitted,
+            completed: self.completed + other.completed,
+            panicked: self.panicked + other.panicked,
+            cancelled: self.cancelled + other.cancelled,
+            released: self.released + other.released,
+            refused: self.refused + other.refused,
+            threads_started: self.threads_started + other.threads_started,
+            threads_retired: self.threads_retired + other.threads_retired,
+            thread_failures: self.thread_failures + other.thread_failures,
+            peak_live: self.peak_live + other.peak_live,
+            hook_panics: self.hook_panics + other.hook_panics,
+        }
+    }
+}

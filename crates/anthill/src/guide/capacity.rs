@@ -19,8 +19,8 @@
 //! With a depth of 0, a task is accepted only when a worker is free for it or may be started. With
 //! a depth of n, n more are accepted and wait in the queue. Depth buys two things: bursts are
 //! taken in without a wait, and workers find the next task without anybody being woken. It costs
-//! latency that the submitter does not see, memory (one cache line per task, and what it owns), and tasks that
-//! are lost if the process dies.
+//! latency that the submitter does not see, memory (one cache line per task, and what it owns),
+//! and tasks that are lost if the process dies.
 //!
 //! How long may an accepted task wait? If a task takes 10 ms and 4 workers run them, 400 are done
 //! per second: for a wait of at most 50 ms, a depth of 20. Tasks of a microsecond want a depth of
@@ -34,7 +34,7 @@
 //! use std::sync::{Arc, Barrier};
 //!
 //! let pool = Pool::builder().capacity(4).queue_depth(1).build()?;
-//! let gate = Arc::new(Barrier::new(2));
+//! let gate = Arc::new(Barrier::new(5)); // Four tasks, and us.
 //! for _ in 0..4 {
 //!     let gate = Arc::clone(&gate);
 //!     pool.try_submit(move || _ = gate.wait())?; // Runs, and waits at the gate.
@@ -42,8 +42,8 @@
 //! pool.try_submit(|| ())?; // Queued.
 //! assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
 //! assert_eq!(pool.in_flight(), 5);
-//! # for _ in 0..4 { gate.wait(); }
-//! # pool.wait_idle()?;
+//! gate.wait();
+//! pool.wait_idle()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

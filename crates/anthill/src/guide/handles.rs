@@ -8,10 +8,9 @@
 //! use anthill::FuncPool;
 //!
 //! let lengths = FuncPool::builder(|word: &'static str| word.len()).capacity(2).build()?;
-//! let words = ["ant", "hill"];
-//! let handles: Vec<_> = words.into_iter().map(|word| lengths.spawn(word)).collect::<Result<_, _>>()?;
-//! let total: usize = handles.into_iter().map(|handle| handle.join()).sum::<Result<_, _>>()?;
-//! assert_eq!(total, 7);
+//! let ant = lengths.spawn("ant")?;
+//! let hill = lengths.spawn("hill")?;
+//! assert_eq!(ant.join()? + hill.join()?, 7);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

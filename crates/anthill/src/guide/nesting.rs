@@ -28,7 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Tasks in place inside one another take stack, so there is a nesting limit (64); below it the
+//! Tasks in place inside one another take stack, so there is a nesting limit (64), at which the
 //! submit is refused with `Full`. A task run in place counts as submitted and completed, but not
 //! as in flight: it belongs to the one around it.
 //!
@@ -54,8 +54,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Ways out: let the lock go first; or build the pool with `Refuse`, keep what comes back, and submit
-//! it later. A thread-local that a task borrows is a lock in this sense, too.
+//! Ways out: let the lock go first; or build the pool with `Refuse`, keep what comes back, and
+//! submit it later. A thread-local that a task borrows is a lock in this sense, too.
 //!
 //! ```
 //! use anthill::{Pool, SubmitError, WithinWorker};

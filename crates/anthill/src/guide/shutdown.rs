@@ -8,13 +8,21 @@
 //!
 //! ```
 //! use anthill::Pool;
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU32, Ordering};
 //!
 //! let pool = Pool::builder().capacity(2).build()?;
-//! let handles = (0..10).map(|n| pool.spawn(move || n)).collect::<Result<Vec<_>, _>>()?;
+//! let sum = Arc::new(AtomicU32::new(0));
+//! for n in 1..=10 {
+//!     let sum = Arc::clone(&sum);
+//!     pool.submit(move || _ = sum.fetch_add(n, Ordering::Relaxed))?;
+//! }
 //! pool.wait_idle()?;
-//! assert!(handles.iter().all(|handle| handle.is_finished()));
+//! assert_eq!(sum.load(Ordering::Relaxed), 55);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! (A handle learns of its task's end just after the pool's figures do, so join those you hold.)
 //!
 //! **`release`** accepts nothing from now on and does not block: whoever waits in the line gets its
 //! task back, accepted tasks still run, idle workers end. `wait_released` waits for the end: every

@@ -20,27 +20,32 @@
 //! # By you
 //! `tune` changes the capacity at any time. More: whoever waits first in the line is accepted at
 //! once. Less: idle surplus workers end at once and busy ones after their task; nothing new is
-//! started until the excess has drained.
+//! started until the excess has drained. Accepted tasks that have not started are then run by the
+//! workers that are left.
 //!
 //! ```
 //! use anthill::{Pool, TuneError};
 //! use std::sync::{Arc, Barrier};
 //!
 //! let pool = Pool::builder().capacity(1).build()?;
-//! let meeting = Arc::new(Barrier::new(3));
+//! let (met, done) = (Arc::new(Barrier::new(3)), Arc::new(Barrier::new(3)));
 //! let attend = |pool: &Pool| {
-//!     let meeting = Arc::clone(&meeting);
-//!     pool.try_submit(move || _ = meeting.wait()).is_ok()
+//!     let (met, done) = (Arc::clone(&met), Arc::clone(&done));
+//!     pool.try_submit(move || {
+//!         met.wait();
+//!         done.wait();
+//!     })
 //! };
-//! assert!(attend(&pool));
-//! assert!(!attend(&pool), "the only worker is busy");
+//! attend(&pool)?;
+//! assert!(attend(&pool).is_err(), "the only worker is busy");
 //! pool.tune(2)?;
-//! assert!(attend(&pool));
-//! assert_eq!(pool.free(), Some(0));
+//! attend(&pool)?;
+//! met.wait(); // Both tasks run.
+//! assert_eq!((pool.running(), pool.free()), (2, Some(0)));
 //!
 //! pool.tune(1)?;
 //! assert_eq!((pool.running(), pool.free()), (2, Some(0))); // Draining; never negative.
-//! meeting.wait();
+//! done.wait();
 //! pool.wait_idle()?;
 //! assert_eq!(pool.tune(0), Err(TuneError::ZeroCapacity));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 /// SHA-256 of nothing.
@@ -51,7 +52,7 @@ impl Tree {
 
     /// `checksum`, to be run in this directory.
     pub(crate) fn checksum<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        self.command(&example(), args)
+        self.command(example(), args)
     }
 
     /// Runs `checksum` here to its end.
@@ -180,13 +181,21 @@ impl Drop for Running {
 
 /// The example's program, beside the directory of this one. Cargo builds it with all tests,
 /// but not with `--test checksum` alone: then it may be missing, or older than its source.
-fn example() -> PathBuf {
+fn example() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let this = std::env::current_exe().expect("a test knows its own program");
+        let profile = this.ancestors().nth(2).expect("it lies in PROFILE/deps");
+        let program = profile.join("examples/checksum");
+        assert_is_current(&program);
+        program
+    })
+}
+
+fn assert_is_current(program: &Path) {
     const HOW: &str = "`cargo build --example checksum` makes it, and so does `cargo test` \
                        without `--test`";
-    let this = std::env::current_exe().expect("a test knows its own program");
-    let profile = this.ancestors().nth(2).expect("it lies in PROFILE/deps");
-    let program = profile.join("examples/checksum");
-    let Ok(built) = fs::metadata(&program).and_then(|metadata| metadata.modified()) else {
+    let Ok(built) = fs::metadata(program).and_then(|metadata| metadata.modified()) else {
         panic!("there is no {}; {HOW}", program.display());
     };
     for source in sources(&program.with_extension("d")) {
@@ -198,7 +207,6 @@ fn example() -> PathBuf {
             source.display(),
         );
     }
-    program
 }
 
 /// The files that cargo's dependency file names, `PROGRAM: SOURCE SOURCE..`.

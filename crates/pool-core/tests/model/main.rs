@@ -13,10 +13,7 @@ use proptest::prelude::any;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use testkit::Rng;
 
-use twin::{HEAD, STEP};
-
-/// Steps of the longest program.
-const LONGEST: usize = 100;
+use twin::program::{HEAD, LONGEST, STEP, decode};
 
 #[test]
 fn a_pool_is_where_its_model_is_after_each_step_of_any_program() {
@@ -31,10 +28,12 @@ fn a_pool_is_where_its_model_is_after_each_step_of_any_program() {
     );
     let programs = (any::<[u8; HEAD]>(), vec(any::<[u8; STEP]>(), 0..LONGEST));
     let walked = runner.run(&programs, |(head, steps)| {
-        let (settings, ops) = twin::decode(&[&head, steps.as_flattened()].concat());
+        let (settings, ops) = decode(&[&head, steps.as_flattened()].concat());
         let walked = std::panic::catch_unwind(|| twin::walk(settings, &ops));
         walked.map_err(|payload| {
-            let why = payload.downcast_ref::<String>().map_or("", |text| text);
+            let why = payload
+                .downcast_ref::<String>()
+                .map_or("see above", |text| text);
             let mut program = format!("{settings:?}");
             for op in &ops {
                 _ = write!(program, "\n    {op:?}"); // A string takes everything.

@@ -1,29 +1,27 @@
 //! Who was handed over, what came of it, and that nobody was lost, run twice or dropped twice.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pool_core::Stats;
 
 use crate::job::Id;
 
-/// Every task of a round. All orderings are relaxed: the books are read after every thread that
-/// writes to them has been joined.
+/// Every task of a round.
 #[derive(Default)]
 pub(crate) struct Ledger(Mutex<Vec<Arc<Entry>>>);
 
-#[derive(Default)]
+/// Relaxed throughout: the books are closed after every thread that writes to them has ended.
 struct Entry {
-    runs: AtomicU32,
-    drops: AtomicU32,
-    /// Runs that were to count as panicked.
-    panics: AtomicU32,
-    said: AtomicU8,
+    runs: AtomicU64,
+    drops: AtomicU64,
+    /// Runs that are to count as panicked.
+    panics: AtomicU64,
+    said: Mutex<Said>,
 }
 
 /// What the caller was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum Said {
     /// It was never handed over.
     Nothing,
@@ -44,8 +42,13 @@ pub(crate) struct Token {
 
 impl Ledger {
     pub(crate) fn token(&self, spawned: bool) -> Token {
-        let mut entries = self.entries();
-        let entry = Arc::<Entry>::default();
+        let mut entries = lock(&self.0);
+        let entry = Arc::new(Entry {
+            runs: AtomicU64::new(0),
+            drops: AtomicU64::new(0),
+            panics: AtomicU64::new(0),
+            said: Mutex::new(Said::Nothing),
+        });
         entries.push(Arc::clone(&entry));
         Token {
             id: entries.len() - 1,
@@ -55,65 +58,66 @@ impl Ledger {
     }
 
     pub(crate) fn say(&self, id: Id, said: Said) {
-        self.entries()[id].said.store(said as u8, Relaxed);
+        *lock(&lock(&self.0)[id].said) = said;
     }
 
-    /// At the end, when every thread is gone. `released` came back from `release_now`.
+    /// At the end, when every thread is gone: the pool's figures, if its end was waited for, and
+    /// how many tasks came back from `release_now`, if that is known.
     pub(crate) fn check(&self, stats: Option<&Stats>, released: Option<u64>) {
-        let entries = self.entries();
-        let (mut ran, mut panicked) = (0, 0);
-        let mut by_said = [0_u64; 5];
-        let mut left = 0; // Accepted for certain, neither run nor cancelled.
+        let entries = lock(&self.0);
         for (id, entry) in entries.iter().enumerate() {
-            let (runs, drops) = (entry.runs.load(Relaxed), entry.drops.load(Relaxed));
-            let said = entry.said.load(Relaxed);
-            assert_eq!(
-                drops, 1,
-                "drops of {id}, which was told {said} and ran {runs} times"
-            );
-            assert!(runs <= 1, "{id} ran {runs} times");
-            if [Said::Nothing, Said::Refused, Said::Cancelled]
-                .map(|s| s as u8)
-                .contains(&said)
-            {
-                assert_eq!(runs, 0, "{id} was told {said}");
-            }
-            left += u64::from(said == Said::Accepted as u8 && runs == 0);
-            by_said[usize::from(said)] += 1;
-            ran += u64::from(runs);
-            panicked += u64::from(entry.panics.load(Relaxed));
+            entry.check(id);
         }
-        let [_, accepted, refused, cancelled, dropped] = by_said;
+        let told = |said: Said| entries.iter().filter(move |entry| entry.said() == said);
+        let number = |said| told(said).count() as u64;
+        let dropped = number(Said::Dropped);
+        let unrun = told(Said::Accepted).filter(|entry| entry.runs() == 0);
+        let unrun = unrun.count() as u64;
         if let Some(released) = released {
             assert!(
-                left <= released,
-                "{left} tasks were accepted and never ended"
+                unrun <= released,
+                "{unrun} tasks were accepted and forgotten"
             );
-            assert!(
-                released <= left + dropped,
-                "{released} came back, {left} left"
-            );
+            assert!(released <= unrun + dropped, "{released} came back");
         }
         if let Some(stats) = stats {
+            let ran: u64 = entries.iter().map(|entry| entry.runs()).sum();
+            let panicked = entries.iter().map(|entry| entry.panics.load(Relaxed));
             assert_eq!(stats.in_flight, 0);
             assert_eq!(stats.completed + stats.panicked, ran);
-            assert_eq!(stats.panicked, panicked);
-            assert_eq!(stats.cancelled, cancelled);
+            assert_eq!(stats.panicked, panicked.sum::<u64>());
+            assert_eq!(stats.cancelled, number(Said::Cancelled));
             assert_eq!(Some(stats.released), released);
             let ended = ran + stats.cancelled + stats.released;
             assert_eq!(stats.submitted, ended, "at rest");
-            let calls = accepted + refused + cancelled + dropped;
-            assert_eq!(
-                stats.submitted + stats.refused,
-                calls,
-                "each call has one answer"
-            );
+            let calls = entries.len() as u64 - number(Said::Nothing);
+            let answers = stats.submitted + stats.refused;
+            assert_eq!(answers, calls, "each call has one answer");
         }
     }
+}
 
-    fn entries(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Entry>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Entry {
+    fn runs(&self) -> u64 {
+        self.runs.load(Relaxed)
     }
+
+    fn said(&self) -> Said {
+        *lock(&self.said)
+    }
+
+    fn check(&self, id: Id) {
+        let (runs, drops, said) = (self.runs(), self.drops.load(Relaxed), self.said());
+        let may_run = matches!(said, Said::Accepted | Said::Dropped);
+        assert!(
+            drops == 1 && runs <= u64::from(may_run),
+            "{id} was told {said:?}, ran {runs} times and was dropped {drops} times"
+        );
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Token {
@@ -128,7 +132,7 @@ impl Token {
     /// The task runs, and will panic or not.
     pub(crate) fn runs(&self, panics: bool) {
         self.entry.runs.fetch_add(1, Relaxed);
-        self.entry.panics.fetch_add(u32::from(panics), Relaxed);
+        self.entry.panics.fetch_add(u64::from(panics), Relaxed);
     }
 }
 

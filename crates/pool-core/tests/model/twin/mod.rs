@@ -4,11 +4,10 @@ mod figures;
 mod job;
 mod model;
 mod patience;
-mod program;
+pub(crate) mod program;
 mod rules;
 mod settle;
 mod subject;
 mod walk;
 
-pub(crate) use program::{HEAD, STEP, decode};
 pub(crate) use walk::walk;

@@ -97,6 +97,8 @@ pub(crate) enum Op {
 pub(crate) const HEAD: usize = 8;
 /// Bytes of a step.
 pub(crate) const STEP: usize = 3;
+/// Steps of the longest program: each may hold a thread.
+pub(crate) const LONGEST: usize = 100;
 
 impl Settings {
     pub(crate) fn from_bytes(bytes: [u8; HEAD]) -> Self {
@@ -193,6 +195,7 @@ pub(crate) fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
     let known = bytes.len().min(HEAD);
     head[..known].copy_from_slice(&bytes[..known]);
     let (steps, _) = bytes[known..].as_chunks::<STEP>();
-    let ops = steps.iter().copied().map(Op::from_bytes).collect();
+    let steps = steps.iter().copied().take(LONGEST);
+    let ops = steps.map(Op::from_bytes).collect();
     (Settings::from_bytes(head), ops)
 }

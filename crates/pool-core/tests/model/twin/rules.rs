@@ -34,7 +34,7 @@ impl Model {
         self.unblock(waiter);
     }
 
-    pub(super) fn unblock(&mut self, waiter: Waiter) {
+    fn unblock(&mut self, waiter: Waiter) {
         if let Some(task) = waiter.within {
             self.blocked.remove(&task);
         }
@@ -62,7 +62,7 @@ impl Model {
         }
     }
 
-    pub(super) fn next_idle(&self) -> Option<usize> {
+    fn next_idle(&self) -> Option<usize> {
         let newest = self.idle.len().checked_sub(1)?;
         Some(if self.settings.preallocate { 0 } else { newest })
     }
@@ -122,7 +122,7 @@ impl Model {
         }
     }
 
-    pub(super) fn expire(&mut self, keep_alive: Duration) {
+    fn expire(&mut self, keep_alive: Duration) {
         let now = self.now;
         let is_stale = |idle: &Idle| idle.since + keep_alive <= now;
         let stale = self.idle.iter().filter(|idle| is_stale(idle)).count();

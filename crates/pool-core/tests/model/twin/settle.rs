@@ -57,14 +57,14 @@ impl<K: Kind> Walk<K> {
 
     /// Where it cannot be seen whether the workers have parked, some may not have when time moved,
     /// and so have to be given more. Nobody waits in the line with a time-out any more.
-    pub(super) fn age(&self) {
+    fn age(&self) {
         if self.model.is_coarse() && self.model.figures().live < self.pool.running() {
             let keep_alive = self.settings.keep_alive.expect("coarse ones have it");
             self.clock.advance(keep_alive);
         }
     }
 
-    pub(super) fn answer(&mut self, id: Id, after: &impl Debug) -> Answer {
+    fn answer(&mut self, id: Id, after: &impl Debug) -> Answer {
         if let Some((mut future, bell)) = self.futures.remove(&id) {
             poll(|| (bell.wakes() > 0).then_some(()))
                 .unwrap_or_else(|| panic!("nobody woke the future of {id} after {after:?}"));
@@ -80,7 +80,7 @@ impl<K: Kind> Walk<K> {
             .unwrap_or_else(|| panic!("no answer to the caller of {id} after {after:?}"))
     }
 
-    pub(super) fn figures(&self) -> Figures {
+    fn figures(&self) -> Figures {
         let stats = self.pool.stats();
         Figures {
             open: !self.pool.is_released(),

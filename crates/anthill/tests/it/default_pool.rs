@@ -1,0 +1,281 @@
+//! The pool of the process. There is one per process, so each test has a process of its own.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use anthill::{BuildError, ConfigureError, Pool, SubmitError, WaitError};
+use testkit::{Gate, in_child, watchdog};
+
+/// So often is a race tried, each time in a new process.
+const TRIES: usize = 8;
+
+/// Runs `body` in a process that has no default pool yet.
+fn in_fresh_process(test: &str, body: impl Fn()) {
+    let test = format!("default_pool::{test}");
+    let ended = in_child(&test, || watchdog(testkit::LIMIT, body));
+    if let Err(output) = ended {
+        panic!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// Threads of this process besides the main one and the calling one.
+#[cfg(target_os = "linux")]
+fn other_threads() -> Vec<String> {
+    let caller = std::fs::read_link("/proc/thread-self").unwrap();
+    let main = std::process::id().to_string();
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let others = tasks.filter_map(|task| {
+        let task = task.unwrap();
+        let id = task.file_name();
+        let is_other = id != *main && Some(&*id) != caller.file_name();
+        // It may have ended by now; then it is none.
+        let name = std::fs::read_to_string(task.path().join("comm")).ok()?;
+        is_other.then(|| name.trim().to_owned())
+    });
+    others.collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_thread_runs_before_the_first_task_and_one_does_after_it() {
+    let name = "default_pool::no_thread_runs_before_the_first_task_and_one_does_after_it";
+    // No watchdog: it is a thread.
+    let ended = in_child(name, || {
+        assert_eq!(other_threads(), [""; 0], "at load");
+        assert_eq!(anthill::default_pool().name(), "anthill");
+        assert_eq!(
+            (anthill::running(), anthill::stats().threads_started),
+            (0, 0)
+        );
+        assert_eq!(other_threads(), [""; 0], "the pool is made");
+        anthill::spawn(|| ()).unwrap().join().unwrap();
+        assert_eq!(other_threads(), ["anthill-0"]);
+    });
+    ended.unwrap();
+}
+
+#[test]
+fn by_default_there_are_at_least_512_workers_and_8_per_core() {
+    in_fresh_process(
+        "by_default_there_are_at_least_512_workers_and_8_per_core",
+        || {
+            let cores = thread::available_parallelism().unwrap().get();
+            assert_eq!(anthill::capacity().limit(), Some(512.max(8 * cores)));
+            assert_eq!(anthill::free(), anthill::capacity().limit());
+        },
+    );
+}
+
+#[test]
+fn the_sum_of_the_first_thousand_numbers_is_right() {
+    in_fresh_process("the_sum_of_the_first_thousand_numbers_is_right", || {
+        let sum = Arc::new(AtomicU64::new(0));
+        for number in 0..1000 {
+            let sum = Arc::clone(&sum);
+            anthill::submit(move || _ = sum.fetch_add(number, Relaxed)).unwrap();
+        }
+        anthill::wait_idle().unwrap();
+        assert_eq!(sum.load(Relaxed), 499_500);
+        assert_eq!(anthill::stats().completed, 1000);
+    });
+}
+
+#[test]
+fn a_full_default_pool_makes_submit_wait_and_the_others_refuse() {
+    in_fresh_process(
+        "a_full_default_pool_makes_submit_wait_and_the_others_refuse",
+        || {
+            anthill::tune(1).unwrap();
+            let gate = Gate::new();
+            let held = gate.clone();
+            anthill::submit(move || held.wait()).unwrap();
+
+            assert!(matches!(
+                anthill::try_submit(|| ()),
+                Err(SubmitError::Full(_))
+            ));
+            assert!(matches!(
+                anthill::try_spawn(|| ()),
+                Err(SubmitError::Full(_))
+            ));
+            let late = anthill::submit_timeout(|| (), Duration::from_millis(1));
+            assert!(matches!(late, Err(SubmitError::TimedOut(_))));
+
+            let waiter = thread::spawn(|| anthill::submit(|| ()));
+            while anthill::waiting() == 0 {
+                thread::yield_now();
+            }
+            gate.open();
+            waiter.join().unwrap().unwrap();
+            anthill::wait_idle().unwrap();
+            assert_eq!(
+                (anthill::stats().completed, anthill::stats().refused),
+                (2, 3)
+            );
+        },
+    );
+}
+
+#[test]
+fn a_released_default_pool_gives_tasks_back_until_it_is_rebooted() {
+    in_fresh_process(
+        "a_released_default_pool_gives_tasks_back_until_it_is_rebooted",
+        || {
+            anthill::submit(|| ()).unwrap();
+            assert!(anthill::release());
+            assert!(!anthill::release(), "it is released already");
+            let Err(SubmitError::Released(task)) = anthill::spawn(|| 5) else {
+                panic!("a released pool took a task")
+            };
+            assert_eq!(task(), 5);
+            anthill::wait_released().unwrap();
+            anthill::release_timeout(Duration::ZERO).unwrap();
+            assert_eq!(anthill::running(), 0);
+
+            assert!(anthill::reboot());
+            assert!(!anthill::reboot(), "it is open already");
+            assert_eq!(anthill::spawn(|| 6).unwrap().join().unwrap(), 6);
+        },
+    );
+}
+
+#[test]
+fn waiting_for_the_default_pool_on_one_of_its_workers_is_refused() {
+    in_fresh_process(
+        "waiting_for_the_default_pool_on_one_of_its_workers_is_refused",
+        || {
+            let waited = anthill::spawn(anthill::wait_idle).unwrap().join().unwrap();
+            assert_eq!(waited, Err(WaitError::WouldDeadlock));
+        },
+    );
+}
+
+#[test]
+fn the_default_pool_is_as_configured_and_a_second_builder_comes_back() {
+    in_fresh_process(
+        "the_default_pool_is_as_configured_and_a_second_builder_comes_back",
+        || {
+            let pool = anthill::configure(Pool::builder().capacity(3).name("mine")).unwrap();
+            assert!(std::ptr::eq(pool, anthill::default_pool()));
+            assert_eq!((pool.name(), anthill::free()), ("mine", Some(3)));
+
+            let again = anthill::configure(Pool::builder().capacity(4).name("other"));
+            let Err(ConfigureError::AlreadyMade(builder)) = again else {
+                panic!("{again:?}")
+            };
+            assert_eq!(anthill::default_pool().name(), "mine");
+            let other = builder.build().unwrap();
+            assert_eq!((other.name(), other.free()), ("other", Some(4)));
+        },
+    );
+}
+
+#[test]
+fn configuring_after_the_first_use_changes_nothing() {
+    in_fresh_process("configuring_after_the_first_use_changes_nothing", || {
+        anthill::spawn(|| ()).unwrap().join().unwrap();
+        let built = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&built);
+        let builder = Pool::builder()
+            .capacity(1)
+            .prestart(1)
+            .thread_gate(move || {
+                counted.fetch_add(1, Relaxed);
+                Ok(())
+            });
+        let late = anthill::configure(builder);
+        assert!(matches!(late, Err(ConfigureError::AlreadyMade(_))));
+        assert_eq!(anthill::default_pool().name(), "anthill");
+        assert_eq!(built.load(Relaxed), 0, "nothing was started for it");
+    });
+}
+
+#[test]
+fn a_builder_that_fails_leaves_the_default_pool_to_be_made() {
+    in_fresh_process(
+        "a_builder_that_fails_leaves_the_default_pool_to_be_made",
+        || {
+            let failed = anthill::configure(Pool::builder().name("no capacity"));
+            let Err(ConfigureError::Build(BuildError::NoCapacity)) = failed else {
+                panic!("{failed:?}")
+            };
+            anthill::configure(Pool::builder().capacity(1).name("second")).unwrap();
+            assert_eq!(anthill::default_pool().name(), "second");
+        },
+    );
+}
+
+#[test]
+fn a_builder_whose_gate_uses_the_default_pool_does_not_lock_up() {
+    in_fresh_process(
+        "a_builder_whose_gate_uses_the_default_pool_does_not_lock_up",
+        || {
+            let builder = Pool::builder().capacity(1).prestart(1).thread_gate(|| {
+                anthill::default_pool();
+                Ok(())
+            });
+            // The gate was the first to use it, so it is made, and not by this builder.
+            let late = anthill::configure(builder);
+            assert!(matches!(late, Err(ConfigureError::AlreadyMade(_))));
+            assert_eq!(anthill::default_pool().name(), "anthill");
+        },
+    );
+}
+
+#[test]
+fn threads_that_race_for_the_first_use_get_one_pool() {
+    for _ in 0..TRIES {
+        in_fresh_process("threads_that_race_for_the_first_use_get_one_pool", || {
+            let start = Barrier::new(2);
+            thread::scope(|scope| {
+                let first_use = || {
+                    start.wait();
+                    anthill::submit(|| ()).unwrap();
+                    std::ptr::from_ref(anthill::default_pool()).addr()
+                };
+                let [one, two] = [scope.spawn(first_use), scope.spawn(first_use)];
+                assert_eq!(one.join().unwrap(), two.join().unwrap());
+            });
+            anthill::wait_idle().unwrap();
+            assert_eq!(anthill::stats().completed, 2);
+        });
+    }
+}
+
+#[test]
+fn configuring_in_a_race_with_the_first_use_is_done_or_refused() {
+    for _ in 0..TRIES {
+        in_fresh_process(
+            "configuring_in_a_race_with_the_first_use_is_done_or_refused",
+            || {
+                let start = Barrier::new(2);
+                thread::scope(|scope| {
+                    let user = scope.spawn(|| {
+                        start.wait();
+                        anthill::spawn(|| ()).unwrap().join().unwrap();
+                        anthill::default_pool().name()
+                    });
+                    start.wait();
+                    let configured = anthill::configure(Pool::builder().capacity(1).name("mine"));
+                    let name = match configured {
+                        Ok(pool) => {
+                            assert_eq!(pool.name(), "mine");
+                            "mine"
+                        }
+                        Err(ConfigureError::AlreadyMade(builder)) => {
+                            assert_eq!(builder.build().unwrap().name(), "mine");
+                            "anthill"
+                        }
+                        Err(other) => panic!("{other}"),
+                    };
+                    assert_eq!(anthill::default_pool().name(), name);
+                    assert_eq!(user.join().unwrap(), name);
+                });
+                // The task ran in that one pool.
+                assert_eq!(anthill::stats().completed, 1);
+            },
+        );
+    }
+}

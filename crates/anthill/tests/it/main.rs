@@ -1,0 +1,5 @@
+//! The umbrella's behaviour: the pool of the process, and what is re-exported.
+#![cfg(not(anthill_loom))]
+
+mod default_pool;
+mod reexports;
