@@ -34,13 +34,7 @@ static POOL: OnceLock<Pool> = OnceLock::new();
 ///
 /// Does not block, but for a moment if several threads are the first. Starts no thread.
 pub fn default_pool() -> &'static Pool {
-    POOL.get_or_init(|| {
-        Pool::builder()
-            .name(DEFAULT_POOL_NAME)
-            .capacity(LEAST_CAPACITY.max(CAPACITY_PER_CORE * cores()))
-            .build()
-            .expect("a name and a capacity contradict nothing, and no thread is started ahead")
-    })
+    POOL.get_or_init(usual)
 }
 
 /// Makes the default pool from `builder`. To be called before anything uses it, once, by the
@@ -110,6 +104,12 @@ impl error::Error for ConfigureError {
     }
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+/// The pool of a program that configures none.
+fn usual() -> Pool {
+    let cores = sync_shim::thread::available_parallelism();
+    Pool::builder()
+        .name(DEFAULT_POOL_NAME)
+        .capacity(LEAST_CAPACITY.max(CAPACITY_PER_CORE * cores))
+        .build()
+        .expect("a name and a capacity contradict nothing, and no thread is started ahead")
 }

@@ -12,18 +12,12 @@
 //! | May a task submit to its own pool? | [`nesting`] |
 //! | What if my process forks? | [`forking`] |
 //! | What do the figures mean? | [`numbers`] |
+//! | When do I want several pools? | [`several`] |
 //! | How do I test code that uses a pool? | [`testing`] |
 //! | I come from ants | [`from_ants`] |
 //! | I come from threadpool, rayon or `spawn_blocking` | [`from_others`] |
 //!
-//! # The words
-//! A **task** is submitted. A **worker** is a thread that runs tasks: the *live* ones are *busy* or
-//! *idle*, and an idle one is *searching* for work or *parked*. To **submit** is to hand a task
-//! over and forget it, to **spawn** is to hand it over and get a handle. The **capacity** is the
-//! most live workers, the **queue depth** the accepted tasks that may wait beyond it. A task is
-//! **in flight** from its acceptance to its end, and **queued** until it starts. Threads and
-//! futures **wait** in **the line** for room. A pool is **released**; it has **ended** when every
-//! worker is gone too.
+//! These pages use [a few words](pool_core#the-words), each for one thing.
 //!
 //! # The defaults
 //! | setting | default |
@@ -68,6 +62,7 @@ pub mod handles;
 pub mod nesting;
 pub mod numbers;
 pub mod panics;
+pub mod several;
 pub mod shutdown;
 pub mod submitting;
 pub mod testing;

@@ -25,6 +25,7 @@
 //!
 //! # What is here
 //! - Everything of [`pool_core`], at the root: [`Pool`] runs closures, [`FuncPool`] one function.
+//! - Everything of `multi-pool`, at the root too: `MultiPool` and `MultiFuncPool`.
 //! - [`default_pool`] and the functions beside it: a pool for the process, made when it is first
 //!   used and never before. [`configure`] says how.
 //! - [`guide`]: how to choose, shut down, nest, test, and how to come from other pools.
@@ -51,6 +52,9 @@ pub use functions::{
     capacity, free, reboot, release, release_timeout, running, spawn, stats, submit,
     submit_timeout, try_spawn, try_submit, tune, wait_idle, wait_released, waiting,
 };
+#[cfg(feature = "multi-pool")]
+#[doc(inline)]
+pub use multi_pool::*;
 #[doc(inline)]
 pub use pool_core::*;
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use pool_core::{
-    BoxedFuture, Capacity, JoinHandle, Runner, Spawn, Stats, Submit, SubmitError, TuneError, WaitError,
-    Workers,
+    BoxedFuture, Capacity, JoinHandle, Runner, Spawn, Stats, Submit, SubmitError, TuneError,
+    WaitError, Workers,
 };
 
 use crate::closures::MultiPool;
@@ -61,7 +61,8 @@ impl<R: Runner> Workers for MultiWorkerPool<R> {
     }
 
     fn release_now(&self) -> usize {
-        self.discard()
+        let mut items = Vec::new(); // Foreign: dropped once all figures show their end.
+        self.shared().release_now(|item| items.push(item))
     }
 
     fn release_timeout(&self, timeout: Duration) -> Result<(), WaitError> {

@@ -107,7 +107,7 @@ impl<R: Runner> Core<R> {
                 let mut after = After::new();
                 guard.accept(job, &mut after);
                 drop(guard);
-                self.perform(after);
+                self.perform(&mut after);
                 Ok(())
             }
             Admission::Full => self.submit_full(guard, job, patience),
@@ -209,19 +209,17 @@ impl<R: Runner> Core<R> {
 
     /// Pays what is owed, and starts a worker if one was reserved.
     #[inline]
-    pub(crate) fn perform(self: &Arc<Self>, after: After<R::Job>) {
+    pub(crate) fn perform(self: &Arc<Self>, after: &mut After<R::Job>) {
         if after.searchers {
             // Relaxed: a hint. Searchers look under the lock before they park.
             self.work.store(true, Relaxed);
         }
-        if after.is_paid() {
-            std::mem::forget(after); // There is nothing to drop, and this saves asking.
-        } else {
+        if !after.is_paid() {
             self.perform_owed(after);
         }
     }
 
-    fn perform_owed(self: &Arc<Self>, mut after: After<R::Job>) {
+    fn perform_owed(self: &Arc<Self>, after: &mut After<R::Job>) {
         after.pay();
         if after.start {
             self.start_one();

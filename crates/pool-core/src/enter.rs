@@ -58,7 +58,7 @@ impl<R: Runner, M> Enter<R, M> {
                 let mut after = After::new();
                 guard.accept(job, &mut after);
                 drop(guard);
-                self.core.perform(after);
+                self.core.perform(&mut after);
                 Poll::Ready(Ok(()))
             }
             Admission::Full if guard.view().when_full(Manner::Await) == WhenFull::Enrol => {

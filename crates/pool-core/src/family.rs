@@ -18,14 +18,14 @@ use crate::core::{Core, Runner};
 use crate::decide::Admission;
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::handle::Home;
-use crate::line::{Bell, Seat, Settled};
+use crate::line::{Seat, Settled};
 use crate::pool::WorkerPool;
 
 pub use crate::closures::SpawnedClosure;
 pub use crate::core::Patience;
 pub use crate::decide::OwnWorker;
 pub use crate::gauge::Gauge;
-pub use crate::line::Crowd;
+pub use crate::line::{Bell, Crowd};
 
 /// One pool of a family. It keeps the pool in memory, and nothing open.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
@@ -41,8 +41,8 @@ pub struct Owed<R: Runner> {
 
 impl<R: Runner> Owed<R> {
     /// Wakes whoever is to be woken, and starts a worker if one was reserved.
-    pub fn pay(self) {
-        self.core.perform(self.after);
+    pub fn pay(mut self) {
+        self.core.perform(&mut self.after);
     }
 }
 
@@ -56,14 +56,8 @@ fn told<J>(settled: Settled<J>) -> Result<(), SubmitError<J>> {
 }
 
 impl<J> Ticket<J> {
-    /// The ticket of a thread that will sleep on `parker`.
-    pub fn of_thread(job: J, parker: Parker, crowd: &Arc<Crowd>) -> Self {
-        Self(Seat::in_crowd(job, Bell::Thread(parker), Arc::clone(crowd)))
-    }
-
-    /// The ticket of a future.
-    pub fn of_future(job: J, waker: Waker, crowd: &Arc<Crowd>) -> Self {
-        let bell = Bell::Future(Some(waker));
+    /// A ticket whose owner is told by `bell`; counted in `crowd` as long as its task waits.
+    pub fn new(job: J, bell: Bell, crowd: &Arc<Crowd>) -> Self {
         Self(Seat::in_crowd(job, bell, Arc::clone(crowd)))
     }
 
@@ -134,7 +128,7 @@ impl<R: Runner> Child<R> {
                 let mut after = After::new();
                 guard.accept(job, &mut after);
                 drop(guard);
-                self.0.perform(after);
+                self.0.perform(&mut after);
                 Ok(())
             }
             Admission::Full => Err(SubmitError::Full(job)),

@@ -39,6 +39,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # The words
+//! A **task** is submitted. A **worker** is a thread that runs tasks: the *live* ones are *busy* or
+//! *idle*, and an idle one is *searching* for work or *parked*. To **submit** is to hand a task
+//! over and forget it, to **spawn** is to hand it over and get a handle. The **capacity** is the
+//! most live workers, the **queue depth** the accepted tasks that may wait beyond it. A task is
+//! **in flight** from its acceptance to its end, and **queued** until it starts. Threads and
+//! futures **wait** in **the line** for room. An idle worker ends after the **keep-alive**. To
+//! **tune** is to change the capacity. A pool is **released**; it has **ended** when every worker
+//! is gone too; then or before, it may be **rebooted**. The **nesting limit** is how many tasks may
+//! run in place inside one another.
+//!
 //! # What blocks, and what it costs
 //! | call | blocks | costs |
 //! |---|---|---|

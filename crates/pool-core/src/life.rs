@@ -14,8 +14,8 @@ use crate::run::Outcome;
 impl<R: Runner> Core<R> {
     /// Stops acceptance. Whether it was open, and which generation ends.
     pub(crate) fn release(self: &Arc<Self>) -> (bool, u64) {
-        let (was_open, generation, after) = self.close();
-        self.perform(after);
+        let (was_open, generation, mut after) = self.close();
+        self.perform(&mut after);
         (was_open, generation)
     }
 
@@ -32,8 +32,8 @@ impl<R: Runner> Core<R> {
 
     /// Releases, and takes out what has not started. Calls `keep` with each task's item.
     pub(crate) fn release_now(self: &Arc<Self>, keep: impl FnMut(R::Item)) -> usize {
-        let (jobs, after) = self.close_now();
-        self.perform(after);
+        let (jobs, mut after) = self.close_now();
+        self.perform(&mut after);
         self.dispose(jobs, keep)
     }
 
@@ -62,7 +62,7 @@ impl<R: Runner> Core<R> {
             let mut guard = self.state.lock();
             guard.disposed(ran.outcome, &mut after);
             drop(guard);
-            self.perform(after);
+            self.perform(&mut after);
             // The figures show the end: now the handle may.
             if let Some(handle) = ran.resolve {
                 handle.resolve();
@@ -73,8 +73,8 @@ impl<R: Runner> Core<R> {
 
     /// Open again, at any time. `false` if the pool is open.
     pub(crate) fn reboot(self: &Arc<Self>) -> bool {
-        let (was_released, after) = self.reopen();
-        self.perform(after);
+        let (was_released, mut after) = self.reopen();
+        self.perform(&mut after);
         was_released
     }
 
@@ -90,8 +90,8 @@ impl<R: Runner> Core<R> {
     }
 
     pub(crate) fn tune(self: &Arc<Self>, capacity: Capacity) -> Result<(), TuneError> {
-        let (tuned, after) = self.set_capacity(capacity);
-        self.perform(after);
+        let (tuned, mut after) = self.set_capacity(capacity);
+        self.perform(&mut after);
         tuned
     }
 
@@ -146,6 +146,7 @@ impl<R: Runner> Core<R> {
         self: &Arc<Self>,
         deadline: Option<Instant>,
     ) -> Result<(), WaitError> {
+        self.may_wait()?; // Before the lock, which a fork may have left held.
         let generation = self.state.lock().generation;
         self.wait_for_end(generation, deadline)
     }
@@ -155,6 +156,9 @@ impl<R: Runner> Core<R> {
         self: &Arc<Self>,
         deadline: Option<Instant>,
     ) -> Result<(), WaitError> {
+        if self.is_forked() {
+            return Err(WaitError::Forked); // The fork may have left the lock held.
+        }
         let (_, generation) = self.release();
         self.wait_for_end(generation, deadline)
     }
@@ -193,7 +197,7 @@ impl<R: Runner> Core<R> {
                 guard.joining = false;
                 after.tell(&mut guard.on_end);
                 drop(guard);
-                self.perform(after);
+                self.perform(&mut after);
                 return Ok(());
             }
             if !self.wait_for(&notice, deadline) {

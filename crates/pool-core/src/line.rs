@@ -70,8 +70,12 @@ enum Stage<J> {
     Withdrawn,
 }
 
-pub(crate) enum Bell {
+/// How a seat's owner is told that it is settled.
+#[derive(Debug)]
+pub enum Bell {
+    /// It sleeps on this.
     Thread(Parker),
+    /// It is polled.
     Future(Option<Waker>),
 }
 

@@ -9,7 +9,7 @@
 //! 1. `space` holds a live `W` (or a pointer from `Box::<W>::into_raw`) of the type the table was
 //!    made for, from `new` until the one call that takes it out.
 //! 2. Whoever takes it out forgets the `Task`, so its `Drop` does not run.
-//! 3. `W: Send`, so a `Task` may be sent. It is never shared.
+//! 3. `table` is of a `&'static Table`. `W: Send`, so a `Task` may be sent. It is never shared.
 
 use std::any::{TypeId, type_name};
 use std::fmt;
@@ -31,7 +31,9 @@ type Space = MaybeUninit<[usize; WORDS]>;
 /// One erased task. Dropping it drops what it holds, unrun.
 #[repr(align(64))]
 pub struct Task {
-    table: &'static Table,
+    /// Of a `&'static Table`. A raw pointer has no value to spare for `Option`s: they would tear
+    /// a task into pointer and space, and moves of the two halves stall the processor.
+    table: *const Table,
     space: Space,
 }
 
@@ -66,23 +68,28 @@ impl Task {
         }
     }
 
+    fn table(&self) -> &'static Table {
+        // SAFETY: `new` made it of a `&'static Table`, and nothing changes it.
+        unsafe { &*self.table }
+    }
+
     pub(crate) fn run(self, env: &Env) -> Ran {
         let mut task = ManuallyDrop::new(self);
-        let run = task.table.run;
+        let run = task.table().run;
         // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
         unsafe { run(&raw mut task.space, env) }
     }
 
     pub(crate) fn release(self) -> Ran {
         let mut task = ManuallyDrop::new(self);
-        let release = task.table.release;
+        let release = task.table().release;
         // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
         unsafe { release(&raw mut task.space) }
     }
 
     /// The work again, if it is a `W`.
     pub(crate) fn into_work<W: Work>(self) -> Result<W, Self> {
-        if (self.table.type_id)() != TypeId::of::<W>() {
+        if (self.table().type_id)() != TypeId::of::<W>() {
             return Err(self);
         }
         let mut task = ManuallyDrop::new(self);
@@ -94,13 +101,13 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         // SAFETY: invariant 1; nobody took it out, or this would have been forgotten.
-        unsafe { (self.table.drop)(&raw mut self.space) };
+        unsafe { (self.table().drop)(&raw mut self.space) };
     }
 }
 
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Task({})", (self.table.name)())
+        write!(f, "Task({})", (self.table().name)())
     }
 }
 

@@ -55,7 +55,7 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         let keep_until = |since| core.config.keep_until(since);
         let found = guard.find(cell, now, keep_until, &mut after);
         drop(guard);
-        core.perform(after);
+        core.perform(&mut after);
         match found {
             Found::Run(job) => {
                 if run_until_idle(core, job) == AfterRun::Leave {
@@ -90,7 +90,7 @@ fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
             core.work.store(false, Relaxed); // A hint, as in `serve`.
         }
         drop(guard);
-        core.perform(after);
+        core.perform(&mut after);
         // Room and figures show the end: now the handle may.
         if let Some(handle) = ran.resolve {
             handle.resolve();
@@ -142,7 +142,7 @@ fn park<R: Runner>(
             Call::Retire => Call::Retire,
         };
         drop(guard);
-        core.perform(after);
+        core.perform(&mut after);
         if called != Call::Parked {
             return called;
         }
@@ -168,6 +168,6 @@ fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
     }
     let predecessor = guard.depart(own, &mut after);
     drop(guard);
-    core.perform(after);
+    core.perform(&mut after);
     Departure::Gone { predecessor }
 }

@@ -63,6 +63,11 @@ pub fn spawn_thread(
     builder.spawn(body).map(JoinHandle)
 }
 
+/// How many threads can run at once here; 1 where that cannot be told.
+pub fn available_parallelism() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// Lets another thread run, if one is ready.
 pub fn yield_now() {
     imp::yield_now();

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `NewPool(n, ..)`, `NewPool(-1, ..)` | `Pool::builder().capacity(n)`, `.unlimited()` |
 //! | `NewPoolWithFunc`, `NewPoolWithFuncGeneric` | [`FuncPool::builder(f)`](crate::FuncPool) |
-//! | `NewMultiPool`, `NewMultiPoolWithFunc` | the crate `multi-pool` |
+//! | `NewMultiPool`, `NewMultiPoolWithFunc` | `MultiPool::builder(pool_builder).pools(n)`, `MultiFuncPool` ([`several`](super::several)) |
+//! | `RoundRobin`, `LeastTasks` | the strategies of these names, or one of yours |
 //! | `Submit`, `Invoke` | [`submit`](crate::Pool::submit) |
 //! | `Running`, `Free`, `Waiting`, `Cap` | `running`, `free`, `waiting`, `capacity` |
 //! | -1 for "unlimited" | `None` from `free`, [`Capacity::Unlimited`](crate::Capacity) |
+//! | `RunningByIndex`, `FreeByIndex`, `WaitingByIndex` | `running_of`, `free_of`, `waiting_of` |
 //! | `Tune` | [`tune`](crate::WorkerPool::tune) |
 //! | `IsClosed` | `is_released` |
 //! | `Release`, `ReleaseTimeout`, `ReleaseContext` | `release`, `release_timeout`, `release_deadline` |

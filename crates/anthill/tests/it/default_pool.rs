@@ -23,11 +23,11 @@ fn in_fresh_process(test: &str, body: impl Fn()) {
 /// Threads of this process besides the main one and the calling one.
 #[cfg(target_os = "linux")]
 fn other_threads() -> Vec<String> {
-    let caller = std::fs::read_link("/proc/thread-self").unwrap();
+    let caller = std::fs::read_link("/proc/thread-self").expect("procfs is mounted");
     let main = std::process::id().to_string();
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let tasks = std::fs::read_dir("/proc/self/task").expect("procfs is mounted");
     let others = tasks.filter_map(|task| {
-        let task = task.unwrap();
+        let task = task.expect("procfs can be listed");
         let id = task.file_name();
         let is_other = id != *main && Some(&*id) != caller.file_name();
         // It may have ended by now; then it is none.
@@ -69,13 +69,20 @@ fn by_default_there_are_at_least_512_workers_and_8_per_core() {
 }
 
 #[test]
-fn the_sum_of_the_first_thousand_numbers_is_right() {
-    in_fresh_process("the_sum_of_the_first_thousand_numbers_is_right", || {
+fn what_several_threads_submit_is_all_run() {
+    in_fresh_process("what_several_threads_submit_is_all_run", || {
         let sum = Arc::new(AtomicU64::new(0));
-        for number in 0..1000 {
-            let sum = Arc::clone(&sum);
-            anthill::submit(move || _ = sum.fetch_add(number, Relaxed)).unwrap();
-        }
+        thread::scope(|scope| {
+            for submitter in 0..4 {
+                let sum = Arc::clone(&sum);
+                scope.spawn(move || {
+                    for number in (submitter..1000).step_by(4) {
+                        let sum = Arc::clone(&sum);
+                        anthill::submit(move || _ = sum.fetch_add(number, Relaxed)).unwrap();
+                    }
+                });
+            }
+        });
         anthill::wait_idle().unwrap();
         assert_eq!(sum.load(Relaxed), 499_500);
         assert_eq!(anthill::stats().completed, 1000);

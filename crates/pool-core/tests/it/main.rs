@@ -8,6 +8,7 @@
 mod admission;
 mod building;
 mod deadlines;
+mod ended;
 mod expiry;
 mod func;
 mod futures;

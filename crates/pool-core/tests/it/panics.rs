@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use pool_core::{DropPolicy, FuncPool, JoinError, Pool};
-use testkit::{DropCounter, Gate, PanicOnDrop};
+use testkit::{Counted, DropCounter, Gate, PanicOnDrop};
 
 use crate::support::{Journal, bounded, end, hold, poll, pool};
 
@@ -269,6 +269,38 @@ fn payloads_whose_drops_panic_in_turn_are_got_rid_of_at_any_depth() {
             pool.wait_idle().unwrap();
             assert_eq!((pool.stats().panicked, hooked.load(SeqCst)), (2, 2));
             lives(&pool);
+        }
+    });
+}
+
+#[test]
+fn payloads_whose_drops_panic_a_few_times_are_dropped_and_not_leaked() {
+    /// Panics on its drop with one of its kind, so many times.
+    struct Deep(
+        usize,
+        DropCounter,
+        #[expect(dead_code, reason = "counted")] Counted,
+    );
+    impl Deep {
+        fn new(levels: usize, drops: &DropCounter) -> Self {
+            Self(levels, drops.clone(), drops.token())
+        }
+    }
+    impl Drop for Deep {
+        fn drop(&mut self) {
+            if self.0 > 0 {
+                panic_any(Self::new(self.0 - 1, &self.1));
+            }
+        }
+    }
+    bounded(|| {
+        for levels in 0..=5 {
+            let (pool, drops) = (pool(1), DropCounter::new());
+            let own = drops.clone();
+            pool.submit(move || panic_any(Deep::new(levels, &own)))
+                .unwrap();
+            end(&pool);
+            assert_eq!((drops.alive(), drops.dropped()), (0, levels + 1));
         }
     });
 }

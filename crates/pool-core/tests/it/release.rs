@@ -1,6 +1,5 @@
 //! The end of a pool: what still runs, what comes back, and who may wait for it.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use pool_core::{Clock, ManualClock, Pool, SubmitError, WaitError};
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, end, hold, pool, queueing, until};
+use crate::support::{Journal, bounded, end, hold, pool, queueing};
 
 #[test]
 fn a_release_refuses_new_tasks_and_runs_the_accepted_ones() {
@@ -124,86 +123,6 @@ fn the_end_may_be_awaited_before_and_after_somebody_else_releases() {
         for waiter in waiters {
             waiter.join().unwrap().unwrap();
         }
-    });
-}
-
-#[test]
-fn a_pool_has_ended_only_when_its_workers_thread_locals_are_gone() {
-    struct Leaves(Gate, Journal<&'static str>);
-    impl Drop for Leaves {
-        fn drop(&mut self) {
-            self.0.wait();
-            self.1.write("left");
-        }
-    }
-    thread_local!(static KEPT: RefCell<Option<Leaves>> = const { RefCell::new(None) });
-    bounded(|| {
-        let pool = pool(3);
-        let (gate, journal) = (Gate::new(), Journal::new());
-        let together = Gate::new();
-        for _ in 0..3 {
-            let leaves = Leaves(gate.clone(), journal.clone());
-            let together = together.clone();
-            let task = move || {
-                KEPT.set(Some(leaves));
-                together.wait();
-            };
-            pool.try_submit(task).unwrap();
-        }
-        together.wait_for_arrivals(3);
-        together.open();
-        pool.release();
-        let waiters: Vec<_> = (0..2)
-            .map(|_| {
-                let (pool, journal) = (pool.clone(), journal.clone());
-                thread::spawn(move || {
-                    pool.wait_released().unwrap();
-                    journal.write("ended");
-                })
-            })
-            .collect();
-        gate.wait_for_arrivals(1); // The others wait for its thread before theirs end.
-        until(|| pool.running() == 0);
-        for _ in 0..1000 {
-            thread::yield_now(); // Whoever did not wait for the threads has returned by now.
-        }
-        gate.open();
-        for waiter in waiters {
-            waiter.join().unwrap();
-        }
-        assert_eq!(
-            journal.entries(),
-            ["left", "left", "left", "ended", "ended"]
-        );
-    });
-}
-
-#[test]
-fn a_pool_has_ended_only_when_its_panic_hooks_have_returned() {
-    bounded(|| {
-        let (gate, journal) = (Gate::new(), Journal::new());
-        let (held, log) = (gate.clone(), journal.clone());
-        let pool = Pool::builder().capacity(1).panic_hook(move |_| {
-            held.wait();
-            log.write("hook");
-        });
-        let pool = pool.build().unwrap();
-        pool.submit(|| panic!("for the hook")).unwrap();
-        gate.wait_for_arrivals(1);
-        pool.release();
-        assert_eq!(
-            pool.wait_released_timeout(Duration::ZERO),
-            Err(WaitError::TimedOut)
-        );
-        assert_eq!(pool.in_flight(), 1);
-        let (ending, log) = (pool.clone(), journal.clone());
-        let waiter = thread::spawn(move || {
-            ending.wait_released().unwrap();
-            log.write("ended");
-        });
-        gate.open();
-        waiter.join().unwrap();
-        assert_eq!(journal.entries(), ["hook", "ended"]);
     });
 }
 

@@ -4,8 +4,12 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
 
 use testkit::Rng;
+
+/// How often a thread lets others run while it ends.
+const LAST_STEPS: u32 = 10;
 
 /// Counted under nobody's lock, and compared when every thread is gone.
 #[derive(Debug, Default)]
@@ -29,6 +33,8 @@ struct Presence(Arc<Census>);
 
 impl Drop for Presence {
     fn drop(&mut self) {
+        // A thread that takes its time to end is still to be waited for.
+        (0..LAST_STEPS).for_each(|_| thread::yield_now());
         self.0.alive.fetch_sub(1, Relaxed);
     }
 }
@@ -93,7 +99,7 @@ impl Census {
         );
         // The system forgets a thread a moment after it has told the joiner.
         while threads_named(name) > 0 {
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
 }

@@ -25,8 +25,10 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
+use std::time::Duration;
 
-use testkit::{LIMIT, PanicOnDrop, Rng};
+use pool_core::Pool;
+use testkit::{LIMIT, PanicOnDrop, Rng, watchdog};
 
 use setup::Setup;
 
@@ -34,6 +36,8 @@ const SEED: &str = "ANTHILL_STRESS_SEED";
 const ROUNDS: &str = "ANTHILL_STRESS_ROUNDS";
 /// Where the environment says nothing.
 const FEW: u64 = 100;
+/// Tasks of a round that hands over one after another.
+const TASKS: u64 = 100;
 
 #[test]
 fn no_task_is_lost_and_nothing_left_whatever_races() {
@@ -54,6 +58,28 @@ fn no_task_is_lost_and_nothing_left_whatever_races() {
             resume_unwind(payload);
         }
     }
+}
+
+/// The narrowest gap: the last worker's time is up while a task comes that nobody else would do.
+#[test]
+fn a_task_that_comes_as_the_last_worker_goes_is_run() {
+    let rounds = number_from_env(ROUNDS).unwrap_or(FEW);
+    let mut rng = Rng::from_env();
+    let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
+    let pool = pool.build().unwrap();
+    for _ in 0..rounds {
+        watchdog(LIMIT, || {
+            for _ in 0..TASKS {
+                pool.submit(|| ()).unwrap();
+                pool.wait_idle().unwrap();
+                (0..rng.below(200)).for_each(|_| std::hint::spin_loop());
+                (0..rng.below(4)).for_each(|_| thread::yield_now());
+            }
+        });
+    }
+    pool.release();
+    pool.wait_released().unwrap();
+    assert_eq!(pool.stats().completed, rounds * TASKS);
 }
 
 /// Ends the process if the round does not.

@@ -19,8 +19,10 @@ use crate::subject::{Kind, Unstarted};
 
 /// Threads that hand tasks over.
 const CALLERS: usize = 16;
-/// The most calls of each.
-const CALLS: usize = 80;
+/// The most calls of each in a phase.
+const CALLS: usize = 20;
+/// Phases of a round, each from rest to rest.
+const PHASES: usize = 6;
 
 impl World {
     /// For what tasks see: an assertion there would only be a task's panic.
@@ -83,33 +85,42 @@ impl<K: Kind> Round<K> {
         };
         let port = Box::new(round.pool.downgrade());
         assert!(round.world.port.set(port).is_ok(), "set once");
-        thread::scope(|scope| {
-            let round = &round;
-            let meddlers = [Self::meddle, Self::sample];
-            let meddlers = meddlers.map(|meddler| {
-                let mut rng = rng.split();
-                scope.spawn(move || meddler(round, &mut rng))
-            });
-            let callers: Vec<_> = (0..CALLERS)
-                .map(|_| {
-                    let mut rng = rng.split();
-                    scope.spawn(move || {
-                        for _ in 0..rng.below(CALLS) {
-                            caller::hand(&round.world, &round.pool, &mut rng);
-                        }
-                    })
-                })
-                .collect();
-            for caller in callers {
-                caller.join().expect("callers assert nothing");
-            }
-            round.over.store(true, Relaxed);
-            for meddler in meddlers {
-                meddler.join().expect("meddlers assert nothing");
-            }
-        });
+        for _ in 0..PHASES {
+            round.phase(rng);
+            // Nobody calls any more, who might rouse a worker for a forgotten task; some threads
+            // may still be refused, which excuses nothing.
+            assert_eq!(round.pool.wait_idle(), Ok(()));
+        }
+        round.threads.give_all();
         let books = round.end(setup);
         books.check(name, &census);
+    }
+
+    /// Callers call until they have called enough, and others meddle until then.
+    fn phase(&self, rng: &mut Rng) {
+        self.over.store(false, Relaxed);
+        self.pool.reboot();
+        thread::scope(|scope| {
+            let meddlers = [Self::meddle, Self::sample].map(|meddler| {
+                let mut rng = rng.split();
+                scope.spawn(move || meddler(self, &mut rng))
+            });
+            let callers = [(); CALLERS].map(|()| {
+                let mut rng = rng.split();
+                scope.spawn(move || {
+                    for _ in 0..rng.below(CALLS) {
+                        caller::hand(&self.world, &self.pool, &mut rng);
+                    }
+                })
+            });
+            for caller in callers {
+                caller.join().expect("callers only complain");
+            }
+            self.over.store(true, Relaxed);
+            for meddler in meddlers {
+                meddler.join().expect("meddlers only complain");
+            }
+        });
     }
 
     /// Tunes, releases, reboots, and takes threads away.
@@ -124,11 +135,8 @@ impl<K: Kind> Round<K> {
                 14 => _ = self.pool.wait_idle_timeout(some_time(rng)),
                 _ => _ = self.pool.wait_released_timeout(some_time(rng)),
             }
-            (0..rng.below(200)).for_each(|_| thread::yield_now());
+            (0..rng.below(100)).for_each(|_| thread::yield_now());
         }
-        // What was refused for want of threads or of an open pool has had its turn.
-        self.threads.give_all();
-        self.pool.reboot();
     }
 
     fn sample(&self, _: &mut Rng) {

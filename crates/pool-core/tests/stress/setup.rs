@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use pool_core::{BuildError, DropPolicy, QueueDepth, WithinWorker, WorkerPool};
@@ -132,6 +133,10 @@ impl Setup {
     }
 }
 
+/// One answer of the gate in so many is slow, and lets others run so often.
+const SLOW: u64 = 3;
+const SLOWNESS: u32 = 50;
+
 /// Refuses threads: every so-manieth, so many in a row, or all of them for a while.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
@@ -148,6 +153,9 @@ pub(crate) struct Threads {
 impl Threads {
     fn ask(&self) -> io::Result<()> {
         let asked = self.asked.fetch_add(1, Relaxed);
+        if asked.is_multiple_of(SLOW) {
+            (0..SLOWNESS).for_each(|_| thread::yield_now());
+        }
         let each = self.each.load(Relaxed);
         let one_less = |left: u64| left.checked_sub(1);
         let in_burst = self.burst.fetch_update(Relaxed, Relaxed, one_less).is_ok();

@@ -1,0 +1,169 @@
+//! What the handles and the waiting futures share: the pools, and how a task finds its way to one.
+//!
+//! # Invariants
+//! 1. A task is in one place at a time: the caller's, a pool's, or a [`Standing`]'s, which gives
+//!    it away once.
+//! 2. Pools are released, rebooted and tuned all in a row under `life`, so whoever holds it finds
+//!    all of them alike.
+//! 3. No foreign code runs under `door` or `life`. A pool's own lock may be taken under them,
+//!    never the other way round.
+
+use std::sync::Arc;
+
+use pool_core::family::{Bell, Child, Crowd, Gauge, OwnWorker, Patience};
+use pool_core::{Runner, SubmitError};
+use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
+use sync_shim::{Mutex, Parker};
+
+use crate::standing::{Entered, Standing};
+use crate::strategy::{Load, Loads, Strategy};
+
+pub(crate) struct Shared<R: Runner> {
+    pub(crate) name: String,
+    /// At least one.
+    pub(crate) children: Box<[Child<R>]>,
+    /// Theirs, side by side.
+    gauges: Box<[Arc<Gauge>]>,
+    pub(crate) strategy: Box<dyn Strategy>,
+    /// Who waits.
+    pub(crate) crowd: Arc<Crowd>,
+    /// Held while a waiter takes its places, so that all lines have the same order.
+    pub(crate) door: Mutex<()>,
+    pub(crate) life: Mutex<()>,
+    /// Refusals that no pool counted. A statistic: no other memory is read because of it.
+    refused: AtomicU64,
+}
+
+/// What came of a submit: the task was accepted, or comes back.
+pub(crate) type Answer<R> = Result<(), SubmitError<<R as Runner>::Job>>;
+
+impl<R: Runner> Shared<R> {
+    pub(crate) fn new(
+        name: String,
+        children: Box<[Child<R>]>,
+        strategy: Box<dyn Strategy>,
+    ) -> Self {
+        Self {
+            name,
+            gauges: children
+                .iter()
+                .map(|child| Arc::clone(child.gauge()))
+                .collect(),
+            children,
+            strategy,
+            crowd: Crowd::new(),
+            door: Mutex::new(()),
+            life: Mutex::new(()),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// The pool that answers where all answer alike, and that counts what is run in place.
+    pub(crate) fn first(&self) -> &Child<R> {
+        &self.children[0]
+    }
+
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    /// Counts a refusal. What a pool gave back in its release, that pool has counted.
+    pub(crate) fn refuse<T>(&self, refusal: SubmitError<T>) -> SubmitError<T> {
+        self.refused.fetch_add(1, Relaxed);
+        refusal
+    }
+
+    /// Hands the job to a pool, waits for room as long as `patience` says, or gives it back.
+    pub(crate) fn submit(&self, job: R::Job, patience: Patience) -> Answer<R> {
+        match self.offer(job) {
+            Err(SubmitError::Full(job)) => self.submit_full(job, patience),
+            answer => answer.map_err(|refusal| self.refuse(refusal)),
+        }
+    }
+
+    #[cold]
+    fn submit_full(&self, job: R::Job, patience: Patience) -> Answer<R> {
+        let Patience::Until(deadline) = patience else {
+            return Err(self.refuse(SubmitError::Full(job)));
+        };
+        match self.first().own_worker() {
+            OwnWorker::Stranger => {}
+            OwnWorker::RunInPlace => {
+                self.first().run_in_place(job);
+                return Ok(());
+            }
+            OwnWorker::Refuse => return Err(self.refuse(SubmitError::Full(job))),
+        }
+        let parker = Parker::of_thread();
+        match self.stand(job, || Bell::Thread(parker.clone())) {
+            Entered::Standing(standing) => standing.wait(self, &parker, deadline),
+            Entered::Answered(answer) => answer,
+        }
+    }
+
+    /// Offers the job to the pool that the strategy chooses, then to the others. Waits for
+    /// nothing but the start of a first worker.
+    pub(crate) fn offer(&self, job: R::Job) -> Answer<R> {
+        if self.first().is_forked() {
+            return Err(SubmitError::Forked(job));
+        }
+        // Foreign code: no lock is held, and if it panics nothing has changed.
+        let choice = self
+            .strategy
+            .choose(&Loads::of_pools(&self.gauges, &self.crowd));
+        let choice = choice % self.children.len();
+        match self.children[choice].accept(job) {
+            Err(SubmitError::Full(job)) => self.offer_others(choice, job, None),
+            Err(SubmitError::NoThread(job, error)) => self.offer_others(choice, job, Some(error)),
+            answer => answer,
+        }
+    }
+
+    /// First those that seem to have a worker free, then every one: only a pool's lock knows. One
+    /// that had room and could start no worker is asked twice, which does no harm.
+    #[cold]
+    fn offer_others(
+        &self,
+        choice: usize,
+        mut job: R::Job,
+        mut no_thread: Option<std::io::Error>,
+    ) -> Answer<R> {
+        let pools = self.children.len();
+        let loads = Loads::of_pools(&self.gauges, &self.crowd);
+        let seems_free =
+            |&index: &usize| loads.get(index).is_some_and(|load: Load| load.has_worker());
+        let others = (choice + 1..pools).chain(0..choice);
+        for index in others.clone().filter(seems_free).chain(others) {
+            job = match self.children[index].accept(job) {
+                Err(SubmitError::Full(job)) => job,
+                Err(SubmitError::NoThread(job, error)) => {
+                    no_thread = Some(error);
+                    job
+                }
+                answer => return answer,
+            };
+        }
+        Err(match no_thread {
+            Some(error) => SubmitError::NoThread(job, error),
+            None => SubmitError::Full(job),
+        })
+    }
+
+    /// Takes places for the job in every line, unless that turns out to be needless. `bell` may
+    /// call foreign code.
+    pub(crate) fn stand(&self, mut job: R::Job, bell: impl Fn() -> Bell) -> Entered<R> {
+        loop {
+            match Standing::enter(self, job, bell()) {
+                Ok(entered) => return entered,
+                // A pool has room and no worker. To start one takes foreign code, so no lock.
+                Err(back) => match self.offer(back) {
+                    Err(SubmitError::Full(back)) => job = back,
+                    answer => {
+                        let answer = answer.map_err(|refusal| self.refuse(refusal));
+                        return Entered::Answered(answer);
+                    }
+                },
+            }
+        }
+    }
+}

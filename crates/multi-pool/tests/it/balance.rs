@@ -1,0 +1,234 @@
+//! Which pool gets a task.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use multi_pool::{LeastTasks, Load, Loads, MultiPool, RoundRobin, Strategy};
+use pool_core::{Capacity, Pool, QueueDepth, SubmitError};
+use testkit::{DropCounter, Gate};
+
+use crate::support::{Journal, bounded, end, here, hold, hold_all, multi, next, poll};
+
+fn with(pools: usize, capacity: usize, strategy: impl Strategy) -> MultiPool {
+    let each = Pool::builder().capacity(capacity);
+    let builder = MultiPool::builder(each).pools(pools);
+    builder.strategy(strategy).build().unwrap()
+}
+
+fn load(in_flight: usize, capacity: usize, depth: usize) -> Load {
+    let mut load = Load::new(Capacity::Limited(capacity), QueueDepth::Limited(depth));
+    load.in_flight = in_flight;
+    load
+}
+
+#[test]
+fn turns_go_round_from_the_first_pool_on_in_every_life() {
+    bounded(|| {
+        let pool = multi(3, 1);
+        for _ in 0..3 {
+            assert_eq!([(); 5].map(|()| next(&pool)), [0, 1, 2, 0, 1]);
+            end(&pool);
+            assert!(pool.try_submit(|| ()).is_err()); // Takes no turn of the next life.
+            pool.reboot();
+        }
+    });
+}
+
+#[test]
+fn a_pool_whose_turn_it_is_and_that_is_full_is_passed_over_by_submit() {
+    bounded(|| {
+        let pool = multi(3, 1);
+        let first = hold(&pool);
+        // Blocking calls all, and none of them blocks.
+        assert_eq!([(); 6].map(|()| next(&pool)), [1, 2, 1, 1, 2, 1]);
+        let rest = hold_all(&pool, 2);
+        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+        first.open();
+        rest.iter().for_each(Gate::open);
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_free_worker_counts_as_room_before_a_place_in_a_queue() {
+    bounded(|| {
+        let each = Pool::builder().capacity(1).queue_depth(1);
+        let pool = MultiPool::builder(each).pools(2).build().unwrap();
+        let first = hold(&pool);
+        assert_eq!(next(&pool), 1);
+        assert_eq!(
+            next(&pool),
+            1,
+            "the turn of the first, which could only queue it"
+        );
+        let second = hold(&pool);
+        let journal = Journal::new();
+        for _ in 0..2 {
+            let journal = journal.clone();
+            pool.try_submit(move || journal.write(here())).unwrap();
+        }
+        assert_eq!((pool.queued(), pool.in_flight()), (2, 4));
+        assert_eq!(pool.stats_of(0).unwrap().queued, 1);
+        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+        first.open();
+        second.open();
+        end(&pool);
+        let mut pools = journal.entries();
+        pools.sort_unstable();
+        assert_eq!(pools, [0, 1]);
+    });
+}
+
+#[test]
+fn least_tasks_counts_tasks_and_not_idle_workers() {
+    bounded(|| {
+        let pool = with(3, 4, LeastTasks);
+        let gates = hold_all(&pool, 6);
+        let running = [0, 1, 2].map(|index| pool.running_of(index).unwrap());
+        assert_eq!(running, [2, 2, 2]);
+        gates.iter().for_each(Gate::open);
+        pool.wait_idle().unwrap();
+        let gate = hold(&pool); // On the first: all are equal again.
+        assert_eq!(pool.stats_of(0).unwrap().in_flight, 1);
+        // The second has as many live workers as the first, and fewer tasks.
+        assert_eq!([(); 3].map(|()| next(&pool)), [1, 1, 1]);
+        gate.open();
+        end(&pool);
+    });
+}
+
+#[test]
+fn least_tasks_takes_the_first_of_those_with_fewest_in_flight_and_waiting() {
+    let choose = |loads: &[Load]| LeastTasks.choose(&Loads::given(loads));
+    assert_eq!(choose(&[load(3, 9, 0), load(1, 9, 0), load(1, 9, 0)]), 1);
+    let mut waited_for = load(1, 9, 0);
+    waited_for.waiting = 3;
+    assert_eq!(choose(&[waited_for, load(3, 9, 0), load(4, 9, 0)]), 1);
+    let mut many_idle = load(0, 9, 0);
+    many_idle.live = 9;
+    assert_eq!(choose(&[load(1, 9, 0), many_idle]), 1);
+}
+
+#[test]
+fn round_robin_looks_for_a_worker_then_for_a_queue_then_keeps_the_turn() {
+    let choose = |loads: &[Load]| RoundRobin::new().choose(&Loads::given(loads));
+    assert_eq!(choose(&[load(0, 1, 0), load(0, 1, 0)]), 0);
+    assert_eq!(choose(&[load(1, 1, 5), load(1, 1, 0), load(0, 1, 0)]), 2);
+    assert_eq!(choose(&[load(1, 1, 0), load(1, 1, 1), load(1, 1, 1)]), 1);
+    assert_eq!(choose(&[load(1, 1, 0), load(1, 1, 0)]), 0);
+}
+
+#[test]
+fn a_load_knows_whether_a_worker_or_a_queue_would_take_a_task() {
+    let of = |load: Load| (load.has_worker(), load.has_room());
+    assert_eq!(of(load(1, 2, 0)), (true, true));
+    assert_eq!(of(load(2, 2, 0)), (false, false));
+    assert_eq!(of(load(2, 2, 1)), (false, true));
+    let mut endless = Load::new(Capacity::Limited(2), QueueDepth::Unlimited);
+    endless.in_flight = usize::MAX;
+    assert_eq!(of(endless), (false, true));
+    let mut unlimited = Load::new(Capacity::Unlimited, QueueDepth::Limited(0));
+    unlimited.in_flight = usize::MAX;
+    assert_eq!(of(unlimited), (true, true));
+}
+
+struct Always(usize);
+
+impl Strategy for Always {
+    fn choose(&self, _: &Loads<'_>) -> usize {
+        self.0
+    }
+}
+
+#[test]
+fn a_choice_out_of_range_is_taken_modulo_the_number_of_pools() {
+    bounded(|| {
+        assert_eq!(next(&with(3, 1, Always(7))), 1);
+        assert_eq!(next(&with(3, 1, Always(usize::MAX))), usize::MAX % 3);
+    });
+}
+
+#[test]
+fn a_choice_that_is_full_is_a_wish_and_no_more() {
+    bounded(|| {
+        let pool = with(3, 1, Always(1));
+        let gates = hold_all(&pool, 3);
+        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+        gates[2].open();
+        pool.submit(|| ()).unwrap();
+        gates.iter().for_each(Gate::open);
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_strategy_sees_the_figures_that_its_caller_has_seen() {
+    struct Look(Arc<AtomicUsize>);
+    impl Strategy for Look {
+        fn choose(&self, loads: &Loads<'_>) -> usize {
+            assert_eq!(loads.len(), 2);
+            assert_eq!(loads.get(2), None);
+            let load = loads.get(0).unwrap();
+            assert_eq!(
+                (load.capacity, load.queue_depth),
+                (Capacity::Limited(3), QueueDepth::Limited(2))
+            );
+            self.0
+                .store(load.in_flight * 100 + load.live * 10 + load.waiting, SeqCst);
+            0
+        }
+    }
+    bounded(|| {
+        let seen = Arc::new(AtomicUsize::new(0));
+        let each = Pool::builder().capacity(3).queue_depth(2);
+        let builder = MultiPool::builder(each).pools(2);
+        let pool = builder.strategy(Look(Arc::clone(&seen))).build().unwrap();
+        let gate = hold(&pool);
+        assert_eq!(seen.load(SeqCst), 0);
+        let other = hold(&pool);
+        assert_eq!(seen.load(SeqCst), 110);
+        other.open();
+        gate.open();
+        pool.wait_idle().unwrap();
+        pool.submit(|| ()).unwrap();
+        assert_eq!(seen.load(SeqCst), 20);
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_strategy_that_panics_leaves_everything_exact() {
+    struct Panics(Arc<AtomicUsize>);
+    impl Strategy for Panics {
+        fn choose(&self, _: &Loads<'_>) -> usize {
+            assert_ne!(self.0.load(SeqCst), 0, "told to panic");
+            0
+        }
+        fn reset(&self) {
+            assert_ne!(self.0.load(SeqCst), 0, "told to panic");
+        }
+    }
+    bounded(|| {
+        let calm = Arc::new(AtomicUsize::new(0));
+        let pool = with(2, 1, Panics(Arc::clone(&calm)));
+        let drops = DropCounter::new();
+        let task = || {
+            let token = drops.token();
+            move || drop(token)
+        };
+        let panics = |call: &dyn Fn()| catch_unwind(AssertUnwindSafe(call)).is_err();
+        assert!(panics(&|| _ = pool.submit(task())));
+        assert!(panics(&|| _ = pool.spawn(task())));
+        assert!(panics(&|| _ = poll(&mut pool.submit_async(task()))));
+        assert_eq!((drops.alive(), pool.in_flight(), pool.running()), (0, 0, 0));
+        assert_eq!((pool.stats().submitted, pool.waiting()), (0, 0));
+        pool.release();
+        assert!(panics(&|| _ = pool.reboot()));
+        assert!(!pool.is_released(), "it was rebooted before");
+        calm.store(1, SeqCst);
+        pool.submit(task()).unwrap();
+        end(&pool);
+        assert_eq!((pool.stats().completed, drops.alive()), (1, 0));
+    });
+}

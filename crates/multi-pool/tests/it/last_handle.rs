@@ -1,0 +1,97 @@
+//! What the last handle's drop does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::Poll;
+
+use multi_pool::MultiPool;
+use pool_core::{DropPolicy, Pool, SubmitError};
+use testkit::{DropCounter, Gate};
+
+use crate::support::{bounded, hold_all, multi, poll, until};
+
+/// Two pools, each with a held worker and a queued task that counts its run.
+fn loaded(
+    policy: DropPolicy,
+    stopped: &Arc<AtomicUsize>,
+) -> (MultiPool, Vec<Gate>, DropCounter, Arc<AtomicUsize>) {
+    let stops = Arc::clone(stopped);
+    let each = Pool::builder()
+        .capacity(1)
+        .queue_depth(1)
+        .drop_policy(policy)
+        .stop_hook(move || _ = stops.fetch_add(1, SeqCst));
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let gates = hold_all(&pool, 2);
+    let (drops, ran) = (DropCounter::new(), Arc::new(AtomicUsize::new(0)));
+    for _ in 0..2 {
+        let (token, ran) = (drops.token(), Arc::clone(&ran));
+        pool.try_submit(move || {
+            ran.fetch_add(1, SeqCst);
+            drop(token);
+        })
+        .unwrap();
+    }
+    (pool, gates, drops, ran)
+}
+
+#[test]
+fn a_drain_lets_what_was_accepted_run_and_does_not_block() {
+    bounded(|| {
+        let stopped = Arc::new(AtomicUsize::new(0));
+        let (pool, gates, drops, ran) = loaded(DropPolicy::Drain, &stopped);
+        drop(pool);
+        assert_eq!((drops.alive(), stopped.load(SeqCst)), (2, 0));
+        gates.iter().for_each(Gate::open);
+        until(|| stopped.load(SeqCst) == 2);
+        assert_eq!((ran.load(SeqCst), drops.alive()), (2, 0));
+    });
+}
+
+#[test]
+fn a_join_returns_when_every_pool_has_ended() {
+    bounded(|| {
+        let stopped = Arc::new(AtomicUsize::new(0));
+        let (pool, gates, drops, ran) = loaded(DropPolicy::Join, &stopped);
+        gates.iter().for_each(Gate::open);
+        drop(pool);
+        assert_eq!(
+            (ran.load(SeqCst), drops.alive(), stopped.load(SeqCst)),
+            (2, 0, 2)
+        );
+    });
+}
+
+#[test]
+fn a_discard_drops_what_has_not_started() {
+    bounded(|| {
+        let stopped = Arc::new(AtomicUsize::new(0));
+        let (pool, gates, drops, ran) = loaded(DropPolicy::Discard, &stopped);
+        drop(pool);
+        assert_eq!((ran.load(SeqCst), drops.alive()), (0, 0));
+        gates.iter().for_each(Gate::open);
+        until(|| stopped.load(SeqCst) == 2);
+        assert_eq!(ran.load(SeqCst), 0);
+    });
+}
+
+#[test]
+fn waiting_futures_and_weak_handles_keep_nothing_open() {
+    bounded(|| {
+        let pool = multi(2, 1);
+        let gates = hold_all(&pool, 2);
+        let mut future = pool.submit_async(|| ());
+        assert!(poll(&mut future).is_pending());
+        let weak = pool.downgrade();
+        let clone = weak.upgrade().unwrap();
+        drop(pool);
+        assert!(!clone.is_released());
+        drop(clone);
+        assert!(weak.upgrade().is_none());
+        assert!(matches!(
+            poll(&mut future),
+            Poll::Ready(Err(SubmitError::Released(_)))
+        ));
+        gates.iter().for_each(Gate::open);
+    });
+}

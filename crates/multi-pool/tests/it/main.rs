@@ -1,0 +1,17 @@
+//! The multi-pool's behaviour, on threads and a clock moved by hand.
+#![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod balance;
+mod building;
+mod faces;
+mod figures;
+mod last_handle;
+mod life;
+mod own_worker;
+mod support;
+mod threads;
+mod waiting;
