@@ -53,8 +53,8 @@ fn lines_are_empty(pool: &MultiPool) -> bool {
     pool.waiting() == 0 && (0..2).all(|index| pool.waiting_of(index) == Ok(0))
 }
 
-/// Both pools accept again, whatever has happened to them; then they end.
-fn accept_again_and_end(pool: &MultiPool) {
+/// Both pools have all their room again, whatever has happened to them; then they end.
+fn have_room_and_end(pool: &MultiPool) {
     pool.wait_idle().unwrap();
     assert!(lines_are_empty(pool));
     for index in 0..2 {
@@ -106,7 +106,7 @@ fn a_waiter_in_two_lines_racing_two_completions_is_served_once() {
             assert!(lines_are_empty(&pool));
             pool.wait_idle().unwrap();
             assert_eq!(runs.count(), 3);
-            accept_again_and_end(&pool);
+            have_room_and_end(&pool);
         },
     );
 }
@@ -127,7 +127,7 @@ fn two_waiters_in_two_lines_are_both_served() {
         other.join().unwrap();
         pool.wait_idle().unwrap();
         assert_eq!(runs.count(), 4);
-        accept_again_and_end(&pool);
+        have_room_and_end(&pool);
     });
 }
 
@@ -152,7 +152,7 @@ fn a_tickets_deadline_racing_the_hand_over_loses_no_task() {
             pool.wait_idle().unwrap();
             assert_eq!(runs.count(), accepted);
             time.join().unwrap();
-            accept_again_and_end(&pool);
+            have_room_and_end(&pool);
         },
     );
 }
@@ -180,7 +180,7 @@ fn a_future_dropped_in_two_lines_racing_the_hand_over_loses_no_room() {
             assert!(lines_are_empty(&pool));
             pool.wait_idle().unwrap();
             assert_eq!(pool.stats().completed, 2 + runs.count() as u64);
-            accept_again_and_end(&pool);
+            have_room_and_end(&pool);
             assert_eq!(Arc::strong_count(&kept), 1);
         },
     );

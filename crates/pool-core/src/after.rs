@@ -9,6 +9,7 @@ use sync_shim::atomic::{
     Ordering::{Acquire, Release},
 };
 
+use crate::foreign::drop_quietly;
 use crate::idle::WorkerCell;
 use crate::line::Seat;
 
@@ -33,6 +34,8 @@ enum Owed<J> {
     Unpark(Arc<WorkerCell>),
     /// A seat was settled.
     Ring(Arc<Seat<J>>),
+    /// A seat was found empty. Its waker may be dropped with it, which is foreign code.
+    Drop(Arc<Seat<J>>),
     /// Something that was waited for has come.
     Tell(Arc<Notice>),
 }
@@ -64,6 +67,10 @@ impl<J> After<J> {
         self.owe(Owed::Ring(seat));
     }
 
+    pub(crate) fn drop_later(&mut self, seat: Arc<Seat<J>>) {
+        self.owe(Owed::Drop(seat));
+    }
+
     pub(crate) fn tell(&mut self, notices: &mut Vec<Arc<Notice>>) {
         for notice in notices.drain(..) {
             self.owe(Owed::Tell(notice));
@@ -83,6 +90,7 @@ impl<J> After<J> {
             match owed {
                 Owed::Unpark(cell) => cell.parker.unpark(),
                 Owed::Ring(seat) => seat.ring(),
+                Owed::Drop(seat) => _ = drop_quietly(seat),
                 Owed::Tell(notice) => notice.give(),
             }
         }

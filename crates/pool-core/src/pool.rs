@@ -138,7 +138,8 @@ impl<R: Runner> WorkerPool<R> {
         self.core().release().0
     }
 
-    /// Releases, and waits for the end, at most for so long.
+    /// Releases, and waits for the end, at most for so long. The last thread's thread-locals are
+    /// waited for without a limit.
     ///
     /// May be called again after a time-out, and by several threads.
     ///
@@ -167,7 +168,8 @@ impl<R: Runner> WorkerPool<R> {
         self.core().wait_released(None)
     }
 
-    /// Waits for the end as [`wait_released`](Self::wait_released) does, at most for so long.
+    /// Waits for the end as [`wait_released`](Self::wait_released) does, at most for so long. The
+    /// last thread's thread-locals are waited for without a limit.
     ///
     /// # Errors
     /// Those, and [`TimedOut`](WaitError::TimedOut).
@@ -183,7 +185,8 @@ impl<R: Runner> WorkerPool<R> {
         self.core().wait_released(Some(deadline))
     }
 
-    /// Waits until nothing is in flight. The pool stays open, so that may be over on return.
+    /// Waits until nothing is in flight. The pool stays open, so that may be over on return; the
+    /// last task's handle may resolve a moment after it.
     ///
     /// # Errors
     /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker.
@@ -209,7 +212,8 @@ impl<R: Runner> WorkerPool<R> {
 
     /// Opens a released pool again, at any time; `false` if it is open.
     ///
-    /// Workers that have not ended go on, and count against the capacity as ever.
+    /// Workers that have not ended go on, and count against the capacity as ever. Those of
+    /// `min_workers` that have are started again when there is work.
     #[doc(alias = "Reboot")]
     pub fn reboot(&self) -> bool {
         self.core().reboot()

@@ -135,6 +135,8 @@ impl<J> State<J> {
             if let Some(job) = seat.claim() {
                 self.enqueue(job, after);
                 after.ring(seat);
+            } else {
+                after.drop_later(seat);
             }
         }
     }
@@ -297,11 +299,12 @@ impl<J> State<J> {
         self.open = false;
         for seat in self.line.take_all() {
             // A seat that another pool served, or that its owner is leaving, is empty.
-            if !seat.give_back() {
-                continue;
+            if seat.give_back() {
+                self.counts.refused += 1;
+                after.ring(seat);
+            } else {
+                after.drop_later(seat);
             }
-            self.counts.refused += 1;
-            after.ring(seat);
         }
         let idle = self.idle.retire_oldest(self.idle.len());
         self.dismiss(idle, after);

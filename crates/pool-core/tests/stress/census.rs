@@ -66,6 +66,8 @@ impl Census {
     }
 
     pub(crate) fn stop(&self) {
+        // Tasks may come for a worker on its way out: the longer it takes, the more do.
+        (0..LAST_STEPS).for_each(|_| thread::yield_now());
         self.serving.fetch_sub(1, Relaxed);
         self.maybe_panic();
     }

@@ -65,7 +65,7 @@ impl Limits {
         let ended = stats.completed + stats.panicked + stats.cancelled + stats.released;
         let late = usize::from(force.on_its_way.is_some());
         let right = stats.capacity.limit().unwrap_or(UNLIMITED) == force.capacity
-            && stats.live <= force.workers.max(force.capacity.saturating_add(late))
+            && stats.live <= force.workers.saturating_add(late)
             && stats.peak_live <= force.highest
             && tasks <= force.tasks
             && stats.busy + stats.idle == stats.live

@@ -65,8 +65,12 @@ fn no_task_is_lost_and_nothing_left_whatever_races() {
 fn a_task_that_comes_as_the_last_worker_goes_is_run() {
     let rounds = number_from_env(ROUNDS).unwrap_or(FEW);
     let mut rng = Rng::from_env();
-    let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
-    let pool = pool.build().unwrap();
+    let pool = Pool::builder()
+        .capacity(1)
+        .keep_alive(Duration::ZERO)
+        .stop_hook(thread::yield_now) // Holds the gap open.
+        .build()
+        .unwrap();
     for _ in 0..rounds {
         watchdog(LIMIT, || {
             for _ in 0..TASKS {
