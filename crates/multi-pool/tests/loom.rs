@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use multi_pool::MultiPool;
+use multi_pool::{MultiPool, WeakMultiPool};
 use pool_core::{Builder, Closures, ManualClock, Pool, SubmitError};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{check, spawn};
@@ -111,32 +111,12 @@ fn a_waiter_in_two_lines_racing_two_completions_is_served_once() {
     );
 }
 
-/// Two waiters against two completions: both are served, though each stands before or behind the
-/// other in every line.
-#[test]
-fn two_waiters_in_two_lines_are_both_served() {
-    check("two_waiters_in_two_lines_are_both_served", Some(1), || {
-        let (pool, runs) = (pair(untimed()), Runs::new());
-        pool.submit(runs.task()).unwrap();
-        pool.submit(runs.task()).unwrap();
-        let other = {
-            let (pool, task) = (pool.clone(), runs.task());
-            spawn(move || pool.submit(task).unwrap())
-        };
-        pool.submit(runs.task()).unwrap();
-        other.join().unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(runs.count(), 4);
-        have_room_and_end(&pool);
-    });
-}
-
 /// A ticket's time-out against the hand-over by either pool: the task runs or comes back.
 #[test]
 fn a_tickets_deadline_racing_the_hand_over_loses_no_task() {
     check(
         "a_tickets_deadline_racing_the_hand_over_loses_no_task",
-        Some(1),
+        Some(2),
         || {
             let clock = ManualClock::new();
             let (pool, runs) = (pair(untimed().clock(clock.clone())), Runs::new());
@@ -192,7 +172,7 @@ fn a_future_dropped_in_two_lines_racing_the_hand_over_loses_no_room() {
 fn a_waiter_in_two_lines_racing_a_release_gets_its_task_back_or_it_runs() {
     check(
         "a_waiter_in_two_lines_racing_a_release_gets_its_task_back_or_it_runs",
-        Some(1),
+        Some(2),
         || {
             let (pool, runs) = (pair(untimed()), Runs::new());
             pool.submit(|| {}).unwrap();
@@ -210,21 +190,52 @@ fn a_waiter_in_two_lines_racing_a_release_gets_its_task_back_or_it_runs() {
     );
 }
 
-/// A wait for rest against a task that submits the next to the other pool: it sees both end.
+/// A wait for rest against a task that submits the next to the other pool, and so on: no look at
+/// the pools one after the other is deceived by it.
 #[test]
-fn a_wait_for_rest_racing_a_task_that_goes_round_is_not_deceived() {
+fn a_wait_for_rest_racing_tasks_that_go_round_is_not_deceived() {
+    fn hop(pool: &WeakMultiPool, runs: &Runs, hops: usize) {
+        runs.task()();
+        if hops > 0 {
+            let (weak, runs) = (pool.clone(), runs.clone());
+            let pool = pool.upgrade().unwrap();
+            pool.submit(move || hop(&weak, &runs, hops - 1)).unwrap();
+        }
+    }
     check(
-        "a_wait_for_rest_racing_a_task_that_goes_round_is_not_deceived",
-        Some(2),
+        "a_wait_for_rest_racing_tasks_that_go_round_is_not_deceived",
+        Some(1),
         || {
             let (pool, runs) = (pair(untimed()), Runs::new());
-            pool.submit(|| {}).unwrap(); // So that the task's turn is the second pool.
+            pool.submit(|| {}).unwrap(); // So that the first turn is the second pool's.
             pool.wait_idle().unwrap();
-            let (weak, task) = (pool.downgrade(), runs.task());
-            pool.submit(move || weak.upgrade().unwrap().submit(task).unwrap())
-                .unwrap();
+            let (weak, counted) = (pool.downgrade(), runs.clone());
+            pool.submit(move || hop(&weak, &counted, 3)).unwrap();
             pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1);
+            assert_eq!(runs.count(), 4);
+            end(&pool);
+        },
+    );
+}
+
+/// A waiter against the end of an idle worker: it finds room where it wanted to wait, and nobody
+/// to run its task, and has a worker started.
+#[test]
+fn a_waiter_racing_the_last_workers_expiry_has_one_started() {
+    check(
+        "a_waiter_racing_the_last_workers_expiry_has_one_started",
+        Some(2),
+        || {
+            let clock = ManualClock::new();
+            let each = Pool::builder().capacity(1).keep_alive(SECOND);
+            let builder = MultiPool::builder(each.clock(clock.clone())).pools(1);
+            let (pool, runs) = (builder.build().unwrap(), Runs::new());
+            pool.submit(runs.task()).unwrap();
+            let time = spawn(move || clock.advance(SECOND));
+            pool.submit(runs.task()).unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!((runs.count(), pool.waiting()), (2, 0));
+            time.join().unwrap();
             end(&pool);
         },
     );
@@ -235,7 +246,7 @@ fn a_wait_for_rest_racing_a_task_that_goes_round_is_not_deceived() {
 fn a_release_racing_a_reboot_leaves_both_pools_alike() {
     check(
         "a_release_racing_a_reboot_leaves_both_pools_alike",
-        None,
+        Some(3),
         || {
             let pool = pair(untimed());
             pool.release();

@@ -19,8 +19,8 @@ struct Force {
     depth: usize,
     /// The largest capacity since there were last no more workers than there may be.
     workers: usize,
-    /// When the capacity shrank, one more worker may have been on its way: how many starts had
-    /// come to their end by then.
+    /// When the capacity shrank, one more worker may have been on its way, decided on before: how
+    /// many starts had come to their end by then.
     on_its_way: Option<u64>,
     /// As `workers`, for the tasks in flight.
     tasks: usize,
@@ -45,11 +45,11 @@ impl Limits {
         let most = if rng.chance(4) { 64 } else { 6 };
         let capacity = 1 + rng.below(most);
         let mut force = self.lock();
+        pool.tune(capacity)
+            .expect("a capacity above zero can be had");
         if capacity < force.capacity {
             force.on_its_way = Some(starts(&pool.stats()));
         }
-        pool.tune(capacity)
-            .expect("a capacity above zero can be had");
         force.capacity = capacity;
         force.workers = force.workers.max(capacity);
         force.tasks = force.tasks.max(capacity.saturating_add(force.depth));
