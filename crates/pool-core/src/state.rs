@@ -168,9 +168,10 @@ impl<J> State<J> {
         self.admit_heads(after);
         self.tell_if_idle(after);
         if self.view().surplus() > 0 {
-            // Nobody need be told of what is queued: the others are at least as many as there
-            // may be, and while there is a surplus none of them parks.
+            // Somebody may be parked all the same: the surplus one was being started when the
+            // capacity shrank.
             self.leaving += 1;
+            self.rouse(after);
             return Next::Leave;
         }
         if let Some(job) = self.queue.pop() {
@@ -214,7 +215,8 @@ impl<J> State<J> {
         }
         match self.view().without_work(self.kept) {
             Without::Leave => {
-                self.leaving += 1; // As in `finish`.
+                self.leaving += 1;
+                self.rouse(after); // As in `finish`.
                 Found::Leave
             }
             Without::ParkTimed => {

@@ -14,7 +14,7 @@ type Closure = Box<dyn FnOnce() + Send>;
 
 /// Submits in every way, lives twice, and looks at everything: ten tasks have run.
 fn exercise<T>(pool: &dyn Submit<T>, task: impl Fn() -> T) {
-    let later = Instant::now() + Duration::from_secs(86_400);
+    let later = Instant::now() + Duration::from_hours(24);
     for _ in 0..2 {
         pool.submit(task()).unwrap();
         pool.wait_idle_timeout(Duration::MAX).unwrap();
@@ -69,33 +69,30 @@ fn a_caller_need_not_know_which_kind_of_pool_it_has() {
 
 /// Spawns in every way.
 fn spawn_all<T, V: Send + 'static>(pool: &dyn Spawn<T, Value = V>, task: impl Fn() -> T) -> Vec<V> {
-    let later = Instant::now() + Duration::from_secs(86_400);
-    let mut values = Vec::new();
-    values.push(pool.spawn(task()).unwrap().join().unwrap());
-    values.push(pool.try_spawn(task()).unwrap().join().unwrap());
-    values.push(
-        pool.spawn_timeout(task(), Duration::MAX)
-            .unwrap()
-            .join()
-            .unwrap(),
-    );
-    values.push(pool.spawn_deadline(task(), later).unwrap().join().unwrap());
-    values.push(block_on(pool.spawn_async(task())).unwrap().join().unwrap());
+    let later = Instant::now() + Duration::from_hours(24);
+    let handles = [
+        pool.spawn(task()),
+        pool.try_spawn(task()),
+        pool.spawn_timeout(task(), Duration::MAX),
+        pool.spawn_deadline(task(), later),
+        block_on(pool.spawn_async(task())),
+    ];
+    let values = handles.map(|handle| handle.unwrap().join().unwrap());
     pool.release();
     pool.wait_released().unwrap();
     assert!(pool.spawn(task()).is_err());
-    values
+    values.into()
 }
 
 #[test]
 fn handles_come_from_every_kind_of_pool() {
     bounded(|| {
-        let each = Pool::builder().capacity(1);
+        let each = Pool::builder().capacity(5);
         let task = || || 7;
         assert_eq!(spawn_all(&each.clone().build().unwrap(), task), [7; 5]);
         let pools = MultiPool::builder(each).pools(3);
         assert_eq!(spawn_all(&pools.build().unwrap(), task), [7; 5]);
-        let each = FuncPool::builder(|number: u32| u64::from(number) + 1).capacity(1);
+        let each = FuncPool::builder(|number: u32| u64::from(number) + 1).capacity(5);
         assert_eq!(spawn_all(&each.clone().build().unwrap(), || 6), [7; 5]);
         let pools = MultiFuncPool::builder(each).pools(3);
         assert_eq!(spawn_all(&pools.build().unwrap(), || 6), [7; 5]);

@@ -63,6 +63,25 @@ fn a_join_returns_when_every_pool_has_ended() {
 }
 
 #[test]
+fn no_pool_is_waited_for_while_another_is_open() {
+    bounded(|| {
+        let gate = Gate::new();
+        let opener = gate.clone();
+        let each = Pool::builder()
+            .capacity(1)
+            .drop_policy(DropPolicy::Join)
+            .stop_hook(move || opener.open());
+        let pool = MultiPool::builder(each).pools(2).build().unwrap();
+        let held = gate.clone();
+        pool.submit(move || held.wait()).unwrap();
+        pool.spawn(|| ()).unwrap().join().unwrap();
+        assert_eq!([0, 1].map(|index| pool.running_of(index)), [Ok(1); 2]);
+        drop(pool); // The second one's idle worker ends, and so lets the first one's end.
+        assert!(gate.is_open());
+    });
+}
+
+#[test]
 fn a_discard_drops_what_has_not_started() {
     bounded(|| {
         let stopped = Arc::new(AtomicUsize::new(0));

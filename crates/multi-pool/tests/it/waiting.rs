@@ -107,9 +107,9 @@ fn two_pools_that_free_room_at_once_serve_a_waiter_once_and_lose_no_room() {
                 .map(|gate| thread::spawn(move || gate.open()))
                 .collect();
             waiter.join().unwrap().unwrap();
-            openers
-                .into_iter()
-                .for_each(|opener| opener.join().unwrap());
+            for opener in openers {
+                opener.join().unwrap();
+            }
             pool.wait_idle().unwrap();
             assert!(lines_are_empty(&pool));
         }
@@ -381,9 +381,9 @@ fn a_waiter_that_was_served_can_wait_again_at_once() {
                 thread::spawn(move || (0..500).for_each(|_| pool.submit(|| ()).unwrap()))
             })
             .collect();
-        producers
-            .into_iter()
-            .for_each(|producer| producer.join().unwrap());
+        for producer in producers {
+            producer.join().unwrap();
+        }
         assert!(lines_are_empty(&pool));
         gate.open();
         end(&pool);

@@ -212,3 +212,25 @@ fn a_refused_growth_is_tried_again_at_a_task_end() {
         },
     );
 }
+
+/// The capacity shrinks while a worker is being started: it comes as one too many, and seems to
+/// look for work. What was queued because of that goes to the one that is parked.
+#[test]
+fn a_worker_too_many_passes_its_wake_up_on() {
+    check("a_worker_too_many_passes_its_wake_up_on", Some(2), || {
+        let (pool, runs) = (untimed(2).queue_depth(2).build().unwrap(), Runs::new());
+        pool.submit(runs.task()).unwrap();
+        let tuner = {
+            let (pool, task) = (pool.clone(), runs.task());
+            spawn(move || {
+                pool.tune(1).unwrap();
+                pool.submit(task).unwrap();
+            })
+        };
+        pool.submit(runs.task()).unwrap();
+        tuner.join().unwrap();
+        pool.wait_idle().unwrap();
+        assert_eq!(runs.count(), 3);
+        end(&pool);
+    });
+}

@@ -59,6 +59,54 @@ fn a_task_handed_over_while_a_start_is_failing_goes_to_a_parked_worker() {
 }
 
 #[test]
+fn a_task_left_by_a_worker_that_started_as_the_capacity_shrank_goes_to_a_parked_one() {
+    watchdog(LIMIT, || {
+        let (start, hook) = (Gate::new(), Gate::new());
+        let clock = ManualClock::new();
+        let pool = Pool::builder()
+            .capacity(2)
+            .clock(clock.clone())
+            .thread_gate(second_time(&start))
+            .start_hook({
+                let held = second_time(&hook);
+                move || held().unwrap()
+            })
+            .build()
+            .unwrap();
+        let first = Gate::new();
+        let held = first.clone();
+        pool.submit(move || held.wait()).unwrap();
+        // Its submitter is starting the second worker; the first runs the task.
+        let submitter = thread::spawn({
+            let pool = pool.clone();
+            move || pool.submit(|| ()).unwrap()
+        });
+        start.wait_for_arrivals(1);
+        first.open();
+        pool.wait_idle().unwrap();
+        clock.wait_for_sleepers(1); // The first worker has parked.
+        pool.tune(1).unwrap();
+        start.open();
+        hook.wait_for_arrivals(1); // One too many, which seems to look for work.
+        pool.submit(|| ()).unwrap();
+        hook.open();
+        pool.wait_idle().unwrap();
+        submitter.join().unwrap();
+    });
+}
+
+/// Lets the first call through, and waits at the gate in those after it.
+fn second_time(gate: &Gate) -> impl Fn() -> io::Result<()> + Send + Sync + 'static {
+    let (gate, called) = (gate.clone(), AtomicBool::new(false));
+    move || {
+        if called.swap(true, Relaxed) {
+            gate.wait();
+        }
+        Ok(())
+    }
+}
+
+#[test]
 fn a_release_tells_every_waiter_though_one_drops_anothers_future_and_that_panics() {
     watchdog(LIMIT, || {
         let pool = Pool::builder().capacity(1).build().unwrap();
