@@ -1,7 +1,7 @@
 //! Empty tasks through one pool and through several, from four producers.
 //!
-//! Workers and room are the same in each row: four of the first in all, and so much of the second.
-//! Compare rows of one run only. On few cores several locks have little to win.
+//! Each row has four workers and the same queue depth, divided among its pools. Compare rows of one
+//! run only. On few cores several locks have nothing to win.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;

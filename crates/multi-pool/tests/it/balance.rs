@@ -1,8 +1,8 @@
 //! Which pool gets a task.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
 use multi_pool::{LeastTasks, Load, Loads, MultiPool, RoundRobin, Strategy};
 use pool_core::{Capacity, Pool, QueueDepth, SubmitError};
@@ -164,36 +164,41 @@ fn a_choice_that_is_full_is_a_wish_and_no_more() {
 
 #[test]
 fn a_strategy_sees_the_figures_that_its_caller_has_seen() {
-    struct Look(Arc<AtomicUsize>);
+    /// What it saw of the first pool at its last call.
+    #[derive(Clone)]
+    struct Look(Arc<Mutex<Option<Load>>>);
     impl Strategy for Look {
         fn choose(&self, loads: &Loads<'_>) -> usize {
-            assert_eq!(loads.len(), 2);
-            assert_eq!(loads.get(2), None);
-            let load = loads.get(0).unwrap();
-            assert_eq!(
-                (load.capacity, load.queue_depth),
-                (Capacity::Limited(3), QueueDepth::Limited(2))
-            );
-            self.0
-                .store(load.in_flight * 100 + load.live * 10 + load.waiting, SeqCst);
+            assert_eq!((loads.len(), loads.get(2)), (2, None));
+            *self.0.lock().unwrap() = loads.get(0);
             0
         }
     }
     bounded(|| {
-        let seen = Arc::new(AtomicUsize::new(0));
+        let look = Look(Arc::new(Mutex::new(None)));
         let each = Pool::builder().capacity(3).queue_depth(2);
         let builder = MultiPool::builder(each).pools(2);
-        let pool = builder.strategy(Look(Arc::clone(&seen))).build().unwrap();
-        let gate = hold(&pool);
-        assert_eq!(seen.load(SeqCst), 0);
-        let other = hold(&pool);
-        assert_eq!(seen.load(SeqCst), 110);
-        other.open();
-        gate.open();
+        let pool = builder.strategy(look.clone()).build().unwrap();
+        let expect = |in_flight, live, capacity| {
+            let mut load = load(in_flight, capacity, 2);
+            load.live = live;
+            assert_eq!(*look.0.lock().unwrap(), Some(load));
+        };
+        let mut gates = Vec::new();
+        for held in 0..3 {
+            gates.push(hold(&pool));
+            expect(held, held, 3);
+        }
+        pool.tune(4).unwrap();
+        gates.push(hold(&pool));
+        expect(3, 3, 4);
+        gates.iter().for_each(Gate::open);
         pool.wait_idle().unwrap();
         pool.submit(|| ()).unwrap();
-        assert_eq!(seen.load(SeqCst), 20);
+        expect(0, 4, 4);
         end(&pool);
+        let _ = pool.submit(|| ());
+        expect(0, 0, 4);
     });
 }
 

@@ -69,6 +69,7 @@ fn no_pool_is_waited_for_while_another_is_open() {
         let opener = gate.clone();
         let each = Pool::builder()
             .capacity(1)
+            .keep_alive(None)
             .drop_policy(DropPolicy::Join)
             .stop_hook(move || opener.open());
         let pool = MultiPool::builder(each).pools(2).build().unwrap();

@@ -66,7 +66,7 @@ fn a_cancel_racing_the_start_has_one_winner() {
     });
 }
 
-/// Release_now against start: the task runs or its handle ends with `Released`.
+/// `release_now` against start: the task runs or its handle ends with `Released`.
 #[test]
 fn a_release_now_racing_the_start_has_one_winner() {
     check(

@@ -1,8 +1,7 @@
 //! Waiting for what must come: without an order of events that depends on time, and without hanging.
 
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// After this long without the expected state, the pool is taken to have gone elsewhere. Nothing
@@ -14,21 +13,20 @@ pub(super) fn is_over(began: Instant) -> bool {
     began.elapsed() > PATIENCE
 }
 
-/// What `call` says, once it has said it.
-pub(super) fn on_a_thread<T: Send + 'static>(
-    call: impl FnOnce() -> T + Send + 'static,
-) -> Receiver<T> {
-    let (sender, receiver) = channel();
-    thread::spawn(move || {
-        let _ = sender.send(call()); // Perhaps nobody asks.
-    });
-    receiver
-}
+/// Something that is done on a thread of its own, because it may block.
+pub(super) struct Call<T>(JoinHandle<T>);
 
-/// Takes the answer, which must come.
-pub(super) fn soon<T>(what: &str, receiver: &Receiver<T>) -> T {
-    let answer = receiver.recv_timeout(PATIENCE);
-    answer.unwrap_or_else(|_| panic!("{what} does not come"))
+impl<T: Send + 'static> Call<T> {
+    pub(super) fn new(call: impl FnOnce() -> T + Send + 'static) -> Self {
+        Self(thread::spawn(call))
+    }
+
+    /// What it says. It must come.
+    pub(super) fn soon(self, what: &str) -> T {
+        poll(|| self.0.is_finished().then_some(()))
+            .unwrap_or_else(|| panic!("{what} does not come"));
+        self.0.join().expect("calls assert nothing")
+    }
 }
 
 /// Asks until there is an answer, as long as that has any prospect.

@@ -1,13 +1,14 @@
 //! Where pool and model meet: after each step, and at the end.
 
 use std::fmt::Debug;
+use std::mem;
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::Instant;
 
 use super::figures::{Counts, Figures};
 use super::job::Id;
-use super::patience::{is_over, lock, poll, soon};
+use super::patience::{is_over, lock, poll};
 use super::program::Op;
 use super::subject::{Answer, Kind};
 use super::walk::{Walk, pick};
@@ -50,7 +51,7 @@ impl<K: Kind> Walk<K> {
         }
         if self.model.in_flight() == 0 {
             for idler in self.idlers.drain(..) {
-                assert_eq!(soon("an idle pool", &idler), Ok(()));
+                assert_eq!(idler.soon("an idle pool"), Ok(()));
             }
         }
     }
@@ -119,6 +120,9 @@ impl<K: Kind> Walk<K> {
         assert!(self.model.has_ended());
         self.wait_released();
         assert!(self.idlers.is_empty() && self.futures.is_empty());
+        for caller in mem::take(&mut self.callers) {
+            caller.soon("the return of a caller");
+        }
         for id in self.handles.keys().copied().collect::<Vec<_>>() {
             self.join(id);
         }

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread;
@@ -23,7 +22,7 @@ use testkit::CountingWaker;
 use super::figures::{End, Patience};
 use super::job::{Board, Deliberate, Fate, Id, Job, Out, Verdict};
 use super::model::Model;
-use super::patience::{lock, on_a_thread, soon};
+use super::patience::{Call, lock};
 use super::program::{Op, Settings};
 use super::subject::{Answer, Handle, How, Kind, Submission, Unstarted};
 
@@ -51,7 +50,9 @@ pub(super) struct Walk<K: Kind> {
     pub(super) handles: BTreeMap<Id, Handle>,
     pub(super) futures: BTreeMap<Id, (Submission, CountingWaker)>,
     /// Threads that wait until the pool is idle.
-    pub(super) idlers: Vec<Receiver<Result<(), WaitError>>>,
+    pub(super) idlers: Vec<Call<Result<(), WaitError>>>,
+    /// Threads that hand tasks over.
+    pub(super) callers: Vec<Call<()>>,
     /// Whether each task handed over was accepted; the index is its id.
     pub(super) accepted: Vec<Option<bool>>,
 }
@@ -101,6 +102,7 @@ impl<K: Kind> Walk<K> {
             handles: BTreeMap::new(),
             futures: BTreeMap::new(),
             idlers: Vec::new(),
+            callers: Vec::new(),
             accepted: Vec::new(),
         }
     }
@@ -175,7 +177,7 @@ impl<K: Kind> Walk<K> {
             Op::Reboot => assert_eq!(self.pool.reboot(), self.model.reboot()),
             Op::WaitIdle => {
                 let pool = self.pool.clone();
-                self.idlers.push(on_a_thread(move || pool.wait_idle()));
+                self.idlers.push(Call::new(move || pool.wait_idle()));
             }
             Op::WaitReleased => self.wait_released(),
             Op::Threads { refused } => {
@@ -193,7 +195,7 @@ impl<K: Kind> Walk<K> {
         match how {
             How::Try => call(),
             // It may block, and only the model says whether it is to.
-            How::Wait | How::Timeout(_) => _ = on_a_thread(call),
+            How::Wait | How::Timeout(_) => self.callers.push(Call::new(call)),
         }
     }
 
@@ -258,7 +260,7 @@ impl<K: Kind> Walk<K> {
     pub(super) fn join(&mut self, id: Id) {
         let handle = self.handles.remove(&id).expect("just picked");
         if let Some(expected) = self.model.end_of(id) {
-            let joined = soon("a join of an ended task", &on_a_thread(|| handle.join()));
+            let joined = Call::new(|| handle.join()).soon("a join of an ended task");
             assert_eq!(end_of(id, joined), expected, "of {id}");
         } else {
             let handle = handle.try_join().expect_err("it has not ended");
@@ -296,8 +298,8 @@ impl<K: Kind> Walk<K> {
     pub(super) fn wait_released(&mut self) {
         if self.model.has_ended() {
             let pool = self.pool.clone();
-            let waited = on_a_thread(move || pool.wait_released());
-            assert_eq!(soon("the end", &waited), Ok(()));
+            let waited = Call::new(move || pool.wait_released());
+            assert_eq!(waited.soon("the end"), Ok(()));
         } else {
             let waited = self.pool.wait_released_timeout(Duration::ZERO);
             assert_eq!(waited, Err(WaitError::TimedOut));
