@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use multi_pool::{LeastTasks, MultiPool, RoundRobin};
-use pool_core::{Pool, Submit, Workers};
+use pool_core::{Pool, Submit};
 
 const PRODUCERS: u64 = 4;
 const WORKERS: usize = 4;
@@ -29,7 +29,7 @@ fn several(pools: usize, depth: usize) -> multi_pool::MultiBuilder<pool_core::Cl
     MultiPool::builder(each).pools(pools)
 }
 
-fn run(pool: &(impl Submit<fn()> + Workers), tasks: u64) {
+fn run(pool: &impl Submit<fn()>, tasks: u64) {
     thread::scope(|scope| {
         for producer in 0..PRODUCERS {
             let share = tasks / PRODUCERS + u64::from(producer < tasks % PRODUCERS);

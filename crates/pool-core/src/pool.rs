@@ -120,7 +120,8 @@ impl<R: Runner> WorkerPool<R> {
     /// Changes the capacity, at any time.
     ///
     /// More: the line's heads are accepted at once. Less: idle surplus workers end at once, busy
-    /// ones after their task.
+    /// ones after their task; a thread that is being started at that moment still comes, and
+    /// leaves at once.
     ///
     /// # Errors
     /// For a capacity of zero, and for an unlimited one if the pool is preallocated.
