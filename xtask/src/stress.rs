@@ -17,8 +17,13 @@ use crate::test;
 use crate::workspace::Workspace;
 
 const ROUNDS: u64 = 10;
-/// Random programs per round, unless `ANTHILL_STRESS_ROUNDS` says otherwise.
+/// How many random programs `pool-core`'s stress runs.
+const PROGRAMS_VARIABLE: &str = "ANTHILL_STRESS_ROUNDS";
+/// Random programs per round, unless the variable says otherwise.
 const PROGRAMS: &str = "2000";
+/// The same beside the spinning threads. A program's threads yield to one another, and each yield
+/// then costs a spinning thread's time slice: nearly two seconds a program.
+const PROGRAMS_UNDER_LOAD: &str = "5";
 
 /// Runs rounds until they are done, the time is up, or something fails.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Stress) -> Result<()> {
@@ -51,15 +56,16 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Stress) -> Result<()> {
 
 fn round(shell: &Shell, seed: u64) -> Result<()> {
     under_load(|| {
+        let _programs = shell.push_env(PROGRAMS_VARIABLE, PROGRAMS_UNDER_LOAD);
         test::pass(shell, false)?;
         test::pass(shell, true)
     })?;
-    let programs = env::var("ANTHILL_STRESS_ROUNDS").unwrap_or_else(|_| PROGRAMS.to_owned());
+    let programs = env::var(PROGRAMS_VARIABLE).unwrap_or_else(|_| PROGRAMS.to_owned());
     cmd!(
         shell,
         "cargo test --release -p pool-core --test stress -- --nocapture"
     )
-    .env("ANTHILL_STRESS_ROUNDS", programs)
+    .env(PROGRAMS_VARIABLE, programs)
     .env("ANTHILL_STRESS_SEED", seed.to_string())
     .run()?;
     Ok(())

@@ -100,7 +100,6 @@ mod error;
 mod face;
 #[doc(hidden)]
 pub mod family;
-mod foreign;
 mod func;
 mod gauge;
 mod handle;
@@ -116,6 +115,8 @@ mod stats;
 mod task;
 mod wait;
 mod worker;
+
+use sync_shim::foreign;
 
 pub use builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
 pub use capacity::{Capacity, QueueDepth};

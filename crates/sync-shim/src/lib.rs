@@ -23,6 +23,7 @@
 pub mod atomic;
 pub mod cell;
 mod clock;
+pub mod foreign;
 mod futex;
 mod lock;
 #[cfg(anthill_loom)]

@@ -19,7 +19,14 @@ const DOOR: &[&str] = &[
 /// The door itself, and the crate that watches tests from outside of any model.
 const DOORKEEPERS: [&str; 2] = ["crates/sync-shim/", "crates/testkit/"];
 /// Crates that have no need of unsafe code and say so.
-const SAFE: [&str; 3] = ["worker-queue", "multi-pool", "anthill"];
+const SAFE: [&str; 6] = [
+    "worker-queue",
+    "delay-queue",
+    "dedup-queue",
+    "multi-pool",
+    "scheduled-pool",
+    "anthill",
+];
 /// A longer file holds more than one idea.
 const MOST_LINES: usize = 500;
 

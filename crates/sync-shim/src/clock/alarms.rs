@@ -9,10 +9,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use crate::foreign::{discard, guarded};
 use crate::thread::{ThreadOptions, spawn_thread};
 use crate::{Condvar, Mutex, fork_count};
 
@@ -92,7 +92,9 @@ fn serve() {
                 let waker = first.remove();
                 drop(alarms);
                 // A waker is foreign code; what it panics with is not ours to carry.
-                let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                if let Err(payload) = guarded(|| waker.wake()) {
+                    discard(payload);
+                }
                 alarms = ALARMS.lock();
             }
             Some(first) => {

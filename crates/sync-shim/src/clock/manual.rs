@@ -11,6 +11,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use crate::foreign::{discard, guarded};
 use crate::parker::Woken;
 use crate::{Alarm, Clock, Condvar, Mutex, Parker};
 
@@ -74,7 +75,12 @@ impl ManualClock {
         for sleeper in due {
             match sleeper {
                 Sleeper::Thread(parker) => parker.poke(),
-                Sleeper::Alarm(waker) => waker.wake(), // Foreign code: the lock is free.
+                // Foreign code: the lock is free, and a panic must not cost the others theirs.
+                Sleeper::Alarm(waker) => {
+                    if let Err(payload) = guarded(|| waker.wake()) {
+                        discard(payload);
+                    }
+                }
             }
         }
     }

@@ -1,28 +1,31 @@
 //! Calling what is not ours: tasks, hooks, wakers, destructors.
 //!
-//! Every call out of the pool goes through here, with no lock held, so that a panic in foreign
-//! code leaves counts exact and the worker alive.
+//! Every call out of a pool or a queue goes through here, with no lock held, so that a panic in
+//! foreign code leaves counts exact and our threads alive.
 
 use std::any::Any;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a panic carries.
-pub(crate) type Payload = Box<dyn Any + Send>;
+pub type Payload = Box<dyn Any + Send>;
 
 /// How many payloads whose own destructors panic are dropped in a row before the next one is
 /// leaked.
 const NESTED_PAYLOADS: usize = 8;
 
 /// Runs foreign code; its panic becomes a value.
-pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> Result<R, Payload> {
-    // Unwind safety: what the closure shares with us is only looked at under the pool's lock,
-    // which is not held here; what it shares with its owner is the owner's affair.
+///
+/// # Errors
+/// What it panicked with.
+pub fn guarded<R>(call: impl FnOnce() -> R) -> Result<R, Payload> {
+    // Unwind safety: what the closure shares with us is only looked at under our own lock, which
+    // is not held here; what it shares with its owner is the owner's affair.
     catch_unwind(AssertUnwindSafe(call))
 }
 
 /// Drops a foreign value. Whether that panicked is the answer.
-pub(crate) fn drop_quietly<T>(value: T) -> bool {
+pub fn drop_quietly<T>(value: T) -> bool {
     match guarded(|| drop(value)) {
         Ok(()) => false,
         Err(payload) => {
@@ -33,7 +36,7 @@ pub(crate) fn drop_quietly<T>(value: T) -> bool {
 }
 
 /// Drops a payload, whose destructor may panic with another, whose destructor may panic...
-pub(crate) fn discard(mut payload: Payload) {
+pub fn discard(mut payload: Payload) {
     for _ in 0..NESTED_PAYLOADS {
         match guarded(|| drop(payload)) {
             Ok(()) => return,

@@ -1,0 +1,86 @@
+//! Chance, so that what failed together is not tried together.
+//!
+//! The numbers are `SplitMix64`'s: the same seed gives the same delays in the same order of calls.
+//! They are not for anything that must be unpredictable.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::RateLimiter;
+
+/// How a delay is scattered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Jitter {
+    /// From the delay up to so many percent more of it. The delay is a least one.
+    Percent(u32),
+    /// From nothing up to the delay. Scatters best, and retries soonest.
+    Full,
+}
+
+/// A limiter whose delays are scattered.
+///
+/// ```
+/// use dedup_queue::{FastSlow, Jitter, Jittered, RateLimiter};
+/// use std::time::{Duration, Instant};
+///
+/// let second = Duration::from_secs(1);
+/// let limiter = Jittered::with_seed(FastSlow::new(second, second, 1), Jitter::Percent(10), 7);
+/// let delay = limiter.delay(&"a", 1, Instant::now());
+/// assert!((second..=second * 11 / 10).contains(&delay));
+/// ```
+#[derive(Debug)]
+pub struct Jittered<L> {
+    limiter: L,
+    jitter: Jitter,
+    state: AtomicU64,
+}
+
+impl<L> Jittered<L> {
+    /// With a seed of its own, so that no two processes do the same.
+    pub fn new(limiter: L, jitter: Jitter) -> Self {
+        // The hasher's keys are what randomness std gives away.
+        Self::with_seed(limiter, jitter, RandomState::new().hash_one(0))
+    }
+
+    /// The same seed gives the same delays.
+    pub fn with_seed(limiter: L, jitter: Jitter, seed: u64) -> Self {
+        Self {
+            limiter,
+            jitter,
+            state: AtomicU64::new(seed),
+        }
+    }
+
+    /// Anything up to `span`, of which at most 584 years count.
+    fn upto(&self, span: Duration) -> Duration {
+        let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        let scaled = u128::from(self.next()) * (u128::from(span) + 1);
+        Duration::from_nanos(u64::try_from(scaled >> 64).unwrap_or(span))
+    }
+
+    fn next(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        // Relaxed: each caller gets a number of its own, and nothing else is read because of it.
+        let mut mixed = self.state.fetch_add(STEP, Relaxed).wrapping_add(STEP);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+impl<K, L: RateLimiter<K>> RateLimiter<K> for Jittered<L> {
+    fn delay(&self, key: &K, failures: u32, now: Instant) -> Duration {
+        let delay = self.limiter.delay(key, failures, now);
+        match self.jitter {
+            Jitter::Percent(percent) => {
+                // Hundredths first would lose those of a short delay.
+                let most = delay.checked_mul(percent).map_or(delay, |span| span / 100);
+                delay.saturating_add(self.upto(most))
+            }
+            Jitter::Full => self.upto(delay),
+        }
+    }
+}

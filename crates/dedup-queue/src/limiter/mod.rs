@@ -1,0 +1,65 @@
+//! How long a key waits before it is tried again.
+//!
+//! Not for: counting. How often a key has failed is kept by the queue, beside the key, where it is
+//! forgotten and where it expires; a limiter is told. So most limiters have no state, and none has
+//! to be tidied.
+//!
+//! # What always holds
+//! 1. Arithmetic saturates: a delay is never negative and never wraps. Too long is
+//!    `Duration::MAX`, which no clock reaches.
+//! 2. A limiter is called with no lock of the queue held, and may block or panic at its caller's
+//!    expense alone.
+
+mod bucket;
+mod combine;
+mod exponential;
+mod fast_slow;
+mod jitter;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use bucket::TokenBucket;
+pub use combine::{MaxOf, WithMaxWait};
+pub use exponential::Exponential;
+pub use fast_slow::FastSlow;
+pub use jitter::{Jitter, Jittered};
+
+/// Says how long a key that has failed waits for its next try.
+///
+/// ```
+/// use dedup_queue::RateLimiter;
+/// use std::time::{Duration, Instant};
+///
+/// /// One second more after each failure.
+/// struct Linear;
+///
+/// impl<K> RateLimiter<K> for Linear {
+///     fn delay(&self, _key: &K, failures: u32, _now: Instant) -> Duration {
+///         Duration::from_secs(failures.into())
+///     }
+/// }
+/// # assert_eq!(Linear.delay(&"a", 3, Instant::now()), Duration::from_secs(3));
+/// ```
+pub trait RateLimiter<K>: Send + Sync {
+    /// The delay after the `failures`-th failure in a row, counted from 1. `now` is the time by
+    /// the queue's clock.
+    ///
+    /// A call may be in vain: if two threads count failures of one key at once, one of them asks
+    /// again with the higher number.
+    #[doc(alias = "When")]
+    fn delay(&self, key: &K, failures: u32, now: Instant) -> Duration;
+}
+
+impl<K, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
+    fn delay(&self, key: &K, failures: u32, now: Instant) -> Duration {
+        (**self).delay(key, failures, now)
+    }
+}
+
+/// One limiter for several queues.
+impl<K, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Arc<L> {
+    fn delay(&self, key: &K, failures: u32, now: Instant) -> Duration {
+        (**self).delay(key, failures, now)
+    }
+}

@@ -1,0 +1,105 @@
+//! How a queue is made.
+
+use std::time::Duration;
+
+use sync_shim::Clock;
+#[cfg(anthill_loom)]
+pub(crate) use sync_shim::ManualClock as DefaultClock;
+#[cfg(not(anthill_loom))]
+pub(crate) use sync_shim::MonotonicClock as DefaultClock;
+
+use crate::DelayQueue;
+use crate::error::BuildError;
+
+/// The machine's own clock; in models one that is moved by hand.
+#[cfg_attr(
+    not(anthill_loom),
+    expect(clippy::default_constructed_unit_structs, reason = "the models' clock is none")
+)]
+pub(crate) fn default_clock() -> DefaultClock {
+    DefaultClock::default()
+}
+
+/// Says how a [`DelayQueue`] is to be.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct Builder<C = DefaultClock>(Config<C>);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Config<C> {
+    pub(crate) clock: C,
+    pub(crate) bound: usize,
+    pub(crate) capacity: usize,
+    pub(crate) coalesce: Duration,
+    pub(crate) spin: Duration,
+}
+
+impl<C> Config<C> {
+    pub(crate) fn new(clock: C) -> Self {
+        Self {
+            clock,
+            bound: usize::MAX,
+            capacity: 0,
+            coalesce: Duration::ZERO,
+            spin: Duration::ZERO,
+        }
+    }
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self(Config::new(default_clock()))
+    }
+}
+
+impl<C: Clock> Builder<C> {
+    /// The most entries there may be: further pushes wait or are refused. Unbounded if not said.
+    pub fn bound(mut self, bound: usize) -> Self {
+        self.0.bound = bound;
+        self
+    }
+
+    /// Memory for so many entries is allocated at once.
+    pub fn capacity(mut self, capacity: usize) -> Self {
+        self.0.capacity = capacity;
+        self
+    }
+
+    /// How much later than the earliest entry a waiting taker may wake, so that it finds several
+    /// due at once: fewer wake-ups, later entries. Nothing is early because of it.
+    pub fn coalesce(mut self, window: Duration) -> Self {
+        self.0.coalesce = window;
+        self
+    }
+
+    /// How long before the earliest entry a waiting thread wakes, to spin until it is due. It
+    /// burns a processor for that long and takes the entry within a microsecond, where a sleep
+    /// ends tens of microseconds late. Not for futures, and of no use below what a wake-up takes
+    /// (some 100 µs). Off if not said.
+    pub fn spin_window(mut self, window: Duration) -> Self {
+        self.0.spin = window;
+        self
+    }
+
+    /// The clock that says what is due.
+    pub fn clock<D: Clock>(self, clock: D) -> Builder<D> {
+        Builder(Config {
+            clock,
+            bound: self.0.bound,
+            capacity: self.0.capacity,
+            coalesce: self.0.coalesce,
+            spin: self.0.spin,
+        })
+    }
+
+    /// Makes the queue.
+    ///
+    /// # Errors
+    /// [`BuildError::ZeroBound`].
+    pub fn build<T: Send + 'static>(self) -> Result<DelayQueue<T, C>, BuildError> {
+        if self.0.bound == 0 {
+            return Err(BuildError::ZeroBound);
+        }
+        Ok(DelayQueue::from_config(self.0))
+    }
+}

@@ -1,0 +1,119 @@
+//! Why a call was refused. A refused value comes back in the error.
+
+use std::sync::Arc;
+use std::{error, fmt, io};
+
+/// The value was not taken. It comes back.
+#[non_exhaustive]
+#[derive(PartialEq, Eq)]
+pub enum PushError<T> {
+    /// As many entries are in the queue as its bound allows, and the call may not wait.
+    Full(T),
+    /// The queue is closed.
+    Closed(T),
+    /// The time was up before there was room.
+    TimedOut(T),
+}
+
+impl<T> PushError<T> {
+    /// The value.
+    pub fn into_value(self) -> T {
+        match self {
+            Self::Full(value) | Self::Closed(value) | Self::TimedOut(value) => value,
+        }
+    }
+
+    /// Whether a later try may succeed.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Full(_) | Self::TimedOut(_))
+    }
+
+    /// Whether the queue is closed.
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+}
+
+impl<T> fmt::Debug for PushError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "Full(..)",
+            Self::Closed(_) => "Closed(..)",
+            Self::TimedOut(_) => "TimedOut(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for PushError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "the queue is full",
+            Self::Closed(_) => "the queue is closed",
+            Self::TimedOut(_) => "the queue stayed full until the time was up",
+        })
+    }
+}
+
+impl<T> error::Error for PushError<T> {}
+
+/// Nothing was taken.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum TakeError {
+    /// The queue is closed, and holds nothing that can fall due.
+    Closed,
+    /// The time was up before anything fell due.
+    TimedOut,
+    /// The queue is empty, and the call may not wait.
+    Empty,
+    /// Nothing is due yet, and the call may not wait.
+    NotDue,
+    /// Only futures wait, and nothing wakes them in time: the alarm could not be set.
+    NoAlarm(Arc<io::Error>),
+}
+
+impl TakeError {
+    /// Whether nothing will come any more.
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+}
+
+impl fmt::Display for TakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the queue is closed"),
+            Self::TimedOut => f.write_str("nothing fell due until the time was up"),
+            Self::Empty => f.write_str("the queue is empty"),
+            Self::NotDue => f.write_str("nothing is due yet"),
+            Self::NoAlarm(error) => write!(f, "no alarm could be set: {error}"),
+        }
+    }
+}
+
+impl error::Error for TakeError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::NoAlarm(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// The queue cannot be built this way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A queue that holds nothing would refuse everything.
+    ZeroBound,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroBound => f.write_str("a queue's bound is at least one"),
+        }
+    }
+}
+
+impl error::Error for BuildError {}

@@ -1,0 +1,60 @@
+//! What comes out of a queue.
+
+use std::time::Instant;
+
+use crate::EntryId;
+
+/// An entry that was due when it was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired<T> {
+    /// What was pushed.
+    pub value: T,
+    /// The id that the push gave. It finds nothing any more.
+    pub id: EntryId,
+    /// When it fell due.
+    pub due: Instant,
+}
+
+/// An entry that was still in a queue when that was closed for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leftover<T> {
+    /// What was pushed.
+    pub value: T,
+    /// The id that the push gave. It finds nothing any more.
+    pub id: EntryId,
+    /// When it would have fallen due; `None` for never.
+    pub due: Option<Instant>,
+}
+
+/// A time that may be never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// At this point of the queue's clock, which may have passed.
+    At(Instant),
+    /// Not within what can be told.
+    Never,
+}
+
+/// Figures of a queue, all of one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Entries in the queue, due ones included.
+    pub len: usize,
+    /// Threads and futures that wait for something to take and have not been called to look.
+    pub waiting_takers: usize,
+    /// Threads and futures that wait for room.
+    pub waiting_pushers: usize,
+    /// Entries that were ever accepted.
+    pub pushed: u64,
+    /// Entries that were taken when due.
+    pub taken: u64,
+    /// Entries that were cancelled one by one.
+    pub cancelled: u64,
+    /// How often a waiting taker was called because something was due: at most once for each
+    /// entry.
+    pub wakes: u64,
+    /// How often a waiting thread was called to keep the time: because an earlier entry came, or
+    /// because the one that kept it left.
+    pub rearms: u64,
+}

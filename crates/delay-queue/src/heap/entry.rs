@@ -1,0 +1,66 @@
+//! What the heap hands out: names of entries, and entries that have left it.
+
+/// Names one entry of one heap, for as long as the process runs.
+///
+/// Once the entry has left its heap, its name means nothing, there or elsewhere: every method that
+/// takes it answers `None`. It never comes to mean another entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EntryId {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+    pub(super) heap: u64,
+}
+
+/// An entry that has left the heap, or (with a reference for its value) one that is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry<T> {
+    /// Its name, which is stale once the entry has left.
+    pub id: EntryId,
+    /// When it falls due, in nanoseconds since the owner's epoch; [`NEVER`](crate::NEVER) is never.
+    pub due: u64,
+    /// What was pushed.
+    pub value: T,
+}
+
+/// An entry taken out on probation: it can come back under its old id, due time and order.
+///
+/// [`DelayHeap::check_out`](crate::DelayHeap::check_out) gives it. Hand it to
+/// [`check_in`](crate::DelayHeap::check_in) or [`settle`](crate::DelayHeap::settle): if it is
+/// dropped instead, its place in the heap stays taken until the heap is dropped.
+#[must_use = "its place stays taken until it is checked in or settled"]
+#[derive(Debug)]
+pub struct CheckedOut<T>(pub(super) Entry<T>);
+
+impl<T> CheckedOut<T> {
+    /// Its name, which means nothing to the heap meanwhile, and is good again after `check_in`.
+    pub fn id(&self) -> EntryId {
+        self.0.id
+    }
+
+    /// When it fell due.
+    pub fn due(&self) -> u64 {
+        self.0.due
+    }
+
+    /// What was pushed.
+    pub fn value(&self) -> &T {
+        &self.0.value
+    }
+
+    /// What was pushed, to be changed.
+    pub fn value_mut(&mut self) -> &mut T {
+        &mut self.0.value
+    }
+
+    /// Takes the value out of the entry, so that it can be offered to somebody who may refuse it.
+    pub fn split(self) -> (T, CheckedOut<()>) {
+        let Entry { id, due, value } = self.0;
+        (value, CheckedOut(Entry { id, due, value: () }))
+    }
+
+    /// The same entry with another value, which the old one is dropped for.
+    pub fn with<U>(self, value: U) -> CheckedOut<U> {
+        let Entry { id, due, .. } = self.0;
+        CheckedOut(Entry { id, due, value })
+    }
+}

@@ -1,0 +1,61 @@
+//! By what entries are ordered.
+
+use core::cmp::Ordering;
+
+/// When an entry falls due, where it stands among those due at the same time, and whose it is.
+///
+/// The second half is packed so that two keys compare as two numbers of 128 bits do: without a
+/// branch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key {
+    pub(super) due: u64,
+    /// The order in the upper half, the slot in the lower one.
+    order_and_slot: u64,
+}
+
+impl Key {
+    pub(super) fn new(due: u64, order: u32, slot: u32) -> Self {
+        Self {
+            due,
+            order_and_slot: u64::from(order) << 32 | u64::from(slot),
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the other half is cut off")]
+    pub(super) fn order(self) -> u32 {
+        (self.order_and_slot >> 32) as u32
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the other half is cut off")]
+    pub(super) fn slot(self) -> u32 {
+        self.order_and_slot as u32
+    }
+
+    pub(super) fn with_order(self, order: u32) -> Self {
+        Self::new(self.due, order, self.slot())
+    }
+
+    fn rank(self) -> u128 {
+        u128::from(self.due) << 64 | u128::from(self.order_and_slot)
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}

@@ -1,0 +1,224 @@
+//! Waiting for room: as a thread, and as a future. Only a bounded queue is ever full.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use sync_shim::{Clock, Parker};
+
+use crate::builder::DefaultClock;
+use crate::calls::Bell;
+use crate::error::PushError;
+use crate::line::{Pusher, Wait};
+use crate::queue::Shared;
+use crate::state::{Owed, State};
+use crate::takers::Ticket;
+use crate::{DelayQueue, EntryId};
+
+impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
+    /// Enters `value`, to fall due `delay` from now. Blocks while the queue is full; an unbounded
+    /// one never is.
+    ///
+    /// The due time is fixed at the call, whatever the wait. Waiting pushers are served first
+    /// come, first served.
+    ///
+    /// # Errors
+    /// [`PushError::Closed`], with the value.
+    pub fn push(&self, value: T, delay: Duration) -> Result<EntryId, PushError<T>> {
+        let (due, now) = self.0.due_after(delay);
+        self.0.push(value, due, now, None)
+    }
+
+    /// As [`push`](DelayQueue::push), to fall due at `due`. A time that has passed is due at once.
+    ///
+    /// # Errors
+    /// [`PushError::Closed`], with the value.
+    pub fn push_at(&self, value: T, due: Instant) -> Result<EntryId, PushError<T>> {
+        self.0.push(value, self.0.epoch.nanos(due), 0, None)
+    }
+
+    /// As [`push`](DelayQueue::push), waiting for room for at most this long.
+    ///
+    /// # Errors
+    /// [`PushError::TimedOut`] and [`PushError::Closed`], with the value.
+    pub fn push_timeout(
+        &self,
+        value: T,
+        delay: Duration,
+        timeout: Duration,
+    ) -> Result<EntryId, PushError<T>> {
+        let (due, now) = self.0.due_after(delay);
+        let deadline = self.0.config.clock.after(timeout);
+        self.0.push(value, due, now, deadline)
+    }
+
+    /// As [`push`](DelayQueue::push), waiting for room until `deadline` at most.
+    ///
+    /// # Errors
+    /// [`PushError::TimedOut`] and [`PushError::Closed`], with the value.
+    pub fn push_deadline(
+        &self,
+        value: T,
+        delay: Duration,
+        deadline: Instant,
+    ) -> Result<EntryId, PushError<T>> {
+        let (due, now) = self.0.due_after(delay);
+        self.0.push(value, due, now, Some(deadline))
+    }
+
+    /// As [`push`](DelayQueue::push), waiting for room as a future.
+    ///
+    /// The due time is fixed at this call. Once it waits it need not be polled: whoever frees a
+    /// place enters the value. Dropped before that, it takes the value back and drops it.
+    pub fn push_async(&self, value: T, delay: Duration) -> PushFuture<T, C> {
+        let (due, _) = self.0.due_after(delay);
+        PushFuture {
+            shared: Arc::clone(&self.0),
+            stage: Stage::Outside(value, due),
+        }
+    }
+}
+
+/// The value is in, or refused, or waits under this ticket.
+enum Entered<T> {
+    Over(Result<EntryId, PushError<T>>),
+    Waits(Ticket),
+}
+
+impl<T> State<T> {
+    /// Enters the value, or lets it wait in the line, to be told by the bell that `bell` makes.
+    fn enter(
+        &mut self,
+        value: T,
+        due: u64,
+        bell: impl FnOnce() -> Bell,
+        owed: &mut Owed,
+    ) -> Entered<T> {
+        if !self.is_open() {
+            Entered::Over(Err(PushError::Closed(value)))
+        } else if self.has_room() {
+            Entered::Over(Ok(self.push(value, due, owed)))
+        } else {
+            let bell = bell();
+            Entered::Waits(self.line.join(Pusher { value, due, bell }))
+        }
+    }
+}
+
+impl<T: Send + 'static, C: Clock> Shared<T, C> {
+    fn push(
+        &self,
+        value: T,
+        due: u64,
+        now: u64,
+        deadline: Option<Instant>,
+    ) -> Result<EntryId, PushError<T>> {
+        let value = match self.try_push(value, due, now) {
+            Err(PushError::Full(value)) => value,
+            done => return done,
+        };
+        let parker = Parker::of_thread();
+        let bell = || Bell::Thread(parker.clone());
+        let ticket = match self.section(|state, owed| state.enter(value, due, bell, owed)) {
+            Entered::Over(done) => return done,
+            Entered::Waits(ticket) => ticket,
+        };
+        loop {
+            let time_is_up = match deadline {
+                None => {
+                    parker.park();
+                    false
+                }
+                Some(when) => !self.config.clock.park_until(&parker, when),
+            };
+            // The owner of a bell that is not rung has its own parker alone: nothing foreign is
+            // dropped under the lock.
+            let wait = self.section(|state, _| match state.line.look(ticket) {
+                Wait::Waiting if time_is_up => Err(state.line.leave(ticket)),
+                wait => Ok(wait),
+            });
+            match wait {
+                Ok(Wait::Entered(id)) => return Ok(id),
+                Ok(Wait::Refused(value)) => return Err(PushError::Closed(value)),
+                Ok(Wait::Waiting) | Err(None) => {}
+                Err(Some(pusher)) => return Err(PushError::TimedOut(pusher.value)),
+            }
+        }
+    }
+}
+
+/// See [`DelayQueue::push_async`].
+#[must_use = "a future does nothing until it is polled"]
+pub struct PushFuture<T: Send + 'static, C: Clock = DefaultClock> {
+    shared: Arc<Shared<T, C>>,
+    stage: Stage<T>,
+}
+
+enum Stage<T> {
+    Outside(T, u64),
+    InLine(Ticket),
+    Over,
+}
+
+// Nothing is pinned: a value is moved, never borrowed.
+impl<T: Send + 'static, C: Clock> Unpin for PushFuture<T, C> {}
+
+impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
+    type Output = Result<EntryId, PushError<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // Cloned before the lock is taken and dropped after, for both are foreign code.
+        let mut waker = Some(context.waker().clone());
+        let mut bell = || Bell::Future(waker.take().expect("it is asked for once"));
+        let this = &mut *self;
+        match std::mem::replace(&mut this.stage, Stage::Over) {
+            Stage::Outside(value, due) => {
+                let entered =
+                    |state: &mut State<T>, owed: &mut Owed| state.enter(value, due, bell, owed);
+                match this.shared.section(entered) {
+                    Entered::Over(done) => Poll::Ready(done),
+                    Entered::Waits(ticket) => {
+                        this.stage = Stage::InLine(ticket);
+                        Poll::Pending
+                    }
+                }
+            }
+            Stage::InLine(ticket) => {
+                let (wait, _old_bell) = this.shared.section(|state, _| {
+                    let wait = state.line.look(ticket);
+                    let is_waiting = matches!(wait, Wait::Waiting);
+                    (wait, is_waiting.then(|| state.line.hang(ticket, bell())))
+                });
+                match wait {
+                    Wait::Entered(id) => Poll::Ready(Ok(id)),
+                    Wait::Refused(value) => Poll::Ready(Err(PushError::Closed(value))),
+                    Wait::Waiting => {
+                        this.stage = Stage::InLine(ticket);
+                        Poll::Pending
+                    }
+                }
+            }
+            // Polled after it was ready: it has nothing more to say.
+            Stage::Over => Poll::Pending,
+        }
+    }
+}
+
+impl<T: Send + 'static, C: Clock> Drop for PushFuture<T, C> {
+    fn drop(&mut self) {
+        if let Stage::InLine(ticket) = self.stage {
+            let left = self
+                .shared
+                .section(|state, _| (state.line.leave(ticket), state.line.look(ticket)));
+            drop(left); // The value and the waker are foreign: the lock is free.
+        }
+    }
+}
+
+impl<T: Send + 'static, C: Clock> std::fmt::Debug for PushFuture<T, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PushFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,341 @@
+//! The queue's handle: making it, what never waits, and its end.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Weak};
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
+use sync_shim::{Clock, Mutex};
+
+use crate::builder::{Builder, Config, DefaultClock, default_clock};
+use crate::epoch::Epoch;
+use crate::error::PushError;
+use crate::expired::{Due, Expired, Leftover, Stats};
+use crate::state::{Owed, State};
+use crate::takers::Arming;
+use crate::{Entry, EntryId, TakeError};
+
+/// A queue whose entries can be taken when they fall due, and not before.
+///
+/// Any number of threads and futures push and take at the same time. A handle is cheap to clone;
+/// all clones are the same queue. Handles are not counted: a queue is closed by
+/// [`close`](DelayQueue::close), not by dropping.
+///
+/// Times are kept in nanoseconds from the queue's making on; a delay of more than 584 years is
+/// "never", and so is a point that an `Instant` cannot express.
+///
+/// Blocking: operations lock, for as long as the heap takes (`O(log n)`). Those that wait say so.
+/// No foreign code (wakers, drops of values) runs under the lock.
+pub struct DelayQueue<T, C = DefaultClock>(pub(crate) Arc<Shared<T, C>>);
+
+pub(crate) struct Shared<T, C> {
+    state: Mutex<State<T>>,
+    pub(crate) config: Config<C>,
+    pub(crate) epoch: Epoch,
+    /// The earliest due time, for a taker that spins until then. Written under the lock, and only
+    /// if takers spin.
+    pub(crate) earliest: AtomicU64,
+    /// Tells this queue that its alarm has rung.
+    alarm_bell: Waker,
+}
+
+/// Does not keep the queue alive: an alarm may be set for a time far away.
+struct AlarmBell<T, C>(Weak<Shared<T, C>>);
+
+impl<T: Send + 'static, C: Clock> Wake for AlarmBell<T, C> {
+    fn wake(self: Arc<Self>) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.alarm_rang();
+        }
+    }
+}
+
+impl<T: Send + 'static> DelayQueue<T> {
+    /// An unbounded queue on the machine's monotonic clock.
+    pub fn new() -> Self {
+        Self::with_clock(default_clock())
+    }
+
+    /// A queue to be configured.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
+impl<T: Send + 'static> Default for DelayQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
+    /// An unbounded queue on this clock.
+    pub fn with_clock(clock: C) -> Self {
+        Self::from_config(Config::new(clock))
+    }
+
+    pub(crate) fn from_config(config: Config<C>) -> Self {
+        Self(Arc::new_cyclic(|shared| Shared {
+            state: Mutex::new(State::new(config.bound, config.capacity)),
+            epoch: Epoch::new(config.clock.now()),
+            earliest: AtomicU64::new(crate::NEVER),
+            alarm_bell: Waker::from(Arc::new(AlarmBell(Weak::clone(shared)))),
+            config,
+        }))
+    }
+
+    /// Enters `value`, to fall due `delay` from now, if there is room. Never blocks.
+    ///
+    /// The due time is fixed at the call.
+    ///
+    /// # Errors
+    /// [`PushError::Full`] and [`PushError::Closed`], with the value.
+    pub fn try_push(&self, value: T, delay: Duration) -> Result<EntryId, PushError<T>> {
+        let (due, now) = self.0.due_after(delay);
+        self.0.try_push(value, due, now)
+    }
+
+    /// Enters `value`, to fall due at `due`, if there is room. Never blocks. A time that has
+    /// passed is due at once.
+    ///
+    /// # Errors
+    /// [`PushError::Full`] and [`PushError::Closed`], with the value.
+    pub fn try_push_at(&self, value: T, due: Instant) -> Result<EntryId, PushError<T>> {
+        self.0.try_push(value, self.0.epoch.nanos(due), 0)
+    }
+
+    /// Takes the earliest entry if it is due. Never blocks.
+    ///
+    /// # Errors
+    /// [`TakeError::Empty`], [`TakeError::NotDue`] and [`TakeError::Closed`].
+    pub fn try_take(&self) -> Result<Expired<T>, TakeError> {
+        let shared = &*self.0;
+        let taken = shared.section(|state, owed| state.take(|| shared.now(), owed));
+        Ok(shared.expired(taken?))
+    }
+
+    /// Takes what is due, up to `max` entries, in order. Never blocks.
+    pub fn drain_ready(&self, max: usize) -> Vec<Expired<T>> {
+        let shared = &*self.0;
+        let entries = shared.section(|state, owed| state.drain_ready(max, || shared.now(), owed));
+        let expired = entries.into_iter().map(|entry| shared.expired(entry));
+        expired.collect()
+    }
+
+    /// Takes an entry back, due or not. `None` if it is no longer here, or never was.
+    pub fn cancel(&self, id: EntryId) -> Option<T> {
+        self.0.section(|state, owed| state.cancel(id, owed))
+    }
+
+    /// Gives an entry another time: `delay` from now. It keeps its id, and stands behind all
+    /// others of the same time. `false` if it is no longer here, or never was.
+    pub fn reset(&self, id: EntryId, delay: Duration) -> bool {
+        let (due, now) = self.0.due_after(delay);
+        self.0.section(|state, owed| {
+            state.learn(now);
+            state.reset(id, due, owed)
+        })
+    }
+
+    /// As [`reset`](DelayQueue::reset), to a point of time.
+    pub fn reset_at(&self, id: EntryId, due: Instant) -> bool {
+        let due = self.0.epoch.nanos(due);
+        self.0.section(|state, owed| state.reset(id, due, owed))
+    }
+
+    /// When the earliest entry falls due. `None` if the queue is empty.
+    pub fn peek_due(&self) -> Option<Due> {
+        let due = self.0.state.lock().peek_due()?;
+        Some(self.0.epoch.instant(due).map_or(Due::Never, Due::At))
+    }
+
+    /// How many entries there are, due ones included.
+    pub fn len(&self) -> usize {
+        self.0.state.lock().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// For how many entries there is memory.
+    pub fn capacity(&self) -> usize {
+        self.0.state.lock().capacity()
+    }
+
+    /// Returns memory that is not needed for `capacity` entries, or for those there are.
+    pub fn shrink_to(&self, capacity: usize) {
+        self.0.state.lock().shrink_to(capacity);
+    }
+
+    /// Takes all entries out and drops them.
+    pub fn clear(&self) {
+        let entries = self.0.section(State::take_all);
+        drop(entries); // Foreign code: the lock is free.
+    }
+
+    /// Refuses pushes from now on, those that wait included.
+    ///
+    /// What is in the queue can still be taken when it is due, cancelled, and reset. Takers end
+    /// with [`TakeError::Closed`] once nothing is left that can fall due. `false` if the queue was
+    /// closed before.
+    #[doc(alias = "shut_down")]
+    pub fn close(&self) -> bool {
+        self.0.section(|state, owed| {
+            let was_open = state.is_open();
+            state.close(owed);
+            was_open
+        })
+    }
+
+    /// Closes, also a closed queue, and takes out everything that is left, in order of due time.
+    pub fn close_now(&self) -> Vec<Leftover<T>> {
+        let entries = self.0.section(|state, owed| {
+            state.close(owed);
+            state.take_all(owed)
+        });
+        let epoch = self.0.epoch;
+        let leftovers = entries.into_iter().map(|entry| Leftover {
+            value: entry.value,
+            id: entry.id,
+            due: epoch.instant(entry.due),
+        });
+        leftovers.collect()
+    }
+
+    /// Whether the queue was closed.
+    pub fn is_closed(&self) -> bool {
+        !self.0.state.lock().is_open()
+    }
+
+    /// Figures of one instant.
+    pub fn stats(&self) -> Stats {
+        let state = self.0.state.lock();
+        let calls = state.takers.counts();
+        Stats {
+            len: state.len(),
+            waiting_takers: state.takers.waiting(),
+            waiting_pushers: state.line.len(),
+            pushed: state.counts.pushed,
+            taken: state.counts.taken,
+            cancelled: state.counts.cancelled,
+            wakes: calls.wakes,
+            rearms: calls.rearms,
+        }
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &C {
+        &self.0.config.clock
+    }
+}
+
+impl<T, C> Clone for DelayQueue<T, C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T, C> fmt::Debug for DelayQueue<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.0.state.lock();
+        f.debug_struct("DelayQueue")
+            .field("len", &state.len())
+            .field("closed", &!state.is_open())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T, C> Shared<T, C> {
+    /// The spinning taker's word.
+    fn publish(&self, earliest: u64) {
+        // Relaxed: it ends a spin; what there is to take is read under the lock.
+        self.earliest.store(earliest, Relaxed);
+    }
+}
+
+impl<T: Send + 'static, C: Clock> Shared<T, C> {
+    /// Runs a section under the lock, and then does what it owes.
+    #[inline]
+    pub(crate) fn section<R>(&self, change: impl FnOnce(&mut State<T>, &mut Owed) -> R) -> R {
+        let mut owed = Owed::default();
+        let mut state = self.state.lock();
+        let result = change(&mut state, &mut owed);
+        if !self.config.spin.is_zero() {
+            self.publish(state.earliest());
+        }
+        drop(state);
+        self.perform(owed);
+        result
+    }
+
+    #[inline]
+    fn perform(&self, owed: Owed) {
+        owed.calls.ring();
+        if let Some(arming) = owed.arming {
+            self.arm(&arming);
+        }
+    }
+
+    #[cold]
+    fn arm(&self, arming: &Arming) {
+        let alarm = match self.epoch.instant(arming.at) {
+            Some(when) => self.config.clock.wake_at(when, self.alarm_bell.clone()),
+            None => Err(io::Error::other("no clock tells this time")),
+        };
+        let stale = self.section(|state, owed| state.takers.armed(arming, alarm, &mut owed.calls));
+        drop(stale); // The clock's code: the lock is free.
+    }
+
+    fn alarm_rang(&self) {
+        let now = self.now();
+        let spent = self.section(|state, owed| {
+            state.learn(now);
+            let spent = state.takers.rung(now);
+            state.settle(owed);
+            spent
+        });
+        drop(spent);
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.epoch.nanos(self.config.clock.now())
+    }
+
+    /// The time `delay` from now, and now.
+    #[inline]
+    pub(crate) fn due_after(&self, delay: Duration) -> (u64, u64) {
+        let now = self.config.clock.now();
+        (self.epoch.after(now, delay), self.epoch.nanos(now))
+    }
+
+    #[inline]
+    pub(crate) fn try_push(&self, value: T, due: u64, now: u64) -> Result<EntryId, PushError<T>> {
+        self.section(|state, owed| {
+            state.learn(now);
+            if !state.is_open() {
+                Err(PushError::Closed(value))
+            } else if state.has_room() {
+                Ok(state.push(value, due, owed))
+            } else {
+                Err(PushError::Full(value))
+            }
+        })
+    }
+
+    #[inline]
+    pub(crate) fn expired(&self, entry: Entry<T>) -> Expired<T> {
+        Expired {
+            value: entry.value,
+            id: entry.id,
+            // What was due is a point that the clock has shown, so it can be told.
+            due: self
+                .epoch
+                .instant(entry.due)
+                .unwrap_or_else(|| self.config.clock.now()),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Calls out: what panics there stays there.
+
+use std::panic::panic_any;
+
+use sync_shim::foreign::{discard, drop_quietly, guarded};
+use testkit::PanicOnDrop;
+
+#[test]
+fn a_panic_becomes_a_value() {
+    assert_eq!(guarded(|| 5).ok(), Some(5));
+    let payload = guarded(|| panic_any(7_u8)).expect_err("it panicked");
+    assert_eq!(payload.downcast_ref::<u8>(), Some(&7));
+}
+
+#[test]
+fn a_drop_that_panics_says_so_and_goes_no_further() {
+    assert!(!drop_quietly(5));
+    for levels in [1, 3, 20] {
+        assert!(drop_quietly(PanicOnDrop::nested(levels)), "{levels} levels");
+    }
+}
+
+#[test]
+fn a_payload_whose_drop_panics_with_another_is_discarded() {
+    for levels in [0, 1, 3, 20] {
+        discard(Box::new(PanicOnDrop::nested(levels)));
+    }
+}
