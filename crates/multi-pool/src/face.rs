@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use pool_core::{
-    BoxedFuture, Capacity, JoinHandle, Runner, Spawn, Stats, Submit, SubmitError, TuneError,
-    WaitError, Workers,
+    Capacity, Runner, Stats, TuneError, WaitError, Workers, spawn_by_own_methods,
+    submit_by_own_methods,
 };
 
 use crate::closures::MultiPool;
@@ -102,98 +102,7 @@ impl<R: Runner> Workers for MultiWorkerPool<R> {
     }
 }
 
-impl<F: FnOnce() + Send + 'static> Submit<F> for MultiPool {
-    fn submit(&self, task: F) -> Result<(), SubmitError<F>> {
-        Self::submit(self, task)
-    }
-
-    fn try_submit(&self, task: F) -> Result<(), SubmitError<F>> {
-        Self::try_submit(self, task)
-    }
-
-    fn submit_timeout(&self, task: F, timeout: Duration) -> Result<(), SubmitError<F>> {
-        Self::submit_timeout(self, task, timeout)
-    }
-
-    fn submit_deadline(&self, task: F, deadline: Instant) -> Result<(), SubmitError<F>> {
-        Self::submit_deadline(self, task, deadline)
-    }
-
-    fn submit_async(&self, task: F) -> BoxedFuture<Result<(), SubmitError<F>>> {
-        Box::pin(Self::submit_async(self, task))
-    }
-}
-
-impl<F, V> Spawn<F> for MultiPool
-where
-    F: FnOnce() -> V + Send + 'static,
-    V: Send + 'static,
-{
-    type Value = V;
-
-    fn spawn(&self, task: F) -> Result<JoinHandle<V>, SubmitError<F>> {
-        Self::spawn(self, task)
-    }
-
-    fn try_spawn(&self, task: F) -> Result<JoinHandle<V>, SubmitError<F>> {
-        Self::try_spawn(self, task)
-    }
-
-    fn spawn_timeout(&self, task: F, timeout: Duration) -> Result<JoinHandle<V>, SubmitError<F>> {
-        Self::spawn_timeout(self, task, timeout)
-    }
-
-    fn spawn_deadline(&self, task: F, deadline: Instant) -> Result<JoinHandle<V>, SubmitError<F>> {
-        Self::spawn_deadline(self, task, deadline)
-    }
-
-    fn spawn_async(&self, task: F) -> BoxedFuture<Result<JoinHandle<V>, SubmitError<F>>> {
-        Box::pin(Self::spawn_async(self, task))
-    }
-}
-
-impl<T: Send + 'static, V: Send + 'static> Submit<T> for MultiFuncPool<T, V> {
-    fn submit(&self, task: T) -> Result<(), SubmitError<T>> {
-        Self::submit(self, task)
-    }
-
-    fn try_submit(&self, task: T) -> Result<(), SubmitError<T>> {
-        Self::try_submit(self, task)
-    }
-
-    fn submit_timeout(&self, task: T, timeout: Duration) -> Result<(), SubmitError<T>> {
-        Self::submit_timeout(self, task, timeout)
-    }
-
-    fn submit_deadline(&self, task: T, deadline: Instant) -> Result<(), SubmitError<T>> {
-        Self::submit_deadline(self, task, deadline)
-    }
-
-    fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>> {
-        Box::pin(Self::submit_async(self, task))
-    }
-}
-
-impl<T: Send + 'static, V: Send + 'static> Spawn<T> for MultiFuncPool<T, V> {
-    type Value = V;
-
-    fn spawn(&self, task: T) -> Result<JoinHandle<V>, SubmitError<T>> {
-        Self::spawn(self, task)
-    }
-
-    fn try_spawn(&self, task: T) -> Result<JoinHandle<V>, SubmitError<T>> {
-        Self::try_spawn(self, task)
-    }
-
-    fn spawn_timeout(&self, task: T, timeout: Duration) -> Result<JoinHandle<V>, SubmitError<T>> {
-        Self::spawn_timeout(self, task, timeout)
-    }
-
-    fn spawn_deadline(&self, task: T, deadline: Instant) -> Result<JoinHandle<V>, SubmitError<T>> {
-        Self::spawn_deadline(self, task, deadline)
-    }
-
-    fn spawn_async(&self, task: T) -> BoxedFuture<Result<JoinHandle<V>, SubmitError<T>>> {
-        Box::pin(Self::spawn_async(self, task))
-    }
-}
+submit_by_own_methods!(MultiPool, [F: FnOnce() + Send + 'static] F);
+spawn_by_own_methods!(MultiPool, [F: FnOnce() -> V + Send + 'static, V: Send + 'static] F => V);
+submit_by_own_methods!(MultiFuncPool<T, V>, [T: Send + 'static, V: Send + 'static] T);
+spawn_by_own_methods!(MultiFuncPool<T, V>, [T: Send + 'static, V: Send + 'static] T => V);

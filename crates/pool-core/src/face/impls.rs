@@ -1,15 +1,14 @@
-//! The pools' faces. Each method is the pool's own.
+//! The pools' faces. Each method is the pool's own, of the same name.
 
 use std::time::{Duration, Instant};
 
-use super::{BoxedFuture, Spawn, Submit, Workers};
+use super::Workers;
 use crate::capacity::Capacity;
 use crate::closures::Pool;
 use crate::core::Runner;
-use crate::error::{SubmitError, TuneError, WaitError};
+use crate::error::{TuneError, WaitError};
 use crate::foreign::drop_quietly;
 use crate::func::FuncPool;
-use crate::handle::JoinHandle;
 use crate::pool::WorkerPool;
 use crate::stats::Stats;
 
@@ -103,98 +102,97 @@ impl<R: Runner> Workers for WorkerPool<R> {
     }
 }
 
-impl<F: FnOnce() + Send + 'static> Submit<F> for Pool {
-    fn submit(&self, task: F) -> Result<(), SubmitError<F>> {
-        Self::submit(self, task)
-    }
+/// `Submit` for a kind of pool, by its own methods.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! submit_by_own_methods {
+    ($pool:ty, [$($parameters:tt)*] $task:ty) => {
+        impl<$($parameters)*> $crate::Submit<$task> for $pool {
+            fn submit(&self, task: $task) -> Result<(), $crate::SubmitError<$task>> {
+                Self::submit(self, task)
+            }
 
-    fn try_submit(&self, task: F) -> Result<(), SubmitError<F>> {
-        Self::try_submit(self, task)
-    }
+            fn try_submit(&self, task: $task) -> Result<(), $crate::SubmitError<$task>> {
+                Self::try_submit(self, task)
+            }
 
-    fn submit_timeout(&self, task: F, timeout: Duration) -> Result<(), SubmitError<F>> {
-        Self::submit_timeout(self, task, timeout)
-    }
+            fn submit_timeout(
+                &self,
+                task: $task,
+                timeout: std::time::Duration,
+            ) -> Result<(), $crate::SubmitError<$task>> {
+                Self::submit_timeout(self, task, timeout)
+            }
 
-    fn submit_deadline(&self, task: F, deadline: Instant) -> Result<(), SubmitError<F>> {
-        Self::submit_deadline(self, task, deadline)
-    }
+            fn submit_deadline(
+                &self,
+                task: $task,
+                deadline: std::time::Instant,
+            ) -> Result<(), $crate::SubmitError<$task>> {
+                Self::submit_deadline(self, task, deadline)
+            }
 
-    fn submit_async(&self, task: F) -> BoxedFuture<Result<(), SubmitError<F>>> {
-        Box::pin(Self::submit_async(self, task))
-    }
+            fn submit_async(
+                &self,
+                task: $task,
+            ) -> $crate::BoxedFuture<Result<(), $crate::SubmitError<$task>>> {
+                Box::pin(Self::submit_async(self, task))
+            }
+        }
+    };
 }
 
-impl<F, V> Spawn<F> for Pool
-where
-    F: FnOnce() -> V + Send + 'static,
-    V: Send + 'static,
-{
-    type Value = V;
+/// `Spawn` for a kind of pool, by its own methods.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! spawn_by_own_methods {
+    ($pool:ty, [$($parameters:tt)*] $task:ty => $value:ty) => {
+        impl<$($parameters)*> $crate::Spawn<$task> for $pool {
+            type Value = $value;
 
-    fn spawn(&self, task: F) -> Result<JoinHandle<V>, SubmitError<F>> {
-        Self::spawn(self, task)
-    }
+            fn spawn(
+                &self,
+                task: $task,
+            ) -> Result<$crate::JoinHandle<$value>, $crate::SubmitError<$task>> {
+                Self::spawn(self, task)
+            }
 
-    fn try_spawn(&self, task: F) -> Result<JoinHandle<V>, SubmitError<F>> {
-        Self::try_spawn(self, task)
-    }
+            fn try_spawn(
+                &self,
+                task: $task,
+            ) -> Result<$crate::JoinHandle<$value>, $crate::SubmitError<$task>> {
+                Self::try_spawn(self, task)
+            }
 
-    fn spawn_timeout(&self, task: F, timeout: Duration) -> Result<JoinHandle<V>, SubmitError<F>> {
-        Self::spawn_timeout(self, task, timeout)
-    }
+            fn spawn_timeout(
+                &self,
+                task: $task,
+                timeout: std::time::Duration,
+            ) -> Result<$crate::JoinHandle<$value>, $crate::SubmitError<$task>> {
+                Self::spawn_timeout(self, task, timeout)
+            }
 
-    fn spawn_deadline(&self, task: F, deadline: Instant) -> Result<JoinHandle<V>, SubmitError<F>> {
-        Self::spawn_deadline(self, task, deadline)
-    }
+            fn spawn_deadline(
+                &self,
+                task: $task,
+                deadline: std::time::Instant,
+            ) -> Result<$crate::JoinHandle<$value>, $crate::SubmitError<$task>> {
+                Self::spawn_deadline(self, task, deadline)
+            }
 
-    fn spawn_async(&self, task: F) -> BoxedFuture<Result<JoinHandle<V>, SubmitError<F>>> {
-        Box::pin(Self::spawn_async(self, task))
-    }
+            fn spawn_async(
+                &self,
+                task: $task,
+            ) -> $crate::BoxedFuture<
+                Result<$crate::JoinHandle<$value>, $crate::SubmitError<$task>>,
+            > {
+                Box::pin(Self::spawn_async(self, task))
+            }
+        }
+    };
 }
 
-impl<T: Send + 'static, V: Send + 'static> Submit<T> for FuncPool<T, V> {
-    fn submit(&self, task: T) -> Result<(), SubmitError<T>> {
-        Self::submit(self, task)
-    }
-
-    fn try_submit(&self, task: T) -> Result<(), SubmitError<T>> {
-        Self::try_submit(self, task)
-    }
-
-    fn submit_timeout(&self, task: T, timeout: Duration) -> Result<(), SubmitError<T>> {
-        Self::submit_timeout(self, task, timeout)
-    }
-
-    fn submit_deadline(&self, task: T, deadline: Instant) -> Result<(), SubmitError<T>> {
-        Self::submit_deadline(self, task, deadline)
-    }
-
-    fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>> {
-        Box::pin(Self::submit_async(self, task))
-    }
-}
-
-impl<T: Send + 'static, V: Send + 'static> Spawn<T> for FuncPool<T, V> {
-    type Value = V;
-
-    fn spawn(&self, task: T) -> Result<JoinHandle<V>, SubmitError<T>> {
-        Self::spawn(self, task)
-    }
-
-    fn try_spawn(&self, task: T) -> Result<JoinHandle<V>, SubmitError<T>> {
-        Self::try_spawn(self, task)
-    }
-
-    fn spawn_timeout(&self, task: T, timeout: Duration) -> Result<JoinHandle<V>, SubmitError<T>> {
-        Self::spawn_timeout(self, task, timeout)
-    }
-
-    fn spawn_deadline(&self, task: T, deadline: Instant) -> Result<JoinHandle<V>, SubmitError<T>> {
-        Self::spawn_deadline(self, task, deadline)
-    }
-
-    fn spawn_async(&self, task: T) -> BoxedFuture<Result<JoinHandle<V>, SubmitError<T>>> {
-        Box::pin(Self::spawn_async(self, task))
-    }
-}
+submit_by_own_methods!(Pool, [F: FnOnce() + Send + 'static] F);
+spawn_by_own_methods!(Pool, [F: FnOnce() -> V + Send + 'static, V: Send + 'static] F => V);
+submit_by_own_methods!(FuncPool<T, V>, [T: Send + 'static, V: Send + 'static] T);
+spawn_by_own_methods!(FuncPool<T, V>, [T: Send + 'static, V: Send + 'static] T => V);
