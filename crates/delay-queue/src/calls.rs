@@ -42,6 +42,18 @@ impl Calls {
         Self::default()
     }
 
+    /// Whether nobody is to be called.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Those, too, and after.
+    pub fn append(&mut self, others: Self) {
+        for bell in others.first.into_iter().chain(others.rest) {
+            self.add(bell);
+        }
+    }
+
     /// One more.
     pub fn add(&mut self, bell: Bell) {
         if self.first.is_none() {

@@ -8,10 +8,15 @@
 //! 2. A stale or foreign id finds nothing, now and ever.
 //! 3. Every value is handed out or dropped exactly once, also if a drop panics.
 
+mod chunks;
 mod entry;
+mod far;
 mod iter;
 mod key;
+mod lane;
 mod line;
+mod near;
+mod place;
 mod slots;
 mod unique;
 
@@ -22,17 +27,22 @@ pub use entry::{CheckedOut, Entry, EntryId};
 pub use iter::{DrainReady, IntoIter, Iter};
 use key::Key;
 use line::Line;
-use slots::{LIMIT, Slots, small};
+use place::Place;
+use slots::{Slots, small};
 
 /// The due time of what never falls due. It sorts behind all others, and can still be cancelled.
 pub const NEVER: u64 = u64::MAX;
+
+/// The most entries a heap holds.
+#[cfg(feature = "std")]
+pub(crate) const MOST: usize = slots::LIMIT;
 
 /// A heap of values that fall due, from which each can also be removed, or moved to another time.
 ///
 /// Times are nanoseconds since an epoch that the owner picks; the heap has no clock. Among entries
 /// due at the same time, the one that was pushed first leaves first.
 ///
-/// It holds up to 2<sup>30</sup> entries.
+/// It holds up to 2<sup>29</sup> entries.
 ///
 /// ```
 /// use delay_queue::DelayHeap;
@@ -53,6 +63,7 @@ pub struct DelayHeap<T> {
     slots: Slots<T>,
     /// Keys of entries that are checked out.
     out: Vec<Key>,
+    len: usize,
     next_order: u32,
     number: u64,
 }
@@ -60,11 +71,19 @@ pub struct DelayHeap<T> {
 impl<T> DelayHeap<T> {
     /// An empty heap. Allocates nothing.
     pub fn new() -> Self {
+        Self::beginning_with(0, 0)
+    }
+
+    /// An empty heap whose order numbers and generations begin with these: so that tests see how
+    /// they end.
+    #[doc(hidden)]
+    pub fn beginning_with(next_order: u32, generation: u32) -> Self {
         Self {
             line: Line::new(),
-            slots: Slots::new(),
+            slots: Slots::new(generation),
             out: Vec::new(),
-            next_order: 0,
+            len: 0,
+            next_order,
             number: unique::number(),
         }
     }
@@ -79,30 +98,36 @@ impl<T> DelayHeap<T> {
     /// Adds a value that falls due then. O(log n).
     ///
     /// # Panics
-    /// If the heap holds 2<sup>30</sup> entries. [`try_push`](Self::try_push) does not.
+    /// If the heap holds 2<sup>29</sup> entries. [`try_push`](Self::try_push) does not.
     pub fn push(&mut self, value: T, due: u64) -> EntryId {
-        match self.try_push(value, due) {
-            Ok(id) => id,
-            Err(_) => panic!("a heap holds no more than {LIMIT} entries"),
-        }
+        let pushed = self.try_push(value, due).ok();
+        pushed.expect("a heap holds no more than 2^29 entries")
     }
 
     /// As [`push`](Self::push).
     ///
     /// # Errors
-    /// The value comes back if the heap holds 2<sup>30</sup> entries.
+    /// The value comes back if the heap holds 2<sup>29</sup> entries.
     pub fn try_push(&mut self, value: T, due: u64) -> Result<EntryId, T> {
-        let (slot, generation) = self.slots.insert(value)?;
+        let Some((slot, generation)) = self.slots.next() else {
+            return Err(value);
+        };
         let key = Key::new(due, self.order(), slot);
-        self.line.push(key, &mut self.slots);
+        let place = self.line.push(key, &mut self.slots);
+        self.slots.insert(generation, key, place, value);
+        self.line.pushed(&mut self.slots);
+        self.len += 1;
         Ok(self.id(slot, generation))
     }
 
     /// Takes an entry out, due or not. O(log n).
     pub fn remove(&mut self, id: EntryId) -> Option<Entry<T>> {
-        let position = self.find(id)?;
-        let key = self.line.remove(position, &mut self.slots);
-        self.leave(key)
+        let (due, place) = self.find(id)?;
+        self.line.take_out(place, &mut self.slots);
+        let (_, value) = self.slots.free(id.slot)?;
+        self.len -= 1;
+        self.line.refill(&mut self.slots);
+        Some(Entry { id, due, value })
     }
 
     /// Gives an entry another due time, and returns the old one. O(log n).
@@ -110,18 +135,20 @@ impl<T> DelayHeap<T> {
     /// It counts as a fresh push, also to an equal time: others that are due then come first.
     pub fn reset(&mut self, id: EntryId, due: u64) -> Option<u64> {
         self.find(id)?;
-        let order = self.order();
-        let position = self.find(id)?;
-        let old = self.line.at(position).due;
-        let key = Key::new(due, order, id.slot);
-        self.line.replace(position, key, &mut self.slots);
+        let key = Key::new(due, self.order(), id.slot);
+        let (old, place) = self.find(id)?;
+        self.line.take_out(place, &mut self.slots);
+        self.slots.moved(id.slot, Place::NOWHERE);
+        let place = self.line.push(key, &mut self.slots);
+        self.slots.reset(key, place);
+        self.line.pushed(&mut self.slots);
         Some(old)
     }
 
     /// The value of an entry.
     pub fn get(&self, id: EntryId) -> Option<&T> {
         self.find(id)?;
-        self.slots.value(id.slot)
+        Some(self.slots.get(id.slot)?.2)
     }
 
     /// The value of an entry, to be changed.
@@ -132,7 +159,7 @@ impl<T> DelayHeap<T> {
 
     /// When an entry falls due.
     pub fn due(&self, id: EntryId) -> Option<u64> {
-        Some(self.line.at(self.find(id)?).due)
+        Some(self.find(id)?.0)
     }
 
     /// Whether an entry is still there.
@@ -142,23 +169,30 @@ impl<T> DelayHeap<T> {
 
     /// The entry that leaves next, due or not. O(1).
     pub fn peek(&self) -> Option<Entry<&T>> {
-        self.look_at(self.line.first()?)
+        self.look_at(self.first()?.slot())
     }
 
     /// When the next entry falls due. O(1).
     pub fn peek_due(&self) -> Option<u64> {
-        Some(self.line.first()?.due)
+        Some(self.first()?.due)
     }
 
     /// Takes the next entry, due or not. O(log n).
     pub fn pop(&mut self) -> Option<Entry<T>> {
-        let key = self.line.pop(&mut self.slots)?;
+        if self.is_empty() {
+            return None;
+        }
+        let key = self.line.pop(&mut self.slots);
         self.leave(key)
     }
 
     /// Takes the next entry if it is due by `now`. One that is due [`NEVER`] never is. O(log n).
     pub fn pop_ready(&mut self, now: u64) -> Option<Entry<T>> {
-        self.is_ready(now).then(|| self.pop())?
+        if !self.is_ready(now) {
+            return None;
+        }
+        let key = self.line.pop(&mut self.slots);
+        self.leave(key)
     }
 
     /// Takes up to `max` entries that are due by `now`, in order.
@@ -170,12 +204,12 @@ impl<T> DelayHeap<T> {
 
     /// How many entries are due by `now`, counted no further than `limit`.
     pub fn count_ready(&mut self, now: u64, limit: usize) -> usize {
-        self.line.count_ready(by(now), limit)
+        self.line.count_ready(by(now), limit, &mut self.slots)
     }
 
     /// The next due time after `now`, which can be [`NEVER`].
     pub fn next_after(&mut self, now: u64) -> Option<u64> {
-        self.line.next_after(by(now))
+        self.line.next_after(by(now), &mut self.slots)
     }
 
     /// Takes the next entry on probation, if it is due by `now`: it may come back.
@@ -185,11 +219,12 @@ impl<T> DelayHeap<T> {
         if !self.is_ready(now) {
             return None;
         }
-        let key = self.line.pop(&mut self.slots)?;
-        let value = self.slots.take(key.slot())?;
-        self.slots.set_position(key.slot(), small(self.out.len()));
+        let key = self.line.pop(&mut self.slots);
+        let link = small(self.out.len());
+        let (generation, value) = self.slots.check_out(key.slot(), link)?;
         self.out.push(key);
-        let id = self.id(key.slot(), self.slots.generation(key.slot()));
+        self.len -= 1;
+        let id = self.id(key.slot(), generation);
         let due = key.due;
         Some(CheckedOut(Entry { id, due, value }))
     }
@@ -203,8 +238,10 @@ impl<T> DelayHeap<T> {
             return Err(out);
         };
         let Entry { id, value, .. } = out.0;
-        self.slots.put(key.slot(), value);
-        self.line.push(key, &mut self.slots);
+        let place = self.line.push(key, &mut self.slots);
+        self.slots.check_in(key, place, value);
+        self.line.pushed(&mut self.slots);
+        self.len += 1;
         Ok(id)
     }
 
@@ -222,7 +259,7 @@ impl<T> DelayHeap<T> {
 
     /// How many entries there are. Those that are checked out do not count.
     pub fn len(&self) -> usize {
-        self.line.len()
+        self.len
     }
 
     /// Whether there is none.
@@ -232,7 +269,7 @@ impl<T> DelayHeap<T> {
 
     /// How many entries there can be before memory is allocated.
     pub fn capacity(&self) -> usize {
-        (self.len() + self.slots.room()).min(self.line.capacity())
+        self.len + self.slots.room()
     }
 
     /// Allocates memory for so many entries beside those that are there.
@@ -246,15 +283,8 @@ impl<T> DelayHeap<T> {
     /// An entry never changes its place, so memory before one that stays cannot be given back.
     /// O(n log n).
     pub fn shrink_to(&mut self, min_capacity: usize) {
-        if self.is_empty() && self.out.is_empty() {
-            // Nobody holds an id that is good: begin anew under another number.
-            self.slots = Slots::new();
-            self.number = unique::number();
-            self.slots.reserve(min_capacity.min(self.line.capacity()));
-        }
-        self.line.shrink_to(min_capacity);
-        self.slots
-            .shrink_to(min_capacity.max(self.len()) + self.out.len());
+        self.slots.shrink_to(min_capacity.max(self.len) + self.out.len());
+        self.line.shrink_to(min_capacity.max(self.len), &mut self.slots);
         self.out.shrink_to_fit();
     }
 
@@ -265,11 +295,15 @@ impl<T> DelayHeap<T> {
 
     /// Drops all entries and keeps the memory. Those that are checked out may still come back.
     ///
-    /// If a drop panics, the entries after it are still there.
+    /// If a drop panics, the others are dropped all the same.
     pub fn clear(&mut self) {
-        while let Some(key) = self.line.pop_any() {
-            drop(self.slots.free(key.slot()));
-        }
+        self.line.clear();
+        self.len = 0;
+        let mut rest = Rest {
+            slots: &mut self.slots,
+            next: 0,
+        };
+        rest.drop_all();
     }
 
     /// All entries, in any order.
@@ -291,30 +325,36 @@ impl<T> DelayHeap<T> {
         }
     }
 
-    /// Where the key of this entry is, if it is in this heap.
-    fn find(&self, id: EntryId) -> Option<u32> {
+    /// When this entry is due, and where its key is, if it is in this heap.
+    fn find(&self, id: EntryId) -> Option<(u64, Place)> {
         if id.heap != self.number {
             return None;
         }
         self.slots.find(id.slot, id.generation)
     }
 
+    fn first(&self) -> Option<Key> {
+        (self.len > 0).then(|| self.line.first())
+    }
+
     fn is_ready(&self, now: u64) -> bool {
-        self.peek_due().is_some_and(|due| due <= by(now))
+        // Without an entry, the first key is the last one of all, and never due.
+        self.line.first().due <= by(now)
     }
 
     /// The entry of a key that has left the line.
     fn leave(&mut self, key: Key) -> Option<Entry<T>> {
-        let id = self.id(key.slot(), self.slots.generation(key.slot()));
-        let value = self.slots.free(key.slot())?;
+        let (generation, value) = self.slots.free(key.slot())?;
+        self.len -= 1;
+        let id = self.id(key.slot(), generation);
         let due = key.due;
         Some(Entry { id, due, value })
     }
 
-    fn look_at(&self, key: Key) -> Option<Entry<&T>> {
-        let id = self.id(key.slot(), self.slots.generation(key.slot()));
-        let value = self.slots.value(key.slot())?;
-        let due = key.due;
+    /// The entry in this slot.
+    fn look_at(&self, slot: u32) -> Option<Entry<&T>> {
+        let (generation, due, value) = self.slots.get(slot)?;
+        let id = self.id(slot, generation);
         Some(Entry { id, due, value })
     }
 
@@ -323,10 +363,14 @@ impl<T> DelayHeap<T> {
         if id.heap != self.number {
             return None;
         }
-        let position = self.slots.position(id.slot);
-        let key = self.out.swap_remove(position as usize);
-        if let Some(moved) = self.out.get(position as usize) {
-            self.slots.set_position(moved.slot(), position);
+        let link = self.slots.link(id.slot, id.generation)?;
+        let key = *self.out.get(link as usize)?;
+        if key.slot() != id.slot {
+            return None;
+        }
+        self.out.swap_remove(link as usize);
+        if let Some(moved) = self.out.get(link as usize) {
+            self.slots.set_link(moved.slot(), link);
         }
         Some(key)
     }
@@ -343,13 +387,43 @@ impl<T> DelayHeap<T> {
 
     /// Numbers all keys from zero on, in the order they have.
     fn renumber(&mut self) {
-        let keys = self.line.keys().iter().chain(&self.out);
-        let mut orders: Vec<u32> = keys.map(|key| key.order()).collect();
+        let checked_out = self.out.iter().map(|key| key.order());
+        let mut orders: Vec<u32> = self.slots.orders_mut().map(|order| *order).collect();
+        orders.extend(checked_out);
         orders.sort_unstable();
-        let rank = |key: Key| key.with_order(small(orders.partition_point(|&o| o < key.order())));
-        self.line.renumber(rank);
-        self.out.iter_mut().for_each(|key| *key = rank(*key));
+        let rank = |order| small(orders.partition_point(|&other| other < order));
+        let rank_key = |key: Key| Key::new(key.due, rank(key.order()), key.slot());
+        for order in self.slots.orders_mut() {
+            *order = rank(*order);
+        }
+        self.line.renumber(rank_key);
+        for key in &mut self.out {
+            *key = rank_key(*key);
+        }
         self.next_order = small(orders.len());
+    }
+}
+
+/// Values to be dropped, also after one whose drop has panicked.
+struct Rest<'a, T> {
+    slots: &'a mut Slots<T>,
+    next: u32,
+}
+
+impl<T> Rest<'_, T> {
+    fn drop_all(&mut self) {
+        while self.next < self.slots.count() {
+            self.next += 1;
+            if self.slots.get(self.next - 1).is_some() {
+                drop(self.slots.free(self.next - 1));
+            }
+        }
+    }
+}
+
+impl<T> Drop for Rest<'_, T> {
+    fn drop(&mut self) {
+        self.drop_all();
     }
 }
 

@@ -58,6 +58,10 @@ mod builder;
 #[cfg(feature = "std")]
 #[doc(hidden)]
 pub mod calls;
+#[cfg(all(feature = "channel", not(anthill_loom)))]
+mod channel;
+#[cfg(all(any(feature = "tokio", feature = "async-io"), not(anthill_loom)))]
+mod clocks;
 #[cfg(feature = "std")]
 #[doc(hidden)]
 pub mod epoch;
@@ -66,6 +70,9 @@ mod error;
 #[cfg(feature = "std")]
 mod expired;
 mod heap;
+#[cfg(all(feature = "std", any(feature = "channel", anthill_loom)))]
+#[doc(hidden)]
+pub mod feeder;
 #[cfg(feature = "std")]
 mod line;
 #[cfg(feature = "std")]
@@ -74,6 +81,8 @@ mod push;
 mod queue;
 #[cfg(feature = "std")]
 mod state;
+#[cfg(feature = "stream")]
+mod stream;
 #[cfg(feature = "std")]
 mod take;
 #[cfg(feature = "std")]
@@ -90,6 +99,14 @@ pub use self::{
     take::TakeFuture,
 };
 pub use heap::{CheckedOut, DelayHeap, DrainReady, Entry, EntryId, IntoIter, Iter, NEVER};
+#[cfg(all(feature = "channel", not(anthill_loom)))]
+pub use self::channel::Feeder;
+#[cfg(all(feature = "async-io", not(anthill_loom)))]
+pub use self::clocks::AsyncIoClock;
+#[cfg(all(feature = "tokio", not(anthill_loom)))]
+pub use self::clocks::TokioClock;
+#[cfg(feature = "stream")]
+pub use self::stream::TakeStream;
 #[cfg(all(feature = "std", not(anthill_loom)))]
 pub use sync_shim::MonotonicClock;
 #[cfg(feature = "std")]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 
 use crate::builder::DefaultClock;
@@ -173,10 +174,10 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
         let mut waker = Some(context.waker().clone());
         let mut bell = || Bell::Future(waker.take().expect("it is asked for once"));
         let this = &mut *self;
-        match std::mem::replace(&mut this.stage, Stage::Over) {
+        let polled = match std::mem::replace(&mut this.stage, Stage::Over) {
             Stage::Outside(value, due) => {
                 let entered =
-                    |state: &mut State<T>, owed: &mut Owed| state.enter(value, due, bell, owed);
+                    |state: &mut State<T>, owed: &mut Owed| state.enter(value, due, &mut bell, owed);
                 match this.shared.section(entered) {
                     Entered::Over(done) => Poll::Ready(done),
                     Entered::Waits(ticket) => {
@@ -186,11 +187,12 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
                 }
             }
             Stage::InLine(ticket) => {
-                let (wait, _old_bell) = this.shared.section(|state, _| {
+                let (wait, old_bell) = this.shared.section(|state, _| {
                     let wait = state.line.look(ticket);
                     let is_waiting = matches!(wait, Wait::Waiting);
                     (wait, is_waiting.then(|| state.line.hang(ticket, bell())))
                 });
+                drop_quietly(old_bell); // Foreign code: the lock is free.
                 match wait {
                     Wait::Entered(id) => Poll::Ready(Ok(id)),
                     Wait::Refused(value) => Poll::Ready(Err(PushError::Closed(value))),
@@ -202,7 +204,9 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
             }
             // Polled after it was ready: it has nothing more to say.
             Stage::Over => Poll::Pending,
-        }
+        };
+        drop_quietly(waker); // A panic must not cost the caller his value.
+        polled
     }
 }
 

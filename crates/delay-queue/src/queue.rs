@@ -1,21 +1,22 @@
 //! The queue's handle: making it, what never waits, and its end.
 
-use std::fmt;
-use std::io;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
-use sync_shim::{Clock, Mutex};
+use sync_shim::foreign::{discard, guarded};
+use sync_shim::{Clock, Mutex, Parker};
 
 use crate::builder::{Builder, Config, DefaultClock, default_clock};
 use crate::epoch::Epoch;
 use crate::error::PushError;
 use crate::expired::{Due, Expired, Leftover, Stats};
-use crate::state::{Owed, State};
+use crate::state::{Debts, Owed, State};
 use crate::takers::Arming;
-use crate::{Entry, EntryId, TakeError};
+use crate::{DelayHeap, Entry, EntryId, TakeError};
 
 /// A queue whose entries can be taken when they fall due, and not before.
 ///
@@ -171,10 +172,14 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
         self.0.state.lock().shrink_to(capacity);
     }
 
-    /// Takes all entries out and drops them.
+    /// Takes all entries out, drops them, and gives their memory back. The lock is held for no
+    /// longer than for one entry.
+    ///
+    /// # Panics
+    /// With what the drop of a value panicked with, when all have been dropped.
     pub fn clear(&self) {
-        let entries = self.0.section(State::take_all);
-        drop(entries); // Foreign code: the lock is free.
+        let heap = self.0.section(State::take_all);
+        drop_all(heap); // Foreign code: the lock is free.
     }
 
     /// Refuses pushes from now on, those that wait included.
@@ -192,13 +197,12 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     }
 
     /// Closes, also a closed queue, and takes out everything that is left, in order of due time.
+    ///
+    /// What the feeder of a channel has at hand is waited for: it gives it back at once.
     pub fn close_now(&self) -> Vec<Leftover<T>> {
-        let entries = self.0.section(|state, owed| {
-            state.close(owed);
-            state.take_all(owed)
-        });
+        let heap = self.0.close_now();
         let epoch = self.0.epoch;
-        let leftovers = entries.into_iter().map(|entry| Leftover {
+        let leftovers = heap.into_iter().map(|entry| Leftover {
             value: entry.value,
             id: entry.id,
             due: epoch.instant(entry.due),
@@ -249,6 +253,22 @@ impl<T, C> fmt::Debug for DelayQueue<T, C> {
     }
 }
 
+/// Drops every value, also after one whose drop panics.
+fn drop_all<T>(heap: DelayHeap<T>) {
+    let mut panicked = None;
+    for entry in heap {
+        if let Err(payload) = guarded(|| drop(entry)) {
+            match panicked {
+                None => panicked = Some(payload),
+                Some(_) => discard(payload),
+            }
+        }
+    }
+    if let Some(payload) = panicked {
+        resume_unwind(payload);
+    }
+}
+
 impl<T, C> Shared<T, C> {
     /// The spinning taker's word.
     fn publish(&self, earliest: u64) {
@@ -268,14 +288,16 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
             self.publish(state.earliest());
         }
         drop(state);
-        self.perform(owed);
+        if let Some(debts) = owed.take() {
+            self.perform(*debts);
+        }
         result
     }
 
-    #[inline]
-    fn perform(&self, owed: Owed) {
-        owed.calls.ring();
-        if let Some(arming) = owed.arming {
+    #[cold]
+    fn perform(&self, debts: Debts) {
+        debts.calls.ring();
+        if let Some(arming) = debts.arming {
             self.arm(&arming);
         }
     }
@@ -283,10 +305,14 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
     #[cold]
     fn arm(&self, arming: &Arming) {
         let alarm = match self.epoch.instant(arming.at) {
-            Some(when) => self.config.clock.wake_at(when, self.alarm_bell.clone()),
+            Some(when) => guarded(|| self.config.clock.wake_at(when, self.alarm_bell.clone()))
+                .unwrap_or_else(|payload| {
+                    discard(payload);
+                    Err(io::Error::other("the clock panicked"))
+                }),
             None => Err(io::Error::other("no clock tells this time")),
         };
-        let stale = self.section(|state, owed| state.takers.armed(arming, alarm, &mut owed.calls));
+        let stale = self.section(|state, owed| state.takers.armed(arming, alarm, &mut owed.debts().calls));
         drop(stale); // The clock's code: the lock is free.
     }
 
@@ -299,6 +325,16 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
             spent
         });
         drop(spent);
+    }
+
+    fn close_now(&self) -> DelayHeap<T> {
+        let parker = Parker::of_thread();
+        loop {
+            match self.section(|state, owed| state.close_now(&parker, owed)) {
+                Some(heap) => return heap,
+                None => parker.park(),
+            }
+        }
     }
 
     pub(crate) fn now(&self) -> u64 {

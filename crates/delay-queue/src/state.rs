@@ -9,10 +9,18 @@
 //!    allows.
 //! 3. If the queue is closed and nothing in it can fall due, no taker waits uncalled.
 
+mod loans;
+
+use std::mem;
+
+use sync_shim::Parker;
+
 use crate::calls::Calls;
+use crate::heap::MOST;
 use crate::line::Line;
 use crate::takers::{Arming, Stock, Takers};
-use crate::{CheckedOut, DelayHeap, Entry, EntryId, NEVER};
+use crate::{DelayHeap, Entry, EntryId, NEVER};
+use loans::Loans;
 
 pub(crate) struct State<T> {
     heap: DelayHeap<T>,
@@ -21,8 +29,7 @@ pub(crate) struct State<T> {
     open: bool,
     /// The most entries there may be, those on probation counted.
     bound: usize,
-    /// Taken on probation.
-    lent: usize,
+    loans: Loans,
     pub(crate) line: Line<T>,
     pub(crate) takers: Takers,
     pub(crate) counts: Counts,
@@ -36,12 +43,26 @@ pub(crate) struct Counts {
     pub(crate) cancelled: u64,
 }
 
-/// What a section leaves to be done when the lock is free.
+/// What a section leaves to be done when the lock is free. Mostly nothing, and then it is no more
+/// than an empty pointer.
 #[derive(Debug, Default)]
 #[must_use = "somebody waits for it"]
-pub(crate) struct Owed {
+pub(crate) struct Owed(Option<Box<Debts>>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Debts {
     pub(crate) calls: Calls,
     pub(crate) arming: Option<Arming>,
+}
+
+impl Owed {
+    pub(crate) fn debts(&mut self) -> &mut Debts {
+        self.0.get_or_insert_default()
+    }
+
+    pub(crate) fn take(self) -> Option<Box<Debts>> {
+        self.0
+    }
 }
 
 /// What there is for a taker.
@@ -77,11 +98,12 @@ impl<T> Stock for View<'_, T> {
 impl<T> State<T> {
     pub(crate) fn new(bound: usize, capacity: usize) -> Self {
         Self {
-            heap: DelayHeap::with_capacity(capacity),
+            heap: DelayHeap::with_capacity(capacity.min(MOST)),
             now: 0,
             open: true,
-            bound,
-            lent: 0,
+            // So no push is ever refused by the heap.
+            bound: bound.min(MOST),
+            loans: Loans::new(),
             line: Line::new(),
             takers: Takers::new(),
             counts: Counts::default(),
@@ -102,7 +124,7 @@ impl<T> State<T> {
 
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.heap.len() + self.lent < self.bound
+        self.heap.len() + self.loans.len() < self.bound
     }
 
     /// The earliest time in the queue; [`NEVER`] if there is none.
@@ -151,7 +173,7 @@ impl<T> State<T> {
                     Err(Lack::NotDue)
                 }
             }
-            _ if !self.open && self.lent == 0 => Err(Lack::Closed),
+            _ if !self.open && self.loans.len() == 0 => Err(Lack::Closed),
             Some(_) => Err(Lack::NotDue),
             None => Err(Lack::Empty),
         }
@@ -169,36 +191,6 @@ impl<T> State<T> {
         self.counts.taken += 1;
         self.freed(owed);
         Ok(entry)
-    }
-
-    /// As [`take`](State::take), on probation.
-    pub(crate) fn check_out(
-        &mut self,
-        clock: impl FnOnce() -> u64,
-        owed: &mut Owed,
-    ) -> Result<CheckedOut<T>, Lack> {
-        let now = self.find(clock)?;
-        let out = self.heap.check_out(now).ok_or(Lack::NotDue)?;
-        self.lent += 1;
-        self.settle(owed);
-        Ok(out)
-    }
-
-    /// What was taken on probation has found its taker. Its value is elsewhere.
-    pub(crate) fn gone(&mut self, out: CheckedOut<T>, owed: &mut Owed) -> Option<Entry<T>> {
-        self.lent -= 1;
-        let entry = self.heap.settle(out).ok();
-        self.counts.taken += 1;
-        self.freed(owed);
-        entry
-    }
-
-    /// What was taken on probation comes back, to where it was.
-    pub(crate) fn check_in(&mut self, out: CheckedOut<T>, owed: &mut Owed) {
-        self.lent -= 1;
-        // It is from this heap, which takes it back.
-        let _ = self.heap.check_in(out);
-        self.settle(owed);
     }
 
     /// Takes up to `max` due entries, in order.
@@ -233,18 +225,31 @@ impl<T> State<T> {
         true
     }
 
-    /// Takes everything back, in order.
-    pub(crate) fn take_all(&mut self, owed: &mut Owed) -> Vec<Entry<T>> {
-        let entries: Vec<_> = std::iter::from_fn(|| self.heap.pop()).collect();
+    /// Takes everything back, to be dropped or looked at when the lock is free.
+    pub(crate) fn take_all(&mut self, owed: &mut Owed) -> DelayHeap<T> {
+        // Another heap knows none of the old ids.
+        let heap = mem::take(&mut self.heap);
         self.freed(owed);
-        entries
+        heap
     }
 
     /// Refuses pushes from now on; pushers in the line get their values back.
     pub(crate) fn close(&mut self, owed: &mut Owed) {
         self.open = false;
-        self.line.refuse_all(&mut owed.calls);
+        self.line.refuse_all(&mut owed.debts().calls);
         self.end(owed);
+    }
+
+    /// Closes, and takes everything back, unless something is on probation: then that is called
+    /// in, and `parker` told when it is back.
+    pub(crate) fn close_now(&mut self, parker: &Parker, owed: &mut Owed) -> Option<DelayHeap<T>> {
+        self.close(owed);
+        if self.loans.len() > 0 {
+            self.loans.call_in(&mut owed.debts().calls);
+            self.loans.wait(parker.clone());
+            return None;
+        }
+        Some(self.take_all(owed))
     }
 
     pub(crate) fn shrink_to(&mut self, capacity: usize) {
@@ -261,7 +266,7 @@ impl<T> State<T> {
             self.counts.pushed += 1;
             let id = self.heap.push(pusher.value, pusher.due);
             self.line.serve(ticket, id);
-            owed.calls.add(pusher.bell);
+            owed.debts().calls.add(pusher.bell);
         }
         self.end(owed);
         self.settle(owed);
@@ -269,22 +274,30 @@ impl<T> State<T> {
 
     /// If nothing can fall due any more, ever, all takers learn it.
     fn end(&mut self, owed: &mut Owed) {
-        if !self.open && self.earliest() == NEVER && self.lent == 0 {
-            self.takers.call_all(&mut owed.calls);
+        if !self.open && self.earliest() == NEVER && self.loans.len() == 0 {
+            self.takers.call_all(&mut owed.debts().calls);
         }
     }
 
     /// Restores the takers' invariants.
     #[inline]
     pub(crate) fn settle(&mut self, owed: &mut Owed) {
-        if self.takers.waiting() == 0 {
-            return;
+        if self.takers.waiting() > 0 {
+            self.settle_takers(owed);
         }
+    }
+
+    fn settle_takers(&mut self, owed: &mut Owed) {
         let mut view = View {
             heap: &mut self.heap,
             now: self.now,
         };
-        let arming = self.takers.settle(&mut view, &mut owed.calls);
-        owed.arming = arming.or(owed.arming.take());
+        let mut calls = Calls::none();
+        let arming = self.takers.settle(&mut view, &mut calls);
+        if arming.is_some() || !calls.is_empty() {
+            let debts = owed.debts();
+            debts.calls.append(calls);
+            debts.arming = arming.or(debts.arming.take());
+        }
     }
 }

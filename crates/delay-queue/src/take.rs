@@ -7,15 +7,16 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use sync_shim::atomic::Ordering::Relaxed;
+use sync_shim::foreign::drop_quietly;
 use sync_shim::thread::spin_loop;
 use sync_shim::{Clock, Parker};
 
 use crate::builder::DefaultClock;
 use crate::expired::Expired;
 use crate::queue::Shared;
-use crate::state::Lack;
+use crate::state::{Lack, Owed, State};
 use crate::takers::{Left, Ticket};
-use crate::{DelayQueue, Entry, TakeError};
+use crate::{DelayQueue, TakeError};
 
 impl From<Lack> for TakeError {
     fn from(lack: Lack) -> Self {
@@ -33,7 +34,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// # Errors
     /// [`TakeError::Closed`] once the queue is closed and nothing in it can fall due.
     pub fn take(&self) -> Result<Expired<T>, TakeError> {
-        self.0.take_until(None)
+        self.0.take(None)
     }
 
     /// As [`take`](DelayQueue::take), for at most this long.
@@ -41,7 +42,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// # Errors
     /// [`TakeError::TimedOut`] and [`TakeError::Closed`].
     pub fn take_timeout(&self, timeout: Duration) -> Result<Expired<T>, TakeError> {
-        self.0.take_until(self.0.config.clock.after(timeout))
+        self.0.take(self.0.config.clock.after(timeout))
     }
 
     /// As [`take`](DelayQueue::take), until this time at most.
@@ -49,7 +50,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// # Errors
     /// [`TakeError::TimedOut`] and [`TakeError::Closed`].
     pub fn take_deadline(&self, deadline: Instant) -> Result<Expired<T>, TakeError> {
-        self.0.take_until(Some(deadline))
+        self.0.take(Some(deadline))
     }
 
     /// Takes the earliest entry, when one is due, as a future. It needs no runtime of its own: the
@@ -66,24 +67,38 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
 }
 
 /// What a thread does after it has looked.
-enum Step<T> {
-    Return(Result<Entry<T>, TakeError>),
+enum Step<R> {
+    Return(Result<R, TakeError>),
     /// Sleep; with the watch, no longer than until then.
     Sleep(Ticket, Option<u64>),
 }
 
 impl<T: Send + 'static, C: Clock> Shared<T, C> {
-    fn take_until(&self, deadline: Option<Instant>) -> Result<Expired<T>, TakeError> {
+    fn take(&self, deadline: Option<Instant>) -> Result<Expired<T>, TakeError> {
+        let look = |state: &mut State<T>, owed: &mut Owed| state.take(|| self.now(), owed);
+        let entry = match self.section(look) {
+            Ok(entry) => entry,
+            Err(_) => self.wait(&Parker::of_thread(), deadline, look)?,
+        };
+        Ok(self.expired(entry))
+    }
+
+    /// Waits until `look` finds something, or that nothing will come; or until the deadline.
+    pub(crate) fn wait<R>(
+        &self,
+        parker: &Parker,
+        deadline: Option<Instant>,
+        mut look: impl FnMut(&mut State<T>, &mut Owed) -> Result<R, Lack>,
+    ) -> Result<R, TakeError> {
         let mut ticket = None;
         let mut time_is_up = false;
-        let parker = Parker::of_thread();
         loop {
             let step = self.section(|state, owed| {
                 if let Some(ticket) = ticket.take() {
                     state.takers.leave_thread(ticket);
                 }
-                let lack = match state.take(|| self.now(), owed) {
-                    Ok(entry) => return Step::Return(Ok(entry)),
+                let lack = match look(state, owed) {
+                    Ok(found) => return Step::Return(Ok(found)),
                     Err(lack) => lack,
                 };
                 if lack != Lack::Closed && !time_is_up {
@@ -98,10 +113,10 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
                 }))
             });
             match step {
-                Step::Return(taken) => return taken.map(|entry| self.expired(entry)),
+                Step::Return(found) => return found,
                 Step::Sleep(enrolled, until) => {
                     ticket = Some(enrolled);
-                    time_is_up = !self.sleep(&parker, until, deadline);
+                    time_is_up = !self.sleep(parker, until, deadline);
                 }
             }
         }
@@ -190,7 +205,8 @@ impl<T: Send + 'static, C: Clock> Future for TakeFuture<T, C> {
             state.settle(owed);
             (left, polled)
         });
-        drop(left); // May hold a waker, which is foreign code: the lock is free.
+        // Foreign code, and the lock is free. If it panics, what was taken must not be lost.
+        drop_quietly((left, waker));
         polled.map_ok(|entry| shared.expired(entry))
     }
 }

@@ -184,10 +184,12 @@ impl Takers {
         self.called_futures.clear(); // Nothing is ready for them.
         let ticket = self.ticket();
         self.threads.insert(ticket, parker);
-        if self.watch.is_some() || next_due == NEVER {
+        let until = next_due;
+        // One that sleeps for longer has missed an entry, which a called thread had to see to:
+        // this one.
+        if next_due == NEVER || self.watch.is_some_and(|watch| watch.until <= until) {
             return (ticket, None);
         }
-        let until = next_due;
         self.watch = Some(Watch { ticket, until });
         (ticket, Some(until))
     }
@@ -341,9 +343,12 @@ impl Takers {
 
     /// An alarm has rung. Whoever heard it settles next. What comes back is to be dropped when
     /// the lock is free.
+    ///
+    /// One that is set counts as rung also before its time: its clock may have come to an end,
+    /// which setting the next one will tell.
     pub fn rung(&mut self, now: u64) -> Option<Alarm> {
-        if self.alarm.at() > now {
-            return None; // One that was replaced while it rang.
+        if matches!(self.alarm, AlarmState::Setting { at, .. } if at > now) {
+            return None; // Another one, which was replaced while it rang.
         }
         self.alarm.unset()
     }

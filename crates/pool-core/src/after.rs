@@ -1,7 +1,7 @@
 //! What is owed to others once the lock is free.
 
 use std::mem::{self, ManuallyDrop};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use sync_shim::Parker;
 use sync_shim::atomic::{
@@ -9,7 +9,8 @@ use sync_shim::atomic::{
     Ordering::{Acquire, Release},
 };
 
-use crate::foreign::drop_quietly;
+use crate::errand::Watch;
+use crate::foreign::{discard, drop_quietly, guarded};
 use crate::idle::WorkerCell;
 use crate::line::Seat;
 
@@ -38,6 +39,8 @@ enum Owed<J> {
     Drop(Arc<Seat<J>>),
     /// Something that was waited for has come.
     Tell(Arc<Notice>),
+    /// The pool was released, and somebody wants to know.
+    Watch(Weak<dyn Watch>),
 }
 
 impl<J> After<J> {
@@ -77,6 +80,10 @@ impl<J> After<J> {
         }
     }
 
+    pub(crate) fn tell_watch(&mut self, watch: Weak<dyn Watch>) {
+        self.owe(Owed::Watch(watch));
+    }
+
     /// Nothing is owed. A busy pool's sections end here, so it is kept short.
     #[inline]
     pub(crate) fn is_paid(&self) -> bool {
@@ -92,6 +99,13 @@ impl<J> After<J> {
                 Owed::Ring(seat) => seat.ring(),
                 Owed::Drop(seat) => _ = drop_quietly(seat),
                 Owed::Tell(notice) => notice.give(),
+                Owed::Watch(watch) => {
+                    if let Some(watch) = watch.upgrade()
+                        && let Err(payload) = guarded(|| watch.released())
+                    {
+                        discard(payload);
+                    }
+                }
             }
         }
     }

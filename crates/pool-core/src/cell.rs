@@ -21,7 +21,7 @@ use sync_shim::atomic::{
 };
 use sync_shim::{Mutex, Parker};
 
-use crate::error::{JoinError, Panicked};
+use crate::error::JoinError;
 use crate::foreign::{discard, drop_quietly, guarded};
 use crate::run::{Env, Outcome, Ran, Resolve};
 
@@ -113,11 +113,7 @@ impl<B: Body> SpawnCell<B> {
     fn call(&self, body: B, env: &Env) -> Outcome {
         let (value, outcome) = match env.execute(B::name(), || body.call()) {
             Ok(value) => (Ok(value), Outcome::Completed),
-            Err(payload) => {
-                let pool = Arc::clone(&env.name);
-                let panicked = Panicked { payload, pool };
-                (Err(JoinError::Panicked(panicked)), Outcome::Panicked)
-            }
+            Err(payload) => (Err(env.panicked(payload)), Outcome::Panicked),
         };
         self.slot.lock().stage = Stage::Stashed(value);
         outcome

@@ -17,7 +17,7 @@ pub(crate) struct View {
     pub(crate) disposing: usize,
     /// Accepted and not started.
     pub(crate) queued: usize,
-    /// Seats in the line.
+    /// Seats in the line that count as ones that wait: a scheduler's do not.
     pub(crate) waiting: usize,
     /// Seats the line may have.
     pub(crate) max_waiting: usize,

@@ -154,6 +154,10 @@ pub enum JoinError {
     Taken,
     /// This process is a fork of the one that made the pool; the task stayed there.
     Forked,
+    /// A scheduled task that has not started was joined on one of its pool's own workers, which
+    /// would hold the worker until it is due, and perhaps for ever. A pool's own handles never
+    /// say so.
+    WouldDeadlock,
 }
 
 /// What a task panicked with, and where.
@@ -219,6 +223,7 @@ impl fmt::Debug for JoinError {
             Self::Released => f.write_str("Released"),
             Self::Taken => f.write_str("Taken"),
             Self::Forked => f.write_str("Forked"),
+            Self::WouldDeadlock => f.write_str("WouldDeadlock"),
         }
     }
 }
@@ -236,6 +241,9 @@ impl fmt::Display for JoinError {
             Self::Released => f.write_str("the pool was released before the task started"),
             Self::Taken => f.write_str("the task's value was taken before"),
             Self::Forked => f.write_str("the task stayed in the process that forked"),
+            Self::WouldDeadlock => {
+                f.write_str("a worker cannot wait for a task that its pool has not started")
+            }
         }
     }
 }

@@ -96,6 +96,8 @@ mod config;
 mod core;
 mod decide;
 mod enter;
+#[doc(hidden)]
+pub mod errand;
 mod error;
 mod face;
 #[doc(hidden)]

@@ -33,6 +33,8 @@ pub(crate) struct Seat<J> {
     inner: Mutex<Inner<J>>,
     /// Of a seat of several lines: where it is counted while its task waits.
     crowd: Option<Arc<Crowd>>,
+    /// Of a scheduler's task: it stands in the line however many may wait.
+    uncounted: bool,
 }
 
 /// How many seats of several lines hold a task.
@@ -85,21 +87,26 @@ pub(crate) type Settled<J> = Result<(), (Reason, J)>;
 impl<J> Seat<J> {
     /// A seat whose owner sleeps on `parker`.
     pub(crate) fn of_thread(job: J, parker: Parker) -> Arc<Self> {
-        Self::new(job, Bell::Thread(parker), None)
+        Self::new(job, Bell::Thread(parker), None, false)
     }
 
     /// A seat whose owner is polled.
     pub(crate) fn of_future(job: J, waker: Waker) -> Arc<Self> {
-        Self::new(job, Bell::Future(Some(waker)), None)
+        Self::new(job, Bell::Future(Some(waker)), None, false)
+    }
+
+    /// A seat whose owner need not be told, and which does not count as one that waits.
+    pub(crate) fn of_errand(job: J) -> Arc<Self> {
+        Self::new(job, Bell::Future(None), None, true)
     }
 
     /// A seat that may stand in several lines.
     pub(crate) fn in_crowd(job: J, bell: Bell, crowd: Arc<Crowd>) -> Arc<Self> {
         crowd.0.fetch_add(1, Relaxed);
-        Self::new(job, bell, Some(crowd))
+        Self::new(job, bell, Some(crowd), false)
     }
 
-    fn new(job: J, bell: Bell, crowd: Option<Arc<Crowd>>) -> Arc<Self> {
+    fn new(job: J, bell: Bell, crowd: Option<Arc<Crowd>>, uncounted: bool) -> Arc<Self> {
         Arc::new(Self {
             settled: AtomicBool::new(false),
             inner: Mutex::new(Inner {
@@ -107,6 +114,7 @@ impl<J> Seat<J> {
                 bell,
             }),
             crowd,
+            uncounted,
         })
     }
 
@@ -183,6 +191,11 @@ impl<J> Seat<J> {
         self.settled.load(Relaxed) // Invariant 2.
     }
 
+    /// Whether a release has given the task back, and nobody has fetched it.
+    pub(crate) fn is_returned(&self) -> bool {
+        matches!(self.inner.lock().stage, Stage::Returned(_))
+    }
+
     /// Sleeps until the seat is settled. `None` if the time is up first.
     pub(crate) fn wait(
         &self,
@@ -248,6 +261,8 @@ pub(crate) struct Line<J> {
     seats: VecDeque<(u64, Option<Arc<Seat<J>>>)>,
     next_ticket: u64,
     len: usize,
+    /// Seats that do not count as ones that wait.
+    uncounted: usize,
 }
 
 impl<J> Line<J> {
@@ -256,6 +271,7 @@ impl<J> Line<J> {
             seats: VecDeque::new(),
             next_ticket: 0,
             len: 0,
+            uncounted: 0,
         }
     }
 
@@ -264,10 +280,17 @@ impl<J> Line<J> {
         self.len
     }
 
+    /// Seats that may not be more than `max_waiting`.
+    #[inline]
+    pub(crate) fn counted(&self) -> usize {
+        self.len - self.uncounted
+    }
+
     /// Joins the end. The ticket is for [`leave`](Line::leave).
     pub(crate) fn join(&mut self, seat: Arc<Seat<J>>) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
+        self.uncounted += usize::from(seat.uncounted);
         self.seats.push_back((ticket, Some(seat)));
         self.len += 1;
         ticket
@@ -279,6 +302,7 @@ impl<J> Line<J> {
             let (_, seat) = self.seats.pop_front()?;
             if let Some(seat) = seat {
                 self.len -= 1;
+                self.uncounted -= usize::from(seat.uncounted);
                 return Some(seat);
             }
         }
@@ -289,6 +313,7 @@ impl<J> Line<J> {
         let at = self.seats.binary_search_by_key(&ticket, |&(t, _)| t).ok()?;
         let seat = self.seats[at].1.take()?;
         self.len -= 1;
+        self.uncounted -= usize::from(seat.uncounted);
         // Holes are swept out once they are the larger half, so they cost O(1) each.
         if self.seats.len() > 2 * self.len + 32 {
             self.seats.retain(|(_, seat)| seat.is_some());
@@ -298,7 +323,7 @@ impl<J> Line<J> {
 
     /// Everybody leaves, first come first.
     pub(crate) fn take_all(&mut self) -> Vec<Arc<Seat<J>>> {
-        self.len = 0;
+        (self.len, self.uncounted) = (0, 0);
         let seats = std::mem::take(&mut self.seats);
         seats.into_iter().filter_map(|(_, seat)| seat).collect()
     }

@@ -6,14 +6,17 @@ use std::sync::Arc;
 
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::error::panic_message;
+use crate::error::{JoinError, Panicked, panic_message};
 use crate::foreign::{Payload, discard, guarded};
 
 /// What becomes of an accepted task, as counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
+    /// It ran to its end.
     Completed,
+    /// It panicked.
     Panicked,
+    /// It was taken back before a worker came to it.
     Cancelled,
     /// Taken out unstarted by a `release_now`.
     Released,
@@ -29,8 +32,15 @@ pub struct Ran {
     pub(crate) resolve: Option<Arc<dyn Resolve>>,
 }
 
+impl Ran {
+    /// For an [`Errand`](crate::errand::Errand).
+    pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
+        Self { outcome, resolve }
+    }
+}
+
 /// Something that waits for a task's end.
-pub(crate) trait Resolve: Send + Sync {
+pub trait Resolve: Send + Sync {
     /// Makes the outcome visible and wakes whoever waits. Does not unwind.
     fn resolve(&self);
 }
@@ -86,13 +96,29 @@ pub struct Env {
 }
 
 impl Env {
+    /// One without a pool, for models.
+    pub fn bare() -> Self {
+        Self {
+            name: Arc::from("bare"),
+            panic_hook: None,
+            hook_panics: AtomicU64::new(0),
+        }
+    }
+
+    /// A panic in one of the pool's tasks, as a handle tells it.
+    pub fn panicked(&self, payload: Payload) -> JoinError {
+        JoinError::Panicked(Panicked {
+            payload,
+            pool: Arc::clone(&self.name),
+        })
+    }
+
     /// The one place where tasks are run and their panics caught. The hook has seen the payload
     /// when this returns.
-    pub(crate) fn execute<R>(
-        &self,
-        name: &'static str,
-        task: impl FnOnce() -> R,
-    ) -> Result<R, Payload> {
+    ///
+    /// # Errors
+    /// The payload, if the task panicked.
+    pub fn execute<R>(&self, name: &'static str, task: impl FnOnce() -> R) -> Result<R, Payload> {
         guarded(task).inspect_err(|payload| self.report(name, &**payload))
     }
 

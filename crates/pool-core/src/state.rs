@@ -14,7 +14,7 @@
 //!    workers as there may be, or one is being started (or the system refused one).
 
 use std::collections::TryReserveError;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use sync_shim::thread::JoinHandle;
@@ -23,6 +23,7 @@ use crate::after::{After, Notice};
 use crate::capacity::Capacity;
 use crate::config::Config;
 use crate::decide::{Rouse, View, Without};
+use crate::errand::Watch;
 use crate::gauge::Gauge;
 use crate::idle::{IdleSet, WorkerCell};
 use crate::line::{Line, Seat};
@@ -60,6 +61,8 @@ pub(crate) struct State<J> {
     pub(crate) on_start: Vec<Arc<Notice>>,
     pub(crate) on_idle: Vec<Arc<Notice>>,
     pub(crate) on_end: Vec<Arc<Notice>>,
+    /// Those that want to know of the release.
+    pub(crate) watches: Vec<Weak<dyn Watch>>,
     pub(crate) counts: Counts,
     /// Of a multi-pool's child: where the figures are shown to those without the lock.
     pub(crate) gauge: Option<Arc<Gauge>>,
@@ -90,7 +93,7 @@ impl<J> State<J> {
             in_flight: self.in_flight,
             disposing: self.disposing,
             queued: self.queue.len(),
-            waiting: self.line.len(),
+            waiting: self.line.counted(),
             max_waiting: self.max_waiting,
             capacity: self.capacity,
             depth: self.depth,
@@ -308,6 +311,9 @@ impl<J> State<J> {
                 after.drop_later(seat);
             }
         }
+        for watch in self.watches.drain(..) {
+            after.tell_watch(watch);
+        }
         let idle = self.idle.retire_oldest(self.idle.len());
         self.dismiss(idle, after);
         self.tell_if_ended(after);
@@ -392,6 +398,7 @@ impl<J> State<J> {
             on_start: Vec::new(),
             on_idle: Vec::new(),
             on_end: Vec::new(),
+            watches: Vec::new(),
             counts: Counts::default(),
             gauge: None,
         })

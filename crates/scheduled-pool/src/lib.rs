@@ -1,2 +1,110 @@
-//! x
+//! Tasks that a pool runs later, at a fixed rate, or with a fixed delay.
+//!
+//! A [`ScheduledPool`] stands over a [`pool_core::Pool`]. One thread watches the time for all
+//! schedules, sleeps until the earliest is due, and puts it into the pool's line for room, where
+//! threads and futures stand too. It runs nobody's code.
+//!
+//! ```
+//! use std::time::Duration;
+//! use pool_core::Pool;
+//! use scheduled_pool::ScheduledPool;
+//!
+//! let pool = Pool::builder().capacity(2).build()?;
+//! let scheduled = ScheduledPool::new(pool.clone());
+//!
+//! let series = scheduled.spawn_at_fixed_rate(
+//!     Duration::ZERO,            // The first run, from now.
+//!     Duration::from_millis(1),  // From tick to tick, however long a run takes.
+//!     || println!("renew the lease"),
+//! )?;
+//! let value = scheduled.spawn_after(Duration::from_millis(3), || 7)?.join()?;
+//! assert_eq!(value, 7);
+//! assert!(series.cancel());
+//!
+//! scheduled.release(); // Takes no more, and releases the pool when nothing is left.
+//! scheduled.wait_released()?;
+//! assert!(pool.is_released());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # When not to use it
+//! - For calendars ("every Monday at nine"): it knows delays and points of monotonic time, which
+//!   neither jump with the wall clock nor follow it.
+//! - For values that fall due, rather than tasks to be run: that is `delay-queue`.
+//! - To survive a restart: everything is in memory.
+//!
+//! # What always holds
+//! 1. Nothing runs early: a run begins when `now >= due` by the pool's clock.
+//! 2. A series never overlaps with itself. Lateness counts from the due time: a fixed rate keeps
+//!    to its grid however late a run comes.
+//! 3. A pending schedule is not in flight: `wait_idle` ignores it. A due one joins the pool's one
+//!    line, first come, first served; `max_waiting` and `nonblocking` do not concern it.
+//! 4. Cancelling is O(log n) and frees at once: the closure, the place in the heap, the place in
+//!    the line. Either the cancel or the run wins, never both, never neither.
+//! 5. Every accepted schedule ends, and its handle says how.
+//! 6. No arithmetic overflows: what is too far away is never, and holds up nobody.
+//!
+//! # The words
+//! A **schedule** is a task with a time: one run, or a **series** of them. It is **pending** until
+//! it is **due**, then it waits for room or runs. The runs of a series at a fixed rate are due at
+//! **ticks**; a tick is **missed** if the run before, waiting or running, has not ended at it. The
+//! other words are those of [`pool_core`].
+//!
+//! # What blocks, and what it costs
+//! | call | blocks | costs |
+//! |---|---|---|
+//! | `spawn_after`, `spawn_at`, `spawn_series`, .. | no; the first starts the timer thread | one allocation, O(log n), one section of a lock |
+//! | `cancel` | no | O(log n); drops the captures here |
+//! | `join` | until the end | nothing while it sleeps |
+//! | `stats`, `pending` | no | one section |
+//! | `release` | no | O(n) |
+//! | `release_now` | no | O(n log n); drops the captures here |
+//! | `wait_released` | yes; refused on an own worker | nothing while it sleeps |
+//!
+//! # If there are no threads
+//! If the timer thread cannot be started, the call that needed it returns the task. If a task falls
+//! due, the pool has no worker at all, and the operating system refuses to start one, the timer
+//! holds the task and those after it, in order, and tries again after a millisecond, then two, up
+//! to a second. Nothing is lost; cancels and releases find it. A pool with `min_workers(1)` never
+//! comes to that.
+//!
+//! # If the pool is released elsewhere
+//! Somebody who has another handle of the pool may release it. Then the scheduled pool is released
+//! too, what is pending or waits for room ends with [`Released`](pool_core::JoinError::Released) at
+//! once, on the thread that released the pool, and what the pool has accepted still runs, unless it
+//! is being offered at that very moment. A reboot of the pool does not bring the scheduled pool
+//! back: make another one.
+//!
+//! # Panics
+//! As in the pool: caught, counted, shown to its panic hook, given to the handle. A panic ends a
+//! series unless it is told otherwise ([`OnPanic`]). The library panics on no user's input.
 #![forbid(unsafe_code)]
+
+mod body;
+mod builder;
+mod cell;
+mod error;
+mod handle;
+mod life;
+mod plan;
+mod pool;
+#[doc(hidden)]
+pub mod protocol;
+mod series;
+mod sink;
+mod state;
+mod stats;
+mod timer;
+
+pub use builder::Builder;
+pub use error::ScheduleError;
+pub use handle::{ScheduledHandle, SeriesHandle};
+pub use pool::{ScheduledPool, WeakScheduledPool};
+pub use series::{Missed, OnPanic, Series};
+pub use stats::Stats;
+pub use timer::DEFAULT_THREAD_NAME;
+
+// What the README shows is compiled and run.
+#[cfg(all(doctest, not(anthill_loom)))]
+#[doc = include_str!("../README.md")]
+mod readme {}

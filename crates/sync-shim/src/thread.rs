@@ -22,6 +22,29 @@ impl fmt::Debug for ThreadOptions<'_> {
     }
 }
 
+impl ThreadOptions<'_> {
+    /// Asks the gate, and checks the name.
+    fn builder(self) -> io::Result<imp::Builder> {
+        if let Some(gate) = self.gate {
+            gate()?;
+        }
+        let mut builder = imp::Builder::new();
+        if let Some(name) = self.name {
+            if name.contains('\0') {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "a thread's name has no NUL inside",
+                ));
+            }
+            builder = builder.name(name.to_owned());
+        }
+        if let Some(bytes) = self.stack_size {
+            builder = builder.stack_size(bytes);
+        }
+        Ok(builder)
+    }
+}
+
 /// A started thread, to be joined.
 #[derive(Debug)]
 pub struct JoinHandle(imp::JoinHandle<()>);
@@ -44,28 +67,44 @@ pub fn spawn_thread(
     options: ThreadOptions<'_>,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle> {
-    if let Some(gate) = options.gate {
-        gate()?;
-    }
-    let mut builder = imp::Builder::new();
-    if let Some(name) = options.name {
-        if name.contains('\0') {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a thread's name has no NUL inside",
-            ));
-        }
-        builder = builder.name(name.to_owned());
-    }
-    if let Some(bytes) = options.stack_size {
-        builder = builder.stack_size(bytes);
-    }
-    builder.spawn(body).map(JoinHandle)
+    options.builder()?.spawn(body).map(JoinHandle)
+}
+
+/// Threads that may borrow, all ended before the call returns: std's. Not for models.
+#[cfg(not(anthill_loom))]
+pub use std::thread::{Scope, scope};
+
+/// Starts a thread in a scope, or says why there is none. `body` is dropped unrun then.
+///
+/// # Errors
+/// As [`spawn_thread`].
+#[cfg(not(anthill_loom))]
+pub fn spawn_scoped<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    options: ThreadOptions<'_>,
+    body: impl FnOnce() + Send + 'scope,
+) -> io::Result<()> {
+    let _joined_by_the_scope = options.builder()?.spawn_scoped(scope, body)?;
+    Ok(())
 }
 
 /// How many threads can run at once here; 1 where that cannot be told.
 pub fn available_parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Makes the calling thread's timed waits end as soon as the system can end them.
+///
+/// Linux puts off the end of a wait by up to 50 µs, to wake several threads at a time; this sets
+/// the calling thread's such slack to the least there is. Elsewhere it does nothing. For threads
+/// whose business is time: each of their waits may then cost a wake-up of the processor.
+pub fn set_precise_timers() {
+    #[cfg(all(target_os = "linux", not(anthill_loom)))]
+    {
+        const LEAST: libc::c_ulong = 1;
+        // SAFETY: this call reads no memory; it sets a number of the calling thread.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, LEAST) };
+    }
 }
 
 /// Lets another thread run, if one is ready.

@@ -7,8 +7,8 @@ use anyhow::Result;
 
 use crate::workspace::Workspace;
 
-/// Each promise of ants, with the tests that keep it in the last column.
-const ANTS: &str = "docs/ants.md";
+/// Each promise of an ancestor, with the tests that keep it in the last column.
+const PROMISES: [&str; 3] = ["docs/ants.md", "docs/client-go.md", "docs/java-delay.md"];
 /// Folders of somebody's machine.
 const MACHINE: [&str; 3] = ["/home/", "/root/", "/tmp/"];
 
@@ -26,13 +26,11 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
             _ => {}
         }
     }
-    if workspace.root.join(ANTS).exists() {
-        let missing = cited_tests(&workspace.read(ANTS)?)
+    for page in PROMISES {
+        let missing = cited_tests(&workspace.read(page)?)
             .into_iter()
             .filter(|(_, test)| !functions.contains(test));
-        offences.extend(missing.map(|(line, test)| format!("{ANTS}:{line}: no test `{test}`")));
-    } else {
-        println!("hygiene: skipped the tests that {ANTS} cites: there is no such page");
+        offences.extend(missing.map(|(line, test)| format!("{page}:{line}: no test `{test}`")));
     }
     Ok(offences)
 }

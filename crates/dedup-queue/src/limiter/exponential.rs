@@ -17,6 +17,7 @@ use super::RateLimiter;
 /// assert_eq!(limiter.delay(&"a", 1000, now), Duration::from_secs(1000));
 /// ```
 #[doc(alias = "ItemExponentialFailureRateLimiter")]
+#[doc(alias = "DefaultItemBasedRateLimiter")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exponential {
     base: Duration,
@@ -31,7 +32,6 @@ impl Exponential {
 }
 
 /// client-go's default for items: from 1 millisecond to 1000 seconds.
-#[doc(alias = "DefaultItemBasedRateLimiter")]
 impl Default for Exponential {
     fn default() -> Self {
         Self::new(Duration::from_millis(1), Duration::from_secs(1000))

@@ -2,7 +2,6 @@
 
 use core::iter::FusedIterator;
 
-use super::key::Key;
 use super::{DelayHeap, Entry};
 
 /// Entries that are due, in order. See [`DelayHeap::drain_ready`].
@@ -39,13 +38,18 @@ impl<T> FusedIterator for DrainReady<'_, T> {}
 #[derive(Debug)]
 pub struct Iter<'a, T> {
     heap: &'a DelayHeap<T>,
-    keys: core::slice::Iter<'a, Key>,
+    next: u32,
+    left: usize,
 }
 
 impl<'a, T> Iter<'a, T> {
     pub(super) fn new(heap: &'a DelayHeap<T>) -> Self {
-        let keys = heap.line.keys().iter();
-        Self { heap, keys }
+        let left = heap.len();
+        Self {
+            heap,
+            next: 0,
+            left,
+        }
     }
 }
 
@@ -53,11 +57,18 @@ impl<'a, T> Iterator for Iter<'a, T> {
     type Item = Entry<&'a T>;
 
     fn next(&mut self) -> Option<Entry<&'a T>> {
-        self.heap.look_at(*self.keys.next()?)
+        self.left = self.left.checked_sub(1)?;
+        loop {
+            self.next += 1;
+            let entry = self.heap.look_at(self.next - 1);
+            if entry.is_some() {
+                return entry;
+            }
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.keys.size_hint()
+        (self.left, Some(self.left))
     }
 }
 

@@ -14,6 +14,17 @@ pub(super) struct Key {
 }
 
 impl Key {
+    /// Before every entry's key.
+    pub(super) const FIRST: Self = Self {
+        due: 0,
+        order_and_slot: 0,
+    };
+    /// Behind every entry's key.
+    pub(super) const LAST: Self = Self {
+        due: u64::MAX,
+        order_and_slot: u64::MAX,
+    };
+
     pub(super) fn new(due: u64, order: u32, slot: u32) -> Self {
         Self {
             due,
@@ -21,7 +32,6 @@ impl Key {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the other half is cut off")]
     pub(super) fn order(self) -> u32 {
         (self.order_and_slot >> 32) as u32
     }
@@ -29,10 +39,6 @@ impl Key {
     #[expect(clippy::cast_possible_truncation, reason = "the other half is cut off")]
     pub(super) fn slot(self) -> u32 {
         self.order_and_slot as u32
-    }
-
-    pub(super) fn with_order(self, order: u32) -> Self {
-        Self::new(self.due, order, self.slot())
     }
 
     fn rank(self) -> u128 {
@@ -51,6 +57,10 @@ impl Eq for Key {}
 impl PartialOrd for Key {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+
+    fn lt(&self, other: &Self) -> bool {
+        self.rank() < other.rank()
     }
 }
 

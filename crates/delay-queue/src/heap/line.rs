@@ -1,188 +1,276 @@
-//! The keys in their order: a heap in which every node has four children.
+//! All keys in their order, each in one of four lists, by how soon its order matters.
+//!
+//! - The *lane* holds keys that came in order, one behind the other.
+//! - The others that are due later than the *edge* lie unsorted in the *far* part.
+//! - When the near ones are used up, the next few are pulled out of it, sorted, and are the *run*.
+//! - What comes too late for that is in a small *heap*.
 //!
 //! # Invariants
-//! 1. No key is before its parent's. The parent of the key at `i` is at `(i - 1) / ARITY`.
-//! 2. The slot of each key has the key's position.
+//! 1. The first key of all is the first of the lane, of the run, or of the heap.
+//! 2. Keys in the far part are due at the edge or later, keys in the heap before it.
+//! 3. The slot of each key knows the key's place.
+//! 4. A key in the run or the lane whose entry has gone is abandoned; the first ones never are.
 
 use alloc::vec::Vec;
+use core::mem;
 
+use super::chunks::Chunks;
+use super::far::{FEW, Far};
 use super::key::Key;
-use super::slots::{Slots, small};
-
-const ARITY: usize = 4;
+use super::lane::Lane;
+use super::near::Near;
+use super::place::{Place, Where};
+use super::slots::Slots;
 
 #[derive(Debug)]
 pub(super) struct Line {
-    keys: Vec<Key>,
+    lane: Lane,
+    /// The first key is at the end.
+    run: Vec<Key>,
+    heap: Near,
+    /// With more keys than this the heap is moved to the far part.
+    heap_limit: usize,
+    far: Far,
+    /// Where the keys of `lane` and `far` lie.
+    chunks: Chunks,
+    /// Where keys are sorted.
+    desk: Vec<Key>,
+    /// The first key of all, and which list it is in.
+    first: Key,
+    source: Source,
 }
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Lane,
+    Run,
+    Heap,
+}
+
+const HEAP_LIMIT: usize = 2 * FEW;
 
 impl Line {
     pub(super) const fn new() -> Self {
-        Self { keys: Vec::new() }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    pub(super) fn capacity(&self) -> usize {
-        self.keys.capacity()
+        Self {
+            lane: Lane::new(),
+            run: Vec::new(),
+            heap: Near::new(),
+            heap_limit: HEAP_LIMIT,
+            far: Far::new(),
+            chunks: Chunks::new(),
+            desk: Vec::new(),
+            first: Key::LAST,
+            source: Source::Run,
+        }
     }
 
     pub(super) fn reserve(&mut self, additional: usize) {
-        self.keys.reserve(additional);
+        self.chunks.reserve(additional);
     }
 
-    pub(super) fn shrink_to(&mut self, capacity: usize) {
-        self.keys.shrink_to(capacity);
+    /// The first key, or the last one of all if there is none.
+    #[inline]
+    pub(super) fn first(&self) -> Key {
+        self.first
     }
 
-    pub(super) fn first(&self) -> Option<Key> {
-        self.keys.first().copied()
-    }
-
-    pub(super) fn at(&self, position: u32) -> Key {
-        self.keys[position as usize]
-    }
-
-    /// In any order.
-    pub(super) fn keys(&self) -> &[Key] {
-        &self.keys
-    }
-
-    pub(super) fn push<T>(&mut self, key: Key, slots: &mut Slots<T>) {
-        self.keys.push(key);
-        self.rise(self.keys.len() - 1, key, slots);
-    }
-
-    pub(super) fn pop<T>(&mut self, slots: &mut Slots<T>) -> Option<Key> {
-        let first = self.first()?;
-        let last = self.keys.pop()?;
-        if !self.keys.is_empty() {
-            self.sink(0, last, slots);
+    /// Adds a key and tells where it lies.
+    #[inline]
+    pub(super) fn push<T>(&mut self, key: Key, slots: &mut Slots<T>) -> Place {
+        if self.chunks.should_be_swept() {
+            self.sweep(self.chunks.capacity(), slots);
         }
-        Some(first)
-    }
-
-    /// Takes out a key without regard to its order: the cheapest one.
-    pub(super) fn pop_any(&mut self) -> Option<Key> {
-        self.keys.pop()
-    }
-
-    pub(super) fn remove<T>(&mut self, position: u32, slots: &mut Slots<T>) -> Key {
-        let position = position as usize;
-        let removed = self.keys[position];
-        let last = self.keys.pop().unwrap_or(removed);
-        if position < self.keys.len() {
-            self.settle(position, last, slots);
+        if self.lane.takes(key) {
+            return self.lane.push(key, &mut self.chunks);
         }
-        removed
+        if key.due >= self.far.edge() {
+            return self.far.push(key, &mut self.chunks);
+        }
+        self.heap.push(key, slots)
     }
 
-    /// Gives the key at this position another one's place in the order.
-    pub(super) fn replace<T>(&mut self, position: u32, key: Key, slots: &mut Slots<T>) {
-        self.settle(position as usize, key, slots);
+    /// To be called after each push, when the slot knows the place.
+    #[inline]
+    pub(super) fn pushed<T>(&mut self, slots: &mut Slots<T>) {
+        if self.heap.keys().len() > self.heap_limit {
+            self.spill(slots);
+        }
+        self.refill(slots);
     }
 
-    /// Changes order numbers. They keep their order, so the keys keep theirs.
-    pub(super) fn renumber(&mut self, order: impl Fn(Key) -> Key) {
-        self.keys.iter_mut().for_each(|key| *key = order(*key));
+    /// Takes the first key, if there is one.
+    #[inline]
+    pub(super) fn pop<T>(&mut self, slots: &mut Slots<T>) -> Key {
+        let first = self.first;
+        match self.source {
+            Source::Run => self.pop_run(slots),
+            Source::Lane => self.lane.pop(&mut self.chunks, slots),
+            Source::Heap => self.heap.remove(0, slots),
+        }
+        self.refill(slots);
+        first
+    }
+
+    /// Takes out the key that lies there. Its slot must not say so any more when
+    /// [`refill`](Self::refill) is called, which has to follow.
+    #[inline]
+    pub(super) fn take_out<T>(&mut self, place: Place, slots: &mut Slots<T>) {
+        match place.get() {
+            Where::Chunks(index) if self.lane.is_front(index) => {
+                self.lane.pop(&mut self.chunks, slots);
+            }
+            Where::Chunks(_) => self.chunks.outdate_one(),
+            Where::Run(index) if index + 1 == self.run.len() => self.pop_run(slots),
+            Where::Run(_) => {}
+            Where::Heap(index) => self.heap.remove(index, slots),
+        }
     }
 
     /// How many keys are due by `now`, up to `limit`.
-    pub(super) fn count_ready(&self, now: u64, limit: usize) -> usize {
-        let mut count = 0;
-        self.visit(|key| {
-            if key.due > now || count >= limit {
-                return false;
+    pub(super) fn count_ready<T>(&mut self, now: u64, limit: usize, slots: &mut Slots<T>) -> usize {
+        loop {
+            let is_ready = |key: &Key| key.due <= now;
+            let run = self.run(slots).take_while(is_ready);
+            let lane = self.lane.iter(&self.chunks, slots).take_while(is_ready);
+            let count = run.chain(lane).take(limit).count();
+            let count = count + self.heap.count_ready(now, limit - count);
+            if count == limit || now < self.far.edge() || self.far.is_empty() {
+                return count;
             }
-            count += 1;
-            true
-        });
-        count
+            self.pull(slots);
+        }
     }
 
     /// The least due time after `now`.
-    pub(super) fn next_after(&self, now: u64) -> Option<u64> {
-        let mut next = None;
-        self.visit(|key| {
-            if key.due <= now {
-                return true;
-            }
-            next = Some(next.map_or(key.due, |next: u64| next.min(key.due)));
-            false
-        });
-        next
-    }
-
-    /// Visits keys from the first on, and the children of those for which `go_on` says so.
-    fn visit(&self, mut go_on: impl FnMut(Key) -> bool) {
-        // The subtrees wait in their place in the heap: the next one is computed from the last.
-        let mut position = 0;
-        'next: loop {
-            let descend = match self.keys.get(position) {
-                Some(key) => go_on(*key),
-                None => false,
-            };
-            if descend && ARITY * position + 1 < self.keys.len() {
-                position = ARITY * position + 1;
-                continue;
-            }
-            loop {
-                if position == 0 {
-                    return;
-                }
-                if !position.is_multiple_of(ARITY) && position + 1 < self.keys.len() {
-                    position += 1;
-                    continue 'next;
-                }
-                position = (position - 1) / ARITY;
-            }
-        }
-    }
-
-    fn settle<T>(&mut self, position: usize, key: Key, slots: &mut Slots<T>) {
-        let parent = position.checked_sub(1).map(|before| before / ARITY);
-        if parent.is_some_and(|parent| key < self.keys[parent]) {
-            self.rise(position, key, slots);
-        } else {
-            self.sink(position, key, slots);
-        }
-    }
-
-    /// Puts the key into the hole at `position`, or above it.
-    fn rise<T>(&mut self, mut position: usize, key: Key, slots: &mut Slots<T>) {
-        while position > 0 {
-            let parent = (position - 1) / ARITY;
-            if self.keys[parent] < key {
-                break;
-            }
-            self.place(position, self.keys[parent], slots);
-            position = parent;
-        }
-        self.place(position, key, slots);
-    }
-
-    /// Puts the key into the hole at `position`, or below it.
-    fn sink<T>(&mut self, mut position: usize, key: Key, slots: &mut Slots<T>) {
+    pub(super) fn next_after<T>(&mut self, now: u64, slots: &mut Slots<T>) -> Option<u64> {
         loop {
-            let first = ARITY * position + 1;
-            let children = first..(first + ARITY).min(self.keys.len());
-            let Some(least) = children.min_by_key(|&child| self.keys[child]) else {
-                break;
-            };
-            if key < self.keys[least] {
-                break;
+            let is_later = |key: &Key| key.due > now;
+            let run = self.run(slots).find(is_later);
+            let lane = self.lane.iter(&self.chunks, slots).find(is_later);
+            let sorted = run.into_iter().chain(lane).map(|key| key.due);
+            let next = sorted.chain(self.heap.next_after(now)).min();
+            if self.far.is_empty() || next.is_some_and(|next| next <= self.far.edge()) {
+                return next;
             }
-            self.place(position, self.keys[least], slots);
-            position = least;
+            self.pull(slots);
         }
-        self.place(position, key, slots);
+    }
+
+    /// Drops all keys, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        let capacity = self.chunks.capacity();
+        *self = Self::new();
+        self.chunks = Chunks::with_capacity(capacity);
+    }
+
+    /// Gives back memory, but for so many keys.
+    pub(super) fn shrink_to<T>(&mut self, capacity: usize, slots: &mut Slots<T>) {
+        self.sweep(capacity.min(self.chunks.capacity()), slots);
+        let mut run = Vec::new();
+        for (index, key) in self.run.iter().enumerate() {
+            if let Some((_, place)) = slots.lift(key.slot(), Place::run(index)) {
+                *place = Place::run(run.len());
+                run.push(*key);
+            }
+        }
+        run.shrink_to_fit();
+        self.run = run;
+        self.heap.keys_mut().shrink_to_fit();
+        self.desk = Vec::new();
+    }
+
+    /// Changes order numbers. Keys keep the order they have.
+    pub(super) fn renumber(&mut self, rank: impl Fn(Key) -> Key) {
+        let keys = self.run.iter_mut().chain(self.heap.keys_mut());
+        keys.for_each(|key| *key = rank(*key));
+        self.lane.renumber(&rank);
+        if self.first != Key::LAST {
+            self.first = rank(self.first);
+        }
+    }
+
+    /// The keys of the run in order.
+    fn run<T>(&self, slots: &Slots<T>) -> impl Iterator<Item = Key> {
+        let keys = self.run.iter().enumerate().rev();
+        keys.filter_map(|(index, key)| slots.key_at(key.slot(), Place::run(index)))
     }
 
     #[inline]
-    fn place<T>(&mut self, position: usize, key: Key, slots: &mut Slots<T>) {
-        self.keys[position] = key;
-        slots.set_position(key.slot(), small(position));
+    fn pop_run<T>(&mut self, slots: &Slots<T>) {
+        self.run.pop();
+        while let Some(key) = self.run.last()
+            && slots.key_at(key.slot(), Place::run(self.run.len() - 1)).is_none()
+        {
+            self.run.pop();
+        }
+    }
+
+    /// Sees to it that the first key of all is at hand.
+    #[inline]
+    pub(super) fn refill<T>(&mut self, slots: &mut Slots<T>) {
+        loop {
+            self.first = self.run.last().copied().unwrap_or(Key::LAST);
+            self.source = Source::Run;
+            if self.lane.first() < self.first {
+                self.first = self.lane.first();
+                self.source = Source::Lane;
+            }
+            if self.heap.first() < self.first {
+                self.first = self.heap.first();
+                self.source = Source::Heap;
+            }
+            if self.first.due < self.far.edge() || self.far.is_empty() {
+                return;
+            }
+            self.pull(slots);
+        }
+    }
+
+    /// Sorts the next keys of the far part.
+    #[cold]
+    fn pull<T>(&mut self, slots: &mut Slots<T>) {
+        let mut keys = mem::take(&mut self.desk);
+        self.far.pull(&mut keys, &mut self.chunks, slots);
+        if self.heap.keys().is_empty() {
+            self.heap_limit = HEAP_LIMIT;
+        }
+        if self.run.is_empty() {
+            keys.sort_unstable_by(|one, other| other.cmp(one));
+            for (index, key) in keys.iter().enumerate() {
+                slots.moved(key.slot(), Place::run(index));
+            }
+            mem::swap(&mut keys, &mut self.run);
+        } else {
+            for key in keys.drain(..) {
+                let place = self.heap.push(key, slots);
+                slots.moved(key.slot(), place);
+            }
+            // They would only be pulled back.
+            self.heap_limit = self.heap_limit.max(2 * self.heap.keys().len());
+        }
+        keys.clear();
+        keys.shrink_to(HEAP_LIMIT);
+        self.desk = keys;
+    }
+
+    /// Moves the heap to the far part, unless that is of no use.
+    #[cold]
+    fn spill<T>(&mut self, slots: &mut Slots<T>) {
+        let keys = self.heap.keys_mut();
+        if self.far.take(keys, &mut self.chunks, slots) {
+            keys.clear();
+            keys.shrink_to(2 * HEAP_LIMIT);
+            self.heap_limit = HEAP_LIMIT;
+        } else {
+            self.heap_limit = 2 * keys.len();
+        }
+    }
+
+    /// Moves the lane and the far part to memory without abandoned keys.
+    #[cold]
+    fn sweep<T>(&mut self, capacity: usize, slots: &mut Slots<T>) {
+        let old = mem::replace(&mut self.chunks, Chunks::with_capacity(capacity));
+        self.lane.move_to(&old, &mut self.chunks, slots);
+        self.far.move_to(&old, &mut self.chunks, slots);
     }
 }

@@ -1,22 +1,27 @@
 //! Where the values stay put while their keys move about, and how an id finds its own.
 //!
 //! # Invariants
-//! 1. An id is live if its slot has the id's generation and holds a value. A slot's generation
-//!    rises each time an entry leaves it for good, so no two entries of a slot share one.
-//! 2. A slot whose generations are used up is retired: it is on no free list and holds no value.
-//! 3. `floor` is above every generation that was ever used in a slot that is no more.
+//! 1. An id is live if its slot is taken and has the id's generation. A slot's generation rises
+//!    each time an entry leaves it for good, so no two entries of a slot share one.
+//! 2. A vacant slot is on the free list, or its entry is checked out, or it is retired: its
+//!    generations are used up.
+//! 3. `floor` is not below any generation that a slot which is no more would have had next.
 
 use alloc::vec::Vec;
+use core::mem;
+
+use super::key::Key;
+use super::place::Place;
 
 /// The end of the free list.
 const NONE: u32 = u32::MAX;
-/// A heap holds fewer entries than this.
-pub(super) const LIMIT: usize = 1 << 30;
+/// As many slots as there can be: half of the places, since keys are spread with gaps.
+pub(super) const LIMIT: usize = (super::place::LIMIT + 1) / 2;
 
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     slots: Vec<Slot<T>>,
-    /// The first of the free slots, which are a list through their positions.
+    /// The first of the free slots, which are a list through their links.
     free: u32,
     free_count: usize,
     retired: usize,
@@ -25,25 +30,34 @@ pub(super) struct Slots<T> {
 }
 
 #[derive(Debug)]
-struct Slot<T> {
-    generation: u32,
-    /// Where the key is. In a free slot: the next free one.
-    position: u32,
-    value: Option<T>,
+enum Slot<T> {
+    Taken {
+        due: u64,
+        order: u32,
+        /// Never zero, by which both kinds are told apart: that takes no memory of its own.
+        place: Place,
+        generation: u32,
+        value: T,
+    },
+    Vacant {
+        generation: u32,
+        /// The next free slot, or where the key of an entry that is checked out is.
+        link: u32,
+    },
 }
 
 impl<T> Slots<T> {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(floor: u32) -> Self {
         Self {
             slots: Vec::new(),
             free: NONE,
             free_count: 0,
             retired: 0,
-            floor: 0,
+            floor,
         }
     }
 
-    /// Slots that can be filled without allocation, beside those that are.
+    /// Slots that can be taken without allocation.
     pub(super) fn room(&self) -> usize {
         self.slots.capacity() - self.slots.len() + self.free_count
     }
@@ -53,94 +67,207 @@ impl<T> Slots<T> {
             .reserve(additional.saturating_sub(self.free_count));
     }
 
-    /// A slot for the value, and its generation; or the value, if there are as many as can be.
-    pub(super) fn insert(&mut self, value: T) -> Result<(u32, u32), T> {
-        let index = self.free;
-        if let Some(slot) = self.slots.get_mut(index as usize) {
-            self.free = slot.position;
-            self.free_count -= 1;
-            slot.value = Some(value);
-            return Ok((index, slot.generation));
-        }
-        let index = self.slots.len();
-        if index >= LIMIT {
-            return Err(value);
-        }
-        let generation = self.floor;
-        self.slots.push(Slot {
-            generation,
-            position: NONE,
-            value: Some(value),
-        });
-        Ok((small(index), generation))
-    }
-
-    /// The position of the key of this entry, if it is still there.
-    pub(super) fn find(&self, index: u32, generation: u32) -> Option<u32> {
-        let slot = self.slots.get(index as usize)?;
-        (slot.generation == generation && slot.value.is_some()).then_some(slot.position)
-    }
-
-    pub(super) fn generation(&self, index: u32) -> u32 {
-        self.slots[index as usize].generation
-    }
-
-    pub(super) fn position(&self, index: u32) -> u32 {
-        self.slots[index as usize].position
-    }
-
+    /// The slot and the generation that the next value will have, if there can be one more.
     #[inline]
-    pub(super) fn set_position(&mut self, index: u32, position: u32) {
-        self.slots[index as usize].position = position;
+    pub(super) fn next(&self) -> Option<(u32, u32)> {
+        match self.slots.get(self.free as usize) {
+            Some(slot) => Some((self.free, slot.generation())),
+            None if self.slots.len() < LIMIT => Some((small(self.slots.len()), self.floor)),
+            None => None,
+        }
     }
 
-    pub(super) fn value(&self, index: u32) -> Option<&T> {
-        self.slots[index as usize].value.as_ref()
+    /// Puts the value into the slot that [`next`](Self::next) has told.
+    #[inline]
+    pub(super) fn insert(&mut self, generation: u32, key: Key, place: Place, value: T) {
+        let taken = Slot::Taken {
+            due: key.due,
+            order: key.order(),
+            place,
+            generation,
+            value,
+        };
+        match self.slots.get_mut(self.free as usize) {
+            Some(slot) => {
+                if let Slot::Vacant { link, .. } = *slot {
+                    self.free = link;
+                }
+                self.free_count -= 1;
+                *slot = taken;
+            }
+            None => self.slots.push(taken),
+        }
+    }
+
+    /// When this entry is due, and the place of its key, if it is there.
+    #[inline]
+    pub(super) fn find(&self, index: u32, generation: u32) -> Option<(u64, Place)> {
+        match self.slots.get(index as usize)? {
+            Slot::Taken {
+                due,
+                place,
+                generation: current,
+                ..
+            } if *current == generation => Some((*due, *place)),
+            _ => None,
+        }
+    }
+
+    /// The generation, the due time and the value of what is in this slot.
+    #[inline]
+    pub(super) fn get(&self, index: u32) -> Option<(u32, u64, &T)> {
+        match self.slots.get(index as usize)? {
+            Slot::Taken {
+                due,
+                generation,
+                value,
+                ..
+            } => Some((*generation, *due, value)),
+            Slot::Vacant { .. } => None,
+        }
     }
 
     pub(super) fn value_mut(&mut self, index: u32) -> Option<&mut T> {
-        self.slots[index as usize].value.as_mut()
+        match self.slots.get_mut(index as usize)? {
+            Slot::Taken { value, .. } => Some(value),
+            Slot::Vacant { .. } => None,
+        }
     }
 
-    /// Takes the value and leaves the slot to its entry.
-    pub(super) fn take(&mut self, index: u32) -> Option<T> {
-        self.slots[index as usize].value.take()
+    /// As many slots as there are, free ones included.
+    pub(super) fn count(&self) -> u32 {
+        small(self.slots.len())
+    }
+
+    /// The key of the entry in this slot has moved.
+    #[inline]
+    pub(super) fn moved(&mut self, index: u32, to: Place) {
+        if let Some(Slot::Taken { place, .. }) = self.slots.get_mut(index as usize) {
+            *place = to;
+        }
+    }
+
+    /// The key of the entry in this slot, if it lies there. If not, what lies there is left over
+    /// from an entry that has gone or a time that has changed.
+    #[inline]
+    pub(super) fn key_at(&self, index: u32, there: Place) -> Option<Key> {
+        match self.slots.get(index as usize)? {
+            Slot::Taken {
+                due, order, place, ..
+            } if *place == there => Some(Key::new(*due, *order, index)),
+            _ => None,
+        }
+    }
+
+    /// As [`key_at`](Self::key_at), with the place, to be changed.
+    #[inline]
+    pub(super) fn lift(&mut self, index: u32, there: Place) -> Option<(Key, &mut Place)> {
+        match self.slots.get_mut(index as usize)? {
+            Slot::Taken {
+                due, order, place, ..
+            } if *place == there => Some((Key::new(*due, *order, index), place)),
+            _ => None,
+        }
+    }
+
+    /// The entry has another key, which lies there.
+    #[inline]
+    pub(super) fn reset(&mut self, key: Key, there: Place) {
+        if let Some(Slot::Taken {
+            due, order, place, ..
+        }) = self.slots.get_mut(key.slot() as usize)
+        {
+            *due = key.due;
+            *order = key.order();
+            *place = there;
+        }
+    }
+
+    /// Every order number, to be changed.
+    pub(super) fn orders_mut(&mut self) -> impl Iterator<Item = &mut u32> {
+        self.slots.iter_mut().filter_map(|slot| match slot {
+            Slot::Taken { order, .. } => Some(order),
+            Slot::Vacant { .. } => None,
+        })
+    }
+
+    /// Frees the slot: gives its generation and its value.
+    #[inline]
+    pub(super) fn free(&mut self, index: u32) -> Option<(u32, T)> {
+        let slot = self.slots.get_mut(index as usize)?;
+        let generation = slot.generation();
+        let vacant = match generation.checked_add(1) {
+            Some(generation) => {
+                let link = mem::replace(&mut self.free, index);
+                self.free_count += 1;
+                Slot::Vacant { generation, link }
+            }
+            None => {
+                self.retired += 1;
+                let link = NONE;
+                Slot::Vacant { generation, link }
+            }
+        };
+        match mem::replace(slot, vacant) {
+            Slot::Taken { value, .. } => Some((generation, value)),
+            Slot::Vacant { .. } => None,
+        }
+    }
+
+    /// Takes the value and keeps the slot for its entry.
+    pub(super) fn check_out(&mut self, index: u32, link: u32) -> Option<(u32, T)> {
+        let slot = self.slots.get_mut(index as usize)?;
+        let generation = slot.generation();
+        match mem::replace(slot, Slot::Vacant { generation, link }) {
+            Slot::Taken { value, .. } => Some((generation, value)),
+            Slot::Vacant { .. } => None,
+        }
     }
 
     /// Puts back a value that was taken.
-    pub(super) fn put(&mut self, index: u32, value: T) {
-        self.slots[index as usize].value = Some(value);
+    pub(super) fn check_in(&mut self, key: Key, place: Place, value: T) {
+        if let Some(slot) = self.slots.get_mut(key.slot() as usize) {
+            let generation = slot.generation();
+            *slot = Slot::Taken {
+                due: key.due,
+                order: key.order(),
+                place,
+                generation,
+                value,
+            };
+        }
     }
 
-    /// Takes what value there is, and makes the slot free for another entry.
-    pub(super) fn free(&mut self, index: u32) -> Option<T> {
-        let slot = &mut self.slots[index as usize];
-        let value = slot.value.take();
-        match slot.generation.checked_add(1) {
-            Some(generation) => {
-                slot.generation = generation;
-                slot.position = self.free;
-                self.free = index;
-                self.free_count += 1;
-            }
-            None => self.retired += 1,
+    /// What [`check_out`](Self::check_out) was given for this entry.
+    pub(super) fn link(&self, index: u32, generation: u32) -> Option<u32> {
+        match *self.slots.get(index as usize)? {
+            Slot::Vacant {
+                generation: current,
+                link,
+            } if current == generation => Some(link),
+            _ => None,
         }
-        value
+    }
+
+    pub(super) fn set_link(&mut self, index: u32, to: u32) {
+        if let Some(Slot::Vacant { link, .. }) = self.slots.get_mut(index as usize) {
+            *link = to;
+        }
     }
 
     /// Gives back the memory of free slots at the end, but for `room` entries in all.
     pub(super) fn shrink_to(&mut self, room: usize) {
         let mut free = Vec::with_capacity(self.free_count);
         let mut next = self.free;
-        while let Some(slot) = self.slots.get(next as usize) {
+        while let Some(Slot::Vacant { link, .. }) = self.slots.get(next as usize) {
             free.push(next);
-            next = slot.position;
+            next = *link;
         }
         free.sort_unstable();
         while let (Some(&index), Some(last)) = (free.last(), self.slots.last())
             && index as usize + 1 == self.slots.len()
         {
-            self.floor = self.floor.max(last.generation);
+            self.floor = self.floor.max(last.generation());
             self.slots.pop();
             free.pop();
         }
@@ -149,8 +276,17 @@ impl<T> Slots<T> {
         self.free = NONE;
         self.free_count = free.len();
         for index in free.into_iter().rev() {
-            self.slots[index as usize].position = self.free;
+            self.set_link(index, self.free);
             self.free = index;
+        }
+    }
+}
+
+impl<T> Slot<T> {
+    #[inline]
+    fn generation(&self) -> u32 {
+        match self {
+            Self::Taken { generation, .. } | Self::Vacant { generation, .. } => *generation,
         }
     }
 }
@@ -158,6 +294,6 @@ impl<T> Slots<T> {
 /// An index below [`LIMIT`].
 #[expect(clippy::cast_possible_truncation, reason = "it is below the limit")]
 pub(super) fn small(index: usize) -> u32 {
-    debug_assert!(index < LIMIT);
+    debug_assert!(index <= LIMIT);
     index as u32
 }

@@ -9,6 +9,7 @@ mod admission;
 mod building;
 mod deadlines;
 mod ended;
+mod errand;
 mod expiry;
 mod func;
 mod futures;

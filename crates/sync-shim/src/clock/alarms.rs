@@ -13,7 +13,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use crate::foreign::{discard, guarded};
-use crate::thread::{ThreadOptions, spawn_thread};
+use crate::thread::{ThreadOptions, set_precise_timers, spawn_thread};
 use crate::{Condvar, Mutex, fork_count};
 
 /// How long the thread outlives its last alarm.
@@ -84,6 +84,7 @@ pub(super) fn set(when: Instant, waker: Waker) -> io::Result<Pending> {
 }
 
 fn serve() {
+    set_precise_timers();
     let mut alarms = ALARMS.lock();
     loop {
         let now = Instant::now();

@@ -22,6 +22,9 @@ pub use manual::ManualClock;
 pub use monotonic::MonotonicClock;
 
 /// A source of time and the only way to wait for it.
+///
+/// Queues ask for [`now`](Clock::now) with their lock held: it must be quick, and must not call
+/// back into them. None of this may panic.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The present.
     fn now(&self) -> Instant;

@@ -1,0 +1,22 @@
+//! What a delay queue costs, beside what else one would use.
+//!
+//! Not criterion: a queue of a million entries cannot be made anew for each sample, and rows of
+//! different peers compare only if they take turns within minutes. So each case runs the peers
+//! round by round in changing order, and shows the least, the median and the most of the rounds.
+//! `--quick` makes fewer rounds and smaller sizes, `--test` runs each once on next to nothing, and
+//! a word runs only the cases whose names contain it.
+
+mod crossing;
+mod lateness;
+mod peers;
+mod rounds;
+mod single;
+
+use rounds::Rounds;
+
+fn main() {
+    let mut rounds = Rounds::from_args();
+    single::all(&mut rounds);
+    crossing::all(&mut rounds);
+    lateness::all(&mut rounds);
+}

@@ -1,0 +1,371 @@
+//! Delay queues behind one small face, on a time that is moved by hand.
+//!
+//! All of them are such that several threads could share them, which costs the plain containers a
+//! lock. tokio-util's wheel has none: it belongs to one task.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use std::{fmt, io};
+
+use delay_queue::{Clock, EntryId};
+use delay_queue_02::Delay;
+use priority_queue::PriorityQueue;
+use sync_shim::{Alarm, Parker};
+use tokio::runtime::{EnterGuard, Runtime};
+use tokio_util::time::delay_queue::Key;
+
+/// Entries are numbered by the caller; a number is given again once its entry has left.
+pub trait Peer {
+    const NAME: &'static str;
+    /// For so many numbers.
+    fn new(entries: usize) -> Self;
+    /// Nanoseconds since the beginning.
+    fn push(&mut self, number: u64, due: u64);
+    /// The number of the earliest entry, if it is due.
+    fn take(&mut self) -> Option<u64>;
+    fn advance(&mut self, to: u64);
+}
+
+/// Those that know their entries again.
+pub trait Cancel: Peer {
+    fn cancel(&mut self, number: u64);
+    fn reset(&mut self, number: u64, due: u64);
+}
+
+/// A time that is read as fast as the machine's.
+#[derive(Clone)]
+pub struct Stepped(Instant, Arc<AtomicU64>);
+
+impl Stepped {
+    fn new() -> Self {
+        Self(Instant::now(), Arc::new(AtomicU64::new(0)))
+    }
+
+    fn at(&self, nanos: u64) -> Instant {
+        self.0 + Duration::from_nanos(nanos)
+    }
+
+    fn advance(&self, to: u64) {
+        self.1.store(to, Relaxed);
+    }
+}
+
+impl fmt::Debug for Stepped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stepped")
+    }
+}
+
+impl Clock for Stepped {
+    fn now(&self) -> Instant {
+        self.at(self.1.load(Relaxed))
+    }
+
+    fn park_until(&self, _: &Parker, _: Instant) -> bool {
+        unreachable!("nobody waits")
+    }
+
+    fn wake_at(&self, _: Instant, _: Waker) -> io::Result<Alarm> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+pub struct Ours {
+    queue: delay_queue::DelayQueue<u64, Stepped>,
+    clock: Stepped,
+    ids: Vec<Option<EntryId>>,
+}
+
+impl Peer for Ours {
+    const NAME: &'static str = "ours";
+
+    fn new(entries: usize) -> Self {
+        let clock = Stepped::new();
+        Self {
+            queue: delay_queue::DelayQueue::with_clock(clock.clone()),
+            clock,
+            ids: vec![None; entries],
+        }
+    }
+
+    fn push(&mut self, number: u64, due: u64) {
+        let id = self.queue.push_at(number, self.clock.at(due));
+        self.ids[index(number)] = id.ok();
+    }
+
+    fn take(&mut self) -> Option<u64> {
+        self.queue.try_take().ok().map(|expired| expired.value)
+    }
+
+    fn advance(&mut self, to: u64) {
+        self.clock.advance(to);
+    }
+}
+
+impl Cancel for Ours {
+    fn cancel(&mut self, number: u64) {
+        let id = self.ids[index(number)].take().expect("it was pushed");
+        assert_eq!(self.queue.cancel(id), Some(number));
+    }
+
+    fn reset(&mut self, number: u64, due: u64) {
+        let id = self.ids[index(number)].expect("it was pushed");
+        assert!(self.queue.reset_at(id, self.clock.at(due)));
+    }
+}
+
+/// What one writes in ten lines.
+pub struct MutexHeap {
+    heap: Mutex<BinaryHeap<Reverse<(Instant, u64)>>>,
+    clock: Stepped,
+}
+
+impl Peer for MutexHeap {
+    const NAME: &'static str = "BinaryHeap";
+
+    fn new(_: usize) -> Self {
+        Self {
+            heap: Mutex::new(BinaryHeap::new()),
+            clock: Stepped::new(),
+        }
+    }
+
+    fn push(&mut self, number: u64, due: u64) {
+        let due = self.clock.at(due);
+        lock(&self.heap).push(Reverse((due, number)));
+    }
+
+    fn take(&mut self) -> Option<u64> {
+        let mut heap = lock(&self.heap);
+        let Reverse((due, number)) = *heap.peek()?;
+        if due > self.clock.now() {
+            return None;
+        }
+        heap.pop();
+        Some(number)
+    }
+
+    fn advance(&mut self, to: u64) {
+        self.clock.advance(to);
+    }
+}
+
+/// The same with a tree, which can also cancel.
+pub struct MutexTree {
+    tree: Mutex<BTreeMap<(Instant, u64), u64>>,
+    clock: Stepped,
+    keys: Vec<Option<(Instant, u64)>>,
+    next: u64,
+}
+
+impl Peer for MutexTree {
+    const NAME: &'static str = "BTreeMap";
+
+    fn new(entries: usize) -> Self {
+        Self {
+            tree: Mutex::new(BTreeMap::new()),
+            clock: Stepped::new(),
+            keys: vec![None; entries],
+            next: 0,
+        }
+    }
+
+    fn push(&mut self, number: u64, due: u64) {
+        let key = (self.clock.at(due), self.next);
+        self.next += 1;
+        lock(&self.tree).insert(key, number);
+        self.keys[index(number)] = Some(key);
+    }
+
+    fn take(&mut self) -> Option<u64> {
+        let mut tree = lock(&self.tree);
+        let first = tree.first_entry()?;
+        (first.key().0 <= self.clock.now()).then(|| first.remove())
+    }
+
+    fn advance(&mut self, to: u64) {
+        self.clock.advance(to);
+    }
+}
+
+impl Cancel for MutexTree {
+    fn cancel(&mut self, number: u64) {
+        let key = self.keys[index(number)].take().expect("it was pushed");
+        assert_eq!(lock(&self.tree).remove(&key), Some(number));
+    }
+
+    fn reset(&mut self, number: u64, due: u64) {
+        self.cancel(number);
+        self.push(number, due);
+    }
+}
+
+/// A heap indexed by a hash map.
+pub struct MutexPriority {
+    queue: Mutex<PriorityQueue<u64, Reverse<(Instant, u64)>>>,
+    clock: Stepped,
+    next: u64,
+}
+
+impl MutexPriority {
+    fn priority(&mut self, due: u64) -> Reverse<(Instant, u64)> {
+        self.next += 1;
+        Reverse((self.clock.at(due), self.next))
+    }
+}
+
+impl Peer for MutexPriority {
+    const NAME: &'static str = "priority-queue";
+
+    fn new(_: usize) -> Self {
+        Self {
+            queue: Mutex::new(PriorityQueue::new()),
+            clock: Stepped::new(),
+            next: 0,
+        }
+    }
+
+    fn push(&mut self, number: u64, due: u64) {
+        let priority = self.priority(due);
+        lock(&self.queue).push(number, priority);
+    }
+
+    fn take(&mut self) -> Option<u64> {
+        let mut queue = lock(&self.queue);
+        let (_, Reverse((due, _))) = queue.peek()?;
+        if *due > self.clock.now() {
+            return None;
+        }
+        queue.pop().map(|(number, _)| number)
+    }
+
+    fn advance(&mut self, to: u64) {
+        self.clock.advance(to);
+    }
+}
+
+impl Cancel for MutexPriority {
+    fn cancel(&mut self, number: u64) {
+        assert!(lock(&self.queue).remove(&number).is_some());
+    }
+
+    fn reset(&mut self, number: u64, due: u64) {
+        let priority = self.priority(due);
+        assert!(
+            lock(&self.queue)
+                .change_priority(&number, priority)
+                .is_some()
+        );
+    }
+}
+
+/// The wheel of tokio-util, driven by hand: tokio's paused clock, and no task in between.
+pub struct Wheel {
+    wheel: tokio_util::time::DelayQueue<u64>,
+    keys: Vec<Option<Key>>,
+    start: tokio::time::Instant,
+    runtime: &'static Runtime,
+    _entered: EnterGuard<'static>,
+}
+
+impl Wheel {
+    fn at(&self, due: u64) -> tokio::time::Instant {
+        self.start + Duration::from_nanos(due)
+    }
+}
+
+impl Peer for Wheel {
+    const NAME: &'static str = "tokio-util";
+
+    fn new(entries: usize) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime without threads can be made");
+        let runtime: &'static Runtime = Box::leak(Box::new(runtime));
+        let _entered = runtime.enter();
+        Self {
+            wheel: tokio_util::time::DelayQueue::new(),
+            keys: vec![None; entries],
+            start: tokio::time::Instant::now(),
+            runtime,
+            _entered,
+        }
+    }
+
+    fn push(&mut self, number: u64, due: u64) {
+        let due = self.at(due);
+        self.keys[index(number)] = Some(self.wheel.insert_at(number, due));
+    }
+
+    fn take(&mut self) -> Option<u64> {
+        match self
+            .wheel
+            .poll_expired(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(Some(expired)) => Some(expired.into_inner()),
+            _ => None,
+        }
+    }
+
+    fn advance(&mut self, to: u64) {
+        let by = self.at(to) - tokio::time::Instant::now();
+        self.runtime.block_on(tokio::time::advance(by));
+    }
+}
+
+impl Cancel for Wheel {
+    fn cancel(&mut self, number: u64) {
+        let key = self.keys[index(number)].take().expect("it was pushed");
+        assert_eq!(self.wheel.remove(&key).into_inner(), number);
+    }
+
+    fn reset(&mut self, number: u64, due: u64) {
+        let due = self.at(due);
+        let key = self.keys[index(number)].expect("it was pushed");
+        self.wheel.reset_at(&key, due);
+    }
+}
+
+/// About four minutes.
+const PAST: u64 = 1 << 38;
+
+/// The published crate of that name. It reads the machine's clock, so all times lie in the past:
+/// what is asked for is always due.
+pub struct Published(delay_queue_02::DelayQueue<Delay<u64>>, Instant);
+
+impl Peer for Published {
+    const NAME: &'static str = "delay-queue-0.2";
+
+    fn new(_: usize) -> Self {
+        let now = Instant::now();
+        let past = now.checked_sub(Duration::from_nanos(PAST)).unwrap_or(now);
+        Self(delay_queue_02::DelayQueue::new(), past)
+    }
+
+    fn push(&mut self, number: u64, due: u64) {
+        // So much of the past there is; that order is lost where it begins anew costs nothing.
+        let until = self.1 + Duration::from_nanos(due % PAST);
+        self.0.push(Delay::until_instant(number, until));
+    }
+
+    fn take(&mut self) -> Option<u64> {
+        let taken = self.0.try_pop_for(Duration::ZERO);
+        taken.map(|delay| delay.value)
+    }
+
+    fn advance(&mut self, _: u64) {}
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).expect("numbers are indices")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,78 @@
+//! Rounds of one case, peer by peer in changing order, and what they show.
+
+use std::env;
+
+/// How much is to be run.
+pub struct Rounds {
+    pub count: usize,
+    pub is_quick: bool,
+    pub is_test: bool,
+    only: Option<String>,
+}
+
+/// What a peer is called, and what shows the figures of one round of it, one for each case.
+pub type Peer<'a> = (&'static str, Box<dyn FnMut() -> Vec<f64> + 'a>);
+
+impl Rounds {
+    /// Flags meant for other benches are ignored.
+    pub fn from_args() -> Self {
+        let args: Vec<String> = env::args().skip(1).collect();
+        let has = |flag: &str| args.iter().any(|arg| arg == flag);
+        let (is_quick, is_test) = (has("--quick"), has("--test"));
+        let is_word = |arg: &&String| !arg.starts_with('-') && arg.parse::<f64>().is_err();
+        Self {
+            count: match (is_test, is_quick) {
+                (true, _) => 1,
+                (_, true) => 3,
+                _ => 7,
+            },
+            is_quick,
+            is_test,
+            only: args.iter().find(is_word).cloned(),
+        }
+    }
+
+    /// The sizes to measure, of these.
+    pub fn sizes(&self) -> &'static [usize] {
+        match (self.is_test, self.is_quick) {
+            (true, _) => &[100],
+            (_, true) => &[1_000, 100_000],
+            _ => &[1_000, 100_000, 1_000_000],
+        }
+    }
+
+    /// Runs these cases, whose figures come from the same work, and prints a line for each peer
+    /// in each. The first peer is ours: the others are shown as multiples of it, by their medians.
+    pub fn run(&self, cases: &[(String, &str)], mut peers: Vec<Peer<'_>>) {
+        let wanted = |case: &str| {
+            self.only
+                .as_ref()
+                .is_none_or(|only| case.contains(only.as_str()))
+        };
+        let name = |case: &str, peer: &str| format!("delay_queue/{case}/{peer}");
+        if !cases.iter().any(|(case, _)| wanted(&name(case, ""))) {
+            return;
+        }
+        let mut rounds = vec![Vec::new(); peers.len()];
+        for round in 0..self.count {
+            for turn in 0..peers.len() {
+                let index = (round + turn) % peers.len();
+                rounds[index].push((peers[index].1)());
+            }
+        }
+        for (at, (case, unit)) in cases.iter().enumerate() {
+            let mut ours = None;
+            for ((peer, _), rounds) in peers.iter().zip(&rounds) {
+                let mut figures: Vec<f64> = rounds.iter().map(|figures| figures[at]).collect();
+                figures.sort_by(f64::total_cmp);
+                let (least, most) = (figures[0], figures[figures.len() - 1]);
+                let median = figures[figures.len() / 2];
+                let ratio = median / *ours.get_or_insert(median);
+                let name = name(case, peer);
+                println!(
+                    "{name:<56} time:   [{least:.1} {unit} {median:.1} {unit} {most:.1} {unit}] {ratio:.2}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! One thread and no waiting: what each operation costs, at a thousand entries and at a million.
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::time::Instant;
+
+use testkit::Rng;
+
+use crate::peers::{Cancel, MutexHeap, MutexPriority, MutexTree, Ours, Peer, Published, Wheel};
+use crate::rounds::{self, Rounds};
+
+/// All times lie within four seconds of one another, as time-outs do.
+const WINDOW: u64 = 1 << 32;
+const SEED: u64 = 7;
+
+/// The measure for each of these peers.
+macro_rules! each {
+    ([$($peer:ty),*], $measure:ident $arguments:tt) => {
+        vec![$((
+            <$peer>::NAME,
+            Box::new(move || $measure::<$peer> $arguments.to_vec()) as Box<dyn FnMut() -> Vec<f64>>,
+        )),*]
+    };
+}
+
+macro_rules! all {
+    ($($measure:tt)*) => {
+        each!([Ours, MutexHeap, MutexTree, MutexPriority, Wheel, Published], $($measure)*)
+    };
+}
+
+macro_rules! cancelling {
+    ($($measure:tt)*) => {
+        each!([Ours, MutexTree, MutexPriority, Wheel], $($measure)*)
+    };
+}
+
+pub fn all(rounds: &mut Rounds) {
+    for &entries in rounds.sizes() {
+        // About as much work for each size, so that small ones can be measured at all.
+        let times = if rounds.is_test {
+            1
+        } else {
+            (400_000 / entries).clamp(1, 200)
+        };
+        let run = |names: &[&str], peers: Vec<rounds::Peer<'_>>| {
+            let cases = names.iter().map(|name| (format!("{name}/{entries}"), "ns"));
+            rounds.run(&cases.collect::<Vec<_>>(), peers);
+        };
+        run(
+            &["push", "pop_when_due", "push_and_pop_when_due"],
+            all!(fill_and_empty(entries, times, false)),
+        );
+        run(
+            &[
+                "same_delay_push",
+                "same_delay_pop",
+                "same_delay_push_and_pop",
+            ],
+            all!(fill_and_empty(entries, times, true)),
+        );
+        run(&["push_and_pop_steadily"], all!(steadily(entries, times)));
+        run(
+            &["cancel", "reset"],
+            cancelling!(cancel_and_reset(entries, times)),
+        );
+        run(
+            &["mixed_90_percent_cancelled"],
+            cancelling!(mixed(entries, times)),
+        );
+    }
+    let entries = if rounds.is_test { 100 } else { 1_000_000 };
+    let cases = [(String::from("memory_per_entry"), "bytes")];
+    rounds.run(&cases, all!(memory(entries)));
+}
+
+/// Nanoseconds per operation.
+struct Stopwatch(Instant);
+
+impl Stopwatch {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    fn per(&self, operations: usize) -> f64 {
+        self.0.elapsed().as_nanos() as f64 / operations as f64
+    }
+}
+
+fn random_dues(entries: usize) -> Vec<u64> {
+    let mut rng = Rng::new(SEED);
+    (0..entries).map(|_| 1 + rng.next_u64() % WINDOW).collect()
+}
+
+/// Numbers in random order.
+fn shuffled(entries: usize) -> Vec<u64> {
+    let mut rng = Rng::new(SEED + 1);
+    let mut numbers: Vec<u64> = (0..entries as u64).collect();
+    for last in (1..entries).rev() {
+        numbers.swap(last, rng.below(last + 1));
+    }
+    numbers
+}
+
+/// All are pushed, all fall due, all are taken.
+fn fill_and_empty<P: Peer>(entries: usize, times: usize, same_delay: bool) -> [f64; 3] {
+    let mut dues = random_dues(entries);
+    if same_delay {
+        dues.sort_unstable();
+    }
+    let mut peer = P::new(entries);
+    let mut spent = [0.0; 3];
+    for time in 0..times as u64 {
+        let start = time * WINDOW;
+        let push = Stopwatch::start();
+        for (number, due) in (0..).zip(&dues) {
+            peer.push(number, start + due);
+        }
+        spent[0] += push.per(entries * times);
+        peer.advance(start + WINDOW);
+        let pop = Stopwatch::start();
+        for _ in 0..entries {
+            black_box(peer.take()).expect("all are due");
+        }
+        spent[1] += pop.per(entries * times);
+        assert!(peer.take().is_none());
+    }
+    spent[2] = spent[0] + spent[1];
+    spent
+}
+
+/// One is taken when it is due, and pushed again.
+fn steadily<P: Peer>(entries: usize, times: usize) -> [f64; 1] {
+    let mut peer = P::new(entries);
+    for (number, due) in (0..).zip(random_dues(entries)) {
+        peer.push(number, due);
+    }
+    let mut rng = Rng::new(SEED + 2);
+    // A step makes some twenty of them due.
+    let step = (20 * WINDOW / entries as u64).clamp(2_000_000, WINDOW);
+    let (mut now, mut taken) = (0, 0);
+    let target = (entries * times).max(2 * entries);
+    let watch = Stopwatch::start();
+    while taken < target {
+        while let Some(number) = peer.take() {
+            peer.push(number, now + 1 + rng.next_u64() % WINDOW);
+            taken += 1;
+            if taken == target {
+                break; // For a peer to which everything is due.
+            }
+        }
+        now += step;
+        peer.advance(now);
+    }
+    [watch.per(taken)]
+}
+
+/// Each is moved to another time once, then each is cancelled, in an order of its own.
+fn cancel_and_reset<P: Cancel>(entries: usize, times: usize) -> [f64; 2] {
+    let (dues, order) = (random_dues(entries), shuffled(entries));
+    let mut peer = P::new(entries);
+    let mut spent = [0.0; 2];
+    for _ in 0..times {
+        for (number, due) in (0..).zip(&dues) {
+            peer.push(number, *due);
+        }
+        let reset = Stopwatch::start();
+        for (number, due) in order.iter().zip(&dues) {
+            peer.reset(*number, *due);
+        }
+        spent[1] += reset.per(entries * times);
+        let cancel = Stopwatch::start();
+        for number in &order {
+            peer.cancel(*number);
+        }
+        spent[0] += cancel.per(entries * times);
+    }
+    spent
+}
+
+/// Time-outs as they mostly are: nine of ten are cancelled long before they are due, the tenth is
+/// taken. Per entry, all its operations together.
+fn mixed<P: Cancel>(entries: usize, times: usize) -> [f64; 1] {
+    let mut peer = P::new(entries);
+    let mut rng = Rng::new(SEED + 3);
+    let mut free: VecDeque<u64> = shuffled(entries).into();
+    let mut pending = VecDeque::new();
+    // Each is cancelled within twelve steps, or falls due after sixteen.
+    let step = WINDOW / 32;
+    let (mut now, mut over) = (0, 0);
+    let target = (entries * times).max(2 * entries);
+    let watch = Stopwatch::start();
+    while over < target {
+        while let Some(number) = free.pop_front() {
+            peer.push(number, now + WINDOW / 2 + rng.next_u64() % WINDOW);
+            if !rng.chance(10) {
+                pending.push_back(number);
+            }
+        }
+        for _ in 0..(entries / 12).max(1) {
+            if let Some(number) = pending.pop_front() {
+                peer.cancel(number);
+                free.push_back(number);
+                over += 1;
+            }
+        }
+        while let Some(number) = peer.take() {
+            free.push_back(number);
+            over += 1;
+        }
+        now += step;
+        peer.advance(now);
+    }
+    [watch.per(over)]
+}
+
+/// Bytes allocated per entry, the value's eight not counted.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn memory<P: Peer>(entries: usize) -> [f64; 1] {
+    let dues = random_dues(entries);
+    let mut peer = P::new(entries);
+    let before = allocated();
+    for (number, due) in (0..).zip(&dues) {
+        peer.push(number, *due);
+    }
+    let bytes = allocated() - before;
+    [bytes as f64 / entries as f64 - 8.0]
+}
+
+/// Bytes that the process has allocated.
+fn allocated() -> usize {
+    // SAFETY: it only reads the allocator's own figures.
+    let figures = unsafe { libc::mallinfo2() };
+    figures.uordblks + figures.hblkhd
+}

@@ -1,0 +1,216 @@
+//! Building a queue.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use delay_queue::NEVER;
+use sync_shim::Clock;
+#[cfg(anthill_loom)]
+pub(crate) use sync_shim::ManualClock as DefaultClock;
+#[cfg(not(anthill_loom))]
+pub(crate) use sync_shim::MonotonicClock as DefaultClock;
+
+use crate::core::{Config, Core, DeadLetter, Hasher, Key};
+use crate::keys::{Settings, nanos};
+use crate::layer::{Delays, Layer, Retries};
+use crate::limiter::{Exponential, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket};
+use crate::metrics::Metrics;
+use crate::policy::Policy;
+use crate::queue::DedupQueue;
+
+/// How long failures of a resting key are remembered, unless the builder says otherwise.
+pub const DEFAULT_FAILURE_EXPIRY: Duration = Duration::from_hours(1);
+
+/// What client-go's controllers use: the longer of [`Exponential`] from 5 milliseconds to 1000
+/// seconds, and ten retries per second for all keys together, after a burst of a hundred.
+///
+/// ```
+/// use dedup_queue::{RateLimiter, controller_limiter};
+/// use std::time::{Duration, Instant};
+///
+/// let limiter = controller_limiter();
+/// assert_eq!(limiter.delay(&"a", 3, Instant::now()), Duration::from_millis(20));
+/// ```
+#[doc(alias = "DefaultControllerRateLimiter")]
+pub fn controller_limiter() -> MaxOf<Exponential, TokenBucket> {
+    const TEN: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
+    const HUNDRED: NonZeroU32 = NonZeroU32::new(100).expect("it is not zero");
+    MaxOf(
+        Exponential::new(Duration::from_millis(5), Duration::from_secs(1000)),
+        TokenBucket::per_second(TEN, HUNDRED),
+    )
+}
+
+/// Sets a queue up. Made by `builder` of each kind of queue, which decides what can be set.
+///
+/// | setting | default | queues |
+/// |---|---|---|
+/// | `hasher` | std's | all |
+/// | `clock` | the monotonic clock | all |
+/// | `name` | empty | all |
+/// | `metrics` | none | all |
+/// | `policy` | [`Policy::Earliest`] | delaying, retrying |
+/// | `limiter` | [`controller_limiter`] | retrying |
+/// | `jitter` | none | retrying |
+/// | `max_attempts` | no limit | retrying |
+/// | `dead_letter` | none | retrying |
+/// | `failure_expiry` | one hour | retrying |
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct Builder<K, S, C, L> {
+    hasher: S,
+    clock: C,
+    name: String,
+    metrics: Option<Box<dyn Metrics>>,
+    policy: Policy,
+    limiter: Option<Box<dyn RateLimiter<K>>>,
+    jitter: Option<(Jitter, Option<u64>)>,
+    max_attempts: Option<NonZeroU32>,
+    dead_letter: Option<DeadLetter<K>>,
+    failure_expiry: Option<Duration>,
+    layer: PhantomData<fn() -> L>,
+}
+
+impl<K: Key, L: Layer> Builder<K, RandomState, DefaultClock, L> {
+    pub(crate) fn new() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            clock: DefaultClock::default(),
+            name: String::new(),
+            metrics: None,
+            policy: Policy::default(),
+            limiter: None,
+            jitter: None,
+            max_attempts: None,
+            dead_letter: None,
+            failure_expiry: Some(DEFAULT_FAILURE_EXPIRY),
+            layer: PhantomData,
+        }
+    }
+}
+
+impl<K: Key, S: Hasher, C: Clock, L: Layer> Builder<K, S, C, L> {
+    /// What hashes the keys.
+    pub fn hasher<T: BuildHasher>(self, hasher: T) -> Builder<K, T, C, L> {
+        self.with(|_, clock| (hasher, clock))
+    }
+
+    /// The clock of every delay and time-out.
+    pub fn clock<D: Clock>(self, clock: D) -> Builder<K, S, D, L> {
+        self.with(|hasher, _| (hasher, clock))
+    }
+
+    fn with<T, D>(self, change: impl FnOnce(S, C) -> (T, D)) -> Builder<K, T, D, L> {
+        let (hasher, clock) = change(self.hasher, self.clock);
+        Builder {
+            hasher,
+            clock,
+            name: self.name,
+            metrics: self.metrics,
+            policy: self.policy,
+            limiter: self.limiter,
+            jitter: self.jitter,
+            max_attempts: self.max_attempts,
+            dead_letter: self.dead_letter,
+            failure_expiry: self.failure_expiry,
+            layer: PhantomData,
+        }
+    }
+
+    /// The queue's name: a label for its metrics.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Who is told what happens. With metrics every operation reads the clock.
+    pub fn metrics(mut self, metrics: impl Metrics) -> Self {
+        self.metrics = Some(Box::new(metrics));
+        self
+    }
+
+    /// Builds the queue. Starts no thread.
+    pub fn build(self) -> DedupQueue<K, S, C, L> {
+        let settings = Settings {
+            policy: self.policy,
+            expiry: self.failure_expiry.map_or(NEVER, nanos),
+            metered: self.metrics.is_some(),
+        };
+        let limiter = self.limiter.unwrap_or_else(|| Box::new(controller_limiter()));
+        let limiter: Box<dyn RateLimiter<K>> = match self.jitter {
+            None => limiter,
+            Some((jitter, None)) => Box::new(Jittered::new(limiter, jitter)),
+            Some((jitter, Some(seed))) => Box::new(Jittered::with_seed(limiter, jitter, seed)),
+        };
+        let config = Config {
+            name: self.name.into(),
+            limiter,
+            max_attempts: self.max_attempts,
+            dead_letter: self.dead_letter,
+            metrics: self.metrics,
+        };
+        DedupQueue::from_core(Core::new(self.hasher, self.clock, settings, config))
+    }
+}
+
+impl<K: Key, S: Hasher, C: Clock, L: Delays> Builder<K, S, C, L> {
+    /// What `add_after` does to a key that is delayed already.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+}
+
+impl<K: Key, S: Hasher, C: Clock, L: Retries> Builder<K, S, C, L> {
+    /// How long a key waits after a failure.
+    pub fn limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
+        self.limiter = Some(Box::new(limiter));
+        self
+    }
+
+    /// Scatters the limiter's delays, so that what failed together is not tried together.
+    pub fn jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = Some((jitter, None));
+        self
+    }
+
+    /// The same, with numbers that are the same each time.
+    pub fn jitter_with_seed(mut self, jitter: Jitter, seed: u64) -> Self {
+        self.jitter = Some((jitter, Some(seed)));
+        self
+    }
+
+    /// How often a key may be tried before it is given up: its so-manieth failure in a row is its
+    /// last.
+    pub fn max_attempts(mut self, most: NonZeroU32) -> Self {
+        self.max_attempts = Some(most);
+        self
+    }
+
+    /// Called with each key that is given up and how often it failed, by the thread that said so,
+    /// with no lock held. What it panics with comes out of that thread's call.
+    pub fn dead_letter(mut self, hook: impl Fn(K, u32) + Send + Sync + 'static) -> Self {
+        self.dead_letter = Some(Box::new(hook));
+        self
+    }
+
+    /// How long failures are remembered of a key that is neither held nor to be delivered; `None`:
+    /// until they are forgotten, and so is their memory.
+    pub fn failure_expiry(mut self, expiry: impl Into<Option<Duration>>) -> Self {
+        self.failure_expiry = expiry.into();
+        self
+    }
+}
+
+impl<K, S, C, L> fmt::Debug for Builder<K, S, C, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("name", &self.name)
+            .field("policy", &self.policy)
+            .field("max_attempts", &self.max_attempts)
+            .field("failure_expiry", &self.failure_expiry)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,70 @@
+//! Why a call was refused, and why a wait ended with nothing.
+
+use std::sync::Arc;
+use std::{error, fmt, io};
+
+/// The queue is shut down: the key was not added. It comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ShutDown<K>(pub K);
+
+impl<K> ShutDown<K> {
+    /// The key.
+    pub fn into_key(self) -> K {
+        self.0
+    }
+}
+
+impl<K> fmt::Debug for ShutDown<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ShutDown(..)")
+    }
+}
+
+impl<K> fmt::Display for ShutDown<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the queue is shut down")
+    }
+}
+
+impl<K> error::Error for ShutDown<K> {}
+
+/// No key was taken.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum GetError {
+    /// The queue is shut down, and nothing will be delivered any more. It stays so.
+    Closed,
+    /// The time was up before a key was ready.
+    TimedOut,
+    /// No key is ready, and the call may not wait.
+    Empty,
+    /// Only futures wait, and nothing wakes them in time: the alarm could not be set.
+    NoAlarm(Arc<io::Error>),
+}
+
+impl GetError {
+    /// Whether nothing will be delivered any more.
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+}
+
+impl fmt::Display for GetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the queue is shut down and has nothing left to deliver"),
+            Self::TimedOut => f.write_str("no key was ready until the time was up"),
+            Self::Empty => f.write_str("no key is ready"),
+            Self::NoAlarm(error) => write!(f, "no alarm could be set: {error}"),
+        }
+    }
+}
+
+impl error::Error for GetError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::NoAlarm(error) => Some(error),
+            _ => None,
+        }
+    }
+}

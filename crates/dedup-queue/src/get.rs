@@ -1,0 +1,278 @@
+//! Waiting for a key: as a thread, and as a future.
+//!
+//! Who is woken for what is decided by [`Takers`](delay_queue::takers::Takers), whose protocol
+//! stands with it; here are the steps of those who wait.
+
+use std::fmt;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use delay_queue::takers::{Left, Stock, Ticket};
+use sync_shim::{Clock, Parker};
+
+use crate::builder::DefaultClock;
+use crate::core::{Core, Hasher, Key};
+use crate::error::GetError;
+use crate::held::{Desk, Held};
+use crate::keys::{Keys, Taken};
+use crate::layer::{Layer, Plain};
+use crate::queue::DedupQueue;
+
+impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
+    /// Takes the key that has been ready longest. Blocks until there is one.
+    ///
+    /// # Errors
+    /// [`GetError::Closed`] once the queue is shut down and nothing will be delivered any more.
+    #[inline]
+    pub fn get(&self) -> Result<Held<K, L>, GetError> {
+        match self.core().take() {
+            Some(taken) => Ok(self.held(taken)),
+            None => self.get_slow(None),
+        }
+    }
+
+    #[cold]
+    fn get_slow(&self, deadline: Option<Instant>) -> Result<Held<K, L>, GetError> {
+        let taken = self.core().wait(deadline, Keys::take)?;
+        Ok(self.held(taken))
+    }
+
+    /// As [`get`](DedupQueue::get), for at most this long.
+    ///
+    /// # Errors
+    /// [`GetError::TimedOut`] and [`GetError::Closed`].
+    pub fn get_timeout(&self, timeout: Duration) -> Result<Held<K, L>, GetError> {
+        let deadline = self.core().clock.after(timeout);
+        match self.core().take() {
+            Some(taken) => Ok(self.held(taken)),
+            None => self.get_slow(deadline),
+        }
+    }
+
+    /// As [`get`](DedupQueue::get), until this time at most.
+    ///
+    /// # Errors
+    /// [`GetError::TimedOut`] and [`GetError::Closed`].
+    pub fn get_deadline(&self, deadline: Instant) -> Result<Held<K, L>, GetError> {
+        match self.core().take() {
+            Some(taken) => Ok(self.held(taken)),
+            None => self.get_slow(Some(deadline)),
+        }
+    }
+
+    /// Takes the key that has been ready longest, if there is one. Never blocks.
+    ///
+    /// # Errors
+    /// [`GetError::Empty`] and [`GetError::Closed`].
+    pub fn try_get(&self) -> Result<Held<K, L>, GetError> {
+        let taken = self.core().try_get(Keys::take)?;
+        Ok(self.held(taken))
+    }
+
+    /// Takes up to `most` keys at once, in their order. Blocks until there is one.
+    ///
+    /// # Errors
+    /// As [`get`](DedupQueue::get).
+    pub fn get_batch(&self, most: NonZeroUsize) -> Result<Vec<Held<K, L>>, GetError> {
+        let batch = self.core().get_until(None, up_to(most))?;
+        Ok(self.held_all(batch))
+    }
+
+    /// As [`get_batch`](DedupQueue::get_batch), for at most this long.
+    ///
+    /// # Errors
+    /// As [`get_timeout`](DedupQueue::get_timeout).
+    pub fn get_batch_timeout(
+        &self,
+        most: NonZeroUsize,
+        timeout: Duration,
+    ) -> Result<Vec<Held<K, L>>, GetError> {
+        let deadline = self.core().clock.after(timeout);
+        let batch = self.core().get_until(deadline, up_to(most))?;
+        Ok(self.held_all(batch))
+    }
+
+    /// Takes up to `most` keys, if there are any. Never blocks.
+    ///
+    /// # Errors
+    /// As [`try_get`](DedupQueue::try_get).
+    pub fn try_get_batch(&self, most: NonZeroUsize) -> Result<Vec<Held<K, L>>, GetError> {
+        let batch = self.core().try_get(up_to(most))?;
+        Ok(self.held_all(batch))
+    }
+
+    /// Takes the key that has been ready longest, when there is one, as a future. It needs no
+    /// runtime of its own: the clock wakes it.
+    ///
+    /// A future that is dropped before it is ready takes nothing with it, woken or not. Its output
+    /// is an error as in [`get`](DedupQueue::get), or [`GetError::NoAlarm`].
+    pub fn get_async(&self) -> GetFuture<K, S, C, L> {
+        GetFuture {
+            queue: self.clone(),
+            ticket: None,
+        }
+    }
+
+    #[inline(always)]
+    fn held(&self, taken: Taken<K>) -> Held<K, L> {
+        let desk: Arc<dyn Desk<K>> = self.share();
+        self.core().note_taken(taken.waited);
+        Held::new(desk, taken.key, taken.slot, taken.failures)
+    }
+
+    fn held_all(&self, batch: Vec<Taken<K>>) -> Vec<Held<K, L>> {
+        batch.into_iter().map(|taken| self.held(taken)).collect()
+    }
+}
+
+/// Takes a batch, if there is anything.
+fn up_to<K>(most: NonZeroUsize) -> impl FnMut(&mut Keys<K>) -> Option<Vec<Taken<K>>> {
+    move |keys| {
+        let first = keys.take()?;
+        let more = std::iter::from_fn(|| keys.take()).take(most.get() - 1);
+        Some(std::iter::once(first).chain(more).collect())
+    }
+}
+
+/// What a thread does after it has looked.
+enum Step<T> {
+    Return(Result<T, GetError>),
+    /// Sleep; with the watch, no longer than until then.
+    Sleep(Ticket, Option<u64>),
+}
+
+impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
+    fn try_get<T>(&self, mut take: impl FnMut(&mut Keys<K>) -> Option<T>) -> Result<T, GetError> {
+        self.section(|state| {
+            self.tick(state);
+            match take(&mut state.keys) {
+                Some(taken) => Ok(taken),
+                None if state.keys.is_closed() => Err(GetError::Closed),
+                None => Err(GetError::Empty),
+            }
+        })
+    }
+
+    fn get_until<T>(
+        &self,
+        deadline: Option<Instant>,
+        mut take: impl FnMut(&mut Keys<K>) -> Option<T>,
+    ) -> Result<T, GetError> {
+        match self.try_get(&mut take) {
+            Err(GetError::Empty) => self.wait(deadline, take),
+            taken => taken,
+        }
+    }
+
+    #[cold]
+    fn wait<T>(
+        &self,
+        deadline: Option<Instant>,
+        mut take: impl FnMut(&mut Keys<K>) -> Option<T>,
+    ) -> Result<T, GetError> {
+        let mut ticket = None;
+        let mut time_is_up = false;
+        let parker = Parker::of_thread();
+        loop {
+            let step = self.section(|state| {
+                if let Some(ticket) = ticket.take() {
+                    state.takers.leave_thread(ticket);
+                }
+                self.tick(state);
+                if let Some(taken) = take(&mut state.keys) {
+                    return Step::Return(Ok(taken));
+                }
+                if state.keys.is_closed() {
+                    return Step::Return(Err(GetError::Closed));
+                }
+                if time_is_up {
+                    return Step::Return(Err(GetError::TimedOut));
+                }
+                let next_due = state.keys.next_due();
+                let (ticket, until) = state.takers.enrol_thread(parker.clone(), next_due);
+                Step::Sleep(ticket, until)
+            });
+            match step {
+                Step::Return(taken) => return taken,
+                Step::Sleep(enrolled, until) => {
+                    ticket = Some(enrolled);
+                    time_is_up = !self.sleep(&parker, until, deadline);
+                }
+            }
+        }
+    }
+
+    /// Sleeps until called (or for no reason), until the watch's time, or until the deadline: then
+    /// the answer is `false`.
+    fn sleep(&self, parker: &Parker, until: Option<u64>, deadline: Option<Instant>) -> bool {
+        let due = until.and_then(|due| self.epoch.instant(due));
+        let (wake, is_deadline) = match (due, deadline) {
+            (None, None) => {
+                parker.park();
+                return true;
+            }
+            (Some(due), Some(deadline)) if due < deadline => (due, false),
+            (_, Some(deadline)) => (deadline, true),
+            (Some(due), None) => (due, false),
+        };
+        // After the watch's time, whether the deadline has passed too is seen on the next sleep.
+        self.clock.park_until(parker, wake) || !is_deadline
+    }
+}
+
+/// See [`DedupQueue::get_async`].
+#[must_use = "a future does nothing until it is polled"]
+pub struct GetFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Plain> {
+    queue: DedupQueue<K, S, C, L>,
+    ticket: Option<Ticket>,
+}
+
+impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
+    type Output = Result<Held<K, L>, GetError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // Cloned before the lock is taken and dropped after, for both are foreign code.
+        let mut waker = Some(context.waker().clone());
+        let this = &mut *self;
+        let core = this.queue.core();
+        let (left, polled) = core.section(|state| {
+            let left = this.ticket.take().map(|ticket| state.takers.leave_future(ticket));
+            core.tick(state);
+            let polled = if let Some(taken) = state.keys.take() {
+                Poll::Ready(Ok(taken))
+            } else if state.keys.is_closed() {
+                Poll::Ready(Err(GetError::Closed))
+            } else if let Some(Left::NoAlarm(error)) = &left {
+                Poll::Ready(Err(GetError::NoAlarm(Arc::clone(error))))
+            } else {
+                let waker = waker.take().expect("it is asked for once");
+                this.ticket = Some(state.takers.enrol_future(waker));
+                Poll::Pending
+            };
+            (left, polled)
+        });
+        drop(left); // May hold a waker, which is foreign code: the lock is free.
+        polled.map_ok(|taken| this.queue.held(taken))
+    }
+}
+
+impl<K: Key, S: Hasher, C: Clock, L: Layer> Drop for GetFuture<K, S, C, L> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket.take() else {
+            return;
+        };
+        let core = self.queue.core();
+        let left = core.section(|state| state.takers.leave_future(ticket));
+        drop(left); // As above.
+    }
+}
+
+impl<K: Key, S: Hasher, C: Clock, L: Layer> fmt::Debug for GetFuture<K, S, C, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GetFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,41 @@
+//! The three layers, as types without values.
+//!
+//! What a queue can do is part of its type, so that a `retry` on a queue without back-off does not
+//! compile. Underneath it is one structure: ready keys and delayed ones lie under one lock.
+
+use std::fmt;
+
+/// De-duplication: `add`, `get`, done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plain {}
+
+/// The same, and `add_after`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delaying {}
+
+/// The same, and `add_rate_limited`, `retry`, and what goes with failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retrying {}
+
+/// What a queue can do. Its implementors are [`Plain`], [`Delaying`] and [`Retrying`].
+pub trait Layer: sealed::Sealed + fmt::Debug + Send + Sync + 'static {}
+
+/// A layer with `add_after`.
+pub trait Delays: Layer {}
+
+/// A layer with back-off.
+pub trait Retries: Delays {}
+
+impl Layer for Plain {}
+impl Layer for Delaying {}
+impl Layer for Retrying {}
+impl Delays for Delaying {}
+impl Delays for Retrying {}
+impl Retries for Retrying {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Plain {}
+    impl Sealed for super::Delaying {}
+    impl Sealed for super::Retrying {}
+}

@@ -1,0 +1,253 @@
+//! One function over many pieces, on a few threads.
+//!
+//! Not for: a queue. Pieces are numbers, known from the beginning; nothing waits for anything.
+//!
+//! # What always holds
+//! 1. Each piece is done, skipped, or the one that panicked; none is done twice.
+//! 2. Nothing is re-raised unless the caller says so, and no thread outlives the call.
+
+use std::any::Any;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::panic::resume_unwind;
+
+use sync_shim::Mutex;
+use sync_shim::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::Relaxed,
+};
+use sync_shim::foreign::{discard, guarded};
+use sync_shim::thread::{ThreadOptions, scope, spawn_scoped};
+
+/// What became of the pieces.
+#[derive(Default)]
+#[must_use = "pieces may have been skipped, and panics are not re-raised by themselves"]
+#[non_exhaustive]
+pub struct Report {
+    /// How many were done.
+    pub done: usize,
+    /// Those that nobody began, in order.
+    pub skipped: Vec<Range<usize>>,
+    /// Those that panicked, in order, with what they panicked with. More than one if several
+    /// threads were at it in that moment.
+    pub panics: Vec<Panicked>,
+}
+
+/// A piece that panicked.
+#[non_exhaustive]
+pub struct Panicked {
+    /// Which.
+    pub piece: usize,
+    /// What with. It is none of the pieces' if it was the stop condition that panicked.
+    pub payload: Box<dyn Any + Send>,
+}
+
+impl Report {
+    /// Whether every piece was done.
+    pub fn is_complete(&self) -> bool {
+        self.skipped.is_empty() && self.panics.is_empty()
+    }
+
+    /// Goes on with the first panic, if there was one.
+    ///
+    /// # Panics
+    /// As that piece did.
+    pub fn resume(mut self) -> Self {
+        if !self.panics.is_empty() {
+            let first = self.panics.remove(0);
+            for other in self.panics {
+                discard(other.payload);
+            }
+            resume_unwind(first.payload);
+        }
+        self
+    }
+}
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Report")
+            .field("done", &self.done)
+            .field("skipped", &self.skipped)
+            .field("panics", &self.panics)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Panicked")
+            .field("piece", &self.piece)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs `work` on each of `0..pieces`, until `stop` says so. Blocks until all threads are through.
+///
+/// The calling thread is one of the `workers`; the others are started here and end here. If the
+/// system refuses some of them, those there are do the work. `stop` is asked before each piece.
+/// A panic of a piece ends the handing out: pieces that others are at are finished, the rest is
+/// skipped. See [`parallelize_chunks`] for pieces so small that handing them out counts.
+///
+/// ```
+/// use dedup_queue::parallelize_until;
+/// use std::num::NonZeroUsize;
+/// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+///
+/// let sum = AtomicUsize::new(0);
+/// let two = NonZeroUsize::MIN.saturating_add(1);
+/// let report = parallelize_until(two, 100, || false, |piece| _ = sum.fetch_add(piece, Relaxed));
+/// assert_eq!((report.resume().done, sum.into_inner()), (100, 4950));
+/// ```
+#[doc(alias = "ParallelizeUntil")]
+pub fn parallelize_until(
+    workers: NonZeroUsize,
+    pieces: usize,
+    stop: impl Fn() -> bool + Sync,
+    work: impl Fn(usize) + Sync,
+) -> Report {
+    parallelize_chunks(workers, pieces, NonZeroUsize::MIN, stop, work)
+}
+
+/// As [`parallelize_until`], but `chunk` pieces in a row are handed out at once.
+#[doc(alias = "WithChunkSize")]
+pub fn parallelize_chunks(
+    workers: NonZeroUsize,
+    pieces: usize,
+    chunk: NonZeroUsize,
+    stop: impl Fn() -> bool + Sync,
+    work: impl Fn(usize) + Sync,
+) -> Report {
+    run(workers, pieces, chunk, &stop, &work, ThreadOptions::default())
+}
+
+fn run(
+    workers: NonZeroUsize,
+    pieces: usize,
+    chunk: NonZeroUsize,
+    stop: &(impl Fn() -> bool + Sync),
+    work: &(impl Fn(usize) + Sync),
+    options: ThreadOptions<'_>,
+) -> Report {
+    let pieces = Pieces::new(pieces, chunk.get());
+    // Each thread's own report; the caller's is the last.
+    let reports = Mutex::new(Vec::new());
+    let serve = || {
+        let report = pieces.serve(stop, work);
+        reports.lock().push(report);
+    };
+    scope(|scope| {
+        for _ in 1..workers.get().min(pieces.chunks()) {
+            if spawn_scoped(scope, options, serve).is_err() {
+                break; // Those there are do the work.
+            }
+        }
+        serve();
+    });
+    pieces.gather(reports.into_inner())
+}
+
+/// The pieces, and which of them have been handed out.
+struct Pieces {
+    count: usize,
+    chunk: usize,
+    /// The number of the next chunk.
+    next: AtomicUsize,
+    /// Nothing more is to be begun.
+    over: AtomicBool,
+}
+
+impl Pieces {
+    fn new(count: usize, chunk: usize) -> Self {
+        Self {
+            count,
+            chunk,
+            next: AtomicUsize::new(0),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    fn chunks(&self) -> usize {
+        self.count.div_ceil(self.chunk)
+    }
+
+    /// The next chunk, if there is one.
+    fn hand_out(&self) -> Option<Range<usize>> {
+        // Relaxed: whoever gets a number has it alone, and nothing else is read because of it. The
+        // count stops at the end, so that it cannot wrap.
+        let more = |next| (next < self.chunks()).then_some(next + 1);
+        let number = self.next.fetch_update(Relaxed, Relaxed, more).ok()?;
+        let first = number * self.chunk;
+        Some(first..self.count.min(first.saturating_add(self.chunk)))
+    }
+
+    /// One thread's share of the work.
+    fn serve(&self, stop: &impl Fn() -> bool, work: &impl Fn(usize)) -> Report {
+        let mut report = Report::default();
+        while let Some(mut chunk) = self.hand_out() {
+            while let Some(piece) = chunk.next() {
+                // Relaxed: one piece more or less makes no difference.
+                let goes_on = guarded(|| !self.over.load(Relaxed) && !stop());
+                let done = goes_on.and_then(|goes_on| match goes_on {
+                    true => guarded(|| work(piece)).map(|()| true),
+                    false => Ok(false),
+                });
+                match done {
+                    Ok(true) => report.done += 1,
+                    Ok(false) => {
+                        self.over.store(true, Relaxed);
+                        report.skipped.push(piece..chunk.end);
+                        chunk.start = chunk.end;
+                    }
+                    Err(payload) => {
+                        self.over.store(true, Relaxed);
+                        report.panics.push(Panicked { piece, payload });
+                    }
+                }
+            }
+        }
+        report
+    }
+
+    fn gather(&self, reports: Vec<Report>) -> Report {
+        let mut all = Report::default();
+        for report in reports {
+            all.done += report.done;
+            all.skipped.extend(report.skipped);
+            all.panics.extend(report.panics);
+        }
+        all.panics.sort_by_key(|panicked| panicked.piece);
+        all.skipped.sort_by_key(|range| range.start);
+        // Neighbours become one.
+        all.skipped.dedup_by(|next, before| {
+            let adjoin = before.end == next.start;
+            if adjoin {
+                before.end = next.end;
+            }
+            adjoin
+        });
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// If no thread can be had, the caller does it all.
+    #[test]
+    fn refused_threads_leave_their_pieces_to_the_others() {
+        let refuse = || Err(io::Error::other("no more threads"));
+        let options = ThreadOptions {
+            gate: Some(&refuse),
+            ..ThreadOptions::default()
+        };
+        let four = NonZeroUsize::MIN.saturating_add(3);
+        let report = run(four, 10, NonZeroUsize::MIN, &|| false, &|_| {}, options);
+        assert!(report.is_complete());
+        assert_eq!(report.done, 10);
+    }
+}

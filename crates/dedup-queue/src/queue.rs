@@ -1,0 +1,298 @@
+//! The queue's handle: making it, adding, looking, taking back, shutting down.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{Hash, RandomState};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sync_shim::Clock;
+
+use crate::builder::{Builder, DefaultClock};
+use crate::core::{Core, Hasher, Key};
+use crate::error::ShutDown;
+use crate::layer::{Delaying, Delays, Layer, Plain, Retries, Retrying};
+use crate::policy::{Added, Pending, Retried};
+
+/// Keys to be dealt with, each once however often it was added, and by one worker at a time.
+///
+/// Any number of threads and futures add and take. A handle is cheap to clone; all clones are the
+/// same queue. Handles are not counted: a queue is shut down by
+/// [`shut_down`](DedupQueue::shut_down) or a [`drain`](DedupQueue::drain), not by dropping.
+///
+/// `S` hashes the keys, `C` tells the time, `L` is what the queue can do: this one, or with
+/// `add_after` ([`DedupDelayQueue`]), or with back-off ([`DedupRetryQueue`]). There is room for
+/// 2^32 - 1 keys.
+///
+/// Blocking: operations take one lock for some dozens of instructions; those that wait say so.
+pub struct DedupQueue<K, S = RandomState, C = DefaultClock, L = Plain> {
+    core: Arc<Core<K, S, C>>,
+    layer: PhantomData<fn() -> L>,
+}
+
+/// A [`DedupQueue`] whose keys can be added for later.
+#[doc(alias = "DelayingInterface")]
+pub type DedupDelayQueue<K, S = RandomState, C = DefaultClock> = DedupQueue<K, S, C, Delaying>;
+
+/// A [`DedupDelayQueue`] whose keys can fail, and are tried again after a while.
+#[doc(alias = "RateLimitingInterface")]
+pub type DedupRetryQueue<K, S = RandomState, C = DefaultClock> = DedupQueue<K, S, C, Retrying>;
+
+/// How many keys are in which state, at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Ready: a `get` would take one.
+    pub ready: usize,
+    /// Held by workers.
+    pub held: usize,
+    /// Of the held ones, those that were added meanwhile.
+    pub dirty: usize,
+    /// To be delivered later, held ones included. After a shut-down: left over.
+    pub delayed: usize,
+    /// Remembered for their failures alone.
+    pub resting: usize,
+    /// Threads and futures that wait for a key.
+    pub waiting: usize,
+    /// Drains that wait for the end.
+    pub draining: usize,
+    /// How often a waiting one was woken because a key was ready.
+    pub wakes: u64,
+    /// How often one was woken only to keep the time for an earlier key.
+    pub rearms: u64,
+}
+
+impl<K: Key, L: Layer> DedupQueue<K, RandomState, DefaultClock, L> {
+    /// A queue with the default settings.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// A queue to be configured.
+    pub fn builder() -> Builder<K, RandomState, DefaultClock, L> {
+        Builder::new()
+    }
+}
+
+impl<K: Key, L: Layer> Default for DedupQueue<K, RandomState, DefaultClock, L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
+    pub(crate) fn from_core(core: Arc<Core<K, S, C>>) -> Self {
+        Self {
+            core,
+            layer: PhantomData,
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Core<K, S, C> {
+        &self.core
+    }
+
+    pub(crate) fn share(&self) -> Arc<Core<K, S, C>> {
+        Arc::clone(&self.core)
+    }
+
+    /// The key is to be delivered, now. Never blocks.
+    ///
+    /// If it is ready already, nothing changes. If it is held, it is delivered once more when it is
+    /// let go. If it was delayed, that delivery comes now.
+    ///
+    /// # Errors
+    /// [`ShutDown`], with the key.
+    #[inline]
+    pub fn add(&self, key: K) -> Result<Added, ShutDown<K>> {
+        self.core.add(key)
+    }
+
+    /// Takes back the delivery that the key is owed. `None` if it is owed none.
+    ///
+    /// A worker that holds it goes on; if it was to be delivered once more, it is not. Failures are
+    /// remembered.
+    pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Pending>
+    where
+        K: Borrow<Q>,
+    {
+        let hash = self.core.hasher.hash_one(key);
+        let is = |other: &K| other.borrow() == key;
+        self.core.on_found(hash, is, |keys, found| keys.withdraw(found, false))
+    }
+
+    /// How many keys are ready. Neither held nor delayed ones count.
+    pub fn len(&self) -> usize {
+        self.stats().ready
+    }
+
+    /// Whether no key is ready.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Figures of one instant. O(1).
+    pub fn stats(&self) -> Stats {
+        self.core.section(|state| {
+            self.core.tick(state);
+            let keys = state.keys.figures();
+            let calls = state.takers.counts();
+            Stats {
+                ready: keys.ready,
+                held: keys.held,
+                dirty: keys.dirty,
+                delayed: keys.delayed,
+                resting: keys.resting,
+                waiting: state.takers.waiting(),
+                draining: state.drainers.len(),
+                wakes: calls.wakes,
+                rearms: calls.rearms,
+            }
+        })
+    }
+
+    /// Tells the metrics how long the held keys have been held. To be called by whoever collects
+    /// the metrics: no thread of ours does. O(held keys).
+    pub fn report_unfinished(&self) {
+        let (sum, longest) = self.core.section(|state| {
+            self.core.tick(state);
+            state.keys.unfinished()
+        });
+        self.core.tell(|metrics, name| {
+            metrics.unfinished_work_seconds(name, Duration::from_nanos(sum));
+            let longest = Duration::from_nanos(longest);
+            metrics.longest_running_processor_seconds(name, longest);
+        });
+    }
+
+    /// Refuses adds from now on, and ends every drain. Does not block. `false` if adds were refused
+    /// before.
+    ///
+    /// What is ready is still delivered, and so is what was added while it is held; delayed keys
+    /// and later retries are left over, for a drain to return: with a deadline that has passed it
+    /// returns at once. Once nothing is to be delivered any more, `get` says
+    /// [`Closed`](crate::GetError::Closed), for good.
+    #[doc(alias = "close")]
+    pub fn shut_down(&self) -> bool {
+        self.core.shut_down()
+    }
+
+    /// Whether adds are refused.
+    #[doc(alias = "ShuttingDown")]
+    pub fn is_shut_down(&self) -> bool {
+        self.core.section(|state| !state.is_open())
+    }
+
+    /// Returns the memory of keys that are not here any more. Blocks other operations for
+    /// O(records).
+    pub fn shrink_to_fit(&self) {
+        self.core.section(|state| state.keys.shrink());
+    }
+
+    /// For how many keys there is memory.
+    pub fn capacity(&self) -> usize {
+        self.core.section(|state| state.keys.capacity())
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &C {
+        &self.core.clock
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.core.config.name
+    }
+}
+
+impl<K: Key, S: Hasher, C: Clock, L: Delays> DedupQueue<K, S, C, L> {
+    /// The key is to be delivered `delay` from now. Never blocks.
+    ///
+    /// If it is owed a delivery now, nothing changes. If it is delayed already, the queue's
+    /// [`Policy`](crate::Policy) decides. A key that falls due while it is held is delivered once
+    /// more when it is let go. What is further away than 584 years never comes.
+    ///
+    /// # Errors
+    /// [`ShutDown`], with the key.
+    pub fn add_after(&self, key: K, delay: Duration) -> Result<Added, ShutDown<K>> {
+        let now = self.core.clock.now();
+        let epoch = self.core.epoch;
+        self.core.add_later(key, epoch.after(now, delay), epoch.nanos(now))
+    }
+
+    /// As [`add_after`](DedupQueue::add_after), to a point of time. One that has passed is now.
+    ///
+    /// # Errors
+    /// [`ShutDown`], with the key.
+    pub fn add_at(&self, key: K, due: Instant) -> Result<Added, ShutDown<K>> {
+        self.core.add_later(key, self.core.epoch.nanos(due), self.core.now())
+    }
+
+    /// Takes back a delayed delivery; one that is owed now stays. Whether there was one is the
+    /// answer.
+    pub fn remove_delayed<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        let hash = self.core.hasher.hash_one(key);
+        let is = |other: &K| other.borrow() == key;
+        let pending = self.core.on_found(hash, is, |keys, found| keys.withdraw(found, true));
+        pending.is_some()
+    }
+}
+
+impl<K: Key, S: Hasher, C: Clock, L: Retries> DedupQueue<K, S, C, L> {
+    /// Counts a failure of the key, and delivers it when the limiter says. For keys that are not
+    /// held; the holder of one says [`retry`](crate::Held::retry). Never blocks, unless the limiter
+    /// does.
+    ///
+    /// # Errors
+    /// [`ShutDown`], with the key; nothing was counted.
+    pub fn add_rate_limited(&self, key: K) -> Result<Retried, ShutDown<K>> {
+        self.core.add_failed(key)
+    }
+
+    /// How often the key has failed in a row.
+    #[doc(alias = "NumRequeues")]
+    pub fn failures<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> u32
+    where
+        K: Borrow<Q>,
+    {
+        let hash = self.core.hasher.hash_one(key);
+        let is = |other: &K| other.borrow() == key;
+        self.core.on_found(hash, is, |keys, found| keys.failures(found))
+    }
+
+    /// Forgets the key's failures. What it is owed stays owed.
+    pub fn forget<Q: Hash + Eq + ?Sized>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        let hash = self.core.hasher.hash_one(key);
+        let is = |other: &K| other.borrow() == key;
+        self.core.on_found(hash, is, |keys, found| keys.forget_found(found));
+    }
+}
+
+impl<K, S, C, L> Clone for DedupQueue<K, S, C, L> {
+    fn clone(&self) -> Self {
+        Self {
+            core: Arc::clone(&self.core),
+            layer: PhantomData,
+        }
+    }
+}
+
+impl<K: Key, S: Hasher, C: Clock, L: Layer> fmt::Debug for DedupQueue<K, S, C, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stats = self.stats();
+        f.debug_struct("DedupQueue")
+            .field("name", &self.name())
+            .field("ready", &stats.ready)
+            .field("held", &stats.held)
+            .field("delayed", &stats.delayed)
+            .field("is_shut_down", &self.is_shut_down())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,142 @@
+//! Metrics that are kept in memory, for tests and for pages of figures.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use sync_shim::Mutex;
+
+use crate::metrics::Metrics;
+
+/// Upper bounds of a [`Histogram`]'s buckets, one decade each from a microsecond on; the last
+/// bucket has none.
+pub const BUCKETS: [Duration; 10] = [
+    Duration::from_micros(1),
+    Duration::from_micros(10),
+    Duration::from_micros(100),
+    Duration::from_millis(1),
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+    Duration::from_secs(1),
+    Duration::from_secs(10),
+    Duration::from_secs(100),
+    Duration::from_secs(1000),
+];
+
+/// Remembers what each queue has told.
+///
+/// ```
+/// use dedup_queue::{DedupQueue, RecordingMetrics};
+/// use std::sync::Arc;
+///
+/// let metrics = Arc::new(RecordingMetrics::new());
+/// let queue = DedupQueue::builder().name("pods").metrics(Arc::clone(&metrics)).build();
+/// queue.add("a")?;
+/// queue.add("a")?;
+/// let figures = metrics.of("pods");
+/// assert_eq!((figures.adds_total, figures.depth), (1, 1));
+/// # Ok::<(), dedup_queue::ShutDown<&str>>(())
+/// ```
+#[derive(Default)]
+pub struct RecordingMetrics(Mutex<BTreeMap<String, Figures>>);
+
+/// What one queue has told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Figures {
+    /// Deliveries owed now.
+    pub depth: i64,
+    /// Deliveries that came to be owed.
+    pub adds_total: u64,
+    /// How long keys waited to be taken.
+    pub queue_duration_seconds: Histogram,
+    /// How long keys were held.
+    pub work_duration_seconds: Histogram,
+    /// How long the held ones had been held in all, when that was last reported.
+    pub unfinished_work_seconds: Duration,
+    /// How long the oldest of them had been, likewise.
+    pub longest_running_processor_seconds: Duration,
+    /// Deliveries put off.
+    pub retries_total: u64,
+}
+
+/// How often which durations were seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Histogram {
+    /// How many.
+    pub count: u64,
+    /// Their sum.
+    pub sum: Duration,
+    /// The longest.
+    pub max: Duration,
+    /// How many were no longer than the bound of the same number in [`BUCKETS`], and longer than
+    /// the one before.
+    pub buckets: [u64; BUCKETS.len() + 1],
+}
+
+impl Histogram {
+    fn observe(&mut self, seen: Duration) {
+        self.count += 1;
+        self.sum = self.sum.saturating_add(seen);
+        self.max = self.max.max(seen);
+        self.buckets[BUCKETS.partition_point(|&bound| bound < seen)] += 1;
+    }
+}
+
+impl RecordingMetrics {
+    /// Nothing has been told.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the queue of this name has told; nothing, if there is none.
+    pub fn of(&self, queue: &str) -> Figures {
+        self.0.lock().get(queue).cloned().unwrap_or_default()
+    }
+
+    fn change(&self, queue: &str, change: impl FnOnce(&mut Figures)) {
+        let mut queues = self.0.lock();
+        if let Some(figures) = queues.get_mut(queue) {
+            change(figures);
+        } else {
+            change(queues.entry(queue.to_owned()).or_default());
+        }
+    }
+}
+
+impl Metrics for RecordingMetrics {
+    fn depth(&self, queue: &str, change: i64) {
+        self.change(queue, |figures| figures.depth += change);
+    }
+
+    fn adds_total(&self, queue: &str, count: u64) {
+        self.change(queue, |figures| figures.adds_total += count);
+    }
+
+    fn queue_duration_seconds(&self, queue: &str, waited: Duration) {
+        self.change(queue, |figures| figures.queue_duration_seconds.observe(waited));
+    }
+
+    fn work_duration_seconds(&self, queue: &str, worked: Duration) {
+        self.change(queue, |figures| figures.work_duration_seconds.observe(worked));
+    }
+
+    fn unfinished_work_seconds(&self, queue: &str, sum: Duration) {
+        self.change(queue, |figures| figures.unfinished_work_seconds = sum);
+    }
+
+    fn longest_running_processor_seconds(&self, queue: &str, longest: Duration) {
+        self.change(queue, |figures| figures.longest_running_processor_seconds = longest);
+    }
+
+    fn retries_total(&self, queue: &str) {
+        self.change(queue, |figures| figures.retries_total += 1);
+    }
+}
+
+impl fmt::Debug for RecordingMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RecordingMetrics").field(&*self.0.lock()).finish()
+    }
+}

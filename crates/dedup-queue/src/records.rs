@@ -1,0 +1,278 @@
+//! The records of the keys: a slab, a table that finds them, and lists that run through them.
+//!
+//! Not for: what a key's state means; that is `keys.rs`.
+//!
+//! # What always holds
+//! 1. A slot in use is in the table, under its hash, once; a free one is not.
+//! 2. A slot keeps its number as long as it is in use, so what holds the number (a guard, a heap's
+//!    entry, a list) needs no look-up.
+//! 3. The table is given hashes and never computes one, and it compares keys only in
+//!    [`Records::find`], which changes nothing. So no key's own code can leave it half-changed.
+
+use std::ops::{Index, IndexMut};
+
+use delay_queue::EntryId;
+use hashbrown::HashTable;
+
+/// A place in the slab.
+pub(crate) type Slot = u32;
+/// No slot.
+const NONE: Slot = Slot::MAX;
+
+/// What is owed to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owed {
+    Nothing,
+    /// A delivery. While the key is held, it is dirty.
+    Now,
+    /// A delivery when its entry in the heap falls due.
+    Later(EntryId),
+}
+
+/// Which list a record is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    /// None: it is free, or owed a delivery later and neither held nor ready.
+    None,
+    Ready,
+    Held,
+    /// Neither held nor owed anything: kept for its failures.
+    Resting,
+}
+
+pub(crate) struct Record<K> {
+    /// `None` if the slot is free, or if the key has been handed over as a leftover.
+    pub(crate) key: Option<K>,
+    /// Goes with the guard, so that none has to be cloned for it under the lock.
+    pub(crate) twin: Option<K>,
+    hash: u64,
+    pub(crate) owed: Owed,
+    pub(crate) on: On,
+    pub(crate) failures: u32,
+    prev: Slot,
+    next: Slot,
+    /// What is owed has been owed since then; or, resting since then.
+    pub(crate) since: u64,
+    /// Held since then.
+    pub(crate) taken: u64,
+}
+
+/// A record's two keys, to be dropped when the lock is free.
+pub(crate) type Gone<K> = (Option<K>, Option<K>);
+
+pub(crate) struct Records<K> {
+    slots: Vec<Record<K>>,
+    /// Free slots, linked by `next`.
+    free: Slot,
+    table: HashTable<Slot>,
+}
+
+impl<K> Records<K> {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: NONE,
+            table: HashTable::new(),
+        }
+    }
+
+    /// How many are in use.
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// The slot of the key that has this hash and is the one.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, mut is: impl FnMut(&K) -> bool) -> Option<Slot> {
+        let found = self.table.find(hash, |&slot| {
+            let record = &self[slot];
+            record.hash == hash && record.key.as_ref().is_some_and(&mut is)
+        });
+        found.copied()
+    }
+
+    /// A record for a key that has none.
+    #[inline]
+    pub(crate) fn insert(&mut self, hash: u64, key: K, twin: K) -> Slot {
+        if self.free == NONE {
+            self.grow();
+        }
+        let slot = self.free;
+        // Field by field: a record is too large to be made elsewhere and moved. A free one is as a
+        // new one, but for what is set here.
+        let record = &mut self[slot];
+        record.key = Some(key);
+        record.twin = Some(twin);
+        record.hash = hash;
+        let next = record.next;
+        self.free = next;
+        let slots = &self.slots;
+        let hash_of = |&slot: &Slot| slots[slot as usize].hash;
+        self.table.insert_unique(hash, slot, hash_of);
+        slot
+    }
+
+    /// One more slot, free.
+    #[cold]
+    fn grow(&mut self) {
+        let slot = Slot::try_from(self.slots.len()).unwrap_or(NONE);
+        assert_ne!(slot, NONE, "there are fewer than 2^32 - 1 keys");
+        self.slots.push(Record {
+            key: None,
+            twin: None,
+            hash: 0,
+            owed: Owed::Nothing,
+            on: On::None,
+            failures: 0,
+            prev: NONE,
+            next: self.free,
+            since: 0,
+            taken: 0,
+        });
+        self.free = slot;
+    }
+
+    /// Frees a slot that is on no list, and owed nothing.
+    #[inline]
+    pub(crate) fn erase(&mut self, slot: Slot) -> Gone<K> {
+        let hash = self[slot].hash;
+        if let Ok(entry) = self.table.find_entry(hash, |&other| other == slot) {
+            entry.remove();
+        }
+        let free = std::mem::replace(&mut self.free, slot);
+        let record = &mut self[slot];
+        debug_assert_eq!((record.on, record.owed), (On::None, Owed::Nothing));
+        record.next = free;
+        record.failures = 0;
+        (record.key.take(), record.twin.take())
+    }
+
+    /// Whether a slot that was found in this section is still in use.
+    #[inline]
+    pub(crate) fn has(&self, slot: Slot) -> bool {
+        self[slot].key.is_some()
+    }
+
+    /// Returns what memory can be returned: all of it if no record is in use, otherwise what lies
+    /// behind the last one.
+    pub(crate) fn shrink(&mut self) {
+        while self.slots.last().is_some_and(|last| {
+            last.key.is_none() && last.on == On::None && last.owed == Owed::Nothing
+        }) {
+            self.slots.pop();
+        }
+        self.slots.shrink_to_fit();
+        let slots = &self.slots;
+        self.table.shrink_to_fit(|&slot| slots[slot as usize].hash);
+        self.free = NONE;
+        for slot in (0..self.slots.len()).rev() {
+            let record = &mut self.slots[slot];
+            if record.key.is_none() && record.on == On::None && record.owed == Owed::Nothing {
+                record.next = self.free;
+                self.free = Slot::try_from(slot).unwrap_or(NONE);
+            }
+        }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+
+    /// Walks a list from its head.
+    pub(crate) fn walk(&self, list: &List) -> impl Iterator<Item = Slot> {
+        let first = (list.head != NONE).then_some(list.head);
+        std::iter::successors(first, |&slot| {
+            let next = self[slot].next;
+            (next != NONE).then_some(next)
+        })
+    }
+}
+
+impl<K> Index<Slot> for Records<K> {
+    type Output = Record<K>;
+    #[inline]
+    fn index(&self, slot: Slot) -> &Record<K> {
+        &self.slots[slot as usize]
+    }
+}
+
+impl<K> IndexMut<Slot> for Records<K> {
+    #[inline]
+    fn index_mut(&mut self, slot: Slot) -> &mut Record<K> {
+        &mut self.slots[slot as usize]
+    }
+}
+
+/// Records in the order in which they were pushed.
+#[derive(Debug)]
+pub(crate) struct List {
+    name: On,
+    head: Slot,
+    tail: Slot,
+    len: usize,
+}
+
+impl List {
+    pub(crate) fn new(name: On) -> Self {
+        Self {
+            name,
+            head: NONE,
+            tail: NONE,
+            len: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn first(&self) -> Option<Slot> {
+        (self.head != NONE).then_some(self.head)
+    }
+
+    /// Appends a record that is on no list.
+    #[inline]
+    pub(crate) fn push<K>(&mut self, records: &mut Records<K>, slot: Slot) {
+        let tail = std::mem::replace(&mut self.tail, slot);
+        let record = &mut records[slot];
+        debug_assert_eq!(record.on, On::None, "a record is on one list at most");
+        record.on = self.name;
+        record.prev = tail;
+        record.next = NONE;
+        if tail == NONE {
+            self.head = slot;
+        } else {
+            records[tail].next = slot;
+        }
+        self.len += 1;
+    }
+
+    /// Takes a record off this list.
+    #[inline]
+    pub(crate) fn unlink<K>(&mut self, records: &mut Records<K>, slot: Slot) {
+        let record = &mut records[slot];
+        debug_assert_eq!(record.on, self.name, "a record is on the list it names");
+        record.on = On::None;
+        let (prev, next) = (record.prev, record.next);
+        if prev == NONE {
+            self.head = next;
+        } else {
+            records[prev].next = next;
+        }
+        if next == NONE {
+            self.tail = prev;
+        } else {
+            records[next].prev = prev;
+        }
+        self.len -= 1;
+    }
+
+    #[inline]
+    pub(crate) fn pop<K>(&mut self, records: &mut Records<K>) -> Option<Slot> {
+        let slot = self.first()?;
+        self.unlink(records, slot);
+        Some(slot)
+    }
+}

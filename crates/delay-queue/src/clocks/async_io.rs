@@ -1,0 +1,46 @@
+//! async-io's timers, which smol and async-std use.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::Instant;
+
+use ::async_io::Timer;
+use sync_shim::{Alarm, Clock, MonotonicClock, Parker};
+
+/// The machine's monotonic time, with alarms by async-io's reactor: for programs that have it
+/// running anyway, so that no second thread keeps the time.
+///
+/// ```
+/// use std::time::Duration;
+/// use delay_queue::{AsyncIoClock, DelayQueue};
+///
+/// let queue = DelayQueue::with_clock(AsyncIoClock);
+/// queue.push("tea", Duration::from_millis(2))?;
+/// let taken = async_io::block_on(queue.take_async())?;
+/// assert_eq!(taken.value, "tea");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AsyncIoClock;
+
+impl Clock for AsyncIoClock {
+    fn now(&self) -> Instant {
+        MonotonicClock.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        MonotonicClock.park_until(parker, when)
+    }
+
+    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+        let mut timer = Timer::at(when);
+        let polled = Pin::new(&mut timer).poll(&mut Context::from_waker(&waker));
+        if polled.is_ready() {
+            waker.wake();
+        }
+        // The reactor rings while the timer lives.
+        Ok(Alarm::new(timer))
+    }
+}

@@ -1,0 +1,96 @@
+//! Feeding: a thread takes what falls due and offers it to somebody, who may not come.
+//!
+//! It waits as every taking thread does, and what it has taken is on probation until its receiver
+//! has it: if that never happens, because the feeder is stopped, the queue is closed for good, or
+//! there is no receiver any more, the entry goes back to where it was.
+//!
+//! What "offering" is stays open here, so that models can put their own in place of a channel.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
+use sync_shim::foreign::drop_quietly;
+use sync_shim::{Clock, Parker};
+
+use crate::state::{Lack, Owed, State};
+use crate::{DelayQueue, Entry, Expired};
+
+/// Why something was not received. It comes back.
+#[derive(Debug)]
+pub struct Unsent<T> {
+    /// What was offered.
+    pub value: Expired<T>,
+    /// Whether there will never be a receiver.
+    pub is_final: bool,
+}
+
+/// What a feeder is told from outside.
+#[derive(Clone, Debug)]
+pub struct Control(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    is_stopped: AtomicBool,
+    /// Where the feeder sleeps while nothing is due.
+    parker: Parker,
+    /// Ends an offer that is under way, or the next one.
+    interrupt: Waker,
+}
+
+impl Control {
+    /// Of a feeder whose offers `interrupt` ends. It is called and cloned under a lock.
+    pub fn new(interrupt: Waker) -> Self {
+        Self(Arc::new(Inner {
+            is_stopped: AtomicBool::new(false),
+            parker: Parker::new(),
+            interrupt,
+        }))
+    }
+
+    /// Makes the feeder end, with nothing in its hands.
+    pub fn stop(&self) {
+        // Relaxed: the two calls make the feeder look, and what they do publishes it.
+        self.0.is_stopped.store(true, Relaxed);
+        self.0.parker.unpark();
+        self.0.interrupt.wake_by_ref();
+    }
+}
+
+/// Offers what falls due, one entry after the other, until stopped, until an offer says that there
+/// will never be a receiver, or until the queue is closed and nothing is left in it.
+///
+/// `offer` blocks until there is a receiver, or until it is interrupted.
+pub fn feed<T: Send + 'static, C: Clock>(
+    queue: &DelayQueue<T, C>,
+    control: &Control,
+    mut offer: impl FnMut(Expired<T>) -> Result<(), Unsent<T>>,
+) {
+    let Control(inner) = control;
+    let shared = &*queue.0;
+    let look = |state: &mut State<T>, owed: &mut Owed| {
+        // Relaxed: whoever sets it calls us afterwards.
+        if inner.is_stopped.load(Relaxed) {
+            return Err(Lack::Closed);
+        }
+        state.check_out(&inner.interrupt, || shared.now(), owed)
+    };
+    while let Ok(out) = shared.wait(&inner.parker, None, look) {
+        let (value, out) = out.split();
+        let entry = Entry {
+            id: out.id(),
+            due: out.due(),
+            value,
+        };
+        let Err(unsent) = offer(shared.expired(entry)) else {
+            shared.section(|state, owed| state.gone(out, owed));
+            continue;
+        };
+        let out = out.with(unsent.value.value);
+        let cleared = shared.section(|state, owed| state.check_in(out, owed));
+        drop_quietly(cleared); // Foreign code: the lock is free.
+        if unsent.is_final {
+            return;
+        }
+    }
+}

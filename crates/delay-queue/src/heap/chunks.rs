@@ -1,0 +1,263 @@
+//! Lists of slots, in chunks of one memory.
+//!
+//! A list grows at its end and is used up from its front. What is in its middle is not taken out:
+//! when its slot no more says that its key lies there, it is stale, and skipped.
+//!
+//! # Invariants
+//! 1. A chunk is on the free list, or on exactly one list.
+//! 2. A list that is not empty has a key right before its `end`.
+
+use alloc::vec::Vec;
+use core::mem;
+
+use super::place::Place;
+
+/// Slots in a chunk.
+pub(super) const CHUNK: usize = 16;
+/// No chunk.
+const NONE: u32 = u32::MAX;
+/// Up to so many slots the memory doubles, then it grows by a quarter.
+const SMALL: usize = 1 << 14;
+
+#[derive(Debug)]
+pub(super) struct Chunks {
+    slots: Vec<u32>,
+    /// For each chunk the one after it.
+    next: Vec<u32>,
+    free: u32,
+    free_count: usize,
+    /// How many of those on lists are stale.
+    stale: usize,
+}
+
+/// A list of slots in a [`Chunks`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List {
+    first: u32,
+    /// Behind the last one. At the end of a chunk if the next one needs another chunk.
+    end: u32,
+}
+
+/// What was in a chunk that is on no list any more.
+pub(super) struct Chunk {
+    front: usize,
+    slots: [u32; CHUNK],
+    count: usize,
+}
+
+impl List {
+    pub(super) const EMPTY: Self = Self {
+        first: NONE,
+        end: 0,
+    };
+
+    #[inline]
+    pub(super) fn is_empty(self) -> bool {
+        self.first == NONE
+    }
+
+    /// Where its first one is. It must have one.
+    pub(super) fn front(self) -> usize {
+        self.first as usize * CHUNK
+    }
+
+    #[inline]
+    fn is_last(self, chunk: u32) -> bool {
+        (self.end as usize - 1) / CHUNK == chunk as usize
+    }
+
+    /// How many are in this chunk of it.
+    #[inline]
+    fn count(self, chunk: u32) -> usize {
+        if self.is_last(chunk) {
+            self.end as usize - chunk as usize * CHUNK
+        } else {
+            CHUNK
+        }
+    }
+}
+
+impl Chunk {
+    /// The slots, and where each was.
+    #[inline]
+    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, Place)> {
+        let places = (self.front..).map(Place::chunks);
+        self.slots[..self.count].iter().copied().zip(places)
+    }
+}
+
+impl Chunks {
+    pub(super) const fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            next: Vec::new(),
+            free: NONE,
+            free_count: 0,
+            stale: 0,
+        }
+    }
+
+    pub(super) fn with_capacity(slots: usize) -> Self {
+        let mut chunks = Self::new();
+        chunks.reserve(slots);
+        chunks
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+
+    /// Whether memory is needed for the next chunk, although a good part of what there is goes to
+    /// stale ones.
+    #[inline]
+    pub(super) fn should_be_swept(&self) -> bool {
+        self.stale > self.slots.len() / 4 && self.is_full()
+    }
+
+    pub(super) fn reserve(&mut self, slots: usize) {
+        let chunks = slots.div_ceil(CHUNK).saturating_sub(self.free_count);
+        self.slots.reserve_exact(chunks * CHUNK);
+        self.next.reserve_exact(chunks);
+    }
+
+    #[inline]
+    pub(super) fn at(&self, index: usize) -> u32 {
+        self.slots[index]
+    }
+
+    /// One that is on a list is stale from now on.
+    #[inline]
+    pub(super) fn outdate_one(&mut self) {
+        self.stale += 1;
+    }
+
+    /// A stale one is on no list any more.
+    #[inline]
+    pub(super) fn forget_one(&mut self) {
+        self.stale -= 1;
+    }
+
+    /// Adds one at the end and tells where it lies.
+    #[inline]
+    pub(super) fn push(&mut self, list: &mut List, slot: u32) -> Place {
+        if (list.end as usize).is_multiple_of(CHUNK) {
+            self.extend(list);
+        }
+        let index = list.end as usize;
+        self.slots[index] = slot;
+        list.end += 1;
+        Place::chunks(index)
+    }
+
+    /// Where the next after the one at `index` is, if there is one. The chunks before it are freed.
+    #[inline]
+    pub(super) fn advance(&mut self, list: &mut List, index: usize) -> Option<usize> {
+        if index + 1 == list.end as usize {
+            self.free_chunk(list.first);
+            *list = List::EMPTY;
+            return None;
+        }
+        if !(index + 1).is_multiple_of(CHUNK) {
+            return Some(index + 1);
+        }
+        let left = list.first;
+        list.first = self.next[left as usize];
+        self.free_chunk(left);
+        Some(list.front())
+    }
+
+    /// Takes the first chunk off the list.
+    #[inline]
+    pub(super) fn pop(&mut self, list: &mut List) -> Option<Chunk> {
+        if list.is_empty() {
+            return None;
+        }
+        let chunk = list.first;
+        let (front, count) = (list.front(), list.count(chunk));
+        let mut slots = [u32::MAX; CHUNK];
+        slots.copy_from_slice(&self.slots[front..front + CHUNK]);
+        if list.is_last(chunk) {
+            *list = List::EMPTY;
+        } else {
+            list.first = self.next[chunk as usize];
+        }
+        self.free_chunk(chunk);
+        Some(Chunk {
+            front,
+            slots,
+            count,
+        })
+    }
+
+    /// How many are on the list, stale ones included.
+    pub(super) fn len(&self, list: List) -> usize {
+        self.slices(list).map(|(_, slots)| slots.len()).sum()
+    }
+
+    /// The slots on the list in its order, and where they are.
+    pub(super) fn iter(&self, list: List) -> impl Iterator<Item = (u32, Place)> {
+        self.slices(list)
+            .flat_map(|(front, slots)| slots.iter().copied().zip((front..).map(Place::chunks)))
+    }
+
+    fn slices(&self, list: List) -> impl Iterator<Item = (usize, &[u32])> {
+        let mut next = (!list.is_empty()).then_some(list.first);
+        core::iter::from_fn(move || {
+            let chunk = next?;
+            next = (!list.is_last(chunk)).then(|| self.next[chunk as usize]);
+            let front = chunk as usize * CHUNK;
+            Some((front, &self.slots[front..front + list.count(chunk)]))
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        self.free == NONE && self.slots.len() + CHUNK > self.slots.capacity()
+    }
+
+    /// Links another chunk to the end of the list.
+    fn extend(&mut self, list: &mut List) {
+        let chunk = self.take_chunk();
+        if list.is_empty() {
+            list.first = chunk;
+        } else {
+            self.next[(list.end as usize - 1) / CHUNK] = chunk;
+        }
+        list.end = small(chunk as usize * CHUNK);
+    }
+
+    #[inline]
+    fn take_chunk(&mut self) -> u32 {
+        match self.next.get(self.free as usize) {
+            Some(&next) => {
+                self.free_count -= 1;
+                mem::replace(&mut self.free, next)
+            }
+            None => self.new_chunk(),
+        }
+    }
+
+    fn new_chunk(&mut self) -> u32 {
+        let chunk = small(self.next.len());
+        if self.is_full() {
+            let len = self.slots.len();
+            let more = if len < SMALL { len } else { len / 4 };
+            self.reserve(more.max(4 * CHUNK));
+        }
+        self.next.push(NONE);
+        self.slots.resize(self.slots.len() + CHUNK, u32::MAX);
+        chunk
+    }
+
+    #[inline]
+    fn free_chunk(&mut self, chunk: u32) {
+        self.next[chunk as usize] = mem::replace(&mut self.free, chunk);
+        self.free_count += 1;
+    }
+}
+
+/// An index of a slot in a chunk, or of a chunk: they are fewer than places.
+#[expect(clippy::cast_possible_truncation, reason = "it is below the limit")]
+fn small(index: usize) -> u32 {
+    debug_assert!(index < super::place::LIMIT);
+    index as u32
+}

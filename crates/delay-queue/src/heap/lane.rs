@@ -1,0 +1,110 @@
+//! Keys that came in order: each is behind the one before it.
+//!
+//! Time-outs that are all equally long come so, and cost next to nothing here.
+
+use super::chunks::{Chunks, List};
+use super::key::Key;
+use super::place::Place;
+use super::slots::Slots;
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    list: List,
+    /// Where the first key is.
+    front: usize,
+    /// That key, or the last one of all.
+    first: Key,
+    /// The last key that came.
+    last: Key,
+}
+
+impl Lane {
+    pub(super) const fn new() -> Self {
+        Self {
+            list: List::EMPTY,
+            front: 0,
+            first: Key::LAST,
+            last: Key::FIRST,
+        }
+    }
+
+    #[inline]
+    pub(super) fn first(&self) -> Key {
+        self.first
+    }
+
+    /// Whether the key may be pushed.
+    #[inline]
+    pub(super) fn takes(&self, key: Key) -> bool {
+        self.last < key
+    }
+
+    /// Adds a key and tells where it lies.
+    #[inline]
+    pub(super) fn push(&mut self, key: Key, chunks: &mut Chunks) -> Place {
+        let was_empty = self.list.is_empty();
+        let place = chunks.push(&mut self.list, key.slot());
+        if was_empty {
+            self.front = self.list.front();
+            self.first = key;
+        }
+        self.last = key;
+        place
+    }
+
+    /// Takes the first key off, and what is stale after it.
+    #[inline]
+    pub(super) fn pop<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) {
+        while let Some(index) = chunks.advance(&mut self.list, self.front) {
+            self.front = index;
+            if let Some(key) = slots.key_at(chunks.at(index), Place::chunks(index)) {
+                self.first = key;
+                return;
+            }
+            chunks.forget_one();
+        }
+        *self = Self::new();
+    }
+
+    /// Whether the first key is there.
+    #[inline]
+    pub(super) fn is_front(&self, index: usize) -> bool {
+        self.front == index && !self.list.is_empty()
+    }
+
+    /// The keys from the first on.
+    pub(super) fn iter<T>(&self, chunks: &Chunks, slots: &Slots<T>) -> impl Iterator<Item = Key> {
+        let all = chunks.iter(self.list).skip(self.passed());
+        all.filter_map(|(slot, place)| slots.key_at(slot, place))
+    }
+
+    /// Moves the keys over there.
+    pub(super) fn move_to<T>(&mut self, from: &Chunks, to: &mut Chunks, slots: &mut Slots<T>) {
+        let mut list = List::EMPTY;
+        for (slot, place) in from.iter(self.list).skip(self.passed()) {
+            if let Some((_, place)) = slots.lift(slot, place) {
+                *place = to.push(&mut list, slot);
+            }
+        }
+        self.list = list;
+        if !list.is_empty() {
+            self.front = list.front();
+        }
+    }
+
+    /// How many of the first chunk have left.
+    fn passed(&self) -> usize {
+        if self.list.is_empty() {
+            return 0;
+        }
+        self.front - self.list.front()
+    }
+
+    /// Order numbers have changed.
+    pub(super) fn renumber(&mut self, rank: impl Fn(Key) -> Key) {
+        if !self.list.is_empty() {
+            self.first = rank(self.first);
+            self.last = rank(self.last);
+        }
+    }
+}

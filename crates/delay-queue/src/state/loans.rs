@@ -1,0 +1,108 @@
+//! Entries on probation: a feeder has taken them and offers them to somebody, who may not come.
+//!
+//! Such an entry is in nobody's hands but the feeder's: it is not counted, its id finds nothing,
+//! but its place is taken, and a closed queue is not at its end before it is gone or back.
+
+use std::task::Waker;
+
+use sync_shim::Parker;
+
+use crate::EntryId;
+use crate::calls::{Bell, Calls};
+
+/// What is on probation, and who waits for its coming back. Held under the queue's lock.
+#[derive(Debug)]
+pub(super) struct Loans {
+    /// With each, what makes its feeder give it back. Not foreign: it may be cloned and dropped
+    /// under the lock.
+    out: Vec<(EntryId, Waker)>,
+    waiting: Vec<Parker>,
+    called_in: bool,
+}
+
+impl Loans {
+    pub(super) fn new() -> Self {
+        Self {
+            out: Vec::new(),
+            waiting: Vec::new(),
+            called_in: false,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// From now on nothing more is given, and what is out has to come back.
+    pub(super) fn call_in(&mut self, calls: &mut Calls) {
+        self.called_in = true;
+        for (_, feeder) in &self.out {
+            calls.add(Bell::Future(feeder.clone()));
+        }
+    }
+
+    /// To be called when nothing is out any more.
+    pub(super) fn wait(&mut self, parker: Parker) {
+        self.waiting.push(parker);
+    }
+}
+
+#[cfg(any(feature = "channel", anthill_loom))]
+mod lending {
+    use super::{EntryId, Loans, Waker};
+    use crate::calls::Bell;
+    use crate::state::{Lack, Owed, State};
+    use crate::CheckedOut;
+
+    impl Loans {
+        fn end(&mut self, id: EntryId, owed: &mut Owed) {
+            self.out.retain(|&(out, _)| out != id);
+            if self.out.is_empty() {
+                for parker in self.waiting.drain(..) {
+                    owed.debts().calls.add(Bell::Thread(parker));
+                }
+            }
+        }
+    }
+
+    impl<T> State<T> {
+        /// As [`take`](State::take), on probation. `feeder` is woken if it has to come back.
+        pub(crate) fn check_out(
+            &mut self,
+            feeder: &Waker,
+            clock: impl FnOnce() -> u64,
+            owed: &mut Owed,
+        ) -> Result<CheckedOut<T>, Lack> {
+            if self.loans.called_in {
+                return Err(Lack::Closed);
+            }
+            let now = self.find(clock)?;
+            let out = self.heap.check_out(now).ok_or(Lack::NotDue)?;
+            self.loans.out.push((out.id(), feeder.clone()));
+            self.settle(owed);
+            Ok(out)
+        }
+
+        /// What was taken on probation has been taken for good. Its value is elsewhere.
+        pub(crate) fn gone(&mut self, out: CheckedOut<()>, owed: &mut Owed) {
+            self.loans.end(out.id(), owed);
+            // If the queue has been cleared, there is no place to be freed.
+            let _ = self.heap.settle(out);
+            self.counts.taken += 1;
+            self.freed(owed);
+        }
+
+        /// What was taken on probation comes back, to where it was. If the queue has been cleared
+        /// meanwhile it is handed to the caller, as something to be cleared.
+        pub(crate) fn check_in(
+            &mut self,
+            out: CheckedOut<T>,
+            owed: &mut Owed,
+        ) -> Option<CheckedOut<T>> {
+            self.loans.end(out.id(), owed);
+            let cleared = self.heap.check_in(out).err();
+            self.freed(owed);
+            cleared
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Due entries as a stream.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use futures_core::stream::FusedStream;
+use sync_shim::Clock;
+
+use crate::builder::DefaultClock;
+use crate::{DelayQueue, Expired, TakeError, TakeFuture};
+
+impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
+    /// What falls due, one entry after the other. It ends when the queue is closed and nothing in
+    /// it can fall due.
+    ///
+    /// An entry is taken when it is yielded: a stream that is dropped takes nothing with it. There
+    /// may be several of a queue; each entry comes out of one. An item is an error only if
+    /// [no alarm](TakeError::NoAlarm) could be set; the stream may be polled on after it.
+    pub fn stream(&self) -> TakeStream<T, C> {
+        TakeStream {
+            next: self.take_async(),
+            has_ended: false,
+        }
+    }
+}
+
+/// See [`DelayQueue::stream`].
+#[must_use = "a stream does nothing until it is polled"]
+pub struct TakeStream<T: Send + 'static, C: Clock = DefaultClock> {
+    next: TakeFuture<T, C>,
+    has_ended: bool,
+}
+
+impl<T: Send + 'static, C: Clock> Stream for TakeStream<T, C> {
+    type Item = Result<Expired<T>, TakeError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        // After its output, the future takes the next entry.
+        let taken = ready!(Pin::new(&mut self.next).poll(context));
+        self.has_ended = matches!(taken, Err(TakeError::Closed));
+        Poll::Ready((!self.has_ended).then_some(taken))
+    }
+}
+
+impl<T: Send + 'static, C: Clock> FusedStream for TakeStream<T, C> {
+    fn is_terminated(&self) -> bool {
+        self.has_ended
+    }
+}
+
+impl<T: Send + 'static, C: Clock> fmt::Debug for TakeStream<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TakeStream").finish_non_exhaustive()
+    }
+}

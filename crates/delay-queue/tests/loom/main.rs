@@ -1,0 +1,94 @@
+//! Models of the queue's protocol: each names the racing parties and the harm they must not do.
+//!
+//! Time is a `ManualClock` that one party of the model moves, so a time-out may come at any point
+//! of the others' steps. No entry is rescued: whatever a model waits for has to come by the call
+//! or the alarm that is its subject, for nothing is closed, and time is not moved on, before it
+//! has come. A bound is the number of pre-emptions per execution.
+//!
+//! Run with `cargo xtask loom`.
+#![cfg(anthill_loom)]
+#![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
+
+mod alarm;
+mod close;
+mod feeder;
+mod futures;
+mod line;
+mod watch;
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use delay_queue::{DelayQueue, Expired, ManualClock, TakeError};
+use sync_shim::Parker;
+use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+
+type Queue = DelayQueue<&'static str, ManualClock>;
+type Taken = Result<&'static str, TakeError>;
+
+const NOW: Duration = Duration::ZERO;
+
+/// So many steps of time.
+const fn steps(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+fn queue() -> (Queue, ManualClock) {
+    let clock = ManualClock::new();
+    (DelayQueue::with_clock(clock.clone()), clock)
+}
+
+fn value(taken: Result<Expired<&'static str>, TakeError>) -> Taken {
+    taken.map(|expired| expired.value)
+}
+
+/// Wakes a thread that runs a future.
+struct Unpark(Parker);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let parker = Parker::new();
+    let waker = Waker::from(Arc::new(Unpark(parker.clone())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => parker.park(),
+        }
+    }
+}
+
+/// Polls once, for a task that nobody runs.
+fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Counts what happens, for one thread that waits for it.
+#[derive(Clone)]
+struct Tally(Arc<(AtomicUsize, Parker)>);
+
+impl Tally {
+    fn new() -> Self {
+        Self(Arc::new((AtomicUsize::new(0), Parker::new())))
+    }
+
+    fn add(&self) {
+        self.0.0.fetch_add(1, Relaxed); // The token publishes it.
+        self.0.1.unpark();
+    }
+
+    fn wait_for(&self, count: usize) {
+        while self.0.0.load(Relaxed) < count {
+            self.0.1.park();
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What a scheduler needs of a pool: tasks that their owner may take back at any time, a way into
+//! the line that neither waits nor is refused for want of room, and word of the release.
+//!
+//! Not part of the documented interface: it changes with `scheduled-pool`, and without notice.
+//!
+//! # What always holds
+//! 1. An errand that was entered is run or released once, or its ticket still holds its place.
+//! 2. Its seat stands in the one line, first come, first served; it counts as one that waits in
+//!    the figures, and not against `max_waiting`.
+//! 3. A watch is told once, with no lock held, after the seats of the line were given back.
+
+use std::io;
+use std::sync::{Arc, Weak};
+
+use sync_shim::Clock;
+
+use crate::after::After;
+use crate::closures::{Closures, Pool};
+use crate::core::Core;
+use crate::decide::Admission;
+use crate::handle::Home;
+use crate::line::Seat;
+use crate::task::{Task, Work};
+
+pub use crate::run::{Env, Outcome, Ran, Resolve};
+
+/// A task that belongs to the pool and to whoever entered it, who may have taken its body back.
+pub trait Errand: Resolve + 'static {
+    /// A worker has come to it. Runs it, or finds it taken back. Does not unwind.
+    fn run(self: Arc<Self>, env: &Env) -> Ran;
+    /// A `release_now` took it out of the queue. Does not unwind.
+    fn release(self: Arc<Self>) -> Ran;
+}
+
+/// Wants to know that the pool was released.
+pub trait Watch: Send + Sync + 'static {
+    /// It was, by the calling thread, which holds no lock.
+    fn released(&self);
+}
+
+struct Entry(Arc<dyn Errand>);
+
+impl Work for Entry {
+    fn run(self, env: &Env) -> Ran {
+        self.0.run(env)
+    }
+
+    fn release(self) -> Ran {
+        self.0.release()
+    }
+}
+
+/// A pool as a scheduler sees it. It keeps the pool in memory, and nothing open.
+#[expect(
+    missing_debug_implementations,
+    reason = "never leaves `scheduled-pool`"
+)]
+#[derive(Clone)]
+pub struct Door(Arc<Core<Closures>>);
+
+/// What became of an errand.
+#[expect(
+    missing_debug_implementations,
+    reason = "never leaves `scheduled-pool`"
+)]
+pub enum Entered {
+    /// There was room: it will be run.
+    Accepted,
+    /// It waits for room.
+    InLine(Ticket),
+    /// The pool is released.
+    Released,
+    /// There is room, but no worker, and the operating system refused to start the first.
+    NoThread(io::Error),
+}
+
+/// An errand's place in the line. Dropping it takes the errand out, if it still stands there.
+#[expect(
+    missing_debug_implementations,
+    reason = "never leaves `scheduled-pool`"
+)]
+pub struct Ticket {
+    core: Arc<Core<Closures>>,
+    seat: Arc<Seat<Task>>,
+    place: u64,
+}
+
+impl Pool {
+    /// The pool as a scheduler sees it.
+    #[doc(hidden)]
+    pub fn door(&self) -> Door {
+        Door(Arc::clone(self.core()))
+    }
+}
+
+impl Door {
+    /// Enters an errand: never waits for room, is never refused for want of it. May start a
+    /// thread, or wait for the start of the first.
+    pub fn enter(&self, errand: Arc<dyn Errand>) -> Entered {
+        let job = Task::new(Entry(errand));
+        // The job of a refused errand is dropped after the guard.
+        let (mut guard, admission) = match self.0.admission() {
+            Ok(admitted) => admitted,
+            Err((guard, refused)) => {
+                drop(guard);
+                return Entered::NoThread(refused);
+            }
+        };
+        match admission {
+            Admission::Room => {
+                let mut after = After::new();
+                guard.accept(job, &mut after);
+                drop(guard);
+                self.0.perform(&mut after);
+                Entered::Accepted
+            }
+            Admission::Full => {
+                let seat = Seat::of_errand(job);
+                let place = guard.enrol(Arc::clone(&seat));
+                drop(guard);
+                let core = Arc::clone(&self.0);
+                Entered::InLine(Ticket { core, seat, place })
+            }
+            Admission::Released | Admission::FirstWorker => {
+                guard.counts.refused += 1;
+                Entered::Released
+            }
+        }
+    }
+
+    /// Has `watch` told of the next release. `false` if the pool is released already.
+    pub fn watch(&self, watch: Weak<dyn Watch>) -> bool {
+        let mut guard = self.0.state.lock();
+        if guard.open {
+            // Those of schedulers that are gone: only memory is freed, under the lock.
+            guard.watches.retain(|other| other.strong_count() > 0);
+            guard.watches.push(watch);
+        }
+        guard.open
+    }
+
+    /// The clock of every time-out.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.0.config.clock
+    }
+
+    /// Whether the caller is a worker of the pool.
+    pub fn is_own_worker(&self) -> bool {
+        self.0.is_own_worker()
+    }
+
+    /// Whether the workers stayed in another process.
+    pub fn is_forked(&self) -> bool {
+        self.0.is_forked()
+    }
+}
+
+impl Ticket {
+    /// Whether a release has given the errand back.
+    pub fn is_returned(&self) -> bool {
+        self.seat.is_returned()
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.core.is_forked() {
+            drop(self.core.leave_line(&self.seat, self.place)); // The lock is free again.
+            // What a release gave back refers to its owner, which may refer to this ticket.
+            drop(self.seat.outcome());
+        }
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    struct Deaf;
+    impl Watch for Deaf {
+        fn released(&self) {}
+    }
+
+    #[test]
+    fn the_watches_of_schedulers_that_are_gone_do_not_pile_up() {
+        let built = Pool::builder().capacity(1).build();
+        let pool = built.expect("a capacity is all that is needed");
+        for _ in 0..100 {
+            let watch = Arc::new(Deaf) as Arc<dyn Watch>;
+            assert!(pool.door().watch(Arc::downgrade(&watch)));
+        }
+        assert_eq!(pool.core().state.lock().watches.len(), 1);
+    }
+}

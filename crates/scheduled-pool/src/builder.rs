@@ -1,0 +1,99 @@
+//! Building a scheduled pool.
+
+use std::sync::Arc;
+
+use pool_core::errand::{Door, Watch};
+use pool_core::{BuildError, Pool};
+
+use crate::pool::ScheduledPool;
+use crate::timer::{Config, Core};
+
+/// Sets a scheduled pool up. Made by [`ScheduledPool::builder`].
+///
+/// | setting | default |
+/// |---|---|
+/// | `run_pending` | `true`: what is pending at the release still comes |
+/// | `continue_series` | `false`: the release ends the series |
+/// | `thread_name` | `anthill-timer` |
+/// | `thread_stack_size` | the platform's |
+///
+/// The clock is the pool's.
+#[must_use = "a builder does nothing until `build` is called"]
+#[derive(Clone, Debug)]
+pub struct Builder {
+    pool: Pool,
+    config: Config,
+}
+
+impl Builder {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self {
+            pool,
+            config: Config::default(),
+        }
+    }
+
+    /// Whether tasks that are scheduled once and pending at the release still come, at their
+    /// time; if not, their handles end with [`Released`](pool_core::JoinError::Released) then.
+    pub fn run_pending(mut self, run: bool) -> Self {
+        self.config.spare.pending = run;
+        self
+    }
+
+    /// Whether series go on after the release, until they are cancelled or end by themselves. The
+    /// pool stays open for as long.
+    pub fn continue_series(mut self, go_on: bool) -> Self {
+        self.config.spare.series = go_on;
+        self
+    }
+
+    /// The timer thread's name; the operating system may show only its first 15 bytes.
+    pub fn thread_name(mut self, name: impl Into<String>) -> Self {
+        self.config.thread_name = name.into();
+        self
+    }
+
+    /// Bytes of stack for the timer thread. It runs no foreign code and needs little.
+    pub fn thread_stack_size(mut self, bytes: usize) -> Self {
+        self.config.stack_size = Some(bytes);
+        self
+    }
+
+    /// Builds the scheduled pool. No thread is started yet.
+    ///
+    /// # Errors
+    /// [`NulInName`](BuildError::NulInName) if the thread's name has a NUL inside.
+    pub fn build(self) -> Result<ScheduledPool, BuildError> {
+        if self.config.thread_name.contains('\0') {
+            return Err(BuildError::NulInName);
+        }
+        Ok(self.assemble())
+    }
+
+    /// What [`build`](Builder::build) does with a name that is known to be good.
+    pub(crate) fn assemble(self) -> ScheduledPool {
+        let Self { pool, config } = self;
+        let door = pool.door();
+        let keep = {
+            let pool = pool.clone();
+            Box::new(move |releases: bool| {
+                if releases {
+                    pool.release();
+                }
+            })
+        };
+        let clock = Arc::clone(door.clock());
+        let core = Core::new(door.clone(), clock, config, keep);
+        let watch = Arc::clone(&core) as Arc<dyn Watch>;
+        if !door.watch(Arc::downgrade(&watch)) {
+            core.sink_released();
+        }
+        ScheduledPool::new_from(core, pool, door)
+    }
+}
+
+impl Watch for Core<Door> {
+    fn released(&self) {
+        self.sink_released();
+    }
+}

@@ -1,0 +1,386 @@
+//! One schedule: closure, outcome, and who waits for it, in one shared allocation.
+//!
+//! The heap, the pool's queue and the handle each hold a reference. Whoever claims the body ends
+//! the schedule or puts the body back; everybody else finds it claimed.
+//!
+//! # Invariants
+//! 1. The body leaves the slot only by `claim`, under the slot's lock, which is taken last: under
+//!    the timer's lock or alone.
+//! 2. The stage goes `Idle`, `Claimed`, then (after a run) `Rested` or `Over`, then `Idle` again or
+//!    `Ended`, then `Taken`. Only who has claimed moves it on.
+//! 3. The outcome is visible from `Ended` on, which comes after the pool's figures and ours show
+//!    the end.
+//! 4. Foreign code (the body, destructors, wakers) runs with no lock held.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use delay_queue::EntryId;
+use pool_core::JoinError;
+use pool_core::errand::{Env, Errand, Outcome, Ran, Resolve};
+use sync_shim::foreign::{Payload, discard, drop_quietly, guarded};
+use sync_shim::{Mutex, MutexGuard, Parker};
+
+use crate::body::{AfterPanic, Body};
+use crate::plan::Plan;
+use crate::sink::Sink;
+use crate::state::{Ending, Entry, Report, Tally, Vain, Why};
+use crate::timer::Core;
+
+/// A schedule's outcome.
+pub type Joined<R> = Result<R, JoinError>;
+
+/// Who is told of the end.
+#[derive(Debug)]
+pub enum Bell {
+    /// Nobody waits.
+    Nobody,
+    /// A thread sleeps on this.
+    Thread(Parker),
+    /// A future was polled.
+    Future(Waker),
+    /// There is no handle any more: the outcome is dropped where it arises.
+    Detached,
+}
+
+/// A schedule as its handle sees it.
+pub trait Joinable<R>: Send + Sync {
+    /// Takes the outcome, or leaves a bell to be rung at the end.
+    fn take_or_wait(&self, bell: Bell) -> Option<Joined<R>>;
+    /// Whether it has ended.
+    fn is_ended(&self) -> bool;
+    /// Whether its last run has begun, so that nothing more is needed for its end.
+    fn is_last_run(&self) -> bool;
+    /// Ends it, or has it end after the present run: `false` if it runs its only run, has ended,
+    /// or is about to.
+    fn cancel(&self) -> bool;
+    /// The handle is gone.
+    fn detach(&self);
+    /// Runs that have ended.
+    fn runs(&self) -> u64;
+    /// Ticks missed.
+    fn missed(&self) -> u64;
+    /// When the next run is due, as the heap counts; `None` while one runs and after the end.
+    fn next_due(&self) -> Option<u64>;
+}
+
+pub(crate) struct Cell<B: Body, S: Sink> {
+    core: Arc<Core<S>>,
+    plan: Plan,
+    slot: Mutex<Slot<B>>,
+}
+
+struct Slot<B: Body> {
+    /// Set in the section that enters the schedule into the heap.
+    id: Option<EntryId>,
+    stage: Stage<B>,
+    bell: Bell,
+    /// Of the next run, or the present one.
+    due: u64,
+    runs: u64,
+    missed: u64,
+    /// A series is to end after the present run.
+    stop: Option<Why>,
+    /// It is settled that the schedule ends.
+    ending: bool,
+}
+
+enum Stage<B: Body> {
+    /// Nobody has claimed the body.
+    Idle(B),
+    /// Somebody has.
+    Claimed,
+    /// A run has ended at that time, and the series goes on.
+    Rested(B, u64, Report),
+    /// A run has ended, and the schedule with it.
+    Over(Joined<B::Out>, Report),
+    Ended(Joined<B::Out>),
+    Taken,
+}
+
+const ENTERED: &str = "a schedule is in the heap before anybody else knows of it";
+
+impl<B: Body, S: Sink> Cell<B, S> {
+    pub(crate) fn new(core: Arc<Core<S>>, body: B, plan: Plan, due: u64) -> Arc<Self> {
+        Arc::new(Self {
+            core,
+            plan,
+            slot: Mutex::new(Slot {
+                id: None,
+                stage: Stage::Idle(body),
+                bell: Bell::Nobody,
+                due,
+                runs: 0,
+                missed: 0,
+                stop: None,
+                ending: false,
+            }),
+        })
+    }
+
+    /// Called once, under the timer's lock, as the schedule enters the heap.
+    pub(crate) fn enter(&self, id: EntryId) {
+        self.slot.lock().id = Some(id);
+    }
+
+    /// The body of a schedule that was refused.
+    pub(crate) fn take_back(&self) -> B {
+        let (_, body) = Self::claim(self.slot.lock());
+        body.expect("nobody else knows of a schedule that was refused")
+    }
+
+    /// Takes the body, if nobody has. The one place where parties race for it.
+    fn claim(mut slot: MutexGuard<'_, Slot<B>>) -> (MutexGuard<'_, Slot<B>>, Option<B>) {
+        match std::mem::replace(&mut slot.stage, Stage::Claimed) {
+            Stage::Idle(body) => (slot, Some(body)),
+            other => {
+                slot.stage = other;
+                (slot, None)
+            }
+        }
+    }
+
+    /// Ends a schedule whose body was claimed and not run, or has run for the last time.
+    fn finish(&self, body: Option<B>, joined: Joined<B::Out>, tally: Tally, report: Report) {
+        let id = self.slot.lock().id.expect(ENTERED);
+        let (record, after) = self.core.remove(id, tally, report);
+        drop(record); // Its ticket leaves the line before anything foreign may dally.
+        drop_quietly(body);
+        self.tell(joined);
+        self.core.perform(after);
+    }
+
+    /// Makes the outcome visible and wakes whoever waits.
+    fn tell(&self, joined: Joined<B::Out>) {
+        let mut slot = self.slot.lock();
+        let bell = std::mem::replace(&mut slot.bell, Bell::Nobody);
+        if matches!(bell, Bell::Detached) {
+            slot.stage = Stage::Taken;
+            drop(slot);
+            drop_quietly(joined);
+            return;
+        }
+        slot.stage = Stage::Ended(joined);
+        drop(slot);
+        match bell {
+            Bell::Thread(parker) => parker.unpark(),
+            Bell::Future(waker) => {
+                if let Err(payload) = guarded(|| waker.wake()) {
+                    discard(payload);
+                }
+            }
+            Bell::Nobody | Bell::Detached => {}
+        }
+    }
+
+    /// A claimed body is to end unrun.
+    fn abandon(&self, body: B, why: Why) {
+        let (joined, tally) = why.outcome();
+        self.finish(Some(body), joined, tally, Report::default());
+    }
+
+    fn after_panic(body: &B, payload: Payload, env: &Env) -> Option<Joined<B::Out>> {
+        match body.after_panic() {
+            AfterPanic::Fail => Some(Err(env.panicked(payload))),
+            AfterPanic::GoOn => {
+                discard(payload);
+                None
+            }
+            AfterPanic::End(value) => {
+                discard(payload);
+                Some(Ok(value))
+            }
+        }
+    }
+}
+
+impl Why {
+    fn outcome<R>(self) -> (Joined<R>, Tally) {
+        match self {
+            Self::Cancelled => (Err(JoinError::Cancelled), Tally::Cancelled),
+            Self::Released => (Err(JoinError::Released), Tally::Released),
+        }
+    }
+}
+
+impl<B: Body, S: Sink> Errand for Cell<B, S> {
+    fn run(self: Arc<Self>, env: &Env) -> Ran {
+        let (slot, body) = Self::claim(self.slot.lock());
+        let due = slot.due;
+        drop(slot);
+        let Some(mut body) = body else {
+            return Ran::new(Outcome::Cancelled, None); // It was ended while it waited.
+        };
+        let lateness = self.core.now().saturating_sub(due);
+        let result = env.execute(B::name(), || body.call());
+        let ended = if self.plan.is_series() {
+            self.core.now()
+        } else {
+            due // Nobody asks.
+        };
+        let panicked = result.is_err();
+        let joined = match result {
+            Ok(value) => value.map(Ok),
+            Err(payload) => Self::after_panic(&body, payload, env),
+        };
+        let report = Report {
+            runs: 1,
+            panicked: panicked.into(),
+            missed: 0,
+            lateness,
+        };
+        let mut slot = self.slot.lock();
+        slot.runs += 1;
+        if let Some(joined) = joined {
+            slot.ending = true;
+            drop(slot);
+            drop_quietly(body);
+            self.slot.lock().stage = Stage::Over(joined, report);
+        } else {
+            slot.stage = Stage::Rested(body, ended, report);
+            drop(slot);
+        }
+        let outcome = if panicked {
+            Outcome::Panicked
+        } else {
+            Outcome::Completed
+        };
+        Ran::new(outcome, Some(self))
+    }
+
+    fn release(self: Arc<Self>) -> Ran {
+        let mut slot = self.slot.lock();
+        let body;
+        (slot, body) = Self::claim(slot);
+        slot.ending |= body.is_some();
+        drop(slot);
+        let Some(body) = body else {
+            return Ran::new(Outcome::Cancelled, None);
+        };
+        drop_quietly(body);
+        let released = Stage::Over(Err(JoinError::Released), Report::default());
+        self.slot.lock().stage = released;
+        Ran::new(Outcome::Released, Some(self))
+    }
+}
+
+impl<B: Body, S: Sink> Resolve for Cell<B, S> {
+    /// The pool's figures show the end of a run.
+    fn resolve(&self) {
+        let mut slot = self.slot.lock();
+        match std::mem::replace(&mut slot.stage, Stage::Claimed) {
+            Stage::Over(joined, report) => {
+                drop(slot);
+                let tally = match joined {
+                    Err(JoinError::Released) => Tally::Released,
+                    _ => Tally::Ended,
+                };
+                self.finish(None, joined, tally, report);
+            }
+            Stage::Rested(body, _, report) if slot.stop.is_some() => {
+                let why = slot.stop.unwrap_or(Why::Cancelled);
+                slot.ending = true;
+                drop(slot);
+                let (joined, tally) = why.outcome();
+                self.finish(Some(body), joined, tally, report);
+            }
+            Stage::Rested(body, ended, mut report) => {
+                let next = self.plan.next(slot.due, ended);
+                report.missed = next.missed;
+                slot.missed = slot.missed.saturating_add(next.missed);
+                slot.due = next.due;
+                slot.stage = Stage::Idle(body);
+                let id = slot.id.expect(ENTERED);
+                drop(slot);
+                if self.core.again(id, next.due, report) == Err(Vain) {
+                    self.end(Why::Released);
+                }
+            }
+            other => slot.stage = other,
+        }
+    }
+}
+
+impl<B: Body, S: Sink> Entry for Cell<B, S> {
+    fn end(&self, why: Why) -> Ending {
+        let (mut slot, body) = Self::claim(self.slot.lock());
+        if let Some(body) = body {
+            slot.ending = true;
+            drop(slot);
+            self.abandon(body, why);
+            return Ending::Now;
+        }
+        if self.plan.is_series() && !slot.ending && slot.stop.is_none() {
+            slot.stop = Some(why);
+            return Ending::AfterThisRun;
+        }
+        Ending::Was
+    }
+}
+
+impl<B: Body, S: Sink> Joinable<B::Out> for Cell<B, S> {
+    fn take_or_wait(&self, bell: Bell) -> Option<Joined<B::Out>> {
+        let mut slot = self.slot.lock();
+        match std::mem::replace(&mut slot.stage, Stage::Taken) {
+            Stage::Ended(joined) => {
+                drop(slot);
+                drop(bell); // May be a foreign waker: the lock is free.
+                Some(joined)
+            }
+            Stage::Taken => {
+                drop(slot);
+                drop(bell);
+                Some(Err(JoinError::Taken))
+            }
+            pending => {
+                slot.stage = pending;
+                let stale = std::mem::replace(&mut slot.bell, bell);
+                drop(slot);
+                drop(stale);
+                None
+            }
+        }
+    }
+
+    fn is_ended(&self) -> bool {
+        matches!(self.slot.lock().stage, Stage::Ended(_) | Stage::Taken)
+    }
+
+    fn is_last_run(&self) -> bool {
+        let slot = self.slot.lock();
+        let last = !self.plan.is_series() || slot.ending || slot.stop.is_some();
+        last && !matches!(slot.stage, Stage::Idle(_))
+    }
+
+    fn cancel(&self) -> bool {
+        self.end(Why::Cancelled) != Ending::Was
+    }
+
+    fn detach(&self) {
+        let mut slot = self.slot.lock();
+        let outcome = match std::mem::replace(&mut slot.stage, Stage::Taken) {
+            Stage::Ended(joined) => Some(joined),
+            pending => {
+                slot.stage = pending;
+                None
+            }
+        };
+        let stale = std::mem::replace(&mut slot.bell, Bell::Detached);
+        drop(slot);
+        drop(stale);
+        drop(outcome); // On the handle owner's thread: its panic is its own.
+    }
+
+    fn runs(&self) -> u64 {
+        self.slot.lock().runs
+    }
+
+    fn missed(&self) -> u64 {
+        self.slot.lock().missed
+    }
+
+    fn next_due(&self) -> Option<u64> {
+        let slot = self.slot.lock();
+        matches!(slot.stage, Stage::Idle(_)).then_some(slot.due)
+    }
+}

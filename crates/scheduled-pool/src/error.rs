@@ -1,0 +1,91 @@
+//! Why nothing was scheduled. The task comes back in the error, unrun.
+
+use std::{error, fmt, io};
+
+/// The task was not scheduled. It comes back unrun.
+#[non_exhaustive]
+pub enum ScheduleError<F> {
+    /// The scheduled pool, or the pool under it, is released.
+    Released(F),
+    /// A series with a period or a delay of 0 would never rest.
+    ZeroPeriod(F),
+    /// The timer thread could not be started.
+    NoThread(F, io::Error),
+    /// This process is a fork of the one that made the pool; its threads stayed there.
+    Forked(F),
+    /// As many schedules are pending as can be told apart: more than four thousand million.
+    TooMany(F),
+}
+
+/// What a refusal is about, without the task.
+#[derive(Debug)]
+pub(crate) enum Reason {
+    Released,
+    NoThread(io::Error),
+    Forked,
+    TooMany,
+}
+
+impl Reason {
+    pub(crate) fn with<F>(self, task: F) -> ScheduleError<F> {
+        match self {
+            Self::Released => ScheduleError::Released(task),
+            Self::NoThread(refused) => ScheduleError::NoThread(task, refused),
+            Self::Forked => ScheduleError::Forked(task),
+            Self::TooMany => ScheduleError::TooMany(task),
+        }
+    }
+}
+
+impl<F> ScheduleError<F> {
+    /// The task.
+    pub fn into_task(self) -> F {
+        match self {
+            Self::Released(task)
+            | Self::ZeroPeriod(task)
+            | Self::NoThread(task, _)
+            | Self::Forked(task)
+            | Self::TooMany(task) => task,
+        }
+    }
+
+    /// Whether the scheduled pool, or the pool under it, is released.
+    pub fn is_released(&self) -> bool {
+        matches!(self, Self::Released(_))
+    }
+}
+
+impl<F> fmt::Debug for ScheduleError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Released(_) => f.write_str("Released(..)"),
+            Self::ZeroPeriod(_) => f.write_str("ZeroPeriod(..)"),
+            Self::NoThread(_, refused) => write!(f, "NoThread(.., {refused:?})"),
+            Self::Forked(_) => f.write_str("Forked(..)"),
+            Self::TooMany(_) => f.write_str("TooMany(..)"),
+        }
+    }
+}
+
+impl<F> fmt::Display for ScheduleError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Released(_) => f.write_str("the scheduled pool is released"),
+            Self::ZeroPeriod(_) => f.write_str("a series needs a period longer than 0"),
+            Self::NoThread(_, refused) => {
+                write!(f, "the timer thread could not be started: {refused}")
+            }
+            Self::Forked(_) => f.write_str("the pool's threads stayed in the process that forked"),
+            Self::TooMany(_) => f.write_str("too many schedules are pending"),
+        }
+    }
+}
+
+impl<F> error::Error for ScheduleError<F> {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::NoThread(_, refused) => Some(refused),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The handles of schedules.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use delay_queue::epoch::Epoch;
+use pool_core::JoinError;
+use pool_core::errand::Door;
+use sync_shim::Parker;
+
+use crate::cell::{Bell, Joinable, Joined};
+
+/// Waits for a task that was scheduled once, takes its value, or cancels it.
+///
+/// It is a thread's handle and a [`Future`] at once, on any runtime. Dropping it detaches: the
+/// task runs all the same and its value is dropped.
+///
+/// By the time a join returns, the figures of the pool and of the scheduled pool show the end.
+///
+/// # On a worker of the same pool
+/// A join would hold the worker until the task is due, and for ever if the task then needs that
+/// very worker. So the join of a task that has not started is refused there, with
+/// [`JoinError::WouldDeadlock`]; the task runs all the same. A future that is polled there waits
+/// as anywhere.
+#[must_use = "dropping a handle detaches its task"]
+pub struct ScheduledHandle<R>(Handle<R>);
+
+/// Waits for a series to end, looks at it, or cancels it.
+///
+/// A thread's handle and a [`Future`] at once. It joins with `Ok` after the last of
+/// [`max_runs`](crate::Series::max_runs), with an error if the series ended in any other way.
+/// Dropping it detaches: the series goes on.
+///
+/// On a worker of the same pool a join is refused with [`JoinError::WouldDeadlock`], unless the
+/// last run is under way.
+#[must_use = "dropping a handle leaves its series running until the release"]
+pub struct SeriesHandle(Handle<()>);
+
+struct Handle<R> {
+    cell: Arc<dyn Joinable<R>>,
+    door: Door,
+    epoch: Epoch,
+}
+
+impl<R: Send + 'static> ScheduledHandle<R> {
+    pub(crate) fn new(cell: Arc<dyn Joinable<R>>, door: Door, epoch: Epoch) -> Self {
+        Self(Handle { cell, door, epoch })
+    }
+
+    /// Blocks until the task has ended.
+    ///
+    /// # Errors
+    /// Why there is no value: the task panicked, was cancelled, or was released unrun; or the
+    /// caller may not wait.
+    pub fn join(self) -> Result<R, JoinError> {
+        self.0
+            .wait(None)
+            .unwrap_or_else(|| unreachable!("a wait without a limit has an outcome"))
+    }
+
+    /// Blocks until the task has ended, at most for so long by the pool's clock.
+    ///
+    /// # Errors
+    /// The handle again, if the time was up; the task goes on.
+    pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
+        let deadline = self.0.door.clock().after(timeout);
+        self.0.wait(deadline).ok_or(self)
+    }
+
+    /// Blocks until the task has ended, at most until then by the pool's clock.
+    ///
+    /// # Errors
+    /// The handle again, if the time was up; the task goes on.
+    pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, Self> {
+        self.0.wait(Some(deadline)).ok_or(self)
+    }
+
+    /// Takes the value if the task has ended. Never blocks.
+    ///
+    /// # Errors
+    /// The handle again, if it has not.
+    pub fn try_join(self) -> Result<Result<R, JoinError>, Self> {
+        self.0.cell.take_or_wait(Bell::Nobody).ok_or(self)
+    }
+
+    /// Whether a join would return at once.
+    pub fn is_finished(&self) -> bool {
+        self.0.cell.is_ended()
+    }
+
+    /// Takes the task back if it has not started: `true` if so. O(log n).
+    ///
+    /// What it captured is dropped at once, on this thread, its place in the heap or in the
+    /// pool's line is free again, and the handle ends with [`JoinError::Cancelled`]. A task that
+    /// runs is not interrupted.
+    pub fn cancel(&self) -> bool {
+        self.0.cancel()
+    }
+
+    /// When the task is due, or was; `None` once it runs, and if it is never.
+    pub fn due(&self) -> Option<Instant> {
+        self.0.next_due()
+    }
+}
+
+impl SeriesHandle {
+    pub(crate) fn new(cell: Arc<dyn Joinable<()>>, door: Door, epoch: Epoch) -> Self {
+        Self(Handle { cell, door, epoch })
+    }
+
+    /// Blocks until the series has ended.
+    ///
+    /// # Errors
+    /// Why it ended before it had all its runs: a run panicked, it was cancelled, or a release
+    /// ended it; or the caller may not wait.
+    pub fn join(self) -> Result<(), JoinError> {
+        self.0
+            .wait(None)
+            .unwrap_or_else(|| unreachable!("a wait without a limit has an outcome"))
+    }
+
+    /// Blocks until the series has ended, at most for so long by the pool's clock.
+    ///
+    /// # Errors
+    /// The handle again, if the time was up; the series goes on.
+    pub fn join_timeout(self, timeout: Duration) -> Result<Result<(), JoinError>, Self> {
+        let deadline = self.0.door.clock().after(timeout);
+        self.0.wait(deadline).ok_or(self)
+    }
+
+    /// Blocks until the series has ended, at most until then by the pool's clock.
+    ///
+    /// # Errors
+    /// The handle again, if the time was up; the series goes on.
+    pub fn join_deadline(self, deadline: Instant) -> Result<Result<(), JoinError>, Self> {
+        self.0.wait(Some(deadline)).ok_or(self)
+    }
+
+    /// Says how the series has ended. Never blocks.
+    ///
+    /// # Errors
+    /// The handle again, if it has not.
+    pub fn try_join(self) -> Result<Result<(), JoinError>, Self> {
+        self.0.cell.take_or_wait(Bell::Nobody).ok_or(self)
+    }
+
+    /// Whether a join would return at once.
+    pub fn is_finished(&self) -> bool {
+        self.0.cell.is_ended()
+    }
+
+    /// Ends the series: no run starts from now on. `false` if it has ended, or was told to
+    /// before. O(log n).
+    ///
+    /// If no run is under way the closure is dropped at once, on this thread. A run is not
+    /// interrupted; the series ends when it does, and the closure is dropped there.
+    pub fn cancel(&self) -> bool {
+        self.0.cancel()
+    }
+
+    /// Runs that have ended, those that panicked included.
+    pub fn runs(&self) -> u64 {
+        self.0.cell.runs()
+    }
+
+    /// Ticks missed so far: the run before had not ended.
+    pub fn missed(&self) -> u64 {
+        self.0.cell.missed()
+    }
+
+    /// When the next run is due; past while it waits for room. `None` during a run, after the
+    /// end, and if it is never.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.0.next_due()
+    }
+}
+
+impl<R: Send + 'static> Handle<R> {
+    /// `None` if the time was up.
+    fn wait(&self, deadline: Option<Instant>) -> Option<Joined<R>> {
+        if !self.cell.is_ended() {
+            if self.door.is_forked() {
+                return Some(Err(JoinError::Forked));
+            }
+            if self.door.is_own_worker() && !self.cell.is_last_run() {
+                return Some(Err(JoinError::WouldDeadlock));
+            }
+        }
+        let parker = Parker::of_thread();
+        loop {
+            if let Some(joined) = self.cell.take_or_wait(Bell::Thread(parker.clone())) {
+                return Some(joined);
+            }
+            match deadline {
+                None => parker.park(),
+                Some(when) => {
+                    if !self.door.clock().park_until(&parker, when) {
+                        return self.cell.take_or_wait(Bell::Nobody);
+                    }
+                }
+            }
+        }
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<Joined<R>> {
+        let bell = Bell::Future(context.waker().clone());
+        match self.cell.take_or_wait(bell) {
+            Some(joined) => Poll::Ready(joined),
+            None if self.door.is_forked() => Poll::Ready(Err(JoinError::Forked)),
+            None => Poll::Pending,
+        }
+    }
+
+    fn cancel(&self) -> bool {
+        // The fork may have left the timer's lock held.
+        !self.door.is_forked() && self.cell.cancel()
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.epoch.instant(self.cell.next_due()?)
+    }
+
+    fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("finished", &self.cell.is_ended())
+            .field("next_due", &self.next_due())
+            .field("runs", &self.cell.runs())
+            .finish()
+    }
+}
+
+impl<R> Drop for Handle<R> {
+    fn drop(&mut self) {
+        self.cell.detach();
+    }
+}
+
+impl<R: Send + 'static> Future for ScheduledHandle<R> {
+    type Output = Result<R, JoinError>;
+
+    /// Ready once the task has ended; polled again after that, it is ready with
+    /// [`JoinError::Taken`].
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(context)
+    }
+}
+
+impl Future for SeriesHandle {
+    type Output = Result<(), JoinError>;
+
+    /// Ready once the series has ended; polled again after that, it is ready with
+    /// [`JoinError::Taken`].
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(context)
+    }
+}
+
+impl<R: Send + 'static> fmt::Debug for ScheduledHandle<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.debug("ScheduledHandle", f)
+    }
+}
+
+impl fmt::Debug for SeriesHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.debug("SeriesHandle", f)
+    }
+}

@@ -1,0 +1,168 @@
+//! When a schedule runs next: arithmetic over nanoseconds, nothing else.
+//!
+//! # What always holds
+//! 1. Nothing overflows: what is too far away is [`NEVER`].
+//! 2. However far the clock has jumped, one step is one calculation, not one per missed tick.
+
+use std::time::Duration;
+
+use delay_queue::NEVER;
+
+use crate::series::Missed;
+
+/// What a schedule does after a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// Nothing: it has one run.
+    Once,
+    /// It keeps to a grid of ticks. The period is not 0.
+    Rate { period: u64, missed: Missed },
+    /// It rests for so long.
+    Rest { delay: u64 },
+}
+
+/// The next run of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Next {
+    pub(crate) due: u64,
+    /// Ticks at which the run that has just ended had not ended.
+    pub(crate) missed: u64,
+}
+
+/// A duration as the heap counts it.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
+}
+
+impl Plan {
+    pub(crate) fn is_series(self) -> bool {
+        self != Self::Once
+    }
+
+    /// The run that was due at `due` has ended at `ended`.
+    pub(crate) fn next(self, due: u64, ended: u64) -> Next {
+        match self {
+            Self::Once => Next {
+                due: NEVER,
+                missed: 0,
+            },
+            Self::Rest { delay } => Next {
+                due: ended.saturating_add(delay),
+                missed: 0,
+            },
+            Self::Rate { period, missed } => {
+                let tick = due.saturating_add(period);
+                if tick >= ended {
+                    return Next {
+                        due: tick,
+                        missed: 0,
+                    };
+                }
+                match missed {
+                    Missed::Skip => {
+                        // The first tick that is not before the end.
+                        let steps = (ended - due).div_ceil(period);
+                        Next {
+                            due: due.saturating_add(steps.saturating_mul(period)),
+                            missed: steps - 1,
+                        }
+                    }
+                    Missed::Burst => Next {
+                        due: tick,
+                        missed: 1,
+                    },
+                    Missed::Delay => Next {
+                        due: ended,
+                        missed: 1,
+                    },
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rate(period: u64, missed: Missed) -> Plan {
+        Plan::Rate { period, missed }
+    }
+
+    #[test]
+    fn a_run_that_ends_at_the_next_tick_has_not_missed_it() {
+        for missed in [Missed::Skip, Missed::Burst, Missed::Delay] {
+            let next = rate(10, missed).next(100, 110);
+            assert_eq!((next.due, next.missed), (110, 0));
+        }
+    }
+
+    #[test]
+    fn a_run_that_ends_after_it_has_missed_it() {
+        let next = |missed| {
+            let next = rate(10, missed).next(100, 131);
+            (next.due, next.missed)
+        };
+        assert_eq!(next(Missed::Skip), (140, 3)); // 110, 120, 130
+        assert_eq!(next(Missed::Burst), (110, 1));
+        assert_eq!(next(Missed::Delay), (131, 1));
+    }
+
+    #[test]
+    fn what_is_too_far_away_is_never() {
+        assert_eq!(nanos(Duration::MAX), NEVER);
+        for missed in [Missed::Skip, Missed::Burst, Missed::Delay] {
+            assert_eq!(rate(NEVER, missed).next(5, 6).due, NEVER);
+            assert_eq!(rate(10, missed).next(NEVER - 5, NEVER - 4).due, NEVER);
+        }
+        assert_eq!(Plan::Rest { delay: NEVER }.next(5, 6).due, NEVER);
+    }
+
+    proptest! {
+        #[test]
+        fn steps_agree_with_walking_the_grid_tick_by_tick(
+            due in 0_u64..1000,
+            period in 1_u64..50,
+            late in 0_u64..1000,
+        ) {
+            let ended = due + late;
+            let (mut tick, mut missed) = (due + period, 0);
+            while tick < ended {
+                tick += period;
+                missed += 1;
+            }
+            prop_assert_eq!(rate(period, Missed::Skip).next(due, ended), Next { due: tick, missed });
+
+            // A burst runs them all: as many steps, each without time of its own.
+            let (mut at, mut steps) = (due, 0);
+            loop {
+                let next = rate(period, Missed::Burst).next(at, ended);
+                at = next.due;
+                steps += next.missed;
+                if next.missed == 0 {
+                    break;
+                }
+            }
+            prop_assert_eq!((at, steps), (tick, missed));
+        }
+
+        #[test]
+        fn no_times_overflow(
+            due: u64,
+            period in 1_u64..,
+            ended: u64,
+            policy in 0_usize..3,
+        ) {
+            let missed = [Missed::Skip, Missed::Burst, Missed::Delay][policy];
+            let ended = ended.max(due);
+            let next = rate(period, missed).next(due, ended);
+            prop_assert!(next.due > due || next.due == NEVER);
+            if missed != Missed::Burst {
+                prop_assert!(next.due >= ended);
+            }
+            let rest = Plan::Rest { delay: period };
+            prop_assert!(rest.next(due, ended).due >= ended);
+        }
+    }
+}

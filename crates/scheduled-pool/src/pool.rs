@@ -1,0 +1,371 @@
+//! The handle of a scheduled pool.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use pool_core::errand::Door;
+use pool_core::{Pool, WaitError, WeakPool};
+
+use crate::body::{Body, Many, Once};
+use crate::builder::Builder;
+use crate::cell::Cell;
+use crate::error::{Reason, ScheduleError};
+use crate::handle::{ScheduledHandle, SeriesHandle};
+use crate::plan::Plan;
+use crate::series::Series;
+use crate::stats::Stats;
+use crate::timer::Core;
+
+/// Runs tasks in a [`Pool`] later, at a fixed rate, or with a fixed delay.
+///
+/// A handle: cloning it is cheap, and clones are the same scheduled pool. When the last one is
+/// dropped, nothing more can be scheduled, and what is pending fares as at a
+/// [`release`](ScheduledPool::release), except that the pool under it is not released: only this
+/// handle of it is dropped, once nothing is left that needs it.
+///
+/// Time is the pool's clock.
+///
+/// ```
+/// use std::time::Duration;
+/// use pool_core::Pool;
+/// use scheduled_pool::ScheduledPool;
+///
+/// let scheduled = ScheduledPool::new(Pool::builder().capacity(2).build()?);
+/// let answer = scheduled.spawn_after(Duration::from_millis(5), || 6 * 7)?;
+/// let reminder = scheduled.spawn_after(Duration::from_hours(1), || println!("still unpaid"))?;
+/// assert!(reminder.cancel());
+/// assert_eq!(answer.join()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ScheduledPool {
+    owner: Arc<Owner>,
+    /// After the owner, so that it may be the last handle of the pool.
+    pool: Pool,
+}
+
+/// Counted by the handles alone.
+struct Owner {
+    core: Arc<Core<Door>>,
+    door: Door,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if !self.door.is_forked() {
+            self.core.release(false);
+        }
+    }
+}
+
+impl ScheduledPool {
+    /// A scheduled pool over `pool`, with the builder's defaults.
+    pub fn new(pool: Pool) -> Self {
+        Builder::new(pool).assemble()
+    }
+
+    /// Sets a scheduled pool over `pool` up.
+    pub fn builder(pool: Pool) -> Builder {
+        Builder::new(pool)
+    }
+
+    pub(crate) fn new_from(core: Arc<Core<Door>>, pool: Pool, door: Door) -> Self {
+        let owner = Arc::new(Owner { core, door });
+        Self { owner, pool }
+    }
+
+    /// The pool under it, e.g. to submit what is due now.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn core(&self) -> &Arc<Core<Door>> {
+        &self.owner.core
+    }
+
+    fn door(&self) -> &Door {
+        &self.owner.door
+    }
+
+    fn schedule<B: Body>(
+        &self,
+        body: B,
+        plan: Plan,
+        due: u64,
+    ) -> Result<Arc<Cell<B, Door>>, (Reason, B)> {
+        if self.door().is_forked() {
+            return Err((Reason::Forked, body)); // The fork may have left the lock held.
+        }
+        self.core().schedule(body, plan, due)
+    }
+
+    fn spawn_once<F, R>(&self, due: u64, task: F) -> Result<ScheduledHandle<R>, ScheduleError<F>>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        match self.schedule(Once(Some(task)), Plan::Once, due) {
+            Ok(cell) => {
+                let (door, epoch) = (self.door().clone(), self.core().epoch);
+                Ok(ScheduledHandle::new(cell, door, epoch))
+            }
+            Err((reason, Once(task))) => {
+                Err(reason.with(task.expect("a refused task has not run")))
+            }
+        }
+    }
+
+    /// Runs `task` once, `delay` from now.
+    ///
+    /// It never runs early. Once due it joins the pool's line for room like everybody. A delay too
+    /// long to express is never. Does not block, but for the start of the timer thread at the first
+    /// use. Costs one allocation and O(log n).
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`ScheduleError`].
+    #[doc(alias = "schedule")]
+    pub fn spawn_after<F, R>(
+        &self,
+        delay: Duration,
+        task: F,
+    ) -> Result<ScheduledHandle<R>, ScheduleError<F>>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.spawn_once(self.core().after(delay), task)
+    }
+
+    /// Runs `task` once, at `when`; at once if that has passed. Else as
+    /// [`spawn_after`](ScheduledPool::spawn_after).
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`ScheduleError`].
+    pub fn spawn_at<F, R>(
+        &self,
+        when: Instant,
+        task: F,
+    ) -> Result<ScheduledHandle<R>, ScheduleError<F>>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.spawn_once(self.core().at(when), task)
+    }
+
+    /// Runs `task` again and again: first `first` from now, then at every `period` from there,
+    /// however long a run takes. Runs never overlap; ticks that are missed are dropped (see
+    /// [`Missed`](crate::Missed)). A panic ends the series.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`ScheduleError`]; also for a period of 0.
+    #[doc(alias = "scheduleAtFixedRate")]
+    pub fn spawn_at_fixed_rate<F>(
+        &self,
+        first: Duration,
+        period: Duration,
+        task: F,
+    ) -> Result<SeriesHandle, ScheduleError<F>>
+    where
+        F: FnMut() + Send + 'static,
+    {
+        self.spawn_series(first, &Series::at_fixed_rate(period), task)
+    }
+
+    /// Runs `task` again and again: first `first` from now, then `delay` after the end of each
+    /// run. A panic ends the series.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`ScheduleError`]; also for a delay of 0.
+    #[doc(alias = "scheduleWithFixedDelay")]
+    pub fn spawn_with_fixed_delay<F>(
+        &self,
+        first: Duration,
+        delay: Duration,
+        task: F,
+    ) -> Result<SeriesHandle, ScheduleError<F>>
+    where
+        F: FnMut() + Send + 'static,
+    {
+        self.spawn_series(first, &Series::with_fixed_delay(delay), task)
+    }
+
+    /// Runs `task` again and again, first `first` from now, then as `series` says.
+    ///
+    /// ```
+    /// use std::num::NonZeroU64;
+    /// use std::time::Duration;
+    /// use pool_core::Pool;
+    /// use scheduled_pool::{ScheduledPool, Series};
+    ///
+    /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let mut beats = 0;
+    /// let thrice = Series::at_fixed_rate(Duration::from_millis(1))
+    ///     .max_runs(NonZeroU64::new(3).expect("it is not 0"));
+    /// let heart = scheduled.spawn_series(Duration::ZERO, &thrice, move || {
+    ///     beats += 1;
+    ///     println!("beat {beats}");
+    /// })?;
+    /// heart.join()?; // After the third.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`ScheduleError`]; also for a period or a delay of 0.
+    pub fn spawn_series<F>(
+        &self,
+        first: Duration,
+        series: &Series,
+        task: F,
+    ) -> Result<SeriesHandle, ScheduleError<F>>
+    where
+        F: FnMut() + Send + 'static,
+    {
+        let Some(plan) = series.plan() else {
+            return Err(ScheduleError::ZeroPeriod(task));
+        };
+        let body = Many {
+            task,
+            left: series.max_runs.map(std::num::NonZero::get),
+            on_panic: series.on_panic,
+        };
+        match self.schedule(body, plan, self.core().after(first)) {
+            Ok(cell) => {
+                let (door, epoch) = (self.door().clone(), self.core().epoch);
+                Ok(SeriesHandle::new(cell, door, epoch))
+            }
+            Err((reason, body)) => Err(reason.with(body.task)),
+        }
+    }
+
+    /// Schedules whose time has not come. They are not in flight: the pool's `wait_idle` ignores
+    /// them.
+    pub fn pending(&self) -> usize {
+        self.stats().pending
+    }
+
+    /// All figures, at one instant.
+    pub fn stats(&self) -> Stats {
+        self.core().stats()
+    }
+
+    /// Whether nothing can be scheduled any more: it was released, or the pool was.
+    pub fn is_released(&self) -> bool {
+        !self.core().state.lock().is_open()
+    }
+
+    /// Takes no more schedules. `false` if that was done before. Does not block.
+    ///
+    /// Tasks scheduled once still come, at their time; those that never would, and the series, end
+    /// with [`Released`](pool_core::JoinError::Released) (the builder's `run_pending` and
+    /// `continue_series` say otherwise). The pool stays open until all that is met; then it is
+    /// released too, by whoever ends the last one: this call, a cancel, or the worker that ran it.
+    /// To keep the pool, drop the scheduled pool instead.
+    #[doc(alias = "shutdown")]
+    pub fn release(&self) -> bool {
+        self.core().release(true)
+    }
+
+    /// Takes no more schedules, ends all that have not started, and releases the pool with
+    /// `release_now`: how many tasks never started, those that were the pool's own included.
+    ///
+    /// What they captured is dropped on this thread, and their handles end with
+    /// [`Released`](pool_core::JoinError::Released). A series ends too; a run that is under way is
+    /// its last. Does not wait for it.
+    #[doc(alias = "shutdownNow")]
+    pub fn release_now(&self) -> usize {
+        self.core().release_now() + self.pool.release_now()
+    }
+
+    /// Waits until it is released (by whomever), every schedule has ended, the timer thread is
+    /// gone, and the pool has ended.
+    ///
+    /// # Errors
+    /// [`WouldDeadlock`](WaitError::WouldDeadlock) on one of the pool's workers, and what the
+    /// pool's `wait_released` says.
+    #[doc(alias = "awaitTermination")]
+    pub fn wait_released(&self) -> Result<(), WaitError> {
+        self.wait(None)
+    }
+
+    /// Waits as [`wait_released`](ScheduledPool::wait_released) does, at most for so long.
+    ///
+    /// # Errors
+    /// Those, and [`TimedOut`](WaitError::TimedOut).
+    pub fn wait_released_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.wait(self.door().clock().after(timeout))
+    }
+
+    /// Waits as [`wait_released`](ScheduledPool::wait_released) does, at most until then.
+    ///
+    /// # Errors
+    /// Those, and [`TimedOut`](WaitError::TimedOut).
+    pub fn wait_released_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
+        self.wait(Some(deadline))
+    }
+
+    fn wait(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+        if self.door().is_own_worker() {
+            return Err(WaitError::WouldDeadlock);
+        }
+        if self.door().is_forked() {
+            return Err(WaitError::Forked);
+        }
+        if !self.core().wait_released(deadline) {
+            return Err(WaitError::TimedOut);
+        }
+        match deadline {
+            None => self.pool.wait_released(),
+            Some(when) => self.pool.wait_released_deadline(when),
+        }
+    }
+
+    /// A handle that keeps nothing open, e.g. for a task that schedules itself again.
+    pub fn downgrade(&self) -> WeakScheduledPool {
+        WeakScheduledPool {
+            owner: Arc::downgrade(&self.owner),
+            pool: self.pool.downgrade(),
+        }
+    }
+}
+
+impl Clone for ScheduledPool {
+    fn clone(&self) -> Self {
+        Self {
+            owner: Arc::clone(&self.owner),
+            pool: self.pool.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for ScheduledPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScheduledPool")
+            .field("pool", &self.pool.name())
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A scheduled pool's handle that keeps nothing open. See [`ScheduledPool::downgrade`].
+#[derive(Clone)]
+pub struct WeakScheduledPool {
+    owner: Weak<Owner>,
+    pool: WeakPool,
+}
+
+impl WeakScheduledPool {
+    /// The scheduled pool, if another handle still keeps it.
+    pub fn upgrade(&self) -> Option<ScheduledPool> {
+        Some(ScheduledPool {
+            owner: self.owner.upgrade()?,
+            pool: self.pool.upgrade()?,
+        })
+    }
+}
+
+impl fmt::Debug for WeakScheduledPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakScheduledPool(..)")
+    }
+}

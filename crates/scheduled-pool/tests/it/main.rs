@@ -1,0 +1,22 @@
+//! The scheduled pool's behaviour, on threads and a clock moved by hand.
+#![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod cancel;
+mod elsewhere;
+mod extremes;
+mod foreign;
+mod handles;
+mod life;
+mod line;
+mod missed;
+mod once;
+mod process;
+mod random;
+mod release;
+mod series;
+mod support;
+mod threads;

@@ -1,0 +1,64 @@
+//! Processes: what a fork finds, and how one ends.
+#![cfg(unix)]
+
+use pool_core::{JoinError, Pool};
+use scheduled_pool::{ScheduleError, ScheduledPool};
+
+use crate::support::{SECOND, secs};
+
+/// Runs `child` in a fork of this process; whether it returned `true`.
+fn in_fork(child: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the process is a test's own child, with few threads, and the fork makes no use of
+    // what they may have left locked.
+    match unsafe { libc::fork() } {
+        -1 => panic!("the process cannot fork"),
+        0 => {
+            let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+            let code = i32::from(!passed.unwrap_or(false));
+            // SAFETY: ends the process at once, without its destructors.
+            unsafe { libc::_exit(code) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: waits for our own child.
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+        }
+    }
+}
+
+#[test]
+fn in_a_forked_child_calls_say_that_the_threads_are_not_there() {
+    let ended = testkit::in_child(
+        "process::in_a_forked_child_calls_say_that_the_threads_are_not_there",
+        || {
+            let pool = Pool::builder().capacity(1).build().unwrap();
+            let scheduled = ScheduledPool::new(pool);
+            let pending = scheduled.spawn_after(secs(3600), || ()).unwrap();
+            assert!(in_fork(|| {
+                let refused = scheduled.spawn_after(SECOND, || ());
+                assert!(matches!(refused, Err(ScheduleError::Forked(_))));
+                assert_eq!(scheduled.wait_released(), Err(pool_core::WaitError::Forked));
+                assert!(!pending.cancel());
+                assert!(matches!(pending.join(), Err(JoinError::Forked)));
+                drop(scheduled);
+                true
+            }));
+        },
+    );
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[test]
+fn a_process_ends_though_schedules_are_pending() {
+    let ended = testkit::in_child(
+        "process::a_process_ends_though_schedules_are_pending",
+        || {
+            let pool = Pool::builder().capacity(1).build().unwrap();
+            let scheduled = ScheduledPool::new(pool);
+            drop(scheduled.spawn_after(secs(3600), || ()));
+            std::mem::forget(scheduled);
+        },
+    );
+    assert!(ended.is_ok(), "{ended:?}");
+}
