@@ -25,16 +25,24 @@ const MAX: Duration = Duration::from_micros(1);
 fn main() {
     let bench = Bench::from_args();
     for threads in [1, 4] {
-        bench.run(&format!("add_get_done/numbers/{threads}"), 1_000_000, |peer, times| {
-            cycle(peer, threads, times, |n| n)
+        bench.run(
+            &format!("add_get_done/numbers/{threads}"),
+            1_000_000,
+            |peer, times| cycle(peer, threads, times, |n| n),
+        );
+        bench.run(
+            &format!("add_get_done/text/{threads}"),
+            200_000,
+            |peer, times| cycle(peer, threads, times, |n| format!("namespace/name-{n}")),
+        );
+        bench.run(
+            &format!("add_in_vain/numbers/{threads}"),
+            1_000_000,
+            |peer, times| collapse(peer, threads, times),
+        );
+        bench.run(&format!("retry/{threads}"), 200_000, |peer, times| {
+            retry(peer, threads, times)
         });
-        bench.run(&format!("add_get_done/text/{threads}"), 200_000, |peer, times| {
-            cycle(peer, threads, times, |n| format!("namespace/name-{n}"))
-        });
-        bench.run(&format!("add_in_vain/numbers/{threads}"), 1_000_000, |peer, times| {
-            collapse(peer, threads, times)
-        });
-        bench.run(&format!("retry/{threads}"), 200_000, |peer, times| retry(peer, threads, times));
     }
     bench.run("batch/numbers", 1_000_000, batch);
     bench.run("add_after/100000", 100_000, add_after);
@@ -86,7 +94,9 @@ fn collapse(peer: Peer, threads: u64, times: u64) -> Duration {
     match peer {
         Peer::Ours => {
             let queue = DedupQueue::<u64>::new();
-            all(threads, |_| (0..share, |n| _ = black_box(queue.add(n % 64))))
+            all(threads, |_| {
+                (0..share, |n| _ = black_box(queue.add(n % 64)))
+            })
         }
         Peer::Port => {
             let queue = port::Queue::new();
@@ -130,7 +140,9 @@ fn retry(peer: Peer, threads: u64, times: u64) -> Duration {
             let queue = DedupRetryQueue::<u64>::builder().limiter(limiter).build();
             (0..KEYS).for_each(|key| _ = queue.add(key));
             all(threads, |_| {
-                (0..share, |_| _ = black_box(queue.get().expect("it is open").retry()))
+                (0..share, |_| {
+                    _ = black_box(queue.get().expect("it is open").retry())
+                })
             })
         }
         Peer::Port => {
@@ -191,9 +203,13 @@ fn all<I: IntoIterator, W: FnMut(I::Item)>(
     };
     thread::scope(|scope| {
         let work = &work;
-        let spans: Vec<_> = (1..threads).map(|thread| scope.spawn(move || work(thread))).collect();
+        let spans: Vec<_> = (1..threads)
+            .map(|thread| scope.spawn(move || work(thread)))
+            .collect();
         let mine = work(0);
-        let spans = spans.into_iter().map(|span| span.join().expect("no thread panics"));
+        let spans = spans
+            .into_iter()
+            .map(|span| span.join().expect("no thread panics"));
         let (first, last) = spans.fold(mine, |(first, last), (start, end)| {
             (first.min(start), last.max(end))
         });
@@ -231,13 +247,16 @@ impl Bench {
     /// Runs one case of so many operations, and prints the time of one.
     fn run(&self, case: &str, times: u64, run: impl Fn(Peer, u64) -> Duration) {
         let name = format!("dedup_queue/{case}");
-        if self.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+        if self
+            .only
+            .as_ref()
+            .is_some_and(|only| !name.contains(only.as_str()))
+        {
             return;
         }
         let times = if self.is_test { 400 } else { times };
-        let mut figures = [(Peer::Ours, "ours"), (Peer::Port, "port")].map(|(peer, peer_name)| {
-            (peer, peer_name, Vec::new())
-        });
+        let mut figures = [(Peer::Ours, "ours"), (Peer::Port, "port")]
+            .map(|(peer, peer_name)| (peer, peer_name, Vec::new()));
         for round in 0..self.rounds {
             for turn in 0..figures.len() {
                 let (peer, _, figures) = &mut figures[(round + turn) % 2];
@@ -251,9 +270,7 @@ impl Bench {
             let median = figures[figures.len() / 2];
             let ratio = median / *ours.get_or_insert(median);
             let name = format!("{name}/{peer}");
-            println!(
-                "{name:<50} time:   [{least:.1} ns {median:.1} ns {most:.1} ns] {ratio:.2}"
-            );
+            println!("{name:<50} time:   [{least:.1} ns {median:.1} ns {most:.1} ns] {ratio:.2}");
         }
     }
 }

@@ -115,7 +115,9 @@ impl<T: Clone + Ord + Hash + Send + 'static> Limited<T> {
             *count += 1;
             *count
         };
-        let grown = 1u32.checked_shl(failures - 1).and_then(|factor| self.base.checked_mul(factor));
+        let grown = 1u32
+            .checked_shl(failures - 1)
+            .and_then(|factor| self.base.checked_mul(factor));
         self.add_after(item, grown.map_or(self.max, |grown| grown.min(self.max)));
     }
 
@@ -124,7 +126,9 @@ impl<T: Clone + Ord + Hash + Send + 'static> Limited<T> {
             return self.queue.add(item);
         }
         let channel = self.channel.as_ref().expect("it is open");
-        channel.send((item, Instant::now() + delay)).expect("the mover runs");
+        channel
+            .send((item, Instant::now() + delay))
+            .expect("the mover runs");
     }
 }
 
@@ -181,7 +185,9 @@ impl<'a, T: Clone + Ord + Hash> Mover<'a, T> {
         while let Some(Reverse((due, _))) = self.heap.peek()
             && *due <= now
         {
-            let Some(Reverse((due, item))) = self.heap.pop() else { return };
+            let Some(Reverse((due, item))) = self.heap.pop() else {
+                return;
+            };
             if self.known.get(&item) == Some(&due) {
                 self.known.remove(&item);
                 self.queue.add(item);

@@ -3,8 +3,8 @@
 //! Not criterion: a queue of a million entries cannot be made anew for each sample, and rows of
 //! different peers compare only if they take turns within minutes. So each case runs the peers
 //! round by round in changing order, and shows the least, the median and the most of the rounds.
-//! `--quick` makes fewer rounds and smaller sizes, `--test` runs each once on next to nothing, and
-//! a word runs only the cases whose names contain it.
+//! `--quick` makes fewer rounds and smaller sizes, `--test` runs each once on next to nothing,
+//! `--peer NAME` leaves out the others, and a word runs only the cases whose names contain it.
 
 mod crossing;
 mod lateness;

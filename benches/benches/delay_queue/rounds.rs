@@ -8,6 +8,7 @@ pub struct Rounds {
     pub is_quick: bool,
     pub is_test: bool,
     only: Option<String>,
+    peer: Option<String>,
 }
 
 /// What a peer is called, and what shows the figures of one round of it, one for each case.
@@ -20,6 +21,8 @@ impl Rounds {
         let has = |flag: &str| args.iter().any(|arg| arg == flag);
         let (is_quick, is_test) = (has("--quick"), has("--test"));
         let is_word = |arg: &&String| !arg.starts_with('-') && arg.parse::<f64>().is_err();
+        let after = |flag: &str| args.iter().skip_while(|arg| *arg != flag).nth(1).cloned();
+        let peer = after("--peer");
         Self {
             count: match (is_test, is_quick) {
                 (true, _) => 1,
@@ -28,7 +31,11 @@ impl Rounds {
             },
             is_quick,
             is_test,
-            only: args.iter().find(is_word).cloned(),
+            only: args
+                .iter()
+                .find(|arg| is_word(arg) && Some(*arg) != peer.as_ref())
+                .cloned(),
+            peer,
         }
     }
 
@@ -52,6 +59,9 @@ impl Rounds {
         let name = |case: &str, peer: &str| format!("delay_queue/{case}/{peer}");
         if !cases.iter().any(|(case, _)| wanted(&name(case, ""))) {
             return;
+        }
+        if let Some(peer) = &self.peer {
+            peers.retain(|(name, _)| ["ours", peer].contains(name));
         }
         let mut rounds = vec![Vec::new(); peers.len()];
         for round in 0..self.count {

@@ -11,6 +11,8 @@ use crate::rounds::{self, Rounds};
 
 /// All times lie within four seconds of one another, as time-outs do.
 const WINDOW: u64 = 1 << 32;
+/// So much later all are due, for a wheel that counts milliseconds too.
+const SPAN: u64 = WINDOW + (1 << 22);
 const SEED: u64 = 7;
 
 /// The measure for each of these peers.
@@ -112,13 +114,13 @@ fn fill_and_empty<P: Peer>(entries: usize, times: usize, same_delay: bool) -> [f
     let mut peer = P::new(entries);
     let mut spent = [0.0; 3];
     for time in 0..times as u64 {
-        let start = time * WINDOW;
+        let start = time * SPAN;
         let push = Stopwatch::start();
         for (number, due) in (0..).zip(&dues) {
             peer.push(number, start + due);
         }
         spent[0] += push.per(entries * times);
-        peer.advance(start + WINDOW);
+        peer.advance(start + SPAN);
         let pop = Stopwatch::start();
         for _ in 0..entries {
             black_box(peer.take()).expect("all are due");

@@ -13,6 +13,9 @@
 //! | What if my process forks? | [`forking`] |
 //! | What do the figures mean? | [`numbers`] |
 //! | When do I want several pools? | [`several`] |
+//! | How do I owe something later: time-outs, leases? | [`later`] |
+//! | How do I run a task later, or again and again? | [`schedules`] |
+//! | How do I write a controller? | [`controllers`] |
 //! | How do I test code that uses a pool? | [`testing`] |
 //! | I come from ants | [`from_ants`] |
 //! | I come from threadpool, rayon or `spawn_blocking` | [`from_others`] |
@@ -55,13 +58,19 @@
 //! ```
 
 pub mod capacity;
+#[cfg(feature = "dedup-queue")]
+pub mod controllers;
 pub mod forking;
 pub mod from_ants;
 pub mod from_others;
 pub mod handles;
+#[cfg(feature = "delay-queue")]
+pub mod later;
 pub mod nesting;
 pub mod numbers;
 pub mod panics;
+#[cfg(feature = "scheduled-pool")]
+pub mod schedules;
 pub mod several;
 pub mod shutdown;
 pub mod submitting;

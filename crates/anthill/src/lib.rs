@@ -1,5 +1,5 @@
-//! Bounded, elastic worker pools: one crate to depend on, a pool that is simply there, and the
-//! guide.
+//! Bounded, elastic worker pools, and what falls due: one crate to depend on, a pool that is simply
+//! there, and the guide.
 //!
 //! A pool runs tasks on threads that it starts when there is work and ends when there is none. It
 //! has a capacity that is never exceeded, so whoever submits too much waits, is refused, or times
@@ -26,6 +26,9 @@
 //! # What is here
 //! - Everything of [`pool_core`], at the root: [`Pool`] runs closures, [`FuncPool`] one function.
 //! - Everything of `multi-pool`, at the root too: `MultiPool` and `MultiFuncPool`.
+//! - [`delay_queue`], [`dedup_queue`] and [`scheduled_pool`] as modules: values that are handed out
+//!   when they are due, keys that are worked on by one worker at a time, tasks that run later.
+//!   Their main types are at the root as well.
 //! - [`default_pool`] and the functions beside it: a pool for the process, made when it is first
 //!   used and never before. [`configure`] says how.
 //! - [`guide`]: how to choose, shut down, nest, test, and how to come from other pools.
@@ -39,6 +42,9 @@
 //! | feature | default | what it does |
 //! |---|---|---|
 //! | `multi-pool` | yes | several pools behind one face |
+//! | `delay-queue` | yes | `DelayHeap`, `DelayQueue` |
+//! | `dedup-queue` | yes | `DedupQueue`, the work queue for controllers |
+//! | `scheduled-pool` | yes | `ScheduledPool`: tasks that run later, or again and again |
 //! | `log` | no | reports panics of tasks through the `log` facade |
 //! | `tracing` | no | reports them through `tracing` |
 #![forbid(unsafe_code)]
@@ -47,7 +53,17 @@ mod default;
 mod functions;
 pub mod guide;
 
+#[cfg(feature = "dedup-queue")]
+pub use dedup_queue;
+#[cfg(feature = "dedup-queue")]
+#[doc(inline)]
+pub use dedup_queue::{DedupDelayQueue, DedupQueue, DedupRetryQueue};
 pub use default::{ConfigureError, DEFAULT_POOL_NAME, configure, default_pool};
+#[cfg(feature = "delay-queue")]
+pub use delay_queue;
+#[cfg(feature = "delay-queue")]
+#[doc(inline)]
+pub use delay_queue::{DelayHeap, DelayQueue};
 pub use functions::{
     capacity, free, reboot, release, release_timeout, running, spawn, stats, submit,
     submit_timeout, try_spawn, try_submit, tune, wait_idle, wait_released, waiting,
@@ -57,6 +73,11 @@ pub use functions::{
 pub use multi_pool::*;
 #[doc(inline)]
 pub use pool_core::*;
+#[cfg(feature = "scheduled-pool")]
+pub use scheduled_pool;
+#[cfg(feature = "scheduled-pool")]
+#[doc(inline)]
+pub use scheduled_pool::ScheduledPool;
 
 // What the READMEs show is compiled and run.
 #[cfg(all(doctest, not(anthill_loom)))]

@@ -54,7 +54,7 @@ pub struct Leftovers<K> {
     pub ready: Vec<K>,
     /// Owed a delivery later, the earliest first.
     pub delayed: Vec<Delayed<K>>,
-    /// Held by workers at that moment, the longest held first. Their guards are still good.
+    /// Held by workers at that moment, in no order. Their guards are still good.
     pub held: Vec<StillHeld<K>>,
 }
 
@@ -209,8 +209,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         let seat = Seat::new(bell);
         self.section(|state| {
             self.tick(state);
-            state.keys.shut_down();
-            state.drainers.push(Arc::clone(&seat));
+            state.begin_drain(Arc::clone(&seat));
         });
         seat
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use delay_queue::takers::{Left, Stock, Ticket};
+use delay_queue::takers::{Left, Ticket};
 use sync_shim::{Clock, Parker};
 
 use crate::builder::DefaultClock;
@@ -192,8 +192,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 if time_is_up {
                     return Step::Return(Err(GetError::TimedOut));
                 }
-                let next_due = state.keys.next_due();
-                let (ticket, until) = state.takers.enrol_thread(parker.clone(), next_due);
+                let (ticket, until) = state.enrol_thread(parker.clone());
                 Step::Sleep(ticket, until)
             });
             match step {
@@ -250,7 +249,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
                 Poll::Ready(Err(GetError::NoAlarm(Arc::clone(error))))
             } else {
                 let waker = waker.take().expect("it is asked for once");
-                this.ticket = Some(state.takers.enrol_future(waker));
+                this.ticket = Some(state.enrol_future(waker));
                 Poll::Pending
             };
             (left, polled)

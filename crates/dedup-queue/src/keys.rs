@@ -13,8 +13,9 @@
 //! # Invariants, whenever the lock is free
 //! 1. A key has one record at most, and has one only while it is held, owed something, or has
 //!    failures. So at most one delivery of it is owed, and no two workers hold it.
-//! 2. The list `ready` holds exactly the ready ones, in the order in which they became so; `held`
-//!    exactly the held ones, the oldest first; `resting` exactly the resting ones, likewise.
+//! 2. The list `ready` holds exactly the ready ones, in the order in which they became so;
+//!    `resting` exactly the resting ones, likewise; and `held` the held ones, which it only counts
+//!    unless metrics ask how long they have been held.
 //! 3. The heap has exactly one entry for each delayed key, and the record knows it.
 //! 4. A record has its twin key unless it is held.
 //! 5. Once shut down, no key becomes owed a delivery now that was not: so when `ready` and `dirty`
@@ -46,7 +47,12 @@ pub(crate) struct Keys<K> {
     phase: Phase,
     /// The latest time that was read.
     now: u64,
+    /// Something may depend on the time. Set with whatever does, looked after whenever time is read.
+    timed: bool,
     settings: Settings,
+    /// Somebody may have to be told of what has changed, or has keys to drop. Set with whatever
+    /// makes it so, looked after by [`State::settle`](crate::state::State::settle).
+    pub(crate) unsettled: bool,
     /// What metrics are to be told.
     pub(crate) noted: Noted,
     /// Keys to be dropped when the lock is free.
@@ -129,13 +135,15 @@ impl<K> Keys<K> {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             records: Records::new(),
-            ready: List::new(On::Ready),
-            held: List::new(On::Held),
-            resting: List::new(On::Resting),
+            ready: List::new(On::Ready, true),
+            held: List::new(On::Held, settings.metered),
+            resting: List::new(On::Resting, true),
             dirty: 0,
             delayed: DelayHeap::new(),
             phase: Phase::Open,
             now: 0,
+            timed: settings.metered,
+            unsettled: settings.metered,
             settings,
             noted: Noted::default(),
             gone: Vec::new(),
@@ -169,9 +177,14 @@ impl<K> Keys<K> {
         self.ready.len() == 0 && self.held.len() == 0
     }
 
-    /// Whether anything here depends on what time it is.
+    /// Whether anything here may depend on what time it is.
     #[inline]
     pub(crate) fn needs_time(&self) -> bool {
+        self.timed
+    }
+
+    /// Whether it does.
+    fn depends_on_time(&self) -> bool {
         self.settings.metered
             || (self.phase == Phase::Open && !self.delayed.is_empty())
             || (self.settings.expiry != NEVER && self.resting.len() > 0)
@@ -187,6 +200,7 @@ impl<K> Keys<K> {
     #[inline]
     pub(crate) fn advance(&mut self, now: u64) {
         self.now = self.now.max(now);
+        self.timed = self.depends_on_time();
         if self.phase == Phase::Open && self.delayed.peek_due().is_some_and(|due| due <= self.now) {
             self.fall_due();
         }
@@ -208,7 +222,22 @@ impl<K> Keys<K> {
         {
             self.resting.unlink(&mut self.records, slot);
             let gone = self.records.erase(slot);
-            self.gone.push(gone);
+            self.bury(gone);
+        }
+    }
+
+    /// These keys are to be dropped when the lock is free.
+    fn bury(&mut self, gone: Gone<K>) {
+        self.gone.push(gone);
+        self.unsettled = true;
+    }
+
+    /// For metrics, if there are any.
+    #[inline]
+    fn note(&mut self, adds: u64, depth: i64) {
+        if self.settings.metered {
+            self.noted.adds += adds;
+            self.noted.depth += depth;
         }
     }
 
@@ -222,8 +251,7 @@ impl<K> Keys<K> {
     #[inline]
     pub(crate) fn add_new(&mut self, hash: u64, key: K, twin: K) {
         let slot = self.records.insert(hash, key, twin);
-        self.noted.adds += 1;
-        self.noted.depth += 1;
+        self.note(1, 1);
         let record = &mut self.records[slot];
         record.owed = Owed::Now;
         record.since = self.now;
@@ -287,8 +315,7 @@ impl<K> Keys<K> {
     /// The key comes to be owed a delivery now. It is owed nothing.
     #[inline]
     fn owe(&mut self, slot: Slot, since: u64) {
-        self.noted.adds += 1;
-        self.noted.depth += 1;
+        self.note(1, 1);
         let record = &mut self.records[slot];
         record.owed = Owed::Now;
         record.since = since;
@@ -342,6 +369,7 @@ impl<K> Keys<K> {
                 self.resting.unlink(&mut self.records, slot);
             }
             let entry = self.delayed.push(slot, due);
+            self.timed = true;
             let record = &mut self.records[slot];
             record.owed = Owed::Later(entry);
             record.since = self.now;
@@ -354,7 +382,7 @@ impl<K> Keys<K> {
     pub(crate) fn take(&mut self) -> Option<Taken<K>> {
         let slot = self.ready.pop(&mut self.records)?;
         self.held.push(&mut self.records, slot);
-        self.noted.depth -= 1;
+        self.note(0, -1);
         let record = &mut self.records[slot];
         record.owed = Owed::Nothing;
         record.taken = self.now;
@@ -396,7 +424,7 @@ impl<K> Keys<K> {
         let ends = record.owed == Owed::Nothing && record.failures == 0;
         if ends && !matches!(ending, Ending::Again { .. }) {
             let gone = self.records.erase(slot);
-            self.gone.push(gone);
+            self.bury(gone);
             return Ended {
                 worked,
                 key: Some(key),
@@ -434,9 +462,10 @@ impl<K> Keys<K> {
         if self.records[slot].failures > 0 {
             self.records[slot].since = self.now;
             self.resting.push(&mut self.records, slot);
+            self.timed = true;
         } else {
             let gone = self.records.erase(slot);
-            self.gone.push(gone);
+            self.bury(gone);
         }
     }
 
@@ -476,12 +505,12 @@ impl<K> Keys<K> {
             Owed::Now if delayed_only => return None,
             Owed::Now if held => {
                 self.dirty -= 1;
-                self.noted.depth -= 1;
+                self.note(0, -1);
                 Pending::Dirty
             }
             Owed::Now => {
                 self.ready.unlink(&mut self.records, slot);
-                self.noted.depth -= 1;
+                self.note(0, -1);
                 Pending::Ready
             }
             Owed::Later(entry) => {
@@ -510,11 +539,10 @@ impl<K> Keys<K> {
             held: Vec::with_capacity(self.held.len()),
         };
         while let Some(slot) = self.ready.pop(&mut self.records) {
-            self.noted.depth -= 1;
+            self.note(0, -1);
             rest.ready.extend(self.hand_over(slot));
         }
-        let held: Vec<_> = self.records.walk(&self.held).collect();
-        for slot in held {
+        for slot in self.records.search(On::Held) {
             let record = &mut self.records[slot];
             let owed = std::mem::replace(&mut record.owed, Owed::Nothing);
             let key = record.key.take();
@@ -522,7 +550,7 @@ impl<K> Keys<K> {
                 Owed::Nothing => (None, NEVER),
                 Owed::Now => {
                     self.dirty -= 1;
-                    self.noted.depth -= 1;
+                    self.note(0, -1);
                     (Some(Pending::Dirty), NEVER)
                 }
                 Owed::Later(entry) => {
@@ -544,11 +572,12 @@ impl<K> Keys<K> {
     fn hand_over(&mut self, slot: Slot) -> Option<K> {
         self.records[slot].owed = Owed::Nothing;
         let (key, twin) = self.records.erase(slot);
-        self.gone.push((None, twin));
+        self.bury((None, twin));
         key
     }
 
-    /// How long the held keys have been held, in all, and the longest.
+    /// How long the held keys have been held, in all, and the longest. Nothing, if times are not
+    /// noted.
     pub(crate) fn unfinished(&self) -> (u64, u64) {
         let ages = self.records.walk(&self.held);
         let ages = ages.map(|slot| self.now.saturating_sub(self.records[slot].taken));

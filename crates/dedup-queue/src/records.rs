@@ -76,11 +76,6 @@ impl<K> Records<K> {
         }
     }
 
-    /// How many are in use.
-    pub(crate) fn len(&self) -> usize {
-        self.table.len()
-    }
-
     /// The slot of the key that has this hash and is the one.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is: impl FnMut(&K) -> bool) -> Option<Slot> {
@@ -178,7 +173,13 @@ impl<K> Records<K> {
         self.slots.capacity()
     }
 
-    /// Walks a list from its head.
+    /// All that are on the list of this name, in no order.
+    pub(crate) fn search(&self, on: On) -> Vec<Slot> {
+        let found = (0..).zip(&self.slots).filter(|(_, record)| record.on == on);
+        found.map(|(slot, _)| slot).collect()
+    }
+
+    /// Walks a linked list from its head.
     pub(crate) fn walk(&self, list: &List) -> impl Iterator<Item = Slot> {
         let first = (list.head != NONE).then_some(list.head);
         std::iter::successors(first, |&slot| {
@@ -203,19 +204,22 @@ impl<K> IndexMut<Slot> for Records<K> {
     }
 }
 
-/// Records in the order in which they were pushed.
+/// Records in the order in which they were pushed; or only their number, where the order is not
+/// asked for and the links would be written for nobody.
 #[derive(Debug)]
 pub(crate) struct List {
     name: On,
+    linked: bool,
     head: Slot,
     tail: Slot,
     len: usize,
 }
 
 impl List {
-    pub(crate) fn new(name: On) -> Self {
+    pub(crate) fn new(name: On, linked: bool) -> Self {
         Self {
             name,
+            linked,
             head: NONE,
             tail: NONE,
             len: 0,
@@ -235,10 +239,14 @@ impl List {
     /// Appends a record that is on no list.
     #[inline]
     pub(crate) fn push<K>(&mut self, records: &mut Records<K>, slot: Slot) {
-        let tail = std::mem::replace(&mut self.tail, slot);
         let record = &mut records[slot];
         debug_assert_eq!(record.on, On::None, "a record is on one list at most");
         record.on = self.name;
+        self.len += 1;
+        if !self.linked {
+            return;
+        }
+        let tail = std::mem::replace(&mut self.tail, slot);
         record.prev = tail;
         record.next = NONE;
         if tail == NONE {
@@ -246,7 +254,6 @@ impl List {
         } else {
             records[tail].next = slot;
         }
-        self.len += 1;
     }
 
     /// Takes a record off this list.
@@ -255,6 +262,10 @@ impl List {
         let record = &mut records[slot];
         debug_assert_eq!(record.on, self.name, "a record is on the list it names");
         record.on = On::None;
+        self.len -= 1;
+        if !self.linked {
+            return;
+        }
         let (prev, next) = (record.prev, record.next);
         if prev == NONE {
             self.head = next;
@@ -266,7 +277,6 @@ impl List {
         } else {
             records[next].prev = prev;
         }
-        self.len -= 1;
     }
 
     #[inline]

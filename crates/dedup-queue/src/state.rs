@@ -8,9 +8,11 @@
 //! 3. While somebody drains, something is ready or held.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use delay_queue::calls::Calls;
-use delay_queue::takers::{Arming, Takers};
+use delay_queue::takers::{Arming, Stock, Takers, Ticket};
+use sync_shim::Parker;
 
 use crate::drain::{Leftovers, Outcome, Seat};
 use crate::keys::{Keys, Noted, Phase, Rest, Settings};
@@ -56,14 +58,29 @@ impl<K> State<K> {
         }
     }
 
-    /// Nobody need be told of anything. What a section of a busy queue ends with, so it is kept
-    /// short.
+    /// Nobody need be told of anything. What a section of a busy queue ends with, so it is one word.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
-        self.takers.waiting() == 0
-            && self.drainers.is_empty()
-            && self.keys.gone.is_empty()
-            && !self.metered
+        !self.keys.unsettled
+    }
+
+    /// A thread that found nothing ready is about to sleep: its ticket, and until when at most.
+    pub(crate) fn enrol_thread(&mut self, parker: Parker) -> (Ticket, Option<u64>) {
+        self.keys.unsettled = true;
+        self.takers.enrol_thread(parker, self.keys.next_due())
+    }
+
+    /// A future that found nothing ready is about to be pending.
+    pub(crate) fn enrol_future(&mut self, waker: Waker) -> Ticket {
+        self.keys.unsettled = true;
+        self.takers.enrol_future(waker)
+    }
+
+    /// Somebody waits for the end.
+    pub(crate) fn begin_drain(&mut self, seat: Arc<Seat<K>>) {
+        self.keys.unsettled = true;
+        self.keys.shut_down();
+        self.drainers.push(seat);
     }
 
     /// Finds out what is owed to whom after a section.
@@ -79,6 +96,8 @@ impl<K> State<K> {
         } else {
             self.takers.settle(&mut self.keys, &mut calls)
         };
+        self.keys.unsettled =
+            self.metered || self.takers.waiting() > 0 || !self.drainers.is_empty();
         Debts {
             calls,
             arming,

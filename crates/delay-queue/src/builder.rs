@@ -14,7 +14,10 @@ use crate::error::BuildError;
 /// The machine's own clock; in models one that is moved by hand.
 #[cfg_attr(
     not(anthill_loom),
-    expect(clippy::default_constructed_unit_structs, reason = "the models' clock is none")
+    expect(
+        clippy::default_constructed_unit_structs,
+        reason = "the models' clock is none"
+    )
 )]
 pub(crate) fn default_clock() -> DefaultClock {
     DefaultClock::default()
@@ -75,7 +78,7 @@ impl<C: Clock> Builder<C> {
     /// How long before the earliest entry a waiting thread wakes, to spin until it is due. It
     /// burns a processor for that long and takes the entry within a microsecond, where a sleep
     /// ends tens of microseconds late. Not for futures, and of no use below what a wake-up takes
-    /// (some 100 µs). Off if not said.
+    /// (some 100 µs). Off if not said; with it, there is no coalescing.
     pub fn spin_window(mut self, window: Duration) -> Self {
         self.0.spin = window;
         self

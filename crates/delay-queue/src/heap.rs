@@ -42,7 +42,7 @@ pub(crate) const MOST: usize = slots::LIMIT;
 /// Times are nanoseconds since an epoch that the owner picks; the heap has no clock. Among entries
 /// due at the same time, the one that was pushed first leaves first.
 ///
-/// It holds up to 2<sup>29</sup> entries.
+/// It holds up to 2<sup>28</sup> entries.
 ///
 /// ```
 /// use delay_queue::DelayHeap;
@@ -98,24 +98,24 @@ impl<T> DelayHeap<T> {
     /// Adds a value that falls due then. O(log n).
     ///
     /// # Panics
-    /// If the heap holds 2<sup>29</sup> entries. [`try_push`](Self::try_push) does not.
+    /// If the heap holds 2<sup>28</sup> entries. [`try_push`](Self::try_push) does not.
     pub fn push(&mut self, value: T, due: u64) -> EntryId {
         let pushed = self.try_push(value, due).ok();
-        pushed.expect("a heap holds no more than 2^29 entries")
+        pushed.expect("a heap holds no more than 2^28 entries")
     }
 
     /// As [`push`](Self::push).
     ///
     /// # Errors
-    /// The value comes back if the heap holds 2<sup>29</sup> entries.
+    /// The value comes back if the heap holds 2<sup>28</sup> entries.
     pub fn try_push(&mut self, value: T, due: u64) -> Result<EntryId, T> {
-        let Some((slot, generation)) = self.slots.next() else {
+        let Some(slot) = self.slots.next() else {
             return Err(value);
         };
         let key = Key::new(due, self.order(), slot);
         let place = self.line.push(key, &mut self.slots);
-        self.slots.insert(generation, key, place, value);
-        self.line.pushed(&mut self.slots);
+        let generation = self.slots.insert(key, place, value);
+        self.line.pushed(key, &mut self.slots);
         self.len += 1;
         Ok(self.id(slot, generation))
     }
@@ -141,7 +141,7 @@ impl<T> DelayHeap<T> {
         self.slots.moved(id.slot, Place::NOWHERE);
         let place = self.line.push(key, &mut self.slots);
         self.slots.reset(key, place);
-        self.line.pushed(&mut self.slots);
+        self.line.tidy(&mut self.slots);
         Some(old)
     }
 
@@ -240,7 +240,7 @@ impl<T> DelayHeap<T> {
         let Entry { id, value, .. } = out.0;
         let place = self.line.push(key, &mut self.slots);
         self.slots.check_in(key, place, value);
-        self.line.pushed(&mut self.slots);
+        self.line.pushed(key, &mut self.slots);
         self.len += 1;
         Ok(id)
     }
@@ -283,8 +283,10 @@ impl<T> DelayHeap<T> {
     /// An entry never changes its place, so memory before one that stays cannot be given back.
     /// O(n log n).
     pub fn shrink_to(&mut self, min_capacity: usize) {
-        self.slots.shrink_to(min_capacity.max(self.len) + self.out.len());
-        self.line.shrink_to(min_capacity.max(self.len), &mut self.slots);
+        self.slots
+            .shrink_to(min_capacity.max(self.len) + self.out.len());
+        self.line
+            .shrink_to(min_capacity.max(self.len), &mut self.slots);
         self.out.shrink_to_fit();
     }
 

@@ -69,10 +69,10 @@ pub mod epoch;
 mod error;
 #[cfg(feature = "std")]
 mod expired;
-mod heap;
 #[cfg(all(feature = "std", any(feature = "channel", anthill_loom)))]
 #[doc(hidden)]
 pub mod feeder;
+mod heap;
 #[cfg(feature = "std")]
 mod line;
 #[cfg(feature = "std")]
@@ -89,6 +89,14 @@ mod take;
 #[doc(hidden)]
 pub mod takers;
 
+#[cfg(all(feature = "channel", not(anthill_loom)))]
+pub use self::channel::Feeder;
+#[cfg(all(feature = "async-io", not(anthill_loom)))]
+pub use self::clocks::AsyncIoClock;
+#[cfg(all(feature = "tokio", not(anthill_loom)))]
+pub use self::clocks::TokioClock;
+#[cfg(feature = "stream")]
+pub use self::stream::TakeStream;
 #[cfg(feature = "std")]
 pub use self::{
     builder::Builder,
@@ -99,18 +107,10 @@ pub use self::{
     take::TakeFuture,
 };
 pub use heap::{CheckedOut, DelayHeap, DrainReady, Entry, EntryId, IntoIter, Iter, NEVER};
-#[cfg(all(feature = "channel", not(anthill_loom)))]
-pub use self::channel::Feeder;
-#[cfg(all(feature = "async-io", not(anthill_loom)))]
-pub use self::clocks::AsyncIoClock;
-#[cfg(all(feature = "tokio", not(anthill_loom)))]
-pub use self::clocks::TokioClock;
-#[cfg(feature = "stream")]
-pub use self::stream::TakeStream;
 #[cfg(all(feature = "std", not(anthill_loom)))]
 pub use sync_shim::MonotonicClock;
 #[cfg(feature = "std")]
-pub use sync_shim::{Clock, ManualClock};
+pub use sync_shim::{Alarm, Clock, ManualClock, Parker};
 
 // What the README shows is compiled and run.
 #[cfg(all(doctest, feature = "std", not(anthill_loom)))]

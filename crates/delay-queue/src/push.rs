@@ -176,8 +176,9 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
         let this = &mut *self;
         let polled = match std::mem::replace(&mut this.stage, Stage::Over) {
             Stage::Outside(value, due) => {
-                let entered =
-                    |state: &mut State<T>, owed: &mut Owed| state.enter(value, due, &mut bell, owed);
+                let entered = |state: &mut State<T>, owed: &mut Owed| {
+                    state.enter(value, due, &mut bell, owed)
+                };
                 match this.shared.section(entered) {
                     Entered::Over(done) => Poll::Ready(done),
                     Entered::Waits(ticket) => {

@@ -138,32 +138,37 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
         };
         let spin = self.config.spin;
         let wake = if spin.is_zero() {
-            at.checked_add(self.config.coalesce).unwrap_or(at)
+            at.checked_add(self.config.coalesce)
         } else {
-            at.checked_sub(spin).unwrap_or(at)
+            // A window that begins before all time has begun.
+            at.checked_sub(spin).or(self.epoch.instant(0))
         };
+        let wake = wake.unwrap_or(at);
         if let Some(deadline) = deadline
             && deadline <= wake
         {
             return clock.park_until(parker, deadline);
         }
-        if !clock.park_until(parker, wake) && !spin.is_zero() {
-            self.spin_until(due, parker, deadline);
+        if clock.park_until(parker, wake) || spin.is_zero() {
+            return true; // Whether the deadline has passed too is seen on the next sleep.
         }
-        true // Whether the deadline has passed too is seen on the next sleep.
+        self.spin_until(due, parker, deadline)
     }
 
-    /// Spins until the entry is due, or is no longer the earliest, or until called.
-    fn spin_until(&self, due: u64, parker: &Parker, deadline: Option<Instant>) {
+    /// Spins until the entry is due, or is no longer the earliest, or until called; or until the
+    /// deadline: then the answer is `false`.
+    fn spin_until(&self, due: u64, parker: &Parker, deadline: Option<Instant>) -> bool {
         loop {
             let now = self.config.clock.now();
-            let is_over = self.epoch.nanos(now) >= due
-                || deadline.is_some_and(|deadline| now >= deadline)
+            if self.epoch.nanos(now) >= due
                 // Relaxed: it only ends the spin. The lock shows what has changed.
                 || self.earliest.load(Relaxed) != due
-                || parker.take_token();
-            if is_over {
-                return;
+                || parker.take_token()
+            {
+                return true;
+            }
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                return false;
             }
             spin_loop();
         }

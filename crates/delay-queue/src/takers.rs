@@ -19,6 +19,9 @@
 //! 2. if something will fall due, then a thread has been called, or a waiting thread has the watch
 //!    and sleeps no longer than until then, or no thread waits and the alarm is set, or being set,
 //!    for no later.
+//!
+//! Time that is read makes entries ready. That breaks neither: by the second, whoever keeps the
+//! time is about to come by himself, and settles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

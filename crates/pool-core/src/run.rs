@@ -37,6 +37,14 @@ impl Ran {
     pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
         Self { outcome, resolve }
     }
+
+    /// What a worker does with it, for models: tells the handle.
+    pub fn settle(self) -> Outcome {
+        if let Some(handle) = self.resolve {
+            handle.resolve();
+        }
+        self.outcome
+    }
 }
 
 /// Something that waits for a task's end.

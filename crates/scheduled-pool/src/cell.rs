@@ -230,7 +230,6 @@ impl<B: Body, S: Sink> Errand for Cell<B, S> {
             lateness,
         };
         let mut slot = self.slot.lock();
-        slot.runs += 1;
         if let Some(joined) = joined {
             slot.ending = true;
             drop(slot);
@@ -270,6 +269,7 @@ impl<B: Body, S: Sink> Resolve for Cell<B, S> {
         let mut slot = self.slot.lock();
         match std::mem::replace(&mut slot.stage, Stage::Claimed) {
             Stage::Over(joined, report) => {
+                slot.runs += report.runs;
                 drop(slot);
                 let tally = match joined {
                     Err(JoinError::Released) => Tally::Released,
@@ -279,6 +279,7 @@ impl<B: Body, S: Sink> Resolve for Cell<B, S> {
             }
             Stage::Rested(body, _, report) if slot.stop.is_some() => {
                 let why = slot.stop.unwrap_or(Why::Cancelled);
+                slot.runs += report.runs;
                 slot.ending = true;
                 drop(slot);
                 let (joined, tally) = why.outcome();
@@ -287,6 +288,8 @@ impl<B: Body, S: Sink> Resolve for Cell<B, S> {
             Stage::Rested(body, ended, mut report) => {
                 let next = self.plan.next(slot.due, ended);
                 report.missed = next.missed;
+                // In one step: whoever sees the run sees when the next is due.
+                slot.runs += report.runs;
                 slot.missed = slot.missed.saturating_add(next.missed);
                 slot.due = next.due;
                 slot.stage = Stage::Idle(body);

@@ -7,7 +7,7 @@ use sync_shim::Parker;
 use sync_shim::thread::JoinHandle;
 
 use crate::sink::Sink;
-use crate::state::{After, Ending, Entry, Thread, Why};
+use crate::state::{After, Ending, Entry, Why};
 use crate::timer::Core;
 
 /// What a waiter for the end finds.
@@ -106,8 +106,8 @@ impl<S: Sink> Core<S> {
 
     fn look(&self, parker: &Parker) -> Look {
         let mut state = self.state.lock();
-        if state.is_over() && state.thread != Thread::Running && !state.joining {
-            let Some(thread) = state.handle.take() else {
+        if state.is_over() && !state.joining {
+            let Some(thread) = state.thread.take() else {
                 return Look::Ended;
             };
             state.joining = true;

@@ -98,13 +98,6 @@ pub(crate) enum Tally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vain;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Thread {
-    Unstarted,
-    Running,
-    Gone,
-}
-
 /// What is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
@@ -121,9 +114,8 @@ pub(crate) struct State<S: Sink> {
     /// Whether the pool is released once it need not be kept open.
     pub(crate) releases: bool,
     pub(crate) heap: DelayHeap<Record<S>>,
-    pub(crate) thread: Thread,
-    /// Of the timer thread, once it has been started and until it is joined.
-    pub(crate) handle: Option<JoinHandle>,
+    /// The timer thread, once it has been started and until it is joined.
+    pub(crate) thread: Option<JoinHandle>,
     /// Somebody joins it at this moment.
     pub(crate) joining: bool,
     wakes_at: u64,
@@ -159,8 +151,7 @@ impl<S: Sink> State<S> {
             life: Life::Open,
             releases: false,
             heap: DelayHeap::new(),
-            thread: Thread::Unstarted,
-            handle: None,
+            thread: None,
             joining: false,
             wakes_at: AWAKE,
             keep: Some(keep),
@@ -316,16 +307,8 @@ impl<S: Sink> State<S> {
             if let Some(keep) = self.keep.take() {
                 after.keep = Some((keep, self.releases));
             }
-            if self.thread == Thread::Unstarted {
-                after.tell.append(&mut self.waiters);
-            }
+            after.tell.append(&mut self.waiters);
         }
-    }
-
-    /// The timer thread ends.
-    pub(crate) fn thread_ends(&mut self, after: &mut After) {
-        self.thread = Thread::Gone;
-        after.tell.append(&mut self.waiters);
     }
 
     /// A release: takes no more, and says which schedules end by it.

@@ -25,7 +25,7 @@ use crate::cell::Cell;
 use crate::error::Reason;
 use crate::plan::Plan;
 use crate::sink::{Offer, Sink};
-use crate::state::{After, At, Due, Keep, Record, Report, Spare, State, Tally, Thread, Vain};
+use crate::state::{After, At, Due, Keep, Record, Report, Spare, State, Tally, Vain};
 use crate::stats::Stats;
 
 /// The timer thread's name, unless the builder says otherwise.
@@ -130,10 +130,9 @@ impl<S: Sink> Core<S> {
         if !state.is_open() {
             return Err(Reason::Released);
         }
-        if state.thread == Thread::Unstarted {
+        if state.thread.is_none() {
             // Under the lock, so that there is never a second one; it runs no foreign code.
-            state.handle = Some(self.start().map_err(Reason::NoThread)?);
-            state.thread = Thread::Running;
+            state.thread = Some(self.start().map_err(Reason::NoThread)?);
         }
         let id = state
             .schedule(entry, plan.is_series(), due, &mut after)
@@ -236,10 +235,6 @@ fn serve<S: Sink>(core: &Core<S>) {
         }
         if due.is_empty() {
             if state.is_over() {
-                let mut after = After::new();
-                state.thread_ends(&mut after);
-                drop(state);
-                core.perform(after);
                 return;
             }
             let until = state.sleep();

@@ -75,14 +75,14 @@ impl Clock for TokioClock {
 
     fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
         let bell = Bell(Arc::new(Mutex::new(Some(waker))));
-        let guard_of = Bell(Arc::clone(&bell.0));
+        // Made here: a task that is never run is dropped without having begun.
+        let rings = Rings(bell.clone());
         let task = self.0.spawn(async move {
-            let rings = Rings(bell);
             sleep_until(when.into()).await;
             drop(rings);
         });
         let guard = Guard {
-            bell: guard_of,
+            bell,
             task: task.abort_handle(),
         };
         if task.is_finished() && self.now() < when {
@@ -103,6 +103,7 @@ async fn sleep_until(when: time::Instant) {
 }
 
 /// To be rung at most once. Taken out when the alarm is taken back.
+#[derive(Clone)]
 struct Bell(Arc<Mutex<Option<Waker>>>);
 
 impl Bell {

@@ -13,11 +13,11 @@ use core::mem;
 use super::place::Place;
 
 /// Slots in a chunk.
-pub(super) const CHUNK: usize = 16;
+const CHUNK: usize = 16;
 /// No chunk.
 const NONE: u32 = u32::MAX;
-/// Up to so many slots the memory doubles, then it grows by a quarter.
-const SMALL: usize = 1 << 14;
+/// Up to so many slots the memory doubles, then it grows by an eighth.
+const SMALL: usize = 1 << 12;
 
 #[derive(Debug)]
 pub(super) struct Chunks {
@@ -54,6 +54,11 @@ impl List {
     #[inline]
     pub(super) fn is_empty(self) -> bool {
         self.first == NONE
+    }
+
+    /// Where its last one is.
+    pub(super) fn back(self) -> Option<usize> {
+        (!self.is_empty()).then(|| self.end as usize - 1)
     }
 
     /// Where its first one is. It must have one.
@@ -111,13 +116,22 @@ impl Chunks {
     /// stale ones.
     #[inline]
     pub(super) fn should_be_swept(&self) -> bool {
-        self.stale > self.slots.len() / 4 && self.is_full()
+        self.stale > self.slots.len() / 3 && self.is_full()
     }
 
     pub(super) fn reserve(&mut self, slots: usize) {
         let chunks = slots.div_ceil(CHUNK).saturating_sub(self.free_count);
         self.slots.reserve_exact(chunks * CHUNK);
         self.next.reserve_exact(chunks);
+    }
+
+    /// Forgets all lists, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.slots.clear();
+        self.next.clear();
+        self.free = NONE;
+        self.free_count = 0;
+        self.stale = 0;
     }
 
     #[inline]
@@ -240,7 +254,7 @@ impl Chunks {
         let chunk = small(self.next.len());
         if self.is_full() {
             let len = self.slots.len();
-            let more = if len < SMALL { len } else { len / 4 };
+            let more = if len < SMALL { len } else { len / 8 };
             self.reserve(more.max(4 * CHUNK));
         }
         self.next.push(NONE);

@@ -22,8 +22,8 @@ use super::slots::Slots;
 /// A list of no more keys than this is sorted at once.
 pub(super) const FEW: usize = 64;
 /// How many keys a bucket should get.
-const SHARE: usize = 16;
-const FEWEST_BUCKETS: usize = 64;
+const SHARE: usize = 8;
+const FEWEST_BUCKETS: usize = 128;
 const MOST_BUCKETS: usize = 256;
 const MOST_RUNGS: usize = 16;
 
@@ -123,16 +123,16 @@ impl Far {
         chunks: &mut Chunks,
         slots: &mut Slots<T>,
     ) {
-        loop {
+        while into.is_empty() && !self.is_empty() {
             let (list, span, end) = match self.rungs.last_mut() {
-                Some(rung) => match rung.next(self.edge) {
-                    Some((list, span)) => (list, span, span.last + 1),
-                    None => {
+                Some(rung) => {
+                    let Some((list, span)) = rung.next(self.edge) else {
                         self.edge = rung.end;
                         self.rungs.pop();
                         continue;
-                    }
-                },
+                    };
+                    (list, span, span.last + 1)
+                }
                 None if self.rest.is_empty() => {
                     self.edge = u64::MAX;
                     let list = mem::replace(&mut self.never, List::EMPTY);
@@ -155,22 +155,19 @@ impl Far {
                 rung.current += 1;
             }
             self.edge = end;
-            if !into.is_empty() || self.is_empty() {
-                return;
-            }
+        }
+        if self.is_empty() {
+            self.edge = u64::MAX;
         }
     }
 
-    /// Moves the keys over there.
-    pub(super) fn move_to<T>(&mut self, from: &Chunks, to: &mut Chunks, slots: &mut Slots<T>) {
-        let buckets = self.rungs.iter_mut().flat_map(|rung| &mut rung.buckets);
-        for list in buckets.chain([&mut self.rest, &mut self.never]) {
-            for (slot, place) in from.iter(mem::replace(list, List::EMPTY)) {
-                if let Some((_, place)) = slots.lift(slot, place) {
-                    *place = to.push(list, slot);
-                }
-            }
+    /// Empties all lists, so that the keys can be pushed again.
+    pub(super) fn forget_all(&mut self) {
+        for list in self.rungs.iter_mut().flat_map(|rung| &mut rung.buckets) {
+            *list = List::EMPTY;
         }
+        self.rest = List::EMPTY;
+        self.never = List::EMPTY;
     }
 
     /// Adds a rung for so many keys in this span, which ends at `end` at the latest.
@@ -179,15 +176,15 @@ impl Far {
         let count = count.clamp(FEWEST_BUCKETS, MOST_BUCKETS);
         let length = span.last - span.first;
         let shift = (u64::BITS - length.leading_zeros()).saturating_sub(count.ilog2());
-        let count = (length >> shift) + 1;
-        let covered = u128::from(span.first) + (u128::from(count) << shift);
+        let count = small(length >> shift) + 1;
+        let covered = u128::from(span.first) + ((count as u128) << shift);
         self.edge = span.first;
         self.rungs.push(Rung {
             start: span.first,
             end: u64::try_from(covered).map_or(end, |covered| covered.min(end)),
             shift,
             current: 0,
-            buckets: alloc::vec![List::EMPTY; count as usize],
+            buckets: alloc::vec![List::EMPTY; count],
         });
     }
 
@@ -202,6 +199,12 @@ impl Far {
             }
         }
     }
+}
+
+/// The number of a bucket, of which there are few.
+#[expect(clippy::cast_possible_truncation, reason = "there are few")]
+fn small(bucket: u64) -> usize {
+    bucket as usize
 }
 
 /// Moves the keys of a list out of here.
@@ -226,7 +229,7 @@ impl Rung {
     #[inline]
     fn bucket(&mut self, due: u64) -> &mut List {
         let index = due.saturating_sub(self.start) >> self.shift;
-        &mut self.buckets[(index as usize).max(self.current)]
+        &mut self.buckets[small(index).max(self.current)]
     }
 
     /// The first list that is not empty, and what it spans. Afterwards it is empty.
@@ -236,9 +239,11 @@ impl Rung {
         self.current += passed;
         let list = mem::replace(&mut self.buckets[self.current], List::EMPTY);
         let start = self.start + ((self.current as u64) << self.shift);
-        let last = start + ((1 << self.shift) - 1).min(self.end - 1 - start);
-        let first = if passed == 0 { edge } else { start };
-        Some((list, Span { first, last }))
+        let span = Span {
+            first: if passed == 0 { edge } else { start },
+            last: start + ((1 << self.shift) - 1).min(self.end - 1 - start),
+        };
+        Some((list, span))
     }
 }
 

@@ -1,6 +1,10 @@
 //! Keys that came in order: each is behind the one before it.
 //!
-//! Time-outs that are all equally long come so, and cost next to nothing here.
+//! Time-outs that are all equally long come so, and cost next to nothing here. One that is much
+//! longer than the others would end that: it is taken out again when the next one comes.
+
+use alloc::vec::Vec;
+use core::mem;
 
 use super::chunks::{Chunks, List};
 use super::key::Key;
@@ -16,6 +20,8 @@ pub(super) struct Lane {
     first: Key,
     /// The last key that came.
     last: Key,
+    /// The one before it.
+    second_last: Key,
 }
 
 impl Lane {
@@ -25,6 +31,7 @@ impl Lane {
             front: 0,
             first: Key::LAST,
             last: Key::FIRST,
+            second_last: Key::FIRST,
         }
     }
 
@@ -33,10 +40,32 @@ impl Lane {
         self.first
     }
 
-    /// Whether the key may be pushed.
+    /// Whether the key may be pushed, if need be after the last one has left.
     #[inline]
     pub(super) fn takes(&self, key: Key) -> bool {
+        self.second_last < key && key.due != u64::MAX
+    }
+
+    /// Whether the last key is before this one and may stay.
+    #[inline]
+    pub(super) fn is_before(&self, key: Key) -> bool {
         self.last < key
+    }
+
+    /// Takes the last key out, if it is still there.
+    #[cold]
+    pub(super) fn leave_last<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) -> Option<Key> {
+        let last = mem::replace(&mut self.last, self.second_last);
+        let place = self.list.back()?;
+        if !slots.is_at(last.slot(), Place::chunks(place)) {
+            return None;
+        }
+        if place == self.front {
+            self.pop(chunks, slots);
+        } else {
+            chunks.outdate_one();
+        }
+        Some(last)
     }
 
     /// Adds a key and tells where it lies.
@@ -48,7 +77,7 @@ impl Lane {
             self.front = self.list.front();
             self.first = key;
         }
-        self.last = key;
+        self.second_last = mem::replace(&mut self.last, key);
         place
     }
 
@@ -78,17 +107,26 @@ impl Lane {
         all.filter_map(|(slot, place)| slots.key_at(slot, place))
     }
 
-    /// Moves the keys over there.
-    pub(super) fn move_to<T>(&mut self, from: &Chunks, to: &mut Chunks, slots: &mut Slots<T>) {
-        let mut list = List::EMPTY;
-        for (slot, place) in from.iter(self.list).skip(self.passed()) {
+    /// Tells the slots that their keys lie nowhere, and lists those slots in order.
+    pub(super) fn leave<T>(&mut self, chunks: &Chunks, slots: &mut Slots<T>) -> Vec<u32> {
+        let mut left = Vec::new();
+        for (slot, place) in chunks.iter(self.list).skip(self.passed()) {
             if let Some((_, place)) = slots.lift(slot, place) {
-                *place = to.push(&mut list, slot);
+                *place = Place::NOWHERE;
+                left.push(slot);
             }
         }
-        self.list = list;
-        if !list.is_empty() {
-            self.front = list.front();
+        self.list = List::EMPTY;
+        left
+    }
+
+    /// Puts back those that [`leave`](Self::leave) has listed.
+    pub(super) fn enter<T>(&mut self, left: &[u32], chunks: &mut Chunks, slots: &mut Slots<T>) {
+        for &slot in left {
+            slots.moved(slot, chunks.push(&mut self.list, slot));
+        }
+        if !self.list.is_empty() {
+            self.front = self.list.front();
         }
     }
 
@@ -105,6 +143,7 @@ impl Lane {
         if !self.list.is_empty() {
             self.first = rank(self.first);
             self.last = rank(self.last);
+            self.second_last = rank(self.second_last);
         }
     }
 }

@@ -8,14 +8,15 @@
 //! # Invariants
 //! 1. The first key of all is the first of the lane, of the run, or of the heap.
 //! 2. Keys in the far part are due at the edge or later, keys in the heap before it.
-//! 3. The slot of each key knows the key's place.
-//! 4. A key in the run or the lane whose entry has gone is abandoned; the first ones never are.
+//! 3. The slot of each key says where the key lies. What lies where its slot does not say so is
+//!    stale: left over from an entry that has gone, or from before its due time was reset. It is
+//!    skipped. The heap holds nothing stale, and the first of the lane and of the run is not.
 
 use alloc::vec::Vec;
 use core::mem;
 
 use super::chunks::Chunks;
-use super::far::{FEW, Far};
+use super::far::Far;
 use super::key::Key;
 use super::lane::Lane;
 use super::near::Near;
@@ -47,7 +48,10 @@ enum Source {
     Heap,
 }
 
-const HEAP_LIMIT: usize = 2 * FEW;
+const HEAP_LIMIT: usize = 128;
+/// So few keys are sorted by counting, for each, those behind it: no branch depends on the keys,
+/// which the processor would guess wrong.
+const COUNTABLE: usize = 24;
 
 impl Line {
     pub(super) const fn new() -> Self {
@@ -74,31 +78,50 @@ impl Line {
         self.first
     }
 
-    /// Adds a key and tells where it lies.
+    /// Adds a key and tells where it lies. Its slot must not say anything until then.
     #[inline]
     pub(super) fn push<T>(&mut self, key: Key, slots: &mut Slots<T>) -> Place {
         if self.chunks.should_be_swept() {
             self.sweep(self.chunks.capacity(), slots);
         }
         if self.lane.takes(key) {
+            if !self.lane.is_before(key)
+                && let Some(last) = self.lane.leave_last(&mut self.chunks, slots)
+            {
+                let place = self.push_beside_lane(last, slots);
+                slots.moved(last.slot(), place);
+            }
             return self.lane.push(key, &mut self.chunks);
         }
-        if key.due >= self.far.edge() {
-            return self.far.push(key, &mut self.chunks);
-        }
-        self.heap.push(key, slots)
+        self.push_beside_lane(key, slots)
     }
 
-    /// To be called after each push, when the slot knows the place.
     #[inline]
-    pub(super) fn pushed<T>(&mut self, slots: &mut Slots<T>) {
+    fn push_beside_lane<T>(&mut self, key: Key, slots: &mut Slots<T>) -> Place {
+        if key.due >= self.far.edge() {
+            self.far.push(key, &mut self.chunks)
+        } else {
+            self.heap.push(key, slots)
+        }
+    }
+
+    /// To be called after each push, when the slot says where the key lies.
+    #[inline]
+    pub(super) fn pushed<T>(&mut self, key: Key, slots: &mut Slots<T>) {
+        if key < self.first || self.heap.keys().len() > self.heap_limit {
+            self.tidy(slots);
+        }
+    }
+
+    /// To be called after a key was taken out and another one pushed, likewise.
+    pub(super) fn tidy<T>(&mut self, slots: &mut Slots<T>) {
         if self.heap.keys().len() > self.heap_limit {
             self.spill(slots);
         }
         self.refill(slots);
     }
 
-    /// Takes the first key, if there is one.
+    /// Takes the first key. There must be one.
     #[inline]
     pub(super) fn pop<T>(&mut self, slots: &mut Slots<T>) -> Key {
         let first = self.first;
@@ -121,7 +144,7 @@ impl Line {
             }
             Where::Chunks(_) => self.chunks.outdate_one(),
             Where::Run(index) if index + 1 == self.run.len() => self.pop_run(slots),
-            Where::Run(_) => {}
+            Where::Run(_) | Where::Nowhere => {}
             Where::Heap(index) => self.heap.remove(index, slots),
         }
     }
@@ -158,9 +181,12 @@ impl Line {
 
     /// Drops all keys, and keeps the memory.
     pub(super) fn clear(&mut self) {
-        let capacity = self.chunks.capacity();
-        *self = Self::new();
-        self.chunks = Chunks::with_capacity(capacity);
+        let mut chunks = mem::replace(&mut self.chunks, Chunks::new());
+        chunks.clear();
+        *self = Self {
+            chunks,
+            ..Self::new()
+        };
     }
 
     /// Gives back memory, but for so many keys.
@@ -199,7 +225,7 @@ impl Line {
     fn pop_run<T>(&mut self, slots: &Slots<T>) {
         self.run.pop();
         while let Some(key) = self.run.last()
-            && slots.key_at(key.slot(), Place::run(self.run.len() - 1)).is_none()
+            && !slots.is_at(key.slot(), Place::run(self.run.len() - 1))
         {
             self.run.pop();
         }
@@ -229,28 +255,33 @@ impl Line {
     /// Sorts the next keys of the far part.
     #[cold]
     fn pull<T>(&mut self, slots: &mut Slots<T>) {
-        let mut keys = mem::take(&mut self.desk);
-        self.far.pull(&mut keys, &mut self.chunks, slots);
+        self.far.pull(&mut self.desk, &mut self.chunks, slots);
         if self.heap.keys().is_empty() {
             self.heap_limit = HEAP_LIMIT;
         }
-        if self.run.is_empty() {
-            keys.sort_unstable_by(|one, other| other.cmp(one));
-            for (index, key) in keys.iter().enumerate() {
-                slots.moved(key.slot(), Place::run(index));
-            }
-            mem::swap(&mut keys, &mut self.run);
-        } else {
-            for key in keys.drain(..) {
+        if !self.run.is_empty() {
+            for key in self.desk.drain(..) {
                 let place = self.heap.push(key, slots);
                 slots.moved(key.slot(), place);
             }
             // They would only be pulled back.
             self.heap_limit = self.heap_limit.max(2 * self.heap.keys().len());
+        } else if self.desk.len() <= COUNTABLE {
+            self.run.resize(self.desk.len(), Key::LAST);
+            for &key in &self.desk {
+                let index = self.desk.iter().filter(|&&other| key < other).count();
+                self.run[index] = key;
+                slots.moved(key.slot(), Place::run(index));
+            }
+            self.desk.clear();
+        } else {
+            self.desk.sort_unstable_by(|one, other| other.cmp(one));
+            for (index, key) in self.desk.iter().enumerate() {
+                slots.moved(key.slot(), Place::run(index));
+            }
+            mem::swap(&mut self.desk, &mut self.run);
         }
-        keys.clear();
-        keys.shrink_to(HEAP_LIMIT);
-        self.desk = keys;
+        self.desk.shrink_to(HEAP_LIMIT);
     }
 
     /// Moves the heap to the far part, unless that is of no use.
@@ -266,11 +297,18 @@ impl Line {
         }
     }
 
-    /// Moves the lane and the far part to memory without abandoned keys.
+    /// Makes the lists of the lane and of the far part anew, without what is stale.
     #[cold]
     fn sweep<T>(&mut self, capacity: usize, slots: &mut Slots<T>) {
-        let old = mem::replace(&mut self.chunks, Chunks::with_capacity(capacity));
-        self.lane.move_to(&old, &mut self.chunks, slots);
-        self.far.move_to(&old, &mut self.chunks, slots);
+        let lane = self.lane.leave(&self.chunks, slots);
+        self.far.forget_all();
+        self.chunks = Chunks::with_capacity(capacity);
+        // In the order of the slots, which is the order in which memory likes to be read.
+        for (key, place) in slots.iter_mut() {
+            if matches!(place.get(), Where::Chunks(_)) {
+                *place = self.far.push(key, &mut self.chunks);
+            }
+        }
+        self.lane.enter(&lane, &mut self.chunks, slots);
     }
 }

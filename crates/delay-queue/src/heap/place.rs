@@ -15,6 +15,8 @@ pub(super) enum Where {
     Run(usize),
     /// In the chunks.
     Chunks(usize),
+    /// In none of them.
+    Nowhere,
 }
 
 const BITS: u32 = 30;
@@ -22,11 +24,11 @@ const HEAP: u32 = 1 << BITS;
 const RUN: u32 = 2 << BITS;
 const CHUNKS: u32 = 3 << BITS;
 /// Every index is below this.
-pub(super) const LIMIT: usize = (1 << BITS) - 1;
+pub(super) const LIMIT: usize = 1 << BITS;
 
 impl Place {
     /// Where no key lies.
-    pub(super) const NOWHERE: Self = Self(NonZeroU32::MAX);
+    pub(super) const NOWHERE: Self = Self(NonZeroU32::MIN);
 
     pub(super) fn heap(index: usize) -> Self {
         Self::new(HEAP, index)
@@ -45,7 +47,8 @@ impl Place {
         match self.0.get() & !(HEAP - 1) {
             HEAP => Where::Heap(index),
             RUN => Where::Run(index),
-            _ => Where::Chunks(index),
+            CHUNKS => Where::Chunks(index),
+            _ => Where::Nowhere,
         }
     }
 

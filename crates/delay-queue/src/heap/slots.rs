@@ -15,12 +15,12 @@ use super::place::Place;
 
 /// The end of the free list.
 const NONE: u32 = u32::MAX;
-/// As many slots as there can be: half of the places, since keys are spread with gaps.
-pub(super) const LIMIT: usize = (super::place::LIMIT + 1) / 2;
+/// As many slots as there can be. There are more places: some are stale, some lie idle.
+pub(super) const LIMIT: usize = super::place::LIMIT / 4;
 
 #[derive(Debug)]
 pub(super) struct Slots<T> {
-    slots: Vec<Slot<T>>,
+    all: Vec<Slot<T>>,
     /// The first of the free slots, which are a list through their links.
     free: u32,
     free_count: usize,
@@ -49,7 +49,7 @@ enum Slot<T> {
 impl<T> Slots<T> {
     pub(super) const fn new(floor: u32) -> Self {
         Self {
-            slots: Vec::new(),
+            all: Vec::new(),
             free: NONE,
             free_count: 0,
             retired: 0,
@@ -59,27 +59,37 @@ impl<T> Slots<T> {
 
     /// Slots that can be taken without allocation.
     pub(super) fn room(&self) -> usize {
-        self.slots.capacity() - self.slots.len() + self.free_count
+        self.all.capacity() - self.all.len() + self.free_count
     }
 
     pub(super) fn reserve(&mut self, additional: usize) {
-        self.slots
-            .reserve(additional.saturating_sub(self.free_count));
+        self.all.reserve(additional.saturating_sub(self.free_count));
     }
 
-    /// The slot and the generation that the next value will have, if there can be one more.
+    /// The slot that the next value will have, if there can be one more.
     #[inline]
-    pub(super) fn next(&self) -> Option<(u32, u32)> {
-        match self.slots.get(self.free as usize) {
-            Some(slot) => Some((self.free, slot.generation())),
-            None if self.slots.len() < LIMIT => Some((small(self.slots.len()), self.floor)),
-            None => None,
+    pub(super) fn next(&self) -> Option<u32> {
+        if self.free != NONE {
+            return Some(self.free);
         }
+        (self.all.len() < LIMIT).then(|| small(self.all.len()))
     }
 
-    /// Puts the value into the slot that [`next`](Self::next) has told.
+    /// Puts the value into the slot that [`next`](Self::next) has told, and gives its generation.
     #[inline]
-    pub(super) fn insert(&mut self, generation: u32, key: Key, place: Place, value: T) {
+    pub(super) fn insert(&mut self, key: Key, place: Place, value: T) -> u32 {
+        let mut generation = self.floor;
+        let vacant = self.all.get_mut(self.free as usize);
+        if let Some(slot) = &vacant
+            && let Slot::Vacant {
+                generation: next,
+                link,
+            } = **slot
+        {
+            generation = next;
+            self.free = link;
+            self.free_count -= 1;
+        }
         let taken = Slot::Taken {
             due: key.due,
             order: key.order(),
@@ -87,22 +97,17 @@ impl<T> Slots<T> {
             generation,
             value,
         };
-        match self.slots.get_mut(self.free as usize) {
-            Some(slot) => {
-                if let Slot::Vacant { link, .. } = *slot {
-                    self.free = link;
-                }
-                self.free_count -= 1;
-                *slot = taken;
-            }
-            None => self.slots.push(taken),
+        match vacant {
+            Some(slot) => *slot = taken,
+            None => self.all.push(taken),
         }
+        generation
     }
 
     /// When this entry is due, and the place of its key, if it is there.
     #[inline]
     pub(super) fn find(&self, index: u32, generation: u32) -> Option<(u64, Place)> {
-        match self.slots.get(index as usize)? {
+        match self.all.get(index as usize)? {
             Slot::Taken {
                 due,
                 place,
@@ -116,7 +121,7 @@ impl<T> Slots<T> {
     /// The generation, the due time and the value of what is in this slot.
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<(u32, u64, &T)> {
-        match self.slots.get(index as usize)? {
+        match self.all.get(index as usize)? {
             Slot::Taken {
                 due,
                 generation,
@@ -128,7 +133,7 @@ impl<T> Slots<T> {
     }
 
     pub(super) fn value_mut(&mut self, index: u32) -> Option<&mut T> {
-        match self.slots.get_mut(index as usize)? {
+        match self.all.get_mut(index as usize)? {
             Slot::Taken { value, .. } => Some(value),
             Slot::Vacant { .. } => None,
         }
@@ -136,22 +141,28 @@ impl<T> Slots<T> {
 
     /// As many slots as there are, free ones included.
     pub(super) fn count(&self) -> u32 {
-        small(self.slots.len())
+        small(self.all.len())
     }
 
     /// The key of the entry in this slot has moved.
     #[inline]
     pub(super) fn moved(&mut self, index: u32, to: Place) {
-        if let Some(Slot::Taken { place, .. }) = self.slots.get_mut(index as usize) {
+        if let Some(Slot::Taken { place, .. }) = self.all.get_mut(index as usize) {
             *place = to;
         }
+    }
+
+    /// Whether the key of the entry in this slot lies there.
+    #[inline]
+    pub(super) fn is_at(&self, index: u32, there: Place) -> bool {
+        matches!(self.all.get(index as usize), Some(Slot::Taken { place, .. }) if *place == there)
     }
 
     /// The key of the entry in this slot, if it lies there. If not, what lies there is left over
     /// from an entry that has gone or a time that has changed.
     #[inline]
     pub(super) fn key_at(&self, index: u32, there: Place) -> Option<Key> {
-        match self.slots.get(index as usize)? {
+        match self.all.get(index as usize)? {
             Slot::Taken {
                 due, order, place, ..
             } if *place == there => Some(Key::new(*due, *order, index)),
@@ -162,7 +173,7 @@ impl<T> Slots<T> {
     /// As [`key_at`](Self::key_at), with the place, to be changed.
     #[inline]
     pub(super) fn lift(&mut self, index: u32, there: Place) -> Option<(Key, &mut Place)> {
-        match self.slots.get_mut(index as usize)? {
+        match self.all.get_mut(index as usize)? {
             Slot::Taken {
                 due, order, place, ..
             } if *place == there => Some((Key::new(*due, *order, index), place)),
@@ -170,12 +181,23 @@ impl<T> Slots<T> {
         }
     }
 
+    /// The keys of all entries, and their places, to be changed.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut Place)> {
+        let taken = (0..).zip(&mut self.all);
+        taken.filter_map(|(index, slot)| match slot {
+            Slot::Taken {
+                due, order, place, ..
+            } => Some((Key::new(*due, *order, index), place)),
+            Slot::Vacant { .. } => None,
+        })
+    }
+
     /// The entry has another key, which lies there.
     #[inline]
     pub(super) fn reset(&mut self, key: Key, there: Place) {
         if let Some(Slot::Taken {
             due, order, place, ..
-        }) = self.slots.get_mut(key.slot() as usize)
+        }) = self.all.get_mut(key.slot() as usize)
         {
             *due = key.due;
             *order = key.order();
@@ -185,7 +207,7 @@ impl<T> Slots<T> {
 
     /// Every order number, to be changed.
     pub(super) fn orders_mut(&mut self) -> impl Iterator<Item = &mut u32> {
-        self.slots.iter_mut().filter_map(|slot| match slot {
+        self.all.iter_mut().filter_map(|slot| match slot {
             Slot::Taken { order, .. } => Some(order),
             Slot::Vacant { .. } => None,
         })
@@ -194,19 +216,16 @@ impl<T> Slots<T> {
     /// Frees the slot: gives its generation and its value.
     #[inline]
     pub(super) fn free(&mut self, index: u32) -> Option<(u32, T)> {
-        let slot = self.slots.get_mut(index as usize)?;
+        let slot = self.all.get_mut(index as usize)?;
         let generation = slot.generation();
-        let vacant = match generation.checked_add(1) {
-            Some(generation) => {
-                let link = mem::replace(&mut self.free, index);
-                self.free_count += 1;
-                Slot::Vacant { generation, link }
-            }
-            None => {
-                self.retired += 1;
-                let link = NONE;
-                Slot::Vacant { generation, link }
-            }
+        let vacant = if let Some(generation) = generation.checked_add(1) {
+            let link = mem::replace(&mut self.free, index);
+            self.free_count += 1;
+            Slot::Vacant { generation, link }
+        } else {
+            self.retired += 1;
+            let link = NONE;
+            Slot::Vacant { generation, link }
         };
         match mem::replace(slot, vacant) {
             Slot::Taken { value, .. } => Some((generation, value)),
@@ -216,7 +235,7 @@ impl<T> Slots<T> {
 
     /// Takes the value and keeps the slot for its entry.
     pub(super) fn check_out(&mut self, index: u32, link: u32) -> Option<(u32, T)> {
-        let slot = self.slots.get_mut(index as usize)?;
+        let slot = self.all.get_mut(index as usize)?;
         let generation = slot.generation();
         match mem::replace(slot, Slot::Vacant { generation, link }) {
             Slot::Taken { value, .. } => Some((generation, value)),
@@ -226,7 +245,7 @@ impl<T> Slots<T> {
 
     /// Puts back a value that was taken.
     pub(super) fn check_in(&mut self, key: Key, place: Place, value: T) {
-        if let Some(slot) = self.slots.get_mut(key.slot() as usize) {
+        if let Some(slot) = self.all.get_mut(key.slot() as usize) {
             let generation = slot.generation();
             *slot = Slot::Taken {
                 due: key.due,
@@ -240,7 +259,7 @@ impl<T> Slots<T> {
 
     /// What [`check_out`](Self::check_out) was given for this entry.
     pub(super) fn link(&self, index: u32, generation: u32) -> Option<u32> {
-        match *self.slots.get(index as usize)? {
+        match *self.all.get(index as usize)? {
             Slot::Vacant {
                 generation: current,
                 link,
@@ -250,7 +269,7 @@ impl<T> Slots<T> {
     }
 
     pub(super) fn set_link(&mut self, index: u32, to: u32) {
-        if let Some(Slot::Vacant { link, .. }) = self.slots.get_mut(index as usize) {
+        if let Some(Slot::Vacant { link, .. }) = self.all.get_mut(index as usize) {
             *link = to;
         }
     }
@@ -259,19 +278,19 @@ impl<T> Slots<T> {
     pub(super) fn shrink_to(&mut self, room: usize) {
         let mut free = Vec::with_capacity(self.free_count);
         let mut next = self.free;
-        while let Some(Slot::Vacant { link, .. }) = self.slots.get(next as usize) {
+        while let Some(Slot::Vacant { link, .. }) = self.all.get(next as usize) {
             free.push(next);
             next = *link;
         }
         free.sort_unstable();
-        while let (Some(&index), Some(last)) = (free.last(), self.slots.last())
-            && index as usize + 1 == self.slots.len()
+        while let (Some(&index), Some(last)) = (free.last(), self.all.last())
+            && index as usize + 1 == self.all.len()
         {
             self.floor = self.floor.max(last.generation());
-            self.slots.pop();
+            self.all.pop();
             free.pop();
         }
-        self.slots.shrink_to(room.saturating_add(self.retired));
+        self.all.shrink_to(room.saturating_add(self.retired));
         // The first ones are filled first, so that the end may become free again.
         self.free = NONE;
         self.free_count = free.len();

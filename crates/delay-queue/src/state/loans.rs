@@ -50,9 +50,9 @@ impl Loans {
 #[cfg(any(feature = "channel", anthill_loom))]
 mod lending {
     use super::{EntryId, Loans, Waker};
+    use crate::CheckedOut;
     use crate::calls::Bell;
     use crate::state::{Lack, Owed, State};
-    use crate::CheckedOut;
 
     impl Loans {
         fn end(&mut self, id: EntryId, owed: &mut Owed) {

@@ -1,4 +1,29 @@
-//! Tests of `DelayQueue`; those of `DelayHeap` are in `tests/heap`.
+//! Tests of `DelayQueue`; those of `DelayHeap` are in `tests/heap`. Time is moved by hand, but
+//! where a test says otherwise.
 #![cfg(all(feature = "std", not(anthill_loom)))]
 
+mod alarm;
+mod bound;
+mod calls;
+#[cfg(feature = "channel")]
+mod channel;
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+mod clocks;
+mod close;
+mod contents;
+mod early;
+mod errors;
+mod foreign;
+mod futures;
+mod ids;
+mod many;
+mod memory;
+mod order;
+mod precision;
+mod rules;
 mod smoke;
+#[cfg(feature = "stream")]
+mod stream;
+mod support;
+mod take;
+mod watch;

@@ -7,64 +7,81 @@ use super::{NOW, block_on, queue, steps, value};
 /// The last entry is cancelled after closing: a thread that waits for it ends.
 #[test]
 fn a_cancel_of_the_last_entry_after_close_ends_a_waiting_taker() {
-    check("a_cancel_of_the_last_entry_after_close_ends_a_waiting_taker", Some(3), || {
-        let (queue, _clock) = queue();
-        let id = queue.push("last", steps(9)).unwrap();
-        queue.close();
-        let taker = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
-        assert_eq!(queue.cancel(id), Some("last"));
-        assert!(taker.join().unwrap().unwrap_err().is_closed());
-    });
+    check(
+        "a_cancel_of_the_last_entry_after_close_ends_a_waiting_taker",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            let id = queue.push("last", steps(9)).unwrap();
+            queue.close();
+            let taker = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()))
+            };
+            assert_eq!(queue.cancel(id), Some("last"));
+            assert!(taker.join().unwrap().unwrap_err().is_closed());
+        },
+    );
 }
 
 /// As above, a future.
 #[test]
 fn a_cancel_of_the_last_entry_after_close_ends_a_waiting_future() {
-    check("a_cancel_of_the_last_entry_after_close_ends_a_waiting_future", Some(3), || {
-        let (queue, _clock) = queue();
-        let id = queue.push("last", steps(9)).unwrap();
-        queue.close();
-        let taker = {
-            let queue = queue.clone();
-            spawn(move || value(block_on(queue.take_async())))
-        };
-        assert_eq!(queue.cancel(id), Some("last"));
-        assert!(taker.join().unwrap().unwrap_err().is_closed());
-    });
+    check(
+        "a_cancel_of_the_last_entry_after_close_ends_a_waiting_future",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            let id = queue.push("last", steps(9)).unwrap();
+            queue.close();
+            let taker = {
+                let queue = queue.clone();
+                spawn(move || value(block_on(queue.take_async())))
+            };
+            assert_eq!(queue.cancel(id), Some("last"));
+            assert!(taker.join().unwrap().unwrap_err().is_closed());
+        },
+    );
 }
 
 /// The last entry is put off for ever after closing.
 #[test]
 fn a_reset_to_never_after_close_ends_a_waiting_taker() {
-    check("a_reset_to_never_after_close_ends_a_waiting_taker", Some(3), || {
-        let (queue, _clock) = queue();
-        let id = queue.push("last", steps(9)).unwrap();
-        queue.close();
-        let taker = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
-        assert!(queue.reset(id, std::time::Duration::MAX));
-        assert!(taker.join().unwrap().unwrap_err().is_closed());
-        assert_eq!(queue.len(), 1);
-    });
+    check(
+        "a_reset_to_never_after_close_ends_a_waiting_taker",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            let id = queue.push("last", steps(9)).unwrap();
+            queue.close();
+            let taker = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()))
+            };
+            assert!(queue.reset(id, std::time::Duration::MAX));
+            assert!(taker.join().unwrap().unwrap_err().is_closed());
+            assert_eq!(queue.len(), 1);
+        },
+    );
 }
 
 /// The last entry is taken after closing: the others end.
 #[test]
 fn a_take_of_the_last_entry_after_close_ends_the_other_taker() {
-    check("a_take_of_the_last_entry_after_close_ends_the_other_taker", Some(2), || {
-        let (queue, clock) = queue();
-        queue.push("last", steps(1)).unwrap();
-        queue.close();
-        let takers = [queue.clone(), queue.clone()].map(|queue| spawn(move || value(queue.take())));
-        clock.advance(steps(1));
-        let taken = takers.map(|taker| taker.join().unwrap().is_ok());
-        assert_eq!(taken.iter().filter(|&&taken| taken).count(), 1);
-    });
+    check(
+        "a_take_of_the_last_entry_after_close_ends_the_other_taker",
+        Some(3),
+        || {
+            let (queue, clock) = queue();
+            queue.push("last", steps(1)).unwrap();
+            queue.close();
+            let takers =
+                [queue.clone(), queue.clone()].map(|queue| spawn(move || value(queue.take())));
+            clock.advance(steps(1));
+            let taken = takers.map(|taker| taker.join().unwrap().is_ok());
+            assert_eq!(taken.iter().filter(|&&taken| taken).count(), 1);
+        },
+    );
 }
 
 /// Closing an empty queue against a taker.
@@ -124,17 +141,21 @@ fn a_close_racing_a_take_lets_the_entry_come() {
 /// Closing for good against a taker: one of them has the entry.
 #[test]
 fn a_close_now_racing_a_take_hands_the_entry_to_one() {
-    check("a_close_now_racing_a_take_hands_the_entry_to_one", Some(3), || {
-        let (queue, _clock) = queue();
-        queue.push("entry", NOW).unwrap();
-        let taker = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
-        let left = queue.close_now().len();
-        let taken = usize::from(taker.join().unwrap().is_ok());
-        assert_eq!(left + taken, 1);
-    });
+    check(
+        "a_close_now_racing_a_take_hands_the_entry_to_one",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            queue.push("entry", NOW).unwrap();
+            let taker = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()))
+            };
+            let left = queue.close_now().len();
+            let taken = usize::from(taker.join().unwrap().is_ok());
+            assert_eq!(left + taken, 1);
+        },
+    );
 }
 
 /// A push against closing: what was accepted is there.

@@ -98,144 +98,228 @@ fn a_stop_racing_a_feeder_that_waits_ends_it() {
 /// Stopping it with an entry that nobody receives.
 #[test]
 fn a_stop_racing_an_offer_leaves_the_entry_in_the_queue() {
-    check("a_stop_racing_an_offer_leaves_the_entry_in_the_queue", Some(3), || {
-        let (queue, _clock) = queue();
-        let id = queue.push("entry", NOW).unwrap();
-        let (control, thread) = feeder(&queue, &Hatch::new());
-        control.stop();
-        thread.join().unwrap();
-        let taken = queue.try_take().unwrap();
-        assert_eq!((taken.value, taken.id), ("entry", id));
-    });
+    check(
+        "a_stop_racing_an_offer_leaves_the_entry_in_the_queue",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            let id = queue.push("entry", NOW).unwrap();
+            let (control, thread) = feeder(&queue, &Hatch::new());
+            control.stop();
+            thread.join().unwrap();
+            let taken = queue.try_take().unwrap();
+            assert_eq!((taken.value, taken.id), ("entry", id));
+        },
+    );
 }
 
 /// Closing for good, with an entry that nobody receives: it is among what is left.
 #[test]
 fn a_close_now_racing_an_offer_returns_the_entry() {
-    check("a_close_now_racing_an_offer_returns_the_entry", Some(3), || {
-        let (queue, _clock) = queue();
-        queue.push("entry", NOW).unwrap();
-        let (_control, thread) = feeder(&queue, &Hatch::new());
-        let left = queue.close_now();
-        assert_eq!(left.len(), 1);
-        thread.join().unwrap();
-        assert!(queue.is_empty());
-    });
+    check(
+        "a_close_now_racing_an_offer_returns_the_entry",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            queue.push("entry", NOW).unwrap();
+            let (_control, thread) = feeder(&queue, &Hatch::new());
+            let left = queue.close_now();
+            assert_eq!(left.len(), 1);
+            thread.join().unwrap();
+            assert!(queue.is_empty());
+        },
+    );
 }
 
 /// Closing for good, with a receiver: the entry is received, or left, and never both.
 #[test]
 fn a_close_now_racing_a_receiver_hands_the_entry_to_one() {
-    check("a_close_now_racing_a_receiver_hands_the_entry_to_one", Some(2), || {
-        let (queue, _clock) = queue();
-        queue.push("entry", NOW).unwrap();
-        let hatch = Hatch::new();
-        let (_control, thread) = feeder(&queue, &hatch);
-        hatch.0.state.lock().wanted = true;
-        hatch.0.feeder.unpark();
-        let left = queue.close_now().len();
-        thread.join().unwrap();
-        assert_eq!(left + usize::from(hatch.was_received()), 1);
-        assert!(queue.is_empty());
-    });
+    check(
+        "a_close_now_racing_a_receiver_hands_the_entry_to_one",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            queue.push("entry", NOW).unwrap();
+            let hatch = Hatch::new();
+            let (_control, thread) = feeder(&queue, &hatch);
+            hatch.0.state.lock().wanted = true;
+            hatch.0.feeder.unpark();
+            let left = queue.close_now().len();
+            thread.join().unwrap();
+            assert_eq!(left + usize::from(hatch.was_received()), 1);
+            assert!(queue.is_empty());
+        },
+    );
 }
 
 /// A feeder that gives an entry back has to call a taker that waits.
 #[test]
 fn an_entry_that_comes_back_racing_a_waiting_taker_is_taken() {
-    check("an_entry_that_comes_back_racing_a_waiting_taker_is_taken", Some(2), || {
-        let (queue, _clock) = queue();
-        queue.push("entry", NOW).unwrap();
-        let (control, thread) = feeder(&queue, &Hatch::new());
-        let taker = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
-        control.stop();
-        thread.join().unwrap();
-        assert_eq!(taker.join().unwrap().unwrap(), "entry");
-    });
+    check(
+        "an_entry_that_comes_back_racing_a_waiting_taker_is_taken",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            queue.push("entry", NOW).unwrap();
+            let (control, thread) = feeder(&queue, &Hatch::new());
+            let taker = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()))
+            };
+            control.stop();
+            thread.join().unwrap();
+            assert_eq!(taker.join().unwrap().unwrap(), "entry");
+        },
+    );
 }
 
 /// The queue is closed, and its last entry is with the feeder: takers must not end before it is
 /// gone, and must end then.
 #[test]
 fn a_last_entry_that_is_received_after_close_ends_a_waiting_taker() {
-    check("a_last_entry_that_is_received_after_close_ends_a_waiting_taker", Some(2), || {
-        let (queue, _clock) = queue();
-        queue.push("entry", NOW).unwrap();
-        let hatch = Hatch::new();
-        let (_control, thread) = feeder(&queue, &hatch);
-        let taken = queue.take_timeout(NOW);
-        let taker = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
-        queue.close();
-        if taken.is_err() {
-            assert_eq!(hatch.receive().value, "entry");
-        }
-        assert!(taker.join().unwrap().unwrap_err().is_closed());
-        thread.join().unwrap();
-    });
+    check(
+        "a_last_entry_that_is_received_after_close_ends_a_waiting_taker",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            queue.push("entry", NOW).unwrap();
+            let hatch = Hatch::new();
+            let (_control, thread) = feeder(&queue, &hatch);
+            let taken = queue.take_timeout(NOW);
+            let taker = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()))
+            };
+            queue.close();
+            if taken.is_err() {
+                assert_eq!(hatch.receive().value, "entry");
+            }
+            assert!(taker.join().unwrap().unwrap_err().is_closed());
+            thread.join().unwrap();
+        },
+    );
 }
 
 /// The place of an entry on probation is free for a pusher once it is gone.
 #[test]
 fn a_received_entry_racing_a_waiting_push_lets_it_in() {
-    check("a_received_entry_racing_a_waiting_push_lets_it_in", Some(2), || {
-        let (queue, _clock) = super::line::full();
-        let hatch = Hatch::new();
-        let (control, thread) = feeder(&queue, &hatch);
-        let pusher = {
-            let queue = queue.clone();
-            spawn(move || queue.push("second", NOW).is_ok())
-        };
-        assert_eq!(hatch.receive().value, "first");
-        assert!(pusher.join().unwrap());
-        control.stop();
-        thread.join().unwrap();
-        assert_eq!(queue.try_take().unwrap().value, "second");
-    });
+    check(
+        "a_received_entry_racing_a_waiting_push_lets_it_in",
+        Some(2),
+        || {
+            let (queue, _clock) = super::line::full();
+            let hatch = Hatch::new();
+            let (control, thread) = feeder(&queue, &hatch);
+            let pusher = {
+                let queue = queue.clone();
+                spawn(move || queue.push("second", NOW).is_ok())
+            };
+            assert_eq!(hatch.receive().value, "first");
+            assert!(pusher.join().unwrap());
+            control.stop();
+            thread.join().unwrap();
+            assert_eq!(queue.try_take().unwrap().value, "second");
+        },
+    );
 }
 
 /// The queue is closed, and its last entry is with the feeder, which gives it back: a taker must
 /// not have ended.
 #[test]
 fn a_close_racing_an_offer_that_is_given_back_leaves_it_to_a_taker() {
-    check("a_close_racing_an_offer_that_is_given_back_leaves_it_to_a_taker", Some(2), || {
-        let (queue, _clock) = queue();
-        queue.push("entry", NOW).unwrap();
-        let (control, thread) = feeder(&queue, &Hatch::new());
-        let taker = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
-        queue.close();
-        control.stop();
-        assert_eq!(taker.join().unwrap().unwrap(), "entry");
-        thread.join().unwrap();
-    });
+    check(
+        "a_close_racing_an_offer_that_is_given_back_leaves_it_to_a_taker",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            queue.push("entry", NOW).unwrap();
+            let (control, thread) = feeder(&queue, &Hatch::new());
+            let taker = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()))
+            };
+            queue.close();
+            control.stop();
+            assert_eq!(taker.join().unwrap().unwrap(), "entry");
+            thread.join().unwrap();
+        },
+    );
 }
 
 /// The feeder had the watch, and leaves with its entry; another taker waits for the next.
 #[test]
 fn a_feeder_that_leaves_with_an_entry_passes_the_watch_on() {
-    check("a_feeder_that_leaves_with_an_entry_passes_the_watch_on", Some(2), || {
-        let (queue, clock) = queue();
-        queue.push("one", steps(1)).unwrap();
-        queue.push("two", steps(2)).unwrap();
-        let (control, thread) = feeder(&queue, &Hatch::new());
-        let taker = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()).unwrap())
-        };
-        clock.advance(steps(1));
-        clock.advance(steps(1));
-        // The feeder keeps what it has: the taker gets the other one.
-        let taken = taker.join().unwrap();
-        control.stop();
-        thread.join().unwrap();
-        assert_ne!(queue.try_take().unwrap().value, taken);
-    });
+    check(
+        "a_feeder_that_leaves_with_an_entry_passes_the_watch_on",
+        Some(2),
+        || {
+            let (queue, clock) = queue();
+            queue.push("one", steps(1)).unwrap();
+            queue.push("two", steps(2)).unwrap();
+            let (control, thread) = feeder(&queue, &Hatch::new());
+            let taker = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()).unwrap())
+            };
+            clock.advance(steps(1));
+            clock.advance(steps(1));
+            // The feeder keeps what it has: the taker gets the other one.
+            let taken = taker.join().unwrap();
+            control.stop();
+            thread.join().unwrap();
+            assert_ne!(queue.try_take().unwrap().value, taken);
+        },
+    );
+}
+
+/// There is no receiver, and never will be: the feeder ends, and its entry is for who waits.
+#[test]
+fn a_feeder_without_receivers_racing_a_waiting_taker_leaves_it_the_entry() {
+    check(
+        "a_feeder_without_receivers_racing_a_waiting_taker_leaves_it_the_entry",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            queue.push("entry", NOW).unwrap();
+            let thread = {
+                let queue = queue.clone();
+                let control = Control::new(Waker::noop().clone());
+                spawn(move || {
+                    feed(&queue, &control, |value| {
+                        let is_final = true;
+                        Err(Unsent { value, is_final })
+                    });
+                })
+            };
+            let taken = value(queue.take());
+            // The feeder may have come too late to take anything, and wait.
+            queue.close();
+            assert_eq!(taken.unwrap(), "entry");
+            thread.join().unwrap();
+        },
+    );
+}
+
+/// A closed queue is cleared while its last entry is on probation, and comes back to no place.
+#[test]
+fn a_clear_racing_an_offer_that_is_given_back_ends_a_waiting_taker() {
+    check(
+        "a_clear_racing_an_offer_that_is_given_back_ends_a_waiting_taker",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            queue.push("entry", NOW).unwrap();
+            let (control, thread) = feeder(&queue, &Hatch::new());
+            let taker = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()))
+            };
+            queue.close();
+            queue.clear();
+            control.stop();
+            let taken = taker.join().unwrap();
+            assert!(taken.is_ok_and(|value| value == "entry") || queue.is_empty());
+            thread.join().unwrap();
+        },
+    );
 }

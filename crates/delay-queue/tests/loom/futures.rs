@@ -7,129 +7,152 @@ use super::{NOW, Tally, block_on, poll_once, queue, steps, value};
 /// Two futures wait, one is called, and dropped.
 #[test]
 fn a_called_future_that_is_dropped_passes_its_call_on() {
-    check("a_called_future_that_is_dropped_passes_its_call_on", Some(2), || {
-        let (queue, _clock) = queue();
-        let mut first = queue.take_async();
-        assert!(poll_once(&mut first).is_pending());
-        let other = {
-            let queue = queue.clone();
-            spawn(move || value(block_on(queue.take_async())))
-        };
-        let dropper = spawn(move || drop(first));
-        queue.push("entry", NOW).unwrap();
-        assert_eq!(other.join().unwrap().unwrap(), "entry");
-        dropper.join().unwrap();
-    });
+    check(
+        "a_called_future_that_is_dropped_passes_its_call_on",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            let mut first = queue.take_async();
+            assert!(poll_once(&mut first).is_pending());
+            let other = {
+                let queue = queue.clone();
+                spawn(move || value(block_on(queue.take_async())))
+            };
+            let dropper = spawn(move || drop(first));
+            queue.push("entry", NOW).unwrap();
+            assert_eq!(other.join().unwrap().unwrap(), "entry");
+            dropper.join().unwrap();
+        },
+    );
 }
 
 /// As above, to a waiting thread: it comes after the call, or was there before.
 #[test]
 fn a_dropped_future_racing_a_waiting_thread_leaves_it_the_entry() {
-    check("a_dropped_future_racing_a_waiting_thread_leaves_it_the_entry", Some(2), || {
-        let (queue, clock) = queue();
-        queue.push("entry", steps(1)).unwrap();
-        let mut future = queue.take_async();
-        assert!(poll_once(&mut future).is_pending());
-        let thread = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
-        let dropper = spawn(move || drop(future));
-        clock.advance(steps(1));
-        assert_eq!(thread.join().unwrap().unwrap(), "entry");
-        dropper.join().unwrap();
-    });
+    check(
+        "a_dropped_future_racing_a_waiting_thread_leaves_it_the_entry",
+        Some(3),
+        || {
+            let (queue, clock) = queue();
+            queue.push("entry", steps(1)).unwrap();
+            let mut future = queue.take_async();
+            assert!(poll_once(&mut future).is_pending());
+            let thread = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()))
+            };
+            let dropper = spawn(move || drop(future));
+            clock.advance(steps(1));
+            assert_eq!(thread.join().unwrap().unwrap(), "entry");
+            dropper.join().unwrap();
+        },
+    );
 }
 
 /// A future is called and never polled; its entry is taken by somebody else. The next entry must
 /// not wait for it.
 #[test]
 fn a_called_future_that_is_never_polled_holds_up_no_thread() {
-    check("a_called_future_that_is_never_polled_holds_up_no_thread", Some(3), || {
-        let (queue, _clock) = queue();
-        let mut future = queue.take_async();
-        assert!(poll_once(&mut future).is_pending());
-        queue.push("first", NOW).unwrap(); // Calls the future.
-        assert_eq!(queue.try_take().unwrap().value, "first");
-        let thread = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
-        queue.push("second", NOW).unwrap();
-        assert_eq!(thread.join().unwrap().unwrap(), "second");
-        drop(future);
-    });
+    check(
+        "a_called_future_that_is_never_polled_holds_up_no_thread",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            let mut future = queue.take_async();
+            assert!(poll_once(&mut future).is_pending());
+            queue.push("first", NOW).unwrap(); // Calls the future.
+            assert_eq!(queue.try_take().unwrap().value, "first");
+            let thread = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()))
+            };
+            queue.push("second", NOW).unwrap();
+            assert_eq!(thread.join().unwrap().unwrap(), "second");
+            drop(future);
+        },
+    );
 }
 
 /// As above, and another future waits already.
 #[test]
 fn a_called_future_that_is_never_polled_holds_up_no_future() {
-    check("a_called_future_that_is_never_polled_holds_up_no_future", Some(3), || {
-        let (queue, _clock) = queue();
-        let mut future = queue.take_async();
-        assert!(poll_once(&mut future).is_pending());
-        let other = {
-            let queue = queue.clone();
-            spawn(move || value(block_on(queue.take_async())))
-        };
-        queue.push("first", NOW).unwrap(); // Calls one of them, or is taken by the other.
-        let taken = queue.try_take().is_ok();
-        if taken {
-            queue.push("second", NOW).unwrap();
-            // If the first one has the call for this one, too, dropping it passes that on.
+    check(
+        "a_called_future_that_is_never_polled_holds_up_no_future",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            let mut future = queue.take_async();
+            assert!(poll_once(&mut future).is_pending());
+            let other = {
+                let queue = queue.clone();
+                spawn(move || value(block_on(queue.take_async())))
+            };
+            queue.push("first", NOW).unwrap(); // Calls one of them, or is taken by the other.
+            let taken = queue.try_take().is_ok();
+            if taken {
+                queue.push("second", NOW).unwrap(); // Calls the other, which may wait by now.
+            }
+            let expected = if taken { "second" } else { "first" };
+            assert_eq!(other.join().unwrap().unwrap(), expected);
             drop(future);
-        }
-        let expected = if taken { "second" } else { "first" };
-        assert_eq!(other.join().unwrap().unwrap(), expected);
-    });
+        },
+    );
 }
 
 /// A future and a thread, an entry each.
 #[test]
 fn a_future_and_a_thread_racing_for_two_entries_take_one_each() {
-    check("a_future_and_a_thread_racing_for_two_entries_take_one_each", Some(2), || {
-        let (queue, _clock) = queue();
-        let future = {
-            let queue = queue.clone();
-            spawn(move || value(block_on(queue.take_async())).unwrap())
-        };
-        let thread = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()).unwrap())
-        };
-        queue.push("one", NOW).unwrap();
-        queue.push("two", NOW).unwrap();
-        let mut taken = [future.join().unwrap(), thread.join().unwrap()];
-        taken.sort_unstable();
-        assert_eq!(taken, ["one", "two"]);
-    });
+    check(
+        "a_future_and_a_thread_racing_for_two_entries_take_one_each",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            let future = {
+                let queue = queue.clone();
+                spawn(move || value(block_on(queue.take_async())).unwrap())
+            };
+            let thread = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()).unwrap())
+            };
+            queue.push("one", NOW).unwrap();
+            queue.push("two", NOW).unwrap();
+            let mut taken = [future.join().unwrap(), thread.join().unwrap()];
+            taken.sort_unstable();
+            assert_eq!(taken, ["one", "two"]);
+        },
+    );
 }
 
 /// A future and a thread, one entry: one has it, the other goes on waiting.
 #[test]
 fn a_future_racing_a_thread_for_one_entry_takes_it_or_waits() {
-    check("a_future_racing_a_thread_for_one_entry_takes_it_or_waits", Some(2), || {
-        let (queue, _clock) = queue();
-        let seen = Tally::new();
-        let future = {
-            let (queue, seen) = (queue.clone(), seen.clone());
-            spawn(move || {
-                let taken = value(block_on(queue.take_async()));
-                seen.add();
-                taken.is_ok()
-            })
-        };
-        let thread = {
-            let (queue, seen) = (queue.clone(), seen.clone());
-            spawn(move || {
-                let taken = value(queue.take());
-                seen.add();
-                taken.is_ok()
-            })
-        };
-        queue.push("only", NOW).unwrap();
-        seen.wait_for(1);
-        queue.close();
-        assert_ne!(future.join().unwrap(), thread.join().unwrap());
-    });
+    check(
+        "a_future_racing_a_thread_for_one_entry_takes_it_or_waits",
+        Some(2),
+        || {
+            let (queue, _clock) = queue();
+            let seen = Tally::new();
+            let future = {
+                let (queue, seen) = (queue.clone(), seen.clone());
+                spawn(move || {
+                    let taken = value(block_on(queue.take_async()));
+                    seen.add();
+                    taken.is_ok()
+                })
+            };
+            let thread = {
+                let (queue, seen) = (queue.clone(), seen.clone());
+                spawn(move || {
+                    let taken = value(queue.take());
+                    seen.add();
+                    taken.is_ok()
+                })
+            };
+            queue.push("only", NOW).unwrap();
+            seen.wait_for(1);
+            queue.close();
+            assert_ne!(future.join().unwrap(), thread.join().unwrap());
+        },
+    );
 }

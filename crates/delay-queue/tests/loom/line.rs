@@ -38,97 +38,123 @@ fn a_take_racing_a_waiting_push_lets_it_in() {
 /// As above, a future.
 #[test]
 fn a_take_racing_a_waiting_push_future_lets_it_in() {
-    check("a_take_racing_a_waiting_push_future_lets_it_in", Some(3), || {
-        let (queue, _clock) = full();
-        let pusher = {
-            let queue = queue.clone();
-            spawn(move || block_on(queue.push_async("second", NOW)).is_ok())
-        };
-        assert_eq!(queue.try_take().unwrap().value, "first");
-        assert!(pusher.join().unwrap());
-        assert_eq!(queue.try_take().unwrap().value, "second");
-    });
+    check(
+        "a_take_racing_a_waiting_push_future_lets_it_in",
+        Some(3),
+        || {
+            let (queue, _clock) = full();
+            let pusher = {
+                let queue = queue.clone();
+                spawn(move || block_on(queue.push_async("second", NOW)).is_ok())
+            };
+            assert_eq!(queue.try_take().unwrap().value, "first");
+            assert!(pusher.join().unwrap());
+            assert_eq!(queue.try_take().unwrap().value, "second");
+        },
+    );
 }
 
 /// A future in the line is dropped as its place comes free.
 #[test]
 fn a_dropped_push_future_racing_a_freed_place_holds_nobody_up() {
-    check("a_dropped_push_future_racing_a_freed_place_holds_nobody_up", Some(2), || {
-        let (queue, _clock) = full();
-        let mut future = queue.push_async("dropped", NOW);
-        assert!(poll_once(&mut future).is_pending());
-        let pusher = {
-            let queue = queue.clone();
-            spawn(move || queue.push("second", NOW).unwrap())
-        };
-        let dropper = spawn(move || drop(future));
-        assert_eq!(queue.try_take().unwrap().value, "first");
-        dropper.join().unwrap();
-        // Either it was in before it was dropped, or it never will be.
-        loop {
-            match queue.take().unwrap().value {
-                "dropped" => {}
-                second => {
-                    assert_eq!(second, "second");
-                    break;
+    check(
+        "a_dropped_push_future_racing_a_freed_place_holds_nobody_up",
+        Some(3),
+        || {
+            let (queue, _clock) = full();
+            let mut future = queue.push_async("dropped", NOW);
+            assert!(poll_once(&mut future).is_pending());
+            let pusher = {
+                let queue = queue.clone();
+                spawn(move || queue.push("second", NOW).unwrap())
+            };
+            let dropper = {
+                let queue = queue.clone();
+                spawn(move || {
+                    drop(future);
+                    assert!(queue.stats().waiting_pushers <= 1, "it has left the line");
+                })
+            };
+            assert_eq!(queue.try_take().unwrap().value, "first");
+            dropper.join().unwrap();
+            // Either it was in before it was dropped, or it never will be.
+            loop {
+                match queue.take().unwrap().value {
+                    "dropped" => {}
+                    second => {
+                        assert_eq!(second, "second");
+                        break;
+                    }
                 }
             }
-        }
-        pusher.join().unwrap();
-    });
+            pusher.join().unwrap();
+        },
+    );
 }
 
 /// Time against a place.
 #[test]
 fn a_push_that_times_out_racing_a_freed_place_is_in_or_comes_back() {
-    check("a_push_that_times_out_racing_a_freed_place_is_in_or_comes_back", Some(2), || {
-        let (queue, clock) = full();
-        let deadline = clock.now() + steps(1);
-        let pusher = {
-            let queue = queue.clone();
-            spawn(move || queue.push_deadline("second", NOW, deadline))
-        };
-        let mover = spawn(move || clock.advance(steps(1)));
-        assert_eq!(queue.try_take().unwrap().value, "first");
-        match pusher.join().unwrap() {
-            Ok(_) => assert_eq!(queue.try_take().unwrap().value, "second"),
-            Err(PushError::TimedOut(value)) => {
-                assert_eq!(value, "second");
-                assert!(queue.is_empty());
+    check(
+        "a_push_that_times_out_racing_a_freed_place_is_in_or_comes_back",
+        Some(3),
+        || {
+            let (queue, clock) = full();
+            let deadline = clock.now() + steps(1);
+            let pusher = {
+                let queue = queue.clone();
+                spawn(move || queue.push_deadline("second", NOW, deadline))
+            };
+            let mover = spawn(move || clock.advance(steps(1)));
+            assert_eq!(queue.try_take().unwrap().value, "first");
+            match pusher.join().unwrap() {
+                Ok(_) => assert_eq!(queue.try_take().unwrap().value, "second"),
+                Err(PushError::TimedOut(value)) => {
+                    assert_eq!(value, "second");
+                    assert!(queue.is_empty());
+                }
+                Err(other) => panic!("{other:?}"),
             }
-            Err(other) => panic!("{other:?}"),
-        }
-        mover.join().unwrap();
-    });
+            mover.join().unwrap();
+        },
+    );
 }
 
 /// Closing against a pusher in the line, or on its way there.
 #[test]
 fn a_close_racing_a_waiting_push_gives_the_value_back() {
-    check("a_close_racing_a_waiting_push_gives_the_value_back", Some(3), || {
-        let (queue, _clock) = full();
-        let pusher = {
-            let queue = queue.clone();
-            spawn(move || queue.push("second", NOW))
-        };
-        queue.close();
-        let refused = pusher.join().unwrap();
-        assert_eq!(refused, Err(PushError::Closed("second")));
-        assert_eq!(queue.len(), 1);
-    });
+    check(
+        "a_close_racing_a_waiting_push_gives_the_value_back",
+        Some(3),
+        || {
+            let (queue, _clock) = full();
+            let pusher = {
+                let queue = queue.clone();
+                spawn(move || queue.push("second", NOW))
+            };
+            queue.close();
+            let refused = pusher.join().unwrap();
+            assert_eq!(refused, Err(PushError::Closed("second")));
+            assert_eq!(queue.len(), 1);
+        },
+    );
 }
 
 /// Closing for good against a pusher in the line: it is not let in by the places that are freed.
 #[test]
 fn a_close_now_racing_a_waiting_push_gives_the_value_back() {
-    check("a_close_now_racing_a_waiting_push_gives_the_value_back", Some(3), || {
-        let (queue, _clock) = full();
-        let pusher = {
-            let queue = queue.clone();
-            spawn(move || queue.push_timeout("second", NOW, Duration::MAX))
-        };
-        assert_eq!(queue.close_now().len(), 1);
-        assert_eq!(pusher.join().unwrap(), Err(PushError::Closed("second")));
-        assert!(queue.is_empty());
-    });
+    check(
+        "a_close_now_racing_a_waiting_push_gives_the_value_back",
+        Some(3),
+        || {
+            let (queue, _clock) = full();
+            let pusher = {
+                let queue = queue.clone();
+                spawn(move || queue.push_timeout("second", NOW, Duration::MAX))
+            };
+            assert_eq!(queue.close_now().len(), 1);
+            assert_eq!(pusher.join().unwrap(), Err(PushError::Closed("second")));
+            assert!(queue.is_empty());
+        },
+    );
 }

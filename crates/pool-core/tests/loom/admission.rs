@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use pool_core::errand::{Entered, Env, Errand, Outcome, Ran, Resolve, Watch};
 use pool_core::{ManualClock, SubmitError};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{check, spawn};
@@ -296,6 +297,74 @@ fn a_pool_of_one_never_has_two_workers() {
         other.join().unwrap();
         pool.wait_idle().unwrap();
         assert_eq!((runs.count(), pool.stats().peak_live), (2, 1));
+        end(&pool);
+    });
+}
+
+/// A scheduler's errand, withdrawn from the line against the hand-over of room: it is run, or it
+/// is gone, and the room is not lost with it.
+#[test]
+fn a_withdrawn_errand_racing_the_hand_over_loses_no_room() {
+    check(
+        "a_withdrawn_errand_racing_the_hand_over_loses_no_room",
+        Some(3),
+        || {
+            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+            pool.submit(|| {}).unwrap();
+            let errand = Arc::new(Counted(runs.clone()));
+            if let Entered::InLine(ticket) = pool.door().enter(Arc::clone(&errand) as _) {
+                drop(ticket);
+            }
+            assert_eq!(pool.waiting(), 0);
+            pool.submit(|| {}).unwrap();
+            pool.wait_idle().unwrap();
+            let stats = pool.stats();
+            assert_eq!(stats.completed, 2 + runs.count() as u64);
+            assert_eq!(stats.completed + stats.refused, 3);
+            end(&pool);
+            assert_eq!(Arc::strong_count(&errand), 1);
+        },
+    );
+}
+
+/// An errand that counts its runs.
+struct Counted(Runs);
+
+impl Errand for Counted {
+    fn run(self: Arc<Self>, env: &Env) -> Ran {
+        env.execute("errand", self.0.task()).unwrap();
+        Ran::new(Outcome::Completed, None)
+    }
+
+    fn release(self: Arc<Self>) -> Ran {
+        Ran::new(Outcome::Released, None)
+    }
+}
+
+impl Resolve for Counted {
+    fn resolve(&self) {}
+}
+
+impl Watch for Runs {
+    fn released(&self) {
+        self.task()();
+    }
+}
+
+/// A scheduler's watch against the release: it is told, or it is told that it comes too late.
+#[test]
+fn a_watch_racing_a_release_learns_of_it() {
+    check("a_watch_racing_a_release_learns_of_it", Some(3), || {
+        let pool = untimed(1).build().unwrap();
+        let told = Runs::new();
+        let watch = Arc::new(told.clone()) as Arc<dyn Watch>;
+        let releaser = {
+            let pool = pool.clone();
+            spawn(move || _ = pool.release())
+        };
+        let in_time = pool.door().watch(Arc::downgrade(&watch));
+        releaser.join().unwrap();
+        assert_eq!(told.count(), usize::from(in_time));
         end(&pool);
     });
 }

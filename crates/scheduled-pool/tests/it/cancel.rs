@@ -1,7 +1,7 @@
 //! Cancelling: who wins, and what is freed when.
 
 use pool_core::JoinError;
-use scheduled_pool::{Missed, Series};
+use scheduled_pool::{Missed, ScheduledHandle, Series};
 use testkit::DropCounter;
 
 use crate::support::{Gates, Rig, SECOND, bounded, every_second, hold, secs, until};
@@ -86,8 +86,8 @@ fn a_task_that_runs_or_has_run_cannot_be_cancelled() {
     bounded(|| {
         let rig = Rig::new(1);
         let gates = Gates::new(1);
-        let mut task = gates.task(|| ());
-        let handle = rig.scheduled.spawn_after(SECOND, move || task()).unwrap();
+        let task = gates.task(|| ());
+        let handle = rig.scheduled.spawn_after(SECOND, task).unwrap();
         rig.clock.advance(SECOND);
         gates.reached(0);
         assert!(!handle.cancel());
@@ -116,7 +116,7 @@ fn a_million_cancelled_schedules_leave_nothing_behind() {
                 })
                 .collect();
             assert_eq!(rig.scheduled.pending() as u64, tenth);
-            assert!(handles.iter().all(|handle| handle.cancel()));
+            assert!(handles.iter().all(ScheduledHandle::cancel));
             assert_eq!(drops.alive(), 0, "round {round}");
             assert_eq!(rig.scheduled.stats().unended, 0);
         }

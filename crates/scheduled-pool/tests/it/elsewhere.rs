@@ -66,8 +66,8 @@ fn what_got_out_of_the_line_before_the_release_elsewhere_runs() {
         let pool = untimed(1, &clock).build().unwrap();
         let rig = Rig::over(pool, clock);
         let (first, second) = (hold(&rig.pool, 1), Gates::new(1));
-        let mut wait = second.task(|| ());
-        let in_line = rig.scheduled.spawn_after(SECOND, move || wait()).unwrap();
+        let wait = second.task(|| ());
+        let in_line = rig.scheduled.spawn_after(SECOND, wait).unwrap();
         rig.clock.advance(SECOND);
         until(|| rig.pool.waiting() == 1);
         first.open();

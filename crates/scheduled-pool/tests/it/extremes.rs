@@ -107,7 +107,12 @@ fn delays_around_the_last_expressible_time_neither_panic_nor_come_early() {
     bounded(|| {
         let rig = Rig::new(1);
         let far = Duration::from_nanos(u64::MAX);
-        for delay in [far - TICK, far, far + TICK, Duration::from_secs(u64::MAX)] {
+        for delay in [
+            Duration::from_nanos(u64::MAX - 1),
+            far,
+            far + TICK,
+            Duration::from_secs(u64::MAX),
+        ] {
             let handle = rig.scheduled.spawn_after(delay, || ()).unwrap();
             rig.clock.advance(secs(1));
             assert!(!handle.is_finished());

@@ -134,11 +134,10 @@ fn no_captures_are_dropped_and_no_wakers_called_by_the_timer_thread() {
             let seen = Arc::new(Mutex::new(Vec::new()));
             let watch = || {
                 let seen = Arc::clone(&seen);
-                let note = move || {
+                move || {
                     let name = thread::current().name().map(str::to_owned);
                     seen.lock().unwrap().push(name);
-                };
-                note
+                }
             };
             let mut handles: Vec<_> = (0..6)
                 .map(|_| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pool_core::{JoinError, Pool};
 use scheduled_pool::ScheduledPool;
 
-use crate::support::{Journal, Rig, SECOND, TICK, bounded, secs, until};
+use crate::support::{BUT_A_TICK, Journal, Rig, SECOND, TICK, bounded, secs, until};
 
 #[test]
 fn a_task_runs_when_it_is_due_and_not_a_nanosecond_before() {
@@ -18,12 +18,13 @@ fn a_task_runs_when_it_is_due_and_not_a_nanosecond_before() {
             .spawn_after(SECOND, move || task.stamp())
             .unwrap();
         rig.sleeps_until(SECOND);
-        rig.clock.advance(SECOND - TICK);
+        rig.clock.advance(BUT_A_TICK);
+        // Something else makes the timer look at the time once more.
+        let other = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
+        other.join().unwrap();
+        rig.sleeps_until(SECOND);
         assert_eq!(handle.due(), Some(rig.start + SECOND));
-        assert_eq!(
-            (rig.scheduled.pending(), rig.pool.stats().submitted),
-            (1, 0)
-        );
+        assert_eq!((rig.scheduled.pending(), stamps.len()), (1, 0));
         rig.clock.advance(TICK);
         handle.join().unwrap();
         assert_eq!(stamps.seconds(), [1]);
@@ -61,7 +62,7 @@ fn a_delay_of_zero_and_a_time_that_has_passed_are_now() {
                 .unwrap(),
             1
         );
-        let before = rig.start - secs(3600);
+        let before = rig.start.checked_sub(secs(1)).unwrap_or(rig.start);
         assert_eq!(
             rig.scheduled
                 .spawn_at(before, || 2)

@@ -157,8 +157,8 @@ fn release_now_ends_all_that_has_not_started_and_the_pools_own_tasks() {
         let pool = untimed(1, &clock).queue_depth(2).build().unwrap();
         let rig = Rig::over(pool, clock);
         let gates = Gates::new(1);
-        let mut wait = gates.task(|| ());
-        let running = rig.scheduled.spawn_after(SECOND, move || wait()).unwrap();
+        let wait = gates.task(|| ());
+        let running = rig.scheduled.spawn_after(SECOND, wait).unwrap();
         rig.clock.advance(SECOND);
         gates.reached(0);
         let queued = rig.scheduled.spawn_after(SECOND, || ()).unwrap();

@@ -10,6 +10,8 @@ use testkit::Gate;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const TICK: Duration = Duration::from_nanos(1);
+/// A second, less one tick.
+pub(crate) const BUT_A_TICK: Duration = Duration::from_nanos(999_999_999);
 
 /// A test that may hang, under the watchdog.
 pub(crate) fn bounded(test: impl FnOnce()) {
@@ -52,8 +54,7 @@ impl Rig {
     }
 
     pub(crate) fn over(pool: Pool, clock: ManualClock) -> Self {
-        let scheduled = ScheduledPool::new(pool.clone());
-        Self::of(scheduled, clock)
+        Self::of(ScheduledPool::new(pool), clock)
     }
 
     pub(crate) fn of(scheduled: ScheduledPool, clock: ManualClock) -> Self {

@@ -142,3 +142,23 @@ fn a_time_already_there_does_not_sleep_but_takes_a_token() {
         assert!(!clock.park_until(&parker, clock.now()));
     });
 }
+
+#[test]
+fn moving_time_wakes_the_others_though_a_waker_panics() {
+    watchdog(LIMIT, || {
+        let clock = ManualClock::new();
+        let when = clock.now() + SECOND;
+        let panics = clock.wake_at(when, waker_fn(|| panic!("a waker")));
+        let counter = CountingWaker::new();
+        let after = clock.wake_at(when, counter.waker());
+        let sleeper = {
+            let clock = clock.clone();
+            thread::spawn(move || clock.park_until(&Parker::new(), when))
+        };
+        clock.wait_for_sleepers(3);
+        clock.advance(SECOND);
+        assert_eq!(counter.wakes(), 1);
+        assert!(!sleeper.join().expect("it does not panic"));
+        drop((panics, after));
+    });
+}

@@ -121,3 +121,49 @@ fn tag_and_parker_serve_in_the_destructors_of_thread_locals() {
         assert_eq!(receive.iter().collect::<Vec<_>>(), [tag, tag]);
     });
 }
+
+/// What Linux tells of a thread's timer slack, in nanoseconds.
+#[cfg(target_os = "linux")]
+fn slack(thread: &str) -> u64 {
+    // A thread has a folder here of its own, although none is listed.
+    let file = format!("/proc/{thread}/timerslack_ns");
+    let slack = std::fs::read_to_string(file).expect("Linux tells it");
+    slack.trim().parse().expect("a number")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn precise_timers_are_the_calling_thread_s_alone() {
+    let mine = || {
+        let link = std::fs::read_link("/proc/thread-self").expect("Linux tells it");
+        let thread = link.file_name().expect("it ends with the thread's number");
+        slack(&thread.to_string_lossy())
+    };
+    let before = mine();
+    let precise = std::thread::spawn(move || {
+        sync_shim::thread::set_precise_timers();
+        mine()
+    });
+    assert_eq!(precise.join().expect("it does not panic"), 1);
+    assert_eq!(mine(), before);
+    assert!(before > 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_alarm_thread_has_precise_timers() {
+    use sync_shim::Clock;
+    let waker = testkit::CountingWaker::new();
+    let past = std::time::Instant::now();
+    let _alarm = sync_shim::MonotonicClock.wake_at(past, waker.waker());
+    waker.wait_for_wakes(1); // It serves by now.
+    let threads = std::fs::read_dir("/proc/self/task").expect("Linux lists threads");
+    let serving = threads.flatten().filter(|thread| {
+        let name = std::fs::read_to_string(thread.path().join("comm"));
+        name.is_ok_and(|name| name.trim() == "anthill-alarms")
+    });
+    let slacks: Vec<_> = serving
+        .map(|thread| slack(&thread.file_name().to_string_lossy()))
+        .collect();
+    assert_eq!(slacks, [1]);
+}

@@ -1,0 +1,134 @@
+//! Adding, taking, letting go: what becomes one delivery, and what two.
+
+use dedup_queue::{DedupQueue, Stats};
+
+use crate::support::{MERGED, NEW, figures, get, is_empty, plain, take_all};
+
+#[test]
+fn a_key_that_is_added_twice_is_delivered_once() {
+    let queue = plain();
+    assert_eq!(queue.add("a"), Ok(NEW));
+    assert_eq!(queue.add("a"), Ok(MERGED), "the second add says that it collapsed");
+    assert_eq!(*get(&queue), "a");
+    assert!(is_empty(&queue.try_get()));
+    assert_eq!(figures(queue.stats()), [0; 5], "nothing is remembered of it");
+}
+
+#[test]
+fn the_length_counts_each_ready_key_once() {
+    let queue = plain();
+    for key in ["a", "b", "a"] {
+        queue.add(key).unwrap();
+    }
+    assert_eq!(queue.len(), 2);
+    assert!(!queue.is_empty());
+    let held = get(&queue);
+    assert_eq!(queue.len(), 1, "a held key is not ready");
+    queue.add("a").unwrap();
+    assert_eq!(queue.len(), 1, "nor is a dirty one");
+    drop(held);
+    assert_eq!(queue.len(), 2);
+}
+
+#[test]
+fn a_key_added_while_it_is_held_comes_again_once_it_is_let_go() {
+    let queue = plain();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    assert_eq!(queue.add("a"), Ok(NEW));
+    assert!(is_empty(&queue.try_get()), "no second worker gets it meanwhile");
+    held.done();
+    let again = get(&queue);
+    assert_eq!(again.key(), &"a");
+    again.done();
+    assert!(is_empty(&queue.try_get()));
+}
+
+#[test]
+fn two_adds_while_a_key_is_held_are_one_delivery() {
+    let queue = plain();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    assert_eq!(queue.add("a"), Ok(NEW));
+    assert_eq!(queue.add("a"), Ok(MERGED));
+    assert_eq!(figures(queue.stats()), [0, 1, 1, 0, 0]);
+    drop(held);
+    assert_eq!(take_all(&queue), ["a"]);
+}
+
+#[test]
+fn keys_come_in_the_order_in_which_they_became_ready() {
+    let queue = plain();
+    for key in ["a", "b", "c"] {
+        queue.add(key).unwrap();
+    }
+    let held = get(&queue);
+    queue.add("a").unwrap();
+    queue.add("b").unwrap(); // Ready already: it keeps its place.
+    drop(held); // It is behind those that were ready before.
+    assert_eq!(take_all(&queue), ["b", "c", "a"]);
+}
+
+#[test]
+fn keys_that_are_equal_are_one_key_whatever_else_they_carry() {
+    #[derive(Clone, Debug)]
+    struct Key(&'static str, u32);
+    impl PartialEq for Key {
+        fn eq(&self, other: &Self) -> bool {
+            self.0 == other.0
+        }
+    }
+    impl Eq for Key {}
+    impl std::hash::Hash for Key {
+        fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+            self.0.hash(state);
+        }
+    }
+    let queue = DedupQueue::<Key>::new();
+    queue.add(Key("a", 1)).unwrap();
+    queue.add(Key("a", 2)).unwrap();
+    assert_eq!(queue.get().unwrap().1, 1, "the first to come is delivered");
+}
+
+#[test]
+fn keys_of_one_hash_are_still_different_keys() {
+    #[derive(Clone, Default)]
+    struct Same;
+    impl std::hash::Hasher for Same {
+        fn finish(&self) -> u64 {
+            7
+        }
+        fn write(&mut self, _: &[u8]) {}
+    }
+    let hasher = std::hash::BuildHasherDefault::<Same>::default();
+    let queue = DedupQueue::<u32>::builder().hasher(hasher).build();
+    for key in (0..100).chain(0..100) {
+        queue.add(key).unwrap();
+    }
+    let first: Vec<_> = (0..50).map(|_| queue.get().unwrap()).collect();
+    for key in 0..100 {
+        queue.add(key).unwrap();
+    }
+    drop(first);
+    let mut keys: Vec<_> = (0..100).map(|_| *queue.get().unwrap()).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, (0..100).collect::<Vec<_>>());
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn clones_are_the_same_queue_and_a_queue_shows_its_figures() {
+    let queue = DedupQueue::<_>::builder().name("pods").build();
+    queue.clone().add("a").unwrap();
+    assert_eq!(queue.name(), "pods");
+    let held = queue.get().unwrap();
+    queue.add("b").unwrap();
+    let Stats { ready, held: count, .. } = queue.stats();
+    assert_eq!((ready, count), (1, 1));
+    let shown = format!("{queue:?} {held:?}");
+    assert_eq!(
+        shown,
+        "DedupQueue { name: \"pods\", ready: 1, held: 1, delayed: 0, is_shut_down: false, .. } \
+         Held(\"a\")"
+    );
+}

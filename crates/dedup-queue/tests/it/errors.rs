@@ -1,0 +1,29 @@
+//! What errors say.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+
+use dedup_queue::{GetError, ShutDown};
+
+#[test]
+fn errors_say_what_was_met_and_give_the_key_back() {
+    let error = ShutDown("a");
+    assert_eq!(error.to_string(), "the queue is shut down");
+    assert_eq!(format!("{error:?}"), "ShutDown(..)");
+    assert_eq!(error.into_key(), "a");
+
+    let no_alarm = GetError::NoAlarm(Arc::new(io::Error::other("no thread")));
+    let cases = [
+        (GetError::Closed, "the queue is shut down and has nothing left to deliver"),
+        (GetError::TimedOut, "no key was ready until the time was up"),
+        (GetError::Empty, "no key is ready"),
+        (no_alarm.clone(), "no alarm could be set: no thread"),
+    ];
+    for (error, text) in cases {
+        assert_eq!(error.to_string(), text);
+        assert_eq!(error.is_closed(), matches!(error, GetError::Closed));
+    }
+    assert!(no_alarm.source().is_some());
+    assert!(GetError::Empty.source().is_none());
+}

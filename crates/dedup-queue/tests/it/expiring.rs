@@ -1,0 +1,92 @@
+//! How long failures are remembered.
+
+use std::time::Duration;
+
+use dedup_queue::{DEFAULT_FAILURE_EXPIRY, DedupRetryQueue, ManualClock, Retrying};
+
+use crate::support::{MS, Queue, figures, get};
+
+fn queue(expiry: impl Into<Option<Duration>>) -> (Queue<Retrying>, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = DedupRetryQueue::<&'static str>::builder().clock(clock.clone());
+    (builder.failure_expiry(expiry).build(), clock)
+}
+
+/// A key that has failed once and is let go without a word.
+fn rest(queue: &Queue<Retrying>, clock: &ManualClock, key: &'static str) {
+    queue.add(key).unwrap();
+    get(queue).retry();
+    clock.advance(5 * MS);
+    drop(get(queue));
+}
+
+/// client-go keeps what nobody forgets for ever.
+#[test]
+fn failures_of_a_resting_key_expire_with_their_memory() {
+    let (queue, clock) = queue(100 * MS);
+    rest(&queue, &clock, "a");
+    clock.advance(99 * MS);
+    assert_eq!(queue.failures(&"a"), 1);
+    rest(&queue, &clock, "b");
+    assert_eq!(figures(queue.stats()), [0, 0, 0, 0, 1], "the first has expired meanwhile");
+    assert_eq!((queue.failures(&"a"), queue.failures(&"b")), (0, 1));
+    clock.advance(100 * MS);
+    assert_eq!(figures(queue.stats()), [0; 5]);
+}
+
+#[test]
+fn failures_do_not_expire_while_the_key_is_held_or_delayed_or_ready() {
+    let (queue, clock) = queue(MS);
+    queue.add("a").unwrap();
+    get(&queue).retry_after(1000 * MS);
+    clock.advance(1000 * MS);
+    get(&queue).retry();
+    clock.advance(1000 * MS);
+    let held = get(&queue);
+    clock.advance(1000 * MS);
+    assert_eq!(held.failures(), 1);
+    queue.add("a").unwrap();
+    drop(held);
+    clock.advance(1000 * MS);
+    assert_eq!(queue.failures(&"a"), 1, "it is ready");
+    drop(get(&queue));
+    clock.advance(MS);
+    assert_eq!(queue.failures(&"a"), 0);
+}
+
+#[test]
+fn an_add_in_time_keeps_the_failures() {
+    let (queue, clock) = queue(100 * MS);
+    rest(&queue, &clock, "a");
+    clock.advance(99 * MS);
+    queue.add("a").unwrap();
+    clock.advance(500 * MS);
+    let held = get(&queue);
+    assert_eq!(held.failures(), 1);
+    drop(held);
+    clock.advance(100 * MS);
+    queue.add("a").unwrap();
+    assert_eq!(get(&queue).failures(), 0, "too late");
+}
+
+#[test]
+fn without_an_expiry_failures_are_kept_until_they_are_forgotten() {
+    let (queue, clock) = queue(None);
+    rest(&queue, &clock, "a");
+    clock.advance(Duration::from_hours(24 * 365));
+    assert_eq!(queue.failures(&"a"), 1);
+    queue.forget(&"a");
+    assert_eq!(figures(queue.stats()), [0; 5]);
+}
+
+#[test]
+fn failures_are_remembered_for_an_hour_unless_the_builder_says_otherwise() {
+    let clock = ManualClock::new();
+    let queue: Queue<_> = DedupRetryQueue::<&'static str>::builder().clock(clock.clone()).build();
+    rest(&queue, &clock, "a");
+    clock.advance(DEFAULT_FAILURE_EXPIRY - MS);
+    assert_eq!(queue.failures(&"a"), 1);
+    clock.advance(MS);
+    assert_eq!(queue.failures(&"a"), 0);
+    assert_eq!(DEFAULT_FAILURE_EXPIRY, Duration::from_hours(1));
+}

@@ -1,0 +1,26 @@
+//! The queue's behaviour, on threads and a clock moved by hand.
+#![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod adding;
+mod delaying;
+mod draining;
+mod errors;
+mod expiring;
+mod foreign;
+mod futures;
+mod guards;
+mod limiters;
+mod memory;
+mod metrics;
+mod parallel;
+mod policies;
+mod removing;
+mod retrying;
+mod shutting_down;
+mod support;
+mod threads;
+mod waiting;

@@ -1,0 +1,101 @@
+//! What is kept, and what is given back.
+
+use std::sync::{Arc, Weak};
+
+use dedup_queue::{DedupDelayQueue, DedupQueue};
+use testkit::{Counted, DropCounter};
+
+use crate::support::{MS, delaying};
+
+/// A key that counts its drops and those of its clones.
+#[derive(Clone, Debug)]
+struct Key(u32, #[expect(dead_code, reason = "held for its Drop")] Arc<Counted>);
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+impl Eq for Key {}
+impl std::hash::Hash for Key {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+#[test]
+fn a_key_that_was_dealt_with_is_freed_while_the_queue_lives() {
+    let drops = DropCounter::new();
+    let queue = DedupQueue::<Key>::new();
+    let seen: Weak<Counted>;
+    {
+        let counted = Arc::new(drops.token());
+        seen = Arc::downgrade(&counted);
+        queue.add(Key(1, counted)).unwrap();
+        let held = queue.get().unwrap();
+        assert_eq!(seen.strong_count(), 2, "the queue's and the worker's");
+        drop(held);
+    }
+    assert_eq!((seen.strong_count(), drops.alive()), (0, 0));
+    queue.add(Key(2, Arc::new(drops.token()))).unwrap();
+    queue.add(Key(2, Arc::new(drops.token()))).unwrap();
+    assert_eq!(drops.alive(), 1, "one that collapsed is freed at once");
+    queue.remove(&Key(2, Arc::new(drops.token())));
+    assert_eq!(drops.alive(), 0);
+}
+
+#[test]
+fn keys_that_are_still_there_go_with_the_queue() {
+    let drops = DropCounter::new();
+    let key = |n| Key(n, Arc::new(drops.token()));
+    let queue = DedupDelayQueue::<Key>::new();
+    queue.add(key(1)).unwrap();
+    queue.add(key(2)).unwrap();
+    queue.add_after(key(3), MS).unwrap();
+    let held = queue.get().unwrap();
+    drop(queue);
+    assert_eq!(drops.alive(), 3);
+    drop(held);
+    assert_eq!(drops.alive(), 0);
+}
+
+#[test]
+fn slots_are_used_again_and_memory_can_be_given_back() {
+    let queue = DedupQueue::<u32>::new();
+    for round in 0..3 {
+        (0..1000).for_each(|key| _ = queue.add(key * 3 + round).unwrap());
+        while queue.try_get().is_ok() {}
+    }
+    let most = queue.capacity();
+    assert!((1000..=2048).contains(&most), "{most}: each round uses what the last one left");
+    queue.add(7).unwrap();
+    queue.shrink_to_fit();
+    assert!(queue.capacity() <= most);
+    assert_eq!(*queue.get().unwrap(), 7);
+    queue.shrink_to_fit();
+    assert_eq!(queue.capacity(), 0);
+    queue.add(8).unwrap();
+    assert_eq!(*queue.get().unwrap(), 8);
+}
+
+#[test]
+fn shrinking_keeps_every_key_in_its_state() {
+    let (queue, clock) = delaying();
+    let keys: Vec<&'static str> = vec!["a", "b", "c", "d", "e", "f"];
+    for &key in &keys[..3] {
+        queue.add(key).unwrap();
+    }
+    let [first, second, third] = [(); 3].map(|()| queue.get().unwrap());
+    for &key in &keys[3..] {
+        queue.add_after(key, MS).unwrap();
+    }
+    drop((first, third));
+    queue.remove(&"f");
+    queue.shrink_to_fit();
+    queue.add("g").unwrap();
+    queue.add("b").unwrap();
+    drop(second);
+    clock.advance(MS);
+    let all: Vec<_> = std::iter::from_fn(|| queue.try_get().ok()).map(|held| *held).collect();
+    assert_eq!(all, ["g", "b", "d", "e"]);
+}

@@ -1,0 +1,172 @@
+//! What metrics are told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dedup_queue::{DedupRetryQueue, Figures, ManualClock, Metrics, RecordingMetrics, Retrying};
+
+use crate::support::{Journal, MS, Queue, get};
+
+const MICRO: Duration = Duration::from_micros(1);
+
+fn queue() -> (Queue<Retrying>, ManualClock, Arc<RecordingMetrics>) {
+    let (clock, metrics) = (ManualClock::new(), Arc::new(RecordingMetrics::new()));
+    let queue = DedupRetryQueue::<&'static str>::builder()
+        .clock(clock.clone())
+        .name("pods")
+        .metrics(Arc::clone(&metrics))
+        .build();
+    (queue, clock, metrics)
+}
+
+#[test]
+fn each_event_is_told_with_its_exact_time() {
+    let (queue, clock, metrics) = queue();
+    let told = || metrics.of("pods");
+
+    queue.add("foo").unwrap();
+    assert_eq!((told().adds_total, told().depth), (1, 1));
+    clock.advance(50 * MICRO);
+
+    let held = get(&queue);
+    assert_eq!(told().depth, 0);
+    assert_eq!(told().queue_duration_seconds.count, 1);
+    assert_eq!(told().queue_duration_seconds.sum, 50 * MICRO);
+
+    // Added while it is held, five times: one more delivery.
+    for _ in 0..5 {
+        queue.add("foo").unwrap();
+    }
+    assert_eq!((told().adds_total, told().depth), (2, 1));
+    clock.advance(25 * MICRO);
+
+    held.done();
+    assert_eq!(told().work_duration_seconds.count, 1);
+    assert_eq!(told().work_duration_seconds.sum, 25 * MICRO);
+
+    // It has waited since it was added, not since it was let go.
+    let held = get(&queue);
+    assert_eq!(told().queue_duration_seconds.sum, 75 * MICRO);
+    assert_eq!(told().queue_duration_seconds.max, 50 * MICRO);
+    assert_eq!(told().depth, 0);
+
+    // Work under way is told when it is asked for.
+    clock.advance(MS);
+    assert_eq!(told().unfinished_work_seconds, Duration::ZERO);
+    queue.report_unfinished();
+    assert_eq!(told().unfinished_work_seconds, MS);
+    assert_eq!(told().longest_running_processor_seconds, MS);
+    held.done();
+    assert_eq!(told().work_duration_seconds.sum, MS + 25 * MICRO);
+    queue.report_unfinished();
+    assert_eq!(told().unfinished_work_seconds, Duration::ZERO);
+    assert_eq!(told().retries_total, 0);
+}
+
+#[test]
+fn several_held_keys_are_summed_and_the_oldest_told() {
+    let (queue, clock, metrics) = queue();
+    for key in ["a", "b", "c"] {
+        queue.add(key).unwrap();
+    }
+    let a = get(&queue);
+    clock.advance(MS);
+    let b = get(&queue);
+    clock.advance(MS);
+    let _c = get(&queue);
+    drop(b);
+    clock.advance(MS);
+    queue.report_unfinished();
+    assert_eq!(metrics.of("pods").unfinished_work_seconds, 4 * MS);
+    assert_eq!(metrics.of("pods").longest_running_processor_seconds, 3 * MS);
+    drop(a);
+    queue.report_unfinished();
+    assert_eq!(metrics.of("pods").longest_running_processor_seconds, MS);
+}
+
+#[test]
+fn a_delayed_key_waits_from_when_it_falls_due() {
+    let (queue, clock, metrics) = queue();
+    queue.add_after("a", 10 * MS).unwrap();
+    let told = metrics.of("pods");
+    assert_eq!((told.adds_total, told.depth, told.retries_total), (0, 0, 1));
+    clock.advance(13 * MS);
+    let held = get(&queue);
+    assert_eq!(metrics.of("pods").queue_duration_seconds.sum, 3 * MS);
+    assert_eq!(metrics.of("pods").adds_total, 1);
+    held.retry();
+    queue.add_rate_limited("b").unwrap();
+    assert_eq!(metrics.of("pods").retries_total, 3);
+    assert_eq!(metrics.of("pods").adds_total, 1);
+}
+
+#[test]
+fn what_is_taken_back_or_left_over_leaves_no_depth() {
+    let (queue, clock, metrics) = queue();
+    for key in ["a", "b", "c"] {
+        queue.add(key).unwrap();
+    }
+    let _held = get(&queue);
+    queue.add("a").unwrap();
+    assert_eq!(metrics.of("pods").depth, 3);
+    queue.remove(&"b");
+    queue.remove(&"a");
+    assert_eq!(metrics.of("pods").depth, 1);
+    queue.add("a").unwrap();
+    queue.drain_deadline(sync_shim::Clock::now(&clock));
+    assert_eq!(metrics.of("pods").depth, 0);
+    assert_eq!(metrics.of("pods").adds_total, 5);
+}
+
+/// client-go's ticker had to be stopped; nothing ticks here.
+#[test]
+fn nothing_is_told_but_by_an_operation_and_nothing_after_the_last() {
+    struct Calls(Journal<&'static str>);
+    impl Metrics for Calls {
+        fn unfinished_work_seconds(&self, _: &str, _: Duration) {
+            self.0.write("unfinished");
+        }
+    }
+    let (calls, clock) = (Journal::new(), ManualClock::new());
+    let queue = DedupRetryQueue::<&'static str>::builder()
+        .clock(clock.clone())
+        .metrics(Calls(calls.clone()))
+        .build();
+    queue.add("a").unwrap();
+    let _held = get(&queue);
+    clock.advance(Duration::from_hours(1));
+    assert_eq!(calls.entries(), [""; 0]);
+    queue.report_unfinished();
+    queue.shut_down();
+    clock.advance(Duration::from_hours(1));
+    assert_eq!(calls.entries(), ["unfinished"]);
+    assert_eq!(clock.sleepers(), 0);
+}
+
+#[test]
+fn queues_are_told_apart_by_name_and_a_queue_without_metrics_tells_nobody() {
+    let (_queue, clock, metrics) = queue();
+    let other: Queue<Retrying> = DedupRetryQueue::<&'static str>::builder()
+        .clock(clock.clone())
+        .name("nodes")
+        .metrics(Arc::clone(&metrics))
+        .build();
+    other.add("a").unwrap();
+    assert_eq!(metrics.of("nodes").adds_total, 1);
+    assert_eq!(metrics.of("pods"), Figures::default());
+    let silent: Queue<Retrying> = DedupRetryQueue::<&'static str>::builder().clock(clock).build();
+    silent.add("a").unwrap();
+    silent.report_unfinished();
+}
+
+#[test]
+fn durations_are_counted_in_decades() {
+    let metrics = RecordingMetrics::new();
+    for waited in [Duration::ZERO, MICRO, MICRO * 2, MS, Duration::from_hours(1)] {
+        metrics.queue_duration_seconds("q", waited);
+    }
+    let seen = metrics.of("q").queue_duration_seconds;
+    assert_eq!(seen.buckets, [2, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!((seen.count, seen.max), (5, Duration::from_hours(1)));
+    assert!(format!("{metrics:?}").starts_with("RecordingMetrics({\"q\": "));
+}

@@ -1,0 +1,130 @@
+//! `parallelize_until`: each piece once, stops, panics, and what was skipped.
+
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use dedup_queue::{parallelize_chunks, parallelize_until};
+use testkit::{Gate, PanicOnDrop};
+
+use crate::support::bounded;
+
+fn non_zero(n: usize) -> NonZeroUsize {
+    NonZeroUsize::new(n).unwrap()
+}
+
+fn never() -> bool {
+    false
+}
+
+#[test]
+fn every_piece_is_visited_exactly_once() {
+    for (pieces, workers, chunk) in [(1000, 10, 1), (1000, 10, 10), (1000, 10, 100), (999, 10, 13)] {
+        let seen: Vec<_> = (0..pieces).map(|_| AtomicUsize::new(0)).collect();
+        let report = parallelize_chunks(non_zero(workers), pieces, non_zero(chunk), never, |piece| {
+            seen[piece].fetch_add(1, Relaxed);
+        });
+        assert!(report.is_complete());
+        assert_eq!(report.done, pieces);
+        assert!(seen.iter().all(|times| times.load(Relaxed) == 1));
+    }
+}
+
+#[test]
+fn nothing_to_do_is_done_at_once_and_a_few_pieces_need_no_more_threads() {
+    let report = parallelize_until(non_zero(10), 0, never, |_| unreachable!("no piece"));
+    assert!(report.is_complete());
+    let threads = std::sync::Mutex::new(std::collections::HashSet::new());
+    let report = parallelize_until(non_zero(1_000_000), 2, never, |_| {
+        threads.lock().unwrap().insert(std::thread::current().id());
+    });
+    assert_eq!(report.done, 2);
+    assert!(threads.into_inner().unwrap().len() <= 2);
+}
+
+#[test]
+fn as_many_pieces_run_at_a_time_as_there_are_workers() {
+    bounded(|| {
+        let gate = Gate::new();
+        let report = parallelize_until(non_zero(4), 4, never, |_| {
+            if gate.arrivals() == 3 {
+                gate.open(); // The fourth lets all go.
+            }
+            gate.wait();
+        });
+        assert_eq!(report.done, 4);
+    });
+}
+
+#[test]
+fn a_stop_is_asked_before_each_piece_and_what_follows_is_skipped() {
+    let asked = AtomicUsize::new(0);
+    let stop = || asked.fetch_add(1, Relaxed) >= 5;
+    let report = parallelize_chunks(non_zero(1), 20, non_zero(4), stop, |_| {});
+    assert_eq!(report.done, 5);
+    assert_eq!(report.skipped, [5..20]);
+    assert!(report.panics.is_empty() && !report.is_complete());
+    let report = parallelize_until(non_zero(3), 10, || true, |_| unreachable!("stopped"));
+    assert_eq!((report.done, report.skipped), (0, vec![0..10]));
+}
+
+#[test]
+fn a_panic_stops_the_handing_out_and_is_reported_not_raised() {
+    let report = parallelize_until(non_zero(1), 10, never, |piece| {
+        assert_ne!(piece, 3, "this one");
+    });
+    assert_eq!((report.done, &report.skipped[..]), (3, &[4..10][..]));
+    assert_eq!(report.panics.len(), 1);
+    assert_eq!(report.panics[0].piece, 3);
+    let text = format!("{report:?}");
+    assert_eq!(
+        text,
+        "Report { done: 3, skipped: [4..10], panics: [Panicked { piece: 3, .. }] }"
+    );
+    let raised = catch_unwind(AssertUnwindSafe(|| report.resume())).unwrap_err();
+    assert!(raised.downcast_ref::<String>().unwrap().contains("this one"));
+}
+
+#[test]
+fn pieces_that_others_are_at_are_finished_when_one_panics() {
+    bounded(|| {
+        let gate = Gate::new();
+        let report = parallelize_until(non_zero(2), 2, never, |piece| {
+            if piece == 0 {
+                gate.wait_for_arrivals(1);
+                gate.open();
+                panic!("the first");
+            }
+            gate.wait();
+        });
+        assert_eq!((report.done, report.panics.len(), report.skipped.len()), (1, 1, 0));
+    });
+}
+
+#[test]
+fn a_resume_without_a_panic_gives_the_report_back() {
+    let report = parallelize_until(non_zero(2), 7, never, |_| {}).resume();
+    assert_eq!(report.done, 7);
+}
+
+#[test]
+fn several_panics_are_kept_in_order_and_payloads_may_panic_themselves() {
+    bounded(|| {
+        let barrier = std::sync::Barrier::new(3);
+        let report = parallelize_until(non_zero(3), 3, never, |_| {
+            barrier.wait();
+            std::panic::panic_any(PanicOnDrop::nested(2));
+        });
+        let pieces: Vec<_> = report.panics.iter().map(|panicked| panicked.piece).collect();
+        assert_eq!(pieces, [0, 1, 2]);
+        let raised = catch_unwind(AssertUnwindSafe(|| report.resume())).unwrap_err();
+        std::mem::forget(raised);
+    });
+}
+
+#[test]
+fn a_stop_condition_that_panics_is_reported_with_the_piece_it_was_asked_for() {
+    let report = parallelize_until(non_zero(1), 3, || panic!("broken"), |_| {});
+    assert_eq!((report.done, report.panics[0].piece), (0, 0));
+    assert_eq!(report.skipped, [1..3]);
+}

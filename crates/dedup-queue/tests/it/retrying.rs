@@ -1,0 +1,274 @@
+//! Failures: counted, forgotten, given up.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use dedup_queue::{
+    Builder, DedupRetryQueue, Exponential, FastSlow, Jitter, ManualClock, MaxOf, RateLimiter,
+    Retried, Retrying,
+};
+
+use crate::support::{
+    Journal, MS, Queue, after, figures, get, is_empty, retrying, take_all,
+};
+
+type Builds = Builder<&'static str, std::hash::RandomState, ManualClock, Retrying>;
+
+fn builder() -> (Builds, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = DedupRetryQueue::<&'static str>::builder().clock(clock.clone());
+    (builder, clock)
+}
+
+/// Lets the key fail so often, from the first delivery on.
+fn fail(queue: &Queue<Retrying>, clock: &ManualClock, key: &'static str, times: u32) -> Vec<Retried> {
+    queue.add(key).unwrap();
+    let retries = (0..times).map(|_| {
+        clock.advance(Duration::from_hours(1000));
+        get(queue).retry()
+    });
+    retries.collect()
+}
+
+#[test]
+fn a_rate_limited_key_waits_longer_each_time_until_it_is_forgotten() {
+    let (builder, clock) = builder();
+    let queue = builder.limiter(Exponential::new(MS, 1000 * MS)).build();
+    assert_eq!(queue.add_rate_limited("one"), Ok(after(1)));
+    assert_eq!(queue.add_rate_limited("one"), Ok(after(2)));
+    assert_eq!(queue.failures(&"one"), 2);
+    assert_eq!(queue.add_rate_limited("two"), Ok(after(1)), "each key by itself");
+    queue.forget(&"one");
+    assert_eq!(queue.failures(&"one"), 0);
+    assert_eq!(queue.add_rate_limited("one"), Ok(after(1)));
+    clock.advance(MS);
+    assert_eq!(take_all(&queue), ["one", "two"], "the earliest time of each counted");
+    clock.advance(MS);
+    assert!(is_empty(&queue.try_get()));
+}
+
+#[test]
+fn failures_are_counted_per_key_and_a_success_forgets_them() {
+    let (builder, clock) = builder();
+    let queue = builder.limiter(Exponential::new(MS, 1000 * MS)).build();
+    assert_eq!(fail(&queue, &clock, "a", 5), [1, 2, 4, 8, 16].map(after));
+    assert_eq!((queue.failures(&"a"), queue.failures(&"b")), (5, 0));
+    clock.advance(1000 * MS);
+    let held = get(&queue);
+    assert_eq!(held.failures(), 5);
+    held.succeed();
+    assert_eq!(queue.failures(&"a"), 0);
+    assert_eq!(figures(queue.stats()), [0; 5], "nothing is kept of it");
+    assert_eq!(fail(&queue, &clock, "a", 1), [after(1)]);
+}
+
+#[test]
+fn fast_slow_and_the_longer_of_two_are_told_the_failures_of_each_key() {
+    let (fast_slow, clock) = builder();
+    let queue = fast_slow.limiter(FastSlow::new(5 * MS, 10_000 * MS, 3)).build();
+    assert_eq!(fail(&queue, &clock, "a", 5), [5, 5, 5, 10_000, 10_000].map(after));
+    assert_eq!(queue.failures(&"a"), 5);
+    clock.advance(Duration::from_hours(1));
+    get(&queue).succeed();
+    assert_eq!(fail(&queue, &clock, "b", 1), [after(5)]);
+    assert_eq!(fail(&queue, &clock, "a", 1), [after(5)]);
+
+    let (max_of, clock) = builder();
+    let both = MaxOf(FastSlow::new(5 * MS, 3000 * MS, 3), Exponential::new(MS, 1000 * MS));
+    let queue = max_of.limiter(both).build();
+    assert_eq!(fail(&queue, &clock, "a", 5), [5, 5, 5, 3000, 3000].map(after));
+    assert_eq!(queue.failures(&"a"), 5);
+    queue.forget(&"a");
+    assert_eq!(queue.failures(&"a"), 0);
+}
+
+#[test]
+fn a_key_that_is_let_go_without_a_word_keeps_its_failures() {
+    let (queue, clock) = retrying();
+    fail(&queue, &clock, "a", 2);
+    clock.advance(1000 * MS);
+    drop(get(&queue));
+    assert_eq!(queue.failures(&"a"), 2);
+    assert_eq!(figures(queue.stats()), [0, 0, 0, 0, 1], "it rests");
+    assert_eq!(fail(&queue, &clock, "a", 1), [after(20)], "and goes on from there");
+}
+
+#[test]
+fn forgetting_a_held_key_clears_its_failures_and_lets_it_be() {
+    let (queue, clock) = retrying();
+    fail(&queue, &clock, "a", 3);
+    clock.advance(1000 * MS);
+    let held = get(&queue);
+    held.forget();
+    assert_eq!(held.failures(), 0);
+    assert_eq!(queue.stats().held, 1);
+    assert_eq!(held.retry(), after(5), "the first failure again");
+    queue.forget(&"a");
+    assert_eq!(figures(queue.stats()), [0, 0, 0, 1, 0], "what is owed stays owed");
+    clock.advance(5 * MS);
+    drop(get(&queue));
+    assert_eq!(figures(queue.stats()), [0; 5]);
+}
+
+#[test]
+fn a_failure_counted_while_the_key_is_held_is_not_lost_on_its_holder() {
+    let (queue, _clock) = retrying();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    assert_eq!(queue.add_rate_limited("a"), Ok(after(5)));
+    assert_eq!(held.failures(), 1);
+    assert_eq!(held.retry(), after(10), "the second failure, by whoever is asked");
+    assert_eq!(queue.failures(&"a"), 2);
+    assert_eq!(queue.stats().delayed, 1);
+}
+
+#[test]
+fn a_retry_of_a_key_that_was_added_meanwhile_is_ready_at_once_and_counted() {
+    let (queue, _clock) = retrying();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    queue.add("a").unwrap();
+    assert_eq!(held.retry(), Retried::Ready);
+    assert_eq!(queue.failures(&"a"), 1);
+    assert_eq!(figures(queue.stats()), [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_retry_without_delay_is_ready_at_once() {
+    let (builder, _clock) = builder();
+    let nothing = Duration::ZERO;
+    let queue = builder.limiter(FastSlow::new(nothing, nothing, 1)).build();
+    assert_eq!(queue.add_rate_limited("a"), Ok(Retried::Ready));
+    assert_eq!(get(&queue).retry(), Retried::Ready);
+    assert_eq!(figures(queue.stats()), [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_key_is_given_up_after_its_last_attempt_and_the_hook_is_told() {
+    for attempts in [1, 3] {
+        let letters = Journal::new();
+        let (builder, clock) = builder();
+        let queue = builder
+            .max_attempts(NonZeroU32::new(attempts).unwrap())
+            .dead_letter({
+                let letters = letters.clone();
+                move |key, failures| letters.write((key, failures))
+            })
+            .build();
+        let retries = fail(&queue, &clock, "a", attempts);
+        assert_eq!(retries.last(), Some(&Retried::GivenUp));
+        assert_eq!(retries.iter().filter(|&&retried| retried == Retried::GivenUp).count(), 1);
+        assert_eq!(letters.entries(), [("a", attempts)]);
+        assert_eq!(figures(queue.stats()), [0; 5], "it is forgotten");
+        assert_eq!(queue.failures(&"a"), 0);
+    }
+}
+
+#[test]
+fn a_dirty_key_that_is_given_up_is_delivered_once_more_as_if_new() {
+    let letters = Journal::new();
+    let (builder, _clock) = builder();
+    let hook = letters.clone();
+    let queue = builder
+        .max_attempts(NonZeroU32::MIN)
+        .dead_letter(move |key, failures| hook.write((key, failures)))
+        .build();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    queue.add("a").unwrap();
+    assert_eq!(held.retry(), Retried::GivenUp);
+    assert_eq!(letters.entries(), [("a", 1)]);
+    assert_eq!(get(&queue).failures(), 0);
+    assert_eq!(queue.add_rate_limited("b"), Ok(Retried::GivenUp), "an add counts as well");
+    assert_eq!(letters.entries(), [("a", 1), ("b", 1)]);
+}
+
+#[test]
+fn the_dead_letter_hook_may_use_the_queue_and_its_panic_is_its_callers() {
+    let (builder, _clock) = builder();
+    let shared = Arc::new(std::sync::OnceLock::<Queue<Retrying>>::new());
+    let hook = Arc::clone(&shared);
+    let queue = builder
+        .max_attempts(NonZeroU32::MIN)
+        .dead_letter(move |key, _| {
+            let queue = hook.get().unwrap();
+            assert_eq!(queue.stats().held, 0, "the key is let go already");
+            queue.add(key).unwrap();
+            panic!("no letters, please");
+        })
+        .build();
+    assert!(shared.set(queue.clone()).is_ok());
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    let retried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| held.retry()));
+    assert!(retried.is_err());
+    assert_eq!(figures(queue.stats()), [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_limiter_that_panics_leaves_the_key_done_and_nothing_counted() {
+    struct Broken;
+    impl RateLimiter<&'static str> for Broken {
+        fn delay(&self, _: &&'static str, _: u32, _: Instant) -> Duration {
+            panic!("broken limiter")
+        }
+    }
+    let (builder, _clock) = builder();
+    let queue = builder.limiter(Broken).build();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    let retried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| held.retry()));
+    assert!(retried.is_err());
+    assert_eq!(figures(queue.stats()), [0; 5]);
+    let adds = std::panic::AssertUnwindSafe(|| queue.add_rate_limited("a"));
+    assert!(std::panic::catch_unwind(adds).is_err());
+    assert_eq!(figures(queue.stats()), [0; 5]);
+}
+
+#[test]
+fn a_limiter_may_use_the_queue_and_is_asked_again_if_the_count_changed() {
+    struct Nosy(std::sync::OnceLock<Queue<Retrying>>, AtomicU32);
+    impl RateLimiter<&'static str> for Nosy {
+        fn delay(&self, key: &&'static str, failures: u32, _: Instant) -> Duration {
+            if self.1.fetch_add(1, Relaxed) == 0 {
+                self.0.get().unwrap().forget(key); // Behind the back of the call under way.
+            }
+            MS * failures
+        }
+    }
+    let (builder, clock) = builder();
+    let limiter = Arc::new(Nosy(std::sync::OnceLock::new(), AtomicU32::new(1)));
+    let queue = builder.limiter(Arc::clone(&limiter)).build();
+    assert!(limiter.0.set(queue.clone()).is_ok());
+    assert_eq!(fail(&queue, &clock, "a", 2), [after(1), after(2)]);
+    clock.advance(1000 * MS);
+    limiter.1.store(0, Relaxed);
+    assert_eq!(get(&queue).retry(), after(1), "the first failure after the forgetting");
+    assert_eq!(limiter.1.load(Relaxed), 2);
+    limiter.1.store(0, Relaxed);
+    assert_eq!(queue.add_rate_limited("a"), Ok(after(1)));
+    assert_eq!(queue.failures(&"a"), 1);
+}
+
+#[test]
+fn jitter_of_a_queue_scatters_its_retries_and_can_be_had_again() {
+    let scattered = |seed| {
+        let (builder, clock) = builder();
+        let queue = builder
+            .limiter(FastSlow::new(100 * MS, 100 * MS, 1))
+            .jitter_with_seed(Jitter::Percent(50), seed)
+            .build();
+        let retries = fail(&queue, &clock, "a", 5);
+        let bounds = 100 * MS..=150 * MS;
+        let within = |retried: &Retried| matches!(retried, Retried::After(d) if bounds.contains(d));
+        assert!(retries.iter().all(within));
+        retries
+    };
+    assert_eq!(scattered(1), scattered(1));
+    assert_ne!(scattered(1), scattered(2));
+    let (builder, clock) = builder();
+    let queue = builder.jitter(Jitter::Full).build();
+    assert!(matches!(fail(&queue, &clock, "a", 1)[..], [Retried::After(d)] if d <= 5 * MS));
+}

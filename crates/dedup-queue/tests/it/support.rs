@@ -1,0 +1,131 @@
+//! What several modules of these tests need. Nothing here waits for time.
+
+use std::future::Future;
+use std::hash::RandomState;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use dedup_queue::{
+    Added, DedupQueue, Delaying, GetError, Held, Key, Layer, ManualClock, Plain, Retried, Retrying,
+    Stats,
+};
+
+pub(crate) type Queue<L = Plain, K = &'static str> = DedupQueue<K, RandomState, ManualClock, L>;
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+/// A test that may hang, under the watchdog.
+pub(crate) fn bounded(test: impl FnOnce()) {
+    testkit::watchdog(testkit::LIMIT, test);
+}
+
+/// Lets the others run until it is so. The watchdog is the only bound.
+pub(crate) fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::yield_now();
+    }
+}
+
+/// A queue with nothing set but its clock.
+pub(crate) fn plain() -> Queue {
+    Queue::<Plain>::on(ManualClock::new())
+}
+
+/// The same, with `add_after`, and its clock.
+pub(crate) fn delaying() -> (Queue<Delaying>, ManualClock) {
+    let clock = ManualClock::new();
+    (Queue::<Delaying>::on(clock.clone()), clock)
+}
+
+/// The same, with back-off.
+pub(crate) fn retrying() -> (Queue<Retrying>, ManualClock) {
+    let clock = ManualClock::new();
+    (Queue::<Retrying>::on(clock.clone()), clock)
+}
+
+pub(crate) trait On {
+    fn on(clock: ManualClock) -> Self;
+}
+
+impl<L: Layer, K: Key> On for Queue<L, K> {
+    fn on(clock: ManualClock) -> Self {
+        DedupQueue::<K, RandomState, _, L>::builder().clock(clock).build()
+    }
+}
+
+/// A get that finds something at once.
+pub(crate) fn get<K: Key, L: Layer>(queue: &Queue<L, K>) -> Held<K, L> {
+    queue.try_get().unwrap()
+}
+
+/// Takes what is ready, lets it go, and says what it was.
+pub(crate) fn take_all<K: Key, L: Layer>(queue: &Queue<L, K>) -> Vec<K> {
+    let mut keys = Vec::new();
+    while let Ok(held) = queue.try_get() {
+        keys.push(held.key().clone());
+    }
+    keys
+}
+
+/// What the queue has, without those who wait: ready, held, dirty, delayed, resting.
+pub(crate) fn figures(stats: Stats) -> [usize; 5] {
+    [
+        stats.ready,
+        stats.held,
+        stats.dirty,
+        stats.delayed,
+        stats.resting,
+    ]
+}
+
+pub(crate) fn is_empty<T>(got: &Result<T, GetError>) -> bool {
+    matches!(got, Err(GetError::Empty))
+}
+
+pub(crate) fn is_closed<T>(got: &Result<T, GetError>) -> bool {
+    matches!(got, Err(GetError::Closed))
+}
+
+pub(crate) fn timed_out<T>(got: &Result<T, GetError>) -> bool {
+    matches!(got, Err(GetError::TimedOut))
+}
+
+/// Every variant of what an add may say, to be compared briefly.
+pub(crate) const NEW: Added = Added::New;
+pub(crate) const MOVED: Added = Added::Moved;
+pub(crate) const MERGED: Added = Added::Merged;
+
+pub(crate) fn after(millis: u64) -> Retried {
+    Retried::After(Duration::from_millis(millis))
+}
+
+/// Polls once, with a waker that does nothing.
+pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    poll_with(future, Waker::noop())
+}
+
+/// Polls once.
+pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+/// What happened, in order. Clones write into the same one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Journal<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T: Clone> Journal<T> {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Vec::new())))
+    }
+
+    pub(crate) fn write(&self, entry: T) {
+        self.0.lock().unwrap().push(entry);
+    }
+
+    pub(crate) fn entries(&self) -> Vec<T> {
+        self.0.lock().unwrap().clone()
+    }
+}

@@ -1,0 +1,75 @@
+//! What errors say.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+
+use delay_queue::{PushError, TakeError};
+
+/// Not `Debug`: errors must not ask for that.
+struct Value(u8);
+
+#[test]
+fn a_refused_value_comes_back_whole_and_the_error_says_why() {
+    let errors = [
+        (
+            PushError::Full(Value(1)),
+            "the queue is full",
+            "Full(..)",
+            true,
+            false,
+        ),
+        (
+            PushError::Closed(Value(2)),
+            "the queue is closed",
+            "Closed(..)",
+            false,
+            true,
+        ),
+        (
+            PushError::TimedOut(Value(3)),
+            "the queue stayed full until the time was up",
+            "TimedOut(..)",
+            true,
+            false,
+        ),
+    ];
+    for (n, (error, display, debug, is_full, is_closed)) in (1..).zip(errors) {
+        assert_eq!(error.to_string(), display);
+        assert_eq!(format!("{error:?}"), debug);
+        assert_eq!((error.is_full(), error.is_closed()), (is_full, is_closed));
+        assert_eq!(error.into_value().0, n);
+    }
+}
+
+#[test]
+fn a_take_says_why_there_is_nothing() {
+    let told = [
+        (TakeError::Closed, "the queue is closed"),
+        (
+            TakeError::TimedOut,
+            "nothing fell due until the time was up",
+        ),
+        (TakeError::Empty, "the queue is empty"),
+        (TakeError::NotDue, "nothing is due yet"),
+    ];
+    for (error, display) in told {
+        assert_eq!(error.to_string(), display);
+        assert!(error.source().is_none());
+        assert_eq!(error.is_closed(), display == "the queue is closed");
+    }
+    let error = TakeError::NoAlarm(Arc::new(io::Error::other("why")));
+    assert_eq!(error.to_string(), "no alarm could be set: why");
+    assert_eq!(error.source().unwrap().to_string(), "why");
+}
+
+#[test]
+fn everything_that_waits_can_be_sent_and_shared_between_threads() {
+    fn both<T: Send + Sync + 'static>() {}
+    both::<delay_queue::DelayQueue<std::cell::Cell<u8>>>();
+    both::<delay_queue::TakeFuture<std::cell::Cell<u8>>>();
+    both::<TakeError>();
+    fn sent<T: Send + Unpin + 'static>() {}
+    sent::<delay_queue::PushFuture<std::cell::Cell<u8>>>();
+    sent::<delay_queue::TakeFuture<std::cell::Cell<u8>>>();
+}

@@ -1,0 +1,369 @@
+//! The rules of `takers`, walked at random: whatever the parties do, in whatever order their
+//! sections come, no entry is left lying while somebody waits who would take it.
+//!
+//! Sections are atomic, so a sequence of them is a schedule. Here every party is a state machine,
+//! what it is told lies in a set until it acts on it, and time goes on only when nobody can act:
+//! then nothing may be ready for one who waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Wake, Waker};
+
+use delay_queue::NEVER;
+use delay_queue::calls::Calls;
+use delay_queue::takers::{Arming, Left, Stock, Takers, Ticket};
+use delay_queue::{Alarm, Parker};
+use testkit::Rng;
+
+/// A heap, as far as takers know it.
+#[derive(Default)]
+struct Dues {
+    now: u64,
+    dues: Vec<u64>,
+}
+
+impl Dues {
+    fn take(&mut self) -> bool {
+        let (now, due) = (self.now, |due: &u64| *due);
+        let earliest = self.dues.iter().map(due).min();
+        let Some(earliest) = earliest.filter(|&due| due <= now) else {
+            return false;
+        };
+        let at = self.dues.iter().position(|&due| due == earliest).unwrap();
+        self.dues.swap_remove(at);
+        true
+    }
+
+    fn earliest(&self) -> u64 {
+        self.dues.iter().copied().min().unwrap_or(NEVER)
+    }
+}
+
+impl Stock for Dues {
+    fn now(&self) -> u64 {
+        self.now
+    }
+    fn ready(&mut self, limit: usize) -> usize {
+        let ready = self.dues.iter().filter(|&&due| due <= self.now);
+        ready.count().min(limit)
+    }
+    fn next_due(&mut self) -> u64 {
+        let later = self.dues.iter().filter(|&&due| due > self.now);
+        later.copied().min().unwrap_or(NEVER)
+    }
+}
+
+/// A thread that takes: awake, or asleep with what would wake it.
+#[derive(Debug)]
+struct Thread {
+    parker: Parker,
+    asleep: Option<(Ticket, Option<u64>)>,
+    deadline: u64,
+}
+
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// A future that waits. A lazy one is never polled again.
+struct Future {
+    ticket: Ticket,
+    woken: Arc<Flag>,
+    lazy: bool,
+}
+
+struct World {
+    stock: Dues,
+    takers: Takers,
+    threads: Vec<Thread>,
+    futures: Vec<Future>,
+    /// Armings that nobody has carried out yet.
+    armings: Vec<Arming>,
+    /// Alarms that are set, with their times.
+    alarms: BTreeMap<u64, u64>,
+    dropped: Arc<std::sync::Mutex<BTreeSet<u64>>>,
+    next_alarm: u64,
+    time: u64,
+    pushed: u64,
+    taken: u64,
+    wakes_allowed: u64,
+}
+
+/// Tells the world that an alarm was taken back.
+struct Guard(u64, Arc<std::sync::Mutex<BTreeSet<u64>>>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().insert(self.0);
+    }
+}
+
+impl World {
+    fn new(threads: usize) -> Self {
+        let thread = |_| Thread {
+            parker: Parker::new(),
+            asleep: None,
+            deadline: NEVER,
+        };
+        Self {
+            stock: Dues::default(),
+            takers: Takers::new(),
+            threads: (0..threads).map(thread).collect(),
+            futures: Vec::new(),
+            armings: Vec::new(),
+            alarms: BTreeMap::new(),
+            dropped: Arc::default(),
+            next_alarm: 0,
+            time: 0,
+            pushed: 0,
+            taken: 0,
+            wakes_allowed: 0,
+        }
+    }
+
+    fn settle(&mut self) {
+        let mut calls = Calls::none();
+        let arming = self.takers.settle(&mut self.stock, &mut calls);
+        self.armings.extend(arming);
+        calls.ring();
+    }
+
+    fn take(&mut self) -> bool {
+        let taken = self.stock.take();
+        if taken {
+            self.taken += 1;
+            self.settle();
+        }
+        taken
+    }
+
+    fn look(&mut self) -> bool {
+        self.stock.now = self.stock.now.max(self.time);
+        self.take()
+    }
+
+    fn push(&mut self, due: u64) {
+        self.pushed += 1;
+        self.stock.dues.push(due);
+        if self.takers.concerns(due, self.stock.now) {
+            self.settle();
+        }
+    }
+
+    /// Whether the thread can act: it is awake, or something wakes it.
+    fn can_act(&self, thread: &Thread) -> bool {
+        thread.asleep.is_none_or(|(_, until)| {
+            let token = thread.parker.take_token();
+            if token {
+                thread.parker.unpark();
+            }
+            token || until.is_some_and(|until| until <= self.time) || thread.deadline <= self.time
+        })
+    }
+
+    /// A thread wakes, looks, and sleeps again or is through; then it begins anew.
+    fn run_thread(&mut self, at: usize, rng: &mut Rng) {
+        let time = self.time;
+        self.threads[at].parker.take_token();
+        let thread = &mut self.threads[at];
+        let slept = thread.asleep.take();
+        let time_is_up = slept.is_some() && thread.deadline <= time;
+        if let Some((ticket, _)) = slept {
+            self.takers.leave_thread(ticket);
+        }
+        if self.look() {
+            return;
+        }
+        if time_is_up {
+            self.settle();
+            return;
+        }
+        let next = self.stock.earliest();
+        let thread = &mut self.threads[at];
+        if slept.is_none() {
+            thread.deadline = if rng.chance(2) {
+                time + 1 + rng.below(6) as u64
+            } else {
+                NEVER
+            };
+        }
+        thread.asleep = Some(self.takers.enrol_thread(thread.parker.clone(), next));
+    }
+
+    fn poll(&mut self, old: Option<usize>, rng: &mut Rng) {
+        if let Some(at) = old {
+            let future = self.futures.swap_remove(at);
+            match self.takers.leave_future(future.ticket) {
+                Left::Called => self.wakes_allowed += 1,
+                Left::Waiting(waker) => drop(waker),
+                Left::NoAlarm(_) => unreachable!("alarms never fail here"),
+            }
+        }
+        if !self.look() {
+            let woken = Arc::new(Flag::default());
+            let ticket = self.takers.enrol_future(Waker::from(Arc::clone(&woken)));
+            let lazy = rng.chance(4);
+            self.futures.push(Future {
+                ticket,
+                woken,
+                lazy,
+            });
+        }
+        self.settle();
+    }
+
+    fn drop_future(&mut self, at: usize) {
+        let future = self.futures.swap_remove(at);
+        if matches!(self.takers.leave_future(future.ticket), Left::Called) {
+            self.wakes_allowed += 1;
+        }
+        self.settle();
+    }
+
+    fn arm(&mut self, at: usize) {
+        let arming = self.armings.swap_remove(at);
+        self.next_alarm += 1;
+        self.alarms.insert(self.next_alarm, arming.at);
+        let alarm = Alarm::new(Guard(self.next_alarm, Arc::clone(&self.dropped)));
+        let mut calls = Calls::none();
+        drop(
+            self.takers
+                .armed(&arming, io::Result::Ok(alarm), &mut calls),
+        );
+        calls.ring();
+    }
+
+    /// The alarms that ring now, unless they were taken back.
+    fn ringing(&mut self) -> Vec<u64> {
+        for gone in std::mem::take(&mut *self.dropped.lock().unwrap()) {
+            self.alarms.remove(&gone);
+        }
+        let due = self.alarms.iter().filter(|&(_, &at)| at <= self.time);
+        due.map(|(&alarm, _)| alarm).collect()
+    }
+
+    fn ring(&mut self, alarm: u64) {
+        self.alarms.remove(&alarm);
+        self.stock.now = self.stock.now.max(self.time);
+        drop(self.takers.rung(self.stock.now));
+        self.settle();
+    }
+
+    /// One step of somebody who can make one. `false` if nobody can.
+    fn step(&mut self, rng: &mut Rng) -> bool {
+        let threads: Vec<_> = (0..self.threads.len())
+            .filter(|&at| self.can_act(&self.threads[at]))
+            .collect();
+        let woken: Vec<_> = (0..self.futures.len())
+            .filter(|&at| !self.futures[at].lazy && self.futures[at].woken.0.load(SeqCst))
+            .collect();
+        let ringing = self.ringing();
+        let choices = threads.len() + woken.len() + ringing.len() + self.armings.len();
+        if choices == 0 {
+            return false;
+        }
+        let choice = rng.below(choices);
+        let mut from = 0;
+        if let Some(&at) = threads.get(choice) {
+            self.run_thread(at, rng);
+            return true;
+        }
+        from += threads.len();
+        if let Some(&at) = woken.get(choice - from) {
+            self.poll(Some(at), rng);
+            return true;
+        }
+        from += woken.len();
+        if let Some(&alarm) = ringing.get(choice - from) {
+            self.ring(alarm);
+            return true;
+        }
+        from += ringing.len();
+        self.arm(choice - from);
+        true
+    }
+
+    /// What must be so when nobody can act: ready entries are only those that were announced to
+    /// futures which do not look.
+    fn check_rest(&mut self) {
+        let ready = self.stock.ready(usize::MAX);
+        let announced = self
+            .futures
+            .iter()
+            .filter(|future| future.lazy && future.woken.0.load(SeqCst));
+        let waiting = self.takers.waiting();
+        assert!(
+            waiting == 0 || ready <= announced.count(),
+            "{ready} lie ready while {waiting} wait at {}",
+            self.time
+        );
+    }
+}
+
+fn walk(rng: &mut Rng) {
+    let mut world = World::new(rng.below(4));
+    for _ in 0..60 {
+        match rng.below(9) {
+            0..=2 => {
+                let due = world.time + rng.below(8) as u64;
+                // A push learns the time, or not, as one to a point of time.
+                if rng.chance(2) {
+                    world.stock.now = world.stock.now.max(world.time);
+                }
+                world.push(due);
+            }
+            3 if world.futures.len() < 4 => world.poll(None, rng),
+            4 if !world.futures.is_empty() => {
+                let at = rng.below(world.futures.len());
+                world.drop_future(at);
+            }
+            5 if !world.futures.is_empty() => {
+                let at = rng.below(world.futures.len());
+                world.poll(Some(at), rng); // For no reason.
+            }
+            6 if !world.stock.dues.is_empty() => {
+                // A cancel, or a reset.
+                let at = rng.below(world.stock.dues.len());
+                world.stock.dues.swap_remove(at);
+                if rng.chance(2) {
+                    let due = world.time + rng.below(8) as u64;
+                    world.pushed -= 1;
+                    world.push(due);
+                } else {
+                    world.pushed -= 1;
+                    world.settle();
+                }
+            }
+            7 => {
+                world.look();
+            }
+            _ => {}
+        }
+        for _ in 0..rng.below(4) {
+            world.step(rng);
+        }
+        if rng.chance(3) {
+            while world.step(rng) {}
+            world.check_rest();
+            world.time += 1 + rng.below(3) as u64;
+        }
+    }
+    while world.step(rng) {}
+    world.check_rest();
+    assert_eq!(world.pushed, world.taken + world.stock.dues.len() as u64);
+}
+
+#[test]
+fn no_schedule_leaves_an_entry_lying_while_somebody_waits() {
+    let mut rng = Rng::from_env();
+    for _ in 0..3_000 {
+        walk(&mut rng);
+    }
+}
