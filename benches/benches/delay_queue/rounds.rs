@@ -56,7 +56,7 @@ impl Rounds {
                 .as_ref()
                 .is_none_or(|only| case.contains(only.as_str()))
         };
-        let name = |case: &str, peer: &str| format!("delay_queue/{case}/{peer}");
+        let name = |case: &str, peer: &str| format!("{}/{case}/{peer}", env!("CARGO_CRATE_NAME"));
         if !cases.iter().any(|(case, _)| wanted(&name(case, ""))) {
             return;
         }

@@ -19,7 +19,7 @@ use crate::layer::{Delays, Layer, Retries};
 use crate::limiter::{Exponential, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
-use crate::queue::DedupQueue;
+use crate::queue::KeyQueue;
 
 /// How long failures of a resting key are remembered, unless the builder says otherwise.
 pub const DEFAULT_FAILURE_EXPIRY: Duration = Duration::from_hours(1);
@@ -132,13 +132,15 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Builder<K, S, C, L> {
     }
 
     /// Builds the queue. Starts no thread.
-    pub fn build(self) -> DedupQueue<K, S, C, L> {
+    pub fn build(self) -> KeyQueue<K, S, C, L> {
         let settings = Settings {
             policy: self.policy,
             expiry: self.failure_expiry.map_or(NEVER, nanos),
             metered: self.metrics.is_some(),
         };
-        let limiter = self.limiter.unwrap_or_else(|| Box::new(controller_limiter()));
+        let limiter = self
+            .limiter
+            .unwrap_or_else(|| Box::new(controller_limiter()));
         let limiter: Box<dyn RateLimiter<K>> = match self.jitter {
             None => limiter,
             Some((jitter, None)) => Box::new(Jittered::new(limiter, jitter)),
@@ -151,7 +153,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Builder<K, S, C, L> {
             dead_letter: self.dead_letter,
             metrics: self.metrics,
         };
-        DedupQueue::from_core(Core::new(self.hasher, self.clock, settings, config))
+        KeyQueue::from_core(Core::new(self.hasher, self.clock, settings, config))
     }
 }
 

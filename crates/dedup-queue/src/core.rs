@@ -6,11 +6,11 @@
 //!    returns.
 
 use std::hash::{BuildHasher, Hash};
+use std::io;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
-use std::io;
 
 use delay_queue::epoch::Epoch;
 use delay_queue::takers::Arming;
@@ -244,7 +244,9 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         let added = self.section(|state| {
             let found = state.keys.find(hash, |key| is_in(key, &pair));
             state.keys.advance(now);
-            state.is_open().then(|| state.keys.add_after(found, hash, &mut pair, due))
+            state
+                .is_open()
+                .then(|| state.keys.add_after(found, hash, &mut pair, due))
         });
         let added = added.ok_or_else(|| refused(pair))?;
         self.tell(|metrics, name| metrics.retries_total(name));
@@ -264,7 +266,14 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             if let Some((key, _)) = &pair {
                 plan = Some(self.plan(key, known.saturating_add(1)));
             }
-            let Some(Plan { failures: count, retry, now }) = plan else { break };
+            let Some(Plan {
+                failures: count,
+                retry,
+                now,
+            }) = plan
+            else {
+                break;
+            };
             let counted = self.section(|state| {
                 let found = state.keys.find(hash, |key| is_in(key, &pair));
                 state.keys.advance(now);
@@ -337,7 +346,10 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     ) -> R {
         self.section(|state| {
             let found = state.keys.find(hash, is);
-            self.tick(state);
+            match found {
+                Some(slot) if state.keys.may_expire(slot) => self.read_time(state),
+                _ => self.tick(state),
+            }
             change(&mut state.keys, found)
         })
     }
@@ -393,6 +405,9 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     #[cold]
     fn finish_slow(&self, mut state: StateGuard<'_, State<K>>, slot: Slot, key: K, forget: bool) {
         let ending = if forget { Ending::Forget } else { Ending::Done };
+        if state.keys.may_expire(slot) {
+            self.read_time(&mut state);
+        }
         let ended = state.keys.finish(slot, key, ending);
         self.settle(state);
         self.note_worked(ended.worked);
@@ -412,7 +427,10 @@ impl<K: Key, S: Hasher, C: Clock> Desk<K> for Core<K, S, C> {
     fn retry_after(&self, slot: Slot, key: K, delay: Duration) -> Retried {
         let now = self.clock.now();
         let due = self.epoch.after(now, delay);
-        let ending = Ending::Again { due, failures: None };
+        let ending = Ending::Again {
+            due,
+            failures: None,
+        };
         let (ended, is_open) = self.section(|state| {
             state.keys.advance(self.epoch.nanos(now));
             (state.keys.finish(slot, key, ending), state.is_open())

@@ -20,7 +20,7 @@ use crate::core::{Core, Hasher, Key};
 use crate::keys::Rest;
 use crate::layer::{Layer, Plain};
 use crate::policy::Pending;
-use crate::queue::DedupQueue;
+use crate::queue::KeyQueue;
 use crate::state::DrainsEnd;
 
 /// How a drain ended.
@@ -149,7 +149,7 @@ impl<K> Seat<K> {
     }
 }
 
-impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
+impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Refuses adds from now on, and waits until nothing is ready and nothing is held.
     ///
     /// Workers go on getting what is ready, and what they hold may become ready again. Delayed keys
@@ -161,19 +161,19 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
         self.core().drain_until(None)
     }
 
-    /// As [`drain`](DedupQueue::drain), for at most this long.
+    /// As [`drain`](KeyQueue::drain), for at most this long.
     pub fn drain_timeout(&self, timeout: Duration) -> Drained<K> {
         self.core().drain_until(self.core().clock.after(timeout))
     }
 
-    /// As [`drain`](DedupQueue::drain), until this time at most. Then delivery stops, for all: `get`
+    /// As [`drain`](KeyQueue::drain), until this time at most. Then delivery stops, for all: `get`
     /// says that the queue is closed, every drain ends, and what is left is returned. With a time
     /// that has passed it does not block.
     pub fn drain_deadline(&self, deadline: Instant) -> Drained<K> {
         self.core().drain_until(Some(deadline))
     }
 
-    /// As [`drain`](DedupQueue::drain), as a future. It begins with the first poll. One that is
+    /// As [`drain`](KeyQueue::drain), as a future. It begins with the first poll. One that is
     /// dropped waits no longer; adds stay refused.
     pub fn drain_async(&self) -> DrainFuture<K, S, C, L> {
         DrainFuture {
@@ -256,10 +256,10 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 }
 
-/// See [`DedupQueue::drain_async`].
+/// See [`KeyQueue::drain_async`].
 #[must_use = "a future does nothing until it is polled"]
 pub struct DrainFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Plain> {
-    queue: DedupQueue<K, S, C, L>,
+    queue: KeyQueue<K, S, C, L>,
     seat: Option<Arc<Seat<K>>>,
 }
 

@@ -20,9 +20,9 @@ use crate::error::GetError;
 use crate::held::{Desk, Held};
 use crate::keys::{Keys, Taken};
 use crate::layer::{Layer, Plain};
-use crate::queue::DedupQueue;
+use crate::queue::KeyQueue;
 
-impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
+impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Takes the key that has been ready longest. Blocks until there is one.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
         Ok(self.held(taken))
     }
 
-    /// As [`get`](DedupQueue::get), for at most this long.
+    /// As [`get`](KeyQueue::get), for at most this long.
     ///
     /// # Errors
     /// [`GetError::TimedOut`] and [`GetError::Closed`].
@@ -53,7 +53,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
         }
     }
 
-    /// As [`get`](DedupQueue::get), until this time at most.
+    /// As [`get`](KeyQueue::get), until this time at most.
     ///
     /// # Errors
     /// [`GetError::TimedOut`] and [`GetError::Closed`].
@@ -76,16 +76,16 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
     /// Takes up to `most` keys at once, in their order. Blocks until there is one.
     ///
     /// # Errors
-    /// As [`get`](DedupQueue::get).
+    /// As [`get`](KeyQueue::get).
     pub fn get_batch(&self, most: NonZeroUsize) -> Result<Vec<Held<K, L>>, GetError> {
         let batch = self.core().get_until(None, up_to(most))?;
         Ok(self.held_all(batch))
     }
 
-    /// As [`get_batch`](DedupQueue::get_batch), for at most this long.
+    /// As [`get_batch`](KeyQueue::get_batch), for at most this long.
     ///
     /// # Errors
-    /// As [`get_timeout`](DedupQueue::get_timeout).
+    /// As [`get_timeout`](KeyQueue::get_timeout).
     pub fn get_batch_timeout(
         &self,
         most: NonZeroUsize,
@@ -99,7 +99,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
     /// Takes up to `most` keys, if there are any. Never blocks.
     ///
     /// # Errors
-    /// As [`try_get`](DedupQueue::try_get).
+    /// As [`try_get`](KeyQueue::try_get).
     pub fn try_get_batch(&self, most: NonZeroUsize) -> Result<Vec<Held<K, L>>, GetError> {
         let batch = self.core().try_get(up_to(most))?;
         Ok(self.held_all(batch))
@@ -109,7 +109,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
     /// runtime of its own: the clock wakes it.
     ///
     /// A future that is dropped before it is ready takes nothing with it, woken or not. Its output
-    /// is an error as in [`get`](DedupQueue::get), or [`GetError::NoAlarm`].
+    /// is an error as in [`get`](KeyQueue::get), or [`GetError::NoAlarm`].
     pub fn get_async(&self) -> GetFuture<K, S, C, L> {
         GetFuture {
             queue: self.clone(),
@@ -179,10 +179,11 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         let parker = Parker::of_thread();
         loop {
             let step = self.section(|state| {
-                if let Some(ticket) = ticket.take() {
+                self.tick(state);
+                let slept = ticket.take();
+                if let Some(ticket) = slept {
                     state.takers.leave_thread(ticket);
                 }
-                self.tick(state);
                 if let Some(taken) = take(&mut state.keys) {
                     return Step::Return(Ok(taken));
                 }
@@ -223,10 +224,10 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 }
 
-/// See [`DedupQueue::get_async`].
+/// See [`KeyQueue::get_async`].
 #[must_use = "a future does nothing until it is polled"]
 pub struct GetFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Plain> {
-    queue: DedupQueue<K, S, C, L>,
+    queue: KeyQueue<K, S, C, L>,
     ticket: Option<Ticket>,
 }
 
@@ -239,7 +240,10 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
         let this = &mut *self;
         let core = this.queue.core();
         let (left, polled) = core.section(|state| {
-            let left = this.ticket.take().map(|ticket| state.takers.leave_future(ticket));
+            let left = this
+                .ticket
+                .take()
+                .map(|ticket| state.takers.leave_future(ticket));
             core.tick(state);
             let polled = if let Some(taken) = state.keys.take() {
                 Poll::Ready(Ok(taken))

@@ -79,7 +79,9 @@ impl<K: Key, L: Layer> Held<K, L> {
     /// The key.
     #[expect(clippy::missing_panics_doc, reason = "it cannot")]
     pub fn key(&self) -> &K {
-        self.key.as_ref().expect("whoever takes the key has taken the guard")
+        self.key
+            .as_ref()
+            .expect("whoever takes the key has taken the guard")
     }
 
     /// The same as dropping it.
@@ -120,7 +122,9 @@ impl<K: Key, L: Retries> Held<K, L> {
     /// If the limiter does. The key is done then, and no failure counted.
     #[doc(alias = "AddRateLimited")]
     pub fn retry(mut self) -> Retried {
-        let retried = self.desk.retry(self.place.slot(), &mut self.key, self.place.failures());
+        let retried = self
+            .desk
+            .retry(self.place.slot(), &mut self.key, self.place.failures());
         retried.unwrap_or(Retried::Ready) // Whoever takes the key has taken the guard.
     }
 

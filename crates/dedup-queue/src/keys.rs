@@ -190,6 +190,12 @@ impl<K> Keys<K> {
             || (self.settings.expiry != NEVER && self.resting.len() > 0)
     }
 
+    /// Whether the key has failures that may expire: to know since when it rests, the time must be
+    /// read before it comes to rest.
+    pub(crate) fn may_expire(&self, slot: Slot) -> bool {
+        self.settings.expiry != NEVER && self.records[slot].failures > 0
+    }
+
     /// The key's record. The only section part that runs a key's code (`Eq`), so it comes first.
     #[inline]
     pub(crate) fn find(&self, hash: u64, is: impl FnMut(&K) -> bool) -> Option<Slot> {
@@ -218,7 +224,10 @@ impl<K> Keys<K> {
 
     fn expire(&mut self) {
         while let Some(slot) = self.resting.first()
-            && self.records[slot].since.saturating_add(self.settings.expiry) <= self.now
+            && self.records[slot]
+                .since
+                .saturating_add(self.settings.expiry)
+                <= self.now
         {
             self.resting.unlink(&mut self.records, slot);
             let gone = self.records.erase(slot);

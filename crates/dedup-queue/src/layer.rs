@@ -6,10 +6,20 @@
 use std::fmt;
 
 /// De-duplication: `add`, `get`, done.
+///
+/// ```compile_fail,E0599
+/// let queue = dedup_queue::DedupQueue::<u32>::new();
+/// queue.add_after(1, std::time::Duration::ZERO);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plain {}
 
 /// The same, and `add_after`.
+///
+/// ```compile_fail,E0599
+/// let queue = dedup_queue::DedupDelayQueue::<u32>::new();
+/// queue.get().unwrap().retry();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delaying {}
 

@@ -1,5 +1,97 @@
 //! A work queue of keys: each is delivered once however often it was added, and is never with two
 //! workers at a time.
+//!
+//! What is queued is not work but the name of something to look at: a file, a row, a customer. A
+//! worker that gets the name looks, and does what is to be done. So it does not matter how often
+//! the name was added meanwhile; and if it is added while a worker is at it, it comes once more.
+//! Those are the semantics of client-go's workqueue, which Kubernetes' controllers are made with.
+//!
+//! ```
+//! use dedup_queue::{DedupRetryQueue, Outcome};
+//! use std::thread;
+//!
+//! let queue = DedupRetryQueue::<&str>::new();
+//! thread::scope(|scope| {
+//!     for _ in 0..4 {
+//!         scope.spawn(|| {
+//!             while let Ok(key) = queue.get() {
+//!                 match look_at(&key) {
+//!                     Ok(()) => key.succeed(),
+//!                     Err(_) => _ = key.retry(), // Later, and later each time.
+//!                 }
+//!             }
+//!         });
+//!     }
+//!     queue.add("a").unwrap();
+//!     queue.add("b").unwrap();
+//!     queue.add("a").unwrap(); // Merged, unless somebody was quick.
+//!     assert_eq!(queue.drain().outcome, Outcome::Finished);
+//! });
+//! # fn look_at(_key: &str) -> std::io::Result<()> { Ok(()) }
+//! ```
+//!
+//! # When not to use it
+//! - For values that must each be delivered: a channel. Here two equal keys are one.
+//! - For work that must survive a crash: everything is in memory.
+//! - For priorities: keys come in the order in which they became ready.
+//! - For keys that are dear to clone or compare: each is cloned once when it is added, and `Eq`
+//!   runs under the queue's lock. Put an `Arc` around them.
+//!
+//! # The words
+//! A key is **owed** a delivery now, or later, or nothing; and a worker **holds** it, or none does.
+//! Owed now and not held, it is **ready**; owed now and held, **dirty**: it is ready again when it
+//! is let go. Owed later, it is **delayed**, held or not, and **falls due**. Neither owed nor held,
+//! but remembered for its **failures**, it **rests**. A **guard** ([`Held`]) is a key in a worker's
+//! hands. To **let go** is to drop it, or to say how the work went.
+//!
+//! # Three layers
+//! | type | adds | guards |
+//! |---|---|---|
+//! | [`DedupQueue`] | `add`, `get`, `remove`, `shut_down`, `drain` | `done` |
+//! | [`DedupDelayQueue`] | `add_after`, `add_at`, `remove_delayed` | `retry_after` |
+//! | [`DedupRetryQueue`] | `add_rate_limited`, `failures`, `forget` | `succeed`, `retry`, `forget` |
+//!
+//! Each has everything of those above it. They are one type, [`KeyQueue`], with another last
+//! parameter, so code for any of them is generic over [`Layer`].
+//!
+//! # What always holds
+//! 1. At most one delivery of a key is owed, beside the one that a worker has. A key is with one
+//!    worker at most.
+//! 2. No key is lost: not by a worker that panics, a `get` that times out, a future that is dropped,
+//!    nor by shutting down, which returns what is left.
+//! 3. Nothing delayed is early, and an `add` is never late: it means now, and absorbs a delay.
+//! 4. [`GetError::Closed`] is final.
+//! 5. At most one waiting worker is woken for each key that becomes ready.
+//!
+//! # What blocks, and what it costs
+//! | call | blocks | costs |
+//! |---|---|---|
+//! | `add` | no | one section of the queue's lock; one look-up; a clone of the key |
+//! | `get` and its kin | until a key is ready | one section, no look-up |
+//! | `try_get`, `get_async` | no; the future waits | the same |
+//! | letting go | no | one section; a removal from the table |
+//! | `add_after`, `retry`, .. | no | the same and O(log delayed); a reading of the clock |
+//! | what falls due | | O(log delayed) for each, in the next section of anybody |
+//! | `remove`, `failures`, `forget` | no | one section, one look-up |
+//! | `stats`, `len` | no | one section |
+//! | `drain` | until nothing is ready or held | nothing while it sleeps; at its end O(all keys) |
+//! | `shut_down` | no | one section, O(who waits) |
+//!
+//! "No" means: for no longer than others hold the lock, and none of them holds it while it runs
+//! foreign code other than `Eq` of keys. No thread is started, but for the clock's alarm where only
+//! futures wait for delayed keys. The clock is read only while metrics are on, or something is
+//! delayed, or failures may expire.
+//!
+//! # Panics
+//! A panic of a worker lets its key go. A panic in a key's `Eq`, `Hash` or `Clone` changes nothing,
+//! and comes out of the call. Panics in wakers and metrics are caught; one in a limiter or in the
+//! dead-letter hook comes out of the call that asked. The library itself panics only where a method
+//! says so.
+//!
+//! # Where it comes from
+//! [client-go](https://github.com/kubernetes/client-go)'s workqueue: the dirty and the processing
+//! set, the limiters, the metrics. What differs, case by case, and why, is in `docs/client-go.md` of
+//! the repository. Guards, leftovers, expiry and the one lock for all of it are ours.
 #![forbid(unsafe_code)]
 
 mod builder;
@@ -35,8 +127,13 @@ pub use metrics::Metrics;
 #[cfg(not(anthill_loom))]
 pub use parallel::{Panicked, Report, parallelize_chunks, parallelize_until};
 pub use policy::{Added, Pending, Policy, Retried};
-pub use queue::{DedupDelayQueue, DedupQueue, DedupRetryQueue, Stats};
+pub use queue::{DedupDelayQueue, DedupQueue, DedupRetryQueue, KeyQueue, Stats};
 pub use recording::{BUCKETS, Figures, Histogram, RecordingMetrics};
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;
 pub use sync_shim::{Clock, ManualClock};
+
+// What the README shows is compiled and run.
+#[cfg(all(doctest, not(anthill_loom)))]
+#[doc = include_str!("../README.md")]
+mod readme {}

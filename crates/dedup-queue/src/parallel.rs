@@ -13,10 +13,7 @@ use std::ops::Range;
 use std::panic::resume_unwind;
 
 use sync_shim::Mutex;
-use sync_shim::atomic::{
-    AtomicBool, AtomicUsize,
-    Ordering::Relaxed,
-};
+use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use sync_shim::foreign::{discard, guarded};
 use sync_shim::thread::{ThreadOptions, scope, spawn_scoped};
 
@@ -119,7 +116,14 @@ pub fn parallelize_chunks(
     stop: impl Fn() -> bool + Sync,
     work: impl Fn(usize) + Sync,
 ) -> Report {
-    run(workers, pieces, chunk, &stop, &work, ThreadOptions::default())
+    run(
+        workers,
+        pieces,
+        chunk,
+        &stop,
+        &work,
+        ThreadOptions::default(),
+    )
 }
 
 fn run(

@@ -19,25 +19,29 @@ use crate::policy::{Added, Pending, Retried};
 ///
 /// Any number of threads and futures add and take. A handle is cheap to clone; all clones are the
 /// same queue. Handles are not counted: a queue is shut down by
-/// [`shut_down`](DedupQueue::shut_down) or a [`drain`](DedupQueue::drain), not by dropping.
+/// [`shut_down`](KeyQueue::shut_down) or a [`drain`](KeyQueue::drain), not by dropping.
 ///
-/// `S` hashes the keys, `C` tells the time, `L` is what the queue can do: this one, or with
-/// `add_after` ([`DedupDelayQueue`]), or with back-off ([`DedupRetryQueue`]). There is room for
-/// 2^32 - 1 keys.
+/// `S` hashes the keys, `C` tells the time, `L` is what the queue can do. It is mostly named by one
+/// of the aliases that say so: [`DedupQueue`], [`DedupDelayQueue`], [`DedupRetryQueue`]. There is
+/// room for 2^32 - 1 keys.
 ///
 /// Blocking: operations take one lock for some dozens of instructions; those that wait say so.
-pub struct DedupQueue<K, S = RandomState, C = DefaultClock, L = Plain> {
+pub struct KeyQueue<K, S, C, L> {
     core: Arc<Core<K, S, C>>,
     layer: PhantomData<fn() -> L>,
 }
 
+/// A queue of keys, each delivered once however often it was added, and to one worker at a time.
+#[doc(alias = "workqueue")]
+pub type DedupQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Plain>;
+
 /// A [`DedupQueue`] whose keys can be added for later.
 #[doc(alias = "DelayingInterface")]
-pub type DedupDelayQueue<K, S = RandomState, C = DefaultClock> = DedupQueue<K, S, C, Delaying>;
+pub type DedupDelayQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Delaying>;
 
 /// A [`DedupDelayQueue`] whose keys can fail, and are tried again after a while.
 #[doc(alias = "RateLimitingInterface")]
-pub type DedupRetryQueue<K, S = RandomState, C = DefaultClock> = DedupQueue<K, S, C, Retrying>;
+pub type DedupRetryQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Retrying>;
 
 /// How many keys are in which state, at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +67,7 @@ pub struct Stats {
     pub rearms: u64,
 }
 
-impl<K: Key, L: Layer> DedupQueue<K, RandomState, DefaultClock, L> {
+impl<K: Key, L: Layer> KeyQueue<K, RandomState, DefaultClock, L> {
     /// A queue with the default settings.
     pub fn new() -> Self {
         Self::builder().build()
@@ -75,13 +79,13 @@ impl<K: Key, L: Layer> DedupQueue<K, RandomState, DefaultClock, L> {
     }
 }
 
-impl<K: Key, L: Layer> Default for DedupQueue<K, RandomState, DefaultClock, L> {
+impl<K: Key, L: Layer> Default for KeyQueue<K, RandomState, DefaultClock, L> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
+impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     pub(crate) fn from_core(core: Arc<Core<K, S, C>>) -> Self {
         Self {
             core,
@@ -119,7 +123,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
     {
         let hash = self.core.hasher.hash_one(key);
         let is = |other: &K| other.borrow() == key;
-        self.core.on_found(hash, is, |keys, found| keys.withdraw(found, false))
+        self.core
+            .on_found(hash, is, |keys, found| keys.withdraw(found, false))
     }
 
     /// How many keys are ready. Neither held nor delayed ones count.
@@ -206,7 +211,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> DedupQueue<K, S, C, L> {
     }
 }
 
-impl<K: Key, S: Hasher, C: Clock, L: Delays> DedupQueue<K, S, C, L> {
+impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
     /// The key is to be delivered `delay` from now. Never blocks.
     ///
     /// If it is owed a delivery now, nothing changes. If it is delayed already, the queue's
@@ -218,15 +223,17 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> DedupQueue<K, S, C, L> {
     pub fn add_after(&self, key: K, delay: Duration) -> Result<Added, ShutDown<K>> {
         let now = self.core.clock.now();
         let epoch = self.core.epoch;
-        self.core.add_later(key, epoch.after(now, delay), epoch.nanos(now))
+        self.core
+            .add_later(key, epoch.after(now, delay), epoch.nanos(now))
     }
 
-    /// As [`add_after`](DedupQueue::add_after), to a point of time. One that has passed is now.
+    /// As [`add_after`](KeyQueue::add_after), to a point of time. One that has passed is now.
     ///
     /// # Errors
     /// [`ShutDown`], with the key.
     pub fn add_at(&self, key: K, due: Instant) -> Result<Added, ShutDown<K>> {
-        self.core.add_later(key, self.core.epoch.nanos(due), self.core.now())
+        self.core
+            .add_later(key, self.core.epoch.nanos(due), self.core.now())
     }
 
     /// Takes back a delayed delivery; one that is owed now stays. Whether there was one is the
@@ -237,12 +244,14 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> DedupQueue<K, S, C, L> {
     {
         let hash = self.core.hasher.hash_one(key);
         let is = |other: &K| other.borrow() == key;
-        let pending = self.core.on_found(hash, is, |keys, found| keys.withdraw(found, true));
+        let pending = self
+            .core
+            .on_found(hash, is, |keys, found| keys.withdraw(found, true));
         pending.is_some()
     }
 }
 
-impl<K: Key, S: Hasher, C: Clock, L: Retries> DedupQueue<K, S, C, L> {
+impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
     /// Counts a failure of the key, and delivers it when the limiter says. For keys that are not
     /// held; the holder of one says [`retry`](crate::Held::retry). Never blocks, unless the limiter
     /// does.
@@ -261,7 +270,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> DedupQueue<K, S, C, L> {
     {
         let hash = self.core.hasher.hash_one(key);
         let is = |other: &K| other.borrow() == key;
-        self.core.on_found(hash, is, |keys, found| keys.failures(found))
+        self.core
+            .on_found(hash, is, |keys, found| keys.failures(found))
     }
 
     /// Forgets the key's failures. What it is owed stays owed.
@@ -271,11 +281,12 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> DedupQueue<K, S, C, L> {
     {
         let hash = self.core.hasher.hash_one(key);
         let is = |other: &K| other.borrow() == key;
-        self.core.on_found(hash, is, |keys, found| keys.forget_found(found));
+        self.core
+            .on_found(hash, is, |keys, found| keys.forget_found(found));
     }
 }
 
-impl<K, S, C, L> Clone for DedupQueue<K, S, C, L> {
+impl<K, S, C, L> Clone for KeyQueue<K, S, C, L> {
     fn clone(&self) -> Self {
         Self {
             core: Arc::clone(&self.core),
@@ -284,10 +295,10 @@ impl<K, S, C, L> Clone for DedupQueue<K, S, C, L> {
     }
 }
 
-impl<K: Key, S: Hasher, C: Clock, L: Layer> fmt::Debug for DedupQueue<K, S, C, L> {
+impl<K: Key, S: Hasher, C: Clock, L: Layer> fmt::Debug for KeyQueue<K, S, C, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stats = self.stats();
-        f.debug_struct("DedupQueue")
+        f.debug_struct("KeyQueue")
             .field("name", &self.name())
             .field("ready", &stats.ready)
             .field("held", &stats.held)

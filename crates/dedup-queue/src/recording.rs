@@ -37,7 +37,6 @@ pub const BUCKETS: [Duration; 10] = [
 /// assert_eq!((figures.adds_total, figures.depth), (1, 1));
 /// # Ok::<(), dedup_queue::ShutDown<&str>>(())
 /// ```
-#[derive(Default)]
 pub struct RecordingMetrics(Mutex<BTreeMap<String, Figures>>);
 
 /// What one queue has told.
@@ -87,7 +86,7 @@ impl Histogram {
 impl RecordingMetrics {
     /// Nothing has been told.
     pub fn new() -> Self {
-        Self::default()
+        Self(Mutex::new(BTreeMap::new()))
     }
 
     /// What the queue of this name has told; nothing, if there is none.
@@ -115,11 +114,15 @@ impl Metrics for RecordingMetrics {
     }
 
     fn queue_duration_seconds(&self, queue: &str, waited: Duration) {
-        self.change(queue, |figures| figures.queue_duration_seconds.observe(waited));
+        self.change(queue, |figures| {
+            figures.queue_duration_seconds.observe(waited)
+        });
     }
 
     fn work_duration_seconds(&self, queue: &str, worked: Duration) {
-        self.change(queue, |figures| figures.work_duration_seconds.observe(worked));
+        self.change(queue, |figures| {
+            figures.work_duration_seconds.observe(worked)
+        });
     }
 
     fn unfinished_work_seconds(&self, queue: &str, sum: Duration) {
@@ -127,7 +130,9 @@ impl Metrics for RecordingMetrics {
     }
 
     fn longest_running_processor_seconds(&self, queue: &str, longest: Duration) {
-        self.change(queue, |figures| figures.longest_running_processor_seconds = longest);
+        self.change(queue, |figures| {
+            figures.longest_running_processor_seconds = longest
+        });
     }
 
     fn retries_total(&self, queue: &str) {
@@ -135,8 +140,16 @@ impl Metrics for RecordingMetrics {
     }
 }
 
+impl Default for RecordingMetrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl fmt::Debug for RecordingMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RecordingMetrics").field(&*self.0.lock()).finish()
+        f.debug_tuple("RecordingMetrics")
+            .field(&*self.0.lock())
+            .finish()
     }
 }

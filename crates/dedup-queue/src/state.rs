@@ -116,7 +116,11 @@ impl<K> State<K> {
     /// All drains end. Unless a shut-down is the reason, so does delivery.
     pub(crate) fn end_drains(&mut self, outcome: Outcome) -> DrainsEnd<K> {
         let rest = (outcome != Outcome::ShutDown).then(|| self.keys.stop());
-        let unclaimed = if rest.is_some() { self.unclaimed.take() } else { None };
+        let unclaimed = if rest.is_some() {
+            self.unclaimed.take()
+        } else {
+            None
+        };
         DrainsEnd {
             seats: std::mem::take(&mut self.drainers),
             outcome,

@@ -56,13 +56,16 @@ impl Builder {
 }
 
 impl<C: Clock> Builder<C> {
-    /// The most entries there may be: further pushes wait or are refused. Unbounded if not said.
+    /// The most entries there may be: further pushes wait or are refused. If not said, or if it is
+    /// more than that, as many as a [`DelayHeap`](crate::DelayHeap) can hold: unbounded, as one
+    /// says.
     pub fn bound(mut self, bound: usize) -> Self {
         self.0.bound = bound;
         self
     }
 
-    /// Memory for so many entries is allocated at once.
+    /// Memory for so many entries is allocated at once, for as many as a
+    /// [`DelayHeap`](crate::DelayHeap) can hold at most.
     pub fn capacity(mut self, capacity: usize) -> Self {
         self.0.capacity = capacity;
         self

@@ -312,8 +312,11 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
                 }),
             None => Err(io::Error::other("no clock tells this time")),
         };
-        let stale =
-            self.section(|state, owed| state.takers.armed(arming, alarm, &mut owed.debts().calls));
+        let stale = self.section(|state, owed| {
+            let stale = state.takers.armed(arming, alarm, &mut owed.debts().calls);
+            state.settle(owed);
+            stale
+        });
         drop(stale); // The clock's code: the lock is free.
     }
 

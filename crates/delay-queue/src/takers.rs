@@ -82,6 +82,8 @@ enum AlarmState {
     Setting {
         at: u64,
         turn: u64,
+        /// Something has rung before that time: perhaps this one.
+        rang: bool,
     },
     Set {
         at: u64,
@@ -305,7 +307,11 @@ impl Takers {
         self.turn += 1;
         let turn = self.turn;
         let replaced = self.alarm.unset();
-        self.alarm = AlarmState::Setting { at: next, turn };
+        self.alarm = AlarmState::Setting {
+            at: next,
+            turn,
+            rang: false,
+        };
         Some(Arming {
             at: next,
             turn,
@@ -313,7 +319,8 @@ impl Takers {
         })
     }
 
-    /// What became of setting the alarm. What comes back is to be dropped when the lock is free.
+    /// What became of setting the alarm. Whoever set it settles next. What comes back is to be
+    /// dropped when the lock is free.
     ///
     /// If there is no alarm, and no thread that would keep the time, the waiting futures are
     /// called to be told.
@@ -324,7 +331,11 @@ impl Takers {
         calls: &mut Calls,
     ) -> Option<Alarm> {
         match (&self.alarm, alarm) {
-            (AlarmState::Setting { at, turn }, Ok(alarm)) if *turn == arming.turn => {
+            (AlarmState::Setting { at, turn, rang }, Ok(alarm)) if *turn == arming.turn => {
+                if *rang {
+                    self.alarm = AlarmState::Unset;
+                    return Some(alarm);
+                }
                 self.alarm = AlarmState::Set { at: *at, alarm };
                 None
             }
@@ -347,11 +358,14 @@ impl Takers {
     /// An alarm has rung. Whoever heard it settles next. What comes back is to be dropped when
     /// the lock is free.
     ///
-    /// One that is set counts as rung also before its time: its clock may have come to an end,
-    /// which setting the next one will tell.
+    /// One counts as rung also before its time: its clock may have come to an end, which setting
+    /// the next one will tell.
     pub fn rung(&mut self, now: u64) -> Option<Alarm> {
-        if matches!(self.alarm, AlarmState::Setting { at, .. } if at > now) {
-            return None; // Another one, which was replaced while it rang.
+        if let AlarmState::Setting { at, rang, .. } = &mut self.alarm
+            && *at > now
+        {
+            *rang = true; // Or another one has, which this one replaced while it rang.
+            return None;
         }
         self.alarm.unset()
     }

@@ -108,7 +108,7 @@ impl<R: Runner> Builder<R> {
     }
 
     /// How many threads and futures may wait in the line for room; one more is refused. Zero
-    /// refuses the first.
+    /// refuses the first. Due tasks of a scheduled pool wait there, too, and are not counted.
     #[doc(alias = "WithMaxBlockingTasks")]
     pub fn max_waiting(mut self, most: usize) -> Self {
         self.max_waiting = Some(most);

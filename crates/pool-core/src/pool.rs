@@ -74,7 +74,7 @@ impl<R: Runner> WorkerPool<R> {
         Some(capacity.saturating_sub(guard.live))
     }
 
-    /// Threads and futures that wait for room.
+    /// Threads and futures that wait for room, and due tasks of a scheduled pool that do.
     #[doc(alias = "Waiting")]
     pub fn waiting(&self) -> usize {
         self.core().state.lock().line.len()

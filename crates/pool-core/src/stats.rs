@@ -49,7 +49,7 @@ pub struct Stats {
     pub in_flight: usize,
     /// Accepted tasks that have not started; cancelled ones until a worker comes to them.
     pub queued: usize,
-    /// Threads and futures in the line for room.
+    /// Threads and futures in the line for room, and due tasks of a scheduled pool.
     pub waiting: usize,
     /// Tasks accepted since the pool was built.
     pub submitted: u64,

@@ -68,6 +68,10 @@
 //! to a second. Nothing is lost; cancels and releases find it. A pool with `min_workers(1)` never
 //! comes to that.
 //!
+//! Where a due task needs a new worker, the timer starts it, and the pool's thread gate, if it has
+//! one, is asked there: the one piece of foreign code that the timer thread calls, beside a clock
+//! of your own. A gate that blocks holds up every schedule.
+//!
 //! # If the pool is released elsewhere
 //! Somebody who has another handle of the pool may release it. Then the scheduled pool is released
 //! too, what is pending or waits for room ends with [`Released`](pool_core::JoinError::Released) at

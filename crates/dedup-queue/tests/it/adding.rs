@@ -8,10 +8,18 @@ use crate::support::{MERGED, NEW, figures, get, is_empty, plain, take_all};
 fn a_key_that_is_added_twice_is_delivered_once() {
     let queue = plain();
     assert_eq!(queue.add("a"), Ok(NEW));
-    assert_eq!(queue.add("a"), Ok(MERGED), "the second add says that it collapsed");
+    assert_eq!(
+        queue.add("a"),
+        Ok(MERGED),
+        "the second add says that it collapsed"
+    );
     assert_eq!(*get(&queue), "a");
     assert!(is_empty(&queue.try_get()));
-    assert_eq!(figures(queue.stats()), [0; 5], "nothing is remembered of it");
+    assert_eq!(
+        figures(queue.stats()),
+        [0; 5],
+        "nothing is remembered of it"
+    );
 }
 
 #[test]
@@ -36,7 +44,10 @@ fn a_key_added_while_it_is_held_comes_again_once_it_is_let_go() {
     queue.add("a").unwrap();
     let held = get(&queue);
     assert_eq!(queue.add("a"), Ok(NEW));
-    assert!(is_empty(&queue.try_get()), "no second worker gets it meanwhile");
+    assert!(
+        is_empty(&queue.try_get()),
+        "no second worker gets it meanwhile"
+    );
     held.done();
     let again = get(&queue);
     assert_eq!(again.key(), &"a");
@@ -123,12 +134,14 @@ fn clones_are_the_same_queue_and_a_queue_shows_its_figures() {
     assert_eq!(queue.name(), "pods");
     let held = queue.get().unwrap();
     queue.add("b").unwrap();
-    let Stats { ready, held: count, .. } = queue.stats();
+    let Stats {
+        ready, held: count, ..
+    } = queue.stats();
     assert_eq!((ready, count), (1, 1));
     let shown = format!("{queue:?} {held:?}");
     assert_eq!(
         shown,
-        "DedupQueue { name: \"pods\", ready: 1, held: 1, delayed: 0, is_shut_down: false, .. } \
+        "KeyQueue { name: \"pods\", ready: 1, held: 1, delayed: 0, is_shut_down: false, .. } \
          Held(\"a\")"
     );
 }

@@ -69,7 +69,12 @@ fn a_shorter_delay_overtakes_a_longer_one_while_a_worker_waits() {
 #[test]
 fn one_step_of_the_clock_delivers_in_order_of_due_times() {
     let (queue, clock) = delaying();
-    for (key, delay) in [("third", 30), ("second", 20), ("first", 10), ("also third", 30)] {
+    for (key, delay) in [
+        ("third", 30),
+        ("second", 20),
+        ("first", 10),
+        ("also third", 30),
+    ] {
         queue.add_after(key, delay * MS).unwrap();
     }
     clock.advance(1000 * MS);
@@ -82,7 +87,11 @@ fn no_delay_is_now() {
     assert_eq!(queue.add_after("a", Duration::ZERO), Ok(NEW));
     assert_eq!(queue.add_at("b", clock.now()), Ok(NEW));
     clock.advance(MS);
-    assert_eq!(queue.add_at("c", clock.now() - MS), Ok(NEW), "a time that has passed");
+    assert_eq!(
+        queue.add_at("c", clock.now() - MS),
+        Ok(NEW),
+        "a time that has passed"
+    );
     assert_eq!(figures(queue.stats()), [3, 0, 0, 0, 0]);
     assert_eq!(take_all(&queue), ["a", "b", "c"]);
 }
@@ -144,7 +153,9 @@ fn a_key_let_go_before_it_falls_due_keeps_its_time() {
 fn the_longest_delays_neither_wrap_nor_come_nor_keep_others_from_coming() {
     let (queue, clock) = delaying();
     queue.add_after("never", Duration::MAX).unwrap();
-    queue.add_after("centuries", Duration::from_secs(u64::MAX / 2)).unwrap();
+    queue
+        .add_after("centuries", Duration::from_secs(u64::MAX / 2))
+        .unwrap();
     queue.add_after("soon", MS).unwrap();
     clock.advance(MS);
     assert_eq!(take_all(&queue), ["soon"]);

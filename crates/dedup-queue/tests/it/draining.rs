@@ -41,7 +41,10 @@ fn a_drain_waits_for_ready_keys_that_nobody_holds_yet() {
         thread::scope(|scope| {
             let drain = scope.spawn(|| queue.drain().outcome);
             until(|| queue.stats().draining == 1);
-            assert!(queue.add("b").is_err(), "adds are refused from its beginning on");
+            assert!(
+                queue.add("b").is_err(),
+                "adds are refused from its beginning on"
+            );
             drop(get(&queue));
             assert_eq!(drain.join().unwrap(), Outcome::Finished);
         });
@@ -105,7 +108,10 @@ fn a_drain_of_a_queue_at_rest_returns_at_once() {
     assert_eq!(left.delayed[0].due, Some(due));
     let again = queue.drain();
     assert_eq!(again.outcome, Outcome::Finished);
-    assert!(again.leftovers.unwrap().is_empty(), "it was taken by the first");
+    assert!(
+        again.leftovers.unwrap().is_empty(),
+        "it was taken by the first"
+    );
 }
 
 #[test]
@@ -135,9 +141,16 @@ fn at_the_deadline_delivery_stops_and_everything_that_is_left_comes_out() {
             let mut left = drained.leftovers.unwrap();
             assert!(left.ready.is_empty());
             assert_eq!(left.delayed.len(), 1);
-            assert_eq!((left.delayed[0].key, left.delayed[0].due), ("later", Some(later)));
+            assert_eq!(
+                (left.delayed[0].key, left.delayed[0].due),
+                ("later", Some(later))
+            );
             left.held.sort_by_key(|held| held.key);
-            let held: Vec<_> = left.held.iter().map(|held| (held.key, held.pending)).collect();
+            let held: Vec<_> = left
+                .held
+                .iter()
+                .map(|held| (held.key, held.pending))
+                .collect();
             assert_eq!(
                 held,
                 [
@@ -150,7 +163,11 @@ fn at_the_deadline_delivery_stops_and_everything_that_is_left_comes_out() {
         });
         assert_eq!(figures(queue.stats()), [0, 3, 0, 0, 0]);
         drop(guards);
-        assert_eq!(figures(queue.stats()), [0; 5], "nothing of them comes again");
+        assert_eq!(
+            figures(queue.stats()),
+            [0; 5],
+            "nothing of them comes again"
+        );
     });
 }
 
@@ -245,7 +262,11 @@ fn a_drain_as_a_future_is_woken_at_its_end() {
     assert!(poll_with(&mut drain, &late.waker()).is_pending());
     drop(held);
     drop(get(&queue));
-    assert_eq!((early.wakes(), late.wakes()), (0, 1), "the last waker counts");
+    assert_eq!(
+        (early.wakes(), late.wakes()),
+        (0, 1),
+        "the last waker counts"
+    );
     let drained = block_on(drain);
     assert_eq!(drained.outcome, Outcome::Finished);
     assert!(drained.leftovers.unwrap().is_empty());

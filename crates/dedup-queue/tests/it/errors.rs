@@ -15,7 +15,10 @@ fn errors_say_what_was_met_and_give_the_key_back() {
 
     let no_alarm = GetError::NoAlarm(Arc::new(io::Error::other("no thread")));
     let cases = [
-        (GetError::Closed, "the queue is shut down and has nothing left to deliver"),
+        (
+            GetError::Closed,
+            "the queue is shut down and has nothing left to deliver",
+        ),
         (GetError::TimedOut, "no key was ready until the time was up"),
         (GetError::Empty, "no key is ready"),
         (no_alarm.clone(), "no alarm could be set: no thread"),

@@ -28,7 +28,11 @@ fn failures_of_a_resting_key_expire_with_their_memory() {
     clock.advance(99 * MS);
     assert_eq!(queue.failures(&"a"), 1);
     rest(&queue, &clock, "b");
-    assert_eq!(figures(queue.stats()), [0, 0, 0, 0, 1], "the first has expired meanwhile");
+    assert_eq!(
+        figures(queue.stats()),
+        [0, 0, 0, 0, 1],
+        "the first has expired meanwhile"
+    );
     assert_eq!((queue.failures(&"a"), queue.failures(&"b")), (0, 1));
     clock.advance(100 * MS);
     assert_eq!(figures(queue.stats()), [0; 5]);
@@ -50,6 +54,27 @@ fn failures_do_not_expire_while_the_key_is_held_or_delayed_or_ready() {
     clock.advance(1000 * MS);
     assert_eq!(queue.failures(&"a"), 1, "it is ready");
     drop(get(&queue));
+    clock.advance(MS);
+    assert_eq!(queue.failures(&"a"), 0);
+}
+
+/// Nothing else in the queue depends on the time when the key comes to rest.
+#[test]
+fn a_key_rests_from_when_it_is_let_go_not_from_when_time_was_read_last() {
+    let (queue, clock) = queue(100 * MS);
+    queue.add("a").unwrap();
+    get(&queue).retry();
+    clock.advance(5 * MS);
+    let held = get(&queue);
+    clock.advance(1000 * MS);
+    drop(held);
+    clock.advance(99 * MS);
+    assert_eq!(queue.failures(&"a"), 1);
+    queue.add("a").unwrap();
+    clock.advance(1000 * MS);
+    queue.remove(&"a");
+    clock.advance(99 * MS);
+    assert_eq!(queue.failures(&"a"), 1);
     clock.advance(MS);
     assert_eq!(queue.failures(&"a"), 0);
 }
@@ -82,7 +107,9 @@ fn without_an_expiry_failures_are_kept_until_they_are_forgotten() {
 #[test]
 fn failures_are_remembered_for_an_hour_unless_the_builder_says_otherwise() {
     let clock = ManualClock::new();
-    let queue: Queue<_> = DedupRetryQueue::<&'static str>::builder().clock(clock.clone()).build();
+    let queue: Queue<_> = DedupRetryQueue::<&'static str>::builder()
+        .clock(clock.clone())
+        .build();
     rest(&queue, &clock, "a");
     clock.advance(DEFAULT_FAILURE_EXPIRY - MS);
     assert_eq!(queue.failures(&"a"), 1);

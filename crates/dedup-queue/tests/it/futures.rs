@@ -35,7 +35,11 @@ fn a_future_is_woken_by_the_clock_when_a_key_falls_due() {
     let waker = CountingWaker::new();
     let mut future = queue.get_async();
     assert!(poll_with(&mut future, &waker.waker()).is_pending());
-    assert_eq!(clock.next_due(), Some(clock.now() + MS), "the clock's alarm keeps the time");
+    assert_eq!(
+        clock.next_due(),
+        Some(clock.now() + MS),
+        "the clock's alarm keeps the time"
+    );
     clock.advance(MS);
     assert_eq!(waker.wakes(), 1);
     assert!(matches!(poll(&mut future), Poll::Ready(Ok(held)) if *held == "a"));
@@ -164,15 +168,24 @@ impl Clock for NoAlarms {
 #[test]
 fn a_future_that_nobody_can_time_says_so_instead_of_hanging() {
     let clock = NoAlarms(ManualClock::new());
-    let queue = DedupDelayQueue::<u32>::builder().clock(clock.clone()).build();
+    let queue = DedupDelayQueue::<u32>::builder()
+        .clock(clock.clone())
+        .build();
     queue.add_after(1, MS).unwrap();
     let waker = CountingWaker::new();
     let mut future = queue.get_async();
     assert!(poll_with(&mut future, &waker.waker()).is_pending());
     assert_eq!(waker.wakes(), 1);
-    assert!(matches!(poll(&mut future), Poll::Ready(Err(GetError::NoAlarm(_)))));
+    assert!(matches!(
+        poll(&mut future),
+        Poll::Ready(Err(GetError::NoAlarm(_)))
+    ));
     clock.0.advance(MS);
-    assert_eq!(*block_on(queue.get_async()).unwrap(), 1, "what is there can be had");
+    assert_eq!(
+        *block_on(queue.get_async()).unwrap(),
+        1,
+        "what is there can be had"
+    );
 }
 
 #[test]

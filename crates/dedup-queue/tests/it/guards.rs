@@ -20,7 +20,11 @@ fn a_worker_that_panics_lets_its_key_go() {
             panic!("a worker's own affair");
         }));
         assert!(worked.is_err());
-        assert_eq!(take_all(&queue), ["a"], "what was owed meanwhile is delivered");
+        assert_eq!(
+            take_all(&queue),
+            ["a"],
+            "what was owed meanwhile is delivered"
+        );
         assert!(queue.drain().leftovers.unwrap().is_empty());
     });
 }
@@ -32,11 +36,13 @@ fn a_panic_keeps_the_failures() {
     get(&queue).retry();
     clock.advance(5 * MS);
     let held = get(&queue);
-    assert!(catch_unwind(AssertUnwindSafe(move || {
-        let _held = held;
-        panic!("a worker's own affair");
-    }))
-    .is_err());
+    assert!(
+        catch_unwind(AssertUnwindSafe(move || {
+            let _held = held;
+            panic!("a worker's own affair");
+        }))
+        .is_err()
+    );
     assert_eq!(queue.failures(&"a"), 1);
 }
 
@@ -61,7 +67,10 @@ fn a_guard_that_is_leaked_holds_its_key_for_ever() {
     std::mem::forget(get(&queue));
     queue.add("a").unwrap();
     assert_eq!(figures(queue.stats()), [0, 1, 1, 0, 0]);
-    let left = queue.drain_timeout(std::time::Duration::ZERO).leftovers.unwrap();
+    let left = queue
+        .drain_timeout(std::time::Duration::ZERO)
+        .leftovers
+        .unwrap();
     assert_eq!(left.held.len(), 1);
 }
 

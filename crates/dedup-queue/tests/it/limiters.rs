@@ -20,13 +20,18 @@ fn non_zero(n: u32) -> NonZeroU32 {
 /// What it says to so many failures in a row of one key.
 fn delays(limiter: &impl RateLimiter<u32>, failures: u32) -> Vec<Duration> {
     let now = Instant::now();
-    (1..=failures).map(|failure| limiter.delay(&0, failure, now)).collect()
+    (1..=failures)
+        .map(|failure| limiter.delay(&0, failure, now))
+        .collect()
 }
 
 #[test]
 fn exponential_delays_double_up_to_their_most() {
     let limiter = Exponential::new(MS, SECOND);
-    assert_eq!(delays(&limiter, 6), [1, 2, 4, 8, 16, 32].map(|millis| millis * MS));
+    assert_eq!(
+        delays(&limiter, 6),
+        [1, 2, 4, 8, 16, 32].map(|millis| millis * MS)
+    );
     assert_eq!(delays(&limiter, 12)[9..], [512 * MS, SECOND, SECOND]);
 }
 
@@ -64,12 +69,19 @@ fn fast_then_slow() {
 #[test]
 fn the_longer_of_two_delays_counts_and_both_limiters_are_charged() {
     let bucket = std::sync::Arc::new(TokenBucket::new(SECOND, non_zero(1)));
-    let limiter = MaxOf(FastSlow::new(5 * MS, 3 * SECOND, 3), Exponential::new(MS, SECOND));
+    let limiter = MaxOf(
+        FastSlow::new(5 * MS, 3 * SECOND, 3),
+        Exponential::new(MS, SECOND),
+    );
     let expected = [5 * MS, 5 * MS, 5 * MS, 3 * SECOND, 3 * SECOND];
     assert_eq!(delays(&limiter, 5), expected);
     let both = MaxOf(FastSlow::new(SECOND * 60, SECOND * 60, 1), bucket.clone());
     delays(&both, 3);
-    assert_eq!(bucket.delay(&0, 1, Instant::now() - SECOND).as_secs(), 3, "three are gone");
+    assert_eq!(
+        bucket.delay(&0, 1, Instant::now() - SECOND).as_secs(),
+        3,
+        "three are gone"
+    );
 }
 
 #[test]
@@ -86,9 +98,17 @@ fn a_bucket_gives_its_burst_at_once_and_then_a_place_in_the_line() {
     let first: Vec<_> = (0..5).map(|_| at(0)).collect();
     let nothing = Duration::ZERO;
     assert_eq!(first, [nothing, nothing, nothing, 100 * MS, 200 * MS]);
-    assert_eq!(at(250), 50 * MS, "two of the debts are paid, and half of one");
+    assert_eq!(
+        at(250),
+        50 * MS,
+        "two of the debts are paid, and half of one"
+    );
     assert_eq!(at(10_000), nothing);
-    assert_eq!([at(10_000), at(10_000), at(10_000)], [nothing, nothing, 100 * MS], "no more is kept");
+    assert_eq!(
+        [at(10_000), at(10_000), at(10_000)],
+        [nothing, nothing, 100 * MS],
+        "no more is kept"
+    );
 }
 
 #[test]
@@ -96,19 +116,29 @@ fn a_bucket_that_never_fills_says_never() {
     let bucket = TokenBucket::new(Duration::MAX, non_zero(1));
     assert_eq!(delays(&bucket, 2), [Duration::MAX; 2]);
     let slow = TokenBucket::new(Duration::from_secs(u64::MAX / 8), non_zero(u32::MAX));
-    assert!(delays(&slow, 5).iter().all(|&delay| delay == Duration::ZERO || delay == Duration::MAX));
+    assert!(
+        delays(&slow, 5)
+            .iter()
+            .all(|&delay| delay == Duration::ZERO || delay == Duration::MAX)
+    );
 }
 
 #[test]
 fn the_default_for_controllers_is_client_gos() {
     let limiter = controller_limiter();
     let now = Instant::now();
-    let first: Vec<_> = (1..=3).map(|failures| limiter.delay(&0, failures, now)).collect();
+    let first: Vec<_> = (1..=3)
+        .map(|failures| limiter.delay(&0, failures, now))
+        .collect();
     assert_eq!(first, [5 * MS, 10 * MS, 20 * MS]);
     for _ in 3..100 {
         assert_eq!(limiter.delay(&0, 1, now), 5 * MS);
     }
-    assert_eq!(limiter.delay(&0, 1, now), 100 * MS, "the burst of a hundred is over");
+    assert_eq!(
+        limiter.delay(&0, 1, now),
+        100 * MS,
+        "the burst of a hundred is over"
+    );
     assert_eq!(limiter.delay(&0, 1, now), 200 * MS);
 }
 
@@ -123,10 +153,16 @@ fn jitter_stays_within_its_bounds_and_scatters() {
     ];
     for (jitter, least, most) in cases {
         let mut seen = delays(&Jittered::with_seed(steady, jitter, 1), 1000);
-        assert!(seen.iter().all(|delay| (least..=most).contains(delay)), "{jitter:?}");
+        assert!(
+            seen.iter().all(|delay| (least..=most).contains(delay)),
+            "{jitter:?}"
+        );
         let middle = least + (most - least) / 2;
         let below = seen.iter().filter(|&&delay| delay < middle).count();
-        assert!(least == most || (400..600).contains(&below), "{jitter:?}: {below}");
+        assert!(
+            least == most || (400..600).contains(&below),
+            "{jitter:?}: {below}"
+        );
         seen.sort_unstable();
         seen.dedup();
         assert!(least == most || seen.len() > 990, "{jitter:?}");
@@ -141,7 +177,12 @@ fn the_same_seed_scatters_in_the_same_way_and_another_one_in_another() {
     };
     assert_eq!(scattered(7), scattered(7));
     assert_ne!(scattered(7), scattered(8));
-    let own = || delays(&Jittered::new(FastSlow::new(SECOND, SECOND, 1), Jitter::Full), 10);
+    let own = || {
+        delays(
+            &Jittered::new(FastSlow::new(SECOND, SECOND, 1), Jitter::Full),
+            10,
+        )
+    };
     assert_ne!(own(), own(), "without a seed each has its own");
 }
 

@@ -9,7 +9,10 @@ use crate::support::{MS, delaying};
 
 /// A key that counts its drops and those of its clones.
 #[derive(Clone, Debug)]
-struct Key(u32, #[expect(dead_code, reason = "held for its Drop")] Arc<Counted>);
+struct Key(
+    u32,
+    #[expect(dead_code, reason = "held for its Drop")] Arc<Counted>,
+);
 
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
@@ -67,7 +70,10 @@ fn slots_are_used_again_and_memory_can_be_given_back() {
         while queue.try_get().is_ok() {}
     }
     let most = queue.capacity();
-    assert!((1000..=2048).contains(&most), "{most}: each round uses what the last one left");
+    assert!(
+        (1000..=2048).contains(&most),
+        "{most}: each round uses what the last one left"
+    );
     queue.add(7).unwrap();
     queue.shrink_to_fit();
     assert!(queue.capacity() <= most);
@@ -96,6 +102,8 @@ fn shrinking_keeps_every_key_in_its_state() {
     queue.add("b").unwrap();
     drop(second);
     clock.advance(MS);
-    let all: Vec<_> = std::iter::from_fn(|| queue.try_get().ok()).map(|held| *held).collect();
+    let all: Vec<_> = std::iter::from_fn(|| queue.try_get().ok())
+        .map(|held| *held)
+        .collect();
     assert_eq!(all, ["g", "b", "d", "e"]);
 }

@@ -154,7 +154,9 @@ fn queues_are_told_apart_by_name_and_a_queue_without_metrics_tells_nobody() {
     other.add("a").unwrap();
     assert_eq!(metrics.of("nodes").adds_total, 1);
     assert_eq!(metrics.of("pods"), Figures::default());
-    let silent: Queue<Retrying> = DedupRetryQueue::<&'static str>::builder().clock(clock).build();
+    let silent: Queue<Retrying> = DedupRetryQueue::<&'static str>::builder()
+        .clock(clock)
+        .build();
     silent.add("a").unwrap();
     silent.report_unfinished();
 }
@@ -162,7 +164,13 @@ fn queues_are_told_apart_by_name_and_a_queue_without_metrics_tells_nobody() {
 #[test]
 fn durations_are_counted_in_decades() {
     let metrics = RecordingMetrics::new();
-    for waited in [Duration::ZERO, MICRO, MICRO * 2, MS, Duration::from_hours(1)] {
+    for waited in [
+        Duration::ZERO,
+        MICRO,
+        MICRO * 2,
+        MS,
+        Duration::from_hours(1),
+    ] {
         metrics.queue_duration_seconds("q", waited);
     }
     let seen = metrics.of("q").queue_duration_seconds;

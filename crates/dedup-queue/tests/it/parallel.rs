@@ -19,11 +19,17 @@ fn never() -> bool {
 
 #[test]
 fn every_piece_is_visited_exactly_once() {
-    for (pieces, workers, chunk) in [(1000, 10, 1), (1000, 10, 10), (1000, 10, 100), (999, 10, 13)] {
+    for (pieces, workers, chunk) in [
+        (1000, 10, 1),
+        (1000, 10, 10),
+        (1000, 10, 100),
+        (999, 10, 13),
+    ] {
         let seen: Vec<_> = (0..pieces).map(|_| AtomicUsize::new(0)).collect();
-        let report = parallelize_chunks(non_zero(workers), pieces, non_zero(chunk), never, |piece| {
-            seen[piece].fetch_add(1, Relaxed);
-        });
+        let report =
+            parallelize_chunks(non_zero(workers), pieces, non_zero(chunk), never, |piece| {
+                seen[piece].fetch_add(1, Relaxed);
+            });
         assert!(report.is_complete());
         assert_eq!(report.done, pieces);
         assert!(seen.iter().all(|times| times.load(Relaxed) == 1));
@@ -82,7 +88,12 @@ fn a_panic_stops_the_handing_out_and_is_reported_not_raised() {
         "Report { done: 3, skipped: [4..10], panics: [Panicked { piece: 3, .. }] }"
     );
     let raised = catch_unwind(AssertUnwindSafe(|| report.resume())).unwrap_err();
-    assert!(raised.downcast_ref::<String>().unwrap().contains("this one"));
+    assert!(
+        raised
+            .downcast_ref::<String>()
+            .unwrap()
+            .contains("this one")
+    );
 }
 
 #[test]
@@ -97,7 +108,10 @@ fn pieces_that_others_are_at_are_finished_when_one_panics() {
             }
             gate.wait();
         });
-        assert_eq!((report.done, report.panics.len(), report.skipped.len()), (1, 1, 0));
+        assert_eq!(
+            (report.done, report.panics.len(), report.skipped.len()),
+            (1, 1, 0)
+        );
     });
 }
 
@@ -115,7 +129,11 @@ fn several_panics_are_kept_in_order_and_payloads_may_panic_themselves() {
             barrier.wait();
             std::panic::panic_any(PanicOnDrop::nested(2));
         });
-        let pieces: Vec<_> = report.panics.iter().map(|panicked| panicked.piece).collect();
+        let pieces: Vec<_> = report
+            .panics
+            .iter()
+            .map(|panicked| panicked.piece)
+            .collect();
         assert_eq!(pieces, [0, 1, 2]);
         let raised = catch_unwind(AssertUnwindSafe(|| report.resume())).unwrap_err();
         std::mem::forget(raised);

@@ -11,7 +11,9 @@ type Delays = DedupDelayQueue<&'static str, RandomState, ManualClock>;
 
 fn queue(policy: Policy) -> (Delays, ManualClock) {
     let clock = ManualClock::new();
-    let queue = DedupDelayQueue::<&'static str>::builder().clock(clock.clone()).policy(policy);
+    let queue = DedupDelayQueue::<&'static str>::builder()
+        .clock(clock.clone())
+        .policy(policy);
     (queue.build(), clock)
 }
 
@@ -30,7 +32,10 @@ fn comes(policy: Policy, adds: &[(u64, u32)]) -> (u64, Vec<Added>) {
             assert!(adds.peek().is_none());
             return (millisecond, added);
         }
-        assert_eq!(clock.now() - start, MS * u32::try_from(millisecond).unwrap());
+        assert_eq!(
+            clock.now() - start,
+            MS * u32::try_from(millisecond).unwrap()
+        );
         clock.advance(MS);
     }
     unreachable!("it comes within a second")
@@ -45,8 +50,14 @@ fn earliest_never_puts_a_delivery_off() {
 
 #[test]
 fn latest_never_hurries_one() {
-    assert_eq!(comes(Policy::Latest, &[(0, 50), (10, 70)]), (80, vec![Added::New, MOVED]));
-    assert_eq!(comes(Policy::Latest, &[(0, 50), (10, 20)]), (50, vec![Added::New, MERGED]));
+    assert_eq!(
+        comes(Policy::Latest, &[(0, 50), (10, 70)]),
+        (80, vec![Added::New, MOVED])
+    );
+    assert_eq!(
+        comes(Policy::Latest, &[(0, 50), (10, 20)]),
+        (50, vec![Added::New, MERGED])
+    );
     assert_eq!(comes(Policy::Latest, &[(0, 50), (10, 0)]).0, 50);
 }
 
@@ -54,7 +65,10 @@ fn latest_never_hurries_one() {
 fn debounce_takes_the_newest_time_whichever_it_is() {
     assert_eq!(comes(Policy::Debounce, &[(0, 50), (10, 70)]).0, 80);
     assert_eq!(comes(Policy::Debounce, &[(0, 50), (10, 20)]).0, 30);
-    assert_eq!(comes(Policy::Debounce, &[(0, 50), (40, 50), (80, 50), (120, 50)]).0, 170);
+    assert_eq!(
+        comes(Policy::Debounce, &[(0, 50), (40, 50), (80, 50), (120, 50)]).0,
+        170
+    );
     assert_eq!(comes(Policy::Debounce, &[(0, 50), (10, 0)]).0, 10);
 }
 
@@ -62,8 +76,16 @@ fn debounce_takes_the_newest_time_whichever_it_is() {
 fn debounce_with_a_longest_wait_comes_in_the_end() {
     let policy = Policy::DebounceMaxWait(100 * MS);
     assert_eq!(comes(policy, &[(0, 50), (40, 50)]).0, 90);
-    assert_eq!(comes(policy, &[(0, 50), (40, 50), (80, 50)]).0, 100, "not 130");
-    assert_eq!(comes(policy, &[(0, 500)]).0, 100, "for the first call as well");
+    assert_eq!(
+        comes(policy, &[(0, 50), (40, 50), (80, 50)]).0,
+        100,
+        "not 130"
+    );
+    assert_eq!(
+        comes(policy, &[(0, 500)]).0,
+        100,
+        "for the first call as well"
+    );
     assert_eq!(comes(policy, &[(0, 50), (30, 5)]).0, 35);
 }
 

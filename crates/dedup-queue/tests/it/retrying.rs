@@ -10,9 +10,7 @@ use dedup_queue::{
     Retried, Retrying,
 };
 
-use crate::support::{
-    Journal, MS, Queue, after, figures, get, is_empty, retrying, take_all,
-};
+use crate::support::{Journal, MS, Queue, after, figures, get, is_empty, retrying, take_all};
 
 type Builds = Builder<&'static str, std::hash::RandomState, ManualClock, Retrying>;
 
@@ -23,7 +21,12 @@ fn builder() -> (Builds, ManualClock) {
 }
 
 /// Lets the key fail so often, from the first delivery on.
-fn fail(queue: &Queue<Retrying>, clock: &ManualClock, key: &'static str, times: u32) -> Vec<Retried> {
+fn fail(
+    queue: &Queue<Retrying>,
+    clock: &ManualClock,
+    key: &'static str,
+    times: u32,
+) -> Vec<Retried> {
     queue.add(key).unwrap();
     let retries = (0..times).map(|_| {
         clock.advance(Duration::from_hours(1000));
@@ -39,12 +42,20 @@ fn a_rate_limited_key_waits_longer_each_time_until_it_is_forgotten() {
     assert_eq!(queue.add_rate_limited("one"), Ok(after(1)));
     assert_eq!(queue.add_rate_limited("one"), Ok(after(2)));
     assert_eq!(queue.failures(&"one"), 2);
-    assert_eq!(queue.add_rate_limited("two"), Ok(after(1)), "each key by itself");
+    assert_eq!(
+        queue.add_rate_limited("two"),
+        Ok(after(1)),
+        "each key by itself"
+    );
     queue.forget(&"one");
     assert_eq!(queue.failures(&"one"), 0);
     assert_eq!(queue.add_rate_limited("one"), Ok(after(1)));
     clock.advance(MS);
-    assert_eq!(take_all(&queue), ["one", "two"], "the earliest time of each counted");
+    assert_eq!(
+        take_all(&queue),
+        ["one", "two"],
+        "the earliest time of each counted"
+    );
     clock.advance(MS);
     assert!(is_empty(&queue.try_get()));
 }
@@ -67,8 +78,13 @@ fn failures_are_counted_per_key_and_a_success_forgets_them() {
 #[test]
 fn fast_slow_and_the_longer_of_two_are_told_the_failures_of_each_key() {
     let (fast_slow, clock) = builder();
-    let queue = fast_slow.limiter(FastSlow::new(5 * MS, 10_000 * MS, 3)).build();
-    assert_eq!(fail(&queue, &clock, "a", 5), [5, 5, 5, 10_000, 10_000].map(after));
+    let queue = fast_slow
+        .limiter(FastSlow::new(5 * MS, 10_000 * MS, 3))
+        .build();
+    assert_eq!(
+        fail(&queue, &clock, "a", 5),
+        [5, 5, 5, 10_000, 10_000].map(after)
+    );
     assert_eq!(queue.failures(&"a"), 5);
     clock.advance(Duration::from_hours(1));
     get(&queue).succeed();
@@ -76,9 +92,15 @@ fn fast_slow_and_the_longer_of_two_are_told_the_failures_of_each_key() {
     assert_eq!(fail(&queue, &clock, "a", 1), [after(5)]);
 
     let (max_of, clock) = builder();
-    let both = MaxOf(FastSlow::new(5 * MS, 3000 * MS, 3), Exponential::new(MS, 1000 * MS));
+    let both = MaxOf(
+        FastSlow::new(5 * MS, 3000 * MS, 3),
+        Exponential::new(MS, 1000 * MS),
+    );
     let queue = max_of.limiter(both).build();
-    assert_eq!(fail(&queue, &clock, "a", 5), [5, 5, 5, 3000, 3000].map(after));
+    assert_eq!(
+        fail(&queue, &clock, "a", 5),
+        [5, 5, 5, 3000, 3000].map(after)
+    );
     assert_eq!(queue.failures(&"a"), 5);
     queue.forget(&"a");
     assert_eq!(queue.failures(&"a"), 0);
@@ -92,7 +114,11 @@ fn a_key_that_is_let_go_without_a_word_keeps_its_failures() {
     drop(get(&queue));
     assert_eq!(queue.failures(&"a"), 2);
     assert_eq!(figures(queue.stats()), [0, 0, 0, 0, 1], "it rests");
-    assert_eq!(fail(&queue, &clock, "a", 1), [after(20)], "and goes on from there");
+    assert_eq!(
+        fail(&queue, &clock, "a", 1),
+        [after(20)],
+        "and goes on from there"
+    );
 }
 
 #[test]
@@ -106,7 +132,11 @@ fn forgetting_a_held_key_clears_its_failures_and_lets_it_be() {
     assert_eq!(queue.stats().held, 1);
     assert_eq!(held.retry(), after(5), "the first failure again");
     queue.forget(&"a");
-    assert_eq!(figures(queue.stats()), [0, 0, 0, 1, 0], "what is owed stays owed");
+    assert_eq!(
+        figures(queue.stats()),
+        [0, 0, 0, 1, 0],
+        "what is owed stays owed"
+    );
     clock.advance(5 * MS);
     drop(get(&queue));
     assert_eq!(figures(queue.stats()), [0; 5]);
@@ -119,7 +149,11 @@ fn a_failure_counted_while_the_key_is_held_is_not_lost_on_its_holder() {
     let held = get(&queue);
     assert_eq!(queue.add_rate_limited("a"), Ok(after(5)));
     assert_eq!(held.failures(), 1);
-    assert_eq!(held.retry(), after(10), "the second failure, by whoever is asked");
+    assert_eq!(
+        held.retry(),
+        after(10),
+        "the second failure, by whoever is asked"
+    );
     assert_eq!(queue.failures(&"a"), 2);
     assert_eq!(queue.stats().delayed, 1);
 }
@@ -159,7 +193,13 @@ fn a_key_is_given_up_after_its_last_attempt_and_the_hook_is_told() {
             .build();
         let retries = fail(&queue, &clock, "a", attempts);
         assert_eq!(retries.last(), Some(&Retried::GivenUp));
-        assert_eq!(retries.iter().filter(|&&retried| retried == Retried::GivenUp).count(), 1);
+        assert_eq!(
+            retries
+                .iter()
+                .filter(|&&retried| retried == Retried::GivenUp)
+                .count(),
+            1
+        );
         assert_eq!(letters.entries(), [("a", attempts)]);
         assert_eq!(figures(queue.stats()), [0; 5], "it is forgotten");
         assert_eq!(queue.failures(&"a"), 0);
@@ -181,7 +221,11 @@ fn a_dirty_key_that_is_given_up_is_delivered_once_more_as_if_new() {
     assert_eq!(held.retry(), Retried::GivenUp);
     assert_eq!(letters.entries(), [("a", 1)]);
     assert_eq!(get(&queue).failures(), 0);
-    assert_eq!(queue.add_rate_limited("b"), Ok(Retried::GivenUp), "an add counts as well");
+    assert_eq!(
+        queue.add_rate_limited("b"),
+        Ok(Retried::GivenUp),
+        "an add counts as well"
+    );
     assert_eq!(letters.entries(), [("a", 1), ("b", 1)]);
 }
 
@@ -245,7 +289,11 @@ fn a_limiter_may_use_the_queue_and_is_asked_again_if_the_count_changed() {
     assert_eq!(fail(&queue, &clock, "a", 2), [after(1), after(2)]);
     clock.advance(1000 * MS);
     limiter.1.store(0, Relaxed);
-    assert_eq!(get(&queue).retry(), after(1), "the first failure after the forgetting");
+    assert_eq!(
+        get(&queue).retry(),
+        after(1),
+        "the first failure after the forgetting"
+    );
     assert_eq!(limiter.1.load(Relaxed), 2);
     limiter.1.store(0, Relaxed);
     assert_eq!(queue.add_rate_limited("a"), Ok(after(1)));

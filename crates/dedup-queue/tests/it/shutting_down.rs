@@ -21,7 +21,11 @@ fn adds_are_refused_after_a_shut_down_and_give_the_key_back() {
     assert_eq!(queue.add("a").unwrap_err().into_key(), "a");
     assert_eq!(queue.add_after("b", MS).unwrap_err().into_key(), "b");
     assert_eq!(queue.add_rate_limited("c").unwrap_err().into_key(), "c");
-    assert_eq!(queue.failures(&"c"), 0, "nothing is counted of a refused key");
+    assert_eq!(
+        queue.failures(&"c"),
+        0,
+        "nothing is counted of a refused key"
+    );
     assert_eq!(figures(queue.stats()), [0; 5]);
 }
 
@@ -74,7 +78,9 @@ fn a_shut_down_wakes_every_waiting_worker() {
     bounded(|| {
         let queue = plain();
         thread::scope(|scope| {
-            let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| is_closed(&queue.get()))).collect();
+            let threads: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| is_closed(&queue.get())))
+                .collect();
             let future = scope.spawn(|| is_closed(&block_on(queue.get_async())));
             until(|| queue.stats().waiting == 4);
             queue.shut_down();
@@ -98,7 +104,10 @@ fn the_last_key_taken_after_a_shut_down_tells_the_others_that_there_is_none() {
                 .collect();
             until(|| queue.stats().waiting == 3);
             drop(held); // One gets it, and thereby closes the queue for the others.
-            let got = workers.into_iter().filter(|_| true).map(|worker| worker.join().unwrap());
+            let got = workers
+                .into_iter()
+                .filter(|_| true)
+                .map(|worker| worker.join().unwrap());
             assert_eq!(got.filter(|&got| got).count(), 1);
         });
     });
@@ -144,7 +153,10 @@ fn a_shut_down_ends_every_drain_and_what_was_ready_still_comes() {
             queue.shut_down();
             for drain in drains {
                 let drained = drain.join().unwrap();
-                assert_eq!((drained.outcome, drained.leftovers), (Outcome::ShutDown, None));
+                assert_eq!(
+                    (drained.outcome, drained.leftovers),
+                    (Outcome::ShutDown, None)
+                );
             }
         });
         assert_eq!(take_all(&queue), ["b"]);
@@ -185,7 +197,11 @@ fn a_retry_after_a_shut_down_is_left_over_even_without_delay() {
     clock.advance(MS * 1000);
     assert_eq!(take_all(&queue), ["c"]);
     let left = queue.drain().leftovers.unwrap();
-    let mut keys: Vec<_> = left.delayed.into_iter().map(|delayed| delayed.key).collect();
+    let mut keys: Vec<_> = left
+        .delayed
+        .into_iter()
+        .map(|delayed| delayed.key)
+        .collect();
     keys.sort_unstable();
     assert_eq!(keys, ["a", "b"]);
 }

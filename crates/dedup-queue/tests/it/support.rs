@@ -9,11 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use dedup_queue::{
-    Added, DedupQueue, Delaying, GetError, Held, Key, Layer, ManualClock, Plain, Retried, Retrying,
+    Added, Delaying, GetError, Held, Key, KeyQueue, Layer, ManualClock, Plain, Retried, Retrying,
     Stats,
 };
 
-pub(crate) type Queue<L = Plain, K = &'static str> = DedupQueue<K, RandomState, ManualClock, L>;
+pub(crate) type Queue<L = Plain, K = &'static str> = KeyQueue<K, RandomState, ManualClock, L>;
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
@@ -52,7 +52,7 @@ pub(crate) trait On {
 
 impl<L: Layer, K: Key> On for Queue<L, K> {
     fn on(clock: ManualClock) -> Self {
-        DedupQueue::<K, RandomState, _, L>::builder().clock(clock).build()
+        KeyQueue::<K, _, _, L>::builder().clock(clock).build()
     }
 }
 

@@ -50,12 +50,18 @@ fn producers_and_workers_in_numbers_deal_with_every_key_and_none_that_came_too_l
                         scope.spawn(move || (0..ADDS).for_each(|_| _ = queue.add(key).unwrap()))
                     })
                     .collect();
-                producers.into_iter().for_each(|producer| producer.join().unwrap());
+                producers
+                    .into_iter()
+                    .for_each(|producer| producer.join().unwrap());
                 end(&queue);
                 assert_eq!(queue.add(LATE).unwrap_err().into_key(), LATE);
             });
             let seen = seen.map(AtomicUsize::into_inner);
-            assert!(seen[..PRODUCERS].iter().all(|&times| (1..=ADDS).contains(&times)));
+            assert!(
+                seen[..PRODUCERS]
+                    .iter()
+                    .all(|&times| (1..=ADDS).contains(&times))
+            );
             assert_eq!(seen[LATE], 0);
             assert_eq!(queue.len(), 0);
         });

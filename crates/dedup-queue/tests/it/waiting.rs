@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use sync_shim::Clock;
 
-use crate::support::{
-    MS, bounded, delaying, get, is_closed, is_empty, plain, timed_out, until,
-};
+use crate::support::{MS, bounded, delaying, get, is_closed, is_empty, plain, timed_out, until};
 
 fn non_zero(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap()
@@ -32,7 +30,9 @@ fn each_add_wakes_one_worker_and_no_add_wakes_one_in_vain() {
     bounded(|| {
         let queue = plain();
         thread::scope(|scope| {
-            let workers: Vec<_> = (0..3).map(|_| scope.spawn(|| queue.get().unwrap())).collect();
+            let workers: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| queue.get().unwrap()))
+                .collect();
             until(|| queue.stats().waiting == 3);
             queue.add("a").unwrap();
             queue.add("a").unwrap(); // Merged or dirty: nobody could take it.
@@ -40,7 +40,10 @@ fn each_add_wakes_one_worker_and_no_add_wakes_one_in_vain() {
             assert_eq!((queue.stats().wakes, queue.stats().waiting), (1, 2));
             queue.add("b").unwrap();
             queue.add("c").unwrap();
-            let held: Vec<_> = workers.into_iter().map(|worker| worker.join().unwrap()).collect();
+            let held: Vec<_> = workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap())
+                .collect();
             assert_eq!(queue.stats().wakes, 3);
             drop(held);
         });
@@ -145,7 +148,9 @@ fn one_waiting_thread_keeps_the_time_and_the_others_sleep_without() {
         queue.add_after("a", 10 * MS).unwrap();
         queue.add_after("b", 20 * MS).unwrap();
         thread::scope(|scope| {
-            let workers: Vec<_> = (0..3).map(|_| scope.spawn(|| queue.get().map(|held| *held))).collect();
+            let workers: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| queue.get().map(|held| *held)))
+                .collect();
             until(|| queue.stats().waiting == 3);
             clock.wait_for_sleepers(1);
             assert_eq!(clock.sleepers(), 1);
@@ -156,7 +161,10 @@ fn one_waiting_thread_keeps_the_time_and_the_others_sleep_without() {
             clock.advance(10 * MS);
             until(|| queue.stats().waiting == 1);
             queue.shut_down();
-            let got: Vec<_> = workers.into_iter().map(|worker| worker.join().unwrap()).collect();
+            let got: Vec<_> = workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap())
+                .collect();
             let mut keys: Vec<_> = got.into_iter().flatten().collect();
             keys.sort_unstable();
             assert_eq!(keys, ["a", "b"]);

@@ -1,1 +1,85 @@
+//! Models of the queue's protocols: each names the racing parties and the harm they must not do.
+//!
+//! Every model waits for its work before it shuts anything down, so that no closing broadcast
+//! rescues a lost wake-up. Time is moved by the model alone. Who is woken for what, and who keeps
+//! the time, is modelled by itself with the takers of `delay-queue`; here is what this queue adds:
+//! held and dirty keys, drains, and that each section pays what it owes.
+//!
+//! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
+#![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
+
+mod delivery;
+mod ending;
+mod failing;
+mod timing;
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dedup_queue::{Delaying, KeyQueue, Layer, ManualClock, Plain, Retrying};
+use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The same hashes in every execution.
+type Fixed = BuildHasherDefault<DefaultHasher>;
+type Queue<L = Plain> = KeyQueue<u32, Fixed, ManualClock, L>;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn plain() -> Queue {
+    let builder = KeyQueue::<u32, _, _, Plain>::builder();
+    builder
+        .hasher(Fixed::default())
+        .clock(ManualClock::new())
+        .build()
+}
+
+fn delaying() -> (Queue<Delaying>, ManualClock) {
+    timed(KeyQueue::<u32, _, _, Delaying>::builder())
+}
+
+fn retrying() -> (Queue<Retrying>, ManualClock) {
+    timed(KeyQueue::<u32, _, _, Retrying>::builder())
+}
+
+fn timed<L: Layer>(
+    builder: dedup_queue::Builder<u32, std::hash::RandomState, ManualClock, L>,
+) -> (Queue<L>, ManualClock) {
+    let clock = ManualClock::new();
+    (
+        builder
+            .hasher(Fixed::default())
+            .clock(clock.clone())
+            .build(),
+        clock,
+    )
+}
+
+/// Sees to it that no two workers are at one key.
+#[derive(Clone)]
+struct Desk(Arc<AtomicUsize>);
+
+impl Desk {
+    fn new() -> Self {
+        Self(Arc::new(AtomicUsize::new(0)))
+    }
+
+    /// Relaxed: what orders two workers must be the queue.
+    fn work<L: Layer>(&self, queue: &Queue<L>) {
+        let held = queue.get().unwrap();
+        assert_eq!(self.0.fetch_add(1, Relaxed), 0, "two workers on one key");
+        self.0.fetch_sub(1, Relaxed);
+        drop(held);
+    }
+}
+
+/// Nothing is left of the work.
+fn is_at_rest<L: Layer>(queue: &Queue<L>) {
+    let stats = queue.stats();
+    assert_eq!(
+        (stats.ready, stats.held, stats.dirty, stats.waiting),
+        (0, 0, 0, 0)
+    );
+}

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use sync_shim::{Alarm, Clock, MonotonicClock, Mutex, Parker};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use tokio::time;
+use tokio::time::{self, Instant as Moment};
 
 /// How often a thread looks whether paused time has been moved.
 const LOOK: Duration = Duration::from_millis(1);
@@ -57,7 +57,7 @@ impl Clock for TokioClock {
     fn now(&self) -> Instant {
         // Paused time is a matter of the runtime that one is in.
         let _entered = self.0.enter();
-        time::Instant::now().into_std()
+        Moment::now().into_std()
     }
 
     fn park_until(&self, parker: &Parker, when: Instant) -> bool {
@@ -92,9 +92,9 @@ impl Clock for TokioClock {
     }
 }
 
-async fn sleep_until(when: time::Instant) {
+async fn sleep_until(when: Moment) {
     loop {
-        let now = time::Instant::now();
+        let now = Moment::now();
         if now >= when {
             return;
         }

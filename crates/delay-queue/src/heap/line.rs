@@ -49,8 +49,7 @@ enum Source {
 }
 
 const HEAP_LIMIT: usize = 128;
-/// So few keys are sorted by counting, for each, those behind it: no branch depends on the keys,
-/// which the processor would guess wrong.
+/// So few keys may be sorted by counting.
 const COUNTABLE: usize = 24;
 
 impl Line {
@@ -264,24 +263,40 @@ impl Line {
                 let place = self.heap.push(key, slots);
                 slots.moved(key.slot(), place);
             }
-            // They would only be pulled back.
-            self.heap_limit = self.heap_limit.max(2 * self.heap.keys().len());
-        } else if self.desk.len() <= COUNTABLE {
-            self.run.resize(self.desk.len(), Key::LAST);
-            for &key in &self.desk {
-                let index = self.desk.iter().filter(|&&other| key < other).count();
-                self.run[index] = key;
+        } else {
+            if !self.sort_by_counting() {
+                self.desk.sort_unstable_by(|one, other| other.cmp(one));
+                mem::swap(&mut self.desk, &mut self.run);
+            }
+            for (index, key) in self.run.iter().enumerate() {
                 slots.moved(key.slot(), Place::run(index));
             }
             self.desk.clear();
-        } else {
-            self.desk.sort_unstable_by(|one, other| other.cmp(one));
-            for (index, key) in self.desk.iter().enumerate() {
-                slots.moved(key.slot(), Place::run(index));
-            }
-            mem::swap(&mut self.desk, &mut self.run);
         }
         self.desk.shrink_to(HEAP_LIMIT);
+    }
+
+    /// Sorts the desk into the run by counting, for each key, those that are due later, if the keys
+    /// are few and no two are due at the same time. No branch depends on the keys, which the
+    /// processor would guess wrong.
+    fn sort_by_counting(&mut self) -> bool {
+        let count = self.desk.len();
+        if count > COUNTABLE {
+            return false;
+        }
+        self.run.resize(count, Key::LAST);
+        let mut sum = 0;
+        for &key in &self.desk {
+            let later = self.desk.iter().filter(|other| key.due < other.due).count();
+            self.run[later] = key;
+            sum += later;
+        }
+        // With two at one place the sum would be less.
+        let is_sorted = sum == count * count.saturating_sub(1) / 2;
+        if !is_sorted {
+            self.run.clear();
+        }
+        is_sorted
     }
 
     /// Moves the heap to the far part, unless that is of no use.

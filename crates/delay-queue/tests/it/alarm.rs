@@ -257,6 +257,20 @@ fn an_alarm_that_rings_before_its_time_is_set_again() {
 }
 
 #[test]
+fn an_alarm_that_rings_before_its_time_while_it_is_set_is_set_again() {
+    let (queue, clock) = Witness::queue();
+    clock.ring_at_once(1);
+    queue.push(1, SECOND).unwrap();
+    let waker = CountingWaker::new();
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker.waker()).is_pending());
+    assert_eq!(clock.alarms(), [SECOND, SECOND]);
+    assert_eq!((waker.wakes(), clock.sleepers()), (0, 1));
+    clock.advance(SECOND);
+    assert_eq!(waker.wakes(), 1);
+}
+
+#[test]
 fn a_queue_that_is_dropped_takes_its_alarm_back() {
     let (queue, clock) = queue();
     queue.push(1, SECOND).unwrap();

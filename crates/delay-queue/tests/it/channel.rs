@@ -277,16 +277,16 @@ fn feeders_stopped_at_random_lose_nothing() {
     bounded(|| {
         let (queue, _clock) = queue();
         (0..500_u64).for_each(|n| _ = queue.push(n, NOW).unwrap());
-        let mut received = Vec::new();
+        let mut values = Vec::new();
         for round in 0..50 {
             let (receiver, feeder) = queue.channel(0).unwrap();
             for _ in 0..round % 7 {
-                received.push(receiver.recv().unwrap().value);
+                values.push(receiver.recv().unwrap().value);
             }
             feeder.stop();
         }
-        received.extend(queue.close_now().into_iter().map(|left| left.value));
-        assert!(received.into_iter().eq(0..500), "in order, each once");
+        values.extend(queue.close_now().into_iter().map(|left| left.value));
+        assert!(values.into_iter().eq(0..500), "in order, each once");
     });
 }
 

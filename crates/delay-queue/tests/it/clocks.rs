@@ -54,7 +54,7 @@ fn an_hour_and_three_years_are_waited_for_by_tokio_s_timer() {
     bounded(|| {
         let (runtime, clock) = runtime(true);
         let queue = DelayQueue::with_clock(clock);
-        let years = Duration::from_secs(3 * 365 * 86_400);
+        let years = Duration::from_hours(3 * 365 * 24);
         queue.push("far", years).unwrap();
         let taken = runtime.block_on(queue.take_async()).unwrap();
         assert_eq!(taken.value, "far");
@@ -72,6 +72,19 @@ fn a_thread_that_waits_in_paused_time_sees_it_move() {
         crate::support::wait_asleep(&queue, 1);
         runtime.block_on(async { tokio::time::advance(3 * MILLISECOND).await });
         assert_eq!(taker.join().unwrap().unwrap().value, 1);
+        // The wait itself ends no earlier than its time.
+        let when = clock.now() + MILLISECOND;
+        let waiter = {
+            let clock = clock.clone();
+            std::thread::spawn(move || {
+                let parker = delay_queue::Parker::new();
+                (clock.park_until(&parker, when), clock.now() >= when)
+            })
+        };
+        // Its real time has passed before the paused one is moved.
+        crate::support::until(|| std::time::Instant::now() >= when + MILLISECOND);
+        runtime.block_on(async { tokio::time::advance(MILLISECOND).await });
+        assert_eq!(waiter.join().unwrap(), (false, true));
         // A wait that is over by its token is over, whatever the time.
         let parker = delay_queue::Parker::new();
         parker.unpark();
@@ -179,7 +192,7 @@ fn async_io_s_clock_is_the_machine_s_for_threads_and_an_alarm_can_be_taken_back(
             .unwrap();
         waker.wait_for_wakes(1);
         drop(past);
-        let far = AsyncIoClock.now() + Duration::from_secs(3600);
+        let far = AsyncIoClock.now() + Duration::from_hours(1);
         let alarm = AsyncIoClock.wake_at(far, waker.waker()).unwrap();
         drop(alarm);
         crate::support::until(|| waker.wakers() == 0);

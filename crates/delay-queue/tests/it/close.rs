@@ -67,7 +67,7 @@ fn whatever_takes_the_last_entry_of_a_closed_queue_ends_all_who_wait() {
         ("clear", |queue, _| queue.clear()),
         ("close_now", |queue, _| drop(queue.close_now())),
         ("reset to never", |queue, id| {
-            assert!(queue.reset(id, Duration::MAX))
+            assert!(queue.reset(id, Duration::MAX));
         }),
         ("take", |queue, _| {
             queue.clock().advance(SECOND);

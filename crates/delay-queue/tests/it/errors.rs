@@ -66,10 +66,10 @@ fn a_take_says_why_there_is_nothing() {
 #[test]
 fn everything_that_waits_can_be_sent_and_shared_between_threads() {
     fn both<T: Send + Sync + 'static>() {}
+    fn sent<T: Send + Unpin + 'static>() {}
     both::<delay_queue::DelayQueue<std::cell::Cell<u8>>>();
     both::<delay_queue::TakeFuture<std::cell::Cell<u8>>>();
     both::<TakeError>();
-    fn sent<T: Send + Unpin + 'static>() {}
     sent::<delay_queue::PushFuture<std::cell::Cell<u8>>>();
     sent::<delay_queue::TakeFuture<std::cell::Cell<u8>>>();
 }

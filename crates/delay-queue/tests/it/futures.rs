@@ -213,7 +213,10 @@ fn futures_dropped_at_random_lose_nothing() {
             let mut taken = Vec::new();
             for value in 0..200_u64 {
                 match rng.below(6) {
-                    0 | 1 => _ = queue.push(value, rng.below(4) as u32 * SECOND).unwrap(),
+                    0 | 1 => {
+                        let delay = Duration::from_secs(rng.below(4) as u64);
+                        queue.push(value, delay).unwrap();
+                    }
                     2 => futures.push(queue.take_async()),
                     3 if !futures.is_empty() => {
                         let future = rng.below(futures.len());

@@ -79,12 +79,14 @@ fn storm(queue: &DelayQueue<usize>) {
                     };
                     ids.push(id);
                     let old = ids[rng.below(ids.len())];
-                    if rng.chance(4) {
-                        if let Some(token) = queue.cancel(old) {
-                            ledger.tick(token);
+                    match rng.below(6) {
+                        0 | 1 => {
+                            if let Some(token) = queue.cancel(old) {
+                                ledger.tick(token);
+                            }
                         }
-                    } else if rng.chance(4) {
-                        queue.reset(old, delay / 2);
+                        2 => _ = queue.reset(old, delay / 2),
+                        _ => {}
                     }
                 }
                 ids

@@ -238,6 +238,7 @@ impl World {
                 .armed(&arming, io::Result::Ok(alarm), &mut calls),
         );
         calls.ring();
+        self.settle();
     }
 
     /// The alarms that ring now, unless they were taken back.

@@ -79,6 +79,7 @@ pub(crate) struct Seen {
     parks: Mutex<Vec<Duration>>,
     alarms: Mutex<Vec<Duration>>,
     fails: AtomicBool,
+    hasty: AtomicUsize,
     wakers: Mutex<Vec<Waker>>,
 }
 
@@ -92,6 +93,7 @@ impl Witness {
             parks: Mutex::new(Vec::new()),
             alarms: Mutex::new(Vec::new()),
             fails: AtomicBool::new(false),
+            hasty: AtomicUsize::new(0),
             wakers: Mutex::new(Vec::new()),
         }))
     }
@@ -119,6 +121,11 @@ impl Witness {
     /// From now on no alarm can be set, or again.
     pub(crate) fn fail(&self, fails: bool) {
         self.0.fails.store(fails, SeqCst);
+    }
+
+    /// The next so many alarms ring as they are set, and never again.
+    pub(crate) fn ring_at_once(&self, alarms: usize) {
+        self.0.hasty.store(alarms, SeqCst);
     }
 
     /// Rings all alarms that were ever set, due or not.
@@ -154,6 +161,11 @@ impl Clock for Witness {
         self.0.alarms.lock().unwrap().push(when - self.0.start);
         if self.0.fails.load(SeqCst) {
             return Err(io::Error::other("no alarm today"));
+        }
+        if self.0.hasty.load(SeqCst) > 0 {
+            self.0.hasty.fetch_sub(1, SeqCst);
+            waker.wake();
+            return Ok(Alarm::new(()));
         }
         self.0.wakers.lock().unwrap().push(waker.clone());
         self.0.clock.wake_at(when, waker)

@@ -8,7 +8,7 @@ use std::thread;
 
 use pool_core::{JoinError, ManualClock};
 use scheduled_pool::ScheduledPool;
-use testkit::{DropCounter, PanicOnDrop, waker_fn};
+use testkit::{DropCounter, Gate, PanicOnDrop, waker_fn};
 
 use crate::support::{Rig, SECOND, bounded, every_second, hold, secs, until, untimed};
 
@@ -189,6 +189,42 @@ fn a_release_from_within_a_task_of_a_series_ends_it() {
         assert!(matches!(series.join(), Err(JoinError::Released)));
         rig.scheduled.wait_released().unwrap();
         assert_eq!((drops.alive(), rig.scheduled.stats().runs), (0, 1));
+        rig.end();
+    });
+}
+
+/// The pool is closed, but its releasing thread has not come to say so: what the timer offers in
+/// that moment is refused, and left to be ended by the releasing thread.
+#[test]
+fn what_a_released_pool_refuses_is_ended_by_who_released_it() {
+    bounded(|| {
+        let rig = Rig::new(1);
+        let (held, gate) = (hold(&rig.pool, 1), Gate::new());
+        let mut waits = rig.pool.submit_async(|| ());
+        let (blocks, names) = (gate.clone(), Arc::new(Mutex::new(Vec::new())));
+        let waker = waker_fn(move || blocks.wait());
+        let polled = Pin::new(&mut waits).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        let log = Arc::clone(&names);
+        let on_drop = OnDrop(move || {
+            let name = thread::current().name().map(str::to_owned);
+            log.lock().unwrap().push(name);
+        });
+        let due = rig
+            .scheduled
+            .spawn_after(SECOND, move || drop(on_drop))
+            .unwrap();
+        let pool = rig.pool.clone();
+        let releaser = thread::Builder::new().name("the-releaser".to_owned());
+        let releaser = releaser.spawn(move || pool.release()).unwrap();
+        gate.wait_for_arrivals(1);
+        rig.clock.advance(SECOND);
+        until(|| rig.pool.stats().refused == 2); // The future's task, and the due one.
+        gate.open();
+        assert!(matches!(due.join(), Err(JoinError::Released)));
+        releaser.join().unwrap();
+        assert_eq!(*names.lock().unwrap(), [Some("the-releaser".to_owned())]);
+        held.open();
         rig.end();
     });
 }

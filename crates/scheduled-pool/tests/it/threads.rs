@@ -7,7 +7,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use pool_core::{BuildError, Clock, JoinError, ManualClock, Pool};
-use scheduled_pool::{DEFAULT_THREAD_NAME, ScheduleError, ScheduledPool};
+use scheduled_pool::{DEFAULT_THREAD_NAME, ScheduleError, ScheduledHandle, ScheduledPool};
 use sync_shim::{Alarm, Parker};
 use testkit::DropCounter;
 
@@ -148,6 +148,28 @@ fn a_sleeping_timer_waits_once_for_each_time_and_does_not_poll() {
 }
 
 #[test]
+fn a_later_schedule_and_a_cancel_wake_nobody() {
+    bounded(|| {
+        let (rig, counts) = watched();
+        let first = rig.scheduled.spawn_after(secs(1), || ()).unwrap();
+        rig.sleeps_until(secs(1));
+        let waits = counts.waits.load(SeqCst);
+        let later: Vec<_> = (2..100)
+            .map(|after| rig.scheduled.spawn_after(secs(after), || ()).unwrap())
+            .collect();
+        let same = rig.scheduled.spawn_after(secs(1), || ()).unwrap();
+        assert!(later.iter().skip(1).all(ScheduledHandle::cancel));
+        rig.clock.advance(SECOND);
+        first.join().unwrap();
+        same.join().unwrap();
+        rig.sleeps_until(secs(2));
+        assert_eq!(counts.waits.load(SeqCst), waits + 1);
+        assert!(later[0].cancel());
+        rig.end();
+    });
+}
+
+#[test]
 fn nobody_waits_on_the_clock_while_nothing_is_pending() {
     bounded(|| {
         let rig = Rig::new(1);
@@ -229,6 +251,39 @@ fn the_wait_between_offers_is_bounded_by_a_second() {
             rig.clock.advance(wait);
         }
         assert!(handle.cancel());
+        rig.end();
+    });
+}
+
+#[test]
+fn after_a_success_the_waits_begin_anew() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let asked = AtomicUsize::new(0);
+        let pool = Pool::builder()
+            .capacity(1)
+            .keep_alive(SECOND)
+            .clock(clock.clone())
+            .thread_gate(move || match asked.fetch_add(1, SeqCst) {
+                0 | 1 | 3 => Err(io::Error::other("none left")),
+                _ => Ok(()),
+            })
+            .build()
+            .unwrap();
+        let rig = Rig::over(pool, clock);
+        let first = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
+        rig.sleeps_until(MILLI);
+        rig.clock.advance(MILLI);
+        rig.sleeps_until(3 * MILLI);
+        rig.clock.advance(2 * MILLI);
+        first.join().unwrap();
+        rig.clock.wait_for_sleepers(1); // The worker, which idles for a second.
+        rig.clock.advance(SECOND);
+        until(|| rig.pool.running() == 0);
+        let second = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
+        rig.sleeps_until(SECOND + 4 * MILLI);
+        rig.clock.advance(MILLI);
+        second.join().unwrap();
         rig.end();
     });
 }

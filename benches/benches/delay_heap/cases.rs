@@ -1,0 +1,212 @@
+//! What each operation costs, at a thousand entries and at a million.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use testkit::Rng;
+
+use crate::peers::{Cancel, Heap, Ours, Peer, Priority, Tree, Wheel};
+use crate::rounds::{self, Rounds};
+
+/// All times lie within so much of one another.
+const WINDOW: u64 = 1 << 36;
+/// A millisecond more than that: so much later all are due for a wheel that counts them, too.
+const SPAN: u64 = WINDOW + (1 << 20);
+const SEED: u64 = 7;
+
+/// How times come.
+#[derive(Clone, Copy)]
+enum Dues {
+    Scattered,
+    /// As time-outs of one length do: each after the one before it.
+    Rising,
+}
+
+/// The measure for each of these peers.
+macro_rules! each {
+    ([$($peer:ty),*], $measure:ident $arguments:tt) => {
+        vec![$((
+            <$peer>::NAME,
+            Box::new(move || $measure::<$peer> $arguments.to_vec()) as Box<dyn FnMut() -> Vec<f64>>,
+        )),*]
+    };
+}
+
+macro_rules! all {
+    ($($measure:tt)*) => {
+        each!([Ours, Heap, Tree, Priority, Wheel], $($measure)*)
+    };
+}
+
+macro_rules! cancelling {
+    ($($measure:tt)*) => {
+        each!([Ours, Tree, Priority, Wheel], $($measure)*)
+    };
+}
+
+pub fn all(rounds: &Rounds) {
+    for &entries in rounds.sizes() {
+        // About as much work for each size, so that small ones can be measured at all.
+        let times = if rounds.is_test {
+            1
+        } else {
+            (400_000 / entries).clamp(1, 200)
+        };
+        let run = |names: &[&str], peers: Vec<rounds::Peer<'_>>| {
+            let cases = names.iter().map(|name| (format!("{name}/{entries}"), "ns"));
+            rounds.run(&cases.collect::<Vec<_>>(), peers);
+        };
+        run(
+            &["push", "pop_when_due", "push_and_pop_when_due"],
+            all!(fill_and_empty(entries, times, Dues::Scattered)),
+        );
+        run(
+            &["rising_push", "rising_pop_when_due", "rising_push_and_pop"],
+            all!(fill_and_empty(entries, times, Dues::Rising)),
+        );
+        run(
+            &["push_and_pop_steadily"],
+            all!(steadily(entries, times, Dues::Scattered)),
+        );
+        run(
+            &["rising_push_and_pop_steadily"],
+            all!(steadily(entries, times, Dues::Rising)),
+        );
+        run(
+            &["reset", "cancel"],
+            cancelling!(reset_and_cancel(entries, times)),
+        );
+        run(
+            &["mixed_90_percent_cancelled"],
+            cancelling!(mixed(entries, times)),
+        );
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn per(spent: Duration, operations: usize) -> f64 {
+    spent.as_nanos() as f64 / operations as f64
+}
+
+fn dues(entries: usize, dues: Dues) -> Vec<u64> {
+    let mut rng = Rng::new(SEED);
+    let scattered = (0..entries).map(|_| 1 + rng.next_u64() % WINDOW);
+    let mut all: Vec<u64> = scattered.collect();
+    if let Dues::Rising = dues {
+        all.sort_unstable();
+    }
+    all
+}
+
+fn shuffled<T>(mut all: Vec<T>) -> Vec<T> {
+    let mut rng = Rng::new(SEED + 1);
+    for last in (1..all.len()).rev() {
+        all.swap(last, rng.below(last + 1));
+    }
+    all
+}
+
+/// All are pushed to a new container, all fall due, all are popped.
+fn fill_and_empty<P: Peer>(entries: usize, times: usize, order: Dues) -> [f64; 3] {
+    let dues = dues(entries, order);
+    let (mut pushing, mut popping) = (Duration::ZERO, Duration::ZERO);
+    for _ in 0..times {
+        let mut peer = P::new();
+        let start = Instant::now();
+        for (value, due) in (0..).zip(&dues) {
+            black_box(peer.push(value, *due));
+        }
+        pushing += start.elapsed();
+        peer.advance(SPAN);
+        let start = Instant::now();
+        for _ in 0..entries {
+            black_box(peer.pop(SPAN)).expect("all are due");
+        }
+        popping += start.elapsed();
+        assert!(peer.pop(SPAN).is_none());
+    }
+    [pushing, popping, pushing + popping].map(|spent| per(spent, entries * times))
+}
+
+/// Some fall due and are popped, as many are pushed.
+fn steadily<P: Peer>(entries: usize, times: usize, order: Dues) -> [f64; 1] {
+    let mut peer = P::new();
+    for (value, due) in (0..).zip(dues(entries, order)) {
+        peer.push(value, due);
+    }
+    // A step makes some fifty of them due.
+    let step = (50 * WINDOW / entries as u64).clamp(1 << 20, WINDOW);
+    let mut rng = Rng::new(SEED + 2);
+    let (mut now, mut popped, mut spent) = (0, 0, Duration::ZERO);
+    // The first round is not measured: it brings the container to its steady state.
+    let target = 2 * (entries * times).max(entries);
+    while popped < target {
+        now += step;
+        peer.advance(now);
+        let start = Instant::now();
+        let mut count = 0;
+        while let Some(value) = peer.pop(now) {
+            black_box(value);
+            count += 1;
+        }
+        for index in 0..count {
+            let delay = match order {
+                Dues::Scattered => 1 + rng.next_u64() % WINDOW,
+                Dues::Rising => WINDOW + index,
+            };
+            black_box(peer.push(now + index, now + delay));
+        }
+        popped += usize::try_from(count).expect("it fits into memory");
+        if popped > target / 2 {
+            spent += start.elapsed();
+        }
+    }
+    [per(spent, popped - target / 2)]
+}
+
+/// Each is moved to another time, then each is cancelled, in random order.
+fn reset_and_cancel<P: Cancel>(entries: usize, times: usize) -> [f64; 2] {
+    let dues = dues(entries, Dues::Scattered);
+    let (mut resetting, mut cancelling) = (Duration::ZERO, Duration::ZERO);
+    for _ in 0..times {
+        let mut peer = P::new();
+        let ids = (0..).zip(&dues).map(|(value, due)| peer.push(value, *due));
+        let mut ids = shuffled(ids.collect());
+        let start = Instant::now();
+        for (id, due) in ids.iter_mut().zip(&dues) {
+            peer.reset(id, *due);
+        }
+        resetting += start.elapsed();
+        let start = Instant::now();
+        for id in ids {
+            black_box(peer.cancel(id)).expect("it is there");
+        }
+        cancelling += start.elapsed();
+    }
+    [resetting, cancelling].map(|spent| per(spent, entries * times))
+}
+
+/// All are pushed, nine of ten are cancelled, the others are popped when due. Per entry, all its
+/// operations together.
+fn mixed<P: Cancel>(entries: usize, times: usize) -> [f64; 1] {
+    let dues = dues(entries, Dues::Scattered);
+    let order = shuffled((0..entries).collect());
+    let mut spent = Duration::ZERO;
+    for _ in 0..times {
+        let mut peer = P::new();
+        let start = Instant::now();
+        let ids = (0..).zip(&dues).map(|(value, due)| peer.push(value, *due));
+        let ids: Vec<_> = ids.collect();
+        for &index in &order[entries / 10..] {
+            black_box(peer.cancel(ids[index])).expect("it is there");
+        }
+        spent += start.elapsed();
+        peer.advance(SPAN);
+        let start = Instant::now();
+        while let Some(value) = peer.pop(SPAN) {
+            black_box(value);
+        }
+        spent += start.elapsed();
+    }
+    [per(spent, entries * times)]
+}

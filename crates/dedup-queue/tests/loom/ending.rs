@@ -1,0 +1,313 @@
+//! Shutting down and draining.
+
+use loom::future::block_on;
+use sync_shim::model::{check, spawn};
+
+use dedup_queue::{Clock, GetError, Outcome};
+
+use super::{SECOND, delaying, is_at_rest, plain};
+
+/// The last `done` against two drains: both end, and one of them gets what is left.
+#[test]
+fn the_last_done_racing_two_drains_ends_both() {
+    check("the_last_done_racing_two_drains_ends_both", Some(3), || {
+        let queue = plain();
+        queue.add(1).unwrap();
+        let held = queue.get().unwrap();
+        let drains = [(); 2].map(|()| {
+            let queue = queue.clone();
+            spawn(move || queue.drain())
+        });
+        drop(held);
+        let drained = drains.map(|drain| drain.join().unwrap());
+        assert!(
+            drained
+                .iter()
+                .all(|drained| drained.outcome == Outcome::Finished)
+        );
+        // If the second came when it was over, it found nothing and got that.
+        assert!(drained.iter().any(|drained| drained.leftovers.is_some()));
+        is_at_rest(&queue);
+    });
+}
+
+/// The same, of a drain that is a future.
+#[test]
+fn the_last_done_racing_a_drain_as_a_future_wakes_it() {
+    check(
+        "the_last_done_racing_a_drain_as_a_future_wakes_it",
+        Some(3),
+        || {
+            let queue = plain();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            let drain = {
+                let queue = queue.clone();
+                spawn(move || block_on(queue.drain_async()).outcome)
+            };
+            drop(held);
+            assert_eq!(drain.join().unwrap(), Outcome::Finished);
+        },
+    );
+}
+
+/// A drain against a worker that takes and finishes a ready key, made dirty before.
+#[test]
+fn a_worker_racing_a_drain_deals_with_all_that_is_owed() {
+    check(
+        "a_worker_racing_a_drain_deals_with_all_that_is_owed",
+        Some(3),
+        || {
+            let queue = plain();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            queue.add(1).unwrap();
+            let worker = {
+                let queue = queue.clone();
+                spawn(move || {
+                    drop(held);
+                    let mut deliveries = 0;
+                    while let Ok(held) = queue.get() {
+                        drop(held);
+                        deliveries += 1;
+                    }
+                    deliveries
+                })
+            };
+            assert_eq!(queue.drain().outcome, Outcome::Finished);
+            assert_eq!(worker.join().unwrap(), 1);
+            is_at_rest(&queue);
+        },
+    );
+}
+
+/// A drain's deadline against the last `done`: finished and nothing left, or timed out and the key
+/// returned as held.
+#[test]
+fn a_drains_deadline_racing_the_last_done_returns_the_key_or_nothing() {
+    check(
+        "a_drains_deadline_racing_the_last_done_returns_the_key_or_nothing",
+        Some(3),
+        || {
+            let (queue, clock) = delaying();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            let worker = spawn(move || drop(held));
+            let deadline = clock.now() + SECOND;
+            let time = spawn(move || clock.advance(SECOND));
+            let drained = queue.drain_deadline(deadline);
+            let left = drained.leftovers.unwrap();
+            match drained.outcome {
+                Outcome::Finished => assert!(left.is_empty()),
+                Outcome::TimedOut => assert_eq!(left.held.len(), 1),
+                other => unreachable!("nobody shuts down: {other:?}"),
+            }
+            worker.join().unwrap();
+            time.join().unwrap();
+            is_at_rest(&queue);
+        },
+    );
+}
+
+/// A drain's deadline against another drain: both end.
+#[test]
+fn a_drains_deadline_ends_the_other_drain_too() {
+    check(
+        "a_drains_deadline_ends_the_other_drain_too",
+        Some(2),
+        || {
+            let (queue, clock) = delaying();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            let other = {
+                let queue = queue.clone();
+                spawn(move || queue.drain().outcome)
+            };
+            let timed = {
+                let queue = queue.clone();
+                let deadline = clock.now() + SECOND;
+                spawn(move || queue.drain_deadline(deadline).outcome)
+            };
+            clock.advance(SECOND);
+            timed.join().unwrap();
+            // A drain that comes after the other's end waits for the key.
+            drop(held);
+            other.join().unwrap();
+            is_at_rest(&queue);
+        },
+    );
+}
+
+/// `shut_down` against a drain of something that is never done: the drain ends, whether it came
+/// first or not.
+#[test]
+fn a_shut_down_racing_a_drain_lets_it_return() {
+    check("a_shut_down_racing_a_drain_lets_it_return", Some(3), || {
+        let queue = plain();
+        queue.add(1).unwrap();
+        let held = queue.get().unwrap();
+        let drain = {
+            let queue = queue.clone();
+            spawn(move || queue.drain().outcome)
+        };
+        while queue.stats().draining == 0 {
+            loom::thread::yield_now();
+        }
+        queue.shut_down();
+        assert_eq!(drain.join().unwrap(), Outcome::ShutDown);
+        drop(held);
+    });
+}
+
+/// `shut_down` against a drain's deadline: whichever ended the drain, the ready key is delivered or
+/// handed over, not both and not neither.
+#[test]
+fn a_shut_down_racing_a_drains_deadline_keeps_or_returns_what_is_ready() {
+    check(
+        "a_shut_down_racing_a_drains_deadline_keeps_or_returns_what_is_ready",
+        Some(3),
+        || {
+            let (queue, clock) = delaying();
+            queue.add(1).unwrap();
+            let deadline = clock.now() + SECOND;
+            let closer = {
+                let queue = queue.clone();
+                spawn(move || {
+                    while queue.stats().draining == 0 && !queue.is_shut_down() {
+                        loom::thread::yield_now();
+                    }
+                    queue.shut_down();
+                })
+            };
+            let time = spawn(move || clock.advance(SECOND));
+            let drained = queue.drain_deadline(deadline);
+            closer.join().unwrap();
+            time.join().unwrap();
+            let left = drained.leftovers.is_some_and(|left| left.ready == [1]);
+            assert!(left != queue.try_get().is_ok());
+        },
+    );
+}
+
+/// `shut_down` against two getters: both are told.
+#[test]
+fn a_shut_down_racing_two_getters_tells_both() {
+    check("a_shut_down_racing_two_getters_tells_both", Some(3), || {
+        let queue = plain();
+        let thread = {
+            let queue = queue.clone();
+            spawn(move || assert!(matches!(queue.get(), Err(GetError::Closed))))
+        };
+        let future = {
+            let queue = queue.clone();
+            spawn(move || assert!(block_on(queue.get_async()).is_err()))
+        };
+        queue.shut_down();
+        thread.join().unwrap();
+        future.join().unwrap();
+    });
+}
+
+/// `shut_down` against an add: the key is refused, or it is delivered before the queue is closed.
+#[test]
+fn a_shut_down_racing_an_add_delivers_or_refuses_the_key() {
+    check(
+        "a_shut_down_racing_an_add_delivers_or_refuses_the_key",
+        Some(3),
+        || {
+            let queue = plain();
+            let adder = {
+                let queue = queue.clone();
+                spawn(move || queue.add(1).is_ok())
+            };
+            let getter = {
+                let queue = queue.clone();
+                spawn(move || queue.get().is_ok())
+            };
+            queue.shut_down();
+            let (added, got) = (adder.join().unwrap(), getter.join().unwrap());
+            assert_eq!(added, got);
+            is_at_rest(&queue);
+        },
+    );
+}
+
+/// `done` of a dirty key against a shut-down and a getter: the getter is not sent home while the
+/// key is owed, so closed is final.
+#[test]
+fn a_shut_down_racing_the_done_of_a_dirty_key_is_not_told_too_early() {
+    check(
+        "a_shut_down_racing_the_done_of_a_dirty_key_is_not_told_too_early",
+        Some(3),
+        || {
+            let queue = plain();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            queue.add(1).unwrap();
+            let getter = {
+                let queue = queue.clone();
+                spawn(move || *queue.get().unwrap())
+            };
+            let worker = spawn(move || drop(held));
+            queue.shut_down();
+            worker.join().unwrap();
+            assert_eq!(getter.join().unwrap(), 1);
+            assert!(matches!(queue.get(), Err(GetError::Closed)));
+        },
+    );
+}
+
+/// The last key is taken by one who did not wait, after a future was called for it that is never
+/// polled: whoever else waits is told that there is none.
+#[test]
+fn a_key_taken_past_a_called_future_closes_the_queue_for_the_other() {
+    check(
+        "a_key_taken_past_a_called_future_closes_the_queue_for_the_other",
+        Some(3),
+        || {
+            let queue = plain();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            queue.add(1).unwrap();
+            queue.shut_down();
+            let mut never_polled_again = queue.get_async();
+            let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+            let first =
+                std::future::Future::poll(std::pin::Pin::new(&mut never_polled_again), context);
+            assert!(first.is_pending());
+            let other = {
+                let queue = queue.clone();
+                spawn(move || block_on(queue.get_async()).map(drop))
+            };
+            drop(held);
+            let taken = queue.get();
+            let other = other.join().unwrap();
+            assert!(taken.is_ok() != other.is_ok());
+        },
+    );
+}
+
+/// The last key, taken by one of two getters after a shut-down: the other is told that there is
+/// none.
+#[test]
+fn the_last_key_taken_racing_another_getter_closes_the_queue_for_it() {
+    check(
+        "the_last_key_taken_racing_another_getter_closes_the_queue_for_it",
+        Some(3),
+        || {
+            let queue = plain();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            queue.add(1).unwrap();
+            queue.shut_down();
+            let getters = [(); 2].map(|()| {
+                let queue = queue.clone();
+                spawn(move || queue.get().is_ok())
+            });
+            drop(held);
+            let got = getters.map(|getter| getter.join().unwrap());
+            assert_eq!(got.iter().filter(|&&got| got).count(), 1);
+            is_at_rest(&queue);
+        },
+    );
+}

@@ -1,0 +1,355 @@
+//! What a queue is, without haste: sets and maps, and time in milliseconds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use dedup_queue::{Added, Pending, Policy, Retried};
+
+use super::program::Settings;
+
+pub struct Model {
+    settings: Settings,
+    now: u64,
+    is_open: bool,
+    ready: Vec<u8>,
+    held: BTreeSet<u8>,
+    /// Held, and owed another delivery.
+    dirty: BTreeSet<u8>,
+    delayed: BTreeMap<u8, Later>,
+    failures: BTreeMap<u8, u32>,
+    /// Neither held nor owed anything, but with failures: since when.
+    resting: BTreeMap<u8, u64>,
+    /// Held keys that were handed over as leftovers: only their holder knows them still.
+    detached: BTreeSet<u8>,
+    /// Numbers the pushes, so that equal times keep their order.
+    order: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Later {
+    due: u64,
+    order: u64,
+    first: u64,
+}
+
+pub struct Rest {
+    pub ready: Vec<u8>,
+    pub delayed: Vec<(u8, u64)>,
+    pub held: Vec<(u8, Option<Pending>, Option<u64>)>,
+}
+
+impl Model {
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            now: 0,
+            is_open: true,
+            ready: Vec::new(),
+            held: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+            delayed: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            resting: BTreeMap::new(),
+            detached: BTreeSet::new(),
+            order: 0,
+        }
+    }
+
+    pub fn figures(&self) -> [usize; 5] {
+        [
+            self.ready.len(),
+            self.held.len(),
+            self.dirty.len(),
+            self.delayed.len(),
+            self.resting.len(),
+        ]
+    }
+
+    pub fn is_closed(&self) -> bool {
+        !self.is_open && self.ready.is_empty() && self.dirty.is_empty()
+    }
+
+    pub fn failures(&self, key: u8) -> u32 {
+        if self.detached.contains(&key) {
+            return 0;
+        }
+        self.failures_of_held(key)
+    }
+
+    pub fn failures_of_held(&self, key: u8) -> u32 {
+        self.failures.get(&key).copied().unwrap_or(0)
+    }
+
+    fn is_owed_now(&self, key: u8) -> bool {
+        self.ready.contains(&key) || self.dirty.contains(&key)
+    }
+
+    fn owe(&mut self, key: u8) {
+        self.resting.remove(&key);
+        if self.held.contains(&key) {
+            self.dirty.insert(key);
+        } else {
+            self.ready.push(key);
+        }
+    }
+
+    /// Nothing is owed to the key, and nobody holds it.
+    fn rest(&mut self, key: u8) {
+        if self.failures_of_held(key) > 0 {
+            self.resting.insert(key, self.now);
+        } else {
+            self.failures.remove(&key);
+        }
+    }
+
+    pub fn advance(&mut self, by: u64) {
+        self.now += by;
+        if self.is_open {
+            let due = |later: &Later| later.due <= self.now;
+            let mut falling: Vec<_> = self
+                .delayed
+                .iter()
+                .filter(|(_, later)| due(later))
+                .collect();
+            falling.sort_by_key(|(_, later)| (later.due, later.order));
+            let falling: Vec<u8> = falling.into_iter().map(|(&key, _)| key).collect();
+            for key in falling {
+                self.delayed.remove(&key);
+                self.owe(key);
+            }
+        }
+        self.expire();
+    }
+
+    pub fn expire(&mut self) {
+        let Some(expiry) = self.settings.expiry else {
+            return;
+        };
+        let (now, failures) = (self.now, &mut self.failures);
+        self.resting.retain(|key, since| {
+            let stays = *since + expiry > now;
+            if !stays {
+                failures.remove(key);
+            }
+            stays
+        });
+    }
+
+    pub fn add(&mut self, key: u8) -> Option<Added> {
+        self.expire();
+        if !self.is_open {
+            return None;
+        }
+        Some(if self.is_owed_now(key) {
+            Added::Merged
+        } else {
+            let added = self
+                .delayed
+                .remove(&key)
+                .map_or(Added::New, |_| Added::Moved);
+            self.owe(key);
+            added
+        })
+    }
+
+    pub fn add_after(&mut self, key: u8, delay: u64) -> Option<Added> {
+        self.expire();
+        self.is_open
+            .then(|| self.owe_later(key, self.now + delay, self.settings.policy))
+    }
+
+    fn owe_later(&mut self, key: u8, due: u64, policy: Policy) -> Added {
+        if self.is_owed_now(key) {
+            return Added::Merged;
+        }
+        let before = self.delayed.get(&key).copied();
+        let first = before.map_or(self.now, |before| before.first);
+        let due = match (policy, before) {
+            (Policy::Earliest, Some(before)) => due.min(before.due),
+            (Policy::Latest, Some(before)) => due.max(before.due),
+            (Policy::DebounceMaxWait(wait), _) => {
+                due.min(first + u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+            }
+            _ => due,
+        };
+        if before.is_some_and(|before| before.due == due) {
+            return Added::Merged;
+        }
+        self.delayed.remove(&key);
+        if self.is_open && due <= self.now {
+            self.owe(key);
+        } else {
+            self.order += 1;
+            let order = self.order;
+            self.delayed.insert(key, Later { due, order, first });
+            self.resting.remove(&key);
+        }
+        before.map_or(Added::New, |_| Added::Moved)
+    }
+
+    /// The delay after the next failure, and how many there are then. `None`: it is given up.
+    fn plan(&self, failures: u32) -> (Option<u64>, u32) {
+        let failures = failures + 1;
+        if self
+            .settings
+            .max_attempts
+            .is_some_and(|most| failures >= most.get())
+        {
+            return (None, failures);
+        }
+        let factor = 1u64.checked_shl(failures - 1).unwrap_or(u64::MAX);
+        let delay = self
+            .settings
+            .base
+            .saturating_mul(factor)
+            .min(self.settings.max);
+        (Some(delay), failures)
+    }
+
+    pub fn add_rate_limited(&mut self, key: u8) -> Option<Retried> {
+        self.expire();
+        if !self.is_open {
+            return None;
+        }
+        let (delay, failures) = self.plan(self.failures(key));
+        let Some(delay) = delay else {
+            self.forget(key);
+            return Some(Retried::GivenUp);
+        };
+        self.failures.insert(key, failures);
+        self.owe_later(key, self.now + delay, Policy::Earliest);
+        Some(if self.is_owed_now(key) {
+            Retried::Ready
+        } else {
+            Retried::After(Duration::from_millis(delay))
+        })
+    }
+
+    pub fn get(&mut self) -> Option<u8> {
+        if self.ready.is_empty() {
+            return None;
+        }
+        let key = self.ready.remove(0);
+        self.held.insert(key);
+        Some(key)
+    }
+
+    /// The key is let go. Whether it is ready at once is the answer.
+    fn let_go(&mut self, key: u8, again: Option<u64>) -> bool {
+        self.expire();
+        self.held.remove(&key);
+        self.detached.remove(&key);
+        if self.dirty.remove(&key) {
+            self.ready.push(key);
+        } else if let Some(due) = again {
+            self.owe_later(key, due, Policy::Earliest);
+        } else if !self.delayed.contains_key(&key) {
+            self.rest(key);
+        }
+        self.ready.contains(&key)
+    }
+
+    pub fn done(&mut self, key: u8) {
+        self.let_go(key, None);
+    }
+
+    pub fn succeed(&mut self, key: u8) {
+        self.failures.remove(&key);
+        self.let_go(key, None);
+    }
+
+    pub fn retry(&mut self, key: u8) -> Retried {
+        let (delay, failures) = self.plan(self.failures_of_held(key));
+        let Some(delay) = delay else {
+            self.succeed(key);
+            return Retried::GivenUp;
+        };
+        self.failures.insert(key, failures);
+        self.again(key, delay)
+    }
+
+    pub fn retry_after(&mut self, key: u8, delay: u64) -> Retried {
+        self.again(key, delay)
+    }
+
+    fn again(&mut self, key: u8, delay: u64) -> Retried {
+        if self.let_go(key, Some(self.now + delay)) {
+            Retried::Ready
+        } else if self.is_open {
+            Retried::After(Duration::from_millis(delay))
+        } else {
+            Retried::Left
+        }
+    }
+
+    pub fn forget_held(&mut self, key: u8) {
+        self.failures.remove(&key);
+    }
+
+    pub fn forget(&mut self, key: u8) {
+        if !self.detached.contains(&key) {
+            self.failures.remove(&key);
+            self.resting.remove(&key);
+        }
+    }
+
+    pub fn remove(&mut self, key: u8, delayed_only: bool) -> Option<Pending> {
+        self.expire();
+        if self.detached.contains(&key) {
+            return None;
+        }
+        let pending = if self.delayed.remove(&key).is_some() {
+            Pending::Delayed
+        } else if delayed_only {
+            return None;
+        } else if self.dirty.remove(&key) {
+            Pending::Dirty
+        } else {
+            let place = self.ready.iter().position(|&other| other == key)?;
+            self.ready.remove(place);
+            Pending::Ready
+        };
+        if !self.held.contains(&key) {
+            self.rest(key);
+        }
+        Some(pending)
+    }
+
+    pub fn shut_down(&mut self) -> bool {
+        std::mem::replace(&mut self.is_open, false)
+    }
+
+    /// Whether nothing was ready or held, and what was left.
+    pub fn drain(&mut self) -> (bool, Rest) {
+        self.expire();
+        let finished = self.ready.is_empty() && self.held.is_empty();
+        self.is_open = false;
+        let mut delayed = std::mem::take(&mut self.delayed);
+        let known = self.held.difference(&self.detached).copied();
+        let held = known.collect::<Vec<_>>().into_iter().map(|key| {
+            let due = delayed.remove(&key).map(|later| later.due);
+            let dirty = self.dirty.remove(&key).then_some(Pending::Dirty);
+            (key, dirty.or(due.map(|_| Pending::Delayed)), due)
+        });
+        let held = held.collect();
+        self.detached.clone_from(&self.held);
+        let ready = std::mem::take(&mut self.ready);
+        let mut delayed: Vec<_> = delayed.into_iter().collect();
+        delayed.sort_by_key(|(_, later)| (later.due, later.order));
+        let delayed: Vec<_> = delayed
+            .into_iter()
+            .map(|(key, later)| (key, later.due))
+            .collect();
+        for key in ready.iter().chain(delayed.iter().map(|(key, _)| key)) {
+            self.failures.remove(key);
+        }
+        (
+            finished,
+            Rest {
+                ready,
+                delayed,
+                held,
+            },
+        )
+    }
+}

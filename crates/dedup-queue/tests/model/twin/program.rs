@@ -1,0 +1,97 @@
+//! What a program is made of, and how it is read from bytes.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+
+use dedup_queue::Policy;
+
+/// So many different keys: few, so that they meet.
+pub const KEYS: u8 = 6;
+/// Bytes of settings.
+pub const HEAD: usize = 4;
+/// Bytes of a step.
+pub const STEP: usize = 3;
+/// Steps of a random program.
+pub const LONGEST: usize = 200;
+
+/// Times are in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub policy: Policy,
+    pub base: u64,
+    pub max: u64,
+    pub max_attempts: Option<NonZeroU32>,
+    pub expiry: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    Add(u8),
+    AddAfter(u8, u64),
+    AddRateLimited(u8),
+    Get,
+    GetBatch(NonZeroUsize),
+    Done(u8),
+    Succeed(u8),
+    Retry(u8),
+    RetryAfter(u8, u64),
+    ForgetHeld(u8),
+    Forget(u8),
+    Remove(u8),
+    RemoveDelayed(u8),
+    Advance(u64),
+    ShutDown,
+    Drain,
+    Shrink,
+}
+
+pub fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
+    let mut head = [0; HEAD];
+    for (to, from) in head.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    let [policy, limiter, attempts, expiry] = head;
+    let settings = Settings {
+        policy: match policy % 4 {
+            0 => Policy::Earliest,
+            1 => Policy::Latest,
+            2 => Policy::Debounce,
+            _ => Policy::DebounceMaxWait(std::time::Duration::from_millis(u64::from(policy / 16))),
+        },
+        base: u64::from(limiter % 4),
+        max: u64::from(limiter / 4),
+        max_attempts: NonZeroU32::new(u32::from(attempts % 6)),
+        expiry: (expiry % 4 != 0).then_some(u64::from(expiry / 4)),
+    };
+    let (steps, _) = bytes.get(HEAD..).unwrap_or_default().as_chunks::<STEP>();
+    (
+        settings,
+        steps.iter().copied().map(Op::from_bytes).collect(),
+    )
+}
+
+impl Op {
+    fn from_bytes([kind, key, arg]: [u8; STEP]) -> Self {
+        let (which, key, arg) = (key, key % KEYS, u64::from(arg % 16));
+        match kind % 64 {
+            0..=9 => Self::Add(key),
+            10..=17 => Self::AddAfter(key, arg),
+            18..=21 => Self::AddRateLimited(key),
+            22..=31 => Self::Get,
+            32 => Self::GetBatch(NonZeroUsize::MIN.saturating_add(usize::from(key))),
+            33..=37 => Self::Done(which),
+            38..=40 => Self::Succeed(which),
+            41..=45 => Self::Retry(which),
+            46..=48 => Self::RetryAfter(which, arg),
+            49 => Self::ForgetHeld(which),
+            50 => Self::Forget(key),
+            51..=52 => Self::Remove(key),
+            53 => Self::RemoveDelayed(key),
+            54..=61 => Self::Advance(arg),
+            62 => Self::Shrink,
+            // Rarer than one in sixty-four, or no program would be long.
+            _ if arg == 0 => Self::Drain,
+            _ if arg < 3 => Self::ShutDown,
+            _ => Self::Advance(arg),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The example `reconcile`: what it does about one name, and runs of it as a process.
+#![cfg(all(unix, not(anthill_loom)))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+// What is to be done about a name shows best from inside.
+#[path = "../../examples/reconcile/folders.rs"]
+mod folders;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use folders::{Change, Folders};
+
+/// Two directories of one test's own, removed at its end.
+struct Tree(PathBuf);
+
+impl Tree {
+    /// Tests that run together need different names.
+    fn new(name: &str) -> Self {
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let root = root.join(format!("reconcile-{name}-{}", std::process::id()));
+        fs::remove_dir_all(&root).ok(); // Of a run that was killed.
+        fs::create_dir_all(root.join("desired")).unwrap();
+        fs::create_dir_all(root.join("actual")).unwrap();
+        Self(root)
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        fs::write(self.0.join(name), content).unwrap();
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.0.join(name)).ok()
+    }
+
+    fn folders(&self) -> Folders {
+        Folders::new(&self.0.join("desired"), &self.0.join("actual"))
+    }
+
+    /// The example at work on them. Killed at the latest when the test ends.
+    fn start(&self) -> Running {
+        let child = Command::new(example())
+            .args([self.0.join("desired"), self.0.join("actual")])
+            .stdout(Stdio::piped())
+            .spawn();
+        Running(child.unwrap())
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+struct Running(Child);
+
+impl Running {
+    fn interrupt(&self) {
+        let sent = Command::new("kill")
+            .args(["-INT", &self.0.id().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Cargo builds the examples with the tests, unless it is told which tests.
+fn example() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.ancestors().nth(2).unwrap(); // It lies in PROFILE/deps.
+    let program = profile.join("examples/reconcile");
+    assert!(
+        program.exists(),
+        "`cargo build -p dedup-queue --example reconcile` makes {}",
+        program.display()
+    );
+    program
+}
+
+fn bounded(test: impl FnOnce()) {
+    testkit::watchdog(testkit::LIMIT, test);
+}
+
+#[test]
+fn a_name_is_written_removed_or_left_as_the_directories_say() {
+    let tree = Tree::new("names");
+    tree.write("desired/new", "1");
+    tree.write("desired/changed", "1");
+    tree.write("actual/changed", "2");
+    tree.write("actual/gone", "2");
+    tree.write("desired/same", "1");
+    tree.write("actual/same", "1");
+    let folders = tree.folders();
+    let names: Vec<_> = folders.look().unwrap().into_keys().collect();
+    assert_eq!(names, ["changed", "gone", "new", "same"]);
+    assert!(!folders.are_alike().unwrap());
+    let changes: Vec<_> = names
+        .iter()
+        .map(|name| folders.reconcile(name).unwrap())
+        .collect();
+    let expected = [
+        Change::Written,
+        Change::Removed,
+        Change::Written,
+        Change::Nothing,
+    ];
+    assert_eq!(changes, expected);
+    assert!(folders.are_alike().unwrap());
+    assert_eq!(tree.read("actual/changed").unwrap(), "1");
+    assert_eq!(tree.read("actual/gone"), None);
+    assert_eq!(folders.reconcile("never there").unwrap(), Change::Nothing);
+}
+
+#[test]
+fn a_fault_is_a_failure_that_leaves_the_file_as_it_was() {
+    let tree = Tree::new("faults");
+    tree.write("desired/a", "1");
+    tree.write("actual/a", "2");
+    let folders = tree.folders();
+    folders.fail("a", 1);
+    assert!(folders.reconcile("a").is_err());
+    assert_eq!(tree.read("actual/a").unwrap(), "2");
+    assert_eq!(folders.reconcile("a").unwrap(), Change::Written);
+}
+
+#[test]
+fn without_arguments_it_makes_its_own_directories_alike_and_ends() {
+    bounded(|| {
+        let output = Command::new(example()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{text}");
+        assert!(
+            text.contains("20 written, 10 removed, 12 failures on the way"),
+            "{text}"
+        );
+        assert!(text.ends_with("alike: true\n"), "{text}");
+    });
+}
+
+#[test]
+fn it_follows_changes_until_it_is_interrupted_and_then_drains() {
+    bounded(|| {
+        let tree = Tree::new("follows");
+        tree.write("desired/a", "1");
+        let mut running = tree.start();
+        let until = |name: &str, content: Option<&str>| {
+            while tree.read(name).as_deref() != content {
+                thread::yield_now();
+            }
+        };
+        until("actual/a", Some("1"));
+        tree.write("desired/a", "2");
+        tree.write("actual/stray", "0");
+        until("actual/a", Some("2"));
+        until("actual/stray", None);
+        running.interrupt();
+        assert!(
+            running.0.wait().unwrap().success(),
+            "nothing was left undone"
+        );
+    });
+}
+
+#[test]
+fn it_says_what_it_left_when_it_had_to_end() {
+    bounded(|| {
+        let tree = Tree::new("leaves");
+        // What cannot be replaced fails again and again: a directory of the desired file's name.
+        tree.write("desired/a", "1");
+        fs::create_dir_all(tree.0.join("actual/a/b")).unwrap();
+        let mut running = tree.start();
+        let mut lines = {
+            use std::io::BufRead;
+            std::io::BufReader::new(running.0.stdout.take().unwrap()).lines()
+        };
+        let mut next = || lines.next().unwrap().unwrap();
+        while !next().starts_with("failed a: ") {}
+        running.interrupt();
+        while next() != "left   a" {}
+        assert!(!running.0.wait().unwrap().success());
+    });
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let output = Command::new(example()).arg("one").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

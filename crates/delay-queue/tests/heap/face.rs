@@ -1,0 +1,106 @@
+//! What each method says of itself.
+
+use delay_queue::{CheckedOut, DelayHeap, Entry, EntryId, NEVER};
+
+fn assert_shareable<T: Send + Sync + 'static>() {}
+
+#[test]
+fn everything_can_be_sent_and_shared() {
+    assert_shareable::<DelayHeap<u64>>();
+    assert_shareable::<EntryId>();
+    assert_shareable::<Entry<u64>>();
+    assert_shareable::<CheckedOut<u64>>();
+}
+
+#[test]
+fn a_new_heap_allocates_nothing() {
+    assert_eq!(DelayHeap::<u64>::new().capacity(), 0);
+    assert_eq!(DelayHeap::<u64>::default().capacity(), 0);
+}
+
+#[test]
+fn trying_to_push_succeeds_below_the_limit() {
+    let mut heap = DelayHeap::new();
+    let id = heap.try_push("a", 1).unwrap();
+    assert_eq!(heap.get(id), Some(&"a"));
+}
+
+#[test]
+fn a_removed_entry_tells_its_id_time_and_value() {
+    for count in [1, 1_000] {
+        let mut heap = DelayHeap::new();
+        let ids: Vec<_> = (0..count)
+            .map(|value| heap.push(value, value + 5))
+            .collect();
+        for (value, id) in (0..).zip(ids) {
+            let due = value + 5;
+            assert_eq!(heap.remove(id), Some(Entry { id, due, value }));
+        }
+    }
+}
+
+#[test]
+fn values_can_be_changed_in_place() {
+    let mut heap = DelayHeap::new();
+    let id = heap.push(1, 1);
+    *heap.get_mut(id).unwrap() += 1;
+    assert_eq!(heap.pop().unwrap().value, 2);
+}
+
+#[test]
+fn ready_ones_are_counted_up_to_the_limit_at_every_moment() {
+    for count in [0, 1, 10, 1_000] {
+        let mut heap = DelayHeap::new();
+        for value in 0..count {
+            heap.push(value, value * 7 % 1_000);
+        }
+        let mut dues: Vec<_> = heap.iter().map(|entry| entry.due).collect();
+        dues.sort_unstable();
+        for now in [0, 1, 6, 7, 500, 998, 999, NEVER] {
+            let ready = dues.iter().filter(|due| **due <= now).count();
+            for limit in [0, 1, 3, 900, usize::MAX] {
+                assert_eq!(heap.count_ready(now, limit), ready.min(limit));
+            }
+            let next = dues.iter().find(|due| **due > now).copied();
+            assert_eq!(heap.next_after(now), next);
+            assert_eq!(heap.peek_due(), dues.first().copied());
+        }
+    }
+}
+
+#[test]
+fn reserved_memory_is_there() {
+    let mut heap = DelayHeap::new();
+    heap.push(0, 0);
+    heap.reserve(1_000);
+    let capacity = heap.capacity();
+    assert!(capacity >= 1_001);
+    for value in 1..=1_000 {
+        heap.push(value, value);
+    }
+    assert_eq!(heap.capacity(), capacity);
+}
+
+#[test]
+fn shrinking_keeps_the_capacity_that_is_asked_for() {
+    let mut heap = DelayHeap::with_capacity(1_000);
+    heap.push(0, 0);
+    heap.shrink_to(100);
+    assert!((100..1_000).contains(&heap.capacity()));
+    heap.shrink_to_fit();
+    assert!((1..100).contains(&heap.capacity()));
+    assert_eq!(heap.pop().unwrap().value, 0);
+}
+
+#[test]
+fn iterators_know_what_is_left() {
+    let mut heap: DelayHeap<_> = (0..10).map(|value| (value, 0)).collect();
+    let mut drain = heap.drain_ready(0, 5);
+    assert_eq!(drain.size_hint(), (0, Some(5)));
+    drain.next();
+    assert_eq!(drain.size_hint(), (0, Some(4)));
+    assert_eq!(heap.iter().len(), 9);
+    let mut entries = heap.into_iter();
+    entries.next();
+    assert_eq!(entries.len(), 8);
+}

@@ -1,0 +1,127 @@
+//! What a heap keeps in memory. A binary of its own, for an allocator of its own.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use delay_queue::DelayHeap;
+use testkit::Rng;
+
+/// The system's allocator; counts the bytes that are in use.
+struct Counting;
+
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: the system's allocator with a counter beside it, which allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(layout.size(), SeqCst);
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(layout.size(), SeqCst);
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(memory, layout) };
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const MILLION: usize = 1_000_000;
+
+/// All in one test, since the counter sees every thread.
+#[test]
+fn memory() {
+    for due in [uniform as fn(&mut Rng, u64) -> u64, rising, equal] {
+        an_entry_costs_no_more_than_32_bytes_beside_its_value(due);
+        a_million_entries_give_their_memory_back(due);
+    }
+    cancelling_and_pushing_in_turn_does_not_grow();
+}
+
+fn uniform(rng: &mut Rng, _: u64) -> u64 {
+    rng.next_u64() >> 20
+}
+
+fn rising(_: &mut Rng, value: u64) -> u64 {
+    value
+}
+
+fn equal(_: &mut Rng, _: u64) -> u64 {
+    7
+}
+
+fn an_entry_costs_no_more_than_32_bytes_beside_its_value(due: fn(&mut Rng, u64) -> u64) {
+    let mut rng = Rng::new(1);
+    for reserved in [0, 100_000, MILLION] {
+        let before = BYTES.load(SeqCst);
+        let mut heap = DelayHeap::with_capacity(reserved);
+        let mut value = 0_u64;
+        while heap.len() < 100_000 || heap.len() < heap.capacity() {
+            heap.push(value, due(&mut rng, value));
+            value += 1;
+        }
+        let bytes = BYTES.load(SeqCst) - before;
+        check(bytes, heap.len());
+        // Also when each has been moved.
+        let ids: Vec<_> = heap.iter().map(|entry| entry.id).collect();
+        let listed = BYTES.load(SeqCst) - before - bytes;
+        for id in &ids {
+            heap.reset(*id, due(&mut rng, value));
+            value += 1;
+        }
+        check(BYTES.load(SeqCst) - before - listed, heap.len());
+    }
+}
+
+fn check(bytes: usize, entries: usize) {
+    let hundredths = bytes * 100 / entries - 100 * size_of::<u64>();
+    println!("{hundredths} hundredths of a byte beside the value, at {entries} entries");
+    assert!(hundredths <= 3_200, "{hundredths}");
+}
+
+fn a_million_entries_give_their_memory_back(due: fn(&mut Rng, u64) -> u64) {
+    let mut rng = Rng::new(2);
+    let before = BYTES.load(SeqCst);
+    let mut heap = DelayHeap::new();
+    let ids = (0..MILLION as u64).map(|value| heap.push(value, due(&mut rng, value)));
+    let ids: Vec<_> = ids.collect();
+    let listed = ids.capacity() * 16;
+    // A thousand stay: the first ones, since entries do not change their places.
+    for id in &ids[1_000..] {
+        assert!(heap.remove(*id).is_some());
+    }
+    heap.shrink_to_fit();
+    assert_eq!((heap.len(), heap.capacity()), (1_000, 1_000));
+    let bytes = BYTES.load(SeqCst) - before - listed;
+    println!("{bytes} bytes for the thousand that stay of a million");
+    assert!(bytes < 100_000, "{bytes} bytes");
+    assert!(ids[..1_000].iter().all(|id| heap.contains(*id)));
+    for id in &ids[..1_000] {
+        heap.remove(*id);
+    }
+    heap.shrink_to_fit();
+    assert_eq!(heap.capacity(), 0);
+    assert!(BYTES.load(SeqCst) - before - listed < 1_000);
+}
+
+fn cancelling_and_pushing_in_turn_does_not_grow() {
+    let mut rng = Rng::new(3);
+    let mut heap = DelayHeap::new();
+    let mut ids: Vec<_> = (0..100_000)
+        .map(|_| heap.push(0_u64, rng.next_u64() >> 20))
+        .collect();
+    let capacity = heap.capacity();
+    let before = BYTES.load(SeqCst);
+    for _ in 0..MILLION {
+        let index = rng.below(ids.len());
+        heap.remove(ids[index]);
+        ids[index] = heap.push(0, rng.next_u64() >> 20);
+    }
+    let grown = BYTES.load(SeqCst).saturating_sub(before);
+    println!("{grown} bytes more after a million pairs");
+    assert!(grown < 500_000, "{grown} bytes");
+    assert_eq!(heap.capacity(), capacity);
+}

@@ -1,0 +1,26 @@
+//! Random programs of every operation, beside the oracle.
+
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any, proptest};
+
+use crate::oracle::{Op, walk};
+
+fn program(length: usize) -> impl Strategy<Value = Vec<Op>> {
+    vec(any::<[u8; 4]>().prop_map(Op::from_bytes), 0..length)
+}
+
+proptest! {
+    #[test]
+    fn a_heap_answers_as_its_oracle_does(ops in program(120)) {
+        walk(0, 0, ops);
+    }
+
+    #[test]
+    fn so_it_does_when_order_numbers_and_generations_run_out(
+        orders in 0..300_u32,
+        generations in 0..3_u32,
+        ops in program(60),
+    ) {
+        walk(u32::MAX - orders, u32::MAX - generations, ops);
+    }
+}

@@ -1,0 +1,24 @@
+//! `DelayHeap` beside a `BTreeMap`: every operation, in any order, gives the same answers.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+// The property tests' own oracle: they make programs up at random, the fuzzer as coverage leads
+// it.
+#[path = "../../crates/delay-queue/tests/heap/oracle.rs"]
+mod oracle;
+
+fuzz_target!(|bytes: &[u8]| {
+    let (first, ops) = bytes.split_at(bytes.len().min(2));
+    // Order numbers and generations may run out soon, or never.
+    let (order, generation) = match *first {
+        [orders, generations] if orders % 2 == 1 => (
+            u32::MAX - u32::from(orders),
+            u32::MAX - u32::from(generations % 4),
+        ),
+        _ => (0, 0),
+    };
+    let (ops, _) = ops.as_chunks();
+    let program = ops.iter().copied().map(oracle::Op::from_bytes);
+    oracle::walk(order, generation, program);
+});
