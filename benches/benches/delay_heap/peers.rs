@@ -14,12 +14,13 @@ use tokio_util::time::{DelayQueue, delay_queue::Key};
 /// Values are numbers that no two entries share. Times are nanoseconds.
 pub trait Peer {
     const NAME: &'static str;
+    const HAS_CLOCK: bool = false;
     type Id: Copy;
     fn new() -> Self;
     fn push(&mut self, value: u64, due: u64) -> Self::Id;
     /// The value of the earliest entry, if it is due by `now`.
     fn pop(&mut self, now: u64) -> Option<u64>;
-    /// For a peer that has a clock of its own.
+    /// For a peer that has a clock.
     fn advance(&mut self, _now: u64) {}
 }
 
@@ -184,6 +185,7 @@ impl Wheel {
 
 impl Peer for Wheel {
     const NAME: &'static str = "tokio-util";
+    const HAS_CLOCK: bool = true;
     type Id = Key;
 
     fn new() -> Self {

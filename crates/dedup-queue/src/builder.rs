@@ -77,7 +77,7 @@ impl<K: Key, L: Layer> Builder<K, RandomState, DefaultClock, L> {
     pub(crate) fn new() -> Self {
         Self {
             hasher: RandomState::new(),
-            clock: DefaultClock::default(),
+            clock: default_clock(),
             name: String::new(),
             metrics: None,
             policy: Policy::default(),
@@ -204,6 +204,16 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> Builder<K, S, C, L> {
         self.failure_expiry = expiry.into();
         self
     }
+}
+
+#[cfg(not(anthill_loom))]
+fn default_clock() -> DefaultClock {
+    DefaultClock
+}
+
+#[cfg(anthill_loom)]
+fn default_clock() -> DefaultClock {
+    DefaultClock::new()
 }
 
 impl<K, S, C, L> fmt::Debug for Builder<K, S, C, L> {

@@ -268,14 +268,13 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Drained<K>> {
         let bell = Bell::Future(context.waker().clone());
-        let answer = match &self.seat {
-            Some(seat) => seat.ask(Some(bell)),
-            None => {
-                let seat = self.queue.core().begin_drain(bell);
-                let answer = seat.ask(None);
-                self.seat = Some(seat);
-                answer
-            }
+        let answer = if let Some(seat) = &self.seat {
+            seat.ask(Some(bell))
+        } else {
+            let seat = self.queue.core().begin_drain(bell);
+            let answer = seat.ask(None);
+            self.seat = Some(seat);
+            answer
         };
         answer.map_or(Poll::Pending, Poll::Ready)
     }

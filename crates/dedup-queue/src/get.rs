@@ -17,10 +17,11 @@ use sync_shim::{Clock, Parker};
 use crate::builder::DefaultClock;
 use crate::core::{Core, Hasher, Key};
 use crate::error::GetError;
-use crate::held::{Desk, Held};
+use crate::held::Held;
 use crate::keys::{Keys, Taken};
 use crate::layer::{Layer, Plain};
 use crate::queue::KeyQueue;
+use crate::records::Slot;
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Takes the key that has been ready longest. Blocks until there is one.
@@ -38,7 +39,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     #[cold]
     fn get_slow(&self, deadline: Option<Instant>) -> Result<Held<K, L>, GetError> {
         let taken = self.core().wait(deadline, Keys::take)?;
-        Ok(self.held(taken))
+        Ok(self.held_noted(taken))
     }
 
     /// As [`get`](KeyQueue::get), for at most this long.
@@ -70,7 +71,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// [`GetError::Empty`] and [`GetError::Closed`].
     pub fn try_get(&self) -> Result<Held<K, L>, GetError> {
         let taken = self.core().try_get(Keys::take)?;
-        Ok(self.held(taken))
+        Ok(self.held_noted(taken))
     }
 
     /// Takes up to `most` keys at once, in their order. Blocks until there is one.
@@ -117,15 +118,22 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         }
     }
 
-    #[inline(always)]
-    fn held(&self, taken: Taken<K>) -> Held<K, L> {
-        let desk: Arc<dyn Desk<K>> = self.share();
+    #[inline]
+    fn held(&self, (key, slot, failures): (K, Slot, u32)) -> Held<K, L> {
+        Held::new(self.share(), key, slot, failures)
+    }
+
+    /// The same, of one that was taken in a section that noted the time.
+    fn held_noted(&self, taken: Taken<K>) -> Held<K, L> {
         self.core().note_taken(taken.waited);
-        Held::new(desk, taken.key, taken.slot, taken.failures)
+        self.held((taken.key, taken.slot, taken.failures))
     }
 
     fn held_all(&self, batch: Vec<Taken<K>>) -> Vec<Held<K, L>> {
-        batch.into_iter().map(|taken| self.held(taken)).collect()
+        batch
+            .into_iter()
+            .map(|taken| self.held_noted(taken))
+            .collect()
     }
 }
 
@@ -166,6 +174,13 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             Err(GetError::Empty) => self.wait(deadline, take),
             taken => taken,
         }
+    }
+
+    #[cold]
+    pub(crate) fn wait_for_one(&self) -> Result<(K, Slot, u32), GetError> {
+        let taken = self.wait(None, Keys::take)?;
+        self.note_taken(taken.waited);
+        Ok((taken.key, taken.slot, taken.failures))
     }
 
     #[cold]
@@ -259,7 +274,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
             (left, polled)
         });
         drop(left); // May hold a waker, which is foreign code: the lock is free.
-        polled.map_ok(|taken| this.queue.held(taken))
+        polled.map_ok(|taken| this.queue.held_noted(taken))
     }
 }
 

@@ -94,10 +94,13 @@
 //! the repository. Guards, leftovers, expiry and the one lock for all of it are ours.
 #![forbid(unsafe_code)]
 
+mod add;
 mod builder;
 mod core;
 mod drain;
 mod error;
+mod fail;
+mod finish;
 mod get;
 mod held;
 mod keys;

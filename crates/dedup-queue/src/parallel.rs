@@ -36,7 +36,8 @@ pub struct Report {
 pub struct Panicked {
     /// Which.
     pub piece: usize,
-    /// What with. It is none of the pieces' if it was the stop condition that panicked.
+    /// What with. If it was the stop condition that panicked, the piece is the one that it was asked
+    /// for, and was not begun.
     pub payload: Box<dyn Any + Send>,
 }
 
@@ -149,7 +150,7 @@ fn run(
         }
         serve();
     });
-    pieces.gather(reports.into_inner())
+    gather(reports.into_inner())
 }
 
 /// The pieces, and which of them have been handed out.
@@ -193,9 +194,11 @@ impl Pieces {
             while let Some(piece) = chunk.next() {
                 // Relaxed: one piece more or less makes no difference.
                 let goes_on = guarded(|| !self.over.load(Relaxed) && !stop());
-                let done = goes_on.and_then(|goes_on| match goes_on {
-                    true => guarded(|| work(piece)).map(|()| true),
-                    false => Ok(false),
+                let done = goes_on.and_then(|goes_on| {
+                    if goes_on {
+                        guarded(|| work(piece))?;
+                    }
+                    Ok(goes_on)
                 });
                 match done {
                     Ok(true) => report.done += 1,
@@ -213,26 +216,27 @@ impl Pieces {
         }
         report
     }
+}
 
-    fn gather(&self, reports: Vec<Report>) -> Report {
-        let mut all = Report::default();
-        for report in reports {
-            all.done += report.done;
-            all.skipped.extend(report.skipped);
-            all.panics.extend(report.panics);
-        }
-        all.panics.sort_by_key(|panicked| panicked.piece);
-        all.skipped.sort_by_key(|range| range.start);
-        // Neighbours become one.
-        all.skipped.dedup_by(|next, before| {
-            let adjoin = before.end == next.start;
-            if adjoin {
-                before.end = next.end;
-            }
-            adjoin
-        });
-        all
+/// The reports of all threads as one.
+fn gather(reports: Vec<Report>) -> Report {
+    let mut all = Report::default();
+    for report in reports {
+        all.done += report.done;
+        all.skipped.extend(report.skipped);
+        all.panics.extend(report.panics);
     }
+    all.panics.sort_by_key(|panicked| panicked.piece);
+    all.skipped.sort_by_key(|range| range.start);
+    // Neighbours become one.
+    all.skipped.dedup_by(|next, before| {
+        let adjoin = before.end == next.start;
+        if adjoin {
+            before.end = next.end;
+        }
+        adjoin
+    });
+    all
 }
 
 #[cfg(test)]

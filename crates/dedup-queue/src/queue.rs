@@ -12,6 +12,7 @@ use sync_shim::Clock;
 use crate::builder::{Builder, DefaultClock};
 use crate::core::{Core, Hasher, Key};
 use crate::error::ShutDown;
+use crate::keys::Keys;
 use crate::layer::{Delaying, Delays, Layer, Plain, Retries, Retrying};
 use crate::policy::{Added, Pending, Retried};
 
@@ -281,8 +282,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
     {
         let hash = self.core.hasher.hash_one(key);
         let is = |other: &K| other.borrow() == key;
-        self.core
-            .on_found(hash, is, |keys, found| keys.forget_found(found));
+        self.core.on_found(hash, is, Keys::forget_found);
     }
 }
 

@@ -115,13 +115,13 @@ impl Metrics for RecordingMetrics {
 
     fn queue_duration_seconds(&self, queue: &str, waited: Duration) {
         self.change(queue, |figures| {
-            figures.queue_duration_seconds.observe(waited)
+            figures.queue_duration_seconds.observe(waited);
         });
     }
 
     fn work_duration_seconds(&self, queue: &str, worked: Duration) {
         self.change(queue, |figures| {
-            figures.work_duration_seconds.observe(worked)
+            figures.work_duration_seconds.observe(worked);
         });
     }
 
@@ -131,7 +131,7 @@ impl Metrics for RecordingMetrics {
 
     fn longest_running_processor_seconds(&self, queue: &str, longest: Duration) {
         self.change(queue, |figures| {
-            figures.longest_running_processor_seconds = longest
+            figures.longest_running_processor_seconds = longest;
         });
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct Record<K> {
     /// Goes with the guard, so that none has to be cloned for it under the lock.
     pub(crate) twin: Option<K>,
     hash: u64,
+    /// Where in the table it was entered. The table may have moved it since.
+    bucket: usize,
     pub(crate) owed: Owed,
     pub(crate) on: On,
     pub(crate) failures: u32,
@@ -103,8 +105,18 @@ impl<K> Records<K> {
         self.free = next;
         let slots = &self.slots;
         let hash_of = |&slot: &Slot| slots[slot as usize].hash;
-        self.table.insert_unique(hash, slot, hash_of);
+        let bucket = self.table.insert_unique(hash, slot, hash_of).bucket_index();
+        self[slot].bucket = bucket;
         slot
+    }
+
+    /// The table has grown or shrunk since the record was entered.
+    #[cold]
+    fn search_and_remove(&mut self, slot: Slot) {
+        let hash = self[slot].hash;
+        if let Ok(entry) = self.table.find_entry(hash, |&other| other == slot) {
+            entry.remove();
+        }
     }
 
     /// One more slot, free.
@@ -116,6 +128,7 @@ impl<K> Records<K> {
             key: None,
             twin: None,
             hash: 0,
+            bucket: 0,
             owed: Owed::Nothing,
             on: On::None,
             failures: 0,
@@ -130,9 +143,10 @@ impl<K> Records<K> {
     /// Frees a slot that is on no list, and owed nothing.
     #[inline]
     pub(crate) fn erase(&mut self, slot: Slot) -> Gone<K> {
-        let hash = self[slot].hash;
-        if let Ok(entry) = self.table.find_entry(hash, |&other| other == slot) {
-            entry.remove();
+        let bucket = self[slot].bucket;
+        match self.table.get_bucket_entry(bucket) {
+            Ok(entry) if *entry.get() == slot => _ = entry.remove(),
+            _ => self.search_and_remove(slot),
         }
         let free = std::mem::replace(&mut self.free, slot);
         let record = &mut self[slot];
@@ -179,8 +193,8 @@ impl<K> Records<K> {
         found.map(|(slot, _)| slot).collect()
     }
 
-    /// Walks a linked list from its head.
-    pub(crate) fn walk(&self, list: &List) -> impl Iterator<Item = Slot> {
+    /// Walks a list from its head.
+    pub(crate) fn walk<const ON: u8>(&self, list: &List<ON>) -> impl Iterator<Item = Slot> {
         let first = (list.head != NONE).then_some(list.head);
         std::iter::successors(first, |&slot| {
             let next = self[slot].next;
@@ -204,22 +218,27 @@ impl<K> IndexMut<Slot> for Records<K> {
     }
 }
 
-/// Records in the order in which they were pushed; or only their number, where the order is not
-/// asked for and the links would be written for nobody.
+/// Records in the order in which they were pushed. `ON` is the [`On`] that they bear.
 #[derive(Debug)]
-pub(crate) struct List {
-    name: On,
-    linked: bool,
+pub(crate) struct List<const ON: u8> {
     head: Slot,
     tail: Slot,
     len: usize,
 }
 
-impl List {
-    pub(crate) fn new(name: On, linked: bool) -> Self {
+pub(crate) const READY: u8 = On::Ready as u8;
+pub(crate) const HELD: u8 = On::Held as u8;
+pub(crate) const RESTING: u8 = On::Resting as u8;
+
+impl<const ON: u8> List<ON> {
+    const NAME: On = match ON {
+        READY => On::Ready,
+        HELD => On::Held,
+        _ => On::Resting,
+    };
+
+    pub(crate) fn new() -> Self {
         Self {
-            name,
-            linked,
             head: NONE,
             tail: NONE,
             len: 0,
@@ -239,14 +258,11 @@ impl List {
     /// Appends a record that is on no list.
     #[inline]
     pub(crate) fn push<K>(&mut self, records: &mut Records<K>, slot: Slot) {
+        let tail = std::mem::replace(&mut self.tail, slot);
+        self.len += 1;
         let record = &mut records[slot];
         debug_assert_eq!(record.on, On::None, "a record is on one list at most");
-        record.on = self.name;
-        self.len += 1;
-        if !self.linked {
-            return;
-        }
-        let tail = std::mem::replace(&mut self.tail, slot);
+        record.on = Self::NAME;
         record.prev = tail;
         record.next = NONE;
         if tail == NONE {
@@ -260,12 +276,9 @@ impl List {
     #[inline]
     pub(crate) fn unlink<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         let record = &mut records[slot];
-        debug_assert_eq!(record.on, self.name, "a record is on the list it names");
+        debug_assert_eq!(record.on, Self::NAME, "a record is on the list it names");
         record.on = On::None;
         self.len -= 1;
-        if !self.linked {
-            return;
-        }
         let (prev, next) = (record.prev, record.next);
         if prev == NONE {
             self.head = next;
@@ -279,10 +292,86 @@ impl List {
         }
     }
 
+    /// Takes the first off.
     #[inline]
     pub(crate) fn pop<K>(&mut self, records: &mut Records<K>) -> Option<Slot> {
         let slot = self.first()?;
-        self.unlink(records, slot);
+        let record = &mut records[slot];
+        record.on = On::None;
+        self.len -= 1;
+        self.head = record.next;
+        if self.head == NONE {
+            self.tail = NONE;
+        } else {
+            let head = self.head;
+            records[head].prev = NONE;
+        }
         Some(slot)
+    }
+}
+
+/// The held records: counted, and listed only if somebody will ask how long they have been held.
+/// Otherwise the links would be written for nobody.
+#[derive(Debug)]
+pub(crate) struct HeldOnes {
+    list: List<HELD>,
+    listed: bool,
+    count: usize,
+}
+
+impl HeldOnes {
+    pub(crate) fn new(listed: bool) -> Self {
+        Self {
+            list: List::new(),
+            listed,
+            count: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The list, the longest held first; empty if they are only counted.
+    pub(crate) fn list(&self) -> &List<HELD> {
+        &self.list
+    }
+
+    /// One more, whose record the caller marks. Only if they are not listed.
+    #[inline]
+    pub(crate) fn count_in(&mut self) {
+        debug_assert!(!self.listed);
+        self.count += 1;
+    }
+
+    /// One less, likewise.
+    #[inline]
+    pub(crate) fn count_out(&mut self) {
+        debug_assert!(!self.listed);
+        self.count -= 1;
+    }
+
+    /// A record that is on no list is held from now on.
+    #[inline]
+    pub(crate) fn enter<K>(&mut self, records: &mut Records<K>, slot: Slot) {
+        self.count += 1;
+        if self.listed {
+            self.list.push(records, slot);
+        } else {
+            records[slot].on = On::Held;
+        }
+    }
+
+    /// A held record is not any more.
+    #[inline]
+    pub(crate) fn leave<K>(&mut self, records: &mut Records<K>, slot: Slot) {
+        self.count -= 1;
+        if self.listed {
+            self.list.unlink(records, slot);
+        } else {
+            debug_assert_eq!(records[slot].on, On::Held);
+            records[slot].on = On::None;
+        }
     }
 }

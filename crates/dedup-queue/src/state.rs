@@ -25,7 +25,6 @@ pub(crate) struct State<K> {
     pub(crate) drainers: Vec<Arc<Seat<K>>>,
     /// What a drain left, whose future was dropped before it was asked.
     pub(crate) unclaimed: Option<Leftovers<K>>,
-    metered: bool,
 }
 
 /// A drain has ended: whom to tell, and what.
@@ -54,31 +53,30 @@ impl<K> State<K> {
             takers: Takers::new(),
             drainers: Vec::new(),
             unclaimed: None,
-            metered: settings.metered,
         }
     }
 
     /// Nobody need be told of anything. What a section of a busy queue ends with, so it is one word.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
-        !self.keys.unsettled
+        self.keys.is_settled()
     }
 
     /// A thread that found nothing ready is about to sleep: its ticket, and until when at most.
     pub(crate) fn enrol_thread(&mut self, parker: Parker) -> (Ticket, Option<u64>) {
-        self.keys.unsettled = true;
+        self.keys.unsettle();
         self.takers.enrol_thread(parker, self.keys.next_due())
     }
 
     /// A future that found nothing ready is about to be pending.
     pub(crate) fn enrol_future(&mut self, waker: Waker) -> Ticket {
-        self.keys.unsettled = true;
+        self.keys.unsettle();
         self.takers.enrol_future(waker)
     }
 
     /// Somebody waits for the end.
     pub(crate) fn begin_drain(&mut self, seat: Arc<Seat<K>>) {
-        self.keys.unsettled = true;
+        self.keys.unsettle();
         self.keys.shut_down();
         self.drainers.push(seat);
     }
@@ -96,8 +94,8 @@ impl<K> State<K> {
         } else {
             self.takers.settle(&mut self.keys, &mut calls)
         };
-        self.keys.unsettled =
-            self.metered || self.takers.waiting() > 0 || !self.drainers.is_empty();
+        let watched = self.takers.waiting() > 0 || !self.drainers.is_empty();
+        self.keys.settled(watched);
         Debts {
             calls,
             arming,

@@ -7,6 +7,10 @@
 //!    in which they were pushed or last reset.
 //! 2. A stale or foreign id finds nothing, now and ever.
 //! 3. Every value is handed out or dropped exactly once, also if a drop panics.
+//!
+//! # How
+//! A value stays in its slot; keys move towards the front of a line as their time comes near, and
+//! are put in order only then. `line.rs` begins with the whole of it.
 
 mod chunks;
 mod entry;
@@ -42,7 +46,15 @@ pub(crate) const MOST: usize = slots::LIMIT;
 /// Times are nanoseconds since an epoch that the owner picks; the heap has no clock. Among entries
 /// due at the same time, the one that was pushed first leaves first.
 ///
-/// It holds up to 2<sup>28</sup> entries.
+/// It holds up to 2<sup>28</sup> entries, and needs up to 32 bytes for each beside its value.
+///
+/// Not for: priorities (times that come in order, and those far away, are what it is quick with),
+/// and sharing between threads, for which there is `DelayQueue`.
+///
+/// # Cost
+/// Costs are amortized: a single call can be longer, when the next entries have to be sorted or
+/// memory grows. With n entries, [`push`](Self::push), [`pop`](Self::pop) and what is made of them
+/// are O(log n), [`remove`](Self::remove) mostly O(1), [`peek_due`](Self::peek_due) always.
 ///
 /// ```
 /// use delay_queue::DelayHeap;
@@ -89,13 +101,16 @@ impl<T> DelayHeap<T> {
     }
 
     /// An empty heap with memory for so many entries.
+    ///
+    /// # Panics
+    /// If so much memory cannot be asked for.
     pub fn with_capacity(capacity: usize) -> Self {
         let mut heap = Self::new();
         heap.reserve(capacity);
         heap
     }
 
-    /// Adds a value that falls due then. O(log n).
+    /// Adds a value that falls due then.
     ///
     /// # Panics
     /// If the heap holds 2<sup>28</sup> entries. [`try_push`](Self::try_push) does not.
@@ -120,41 +135,47 @@ impl<T> DelayHeap<T> {
         Ok(self.id(slot, generation))
     }
 
-    /// Takes an entry out, due or not. O(log n).
+    /// Takes an entry out, due or not. Nothing of it stays behind but what
+    /// [`shrink_to`](Self::shrink_to) gives back.
     pub fn remove(&mut self, id: EntryId) -> Option<Entry<T>> {
         let (due, place) = self.find(id)?;
-        self.line.take_out(place, &mut self.slots);
-        let (_, value) = self.slots.free(id.slot)?;
+        let was_first = self.line.take_out(place, &mut self.slots);
+        let (_, value) = self.slots.free(id.slot())?;
         self.len -= 1;
-        self.line.refill(&mut self.slots);
+        if was_first {
+            self.line.refill(&mut self.slots);
+        }
         Some(Entry { id, due, value })
     }
 
-    /// Gives an entry another due time, and returns the old one. O(log n).
+    /// Gives an entry another due time, and returns the old one.
     ///
     /// It counts as a fresh push, also to an equal time: others that are due then come first.
     pub fn reset(&mut self, id: EntryId, due: u64) -> Option<u64> {
-        self.find(id)?;
-        let key = Key::new(due, self.order(), id.slot);
         let (old, place) = self.find(id)?;
-        self.line.take_out(place, &mut self.slots);
-        self.slots.moved(id.slot, Place::NOWHERE);
+        let key = Key::new(due, self.order(), id.slot());
+        let was_first = self.line.take_out(place, &mut self.slots);
+        self.slots.moved(id.slot(), Place::NOWHERE);
         let place = self.line.push(key, &mut self.slots);
         self.slots.reset(key, place);
-        self.line.tidy(&mut self.slots);
+        if was_first {
+            self.line.tidy(&mut self.slots);
+        } else {
+            self.line.pushed(key, &mut self.slots);
+        }
         Some(old)
     }
 
     /// The value of an entry.
     pub fn get(&self, id: EntryId) -> Option<&T> {
         self.find(id)?;
-        Some(self.slots.get(id.slot)?.2)
+        Some(self.slots.get(id.slot())?.2)
     }
 
     /// The value of an entry, to be changed.
     pub fn get_mut(&mut self, id: EntryId) -> Option<&mut T> {
         self.find(id)?;
-        self.slots.value_mut(id.slot)
+        self.slots.value_mut(id.slot())
     }
 
     /// When an entry falls due.
@@ -177,7 +198,7 @@ impl<T> DelayHeap<T> {
         Some(self.first()?.due)
     }
 
-    /// Takes the next entry, due or not. O(log n).
+    /// Takes the next entry, due or not.
     pub fn pop(&mut self) -> Option<Entry<T>> {
         if self.is_empty() {
             return None;
@@ -186,7 +207,7 @@ impl<T> DelayHeap<T> {
         self.leave(key)
     }
 
-    /// Takes the next entry if it is due by `now`. One that is due [`NEVER`] never is. O(log n).
+    /// Takes the next entry if it is due by `now`. One that is due [`NEVER`] never is.
     pub fn pop_ready(&mut self, now: u64) -> Option<Entry<T>> {
         if !self.is_ready(now) {
             return None;
@@ -203,11 +224,16 @@ impl<T> DelayHeap<T> {
     }
 
     /// How many entries are due by `now`, counted no further than `limit`.
+    ///
+    /// As many entries are put in order as are counted, and looked at once more if it is asked
+    /// again.
     pub fn count_ready(&mut self, now: u64, limit: usize) -> usize {
         self.line.count_ready(by(now), limit, &mut self.slots)
     }
 
     /// The next due time after `now`, which can be [`NEVER`].
+    ///
+    /// What is due by `now` is put in order, and looked at.
     pub fn next_after(&mut self, now: u64) -> Option<u64> {
         self.line.next_after(by(now), &mut self.slots)
     }
@@ -267,21 +293,27 @@ impl<T> DelayHeap<T> {
         self.len() == 0
     }
 
-    /// How many entries there can be before memory is allocated.
+    /// How many entries there can be before their memory grows.
+    ///
+    /// An eighth of it lists them, by when they are due. That part can grow a little sooner, if
+    /// they are very unevenly spread.
     pub fn capacity(&self) -> usize {
-        self.len + self.slots.room()
+        self.slots.capacity() - self.out.len()
     }
 
     /// Allocates memory for so many entries beside those that are there.
+    ///
+    /// # Panics
+    /// If so much memory cannot be asked for.
     pub fn reserve(&mut self, additional: usize) {
         self.line.reserve(additional);
-        self.slots.reserve(additional);
+        self.slots.reserve(self.len + self.out.len() + additional);
     }
 
     /// Gives back memory, but for so many entries, or as many as there are.
     ///
     /// An entry never changes its place, so memory before one that stays cannot be given back.
-    /// O(n log n).
+    /// O(n log n). Ids stay good.
     pub fn shrink_to(&mut self, min_capacity: usize) {
         self.slots
             .shrink_to(min_capacity.max(self.len) + self.out.len());
@@ -319,20 +351,15 @@ impl<T> DelayHeap<T> {
     }
 
     fn id(&self, slot: u32, generation: u32) -> EntryId {
-        let heap = self.number;
-        EntryId {
-            slot,
-            generation,
-            heap,
-        }
+        EntryId::new(self.number, slot, generation)
     }
 
     /// When this entry is due, and where its key is, if it is in this heap.
     fn find(&self, id: EntryId) -> Option<(u64, Place)> {
-        if id.heap != self.number {
+        if id.heap() != self.number {
             return None;
         }
-        self.slots.find(id.slot, id.generation)
+        self.slots.find(id.slot(), id.generation())
     }
 
     fn first(&self) -> Option<Key> {
@@ -362,12 +389,12 @@ impl<T> DelayHeap<T> {
 
     /// Takes the key of an entry that is checked out of this heap off the list of those.
     fn end_probation(&mut self, id: EntryId) -> Option<Key> {
-        if id.heap != self.number {
+        if id.heap() != self.number {
             return None;
         }
-        let link = self.slots.link(id.slot, id.generation)?;
+        let link = self.slots.link(id.slot(), id.generation())?;
         let key = *self.out.get(link as usize)?;
-        if key.slot() != id.slot {
+        if key.slot() != id.slot() {
             return None;
         }
         self.out.swap_remove(link as usize);

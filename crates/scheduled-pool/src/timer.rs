@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use delay_queue::EntryId;
 use delay_queue::epoch::Epoch;
-use sync_shim::thread::{ThreadOptions, spawn_thread};
+use sync_shim::thread::{ThreadOptions, set_precise_timers, spawn_thread};
 use sync_shim::{Clock, Mutex, Parker};
 
 use crate::body::Body;
@@ -150,7 +150,10 @@ impl<S: Sink> Core<S> {
             gate: None,
         };
         let core = Arc::clone(self);
-        spawn_thread(options, move || serve(&core))
+        spawn_thread(options, move || {
+            set_precise_timers();
+            serve(&core);
+        })
     }
 
     /// A series goes on.

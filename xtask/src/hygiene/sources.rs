@@ -18,6 +18,12 @@ const DOOR: &[&str] = &[
 ];
 /// The door itself, and the crate that watches tests from outside of any model.
 const DOORKEEPERS: [&str; 2] = ["crates/sync-shim/", "crates/testkit/"];
+/// A file beside the door, and what it alone may name: a counter of a crate that is built without
+/// `std`, which `sync-shim` needs. Nothing is published through it, so no model misses it.
+const BESIDE_THE_DOOR: (&str, &str) = (
+    "crates/delay-queue/src/heap/unique.rs",
+    "core::sync::atomic",
+);
 /// Crates that have no need of unsafe code and say so.
 const SAFE: [&str; 6] = [
     "worker-queue",
@@ -64,6 +70,9 @@ fn check_file(path: &Path, text: &str) -> Vec<String> {
     for (line, statement) in statements(text) {
         if in_src && behind_the_door {
             for name in DOOR.iter().filter(|name| names(&statement, name)) {
+                if path == Path::new(BESIDE_THE_DOOR.0) && *name == BESIDE_THE_DOOR.1 {
+                    continue;
+                }
                 offend(line, &format!("only sync-shim may name {name}"));
             }
         }
@@ -194,6 +203,14 @@ mod tests {
             ),
             0
         );
+    }
+
+    #[test]
+    fn one_file_beside_the_door_may_name_atomics_and_nothing_else() {
+        let (path, name) = BESIDE_THE_DOOR;
+        assert_eq!(offences(path, &format!("use {name}::AtomicUsize;")), 0);
+        assert_eq!(offences(path, "use std::thread;"), 1);
+        assert_ne!(offences(SRC, &format!("use {name}::AtomicUsize;")), 0);
     }
 
     #[test]

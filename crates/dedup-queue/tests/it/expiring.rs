@@ -111,7 +111,7 @@ fn failures_are_remembered_for_an_hour_unless_the_builder_says_otherwise() {
         .clock(clock.clone())
         .build();
     rest(&queue, &clock, "a");
-    clock.advance(DEFAULT_FAILURE_EXPIRY - MS);
+    clock.advance(DEFAULT_FAILURE_EXPIRY.saturating_sub(MS));
     assert_eq!(queue.failures(&"a"), 1);
     clock.advance(MS);
     assert_eq!(queue.failures(&"a"), 0);

@@ -86,7 +86,7 @@ fn hashing_cloning_and_dropping_keys_may_use_the_queue() {
     }
     fn look() {
         // Not while the thread-local is being set up or torn down.
-        let looked = QUEUE.try_with(|queue| queue.get().map(|queue| queue.stats()));
+        let looked = QUEUE.try_with(|queue| queue.get().map(DedupQueue::stats));
         _ = looked;
     }
     struct Nosy(u32);
@@ -137,7 +137,10 @@ fn hashing_cloning_and_dropping_keys_may_use_the_queue() {
 #[test]
 fn a_key_whose_drop_panics_is_done_all_the_same() {
     #[derive(Clone)]
-    struct Bomb(u32, std::sync::Arc<PanicOnDrop>);
+    struct Bomb(
+        u32,
+        #[expect(dead_code, reason = "held for its Drop")] std::sync::Arc<PanicOnDrop>,
+    );
     impl PartialEq for Bomb {
         fn eq(&self, other: &Self) -> bool {
             self.0 == other.0

@@ -50,9 +50,9 @@ fn producers_and_workers_in_numbers_deal_with_every_key_and_none_that_came_too_l
                         scope.spawn(move || (0..ADDS).for_each(|_| _ = queue.add(key).unwrap()))
                     })
                     .collect();
-                producers
-                    .into_iter()
-                    .for_each(|producer| producer.join().unwrap());
+                for producer in producers {
+                    producer.join().unwrap();
+                }
                 end(&queue);
                 assert_eq!(queue.add(LATE).unwrap_err().into_key(), LATE);
             });

@@ -123,8 +123,8 @@ fn a_removal_racing_done_takes_the_delivery_or_leaves_it() {
             };
             drop(held);
             let delivered = queue.try_get().is_ok();
-            let removed = remover.join().unwrap();
-            assert!(delivered != removed);
+            let took_back = remover.join().unwrap();
+            assert!(delivered != took_back);
             is_at_rest(&queue);
         },
     );

@@ -225,8 +225,8 @@ fn a_shut_down_racing_an_add_delivers_or_refuses_the_key() {
                 spawn(move || queue.get().is_ok())
             };
             queue.shut_down();
-            let (added, got) = (adder.join().unwrap(), getter.join().unwrap());
-            assert_eq!(added, got);
+            let (accepted, got) = (adder.join().unwrap(), getter.join().unwrap());
+            assert_eq!(accepted, got);
             is_at_rest(&queue);
         },
     );

@@ -116,7 +116,7 @@ impl Chunks {
     /// stale ones.
     #[inline]
     pub(super) fn should_be_swept(&self) -> bool {
-        self.stale > self.slots.len() / 3 && self.is_full()
+        3 * self.stale > self.slots.len() && self.is_full()
     }
 
     pub(super) fn reserve(&mut self, slots: usize) {

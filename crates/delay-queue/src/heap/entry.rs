@@ -1,14 +1,49 @@
 //! What the heap hands out: names of entries, and entries that have left it.
 
+use core::fmt;
+
 /// Names one entry of one heap, for as long as the process runs.
 ///
 /// Once the entry has left its heap, its name means nothing, there or elsewhere: every method that
 /// takes it answers `None`. It never comes to mean another entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EntryId {
-    pub(super) slot: u32,
-    pub(super) generation: u32,
-    pub(super) heap: u64,
+    heap: u64,
+    /// The generation in the upper half, the slot in the lower one: two words travel in registers,
+    /// which three fields do not.
+    generation_and_slot: u64,
+}
+
+impl EntryId {
+    pub(super) fn new(heap: u64, slot: u32, generation: u32) -> Self {
+        Self {
+            heap,
+            generation_and_slot: u64::from(generation) << 32 | u64::from(slot),
+        }
+    }
+
+    pub(super) fn heap(self) -> u64 {
+        self.heap
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the other half is cut off")]
+    pub(super) fn slot(self) -> u32 {
+        self.generation_and_slot as u32
+    }
+
+    pub(super) fn generation(self) -> u32 {
+        (self.generation_and_slot >> 32) as u32
+    }
+}
+
+impl fmt::Debug for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EntryId")
+            .field("heap", &self.heap())
+            .field("slot", &self.slot())
+            .field("generation", &self.generation())
+            .finish()
+    }
 }
 
 /// An entry that has left the heap, or (with a reference for its value) one that is looked at.

@@ -133,19 +133,22 @@ impl Line {
         first
     }
 
-    /// Takes out the key that lies there. Its slot must not say so any more when
-    /// [`refill`](Self::refill) is called, which has to follow.
+    /// Takes out the key that lies there, of which its slot must not know any more soon after.
+    ///
+    /// Tells whether it was the first of its list: then [`refill`](Self::refill) has to follow.
     #[inline]
-    pub(super) fn take_out<T>(&mut self, place: Place, slots: &mut Slots<T>) {
+    pub(super) fn take_out<T>(&mut self, place: Place, slots: &mut Slots<T>) -> bool {
         match place.get() {
-            Where::Chunks(index) if self.lane.is_front(index) => {
-                self.lane.pop(&mut self.chunks, slots);
+            Where::Chunks(index) if !self.lane.is_front(index) => {
+                self.chunks.outdate_one();
+                return false;
             }
-            Where::Chunks(_) => self.chunks.outdate_one(),
+            Where::Chunks(_) => self.lane.pop(&mut self.chunks, slots),
             Where::Run(index) if index + 1 == self.run.len() => self.pop_run(slots),
-            Where::Run(_) | Where::Nowhere => {}
+            Where::Run(_) | Where::Nowhere => return false,
             Where::Heap(index) => self.heap.remove(index, slots),
         }
+        true
     }
 
     /// How many keys are due by `now`, up to `limit`.
@@ -258,12 +261,7 @@ impl Line {
         if self.heap.keys().is_empty() {
             self.heap_limit = HEAP_LIMIT;
         }
-        if !self.run.is_empty() {
-            for key in self.desk.drain(..) {
-                let place = self.heap.push(key, slots);
-                slots.moved(key.slot(), place);
-            }
-        } else {
+        if self.run.is_empty() {
             if !self.sort_by_counting() {
                 self.desk.sort_unstable_by(|one, other| other.cmp(one));
                 mem::swap(&mut self.desk, &mut self.run);
@@ -272,6 +270,11 @@ impl Line {
                 slots.moved(key.slot(), Place::run(index));
             }
             self.desk.clear();
+        } else {
+            for key in self.desk.drain(..) {
+                let place = self.heap.push(key, slots);
+                slots.moved(key.slot(), place);
+            }
         }
         self.desk.shrink_to(HEAP_LIMIT);
     }

@@ -89,7 +89,7 @@ impl Near {
                 continue;
             }
             // To the next sibling; or, after the last of them, to that of an ancestor.
-            while position.is_multiple_of(ARITY) || position + 1 >= self.keys.len() {
+            while position.is_multiple_of(ARITY) {
                 if position == 0 {
                     return;
                 }

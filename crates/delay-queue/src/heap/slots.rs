@@ -23,7 +23,6 @@ pub(super) struct Slots<T> {
     all: Vec<Slot<T>>,
     /// The first of the free slots, which are a list through their links.
     free: u32,
-    free_count: usize,
     retired: usize,
     /// The generation new slots begin with.
     floor: u32,
@@ -51,19 +50,20 @@ impl<T> Slots<T> {
         Self {
             all: Vec::new(),
             free: NONE,
-            free_count: 0,
             retired: 0,
             floor,
         }
     }
 
-    /// Slots that can be taken without allocation.
-    pub(super) fn room(&self) -> usize {
-        self.all.capacity() - self.all.len() + self.free_count
+    /// How many slots can be taken without allocation, those that are included.
+    pub(super) fn capacity(&self) -> usize {
+        self.all.capacity() - self.retired
     }
 
-    pub(super) fn reserve(&mut self, additional: usize) {
-        self.all.reserve(additional.saturating_sub(self.free_count));
+    /// Sees to it that as many slots can be taken without allocation, those that are included.
+    pub(super) fn reserve(&mut self, capacity: usize) {
+        let slots = capacity.saturating_add(self.retired);
+        self.all.reserve(slots.saturating_sub(self.all.len()));
     }
 
     /// The slot that the next value will have, if there can be one more.
@@ -88,7 +88,6 @@ impl<T> Slots<T> {
         {
             generation = next;
             self.free = link;
-            self.free_count -= 1;
         }
         let taken = Slot::Taken {
             due: key.due,
@@ -220,7 +219,6 @@ impl<T> Slots<T> {
         let generation = slot.generation();
         let vacant = if let Some(generation) = generation.checked_add(1) {
             let link = mem::replace(&mut self.free, index);
-            self.free_count += 1;
             Slot::Vacant { generation, link }
         } else {
             self.retired += 1;
@@ -276,7 +274,7 @@ impl<T> Slots<T> {
 
     /// Gives back the memory of free slots at the end, but for `room` entries in all.
     pub(super) fn shrink_to(&mut self, room: usize) {
-        let mut free = Vec::with_capacity(self.free_count);
+        let mut free = Vec::new();
         let mut next = self.free;
         while let Some(Slot::Vacant { link, .. }) = self.all.get(next as usize) {
             free.push(next);
@@ -293,7 +291,6 @@ impl<T> Slots<T> {
         self.all.shrink_to(room.saturating_add(self.retired));
         // The first ones are filled first, so that the end may become free again.
         self.free = NONE;
-        self.free_count = free.len();
         for index in free.into_iter().rev() {
             self.set_link(index, self.free);
             self.free = index;

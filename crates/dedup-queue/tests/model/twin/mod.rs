@@ -3,7 +3,7 @@
 //! Shared with the fuzz target of the same name.
 
 mod model;
-pub mod program;
+pub(crate) mod program;
 
 use std::hash::RandomState;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use program::{KEYS, Op, Settings};
 type Queue = DedupRetryQueue<u8, RandomState, ManualClock>;
 
 /// Does each step to both, and compares what they say and where they are.
-pub fn walk(settings: Settings, ops: &[Op]) {
+pub(crate) fn walk(settings: Settings, ops: &[Op]) {
     let clock = ManualClock::new();
     let limiter = Exponential::new(millis(settings.base), millis(settings.max));
     let mut builder = DedupRetryQueue::<u8>::builder()
@@ -80,6 +80,7 @@ impl Pair {
                     held.succeed();
                 }
             }
+            Op::Next(which, succeeds) => self.next(which, succeeds),
             Op::Retry(which) => {
                 if let Some(held) = self.pick(which) {
                     let expected = self.model.retry(*held);
@@ -133,6 +134,33 @@ impl Pair {
             Err(GetError::Closed) => assert!(self.model.is_closed()),
             Err(other) => unreachable!("{other}"),
         }
+    }
+
+    /// Only if it finds something: it would wait.
+    fn next(&mut self, which: u8, succeeds: bool) {
+        let Some(held) = self.pick(which) else {
+            return;
+        };
+        if succeeds {
+            self.model.succeed(*held);
+        } else {
+            self.model.done(*held);
+        }
+        let expected = self.model.get();
+        if expected.is_none() && !self.model.is_closed() {
+            return if succeeds {
+                held.succeed()
+            } else {
+                held.done()
+            };
+        }
+        let next = if succeeds {
+            held.succeed_and_next()
+        } else {
+            held.next()
+        };
+        assert_eq!(next.as_ref().ok().map(|held| **held), expected);
+        self.held.extend(next);
     }
 
     fn get_batch(&mut self, most: std::num::NonZeroUsize) {

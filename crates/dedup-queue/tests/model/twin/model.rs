@@ -7,7 +7,7 @@ use dedup_queue::{Added, Pending, Policy, Retried};
 
 use super::program::Settings;
 
-pub struct Model {
+pub(crate) struct Model {
     settings: Settings,
     now: u64,
     is_open: bool,
@@ -32,14 +32,14 @@ struct Later {
     first: u64,
 }
 
-pub struct Rest {
-    pub ready: Vec<u8>,
-    pub delayed: Vec<(u8, u64)>,
-    pub held: Vec<(u8, Option<Pending>, Option<u64>)>,
+pub(crate) struct Rest {
+    pub(crate) ready: Vec<u8>,
+    pub(crate) delayed: Vec<(u8, u64)>,
+    pub(crate) held: Vec<(u8, Option<Pending>, Option<u64>)>,
 }
 
 impl Model {
-    pub fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         Self {
             settings,
             now: 0,
@@ -55,7 +55,7 @@ impl Model {
         }
     }
 
-    pub fn figures(&self) -> [usize; 5] {
+    pub(crate) fn figures(&self) -> [usize; 5] {
         [
             self.ready.len(),
             self.held.len(),
@@ -65,18 +65,18 @@ impl Model {
         ]
     }
 
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         !self.is_open && self.ready.is_empty() && self.dirty.is_empty()
     }
 
-    pub fn failures(&self, key: u8) -> u32 {
+    pub(crate) fn failures(&self, key: u8) -> u32 {
         if self.detached.contains(&key) {
             return 0;
         }
         self.failures_of_held(key)
     }
 
-    pub fn failures_of_held(&self, key: u8) -> u32 {
+    pub(crate) fn failures_of_held(&self, key: u8) -> u32 {
         self.failures.get(&key).copied().unwrap_or(0)
     }
 
@@ -102,7 +102,7 @@ impl Model {
         }
     }
 
-    pub fn advance(&mut self, by: u64) {
+    pub(crate) fn advance(&mut self, by: u64) {
         self.now += by;
         if self.is_open {
             let due = |later: &Later| later.due <= self.now;
@@ -121,7 +121,7 @@ impl Model {
         self.expire();
     }
 
-    pub fn expire(&mut self) {
+    pub(crate) fn expire(&mut self) {
         let Some(expiry) = self.settings.expiry else {
             return;
         };
@@ -135,7 +135,7 @@ impl Model {
         });
     }
 
-    pub fn add(&mut self, key: u8) -> Option<Added> {
+    pub(crate) fn add(&mut self, key: u8) -> Option<Added> {
         self.expire();
         if !self.is_open {
             return None;
@@ -152,7 +152,7 @@ impl Model {
         })
     }
 
-    pub fn add_after(&mut self, key: u8, delay: u64) -> Option<Added> {
+    pub(crate) fn add_after(&mut self, key: u8, delay: u64) -> Option<Added> {
         self.expire();
         self.is_open
             .then(|| self.owe_later(key, self.now + delay, self.settings.policy))
@@ -206,7 +206,7 @@ impl Model {
         (Some(delay), failures)
     }
 
-    pub fn add_rate_limited(&mut self, key: u8) -> Option<Retried> {
+    pub(crate) fn add_rate_limited(&mut self, key: u8) -> Option<Retried> {
         self.expire();
         if !self.is_open {
             return None;
@@ -225,7 +225,7 @@ impl Model {
         })
     }
 
-    pub fn get(&mut self) -> Option<u8> {
+    pub(crate) fn get(&mut self) -> Option<u8> {
         if self.ready.is_empty() {
             return None;
         }
@@ -249,16 +249,16 @@ impl Model {
         self.ready.contains(&key)
     }
 
-    pub fn done(&mut self, key: u8) {
+    pub(crate) fn done(&mut self, key: u8) {
         self.let_go(key, None);
     }
 
-    pub fn succeed(&mut self, key: u8) {
+    pub(crate) fn succeed(&mut self, key: u8) {
         self.failures.remove(&key);
         self.let_go(key, None);
     }
 
-    pub fn retry(&mut self, key: u8) -> Retried {
+    pub(crate) fn retry(&mut self, key: u8) -> Retried {
         let (delay, failures) = self.plan(self.failures_of_held(key));
         let Some(delay) = delay else {
             self.succeed(key);
@@ -268,7 +268,7 @@ impl Model {
         self.again(key, delay)
     }
 
-    pub fn retry_after(&mut self, key: u8, delay: u64) -> Retried {
+    pub(crate) fn retry_after(&mut self, key: u8, delay: u64) -> Retried {
         self.again(key, delay)
     }
 
@@ -282,18 +282,18 @@ impl Model {
         }
     }
 
-    pub fn forget_held(&mut self, key: u8) {
+    pub(crate) fn forget_held(&mut self, key: u8) {
         self.failures.remove(&key);
     }
 
-    pub fn forget(&mut self, key: u8) {
+    pub(crate) fn forget(&mut self, key: u8) {
         if !self.detached.contains(&key) {
             self.failures.remove(&key);
             self.resting.remove(&key);
         }
     }
 
-    pub fn remove(&mut self, key: u8, delayed_only: bool) -> Option<Pending> {
+    pub(crate) fn remove(&mut self, key: u8, delayed_only: bool) -> Option<Pending> {
         self.expire();
         if self.detached.contains(&key) {
             return None;
@@ -315,12 +315,12 @@ impl Model {
         Some(pending)
     }
 
-    pub fn shut_down(&mut self) -> bool {
+    pub(crate) fn shut_down(&mut self) -> bool {
         std::mem::replace(&mut self.is_open, false)
     }
 
     /// Whether nothing was ready or held, and what was left.
-    pub fn drain(&mut self) -> (bool, Rest) {
+    pub(crate) fn drain(&mut self) -> (bool, Rest) {
         self.expire();
         let finished = self.ready.is_empty() && self.held.is_empty();
         self.is_open = false;

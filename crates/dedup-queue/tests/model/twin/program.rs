@@ -5,26 +5,26 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use dedup_queue::Policy;
 
 /// So many different keys: few, so that they meet.
-pub const KEYS: u8 = 6;
+pub(crate) const KEYS: u8 = 6;
 /// Bytes of settings.
-pub const HEAD: usize = 4;
+pub(crate) const HEAD: usize = 4;
 /// Bytes of a step.
-pub const STEP: usize = 3;
+pub(crate) const STEP: usize = 3;
 /// Steps of a random program.
-pub const LONGEST: usize = 200;
+pub(crate) const LONGEST: usize = 200;
 
 /// Times are in milliseconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    pub policy: Policy,
-    pub base: u64,
-    pub max: u64,
-    pub max_attempts: Option<NonZeroU32>,
-    pub expiry: Option<u64>,
+pub(crate) struct Settings {
+    pub(crate) policy: Policy,
+    pub(crate) base: u64,
+    pub(crate) max: u64,
+    pub(crate) max_attempts: Option<NonZeroU32>,
+    pub(crate) expiry: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Op {
+pub(crate) enum Op {
     Add(u8),
     AddAfter(u8, u64),
     AddRateLimited(u8),
@@ -32,6 +32,8 @@ pub enum Op {
     GetBatch(NonZeroUsize),
     Done(u8),
     Succeed(u8),
+    /// Whether it succeeded, too.
+    Next(u8, bool),
     Retry(u8),
     RetryAfter(u8, u64),
     ForgetHeld(u8),
@@ -44,7 +46,7 @@ pub enum Op {
     Shrink,
 }
 
-pub fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
+pub(crate) fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
     let mut head = [0; HEAD];
     for (to, from) in head.iter_mut().zip(bytes) {
         *to = *from;
@@ -79,7 +81,8 @@ impl Op {
             22..=31 => Self::Get,
             32 => Self::GetBatch(NonZeroUsize::MIN.saturating_add(usize::from(key))),
             33..=37 => Self::Done(which),
-            38..=40 => Self::Succeed(which),
+            38..=39 => Self::Succeed(which),
+            40 => Self::Next(which, arg % 2 == 0),
             41..=45 => Self::Retry(which),
             46..=48 => Self::RetryAfter(which, arg),
             49 => Self::ForgetHeld(which),

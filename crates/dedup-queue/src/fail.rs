@@ -1,0 +1,173 @@
+//! Failures: counted, and what follows from them.
+//!
+//! The limiter is foreign code, so it is asked with the lock free, for the count that was seen then.
+//! The section that counts compares, and if others have counted or forgotten meanwhile, the limiter
+//! is asked again.
+
+use std::time::Duration;
+
+use sync_shim::Clock;
+
+use crate::add::{is_in, refused};
+use crate::core::{Core, Hasher, Key};
+use crate::error::ShutDown;
+use crate::keys::{Ended, Ending};
+use crate::metrics::Metrics;
+use crate::policy::Retried;
+use crate::records::Slot;
+
+/// What follows a failure.
+#[derive(Clone, Copy)]
+struct Plan {
+    /// It is the so-manieth.
+    failures: u32,
+    /// The delay, and when it ends. `None`: the key is given up.
+    retry: Option<(Duration, u64)>,
+    now: u64,
+}
+
+impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
+    /// Counts a failure of the key, and adds it to be tried again.
+    pub(crate) fn add_failed(&self, key: K) -> Result<Retried, ShutDown<K>> {
+        let (hash, mut pair) = self.prepare(key);
+        let mut failures = self.section(|state| {
+            let found = state.keys.find(hash, |key| is_in(key, pair.as_ref()));
+            self.tick(state);
+            state.is_open().then(|| state.keys.failures(found))
+        });
+        let mut plan = None;
+        while let Some(known) = failures {
+            if let Some((key, _)) = &pair {
+                plan = Some(self.plan(key, known.saturating_add(1)));
+            }
+            let Some(Plan {
+                failures: count,
+                retry,
+                now,
+            }) = plan
+            else {
+                break;
+            };
+            let counted = self.section(|state| {
+                let found = state.keys.find(hash, |key| is_in(key, pair.as_ref()));
+                state.keys.advance(now);
+                if !state.is_open() {
+                    return Err(None);
+                }
+                let current = state.keys.failures(found);
+                if current != known {
+                    return Err(Some(current)); // Counted or forgotten meanwhile.
+                }
+                Ok(match retry {
+                    None => {
+                        state.keys.forget_found(found);
+                        Retried::GivenUp
+                    }
+                    Some((delay, due)) => {
+                        if state.keys.add_failed(found, hash, &mut pair, due, count) {
+                            Retried::Ready
+                        } else {
+                            Retried::After(delay)
+                        }
+                    }
+                })
+            });
+            match counted {
+                Err(current) => failures = current,
+                Ok(retried) => {
+                    if retried == Retried::GivenUp {
+                        self.give_up(pair.map(|(key, _)| key), count);
+                    } else {
+                        self.tell(Metrics::retries_total);
+                    }
+                    return Ok(retried);
+                }
+            }
+        }
+        Err(refused(pair))
+    }
+
+    /// What follows the key's failure, which is its `failures`-th. May run foreign code, so no
+    /// lock may be held.
+    fn plan(&self, key: &K, failures: u32) -> Plan {
+        let now = self.clock.now();
+        let most = self.config.max_attempts;
+        let retry = if most.is_some_and(|most| failures >= most.get()) {
+            None
+        } else {
+            let delay = self.config.limiter.delay(key, failures, now);
+            Some((delay, self.epoch.after(now, delay)))
+        };
+        Plan {
+            failures,
+            retry,
+            now: self.epoch.nanos(now),
+        }
+    }
+
+    fn give_up(&self, key: Option<K>, failures: u32) {
+        if let (Some(hook), Some(key)) = (&self.config.dead_letter, key) {
+            hook(key, failures);
+        }
+    }
+
+    /// Counts a failure of a held key, and lets it go. Takes the key when the limiter has been asked.
+    pub(crate) fn retry_held(
+        &self,
+        slot: Slot,
+        key: &mut Option<K>,
+        mut failures: u32,
+    ) -> Option<Retried> {
+        loop {
+            let plan = self.plan(key.as_ref()?, failures.saturating_add(1));
+            // A key that is given up may be dirty: then the queue keeps this one.
+            let for_hook = match (&plan.retry, &self.config.dead_letter) {
+                (None, Some(_)) => key.clone(),
+                _ => None,
+            };
+            let ending = match plan.retry {
+                None => Ending::Forget,
+                Some((_, due)) => Ending::Again {
+                    due,
+                    failures: Some(plan.failures),
+                },
+            };
+            let counted = self.section(|state| {
+                state.keys.advance(plan.now);
+                let current = state.keys.failures_of_held(slot);
+                if current != failures {
+                    return Err(Some(current)); // Counted or forgotten meanwhile.
+                }
+                let key = key.take().ok_or(None)?;
+                Ok((state.keys.finish(slot, key, ending), state.is_open()))
+            });
+            match counted {
+                Err(current) => failures = current?,
+                Ok((ended, is_open)) => {
+                    let Some((delay, _)) = plan.retry else {
+                        self.note_worked(ended.worked);
+                        drop(ended.key);
+                        self.give_up(for_hook, plan.failures);
+                        return Some(Retried::GivenUp);
+                    };
+                    return Some(self.note_again(ended, is_open, delay));
+                }
+            }
+        }
+    }
+
+    /// A key was let go that is to come again.
+    pub(crate) fn note_again(&self, ended: Ended<K>, is_open: bool, delay: Duration) -> Retried {
+        let is_ready = ended.ready;
+        self.note_worked(ended.worked);
+        drop(ended.key);
+        self.tell(Metrics::retries_total);
+        if is_ready {
+            Retried::Ready
+        } else if is_open {
+            Retried::After(delay)
+        } else {
+            Retried::Left
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Letting keys go.
+
+use std::time::Duration;
+
+use sync_shim::Clock;
+use sync_shim::foreign::drop_quietly;
+
+use crate::core::{Core, Hasher, Key};
+use crate::error::GetError;
+use crate::held::Desk;
+use crate::keys::Ending;
+use crate::lock::StateGuard;
+use crate::policy::Retried;
+use crate::records::Slot;
+use crate::state::State;
+
+impl<K: Key, S: Hasher, C: Clock> Desk<K> for Core<K, S, C> {
+    fn done(&self, slot: Slot, key: K) {
+        self.finish(slot, key, false);
+    }
+
+    fn succeed(&self, slot: Slot, key: K) {
+        self.finish(slot, key, true);
+    }
+
+    fn next(&self, slot: Slot, key: K, forget: bool) -> Result<(K, Slot, u32), GetError> {
+        let mut state = self.state.lock();
+        let quick = state.keys.is_quiet();
+        let ended = if quick {
+            state.keys.finish_quick(slot, forget)
+        } else {
+            None
+        };
+        let Some(own) = ended else {
+            self.finish_slow(state, slot, key, forget);
+            return self.take().map_or_else(|| self.wait_for_one(), Ok);
+        };
+        let taken = state.keys.take_quick();
+        drop(state);
+        if std::mem::needs_drop::<K>() {
+            drop_quietly(own);
+            drop_quietly(key); // A panic would lose the key that was taken.
+        }
+        taken.map_or_else(|| self.wait_for_one(), Ok)
+    }
+
+    fn retry_after(&self, slot: Slot, key: K, delay: Duration) -> Retried {
+        let now = self.clock.now();
+        let due = self.epoch.after(now, delay);
+        let ending = Ending::Again {
+            due,
+            failures: None,
+        };
+        let (ended, is_open) = self.section(|state| {
+            state.keys.advance(self.epoch.nanos(now));
+            (state.keys.finish(slot, key, ending), state.is_open())
+        });
+        self.note_again(ended, is_open, delay)
+    }
+
+    fn retry(&self, slot: Slot, key: &mut Option<K>, failures: u32) -> Option<Retried> {
+        self.retry_held(slot, key, failures)
+    }
+
+    fn failures(&self, slot: Slot) -> u32 {
+        self.section(|state| {
+            self.tick(state);
+            state.keys.failures_of_held(slot)
+        })
+    }
+
+    fn forget(&self, slot: Slot) {
+        self.section(|state| {
+            self.tick(state);
+            state.keys.forget(slot);
+        });
+    }
+}
+
+impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
+    /// A key was let go that had been held so long.
+    #[inline]
+    pub(crate) fn note_worked(&self, worked: u64) {
+        self.tell(|metrics, name| {
+            metrics.work_duration_seconds(name, Duration::from_nanos(worked));
+        });
+    }
+
+    #[inline]
+    fn finish(&self, slot: Slot, key: K, forget: bool) {
+        let mut state = self.state.lock();
+        if !state.keys.is_quiet() {
+            return self.finish_slow(state, slot, key, forget);
+        }
+        let Some(own) = state.keys.finish_quick(slot, forget) else {
+            return self.finish_slow(state, slot, key, forget);
+        };
+        drop(state);
+        if std::mem::needs_drop::<K>() {
+            drop_quietly(own);
+        }
+        drop(key);
+    }
+
+    fn finish_slow(&self, mut state: StateGuard<'_, State<K>>, slot: Slot, key: K, forget: bool) {
+        let ending = if forget { Ending::Forget } else { Ending::Done };
+        if state.keys.may_expire(slot) {
+            self.read_time(&mut state);
+        } else {
+            self.tick(&mut state);
+        }
+        let ended = state.keys.finish(slot, key, ending);
+        self.settle(state);
+        self.note_worked(ended.worked);
+        drop(ended.key);
+    }
+}

@@ -1,0 +1,91 @@
+//! The end: no more adds, no more deliveries, and what is left.
+
+use delay_queue::NEVER;
+
+use super::{Keys, Phase};
+use crate::policy::Pending;
+use crate::records::{On, Owed, Slot};
+
+/// What is left of a queue, without the keys that guards hold.
+pub(crate) struct Rest<K> {
+    pub(crate) ready: Vec<K>,
+    pub(crate) delayed: Vec<(K, u64)>,
+    /// Held by workers, and what was owed to them besides.
+    pub(crate) held: Vec<(K, Option<Pending>, u64)>,
+}
+
+impl<K> Keys<K> {
+    /// Adds are refused from now on. What is due has been moved before.
+    pub(crate) fn shut_down(&mut self) {
+        self.phase = self.phase.max(Phase::ShutDown);
+        self.reckon();
+    }
+
+    /// Nothing is delivered from now on; everything that is left comes out.
+    pub(crate) fn stop(&mut self) -> Rest<K> {
+        self.phase = Phase::Stopped;
+        self.reckon();
+        let mut rest = Rest {
+            ready: Vec::with_capacity(self.ready.len()),
+            delayed: Vec::with_capacity(self.delayed.len()),
+            held: Vec::with_capacity(self.held.len()),
+        };
+        while let Some(slot) = self.ready.pop(&mut self.records) {
+            self.note(0, -1);
+            rest.ready.extend(self.hand_over(slot));
+        }
+        for slot in self.records.search(On::Held) {
+            let record = &mut self.records[slot];
+            let owed = std::mem::replace(&mut record.owed, Owed::Nothing);
+            let key = record.key.take();
+            let (pending, due) = match owed {
+                Owed::Nothing => (None, NEVER),
+                Owed::Now => {
+                    self.dirty -= 1;
+                    self.note(0, -1);
+                    (Some(Pending::Dirty), NEVER)
+                }
+                Owed::Later(entry) => {
+                    let due = self.delayed.remove(entry).map_or(NEVER, |entry| entry.due);
+                    (Some(Pending::Delayed), due)
+                }
+            };
+            // One that was handed over by an earlier stop is not there any more.
+            rest.held.extend(key.map(|key| (key, pending, due)));
+        }
+        while let Some(entry) = self.delayed.pop() {
+            let key = self.hand_over(entry.value);
+            rest.delayed.extend(key.map(|key| (key, entry.due)));
+        }
+        rest
+    }
+
+    /// A key that is neither held nor on a list becomes a leftover. Its failures go with it.
+    fn hand_over(&mut self, slot: Slot) -> Option<K> {
+        self.records[slot].owed = Owed::Nothing;
+        let (key, twin) = self.records.erase(slot);
+        self.bury((None, twin));
+        key
+    }
+
+    /// How long the held keys have been held, in all, and the longest. Nothing, if times are not
+    /// noted.
+    pub(crate) fn unfinished(&self) -> (u64, u64) {
+        let ages = self.records.walk(self.held.list());
+        let ages = ages.map(|slot| self.now.saturating_sub(self.records[slot].taken));
+        ages.fold((0, 0), |(sum, longest), age| {
+            (u64::saturating_add(sum, age), age.max(longest))
+        })
+    }
+
+    /// Returns memory that is not in use.
+    pub(crate) fn shrink(&mut self) {
+        self.records.shrink();
+        self.delayed.shrink_to_fit();
+    }
+
+    /// For how many keys there is memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.records.capacity()
+    }
+}

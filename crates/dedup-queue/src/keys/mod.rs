@@ -1,0 +1,278 @@
+//! What becomes of the keys: a state machine that waits for nobody.
+//!
+//! Everything here runs under the queue's lock and runs no foreign code, so nothing of it can
+//! panic half-way: keys are compared before a section begins ([`Keys::find`]), hashed and cloned
+//! before the lock is taken, and dropped after it is free ([`Keys::gone`]). Time comes in as a
+//! number. What others must be told of (takers, drainers, metrics) is read off afterwards.
+//!
+//! # Words
+//! A key is *owed* a delivery now or later, or nothing, and it is *held* by a worker or not. Owed
+//! now and not held: *ready*. Owed now and held: *dirty*. Owed later: *delayed*, held or not.
+//! Neither owed nor held: *resting*, and remembered only for its failures.
+//!
+//! # Invariants, whenever the lock is free
+//! 1. A key has one record at most, and has one only while it is held, owed something, or has
+//!    failures. So at most one delivery of it is owed, and no two workers hold it.
+//! 2. The list `ready` holds exactly the ready ones, in the order in which they became so;
+//!    `resting` exactly the resting ones, likewise; and `held` the held ones, which it only counts
+//!    unless metrics ask how long they have been held.
+//! 3. The heap has exactly one entry for each delayed key, and the record knows it.
+//! 4. A record has its twin key unless it is held.
+//! 5. Once shut down, no key becomes owed a delivery now that was not: so when `ready` and `dirty`
+//!    are empty they stay so, and *closed* is for good.
+
+use delay_queue::takers::Stock;
+use delay_queue::{DelayHeap, NEVER};
+
+use crate::policy::Policy;
+use crate::records::{Gone, HeldOnes, List, Owed, READY, RESTING, Records, Slot};
+
+mod ending;
+mod holding;
+mod owing;
+mod quick;
+
+pub(crate) use ending::Rest;
+pub(crate) use holding::{Ended, Ending, Taken};
+pub(crate) use owing::Pair;
+
+/// How far the queue's life has got. It goes one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Open,
+    /// Adds are refused; what is ready or dirty is still delivered.
+    ShutDown,
+    /// Nothing is delivered any more.
+    Stopped,
+}
+
+pub(crate) struct Keys<K> {
+    records: Records<K>,
+    ready: List<READY>,
+    held: HeldOnes,
+    resting: List<RESTING>,
+    dirty: usize,
+    delayed: DelayHeap<Slot>,
+    phase: Phase,
+    /// The latest time that was read.
+    now: u64,
+    /// Something may depend on the time. Set with whatever does, looked after whenever time is read.
+    timed: bool,
+    /// The queue is open, nothing depends on the time, nobody need be told of anything, and nobody
+    /// measures: `keys/quick.rs`. Never `true` wrongly.
+    quiet: bool,
+    settings: Settings,
+    /// Somebody may have to be told of what has changed, or has keys to drop. Set with whatever
+    /// makes it so, looked after by [`State::settle`](crate::state::State::settle).
+    unsettled: bool,
+    /// What metrics are to be told.
+    pub(crate) noted: Noted,
+    /// Keys to be dropped when the lock is free.
+    pub(crate) gone: Vec<Gone<K>>,
+}
+
+/// What does not change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) policy: Policy,
+    /// How long failures of a resting key are remembered; [`NEVER`]: for ever.
+    pub(crate) expiry: u64,
+    /// Times are to be noted, so the clock must be read.
+    pub(crate) metered: bool,
+}
+
+/// Changes since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Noted {
+    /// Deliveries that came to be owed now.
+    pub(crate) adds: u64,
+    /// How many more of them there are.
+    pub(crate) depth: i64,
+}
+
+/// How many keys are in which state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Figures {
+    pub(crate) ready: usize,
+    pub(crate) held: usize,
+    pub(crate) dirty: usize,
+    pub(crate) delayed: usize,
+    pub(crate) resting: usize,
+}
+
+impl<K> Keys<K> {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            records: Records::new(),
+            ready: List::new(),
+            held: HeldOnes::new(settings.metered),
+            resting: List::new(),
+            dirty: 0,
+            delayed: DelayHeap::new(),
+            phase: Phase::Open,
+            now: 0,
+            timed: settings.metered,
+            unsettled: settings.metered,
+            quiet: !settings.metered,
+            settings,
+            noted: Noted::default(),
+            gone: Vec::new(),
+        }
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        Figures {
+            ready: self.ready.len(),
+            held: self.held.len(),
+            dirty: self.dirty,
+            delayed: self.delayed.len(),
+            resting: self.resting.len(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Nothing will be delivered any more.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.phase != Phase::Open && self.ready.len() == 0 && self.dirty == 0
+    }
+
+    /// Nothing is ready and nothing held.
+    #[inline]
+    pub(crate) fn is_drained(&self) -> bool {
+        self.ready.len() == 0 && self.held.len() == 0
+    }
+
+    /// Whether anything here may depend on what time it is.
+    #[inline]
+    pub(crate) fn needs_time(&self) -> bool {
+        self.timed
+    }
+
+    /// Whether it does.
+    fn depends_on_time(&self) -> bool {
+        self.settings.metered
+            || (self.phase == Phase::Open && !self.delayed.is_empty())
+            || (self.settings.expiry != NEVER && self.resting.len() > 0)
+    }
+
+    /// Whether the key has failures that may expire: to know since when it rests, the time must be
+    /// read before it comes to rest.
+    pub(crate) fn may_expire(&self, slot: Slot) -> bool {
+        self.settings.expiry != NEVER && self.records[slot].failures > 0
+    }
+
+    /// The key's record. The only section part that runs a key's code (`Eq`), so it comes first.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, is: impl FnMut(&K) -> bool) -> Option<Slot> {
+        self.records.find(hash, is)
+    }
+
+    /// Time has been read: what is due becomes ready, or dirty; old failures are forgotten.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: u64) {
+        self.now = self.now.max(now);
+        self.timed = self.depends_on_time();
+        self.reckon();
+        if self.phase == Phase::Open && self.delayed.peek_due().is_some_and(|due| due <= self.now) {
+            self.fall_due();
+        }
+        if self.resting.len() > 0 && self.settings.expiry != NEVER {
+            self.expire();
+        }
+    }
+
+    fn fall_due(&mut self) {
+        while let Some(entry) = self.delayed.pop_ready(self.now) {
+            self.records[entry.value].owed = Owed::Nothing;
+            self.owe(entry.value, entry.due);
+        }
+    }
+
+    fn expire(&mut self) {
+        while let Some(slot) = self.resting.first()
+            && self.records[slot]
+                .since
+                .saturating_add(self.settings.expiry)
+                <= self.now
+        {
+            self.resting.unlink(&mut self.records, slot);
+            let gone = self.records.erase(slot);
+            self.bury(gone);
+        }
+    }
+
+    /// Something may depend on the time from now on.
+    fn depend_on_time(&mut self) {
+        self.timed = true;
+        self.quiet = false;
+    }
+
+    /// Somebody may have to be told.
+    pub(crate) fn unsettle(&mut self) {
+        self.unsettled = true;
+        self.quiet = false;
+    }
+
+    /// Everybody has been told; or somebody goes on waiting for news.
+    pub(crate) fn settled(&mut self, watched: bool) {
+        self.unsettled = watched || self.settings.metered;
+        self.reckon();
+    }
+
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.unsettled
+    }
+
+    fn reckon(&mut self) {
+        self.quiet = !self.timed && !self.unsettled && self.phase == Phase::Open;
+    }
+
+    /// These keys are to be dropped when the lock is free.
+    fn bury(&mut self, gone: Gone<K>) {
+        self.gone.push(gone);
+        self.unsettle();
+    }
+
+    /// For metrics, if there are any.
+    #[inline]
+    fn note(&mut self, adds: u64, depth: i64) {
+        if self.settings.metered {
+            self.noted.adds += adds;
+            self.noted.depth += depth;
+        }
+    }
+
+    /// A slot found earlier in this section, unless it has expired since.
+    #[inline]
+    pub(crate) fn still(&self, found: Option<Slot>) -> Option<Slot> {
+        found.filter(|&slot| self.records.has(slot))
+    }
+}
+
+impl<K> Stock for Keys<K> {
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn ready(&mut self, limit: usize) -> usize {
+        self.ready.len().min(limit)
+    }
+
+    fn next_due(&mut self) -> u64 {
+        if self.phase != Phase::Open {
+            return NEVER; // What falls due now is left over.
+        }
+        self.delayed.peek_due().unwrap_or(NEVER)
+    }
+}
+
+/// [`NEVER`] if it does not fit.
+pub(crate) fn nanos(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(NEVER)
+}

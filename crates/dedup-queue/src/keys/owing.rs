@@ -1,0 +1,171 @@
+//! Keys come to be owed a delivery, now or later; and it is taken back.
+
+use delay_queue::NEVER;
+
+use super::{Keys, Phase, nanos};
+use crate::policy::{Added, Pending, Policy};
+use crate::records::{On, Owed, Slot};
+
+/// A key, and its twin for a guard, until they are taken.
+pub(crate) type Pair<K> = Option<(K, K)>;
+
+impl<K> Keys<K> {
+    /// A key without a record is to be delivered now.
+    #[inline]
+    pub(crate) fn add_new(&mut self, hash: u64, key: K, twin: K) {
+        let slot = self.records.insert(hash, key, twin);
+        self.note(1, 1);
+        let record = &mut self.records[slot];
+        record.owed = Owed::Now;
+        record.since = self.now;
+        self.ready.push(&mut self.records, slot);
+    }
+
+    /// A key with a record is to be delivered now.
+    #[inline]
+    pub(crate) fn add_known(&mut self, slot: Slot) -> Added {
+        match self.records[slot].owed {
+            Owed::Now => Added::Merged,
+            Owed::Nothing => {
+                self.owe(slot, self.now);
+                Added::New
+            }
+            Owed::Later(entry) => {
+                self.delayed.remove(entry);
+                self.records[slot].owed = Owed::Nothing;
+                self.owe(slot, self.now);
+                Added::Moved
+            }
+        }
+    }
+
+    /// The key is to be delivered at `due`, by the queue's policy.
+    pub(crate) fn add_after(
+        &mut self,
+        found: Option<Slot>,
+        hash: u64,
+        pair: &mut Pair<K>,
+        due: u64,
+    ) -> Added {
+        let slot = self.still(found);
+        let slot = slot.unwrap_or_else(|| self.insert(hash, pair));
+        self.owe_later(slot, due, self.settings.policy)
+    }
+
+    /// The key has failed so often, and is to be delivered at `due` or earlier. Whether that is
+    /// now is the answer.
+    pub(crate) fn add_failed(
+        &mut self,
+        found: Option<Slot>,
+        hash: u64,
+        pair: &mut Pair<K>,
+        due: u64,
+        failures: u32,
+    ) -> bool {
+        let slot = self.still(found);
+        let slot = slot.unwrap_or_else(|| self.insert(hash, pair));
+        self.records[slot].failures = failures;
+        self.owe_later(slot, due, Policy::Earliest);
+        self.records[slot].owed == Owed::Now
+    }
+
+    #[inline]
+    fn insert(&mut self, hash: u64, pair: &mut Pair<K>) -> Slot {
+        let (key, twin) = pair.take().expect("the caller has not given its pair away");
+        self.records.insert(hash, key, twin)
+    }
+
+    /// The key comes to be owed a delivery now. It is owed nothing.
+    #[inline]
+    pub(super) fn owe(&mut self, slot: Slot, since: u64) {
+        self.note(1, 1);
+        let record = &mut self.records[slot];
+        record.owed = Owed::Now;
+        record.since = since;
+        match record.on {
+            On::Held => self.dirty += 1,
+            On::Resting => {
+                self.resting.unlink(&mut self.records, slot);
+                self.ready.push(&mut self.records, slot);
+            }
+            On::None | On::Ready => self.ready.push(&mut self.records, slot),
+        }
+    }
+
+    pub(super) fn owe_later(&mut self, slot: Slot, due: u64, policy: Policy) -> Added {
+        let record = &self.records[slot];
+        let (entry, due, added) = match record.owed {
+            Owed::Now => return Added::Merged,
+            Owed::Nothing => {
+                let due = match policy {
+                    Policy::DebounceMaxWait(wait) => due.min(self.now.saturating_add(nanos(wait))),
+                    _ => due,
+                };
+                (None, due, Added::New)
+            }
+            Owed::Later(entry) => {
+                let was = self.delayed.due(entry).unwrap_or(NEVER);
+                let due = match policy {
+                    Policy::Earliest => due.min(was),
+                    Policy::Latest => due.max(was),
+                    Policy::Debounce => due,
+                    Policy::DebounceMaxWait(wait) => {
+                        due.min(record.since.saturating_add(nanos(wait)))
+                    }
+                };
+                if due == was {
+                    return Added::Merged;
+                }
+                (Some(entry), due, Added::Moved)
+            }
+        };
+        if due <= self.now && self.phase == Phase::Open {
+            if let Some(entry) = entry {
+                self.delayed.remove(entry);
+                self.records[slot].owed = Owed::Nothing;
+            }
+            self.owe(slot, self.now);
+        } else if let Some(entry) = entry {
+            self.delayed.reset(entry, due);
+        } else {
+            if self.records[slot].on == On::Resting {
+                self.resting.unlink(&mut self.records, slot);
+            }
+            let entry = self.delayed.push(slot, due);
+            self.depend_on_time();
+            let record = &mut self.records[slot];
+            record.owed = Owed::Later(entry);
+            record.since = self.now;
+        }
+        added
+    }
+
+    /// Takes back the delivery that the key is owed, or only a delayed one.
+    pub(crate) fn withdraw(&mut self, found: Option<Slot>, delayed_only: bool) -> Option<Pending> {
+        let slot = self.still(found)?;
+        let held = self.records[slot].on == On::Held;
+        let pending = match self.records[slot].owed {
+            Owed::Nothing => return None,
+            Owed::Now if delayed_only => return None,
+            Owed::Now if held => {
+                self.dirty -= 1;
+                self.note(0, -1);
+                Pending::Dirty
+            }
+            Owed::Now => {
+                self.ready.unlink(&mut self.records, slot);
+                self.note(0, -1);
+                Pending::Ready
+            }
+            Owed::Later(entry) => {
+                self.delayed.remove(entry);
+                Pending::Delayed
+            }
+        };
+        self.records[slot].owed = Owed::Nothing;
+        if !held {
+            self.rest(slot);
+        }
+        Some(pending)
+    }
+}
