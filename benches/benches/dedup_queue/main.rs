@@ -36,16 +36,6 @@ fn main() {
             |peer, times| cycle(peer, threads, times, |n| format!("namespace/name-{n}")),
         );
         bench.run(
-            &format!("add_next/numbers/{threads}"),
-            1_000_000,
-            |peer, times| in_turn(peer, threads, times, |n| n),
-        );
-        bench.run(
-            &format!("add_next/text/{threads}"),
-            200_000,
-            |peer, times| in_turn(peer, threads, times, |n| format!("namespace/name-{n}")),
-        );
-        bench.run(
             &format!("add_in_vain/numbers/{threads}"),
             1_000_000,
             |peer, times| collapse(peer, threads, times),
@@ -96,32 +86,6 @@ where
             })
         }
     }
-}
-
-/// The same, by workers that let one key go and take the next in one call, where there is one.
-fn in_turn<K>(peer: Peer, threads: u64, times: u64, key: impl Fn(u64) -> K + Sync) -> Duration
-where
-    K: dedup_queue::Key + Sync + Ord,
-{
-    if let Peer::Port = peer {
-        return cycle(peer, threads, times, key);
-    }
-    let share = times / threads;
-    let queue = DedupQueue::<K>::new();
-    all(threads, |thread| {
-        let keys = (0..=share).map(|n| thread * (share + 1) + n).map(&key);
-        let mut keys: Vec<K> = keys.collect();
-        queue.add(keys.pop().expect("one more than the others")).expect("it is open");
-        let mut held = Some(queue.get().expect("it is open"));
-        let queue = &queue;
-        (keys, move |key| {
-            queue.add(key).expect("it is open");
-            let next = held.take().expect("it is put back").next();
-            let next = next.expect("it is open");
-            black_box(next.key());
-            held = Some(next);
-        })
-    })
 }
 
 /// Adds of a key that is ready already.

@@ -6,7 +6,6 @@ use sync_shim::Clock;
 use sync_shim::foreign::drop_quietly;
 
 use crate::core::{Core, Hasher, Key};
-use crate::error::GetError;
 use crate::held::Desk;
 use crate::keys::Ending;
 use crate::lock::StateGuard;
@@ -21,27 +20,6 @@ impl<K: Key, S: Hasher, C: Clock> Desk<K> for Core<K, S, C> {
 
     fn succeed(&self, slot: Slot, key: K) {
         self.finish(slot, key, true);
-    }
-
-    fn next(&self, slot: Slot, key: K, forget: bool) -> Result<(K, Slot, u32), GetError> {
-        let mut state = self.state.lock();
-        let quick = state.keys.is_quiet();
-        let ended = if quick {
-            state.keys.finish_quick(slot, forget)
-        } else {
-            None
-        };
-        let Some(own) = ended else {
-            self.finish_slow(state, slot, key, forget);
-            return self.take().map_or_else(|| self.wait_for_one(), Ok);
-        };
-        let taken = state.keys.take_quick();
-        drop(state);
-        if std::mem::needs_drop::<K>() {
-            drop_quietly(own);
-            drop_quietly(key); // A panic would lose the key that was taken.
-        }
-        taken.map_or_else(|| self.wait_for_one(), Ok)
     }
 
     fn retry_after(&self, slot: Slot, key: K, delay: Duration) -> Retried {

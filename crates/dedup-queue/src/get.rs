@@ -177,13 +177,6 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     #[cold]
-    pub(crate) fn wait_for_one(&self) -> Result<(K, Slot, u32), GetError> {
-        let taken = self.wait(None, Keys::take)?;
-        self.note_taken(taken.waited);
-        Ok((taken.key, taken.slot, taken.failures))
-    }
-
-    #[cold]
     fn wait<T>(
         &self,
         deadline: Option<Instant>,

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::Key;
-use crate::error::GetError;
 use crate::layer::{Delays, Layer, Plain, Retries};
 use crate::policy::Retried;
 use crate::records::Slot;
@@ -17,8 +16,6 @@ pub(crate) trait Desk<K>: Send + Sync {
     fn done(&self, slot: Slot, key: K);
     /// The same, and its failures are forgotten.
     fn succeed(&self, slot: Slot, key: K);
-    /// Done, or succeeded; and the next key, with its number and its failures.
-    fn next(&self, slot: Slot, key: K, forget: bool) -> Result<(K, Slot, u32), GetError>;
     fn retry_after(&self, slot: Slot, key: K, delay: Duration) -> Retried;
     /// Takes the key once the limiter, which is foreign code, has been asked. `None` if there was
     /// no key.
@@ -92,39 +89,6 @@ impl<K: Key, L: Layer> Held<K, L> {
     }
 }
 
-impl<K: Key, L: Layer> Held<K, L> {
-    /// Lets this key go, as a drop does, and takes the one that has been ready longest: a
-    /// [`done`](Held::done) and a [`get`](crate::KeyQueue::get) in one, for a worker's loop. Where
-    /// nothing is delayed and nobody waits it costs half of the two. Blocks until a key is ready.
-    ///
-    /// ```
-    /// # let queue = dedup_queue::DedupQueue::<u32>::new();
-    /// # (0..3).for_each(|key| _ = queue.add(key));
-    /// # queue.shut_down();
-    /// let mut next = queue.get();
-    /// while let Ok(key) = next {
-    ///     println!("{}", *key);
-    ///     next = key.next();
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// [`GetError::Closed`], as `get`. This key is let go all the same.
-    pub fn next(self) -> Result<Self, GetError> {
-        self.let_go_and_get(false)
-    }
-
-    fn let_go_and_get(mut self, forget: bool) -> Result<Self, GetError> {
-        let Some(key) = self.key.take() else {
-            return Err(GetError::Empty); // Whoever takes the key has taken the guard.
-        };
-        let (key, slot, failures) = self.desk.next(self.place.slot(), key, forget)?;
-        self.key = Some(key);
-        self.place = Place::new(slot, failures);
-        Ok(self)
-    }
-}
-
 impl<K: Key, L: Delays> Held<K, L> {
     /// Done for now: to be delivered again after `delay`, whether it failed or not. No failure is
     /// counted.
@@ -145,14 +109,6 @@ impl<K: Key, L: Retries> Held<K, L> {
         if let Some(key) = self.key.take() {
             self.desk.succeed(self.place.slot(), key);
         }
-    }
-
-    /// As [`succeed`](Held::succeed), and takes the next key: see [`next`](Held::next).
-    ///
-    /// # Errors
-    /// As [`next`](Held::next).
-    pub fn succeed_and_next(self) -> Result<Self, GetError> {
-        self.let_go_and_get(true)
     }
 
     /// Failed: the failure is counted, and the key delivered again when the limiter says. In one

@@ -1,6 +1,6 @@
 //! The records of the keys: a slab, a table that finds them, and lists that run through them.
 //!
-//! Not for: what a key's state means; that is `keys.rs`.
+//! Not for: what a key's state means; that is `keys/`.
 //!
 //! # What always holds
 //! 1. A slot in use is in the table, under its hash, once; a free one is not.

@@ -3,7 +3,7 @@
 //! A section changes the keys; [`State::settle`] then finds out who must be told of it.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. Those of `keys.rs`, and those of [`Takers`].
+//! 1. Those of `keys/mod.rs`, and those of [`Takers`].
 //! 2. If the queue is closed, no taker waits uncalled.
 //! 3. While somebody drains, something is ready or held.
 

@@ -212,10 +212,9 @@ impl<K> Keys<K> {
         self.quiet = false;
     }
 
-    /// Somebody may have to be told.
+    /// Somebody may have to be told: the section settles.
     pub(crate) fn unsettle(&mut self) {
         self.unsettled = true;
-        self.quiet = false;
     }
 
     /// Everybody has been told; or somebody goes on waiting for news.

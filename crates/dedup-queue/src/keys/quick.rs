@@ -39,7 +39,7 @@ impl<K> Keys<K> {
     /// the queue's copy of the key comes back. `None`: something is, and
     /// [`finish`](Keys::finish) must see to it.
     #[inline]
-    pub(crate) fn finish_quick(&mut self, slot: Slot, forget: bool) -> Option<Option<K>> {
+    pub(crate) fn finish_quick(&mut self, slot: Slot, forget: bool) -> Option<K> {
         let record = &mut self.records[slot];
         if record.owed != Owed::Nothing || (record.failures > 0 && !forget) {
             return None;
@@ -47,6 +47,6 @@ impl<K> Keys<K> {
         record.on = On::None;
         self.held.count_out();
         let (own, _lent) = self.records.erase(slot);
-        Some(own)
+        own // It is there: only a stop hands the keys of held records over.
     }
 }

@@ -91,49 +91,6 @@ fn each_delivery_is_let_go_once() {
 }
 
 #[test]
-fn a_worker_may_let_go_and_take_the_next_in_one() {
-    let (queue, clock) = retrying();
-    for key in ["a", "b"] {
-        queue.add(key).unwrap();
-    }
-    let a = get(&queue);
-    queue.add("a").unwrap();
-    let b = a.next().unwrap();
-    assert_eq!(*b, "b");
-    assert_eq!(
-        figures(queue.stats()),
-        [1, 1, 0, 0, 0],
-        "the first is ready again"
-    );
-    let a = b.next().unwrap();
-    assert_eq!(*a, "a");
-    a.retry();
-    clock.advance(5 * MS);
-    queue.add("c").unwrap();
-    let c = get(&queue).succeed_and_next().unwrap();
-    assert_eq!((*c, queue.failures(&"a")), ("c", 0));
-    queue.shut_down();
-    assert!(crate::support::is_closed(&c.next()));
-    assert_eq!(figures(queue.stats()), [0; 5], "it is let go all the same");
-}
-
-#[test]
-fn a_worker_that_asks_for_the_next_waits_for_it() {
-    bounded(|| {
-        let queue = plain();
-        queue.add("a").unwrap();
-        let held = get(&queue);
-        thread::scope(|scope| {
-            let worker = scope.spawn(|| *held.next().unwrap());
-            until(|| queue.stats().waiting == 1);
-            assert_eq!(queue.stats().held, 0);
-            queue.add("b").unwrap();
-            assert_eq!(worker.join().unwrap(), "b");
-        });
-    });
-}
-
-#[test]
 fn letting_go_wakes_a_worker_for_a_key_that_became_ready_by_it() {
     bounded(|| {
         let queue = DedupRetryQueue::<&'static str>::new();

@@ -12,7 +12,10 @@ use proptest::prelude::any;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use testkit::Rng;
 
-use twin::program::{HEAD, LONGEST, STEP, decode};
+use twin::program::{HEAD, STEP, decode};
+
+/// Steps of a program.
+const LONGEST: usize = 200;
 
 #[test]
 fn a_queue_is_where_its_model_is_after_each_step_of_any_program() {

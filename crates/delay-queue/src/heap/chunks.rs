@@ -66,6 +66,17 @@ impl List {
         self.first as usize * CHUNK
     }
 
+    /// The index after this one, if it is in the same chunk.
+    #[inline]
+    pub(super) fn beside(self, index: usize) -> Option<usize> {
+        let next = index + 1;
+        (next != self.end as usize && !next.is_multiple_of(CHUNK)).then_some(next)
+    }
+
+    pub(super) fn is_one_chunk(self) -> bool {
+        !self.is_empty() && self.is_last(self.first)
+    }
+
     #[inline]
     fn is_last(self, chunk: u32) -> bool {
         (self.end as usize - 1) / CHUNK == chunk as usize

@@ -144,11 +144,13 @@ impl Far {
                     (list, span, u64::MAX)
                 }
             };
-            let count = chunks.len(list);
-            if count > FEW && span.first < span.last && self.rungs.len() < MOST_RUNGS {
-                self.cut(span, count, end);
-                self.spread(list, chunks, slots);
-                continue;
+            if !list.is_one_chunk() && span.first < span.last && self.rungs.len() < MOST_RUNGS {
+                let count = chunks.len(list);
+                if count > FEW {
+                    self.cut(span, count, end);
+                    self.spread(list, chunks, slots);
+                    continue;
+                }
             }
             gather(list, into, chunks, slots);
             if let Some(rung) = self.rungs.last_mut() {

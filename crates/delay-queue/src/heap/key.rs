@@ -32,14 +32,6 @@ impl Key {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the other half is cut off")]
-    pub(super) fn of_rank(rank: u128) -> Self {
-        Self {
-            due: (rank >> 64) as u64,
-            order_and_slot: rank as u64,
-        }
-    }
-
     pub(super) fn order(self) -> u32 {
         (self.order_and_slot >> 32) as u32
     }
@@ -49,9 +41,7 @@ impl Key {
         self.order_and_slot as u32
     }
 
-    /// The key as a number: of two keys, the lesser number is the earlier key's.
-    #[inline]
-    pub(super) fn rank(self) -> u128 {
+    fn rank(self) -> u128 {
         u128::from(self.due) << 64 | u128::from(self.order_and_slot)
     }
 }

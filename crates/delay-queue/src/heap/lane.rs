@@ -19,9 +19,9 @@ pub(super) struct Lane {
     /// That key, or the last one of all.
     first: Key,
     /// The last key that came.
-    last: u128,
+    last: Key,
     /// The one before it.
-    second_last: u128,
+    second_last: Key,
 }
 
 impl Lane {
@@ -30,8 +30,8 @@ impl Lane {
             list: List::EMPTY,
             front: 0,
             first: Key::LAST,
-            last: 0,
-            second_last: 0,
+            last: Key::FIRST,
+            second_last: Key::FIRST,
         }
     }
 
@@ -43,19 +43,19 @@ impl Lane {
     /// Whether the key may be pushed, if need be after the last one has left.
     #[inline]
     pub(super) fn takes(&self, key: Key) -> bool {
-        self.second_last < key.rank() && key.due != u64::MAX
+        self.second_last < key && key.due != u64::MAX
     }
 
     /// Whether the last key is before this one and may stay.
     #[inline]
     pub(super) fn is_before(&self, key: Key) -> bool {
-        self.last < key.rank()
+        self.last < key
     }
 
     /// Takes the last key out, if it is still there.
     #[cold]
     pub(super) fn leave_last<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) -> Option<Key> {
-        let last = Key::of_rank(mem::replace(&mut self.last, self.second_last));
+        let last = mem::replace(&mut self.last, self.second_last);
         let place = self.list.back()?;
         if !slots.is_at(last.slot(), Place::chunks(place)) {
             return None;
@@ -77,13 +77,25 @@ impl Lane {
             self.front = self.list.front();
             self.first = key;
         }
-        self.second_last = mem::replace(&mut self.last, key.rank());
+        self.second_last = mem::replace(&mut self.last, key);
         place
     }
 
     /// Takes the first key off, and what is stale after it.
     #[inline]
     pub(super) fn pop<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) {
+        if let Some(index) = self.list.beside(self.front)
+            && let Some(key) = slots.key_at(chunks.at(index), Place::chunks(index))
+        {
+            self.front = index;
+            self.first = key;
+        } else {
+            self.skip(chunks, slots);
+        }
+    }
+
+    #[cold]
+    fn skip<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) {
         while let Some(index) = chunks.advance(&mut self.list, self.front) {
             self.front = index;
             if let Some(key) = slots.key_at(chunks.at(index), Place::chunks(index)) {
@@ -142,8 +154,8 @@ impl Lane {
     pub(super) fn renumber(&mut self, rank: impl Fn(Key) -> Key) {
         if !self.list.is_empty() {
             self.first = rank(self.first);
-            self.last = rank(Key::of_rank(self.last)).rank();
-            self.second_last = rank(Key::of_rank(self.second_last)).rank();
+            self.last = rank(self.last);
+            self.second_last = rank(self.second_last);
         }
     }
 }

@@ -48,7 +48,7 @@ enum Source {
     Heap,
 }
 
-const HEAP_LIMIT: usize = 128;
+const HEAP_LIMIT: usize = 64;
 /// So few keys may be sorted by counting.
 const COUNTABLE: usize = 24;
 
@@ -275,6 +275,8 @@ impl Line {
                 let place = self.heap.push(key, slots);
                 slots.moved(key.slot(), place);
             }
+            // They would only be pulled back, if the next push sent them away.
+            self.heap_limit = self.heap_limit.max(2 * self.heap.keys().len());
         }
         self.desk.shrink_to(HEAP_LIMIT);
     }

@@ -39,9 +39,9 @@ enum Slot<T> {
         value: T,
     },
     Vacant {
-        generation: u32,
         /// The next free slot, or where the key of an entry that is checked out is.
         link: u32,
+        generation: u32,
     },
 }
 

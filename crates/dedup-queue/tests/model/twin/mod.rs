@@ -80,7 +80,6 @@ impl Pair {
                     held.succeed();
                 }
             }
-            Op::Next(which, succeeds) => self.next(which, succeeds),
             Op::Retry(which) => {
                 if let Some(held) = self.pick(which) {
                     let expected = self.model.retry(*held);
@@ -134,33 +133,6 @@ impl Pair {
             Err(GetError::Closed) => assert!(self.model.is_closed()),
             Err(other) => unreachable!("{other}"),
         }
-    }
-
-    /// Only if it finds something: it would wait.
-    fn next(&mut self, which: u8, succeeds: bool) {
-        let Some(held) = self.pick(which) else {
-            return;
-        };
-        if succeeds {
-            self.model.succeed(*held);
-        } else {
-            self.model.done(*held);
-        }
-        let expected = self.model.get();
-        if expected.is_none() && !self.model.is_closed() {
-            return if succeeds {
-                held.succeed()
-            } else {
-                held.done()
-            };
-        }
-        let next = if succeeds {
-            held.succeed_and_next()
-        } else {
-            held.next()
-        };
-        assert_eq!(next.as_ref().ok().map(|held| **held), expected);
-        self.held.extend(next);
     }
 
     fn get_batch(&mut self, most: std::num::NonZeroUsize) {

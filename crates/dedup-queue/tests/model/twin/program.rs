@@ -10,8 +10,6 @@ pub(crate) const KEYS: u8 = 6;
 pub(crate) const HEAD: usize = 4;
 /// Bytes of a step.
 pub(crate) const STEP: usize = 3;
-/// Steps of a random program.
-pub(crate) const LONGEST: usize = 200;
 
 /// Times are in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +30,6 @@ pub(crate) enum Op {
     GetBatch(NonZeroUsize),
     Done(u8),
     Succeed(u8),
-    /// Whether it succeeded, too.
-    Next(u8, bool),
     Retry(u8),
     RetryAfter(u8, u64),
     ForgetHeld(u8),
@@ -81,8 +77,7 @@ impl Op {
             22..=31 => Self::Get,
             32 => Self::GetBatch(NonZeroUsize::MIN.saturating_add(usize::from(key))),
             33..=37 => Self::Done(which),
-            38..=39 => Self::Succeed(which),
-            40 => Self::Next(which, arg % 2 == 0),
+            38..=40 => Self::Succeed(which),
             41..=45 => Self::Retry(which),
             46..=48 => Self::RetryAfter(which, arg),
             49 => Self::ForgetHeld(which),
