@@ -99,3 +99,41 @@ impl<T> Iterator for IntoIter<T> {
 
 impl<T> ExactSizeIterator for IntoIter<T> {}
 impl<T> FusedIterator for IntoIter<T> {}
+
+impl<T> Extend<(T, u64)> for DelayHeap<T> {
+    fn extend<I: IntoIterator<Item = (T, u64)>>(&mut self, pairs: I) {
+        let pairs = pairs.into_iter();
+        self.reserve(pairs.size_hint().0);
+        for (value, due) in pairs {
+            self.push(value, due);
+        }
+    }
+}
+
+impl<T> FromIterator<(T, u64)> for DelayHeap<T> {
+    fn from_iter<I: IntoIterator<Item = (T, u64)>>(pairs: I) -> Self {
+        let mut heap = Self::new();
+        heap.extend(pairs);
+        heap
+    }
+}
+
+impl<T> IntoIterator for DelayHeap<T> {
+    type Item = Entry<T>;
+    type IntoIter = IntoIter<T>;
+
+    /// The entries in order.
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter::new(self)
+    }
+}
+
+impl<'a, T> IntoIterator for &'a DelayHeap<T> {
+    type Item = Entry<&'a T>;
+    type IntoIter = Iter<'a, T>;
+
+    /// The entries in any order.
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
