@@ -23,7 +23,7 @@ const LEAD: Duration = Duration::from_millis(200);
 pub fn all(rounds: &mut Rounds) {
     let sizes: &[(usize, u64)] = match (rounds.is_test, rounds.is_quick) {
         (true, _) => &[(100, 10)],
-        (_, true) => &[(5_000, 500)],
+        (_, true) => &[(2_000, 200)],
         _ => &[(20_000, 2_000), (100_000, 2_000)],
     };
     for &(timers, millis) in sizes {

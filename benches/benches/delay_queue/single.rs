@@ -43,7 +43,8 @@ pub fn all(rounds: &mut Rounds) {
         let times = if rounds.is_test {
             1
         } else {
-            (400_000 / entries).clamp(1, 200)
+            let work = if rounds.is_quick { 100_000 } else { 400_000 };
+            (work / entries).clamp(1, 200)
         };
         let run = |names: &[&str], peers: Vec<rounds::Peer<'_>>| {
             let cases = names.iter().map(|name| (format!("{name}/{entries}"), "ns"));
@@ -71,7 +72,7 @@ pub fn all(rounds: &mut Rounds) {
             cancelling!(mixed(entries, times)),
         );
     }
-    let entries = if rounds.is_test { 100 } else { 1_000_000 };
+    let entries = *rounds.sizes().last().expect("there are sizes");
     let cases = [(String::from("memory_per_entry"), "bytes")];
     rounds.run(&cases, all!(memory(entries)));
 }
