@@ -1,7 +1,7 @@
 //! Several pools behind one face: round robin, least tasks, or a strategy of your own.
 //!
-//! A pool decides everything under one lock. Where many threads submit many short tasks, several
-//! pools have several locks. A multi-pool spreads tasks over pools of one configuration and is used
+//! A pool has one lock at each end of its queue. Where many threads submit many short tasks, several
+//! pools have several of them. A multi-pool spreads tasks over pools of one configuration and is used
 //! like one.
 //!
 //! # When not to use it

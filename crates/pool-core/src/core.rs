@@ -18,8 +18,8 @@ use crate::gauge::Gauge;
 use crate::handle::Home;
 use crate::idle::WorkerCell;
 use crate::line::{Seat, Settled};
-use crate::lock::{StateGuard, StateLock};
 use crate::run::{Env, Outcome, Ran};
+use crate::shared::{Shared, Whole};
 use crate::state::State;
 use crate::stats::Stats;
 use crate::worker;
@@ -38,8 +38,8 @@ pub trait Runner: Send + Sync + 'static {
 }
 
 pub(crate) struct Core<R: Runner> {
-    /// On cache lines of its own, as is `work`: what is only read lies apart.
-    pub(crate) state: CachePadded<StateLock<State<R::Job>>>,
+    pub(crate) state: Shared<R::Job>,
+    /// On cache lines of its own, as is the state: what is only read lies apart.
     /// A hint to spinning workers that the queue is not empty.
     pub(crate) work: CachePadded<AtomicBool>,
     pub(crate) runner: R,
@@ -62,7 +62,7 @@ pub enum Patience {
     Until(Option<Instant>),
 }
 
-pub(crate) type Guard<'a, R> = StateGuard<'a, State<<R as Runner>::Job>>;
+pub(crate) type Guard<'a, R> = Whole<'a, <R as Runner>::Job>;
 
 impl<R: Runner> Core<R> {
     pub(crate) fn new(
@@ -75,7 +75,7 @@ impl<R: Runner> Core<R> {
         let mut state = State::new(&config).map_err(BuildError::OutOfMemory)?;
         state.gauge.clone_from(&gauge);
         Ok(Arc::new(Self {
-            state: CachePadded::new(StateLock::new(state)),
+            state: Shared::new(state),
             work: CachePadded::new(AtomicBool::new(false)),
             runner,
             env,
@@ -86,6 +86,7 @@ impl<R: Runner> Core<R> {
         }))
     }
 
+    #[inline]
     /// Accepts the job, waits for room as long as `patience` says, or gives the job back.
     pub(crate) fn submit(
         self: &Arc<Self>,
@@ -95,6 +96,22 @@ impl<R: Runner> Core<R> {
         if self.is_forked() {
             return Err((Reason::Forked, job));
         }
+        if let Some(vacancy) = self.state.vacancy() {
+            if vacancy.enter(job) {
+                self.hint();
+            }
+            return Ok(());
+        }
+        self.submit_decided(job, patience)
+    }
+
+    /// Accepts the job if there is room, and does what a full pool does if there is none.
+    #[inline(never)]
+    fn submit_decided(
+        self: &Arc<Self>,
+        job: R::Job,
+        patience: Patience,
+    ) -> Result<(), (Reason, R::Job)> {
         let (mut guard, admission) = match self.admission() {
             Ok(admitted) => admitted,
             Err((mut guard, refused)) => {
@@ -188,6 +205,10 @@ impl<R: Runner> Core<R> {
     ) -> Settled<R::Job> {
         loop {
             if let Some(settled) = seat.wait(parker, self.clock(), deadline) {
+                #[cfg(not(anthill_loom))]
+                if settled.is_ok() && deadline.is_none() {
+                    self.linger();
+                }
                 return settled;
             }
             if let Some(job) = self.leave_line(seat, ticket) {
@@ -211,12 +232,18 @@ impl<R: Runner> Core<R> {
     #[inline]
     pub(crate) fn perform(self: &Arc<Self>, after: &mut After<R::Job>) {
         if after.searchers {
-            // Relaxed: a hint. Searchers look under the lock before they park.
-            self.work.store(true, Relaxed);
+            self.hint();
         }
         if !after.is_paid() {
             self.perform_owed(after);
         }
+    }
+
+    /// Tells spinning workers of work.
+    #[inline]
+    fn hint(&self) {
+        // Relaxed: they look under the lock before they park.
+        self.work.store(true, Relaxed);
     }
 
     fn perform_owed(self: &Arc<Self>, after: &mut After<R::Job>) {

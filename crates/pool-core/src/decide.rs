@@ -153,6 +153,40 @@ impl View {
         }
     }
 
+    /// How many more tasks may lie in the queue before somebody has to be roused.
+    #[inline]
+    fn unnoticed(&self) -> usize {
+        if self.parked > 0 {
+            if self.searching > 0 { UNLIMITED } else { 0 }
+        } else if self.live >= self.capacity || self.starting {
+            UNLIMITED
+        } else {
+            self.searching.saturating_sub(self.queued)
+        }
+    }
+
+    /// How many tasks may be accepted without asking again, as long as nothing else changes but
+    /// that tasks end and their workers take the next: each would find room, and rouse nobody.
+    #[inline]
+    pub(crate) fn quick_room(&self) -> usize {
+        if !self.open || self.live == 0 {
+            return 0;
+        }
+        let limit = limit(self.capacity, self.depth);
+        let room = match limit {
+            UNLIMITED => UNLIMITED,
+            _ => limit.saturating_sub(self.in_flight),
+        };
+        room.min(self.unnoticed())
+    }
+
+    /// Whether tasks may end and their workers take the next without asking, as long as the line
+    /// is empty: nobody is to leave, and nobody to be roused.
+    #[inline]
+    pub(crate) fn is_calm(&self) -> bool {
+        self.surplus() == 0 && self.rouse() == Rouse::Nobody
+    }
+
     /// More workers than there may be, those on their way out not counted.
     #[inline]
     pub(crate) fn surplus(&self) -> usize {

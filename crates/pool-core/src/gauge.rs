@@ -3,7 +3,8 @@
 //! Not for: admission. That is decided under the lock by the exact count; here it may be stale.
 //!
 //! Only a multi-pool's child has a gauge, written in the sections that change the figures, so
-//! that other pools pay nothing for it.
+//! that other pools pay nothing for it. What enters is counted under the inbox's lock and what
+//! leaves under the state's, so that neither counter has two writers at a time.
 
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -15,7 +16,8 @@ use crate::capacity::{Capacity, QueueDepth};
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Gauge {
-    in_flight: AtomicUsize,
+    entered: AtomicUsize,
+    left: AtomicUsize,
     live: AtomicUsize,
     capacity: AtomicUsize,
     depth: usize,
@@ -24,7 +26,8 @@ pub struct Gauge {
 impl Gauge {
     pub(crate) fn new(capacity: usize, depth: usize) -> Self {
         Self {
-            in_flight: AtomicUsize::new(0),
+            entered: AtomicUsize::new(0),
+            left: AtomicUsize::new(0),
             live: AtomicUsize::new(0),
             capacity: AtomicUsize::new(capacity),
             depth,
@@ -32,8 +35,20 @@ impl Gauge {
     }
 
     #[inline]
-    pub(crate) fn show(&self, in_flight: usize, live: usize, capacity: usize) {
-        self.in_flight.store(in_flight, Relaxed);
+    pub(crate) fn enter(&self) {
+        // No read-modify-write: the inbox's lock is held.
+        let entered = self.entered.load(Relaxed);
+        self.entered.store(entered.wrapping_add(1), Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn leave(&self, tasks: usize) {
+        // The state's lock is held.
+        let left = self.left.load(Relaxed);
+        self.left.store(left.wrapping_add(tasks), Relaxed);
+    }
+
+    pub(crate) fn size(&self, live: usize, capacity: usize) {
         self.live.store(live, Relaxed);
         self.capacity.store(capacity, Relaxed);
     }
@@ -41,7 +56,15 @@ impl Gauge {
     /// Accepted and unfinished tasks.
     #[inline]
     pub fn in_flight(&self) -> usize {
-        self.in_flight.load(Relaxed)
+        // What left entered before: read in this order, the difference is never below zero.
+        let left = self.left.load(Relaxed);
+        let entered = self.entered.load(Relaxed).wrapping_sub(left);
+        // But nothing orders two relaxed loads.
+        if entered > isize::MAX as usize {
+            0
+        } else {
+            entered
+        }
     }
 
     /// Started workers that have not ended.

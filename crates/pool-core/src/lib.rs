@@ -68,6 +68,11 @@
 //! Any call that accepts a task may also have to start a thread, on the caller. "No" means: for
 //! no longer than others hold the lock, and none of them holds it while it runs foreign code.
 //!
+//! A `submit` that had to wait for room in a queue of 16 or more may return up to 100 µs after its
+//! task was accepted: it stays away until half the queue is free, so that a fast submitter waits
+//! once for hundreds of tasks. One with a time-out or a deadline returns at once, and so does one on
+//! an own worker.
+//!
 //! A task costs two sections, one to push it and one to end it and take the next. A busy pool makes
 //! no system call per task: a worker is woken only if none is looking for work.
 //!
@@ -108,10 +113,13 @@ mod handle;
 mod idle;
 mod life;
 mod line;
+#[cfg(not(anthill_loom))]
+mod linger;
 mod lock;
 mod pool;
 mod queue;
 mod run;
+mod shared;
 mod state;
 mod stats;
 mod task;

@@ -1,10 +1,20 @@
-//! The lock around the pool's state.
+//! Two locks, each around its half of the pool's state: one half alone, or the first and then the
+//! second.
 //!
-//! The spin lock that yields, then sleeps: its sections here are some dozens of instructions, and
-//! `docs/decisions/pool-lock.md` has the table against `parking_lot`. The models put loom's lock
-//! in its place: the spin lock has models of its own, and its steps would multiply theirs.
+//! They are the spin lock that yields, then sleeps: sections here are some dozens of instructions,
+//! and `docs/decisions/pool-lock.md` has the table against `parking_lot`.
+//!
+//! No section gives a lock back and then takes another, so every run is one in which the sections
+//! came one after the other (two-phase locking: Eswaran, Gray, Lorie and Traiger, 1976). So the
+//! models put one lock in the place of both: it has just those runs, and far fewer steps. The spin
+//! lock has models of its own.
 
-#[cfg(not(anthill_loom))]
-pub(crate) use backoff_spinlock::{SpinGuard as StateGuard, SpinLock as StateLock};
 #[cfg(anthill_loom)]
-pub(crate) use sync_shim::{Mutex as StateLock, MutexGuard as StateGuard};
+mod one;
+#[cfg(not(anthill_loom))]
+mod two;
+
+#[cfg(anthill_loom)]
+pub(crate) use one::{Both, First, Pair, Second};
+#[cfg(not(anthill_loom))]
+pub(crate) use two::{Both, First, Pair, Second};

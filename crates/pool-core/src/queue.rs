@@ -13,9 +13,9 @@ const SPARE: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct TaskQueue<J> {
-    /// Where entries leave. Where they enter too, while nothing stands behind it.
+    /// Where entries leave.
     front: VecDeque<J>,
-    /// Full blocks.
+    /// Blocks of which none is empty.
     middle: VecDeque<VecDeque<J>>,
     /// Where entries enter.
     back: VecDeque<J>,
@@ -41,47 +41,65 @@ impl<J> TaskQueue<J> {
 
     #[inline]
     pub(crate) fn push(&mut self, entry: J) {
-        if self.len == self.front.len() && self.front.len() < BLOCK {
-            reserve(&mut self.front);
-            self.front.push_back(entry);
-        } else {
-            if self.back.len() == BLOCK {
-                let fresh = self.spare.pop().unwrap_or_default();
-                self.middle
-                    .push_back(std::mem::replace(&mut self.back, fresh));
-            }
-            reserve(&mut self.back);
-            self.back.push_back(entry);
+        if self.back.len() == self.back.capacity() {
+            self.new_block();
         }
+        self.back.push_back(entry);
         self.len += 1;
     }
 
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<J> {
-        if let Some(entry) = self.front.pop_front() {
-            self.len -= 1;
-            return Some(entry);
+        if self.front.is_empty() {
+            if self.len == 0 {
+                return None;
+            }
+            self.next_block();
         }
-        if self.len == 0 {
-            return None;
-        }
-        self.next_block();
         self.len -= 1;
         self.front.pop_front()
     }
 
-    /// The front block is empty and others are not: the next one becomes the front.
+    /// The back block is full, or has no memory yet.
     #[cold]
+    fn new_block(&mut self) {
+        if !self.back.is_empty() {
+            let fresh = self.spare.pop().unwrap_or_default();
+            let full = std::mem::replace(&mut self.back, fresh);
+            self.middle.push_back(full);
+        }
+        if self.back.capacity() == 0 {
+            self.back.reserve_exact(BLOCK);
+        }
+    }
+
+    /// The front block is empty and others are not: the next one becomes the front.
     fn next_block(&mut self) {
-        let next = match self.middle.pop_front() {
-            Some(block) => block,
-            None => std::mem::take(&mut self.back),
+        let Some(next) = self.middle.pop_front() else {
+            return std::mem::swap(&mut self.front, &mut self.back);
         };
         let emptied = std::mem::replace(&mut self.front, next);
-        if self.back.capacity() == 0 {
-            self.back = emptied;
-        } else if self.spare.len() < SPARE {
+        if self.spare.len() < SPARE {
             self.spare.push(emptied);
+        }
+    }
+
+    /// Moves all of `other` to the end. Costs no more per entry than a move.
+    pub(crate) fn append(&mut self, other: &mut Self) {
+        if self.len == 0 {
+            std::mem::swap(self, other);
+        } else if other.len <= BLOCK / 4 {
+            while let Some(entry) = other.pop() {
+                self.push(entry);
+            }
+        } else {
+            let fresh = self.spare.pop().unwrap_or_default();
+            let back = std::mem::replace(&mut self.back, fresh);
+            let front = std::mem::take(&mut other.front);
+            let blocks = [back, front].into_iter().chain(other.middle.drain(..));
+            self.middle.extend(blocks.filter(|block| !block.is_empty()));
+            std::mem::swap(&mut self.back, &mut other.back);
+            self.len += std::mem::take(&mut other.len);
         }
     }
 
@@ -97,13 +115,6 @@ impl<J> TaskQueue<J> {
             .into_iter()
             .chain(middle.into_iter().flatten())
             .chain(back)
-    }
-}
-
-/// A block's memory is had at once, when it is first used.
-fn reserve<J>(block: &mut VecDeque<J>) {
-    if block.capacity() == 0 {
-        block.reserve_exact(BLOCK);
     }
 }
 
@@ -132,6 +143,38 @@ mod tests {
             popped += 1;
         }
         assert_eq!((popped, queue.len()), (pushed, 0));
+    }
+
+    #[test]
+    fn another_queue_joins_the_end_in_order_whatever_the_two_lengths() {
+        let lengths = [
+            0,
+            1,
+            BLOCK / 4,
+            BLOCK / 4 + 1,
+            BLOCK,
+            BLOCK + 1,
+            3 * BLOCK + 7,
+        ];
+        for ours in lengths {
+            for others in lengths {
+                let (mut queue, mut other) = (TaskQueue::new(), TaskQueue::new());
+                (0..=ours).for_each(|entry| queue.push(entry));
+                assert_eq!(queue.pop(), Some(0));
+                (0..=others).for_each(|entry| other.push(ours + entry));
+                assert_eq!(other.pop(), Some(ours));
+                queue.append(&mut other);
+                assert_eq!((queue.len(), other.len()), (ours + others, 0));
+                other.push(7);
+                queue.push(ours + others + 1);
+                let entries: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+                assert!(
+                    entries.into_iter().eq(1..=ours + others + 1),
+                    "{ours}, {others}"
+                );
+                assert_eq!((queue.len(), other.pop(), other.pop()), (0, Some(7), None));
+            }
+        }
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! What the pool's lock protects, and every change to it as one section.
 //!
+//! [`go_on`](State::go_on) alone runs without the inbox's half of the lock (see `shared.rs`): what
+//! is in the inbox is not counted here yet.
+//!
 //! A method here runs under the lock, runs no foreign code, and leaves what is owed to others
 //! (wake-ups, a thread to start) in an [`After`]. The decisions are in `decide.rs`.
 //!
-//! # Invariants, whenever the lock is free
+//! # Invariants, whenever the lock is free and the inbox empty
 //! 1. `in_flight` counts exactly the accepted tasks that hold room: those in the queue, and one for
 //!    each worker that runs one. Those a `release_now` is disposing of have not ended either; they
 //!    hold none and are counted in `disposing`.
@@ -31,6 +34,7 @@ use crate::queue::TaskQueue;
 use crate::run::Outcome;
 use crate::stats::{Counts, Stats};
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct State<J> {
     pub(crate) open: bool,
     /// Raised by each reboot.
@@ -61,9 +65,13 @@ pub(crate) struct State<J> {
     pub(crate) on_start: Vec<Arc<Notice>>,
     pub(crate) on_idle: Vec<Arc<Notice>>,
     pub(crate) on_end: Vec<Arc<Notice>>,
+    /// Submitters whose tasks were accepted, and that come back when half the queue is free.
+    pub(crate) lingering: Vec<Arc<Notice>>,
     /// Those that want to know of the release.
     pub(crate) watches: Vec<Weak<dyn Watch>>,
     pub(crate) counts: Counts,
+    /// Until the whole lock is taken again, a worker may go on to the next task undecided.
+    calm: bool,
     /// Of a multi-pool's child: where the figures are shown to those without the lock.
     pub(crate) gauge: Option<Arc<Gauge>>,
 }
@@ -118,14 +126,15 @@ impl<J> State<J> {
         self.counts.submitted += 1;
         self.queue.push(job);
         after.searchers |= self.searching > 0;
-        self.show();
+        if let Some(gauge) = &self.gauge {
+            gauge.enter();
+        }
     }
 
-    /// The figures have changed: shows them to those that do not take the lock.
-    #[inline]
-    fn show(&self) {
+    /// There are other numbers of workers: shows them to those that do not take the lock.
+    fn show_size(&self) {
         if let Some(gauge) = &self.gauge {
-            gauge.show(self.in_flight, self.live, self.capacity);
+            gauge.size(self.live, self.capacity);
         }
     }
 
@@ -162,14 +171,52 @@ impl<J> State<J> {
         }
     }
 
+    /// A task that held room has ended.
+    #[inline]
+    fn end(&mut self, outcome: Outcome) {
+        self.counts.count(outcome);
+        self.in_flight -= 1;
+        if let Some(gauge) = &self.gauge {
+            gauge.leave(1);
+        }
+    }
+
+    /// A task has ended: its worker takes the next, if nothing else is to be decided.
+    #[inline]
+    pub(crate) fn go_on(&mut self, outcome: Outcome) -> Option<J> {
+        if !self.calm || (self.is_half_free() && !self.lingering.is_empty()) {
+            return None;
+        }
+        let next = self.queue.pop()?;
+        self.end(outcome);
+        Some(next)
+    }
+
+    /// Tasks that entered through the inbox are counted, and join the queue.
+    #[inline]
+    pub(crate) fn take_over(&mut self, entered: &mut TaskQueue<J>) {
+        self.in_flight += entered.len();
+        self.counts.submitted += entered.len() as u64;
+        self.queue.append(entered);
+    }
+
+    /// Asked when the lock is given back. How many tasks may enter until it is taken again.
+    #[inline]
+    pub(crate) fn settle(&mut self) -> usize {
+        let view = self.view();
+        self.calm = self.line.len() == 0 && view.is_calm();
+        view.quick_room()
+    }
+
     /// A task has ended: one section frees its room and finds the next.
     #[inline]
     pub(crate) fn finish(&mut self, outcome: Outcome, after: &mut After<J>) -> Next<J> {
-        self.counts.count(outcome);
-        self.in_flight -= 1;
-        self.show();
+        self.end(outcome);
         self.admit_heads(after);
         self.tell_if_idle(after);
+        if self.is_half_free() {
+            after.tell(&mut self.lingering);
+        }
         if self.view().surplus() > 0 {
             // Somebody may be parked all the same: the surplus one was being started when the
             // capacity shrank.
@@ -194,6 +241,12 @@ impl<J> State<J> {
         if self.unfinished() == 0 && !self.on_idle.is_empty() {
             after.tell(&mut self.on_idle);
         }
+    }
+
+    /// Half of the queue is free, and nobody waits for it.
+    #[inline]
+    pub(crate) fn is_half_free(&self) -> bool {
+        self.in_flight <= self.capacity.saturating_add(self.depth / 2) && self.line.len() == 0
     }
 
     /// Accepted tasks that have not ended.
@@ -273,7 +326,7 @@ impl<J> State<J> {
     ) -> Option<JoinHandle> {
         self.leaving -= 1;
         self.live -= 1;
-        self.show();
+        self.show_size();
         self.counts.retired += 1;
         self.tell_if_ended(after);
         std::mem::replace(&mut self.leaver, thread)
@@ -293,7 +346,7 @@ impl<J> State<J> {
             self.searching += 1;
             self.counts.started += 1;
             self.counts.peak_live = self.counts.peak_live.max(self.live);
-            self.show();
+            self.show_size();
         } else {
             self.counts.start_failures += 1;
         }
@@ -311,6 +364,7 @@ impl<J> State<J> {
                 after.drop_later(seat);
             }
         }
+        after.tell(&mut self.lingering);
         for watch in self.watches.drain(..) {
             after.tell_watch(watch);
         }
@@ -322,11 +376,13 @@ impl<J> State<J> {
     /// A released pool's queue is emptied by a `release_now`. The tasks stay unfinished until
     /// their captures are dropped, which is foreign code.
     pub(crate) fn take_unstarted(&mut self) -> impl Iterator<Item = J> + use<J> {
-        self.in_flight -= self.queue.len();
-        self.disposing += self.queue.len();
-        let tasks = self.queue.take_all();
-        self.show();
-        tasks
+        let unstarted = self.queue.len();
+        self.in_flight -= unstarted;
+        self.disposing += unstarted;
+        if let Some(gauge) = &self.gauge {
+            gauge.leave(unstarted);
+        }
+        self.queue.take_all()
     }
 
     /// One of those taken by `take_unstarted` has been disposed of.
@@ -352,7 +408,7 @@ impl<J> State<J> {
             // Without memory for fewer slots the ring keeps those it has.
             let _ = self.idle.resize(capacity);
         }
-        self.show();
+        self.show_size();
         self.admit_heads(after);
         self.rouse(after);
         Ok(())
@@ -398,8 +454,10 @@ impl<J> State<J> {
             on_start: Vec::new(),
             on_idle: Vec::new(),
             on_end: Vec::new(),
+            lingering: Vec::new(),
             watches: Vec::new(),
             counts: Counts::default(),
+            calm: false,
             gauge: None,
         })
     }

@@ -7,10 +7,11 @@ use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::thread::{JoinHandle, Tag};
 
 use crate::after::After;
-use crate::core::{Core, Runner};
+use crate::core::{Core, Guard, Runner};
 use crate::foreign::drop_quietly;
 use crate::handle::Home;
 use crate::idle::{Call, WorkerCell};
+use crate::run::Outcome;
 use crate::state::{Found, Next};
 use crate::wait::{SEARCH, spin_until};
 
@@ -83,14 +84,10 @@ enum AfterRun {
 fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
     loop {
         let ran = core.runner.run(job, &core.env);
-        let mut after = After::new();
-        let mut guard = core.state.lock();
-        let next = guard.finish(ran.outcome, &mut after);
-        if matches!(next, Next::Search) {
-            core.work.store(false, Relaxed); // A hint, as in `serve`.
-        }
-        drop(guard);
-        core.perform(&mut after);
+        let next = match core.state.next(ran.outcome) {
+            Ok(next) => Next::Run(next),
+            Err(guard) => finish(core, guard, ran.outcome),
+        };
         // Room and figures show the end: now the handle may.
         if let Some(handle) = ran.resolve {
             handle.resolve();
@@ -101,6 +98,23 @@ fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
             Next::Leave => return AfterRun::Leave,
         }
     }
+}
+
+/// A task has ended, and what comes next has to be decided.
+#[inline(never)]
+fn finish<R: Runner>(
+    core: &Arc<Core<R>>,
+    mut guard: Guard<'_, R>,
+    outcome: Outcome,
+) -> Next<R::Job> {
+    let mut after = After::new();
+    let next = guard.finish(outcome, &mut after);
+    if matches!(next, Next::Search) {
+        core.work.store(false, Relaxed); // A hint, as in `serve`.
+    }
+    drop(guard);
+    core.perform(&mut after);
+    next
 }
 
 /// Sleeps until called for work (the caller has counted us as searching) or retired (as leaving).

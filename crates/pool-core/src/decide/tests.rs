@@ -177,3 +177,71 @@ fn a_pool_has_ended_only_when_nothing_is_left_of_it() {
         assert!(!disposing.ended(), "{disposing:?}");
     });
 }
+
+/// What may happen between two whole sections: a task enters, or one ends and the next is taken.
+fn quick_steps(view: View) -> impl Iterator<Item = View> {
+    let entered = View {
+        in_flight: view.in_flight + 1,
+        queued: view.queued + 1,
+        ..view
+    };
+    let next = (view.queued > 0).then(|| View {
+        in_flight: view.in_flight - 1,
+        queued: view.queued - 1,
+        ..view
+    });
+    [Some(entered), next].into_iter().flatten()
+}
+
+#[test]
+fn what_may_enter_unasked_would_have_been_accepted_and_would_have_roused_nobody() {
+    let mut entered = 0;
+    every_view(|first| {
+        // All ways of two steps. A worker that takes a task makes room, which nobody counts on.
+        let mut views = vec![(first, first.quick_room())];
+        for _ in 0..2 {
+            let ways = views
+                .iter()
+                .flat_map(|&(view, room)| quick_steps(view).map(move |after| (view, after, room)));
+            views = ways
+                .filter(|(view, after, room)| after.queued < view.queued || *room > 0)
+                .map(|(view, after, room)| {
+                    if after.queued < view.queued {
+                        return (after, room);
+                    }
+                    entered += 1;
+                    assert_eq!(view.admission(), Admission::Room, "{first:?}");
+                    assert_eq!(after.rouse(), Rouse::Nobody, "{first:?}, then {after:?}");
+                    (after, room - 1)
+                })
+                .collect();
+        }
+    });
+    assert!(entered > 10_000, "only {entered} were entered");
+}
+
+#[test]
+fn a_worker_that_goes_on_unasked_neither_leaves_nor_rouses_anybody() {
+    let mut taken = 0;
+    every_view(|first| {
+        if !first.is_calm() {
+            return;
+        }
+        let room = first.quick_room();
+        for entered in 0..=room.min(2) {
+            let before = View {
+                in_flight: first.in_flight + entered,
+                queued: first.queued + entered,
+                ..first
+            };
+            // It takes one of those that lay in the queue, not one of those in the inbox.
+            if first.queued > 0 {
+                taken += 1;
+                let after = quick_steps(before).last().expect("one was taken");
+                assert_eq!(after.surplus(), 0, "{first:?}");
+                assert_eq!(after.rouse(), Rouse::Nobody, "{first:?}, then {after:?}");
+            }
+        }
+    });
+    assert!(taken > 10_000, "only {taken} were taken");
+}

@@ -9,7 +9,7 @@ use pool_core::{Pool, SubmitError};
 use testkit::{DropCounter, Gate, PanicOnDrop, waker_fn};
 
 use crate::support::{
-    Journal, bounded, end, enter_line, hold, poll, poll_with, pool, until, wait_in_line,
+    Journal, bounded, end, enter_line, hold, poll, poll_with, pool, queueing, until, wait_in_line,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -58,6 +58,26 @@ fn a_future_that_is_never_polled_again_is_served_and_holds_nobody_up() {
         thread.join().unwrap().unwrap();
         pool.wait_idle().unwrap();
         assert_eq!(journal.entries(), ["future", "thread"]);
+    });
+}
+
+#[test]
+fn a_submitter_that_stays_away_for_more_room_comes_back_without_it() {
+    bounded(|| {
+        let pool = queueing(16);
+        let first = hold(&pool, 1);
+        let second = Gate::new();
+        let shut = second.clone();
+        pool.submit(move || shut.wait()).unwrap();
+        (0..15).for_each(|_| pool.submit(|| {}).unwrap());
+        let submitter = wait_in_line(&pool, || {});
+        first.open();
+        // Accepted, with 16 tasks queued behind the second gate: no room comes before it opens.
+        submitter.join().unwrap().unwrap();
+        assert_eq!((pool.queued(), pool.waiting()), (16, 0));
+        second.open();
+        pool.wait_idle().unwrap();
+        assert_eq!(pool.stats().completed, 18);
     });
 }
 

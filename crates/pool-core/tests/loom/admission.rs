@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use pool_core::errand::{Entered, Env, Errand, Outcome, Ran, Resolve, Watch};
 use pool_core::{ManualClock, SubmitError};
+use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{check, spawn};
 
@@ -32,6 +33,24 @@ fn a_submit_racing_a_release_runs_or_comes_back() {
             let accepted = submitter.join().unwrap();
             end(&pool);
             assert_eq!(runs.count(), usize::from(accepted));
+        },
+    );
+}
+
+/// A submit that comes after a release, against the worker that is still busy: it is refused.
+#[test]
+fn a_submit_after_a_release_racing_the_last_task_is_refused() {
+    check(
+        "a_submit_after_a_release_racing_the_last_task_is_refused",
+        Some(3),
+        || {
+            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+            pool.submit(runs.task()).unwrap();
+            pool.release();
+            let refused = pool.submit(runs.task()).unwrap_err();
+            assert!(matches!(refused, SubmitError::Released(_)), "{refused:?}");
+            end(&pool);
+            assert_eq!(runs.count(), 1);
         },
     );
 }
@@ -367,4 +386,52 @@ fn a_watch_racing_a_release_learns_of_it() {
         assert_eq!(told.count(), usize::from(in_time));
         end(&pool);
     });
+}
+
+/// Two submitters against the one place left in the queue of a busy pool: one gets it.
+#[test]
+fn two_submits_racing_for_the_last_place_take_it_once() {
+    check(
+        "two_submits_racing_for_the_last_place_take_it_once",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+            let gate = Parker::new();
+            let shut = gate.clone();
+            pool.submit(move || shut.park()).unwrap();
+            let other = {
+                let (pool, task) = (pool.clone(), runs.task());
+                spawn(move || pool.try_submit(task).is_ok())
+            };
+            let ours = pool.try_submit(runs.task()).is_ok();
+            let others = other.join().unwrap();
+            assert!(ours != others, "accepted: {ours} and {others}");
+            gate.unpark();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 1);
+            end(&pool);
+        },
+    );
+}
+
+/// A worker that goes on to the next task against a waiter: the waiter has the room that the last
+/// task left before the next one is run.
+#[test]
+fn a_worker_that_goes_on_lets_the_waiter_in_first() {
+    check(
+        "a_worker_that_goes_on_lets_the_waiter_in_first",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+            let gate = Parker::new();
+            let shut = gate.clone();
+            pool.submit(runs.task()).unwrap();
+            pool.submit(move || shut.park()).unwrap();
+            pool.submit(runs.task()).unwrap(); // Returns while the one before is still running.
+            gate.unpark();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 2);
+            end(&pool);
+        },
+    );
 }

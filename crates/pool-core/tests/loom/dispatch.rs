@@ -1,10 +1,12 @@
 //! Who wakes whom: parking, expiry, growth, the chain of wake-ups.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pool_core::ManualClock;
 use sync_shim::Parker;
+use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{check, spawn};
 
 use super::{Runs, end, untimed};
@@ -233,4 +235,43 @@ fn a_worker_too_many_passes_its_wake_up_on() {
         assert_eq!(runs.count(), 3);
         end(&pool);
     });
+}
+
+/// A busy pool is tuned down: its surplus worker does not go on to the next task.
+#[test]
+fn a_surplus_worker_racing_a_queued_task_leaves_it_to_the_other() {
+    check(
+        "a_surplus_worker_racing_a_queued_task_leaves_it_to_the_other",
+        Some(1), // Two take minutes: three threads and four tasks.
+        || {
+            let pool = untimed(2).queue_depth(2).build().unwrap();
+            let running = Arc::new(AtomicUsize::new(0));
+            let gates = [Parker::new(), Parker::new()];
+            for gate in gates.clone() {
+                let arrived = Parker::new();
+                let here = arrived.clone();
+                pool.submit(move || {
+                    here.unpark();
+                    gate.park();
+                })
+                .unwrap();
+                arrived.park();
+            }
+            for _ in 0..2 {
+                let running = Arc::clone(&running);
+                let alone = move || {
+                    assert_eq!(running.fetch_add(1, Relaxed), 0, "beside another");
+                    running.fetch_sub(1, Relaxed);
+                };
+                pool.try_submit(alone).unwrap();
+            }
+            pool.tune(1).unwrap();
+            for gate in gates {
+                gate.unpark();
+            }
+            pool.wait_idle().unwrap();
+            assert_eq!(pool.stats().panicked, 0);
+            end(&pool);
+        },
+    );
 }

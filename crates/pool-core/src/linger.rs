@@ -1,0 +1,63 @@
+//! A submitter that had to wait stays away until half the queue is free.
+//!
+//! Its task was accepted as soon as one task ended. Back at once, it would find the pool full again
+//! and wait for each of its tasks; so it waits once for hundreds. It pays for that with its own time
+//! alone: it waits on a timer, so nobody has to remember it, and it holds nothing.
+//!
+//! Not for: submitters with a deadline, which have said how long they may be kept; futures, whose
+//! thread has other things to do; workers, whose place is with their task. Models leave it out: it
+//! ends by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sync_shim::{Clock, MonotonicClock};
+
+use crate::after::Notice;
+use crate::core::{Core, Runner};
+use crate::handle::Home;
+use crate::wait::{Effort, spin_until};
+
+/// How long it stays away at most, in real time.
+const MOST: Duration = Duration::from_micros(100);
+
+/// With less queue than this there are not many tasks to wait for.
+const LEAST_DEPTH: usize = 16;
+
+/// Looks before it sleeps: small tasks free half a queue in no time.
+const LOOKS: Effort = Effort {
+    spins: 64,
+    yields: 4,
+};
+
+impl<R: Runner> Core<R> {
+    /// The caller's task was accepted after a wait.
+    pub(crate) fn linger(&self) {
+        if self.config.depth < LEAST_DEPTH || self.is_own_worker() {
+            return;
+        }
+        let notice = Notice::new();
+        {
+            let mut guard = self.state.lock();
+            if guard.is_half_free() || !guard.open {
+                return;
+            }
+            guard.lingering.push(Arc::clone(&notice));
+        }
+        if !spin_until(LOOKS, || notice.is_given()) && !sleep(&notice) {
+            let mut guard = self.state.lock();
+            guard.lingering.retain(|other| !Arc::ptr_eq(other, &notice));
+        }
+    }
+}
+
+/// Whether the notice was given in time.
+fn sleep(notice: &Notice) -> bool {
+    let until = MonotonicClock.now() + MOST;
+    while !notice.is_given() {
+        if !notice.parker.park_until_real(until) {
+            return notice.is_given();
+        }
+    }
+    true
+}

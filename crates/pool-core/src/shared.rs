@@ -1,0 +1,133 @@
+//! The pool's state in two halves, each under a lock of its own.
+//!
+//! Every section holds *the lock*, which is both: the state's and the inbox's, in this order. Two
+//! do with one of them, because only their own half can change by them: that of a task that
+//! [enters](Vacancy::enter) a busy pool, and that of a worker which goes on to the
+//! [next](Shared::next) task. So a busy pool's submitters and workers do not meet, but when the
+//! workers' half of the queue is empty and the inbox is taken over. (Two locks for the two ends of
+//! a queue: Michael and Scott, 1996. Two lists that change places are older than that.)
+//!
+//! Not for: deciding. Whether tasks may enter and workers go on so is decided by `decide.rs` when
+//! the lock is given back, and stays true until it is taken again.
+//!
+//! # Invariants
+//! 1. While the lock is held the inbox is empty: taking it moves what lies there to the end of the
+//!    queue, and counts it.
+//! 2. While the inbox has room for `n` more, `n` tasks could be accepted one by one in whole
+//!    sections, and none of these would wake, start or tell anybody but spinning workers.
+//! 3. While the state is calm and a task lies in its queue, a whole section in which a task ends
+//!    would count it, free its room, take that task, and owe nothing to anybody.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use crate::gauge::Gauge;
+use crate::lock::{Both, First, Pair, Second};
+use crate::queue::TaskQueue;
+use crate::run::Outcome;
+use crate::state::State;
+
+pub(crate) struct Shared<J>(Pair<State<J>, Inbox<J>>);
+
+/// Where tasks enter a busy pool.
+struct Inbox<J> {
+    /// How many more may, before somebody has to decide.
+    room: usize,
+    /// Somebody spins for work.
+    searchers: bool,
+    queue: TaskQueue<J>,
+    gauge: Option<Arc<Gauge>>,
+}
+
+/// The whole state, for as long as it lives: the lock is held.
+pub(crate) struct Whole<'a, J>(Both<'a, State<J>, Inbox<J>>);
+
+/// A place in the inbox.
+pub(crate) struct Vacancy<'a, J>(Second<'a, State<J>, Inbox<J>>);
+
+impl<J> Shared<J> {
+    pub(crate) fn new(state: State<J>) -> Self {
+        let inbox = Inbox {
+            room: 0,
+            searchers: false,
+            queue: TaskQueue::new(),
+            gauge: state.gauge.clone(),
+        };
+        Self(Pair::new(state, inbox))
+    }
+
+    /// Takes the lock.
+    #[inline]
+    pub(crate) fn lock(&self) -> Whole<'_, J> {
+        Whole::of(self.0.first())
+    }
+
+    /// A place in the inbox, if a task may enter undecided (invariant 2).
+    #[inline]
+    pub(crate) fn vacancy(&self) -> Option<Vacancy<'_, J>> {
+        let mut inbox = self.0.second();
+        (inbox.half().room > 0).then_some(Vacancy(inbox))
+    }
+
+    /// A task has ended: its worker's next one, if it may go on undecided (invariant 3); else the
+    /// lock, with nothing changed.
+    #[inline]
+    pub(crate) fn next(&self, outcome: Outcome) -> Result<J, Whole<'_, J>> {
+        let mut state = self.0.first();
+        match state.half().go_on(outcome) {
+            Some(job) => Ok(job),
+            None => Err(Whole::of(state)),
+        }
+    }
+}
+
+impl<J> Vacancy<'_, J> {
+    /// Accepts the task. Whether somebody spins for work, and is to be told.
+    #[inline]
+    pub(crate) fn enter(mut self, job: J) -> bool {
+        let inbox = self.0.half();
+        inbox.room -= 1;
+        inbox.queue.push(job);
+        if let Some(gauge) = &inbox.gauge {
+            gauge.enter();
+        }
+        inbox.searchers
+    }
+}
+
+impl<'a, J> Whole<'a, J> {
+    #[inline]
+    fn of(state: First<'a, State<J>, Inbox<J>>) -> Self {
+        let mut both = state.and_second();
+        let (state, inbox) = both.halves();
+        if inbox.queue.len() > 0 {
+            state.take_over(&mut inbox.queue);
+        }
+        Self(both)
+    }
+}
+
+impl<J> Deref for Whole<'_, J> {
+    type Target = State<J>;
+
+    #[inline]
+    fn deref(&self) -> &State<J> {
+        &self.0
+    }
+}
+
+impl<J> DerefMut for Whole<'_, J> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut State<J> {
+        &mut self.0
+    }
+}
+
+impl<J> Drop for Whole<'_, J> {
+    #[inline]
+    fn drop(&mut self) {
+        let (state, inbox) = self.0.halves();
+        inbox.room = state.settle();
+        inbox.searchers = state.searching > 0;
+    }
+}
