@@ -1,5 +1,6 @@
 //! The command line: what may be asked, not what it does.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::bail;
@@ -46,12 +47,26 @@ xflags::xflags! {
             optional --minutes minutes: u64
         }
 
-        /// The benches of benches/.
+        /// Anthill beside its peers (benches/compare), then the benches of the crates.
         cmd bench {
-            /// A rough figure for each, all within two minutes.
+            /// Few cases, three short rounds, nothing oversubscribed; all within two minutes.
             optional --quick
-            /// Only the benches whose name matches.
-            optional --only filter: String
+            /// Only the cases and benches whose name contains this; may be given repeatedly.
+            repeated --only case: String
+            /// Only the pools whose name contains this, and ours; may be given repeatedly.
+            repeated --peer name: String
+            /// How often each case runs on each pool (default 7, or 3 with --quick).
+            optional --rounds rounds: usize
+            /// Write the figures of the comparison there, as an array of objects.
+            optional --json file: PathBuf
+            /// Write the report there, as a page of tables.
+            optional --markdown file: PathBuf
+            /// Write the report there, as one page of plots: FOLDER/index.html.
+            optional --html folder: PathBuf
+            /// Leave out the benches of the crates: only the comparison runs.
+            optional --no-crates
+            /// Leave out the comparison: only the benches of the crates run.
+            optional --crates
         }
 
         /// The fuzz targets of fuzz/.

@@ -137,9 +137,11 @@ impl Shared for delay_queue::DelayQueue<u64> {
     }
 }
 
+type Earliest = BinaryHeap<Reverse<(Instant, u64)>>;
+
 /// A heap under a mutex, with one condition: what one writes in thirty lines.
 pub struct Heap {
-    state: Mutex<(BinaryHeap<Reverse<(Instant, u64)>>, bool)>,
+    state: Mutex<(Earliest, bool)>,
     changed: Condvar,
 }
 

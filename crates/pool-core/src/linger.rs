@@ -26,8 +26,8 @@ const LEAST_DEPTH: usize = 16;
 
 /// Looks before it sleeps: small tasks free half a queue in no time.
 const LOOKS: Effort = Effort {
-    spins: 64,
-    yields: 4,
+    spins: 8,
+    yields: 16,
 };
 
 impl<R: Runner> Core<R> {

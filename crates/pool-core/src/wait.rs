@@ -14,14 +14,14 @@ pub(crate) struct Effort {
 
 /// A worker that has run out of work.
 pub(crate) const SEARCH: Effort = Effort {
-    spins: 64,
-    yields: 8,
+    spins: 16,
+    yields: 16,
 };
 
 /// A submitter at a full pool.
 pub(crate) const SUBMIT: Effort = Effort {
-    spins: 64,
-    yields: 4,
+    spins: 8,
+    yields: 16,
 };
 
 /// A thread that joins a task.

@@ -1,0 +1,111 @@
+//! A case: one question, the pools that can answer it, and how it is asked.
+
+use std::error::Error;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::report::Report;
+
+/// What came of a run, or why it could not be made.
+pub type Outcome = Result<Report, Box<dyn Error>>;
+
+/// One run, as the command line asked for it.
+#[derive(Debug, PartialEq)]
+pub struct Run {
+    pub case: String,
+    pub pool: String,
+    /// A third of the time, for a first impression.
+    pub quick: bool,
+    /// Beside one spinning process per core.
+    pub oversubscribed: bool,
+}
+
+impl Run {
+    /// How long a section is to be measured.
+    pub fn budget(&self) -> Duration {
+        Duration::from_millis(if self.quick { 50 } else { 200 })
+    }
+
+    /// The first figure, or the second in a quick run.
+    pub fn choose(&self, thorough: u32, quick: u32) -> u32 {
+        if self.quick { quick } else { thorough }
+    }
+}
+
+/// How a report may draw the cases of a group.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Chart {
+    Bars,
+    /// A line per pool over `x`.
+    Scaling,
+    Latency,
+}
+
+/// See the module's documentation. Its fields are the columns of `compare list`.
+#[derive(Serialize)]
+pub struct Case {
+    #[serde(rename = "case")]
+    pub name: String,
+    pub group: &'static str,
+    pub question: &'static str,
+    pub pools: Vec<&'static str>,
+    pub quick: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quick_pools: Vec<&'static str>,
+    pub chart: Chart,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub x: Option<u32>,
+    #[serde(skip)]
+    pub run: Box<dyn Fn(&Run) -> Outcome>,
+}
+
+impl Case {
+    /// A case of these pools that stands in the full version only.
+    pub fn new(
+        name: String,
+        group: &'static str,
+        question: &'static str,
+        pools: &[&'static str],
+        run: impl Fn(&Run) -> Outcome + 'static,
+    ) -> Self {
+        Self {
+            name,
+            group,
+            question,
+            pools: pools.to_vec(),
+            quick: false,
+            quick_pools: Vec::new(),
+            chart: Chart::Bars,
+            series: None,
+            x: None,
+            run: Box::new(run),
+        }
+    }
+
+    /// Puts it into the quick version too, if `when`, with those of `pools` that can do it.
+    pub fn quick(mut self, when: bool, pools: &[&'static str]) -> Self {
+        self.quick = when;
+        if when {
+            self.quick_pools = pools.to_vec();
+            self.quick_pools.retain(|pool| self.pools.contains(pool));
+        }
+        self
+    }
+
+    pub fn chart(mut self, chart: Chart) -> Self {
+        self.chart = chart;
+        self
+    }
+
+    /// Makes it the point `x` of the line `series`.
+    pub fn point(mut self, series: impl Into<String>, x: u32) -> Self {
+        self.chart = Chart::Scaling;
+        self.series = Some(series.into());
+        self.x = Some(x);
+        self
+    }
+}

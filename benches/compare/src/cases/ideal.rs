@@ -1,0 +1,82 @@
+//! How close do CPU tasks come to the time that their bare work takes?
+
+use std::time::Duration;
+
+use crate::case::{Case, Run};
+use crate::count::bump;
+use crate::gate;
+use crate::meter::cores;
+use crate::peer::{Job, Peer, Shape};
+use crate::peers::{BOUNDED, COMMON, QUICK, with};
+use crate::report::Report;
+use crate::throughput;
+use crate::work::{Pace, steps};
+
+const QUESTION: &str =
+    "How much longer than their bare work on all cores do tasks of a given length take?";
+const GROUP: &str = "CPU tasks, time over the ideal";
+
+/// As in the targets: more threads than a small machine has cores.
+const THREADS: u32 = 4;
+
+struct Work<'a> {
+    run: &'a Run,
+    pace: Pace,
+    length: Duration,
+    producers: u32,
+}
+
+impl Job for Work<'_> {
+    type Out = Report;
+
+    fn run<P: Peer>(self, peer: &'static P) -> Report {
+        gate::fill(peer, THREADS);
+        let count = self.pace.steps_of(self.length);
+        let submit = || {
+            peer.submit(move || {
+                steps(count);
+                bump();
+            });
+        };
+        let done = throughput::measure(self.producers, self.run.budget(), submit);
+        let over = done.over_ideal(self.length, THREADS.min(cores()));
+        Report::new()
+            .with("over_ideal", "x", over)
+            .per_task(done.spent, done.tasks)
+    }
+}
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (depth, pools) in [(None, COMMON), (Some(1024), BOUNDED)] {
+        for (length, producers) in [
+            (Duration::from_nanos(100), &[1][..]),
+            (Duration::from_micros(1), &[1, 4]),
+            (Duration::from_micros(10), &[1, 4]),
+            (Duration::from_millis(1), &[1]),
+        ] {
+            for &producers in producers {
+                let name = depth.map_or("unlimited".into(), |depth: u32| depth.to_string());
+                let name = format!("cpu/{length:?}/{name}/{producers}p").replace('µ', "u");
+                let shape = Shape {
+                    threads: THREADS,
+                    depth,
+                };
+                let case = Case::new(name, GROUP, QUESTION, pools, move |run| {
+                    let pace = Pace::measure(THREADS); // While there is no pool yet.
+                    let job = Work {
+                        run,
+                        pace,
+                        length,
+                        producers,
+                    };
+                    with(&run.pool, shape, job)
+                });
+                let quick = producers == 1 && length <= Duration::from_micros(10);
+                let quick = quick && length > Duration::from_nanos(100) && depth.is_none();
+                cases.push(case.quick(quick, QUICK));
+            }
+        }
+    }
+    cases
+}

@@ -1,0 +1,93 @@
+//! What does a pool cost that has nothing to do?
+
+use std::thread;
+use std::time::Duration;
+
+use crate::case::{Case, Run};
+use crate::gate;
+use crate::meter::{Meter, resident_memory, sleeps, threads};
+use crate::peer::{Job, Peer, Shape};
+use crate::peers::{COMMON, QUICK, with, without};
+use crate::report::Report;
+
+/// Threads that were busy a moment ago and now are not.
+struct Quiet<'a>(&'a Run);
+
+const QUIET_THREADS: u32 = 16;
+
+impl Job for Quiet<'_> {
+    type Out = Report;
+
+    fn run<P: Peer>(self, peer: &'static P) -> Report {
+        gate::fill(peer, QUIET_THREADS);
+        thread::sleep(Duration::from_millis(20)); // Those that still look may stop.
+        let time = Duration::from_millis(u64::from(self.0.choose(2_000, 400)));
+        // The files of the kernel are read outside of the section, for that costs more than a pool.
+        let before = sleeps();
+        let meter = Meter::start();
+        thread::sleep(time);
+        let spent = meter.stop();
+        let after = sleeps();
+        let per_second = |value: f64| value / time.as_secs_f64();
+        let report = Report::new().with("cpu", "us/s", per_second(spent.cpu.as_secs_f64() * 1e6));
+        match after.zip(before) {
+            // Less the one of this thread. Threads that have ended take theirs with them.
+            Some((after, before)) => report.with(
+                "wake-ups",
+                "per s",
+                per_second((after - before - 1.0).max(0.0)),
+            ),
+            None => report,
+        }
+    }
+}
+
+/// Many threads that sleep, and what was resident before there was a pool.
+struct Resident {
+    before: Option<f64>,
+}
+
+const RESIDENT_THREADS: u32 = 1_000;
+
+impl Job for Resident {
+    type Out = Option<Report>;
+
+    fn run<P: Peer>(self, peer: &'static P) -> Option<Report> {
+        let meter = Meter::start();
+        gate::fill(peer, RESIDENT_THREADS);
+        let spent = meter.stop();
+        // Of all threads that there are, some pools have more. Less this one.
+        let workers = threads()? - 1.0;
+        let each = (resident_memory()? - self.before?) / 1024.0 / workers;
+        Some(
+            Report::new()
+                .with("resident", "KiB/worker", each)
+                .cpu(spent),
+        )
+    }
+}
+
+pub fn cases() -> Vec<Case> {
+    let quiet = Case::new(
+        "idle/quiet".into(),
+        "An idle pool",
+        "What do 16 idle workers burn, and how often do they wake up?",
+        COMMON,
+        |run| with(&run.pool, Shape::unlimited(QUIET_THREADS), Quiet(run)),
+    );
+    let resident = Case::new(
+        "idle/memory".into(),
+        "An idle worker's memory",
+        "How much resident memory does each of 1,000 idle workers take?",
+        COMMON,
+        |run| {
+            let before = resident_memory();
+            let shape = Shape::unlimited(RESIDENT_THREADS);
+            let report = with(&run.pool, shape, Resident { before })?;
+            report.ok_or_else(|| "the memory of a process is known on Linux only".into())
+        },
+    );
+    // A thousand threads of rayon look for work for seconds before they sleep.
+    let few = without(QUICK, &["rayon"]);
+    vec![quiet.quick(true, QUICK), resident.quick(true, &few)]
+}

@@ -1,0 +1,47 @@
+//! The cases. A file for each question.
+
+mod burst;
+mod captures;
+mod checksum;
+mod elastic;
+mod empty;
+mod handoff;
+mod ideal;
+mod idle;
+mod locks;
+mod multi;
+mod nested;
+mod overload;
+mod round_trip;
+mod scaling;
+mod sleepers;
+mod start;
+mod typed;
+
+use crate::case::Case;
+
+/// Every case, in the order in which a report shows them.
+pub fn all() -> Vec<Case> {
+    [
+        empty::cases(),
+        handoff::cases(),
+        ideal::cases(),
+        captures::cases(),
+        typed::cases(),
+        nested::cases(),
+        round_trip::cases(),
+        start::cases(),
+        sleepers::cases(),
+        overload::cases(),
+        burst::cases(),
+        idle::cases(),
+        elastic::cases(),
+        scaling::cases(),
+        multi::cases(),
+        locks::cases(),
+        checksum::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,128 @@
+//! What becomes of tasks where twice as many come as can be done?
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::case::{Case, Chart, Run};
+use crate::count::{bump, bumps, task, wait_for};
+use crate::gate;
+use crate::meter::{Meter, sleep_exactly};
+use crate::peer::{Refusing, RefusingJob, Shape};
+use crate::peers::{QUICK, REFUSING, with_refusing};
+use crate::percentiles::Percentiles;
+use crate::report::Report;
+use crate::stamps::Stamps;
+
+const SHAPE: Shape = Shape {
+    threads: 4,
+    depth: Some(64),
+};
+
+/// Refusals of a pool that is full and stays so.
+struct Refusals<'a> {
+    run: &'a Run,
+    producers: u32,
+}
+
+impl RefusingJob for Refusals<'_> {
+    type Out = Report;
+
+    fn run<P: Refusing>(self, peer: &'static P) -> Report {
+        gate::fill(peer, SHAPE.threads);
+        let held: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(true)));
+        // Their holders sleep, so that what is measured has the cores.
+        let body = move || {
+            while held.load(Relaxed) {
+                thread::sleep(Duration::from_millis(10));
+            }
+        };
+        // A thread may take its task a little later, and make room once more.
+        for _ in 0..5 {
+            while peer.try_submit(body) {}
+            thread::sleep(Duration::from_millis(1));
+        }
+        // A refusal counts as an end, so the same measurement serves.
+        let submit = || {
+            assert!(!peer.try_submit(task()), "it is full");
+            bump();
+        };
+        let done = crate::throughput::measure(self.producers, self.run.budget(), submit);
+        held.store(false, Relaxed);
+        done.report()
+    }
+}
+
+/// Twice what four threads can do.
+struct Twice<'a>(&'a Run);
+
+const NAP: Duration = Duration::from_millis(1);
+
+impl RefusingJob for Twice<'_> {
+    type Out = Report;
+
+    fn run<P: Refusing>(self, peer: &'static P) -> Report {
+        gate::fill(peer, SHAPE.threads);
+        sleep_exactly();
+        let offered = self.0.choose(4_000, 1_000);
+        let every = NAP / SHAPE.threads / 2;
+        let stamps = Stamps::of(offered);
+        let (mut refusals, mut accepted) = (Vec::new(), 0);
+        let target = bumps();
+        let meter = Meter::start();
+        let begin = Instant::now();
+        for number in 0..offered {
+            // By the clock: what a sleep was too long is made up for.
+            thread::sleep((every * number).saturating_sub(begin.elapsed()));
+            let submitted = Instant::now();
+            let taken = peer.try_submit(move || {
+                stamps.begin(submitted);
+                thread::sleep(NAP);
+                bump();
+            });
+            if taken {
+                accepted += 1;
+            } else {
+                let took = submitted.elapsed().as_nanos();
+                refusals.push(u64::try_from(took).unwrap_or(u64::MAX));
+            }
+        }
+        wait_for(target + accepted);
+        let spent = meter.stop();
+        let delays = stamps.wait(usize::try_from(accepted).unwrap_or(usize::MAX));
+        let share = refusals.len();
+        let refusals = Percentiles::new(refusals);
+        let share = f64::from(u32::try_from(share).unwrap_or(u32::MAX)) / f64::from(offered);
+        let cpu = spent.cpu.as_secs_f64() * 1e6 / f64::from(offered);
+        Report::new()
+            .latency(&delays)
+            .headline("p99")
+            .with("refusal", "us", refusals.micros(0.5))
+            .with("refused", "share", share)
+            .with("cpu", "us/task", cpu)
+    }
+}
+
+pub fn cases() -> Vec<Case> {
+    let refusals = |producers| {
+        Case::new(
+            format!("overload/refusal/{producers}p"),
+            "Overload, the cost of a refusal",
+            "What does it cost to be told that the pool is full?",
+            REFUSING,
+            move |run| with_refusing(&run.pool, SHAPE, Refusals { run, producers }),
+        )
+    };
+    let twice = Case::new(
+        "overload/twice".into(),
+        "Overload, what was accepted",
+        "How late do accepted tasks start where twice as many are offered as can be done?",
+        REFUSING,
+        |run| with_refusing(&run.pool, SHAPE, Twice(run)),
+    );
+    vec![
+        refusals(1).quick(true, QUICK),
+        refusals(4),
+        twice.chart(Chart::Latency),
+    ]
+}

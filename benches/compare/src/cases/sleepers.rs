@@ -1,0 +1,55 @@
+//! How well are thousands of threads kept busy?
+
+use std::thread;
+use std::time::Duration;
+
+use crate::case::{Case, Run};
+use crate::count::bump;
+use crate::gate;
+use crate::peer::{Job, Peer, Shape};
+use crate::peers::{MANY_THREADS, QUICK, with};
+use crate::report::Report;
+use crate::throughput::{Throughput, section};
+
+/// What each task sleeps.
+const NAP: Duration = Duration::from_millis(10);
+
+struct Sleep<'a> {
+    run: &'a Run,
+    threads: u32,
+}
+
+impl Job for Sleep<'_> {
+    type Out = Report;
+
+    fn run<P: Peer>(self, peer: &'static P) -> Report {
+        gate::fill(peer, self.threads);
+        let each = self.run.choose(20, 5);
+        let tasks = self.threads * each;
+        let submit = || {
+            peer.submit(|| {
+                thread::sleep(NAP);
+                bump();
+            });
+        };
+        let spent = section(1, tasks, &submit);
+        // A thread that sleeps needs no core, so threads are what the ideal is divided by.
+        let over = Throughput { spent, tasks }.over_ideal(NAP, self.threads);
+        Report::new()
+            .with("over_ideal", "x", over)
+            .per_task(spent, tasks)
+    }
+}
+
+pub fn cases() -> Vec<Case> {
+    let case = |threads| {
+        Case::new(
+            format!("sleepers/{threads}"),
+            "Sleepers",
+            "How much longer than the ideal do tasks take that sleep 10 ms on so many threads?",
+            MANY_THREADS,
+            move |run| with(&run.pool, Shape::unlimited(threads), Sleep { run, threads }),
+        )
+    };
+    vec![case(1_000).quick(true, QUICK), case(5_000)]
+}

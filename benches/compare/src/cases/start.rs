@@ -1,0 +1,155 @@
+//! How soon does a submitted task start?
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::case::{Case, Chart, Outcome, Run};
+use crate::gate;
+use crate::meter::{Meter, sleep_exactly};
+use crate::peer::{Job, Peer, Shape};
+use crate::peers::{COMMON, QUICK, and, with};
+use crate::report::Report;
+use crate::stamps::Stamps;
+use crate::wake::Sleeper;
+use crate::work::{Pace, steps};
+
+const THREADS: u32 = 4;
+const FUTEX: &str = "bare futex wake";
+
+/// A task now and then.
+struct Idle<'a> {
+    run: &'a Run,
+    every: Duration,
+}
+
+impl Idle<'_> {
+    /// Calls `submit` that often. It must note one delay.
+    fn measure(&self, mut submit: impl FnMut(&'static Stamps)) -> Report {
+        sleep_exactly();
+        // Of a task each millisecond a p99 needs most of a second. No more than some thousands.
+        let tasks = self.run.choose(600, 150);
+        let tasks = match self.every {
+            every if every < Duration::from_millis(1) => tasks * 5,
+            _ => tasks,
+        };
+        let stamps = Stamps::of(tasks);
+        let meter = Meter::start();
+        for _ in 0..tasks {
+            thread::sleep(self.every);
+            submit(stamps);
+        }
+        let delays = stamps.wait(stamps.room());
+        let spent = meter.stop();
+        let cpu = spent.cpu.as_secs_f64() * 1e6 / f64::from(tasks);
+        Report::new().latency(&delays).with("cpu", "us/task", cpu)
+    }
+}
+
+impl Job for Idle<'_> {
+    type Out = Report;
+
+    fn run<P: Peer>(self, peer: &'static P) -> Report {
+        gate::fill(peer, THREADS);
+        self.measure(|stamps| {
+            let submitted = Instant::now();
+            peer.submit(move || stamps.begin(submitted));
+        })
+    }
+}
+
+fn idle(run: &Run, every: Duration) -> Outcome {
+    let job = Idle { run, every };
+    if run.pool != FUTEX {
+        return with(&run.pool, Shape::unlimited(THREADS), job);
+    }
+    let sleeper = Sleeper::start();
+    thread::sleep(Duration::from_millis(2)); // It goes to sleep.
+    // What the last wake-up took is fetched before the next, so nothing of it is measured.
+    let mut last: Option<Instant> = None;
+    let take = |start: Instant| {
+        loop {
+            match sleeper.taken(start) {
+                Some(delay) => return delay,
+                None => thread::yield_now(),
+            }
+        }
+    };
+    let report = job.measure(|stamps| {
+        if last.is_none() {
+            // One before the first, whose delay is the first to be noted.
+            let start = sleeper.wake();
+            thread::sleep(every);
+            last = Some(start);
+        }
+        if let Some(start) = last {
+            stamps.note(take(start));
+        }
+        last = Some(sleeper.wake());
+    });
+    Ok(report)
+}
+
+/// Bursts of short tasks that keep the pool at some two fifths of two cores.
+struct Busy<'a> {
+    run: &'a Run,
+    pace: Pace,
+}
+
+const BURST: u32 = 20;
+const LENGTH: Duration = Duration::from_micros(10);
+const BETWEEN: Duration = Duration::from_micros(250);
+
+impl Job for Busy<'_> {
+    type Out = Report;
+
+    fn run<P: Peer>(self, peer: &'static P) -> Report {
+        gate::fill(peer, THREADS);
+        sleep_exactly();
+        let bursts = self.run.choose(2_000, 500);
+        let count = self.pace.steps_of(LENGTH);
+        let stamps = Stamps::of(bursts * BURST);
+        let meter = Meter::start();
+        for _ in 0..bursts {
+            for _ in 0..BURST {
+                let submitted = Instant::now();
+                peer.submit(move || {
+                    stamps.begin(submitted);
+                    steps(count);
+                });
+            }
+            thread::sleep(BETWEEN);
+        }
+        let delays = stamps.wait(stamps.room());
+        let cpu = meter.stop().cpu.as_secs_f64() * 1e6 / f64::from(bursts * BURST);
+        let report = Report::new().latency(&delays).headline("p99.9");
+        report.with("cpu", "us/task", cpu)
+    }
+}
+
+pub fn cases() -> Vec<Case> {
+    let case = |name, every| {
+        Case::new(
+            format!("start/idle/{name}"),
+            "Submit to start, idle pool",
+            "How soon does a task start on a pool that has nothing to do?",
+            &and(COMMON, FUTEX),
+            move |run| idle(run, every),
+        )
+        .chart(Chart::Latency)
+    };
+    let busy = Case::new(
+        "start/busy".into(),
+        "Submit to start, busy pool",
+        "How late may a task of 10 us start that comes in a burst with 19 others?",
+        COMMON,
+        |run| {
+            let pace = Pace::measure(THREADS);
+            with(&run.pool, Shape::unlimited(THREADS), Busy { run, pace })
+        },
+    );
+    vec![
+        case("1ms", Duration::from_millis(1)).quick(true, QUICK),
+        case("50us", Duration::from_micros(50)),
+        busy.chart(Chart::Latency),
+    ]
+}

@@ -1,0 +1,120 @@
+//! What the kernel knows of this process: processor time, memory, switches, threads.
+//!
+//! The figures of `/proc` are there on Linux only; elsewhere the metrics made of them are left out.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// What a section took.
+#[derive(Clone, Copy)]
+pub struct Spent {
+    pub wall: Duration,
+    /// User and system time of all threads of this process.
+    pub cpu: Duration,
+}
+
+/// The start of a section.
+#[derive(Clone, Copy)]
+pub struct Meter {
+    start: Instant,
+    cpu: Duration,
+}
+
+impl Meter {
+    pub fn start() -> Self {
+        Self {
+            cpu: processor_time(),
+            start: Instant::now(),
+        }
+    }
+
+    pub fn stop(self) -> Spent {
+        Spent {
+            wall: self.start.elapsed(),
+            cpu: processor_time().saturating_sub(self.cpu),
+        }
+    }
+}
+
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = time.tv_sec.try_into().expect("time used is positive");
+    let nanos = time.tv_nsec.try_into().expect("below 10^9");
+    Duration::new(seconds, nanos)
+}
+
+/// The peak of the resident memory, in bytes. Not `getrusage`, whose peak survives an exec and so
+/// may be that of whoever started this process.
+pub fn peak_memory() -> Option<f64> {
+    status_of("/proc/self/status", "VmHWM:").map(|kib| kib * 1024.0)
+}
+
+/// The resident memory now, in bytes.
+pub fn resident_memory() -> Option<f64> {
+    status_of("/proc/self/status", "VmRSS:").map(|kib| kib * 1024.0)
+}
+
+/// Live threads of this process.
+pub fn threads() -> Option<f64> {
+    status_of("/proc/self/status", "Threads:")
+}
+
+/// How often the live threads of this process have gone to sleep so far.
+pub fn sleeps() -> Option<f64> {
+    let threads = fs::read_dir("/proc/self/task").ok()?;
+    let each = threads.flatten().filter_map(|thread| {
+        status_of(
+            thread.path().join("status").to_str()?,
+            "voluntary_ctxt_switches:",
+        )
+    });
+    Some(each.sum())
+}
+
+fn status_of(path: &str, key: &str) -> Option<f64> {
+    value_of(&fs::read_to_string(path).ok()?, key)
+}
+
+/// The number behind `key` in a table of lines like `VmRSS:  1234 kB`.
+fn value_of(table: &str, key: &str) -> Option<f64> {
+    let line = table.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Logical processors that this process may use.
+pub fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| {
+        u32::try_from(cores.get()).expect("fewer cores than that")
+    })
+}
+
+/// Lets this thread's sleeps end when they are due. By default the kernel adds some 50
+/// microseconds to each, which would be as long as the pauses that are wanted here.
+pub fn sleep_exactly() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_the_kernel_is_read_by_key() {
+        let table = "Name:\tx\nVmHWM:\t    4321 kB\nThreads:\t7\n";
+        assert_eq!(value_of(table, "VmHWM:"), Some(4321.0));
+        assert_eq!(value_of(table, "Threads:"), Some(7.0));
+        assert_eq!(value_of(table, "VmRSS:"), None);
+    }
+
+    #[test]
+    fn a_sleep_takes_wall_time_and_hardly_any_processor_time() {
+        let meter = Meter::start();
+        std::thread::sleep(Duration::from_millis(20));
+        let spent = meter.stop();
+        assert!(spent.wall >= Duration::from_millis(20));
+        assert!(spent.cpu < spent.wall + Duration::from_secs(1));
+    }
+}

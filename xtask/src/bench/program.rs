@@ -1,0 +1,201 @@
+//! The program `compare`, which runs one case on one pool in a process of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use xshell::{Shell, cmd};
+
+use super::MANIFEST;
+use super::plan::{self, Case};
+use super::statistics::Better;
+use crate::process;
+use crate::workspace::Workspace;
+
+/// A run takes at most some seconds; one that needs this long hangs.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// One figure of one run.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct Sample {
+    pub(crate) metric: String,
+    pub(crate) unit: String,
+    pub(crate) value: f64,
+    #[serde(default)]
+    pub(crate) better: Better,
+}
+
+/// What can run a case; tests have one that needs no process.
+pub(crate) trait Runner {
+    /// Runs it once. The error is a sentence for the report.
+    fn run(&mut self, run: &Run<'_>) -> Result<Vec<Sample>, String>;
+}
+
+/// What is to be run once.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) case: &'a str,
+    pub(crate) pool: &'a str,
+    pub(crate) quick: bool,
+    pub(crate) oversubscribed: bool,
+}
+
+/// The program, built.
+#[derive(Debug)]
+pub(crate) struct Program {
+    path: PathBuf,
+    log: PathBuf,
+}
+
+impl Program {
+    /// Builds it. `profile` is cargo's word: `release` or `dev`.
+    pub(crate) fn build(workspace: &Workspace, shell: &Shell, profile: &str) -> Result<Self> {
+        cmd!(
+            shell,
+            "cargo build --manifest-path {MANIFEST} --package compare --profile {profile}"
+        )
+        .run()?;
+        let folder = if profile == "dev" { "debug" } else { profile };
+        let target = super::target(workspace);
+        Ok(Self {
+            path: target.join(folder).join("compare"),
+            log: target.join("compare.log"),
+        })
+    }
+
+    /// The cases it knows.
+    pub(crate) fn list(&self) -> Result<Vec<Case>> {
+        let output = Command::new(&self.path)
+            .arg("list")
+            .output()
+            .with_context(|| self.path.display().to_string())?;
+        ensure!(output.status.success(), "`compare list` failed");
+        plan::cases(&String::from_utf8_lossy(&output.stdout))
+    }
+}
+
+impl Runner for Program {
+    fn run(&mut self, run: &Run<'_>) -> Result<Vec<Sample>, String> {
+        let mut command = Command::new(&self.path);
+        command.args(arguments(run));
+        measured(&mut command, &self.log, LIMIT)
+    }
+}
+
+fn arguments<'a>(run: &Run<'a>) -> Vec<&'a str> {
+    let mut arguments = vec!["run"];
+    if run.oversubscribed {
+        arguments.push("--oversubscribed");
+    }
+    if run.quick {
+        arguments.push("--quick");
+    }
+    arguments.extend([run.case, run.pool]);
+    arguments
+}
+
+/// Runs the command, which has so long, and reads what it printed.
+fn measured(command: &mut Command, log: &Path, limit: Duration) -> Result<Vec<Sample>, String> {
+    let ended =
+        process::run_logged(command, log, Some(limit)).map_err(|error| format!("{error:#}"))?;
+    match ended.status {
+        None => Err(format!("it was stopped after {} s", limit.as_secs())),
+        Some(status) if !status.success() => Err(sentence(&ended.output)
+            .map_or_else(|| format!("it ended with {status}"), str::to_owned)),
+        Some(_) => samples(&ended.output),
+    }
+}
+
+/// The lines that are objects; others are remarks.
+fn samples(output: &str) -> Result<Vec<Sample>, String> {
+    let samples = output
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).map_err(|error| format!("{line}: {error}")))
+        .collect::<Result<Vec<Sample>, String>>()?;
+    if samples.is_empty() {
+        return Err("it printed no figure".to_owned());
+    }
+    Ok(samples)
+}
+
+/// The last remark. What Rust adds to the message of a panic is none.
+fn sentence(output: &str) -> Option<&str> {
+    let mut remarks = output.lines().map(str::trim).filter(|line| {
+        !line.is_empty() && !line.starts_with('{') && !line.starts_with("note: run with")
+    });
+    remarks.next_back()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A script in the place of the program.
+    fn scripted(name: &str, script: &str, limit: Duration) -> Result<Vec<Sample>, String> {
+        let log = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
+        let samples = measured(Command::new("sh").args(["-c", script]), &log, limit);
+        fs::remove_file(&log).expect("the log was written");
+        samples
+    }
+
+    #[test]
+    fn the_program_is_told_all_that_is_asked_for() {
+        let mut run = Run {
+            case: "a/b",
+            pool: "tokio spawn",
+            quick: false,
+            oversubscribed: false,
+        };
+        assert_eq!(arguments(&run), ["run", "a/b", "tokio spawn"]);
+        run.quick = true;
+        run.oversubscribed = true;
+        let expected = ["run", "--oversubscribed", "--quick", "a/b", "tokio spawn"];
+        assert_eq!(arguments(&run), expected);
+    }
+
+    #[test]
+    fn figures_are_read_from_the_lines_that_are_objects() {
+        let script = r#"
+echo "a remark" >&2
+echo '{"metric":"wall","unit":"ns/task","value":41.3}'
+echo '{"metric":"rate","unit":"1/s","value":2,"better":"higher"}'"#;
+        let samples = scripted("figures", script, LIMIT).expect("it succeeds");
+        let wall = ("wall", "ns/task", 41.3, Better::Lower);
+        let rate = ("rate", "1/s", 2.0, Better::Higher);
+        let expected = [wall, rate].map(|(metric, unit, value, better)| Sample {
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            value,
+            better,
+        });
+        assert_eq!(samples, expected);
+    }
+
+    #[test]
+    fn a_run_that_fails_gives_its_last_sentence() {
+        let script = "echo '{}'; echo 'first' >&2; echo 'no such pool' >&2\n\
+                      echo 'note: run with RUST_BACKTRACE=1' >&2; exit 3";
+        let error = scripted("sentence", script, LIMIT).expect_err("it fails");
+        assert_eq!(error, "no such pool");
+        let error = scripted("silent", "exit 3", LIMIT).expect_err("it fails");
+        assert_eq!(error, "it ended with exit status: 3");
+    }
+
+    #[test]
+    fn a_run_that_hangs_is_stopped() {
+        let script = "while :; do sleep 1; done";
+        let error = scripted("hangs", script, Duration::ZERO).expect_err("it is stopped");
+        assert_eq!(error, "it was stopped after 0 s");
+    }
+
+    #[test]
+    fn a_run_without_a_figure_has_failed() {
+        let error = scripted("none", "echo done", LIMIT).expect_err("nothing to report");
+        assert_eq!(error, "it printed no figure");
+    }
+}

@@ -1,0 +1,38 @@
+//! Runs everything once, to see that it works: the figures mean nothing.
+
+use anyhow::{Result, ensure};
+use indicatif::ProgressBar;
+use xshell::Shell;
+
+use super::plan::{Choice, Plan};
+use super::program::Program;
+use super::{crates, rounds, shell};
+use crate::workspace::Workspace;
+
+/// Each quick case once on each of its quick pools, and each bench of the crates once. All
+/// unoptimized, because that builds sooner.
+pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
+    let shell = shell(workspace)?;
+    compare_once(workspace, &shell)?;
+    crates::smoke(&shell)
+}
+
+fn compare_once(workspace: &Workspace, shell: &Shell) -> Result<()> {
+    let mut program = Program::build(workspace, shell, "dev")?;
+    let choice = Choice {
+        quick: true,
+        rounds: Some(1),
+        ..Choice::default()
+    };
+    let plan = Plan::new(&program.list()?, &choice);
+    let runs = rounds::run(&plan, &mut program, &ProgressBar::hidden());
+    let failures = runs.iter().flatten().filter(|runs| runs.failure.is_some());
+    let failures = failures.count();
+    ensure!(
+        failures == 0,
+        "{failures} of {} runs of the comparison failed",
+        plan.runs()
+    );
+    println!("the comparison ran {} times", plan.runs());
+    Ok(())
+}
