@@ -6,7 +6,7 @@
 //! The yields double from 1 to 16 as in the lock of ants (Go); the two manners of waiting and
 //! their names are those of crossbeam's `Backoff`.
 
-use sync_shim::thread::{spin_loop, yield_now};
+use sync_shim::thread::{spin_loop, yield_briefly, yield_now};
 
 /// Rounds of [`snooze`](Backoff::snooze) that stay in the processor. Few, because where threads
 /// exceed cores, what is waited for may be what this thread keeps from running.
@@ -82,6 +82,21 @@ impl Backoff {
             Some(round) => (0..doubled(round, MAX_YIELDS)).for_each(|_| yield_now()),
         }
         self.round = self.round.saturating_add(1);
+    }
+
+    /// As [`snooze`](Backoff::snooze), unless it is time to block: also because yields have lately
+    /// let in threads that kept the core for a millisecond and more. Whether the caller is to look
+    /// again before it blocks.
+    pub(crate) fn try_snooze(&mut self) -> bool {
+        if self.is_completed() {
+            return false;
+        }
+        if let Some(round) = self.round.checked_sub(SPIN_ROUNDS) {
+            self.round += 1;
+            return yield_briefly(doubled(round, MAX_YIELDS));
+        }
+        self.snooze();
+        true
     }
 
     /// Whether it is time to block.

@@ -39,7 +39,8 @@ const YIELD_ROUNDS: u32 = 3;
 /// protects data on the machine; [`SpinLock`](crate::SpinLock) does so in models too.
 ///
 /// Locking and unlocking cost one exchange each while nobody else wants the lock. A thread that
-/// waits sleeps after about seven yields, so any number of them cost no processor time. Running
+/// waits sleeps after about seven yields, or none where yields take long, so any number of them
+/// cost no processor time. Running
 /// threads may pass a sleeping one, but about every half millisecond a sleeper's turn is reserved
 /// for it (`parking_lot`'s eventual fairness).
 pub struct RawSpinLock {
@@ -128,8 +129,7 @@ impl RawSpinLock {
                 return true;
             }
             // A model goes straight to sleep: what others do meanwhile they can do before.
-            if !backoff.is_completed() && !cfg!(anthill_loom) {
-                backoff.snooze();
+            if !cfg!(anthill_loom) && backoff.try_snooze() {
                 continue;
             }
             let Some(seen) = self.mark() else {

@@ -2,8 +2,7 @@
 //!
 //! Spinning wins where the other side runs on another core this instant, yielding where it is
 //! ready but has no core, sleeping everywhere else. `docs/decisions/waiting.md` has the tables.
-
-use sync_shim::thread::{spin_loop, yield_now};
+use sync_shim::thread::{spin_loop, yield_briefly};
 
 /// Looks to take: first `spins` in a row, then `yields` with other threads let in between.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +46,9 @@ pub(crate) fn spin_until(effort: Effort, ready: impl Fn() -> bool) -> bool {
         if ready() {
             return true;
         }
-        yield_now();
+        if !yield_briefly(1) {
+            break;
+        }
     }
     ready()
 }

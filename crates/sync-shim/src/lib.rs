@@ -31,6 +31,8 @@ pub mod model;
 mod parker;
 mod statics;
 pub mod thread;
+#[cfg(not(anthill_loom))]
+mod yielding;
 
 #[cfg(not(anthill_loom))]
 pub use clock::MonotonicClock;

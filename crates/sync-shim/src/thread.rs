@@ -112,6 +112,16 @@ pub fn yield_now() {
     imp::yield_now();
 }
 
+#[cfg(not(anthill_loom))]
+pub use crate::yielding::yield_briefly;
+
+/// In a model a yield takes no time.
+#[cfg(anthill_loom)]
+pub fn yield_briefly(times: u32) -> bool {
+    (0..times).for_each(|_| yield_now());
+    true
+}
+
 /// Tells the processor that this is a spin loop.
 #[inline]
 pub fn spin_loop() {
