@@ -15,30 +15,49 @@ use crate::atomic::{AtomicU32, Ordering::Relaxed};
 /// Longer than threads that yield to each other take; shorter than a slice of Linux's scheduler.
 const LONG: Duration = Duration::from_millis(1);
 
-/// How often nobody yields after such a one. One slice is lost in so many waits.
-const REST: u32 = 1000;
+/// How often nobody yields after one such, and at most after many in a row.
+const REST: [u32; 2] = [8, 2048];
 
-static CROWD: Crowd = Crowd(AtomicU32::new(0));
+static CROWD: Crowd = Crowd::new();
 
-/// How many yields are to be left out. Relaxed, and counted down without care: it is a guess.
-struct Crowd(AtomicU32);
+/// Relaxed, and changed without care: it is a guess.
+struct Crowd {
+    /// How many yields are to be left out.
+    rest: AtomicU32,
+    /// How many were, after the last long one; 0 if a short one has come since.
+    last: AtomicU32,
+}
 
 impl Crowd {
+    const fn new() -> Self {
+        Self {
+            rest: AtomicU32::new(0),
+            last: AtomicU32::new(0),
+        }
+    }
+
     /// Whether to yield now.
     #[inline]
     fn allows(&self) -> bool {
-        let rest = self.0.load(Relaxed);
+        let rest = self.rest.load(Relaxed);
         if rest > 0 {
-            self.0.store(rest - 1, Relaxed);
+            self.rest.store(rest - 1, Relaxed);
         }
         rest == 0
     }
 
-    /// A yield took so long.
+    /// A yield took so long. Some do wherever threads exceed cores; that all do, only beside
+    /// threads that compute without end.
     #[inline]
     fn took(&self, time: Duration) {
+        let last = self.last.load(Relaxed);
         if time > LONG {
-            self.0.store(REST, Relaxed);
+            let [least, most] = REST;
+            let rest = (last * 2).clamp(least, most);
+            self.last.store(rest, Relaxed);
+            self.rest.store(rest, Relaxed);
+        } else if last > 0 {
+            self.last.store(0, Relaxed);
         }
     }
 }
@@ -60,15 +79,28 @@ pub fn yield_briefly(times: u32) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn after_a_long_yield_nobody_yields_for_a_while() {
-        let crowd = Crowd(AtomicU32::new(0));
-        crowd.took(LONG);
-        assert!(crowd.allows());
-        crowd.took(LONG + Duration::from_nanos(1));
-        for _ in 0..REST {
-            assert!(!crowd.allows());
+    /// How often it forbids a yield until it allows one.
+    fn rest(crowd: &Crowd) -> u32 {
+        let mut rest = 0;
+        while !crowd.allows() {
+            rest += 1;
         }
-        assert!(crowd.allows());
+        rest
+    }
+
+    #[test]
+    fn after_long_yields_in_a_row_nobody_yields_for_longer_and_longer() {
+        let crowd = Crowd::new();
+        let long = LONG + Duration::from_nanos(1);
+        crowd.took(LONG);
+        assert_eq!(rest(&crowd), 0);
+        for expected in [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 2048] {
+            crowd.took(long);
+            assert_eq!(rest(&crowd), expected);
+        }
+        crowd.took(LONG);
+        assert_eq!(rest(&crowd), 0);
+        crowd.took(long);
+        assert_eq!(rest(&crowd), 8, "a short one has come between");
     }
 }
