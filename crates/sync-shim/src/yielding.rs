@@ -50,13 +50,13 @@ impl Crowd {
     /// threads that compute without end.
     #[inline]
     fn took(&self, time: Duration) {
-        let last = self.last.load(Relaxed);
+        let before = self.last.load(Relaxed);
         if time > LONG {
             let [least, most] = REST;
-            let rest = (last * 2).clamp(least, most);
+            let rest = (before * 2).clamp(least, most);
             self.last.store(rest, Relaxed);
             self.rest.store(rest, Relaxed);
-        } else if last > 0 {
+        } else if before > 0 {
             self.last.store(0, Relaxed);
         }
     }
