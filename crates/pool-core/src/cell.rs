@@ -233,7 +233,9 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
         };
         let stale = std::mem::replace(&mut slot.bell, Bell::Detached);
         drop(slot);
-        drop(stale);
-        drop(value); // On the handle owner's thread: its panic is its own.
+        // A panic of theirs would end here or at the worker, by chance; and an owner that is
+        // unwinding would abort.
+        drop_quietly(stale);
+        drop_quietly(value);
     }
 }

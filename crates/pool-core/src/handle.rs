@@ -31,7 +31,7 @@ pub(crate) trait Home: Send + Sync {
 /// Waits for a spawned task, takes its value, or cancels it.
 ///
 /// It is a thread's handle and a [`Future`] at once, on any runtime. Dropping it detaches: the
-/// task runs all the same and its value is dropped.
+/// task runs all the same and its value is dropped; a panic of that drop ends there.
 ///
 /// By the time a join returns, the pool's room and figures show the task's end.
 ///

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use pool_core::{DropPolicy, FuncPool, JoinError, Pool};
 use testkit::{Counted, DropCounter, Gate, PanicOnDrop};
 
-use crate::support::{Journal, bounded, end, hold, poll, pool};
+use crate::support::{Journal, bounded, end, hold, poll, pool, until};
 
 /// The pool still works, on the one thread it ever had.
 fn lives(pool: &Pool) {
@@ -246,6 +246,20 @@ fn a_value_whose_drop_panics_costs_no_worker() {
         pool.wait_idle().unwrap();
         std::mem::forget(pool.spawn(()).unwrap().join().unwrap());
         assert_eq!(pool.stats().threads_started, 1);
+    });
+}
+
+#[test]
+fn a_handle_whose_value_or_payload_panics_as_it_is_dropped_is_dropped_quietly() {
+    bounded(|| {
+        let pool = pool(1);
+        let value = pool.spawn(PanicOnDrop::new).unwrap();
+        let payload = pool.spawn(|| panic_any(PanicOnDrop::nested(3))).unwrap();
+        pool.wait_idle().unwrap();
+        until(|| value.is_finished() && payload.is_finished());
+        drop(value);
+        drop(payload);
+        lives(&pool);
     });
 }
 
