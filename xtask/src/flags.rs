@@ -55,6 +55,8 @@ xflags::xflags! {
             repeated --only case: String
             /// Only the pools whose name contains this, and ours; may be given repeatedly.
             repeated --peer name: String
+            /// Leave out the rows beside a spinning process per core.
+            optional --alone
             /// How often each case runs on each pool (default 7, or 3 with --quick).
             optional --rounds rounds: usize
             /// Write the figures of the comparison there, as an array of objects.

@@ -132,6 +132,7 @@ fn compare(
     let mut program = Program::build(workspace, shell, "release")?;
     let choice = Choice {
         quick: flags.quick,
+        alone: flags.alone,
         only: flags.only.clone(),
         peers: flags.peer.clone(),
         rounds: flags.rounds,

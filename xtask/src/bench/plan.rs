@@ -89,6 +89,8 @@ fn label(case: &Case, cases: &[Case]) -> String {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Choice {
     pub(crate) quick: bool,
+    /// Nothing oversubscribed.
+    pub(crate) alone: bool,
     /// Parts of names of cases; none means all.
     pub(crate) only: Vec<String>,
     /// Parts of names of pools; none means all.
@@ -110,7 +112,7 @@ impl Plan {
         let has = |parts: &[String], name: &str| {
             parts.is_empty() || parts.iter().any(|part| name.contains(part.as_str()))
         };
-        let neighbours: &[bool] = if choice.quick {
+        let neighbours: &[bool] = if choice.quick || choice.alone {
             &[false]
         } else {
             &[false, true]
@@ -196,6 +198,16 @@ mod tests {
         assert_eq!(names(&plan), expected);
         assert_eq!(plan.runs(), 7 * (3 + 3 + 2 + 2));
         assert_eq!(plan.entries[2].case.chart, Chart::Scaling);
+    }
+
+    #[test]
+    fn what_runs_alone_runs_seven_times_and_never_oversubscribed() {
+        let plan = plan(&Choice {
+            alone: true,
+            ..Choice::default()
+        });
+        assert_eq!(names(&plan), ["empty/1p", "locks/4"]);
+        assert_eq!(plan.runs(), 7 * (3 + 2));
     }
 
     #[test]
