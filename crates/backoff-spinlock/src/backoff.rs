@@ -77,26 +77,30 @@ impl Backoff {
     /// Waits for another thread to do something: a few rounds in the processor, then yields: 1,
     /// 2, 4, .. up to [`MAX_YIELDS`].
     pub fn snooze(&mut self) {
-        match self.round.checked_sub(SPIN_ROUNDS) {
-            None => (0..doubled(self.round, MAX_SPINS)).for_each(|_| spin_loop()),
-            Some(round) => (0..doubled(round, MAX_YIELDS)).for_each(|_| yield_now()),
-        }
-        self.round = self.round.saturating_add(1);
+        self.wait_a_round(|times| {
+            (0..times).for_each(|_| yield_now());
+            true
+        });
     }
 
     /// As [`snooze`](Backoff::snooze), unless it is time to block: also because yields have lately
     /// let in threads that kept the core for a millisecond and more. Whether the caller is to look
     /// again before it blocks.
     pub(crate) fn try_snooze(&mut self) -> bool {
-        if self.is_completed() {
-            return false;
-        }
-        if let Some(round) = self.round.checked_sub(SPIN_ROUNDS) {
-            self.round += 1;
-            return yield_briefly(doubled(round, MAX_YIELDS));
-        }
-        self.snooze();
-        true
+        !self.is_completed() && self.wait_a_round(yield_briefly)
+    }
+
+    /// Hints, or so many yields, of which `yields` says whether there were any.
+    fn wait_a_round(&mut self, yields: impl FnOnce(u32) -> bool) -> bool {
+        let yielded = match self.round.checked_sub(SPIN_ROUNDS) {
+            None => {
+                (0..doubled(self.round, MAX_SPINS)).for_each(|_| spin_loop());
+                true
+            }
+            Some(round) => yields(doubled(round, MAX_YIELDS)),
+        };
+        self.round = self.round.saturating_add(1);
+        yielded
     }
 
     /// Whether it is time to block.

@@ -2,12 +2,13 @@
 
 use std::mem::{self, ManuallyDrop};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
-use sync_shim::Parker;
 use sync_shim::atomic::{
     AtomicBool,
     Ordering::{Acquire, Release},
 };
+use sync_shim::{Clock, Parker};
 
 use crate::errand::Watch;
 use crate::foreign::{discard, drop_quietly, guarded};
@@ -114,7 +115,7 @@ impl<J> After<J> {
 /// One thread's wait for something that comes once.
 pub(crate) struct Notice {
     given: AtomicBool,
-    pub(crate) parker: Parker,
+    parker: Parker,
 }
 
 impl Notice {
@@ -134,6 +135,20 @@ impl Notice {
         while !self.is_given() {
             self.parker.park();
         }
+    }
+
+    /// Blocks until it is given (`true`) or the clock reaches the deadline.
+    pub(crate) fn wait_until(&self, clock: &dyn Clock, deadline: Option<Instant>) -> bool {
+        let Some(when) = deadline else {
+            self.wait();
+            return true;
+        };
+        while !self.is_given() {
+            if !clock.park_until(&self.parker, when) {
+                return self.is_given();
+            }
+        }
+        true
     }
 
     fn give(&self) {

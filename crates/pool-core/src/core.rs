@@ -39,8 +39,8 @@ pub trait Runner: Send + Sync + 'static {
 
 pub(crate) struct Core<R: Runner> {
     pub(crate) state: Shared<R::Job>,
-    /// On cache lines of its own, as is the state: what is only read lies apart.
-    /// A hint to spinning workers that the queue is not empty.
+    /// A hint to spinning workers that the queue is not empty. On cache lines of its own, as is the
+    /// state: what is only read lies apart.
     pub(crate) work: CachePadded<AtomicBool>,
     pub(crate) runner: R,
     pub(crate) env: Env,
@@ -86,8 +86,8 @@ impl<R: Runner> Core<R> {
         }))
     }
 
-    #[inline]
     /// Accepts the job, waits for room as long as `patience` says, or gives the job back.
+    #[inline]
     pub(crate) fn submit(
         self: &Arc<Self>,
         job: R::Job,

@@ -128,7 +128,7 @@ impl<R: Runner> Core<R> {
             }
             guard.on_idle.push(Arc::clone(&notice));
         }
-        if self.wait_for(&notice, deadline) {
+        if notice.wait_until(self.clock(), deadline) {
             return Ok(());
         }
         let mut guard = self.state.lock();
@@ -200,7 +200,7 @@ impl<R: Runner> Core<R> {
                 self.perform(&mut after);
                 return Ok(());
             }
-            if !self.wait_for(&notice, deadline) {
+            if !notice.wait_until(self.clock(), deadline) {
                 let mut guard = self.state.lock();
                 guard.on_end.retain(|other| !Arc::ptr_eq(other, &notice));
                 if !notice.is_given() {
@@ -218,22 +218,6 @@ impl<R: Runner> Core<R> {
             Err(WaitError::Forked)
         } else {
             Ok(())
-        }
-    }
-
-    fn wait_for(&self, notice: &Notice, deadline: Option<Instant>) -> bool {
-        loop {
-            if notice.is_given() {
-                return true;
-            }
-            match deadline {
-                None => notice.parker.park(),
-                Some(when) => {
-                    if !self.clock().park_until(&notice.parker, when) {
-                        return notice.is_given();
-                    }
-                }
-            }
         }
     }
 

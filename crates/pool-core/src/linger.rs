@@ -16,19 +16,13 @@ use sync_shim::{Clock, MonotonicClock};
 use crate::after::Notice;
 use crate::core::{Core, Runner};
 use crate::handle::Home;
-use crate::wait::{Effort, spin_until};
+use crate::wait::{SUBMIT, spin_until};
 
 /// How long it stays away at most, in real time.
 const MOST: Duration = Duration::from_micros(100);
 
 /// With less queue than this there are not many tasks to wait for.
 const LEAST_DEPTH: usize = 16;
-
-/// Looks before it sleeps: small tasks free half a queue in no time.
-const LOOKS: Effort = Effort {
-    spins: 8,
-    yields: 16,
-};
 
 impl<R: Runner> Core<R> {
     /// The caller's task was accepted after a wait.
@@ -44,20 +38,14 @@ impl<R: Runner> Core<R> {
             }
             guard.lingering.push(Arc::clone(&notice));
         }
-        if !spin_until(LOOKS, || notice.is_given()) && !sleep(&notice) {
+        // Small tasks free half a queue in no time.
+        let given = spin_until(SUBMIT, || notice.is_given()) || {
+            let until = MonotonicClock.now() + MOST;
+            notice.wait_until(&MonotonicClock, Some(until))
+        };
+        if !given {
             let mut guard = self.state.lock();
             guard.lingering.retain(|other| !Arc::ptr_eq(other, &notice));
         }
     }
-}
-
-/// Whether the notice was given in time.
-fn sleep(notice: &Notice) -> bool {
-    let until = MonotonicClock.now() + MOST;
-    while !notice.is_given() {
-        if !notice.parker.park_until_real(until) {
-            return notice.is_given();
-        }
-    }
-    true
 }

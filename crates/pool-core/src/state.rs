@@ -184,7 +184,7 @@ impl<J> State<J> {
     /// A task has ended: its worker takes the next, if nothing else is to be decided.
     #[inline]
     pub(crate) fn go_on(&mut self, outcome: Outcome) -> Option<J> {
-        if !self.calm || (self.is_half_free() && !self.lingering.is_empty()) {
+        if !self.calm || (!self.lingering.is_empty() && self.is_half_free()) {
             return None;
         }
         let next = self.queue.pop()?;

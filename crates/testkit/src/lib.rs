@@ -11,6 +11,8 @@
 mod child;
 mod drops;
 mod gate;
+#[cfg(feature = "programs")]
+mod programs;
 mod rng;
 mod wakers;
 mod watchdog;
@@ -18,6 +20,8 @@ mod watchdog;
 pub use child::in_child;
 pub use drops::{Counted, DropCounter, PanicOnDrop};
 pub use gate::Gate;
+#[cfg(feature = "programs")]
+pub use programs::walk_programs;
 pub use rng::Rng;
 pub use wakers::{CountingWaker, block_on, waker_fn};
 pub use watchdog::{LIMIT, watchdog};
