@@ -6,4 +6,5 @@ mod backoff;
 mod exclusion;
 mod face;
 mod fairness;
+mod sandbox;
 mod timed;
