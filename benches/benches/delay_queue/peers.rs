@@ -18,13 +18,14 @@ use sync_shim::{Alarm, Parker};
 use tokio::runtime::{EnterGuard, Runtime};
 use tokio_util::time::delay_queue::Key;
 
-/// Entries are numbered by the caller; a number is given again once its entry has left.
+/// Values are numbers that no two entries share.
 pub trait Peer {
     const NAME: &'static str;
-    /// For so many numbers.
-    fn new(entries: usize) -> Self;
+    /// What an entry is cancelled by. The caller keeps it, if it is of use to him.
+    type Id: Copy;
+    fn new() -> Self;
     /// Nanoseconds since the beginning.
-    fn push(&mut self, number: u64, due: u64);
+    fn push(&mut self, number: u64, due: u64) -> Self::Id;
     /// The number of the earliest entry, if it is due.
     fn take(&mut self) -> Option<u64>;
     fn advance(&mut self, to: u64);
@@ -32,8 +33,8 @@ pub trait Peer {
 
 /// Those that know their entries again.
 pub trait Cancel: Peer {
-    fn cancel(&mut self, number: u64);
-    fn reset(&mut self, number: u64, due: u64);
+    fn cancel(&mut self, id: Self::Id) -> Option<u64>;
+    fn reset(&mut self, id: &mut Self::Id, due: u64);
 }
 
 /// A time that is read as fast as the machine's.
@@ -77,24 +78,23 @@ impl Clock for Stepped {
 pub struct Ours {
     queue: delay_queue::DelayQueue<u64, Stepped>,
     clock: Stepped,
-    ids: Vec<Option<EntryId>>,
 }
 
 impl Peer for Ours {
     const NAME: &'static str = "ours";
+    type Id = EntryId;
 
-    fn new(entries: usize) -> Self {
+    fn new() -> Self {
         let clock = Stepped::new();
         Self {
             queue: delay_queue::DelayQueue::with_clock(clock.clone()),
             clock,
-            ids: vec![None; entries],
         }
     }
 
-    fn push(&mut self, number: u64, due: u64) {
-        let id = self.queue.push_at(number, self.clock.at(due));
-        self.ids[index(number)] = id.ok();
+    fn push(&mut self, number: u64, due: u64) -> EntryId {
+        let pushed = self.queue.push_at(number, self.clock.at(due));
+        pushed.expect("it is open")
     }
 
     fn take(&mut self) -> Option<u64> {
@@ -107,14 +107,12 @@ impl Peer for Ours {
 }
 
 impl Cancel for Ours {
-    fn cancel(&mut self, number: u64) {
-        let id = self.ids[index(number)].take().expect("it was pushed");
-        assert_eq!(self.queue.cancel(id), Some(number));
+    fn cancel(&mut self, id: EntryId) -> Option<u64> {
+        self.queue.cancel(id)
     }
 
-    fn reset(&mut self, number: u64, due: u64) {
-        let id = self.ids[index(number)].expect("it was pushed");
-        assert!(self.queue.reset_at(id, self.clock.at(due)));
+    fn reset(&mut self, id: &mut EntryId, due: u64) {
+        assert!(self.queue.reset_at(*id, self.clock.at(due)));
     }
 }
 
@@ -126,8 +124,9 @@ pub struct MutexHeap {
 
 impl Peer for MutexHeap {
     const NAME: &'static str = "BinaryHeap";
+    type Id = ();
 
-    fn new(_: usize) -> Self {
+    fn new() -> Self {
         Self {
             heap: Mutex::new(BinaryHeap::new()),
             clock: Stepped::new(),
@@ -158,27 +157,26 @@ impl Peer for MutexHeap {
 pub struct MutexTree {
     tree: Mutex<BTreeMap<(Instant, u64), u64>>,
     clock: Stepped,
-    keys: Vec<Option<(Instant, u64)>>,
     next: u64,
 }
 
 impl Peer for MutexTree {
     const NAME: &'static str = "BTreeMap";
+    type Id = (Instant, u64);
 
-    fn new(entries: usize) -> Self {
+    fn new() -> Self {
         Self {
             tree: Mutex::new(BTreeMap::new()),
             clock: Stepped::new(),
-            keys: vec![None; entries],
             next: 0,
         }
     }
 
-    fn push(&mut self, number: u64, due: u64) {
+    fn push(&mut self, number: u64, due: u64) -> (Instant, u64) {
         let key = (self.clock.at(due), self.next);
         self.next += 1;
         lock(&self.tree).insert(key, number);
-        self.keys[index(number)] = Some(key);
+        key
     }
 
     fn take(&mut self) -> Option<u64> {
@@ -193,14 +191,13 @@ impl Peer for MutexTree {
 }
 
 impl Cancel for MutexTree {
-    fn cancel(&mut self, number: u64) {
-        let key = self.keys[index(number)].take().expect("it was pushed");
-        assert_eq!(lock(&self.tree).remove(&key), Some(number));
+    fn cancel(&mut self, id: (Instant, u64)) -> Option<u64> {
+        lock(&self.tree).remove(&id)
     }
 
-    fn reset(&mut self, number: u64, due: u64) {
-        self.cancel(number);
-        self.push(number, due);
+    fn reset(&mut self, id: &mut (Instant, u64), due: u64) {
+        let number = self.cancel(*id).expect("it is there");
+        *id = self.push(number, due);
     }
 }
 
@@ -220,8 +217,9 @@ impl MutexPriority {
 
 impl Peer for MutexPriority {
     const NAME: &'static str = "priority-queue";
+    type Id = u64;
 
-    fn new(_: usize) -> Self {
+    fn new() -> Self {
         Self {
             queue: Mutex::new(PriorityQueue::new()),
             clock: Stepped::new(),
@@ -229,9 +227,10 @@ impl Peer for MutexPriority {
         }
     }
 
-    fn push(&mut self, number: u64, due: u64) {
+    fn push(&mut self, number: u64, due: u64) -> u64 {
         let priority = self.priority(due);
         lock(&self.queue).push(number, priority);
+        number
     }
 
     fn take(&mut self) -> Option<u64> {
@@ -249,24 +248,20 @@ impl Peer for MutexPriority {
 }
 
 impl Cancel for MutexPriority {
-    fn cancel(&mut self, number: u64) {
-        assert!(lock(&self.queue).remove(&number).is_some());
+    fn cancel(&mut self, id: u64) -> Option<u64> {
+        lock(&self.queue).remove(&id).map(|(number, _)| number)
     }
 
-    fn reset(&mut self, number: u64, due: u64) {
+    fn reset(&mut self, id: &mut u64, due: u64) {
         let priority = self.priority(due);
-        assert!(
-            lock(&self.queue)
-                .change_priority(&number, priority)
-                .is_some()
-        );
+        let old = lock(&self.queue).change_priority(id, priority);
+        old.expect("it is there");
     }
 }
 
 /// The wheel of tokio-util, driven by hand: tokio's paused clock, and no task in between.
 pub struct Wheel {
     wheel: tokio_util::time::DelayQueue<u64>,
-    keys: Vec<Option<Key>>,
     start: tokio::time::Instant,
     runtime: &'static Runtime,
     _entered: EnterGuard<'static>,
@@ -280,8 +275,9 @@ impl Wheel {
 
 impl Peer for Wheel {
     const NAME: &'static str = "tokio-util";
+    type Id = Key;
 
-    fn new(entries: usize) -> Self {
+    fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -291,16 +287,15 @@ impl Peer for Wheel {
         let _entered = runtime.enter();
         Self {
             wheel: tokio_util::time::DelayQueue::new(),
-            keys: vec![None; entries],
             start: tokio::time::Instant::now(),
             runtime,
             _entered,
         }
     }
 
-    fn push(&mut self, number: u64, due: u64) {
+    fn push(&mut self, number: u64, due: u64) -> Key {
         let due = self.at(due);
-        self.keys[index(number)] = Some(self.wheel.insert_at(number, due));
+        self.wheel.insert_at(number, due)
     }
 
     fn take(&mut self) -> Option<u64> {
@@ -320,15 +315,14 @@ impl Peer for Wheel {
 }
 
 impl Cancel for Wheel {
-    fn cancel(&mut self, number: u64) {
-        let key = self.keys[index(number)].take().expect("it was pushed");
-        assert_eq!(self.wheel.remove(&key).into_inner(), number);
+    fn cancel(&mut self, id: Key) -> Option<u64> {
+        let removed = self.wheel.try_remove(&id);
+        removed.map(tokio_util::time::delay_queue::Expired::into_inner)
     }
 
-    fn reset(&mut self, number: u64, due: u64) {
+    fn reset(&mut self, id: &mut Key, due: u64) {
         let due = self.at(due);
-        let key = self.keys[index(number)].expect("it was pushed");
-        self.wheel.reset_at(&key, due);
+        self.wheel.reset_at(id, due);
     }
 }
 
@@ -341,8 +335,9 @@ pub struct Published(delay_queue_02::DelayQueue<Delay<u64>>, Instant);
 
 impl Peer for Published {
     const NAME: &'static str = "delay-queue-0.2";
+    type Id = ();
 
-    fn new(_: usize) -> Self {
+    fn new() -> Self {
         let now = Instant::now();
         let past = now.checked_sub(Duration::from_nanos(PAST)).unwrap_or(now);
         Self(delay_queue_02::DelayQueue::new(), past)
@@ -360,10 +355,6 @@ impl Peer for Published {
     }
 
     fn advance(&mut self, _: u64) {}
-}
-
-fn index(number: u64) -> usize {
-    usize::try_from(number).expect("numbers are indices")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -26,7 +26,13 @@ impl Epoch {
     /// The number of the point `delay` after `now`.
     #[inline]
     pub fn after(self, now: Instant, delay: Duration) -> u64 {
-        let due = self.nanos(now).saturating_add(nanos(delay));
+        self.later(self.nanos(now), delay)
+    }
+
+    /// As [`after`](Self::after), of a point that is a number already.
+    #[inline]
+    pub fn later(self, now: u64, delay: Duration) -> u64 {
+        let due = now.saturating_add(nanos(delay));
         // Far below what any `Instant` can express, so the check is not made for ordinary times.
         if due > FAR && self.instant(due).is_none() {
             return NEVER;

@@ -114,6 +114,8 @@ impl<T> DelayHeap<T> {
     ///
     /// # Panics
     /// If the heap holds 2<sup>28</sup> entries. [`try_push`](Self::try_push) does not.
+    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
+    #[inline(always)]
     pub fn push(&mut self, value: T, due: u64) -> EntryId {
         let pushed = self.try_push(value, due).ok();
         pushed.expect("a heap holds no more than 2^28 entries")
@@ -123,6 +125,8 @@ impl<T> DelayHeap<T> {
     ///
     /// # Errors
     /// The value comes back if the heap holds 2<sup>28</sup> entries.
+    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
+    #[inline(always)]
     pub fn try_push(&mut self, value: T, due: u64) -> Result<EntryId, T> {
         let Some(slot) = self.slots.next() else {
             return Err(value);
@@ -137,6 +141,7 @@ impl<T> DelayHeap<T> {
 
     /// Takes an entry out, due or not. Nothing of it stays behind but what
     /// [`shrink_to`](Self::shrink_to) gives back.
+    #[inline]
     pub fn remove(&mut self, id: EntryId) -> Option<Entry<T>> {
         let (due, place) = self.find(id)?;
         let was_first = self.line.take_out(place, &mut self.slots);
@@ -151,6 +156,7 @@ impl<T> DelayHeap<T> {
     /// Gives an entry another due time, and returns the old one.
     ///
     /// It counts as a fresh push, also to an equal time: others that are due then come first.
+    #[inline]
     pub fn reset(&mut self, id: EntryId, due: u64) -> Option<u64> {
         let (old, place) = self.find(id)?;
         let key = Key::new(due, self.order(), id.slot());
@@ -194,6 +200,7 @@ impl<T> DelayHeap<T> {
     }
 
     /// When the next entry falls due. O(1).
+    #[inline]
     pub fn peek_due(&self) -> Option<u64> {
         Some(self.first()?.due)
     }
@@ -208,6 +215,8 @@ impl<T> DelayHeap<T> {
     }
 
     /// Takes the next entry if it is due by `now`. One that is due [`NEVER`] never is.
+    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
+    #[inline(always)]
     pub fn pop_ready(&mut self, now: u64) -> Option<Entry<T>> {
         if !self.is_ready(now) {
             return None;
@@ -350,11 +359,13 @@ impl<T> DelayHeap<T> {
         self.into_iter().collect()
     }
 
+    #[inline]
     fn id(&self, slot: u32, generation: u32) -> EntryId {
         EntryId::new(self.number, slot, generation)
     }
 
     /// When this entry is due, and where its key is, if it is in this heap.
+    #[inline]
     fn find(&self, id: EntryId) -> Option<(u64, Place)> {
         if id.heap() != self.number {
             return None;
@@ -362,16 +373,20 @@ impl<T> DelayHeap<T> {
         self.slots.find(id.slot(), id.generation())
     }
 
+    #[inline]
     fn first(&self) -> Option<Key> {
         (self.len > 0).then(|| self.line.first())
     }
 
+    #[inline]
     fn is_ready(&self, now: u64) -> bool {
         // Without an entry, the first key is the last one of all, and never due.
         self.line.first().due <= by(now)
     }
 
     /// The entry of a key that has left the line.
+    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
+    #[inline(always)]
     fn leave(&mut self, key: Key) -> Option<Entry<T>> {
         let (generation, value) = self.slots.free(key.slot())?;
         self.len -= 1;
@@ -405,6 +420,7 @@ impl<T> DelayHeap<T> {
     }
 
     /// The next order number.
+    #[inline]
     fn order(&mut self) -> u32 {
         if self.next_order == u32::MAX {
             self.renumber();
@@ -415,6 +431,7 @@ impl<T> DelayHeap<T> {
     }
 
     /// Numbers all keys from zero on, in the order they have.
+    #[cold]
     fn renumber(&mut self) {
         let checked_out = self.out.iter().map(|key| key.order());
         let mut orders: Vec<u32> = self.slots.orders_mut().map(|order| *order).collect();

@@ -76,6 +76,8 @@ mod heap;
 #[cfg(feature = "std")]
 mod line;
 #[cfg(feature = "std")]
+mod lock;
+#[cfg(feature = "std")]
 mod push;
 #[cfg(feature = "std")]
 mod queue;

@@ -109,6 +109,7 @@ impl<T> State<T> {
 }
 
 impl<T: Send + 'static, C: Clock> Shared<T, C> {
+    #[inline]
     fn push(
         &self,
         value: T,
@@ -116,10 +117,19 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
         now: u64,
         deadline: Option<Instant>,
     ) -> Result<EntryId, PushError<T>> {
-        let value = match self.try_push(value, due, now) {
-            Err(PushError::Full(value)) => value,
-            done => return done,
-        };
+        match self.try_push(value, due, now) {
+            Err(PushError::Full(value)) => self.push_in_turn(value, due, deadline),
+            done => done,
+        }
+    }
+
+    #[cold]
+    fn push_in_turn(
+        &self,
+        value: T,
+        due: u64,
+        deadline: Option<Instant>,
+    ) -> Result<EntryId, PushError<T>> {
         let parker = Parker::of_thread();
         let bell = || Bell::Thread(parker.clone());
         let ticket = match self.section(|state, owed| state.enter(value, due, bell, owed)) {

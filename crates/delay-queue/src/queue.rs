@@ -8,12 +8,13 @@ use std::{fmt, io};
 
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::foreign::{discard, guarded};
-use sync_shim::{Clock, Mutex, Parker};
+use sync_shim::{Clock, Parker};
 
 use crate::builder::{Builder, Config, DefaultClock, default_clock};
 use crate::epoch::Epoch;
 use crate::error::PushError;
 use crate::expired::{Due, Expired, Leftover, Stats};
+use crate::lock::Lock;
 use crate::state::{Debts, Owed, State};
 use crate::takers::Arming;
 use crate::{DelayHeap, Entry, EntryId, TakeError};
@@ -32,7 +33,7 @@ use crate::{DelayHeap, Entry, EntryId, TakeError};
 pub struct DelayQueue<T, C = DefaultClock>(pub(crate) Arc<Shared<T, C>>);
 
 pub(crate) struct Shared<T, C> {
-    state: Mutex<State<T>>,
+    state: Lock<State<T>>,
     pub(crate) config: Config<C>,
     pub(crate) epoch: Epoch,
     /// The earliest due time, for a taker that spins until then. Written under the lock, and only
@@ -79,7 +80,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
 
     pub(crate) fn from_config(config: Config<C>) -> Self {
         Self(Arc::new_cyclic(|shared| Shared {
-            state: Mutex::new(State::new(config.bound, config.capacity)),
+            state: Lock::new(State::new(config.bound, config.capacity)),
             epoch: Epoch::new(config.clock.now()),
             earliest: AtomicU64::new(crate::NEVER),
             alarm_bell: Waker::from(Arc::new(AlarmBell(Weak::clone(shared)))),
@@ -341,6 +342,7 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
         }
     }
 
+    #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.epoch.nanos(self.config.clock.now())
     }
@@ -348,8 +350,8 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
     /// The time `delay` from now, and now.
     #[inline]
     pub(crate) fn due_after(&self, delay: Duration) -> (u64, u64) {
-        let now = self.config.clock.now();
-        (self.epoch.after(now, delay), self.epoch.nanos(now))
+        let now = self.now();
+        (self.epoch.later(now, delay), now)
     }
 
     #[inline]

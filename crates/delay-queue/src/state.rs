@@ -259,6 +259,14 @@ impl<T> State<T> {
     /// Entries have left: room goes to the line's heads, and takers learn what they must.
     #[inline]
     fn freed(&mut self, owed: &mut Owed) {
+        // Mostly nobody waits.
+        if self.line.len() > 0 || self.takers.waiting() > 0 {
+            self.freed_for_those_who_wait(owed);
+        }
+    }
+
+    #[cold]
+    fn freed_for_those_who_wait(&mut self, owed: &mut Owed) {
         while self.open && self.has_room() {
             let Some((ticket, pusher)) = self.line.pop() else {
                 break;
