@@ -18,6 +18,7 @@ use delay_queue::takers::Arming;
 use sync_shim::Clock;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
 
+use crate::held::Place;
 use crate::keys::{Keys, Noted, Settings};
 use crate::limiter::RateLimiter;
 use crate::lock::{StateGuard, StateLock};
@@ -49,6 +50,15 @@ pub(crate) struct Config<K> {
     pub(crate) metrics: Option<Box<dyn Metrics>>,
 }
 
+/// Why nothing could be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nothing {
+    /// Nothing is ready.
+    Yet,
+    /// Nothing will be.
+    Ever,
+}
+
 pub(crate) struct Core<K, S, C> {
     pub(crate) state: StateLock<State<K>>,
     pub(crate) hasher: S,
@@ -57,6 +67,8 @@ pub(crate) struct Core<K, S, C> {
     pub(crate) config: Config<K>,
     /// Tells this queue that its alarm has rung.
     alarm_bell: Waker,
+    /// Itself: whoever borrows the queue can have a share.
+    pub(crate) me: Weak<Self>,
 }
 
 /// Does not keep the queue alive: an alarm may be set for a time far away.
@@ -79,6 +91,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             clock,
             config,
             alarm_bell: Waker::from(Arc::new(AlarmBell(Weak::clone(core)))),
+            me: Weak::clone(core),
         })
     }
 
@@ -188,22 +201,29 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     /// Takes the key that has been ready longest, if there is one.
     #[inline]
-    pub(crate) fn take(&self) -> Option<(K, Slot, u32)> {
+    pub(crate) fn take(&self) -> Result<(K, Place), Nothing> {
         let mut state = self.state.lock();
-        if state.keys.is_quiet() {
-            state.keys.take_quick()
-        } else {
-            self.take_slow(state)
+        // What is ready comes before whatever has fallen due since: the time does not matter.
+        if state.is_settled()
+            && let Some(taken) = state.keys.take_quick()
+        {
+            return Ok(taken);
         }
+        self.take_slow(state)
     }
 
-    fn take_slow(&self, mut state: StateGuard<'_, State<K>>) -> Option<(K, Slot, u32)> {
+    fn take_slow(&self, mut state: StateGuard<'_, State<K>>) -> Result<(K, Place), Nothing> {
         self.tick(&mut state);
         let taken = state.keys.take();
+        let nothing = if state.keys.is_closed() {
+            Nothing::Ever
+        } else {
+            Nothing::Yet
+        };
         self.settle(state);
-        let taken = taken?;
+        let taken = taken.ok_or(nothing)?;
         self.note_taken(taken.waited);
-        Some((taken.key, taken.slot, taken.failures))
+        Ok((taken.key, taken.place))
     }
 
     /// Runs a section on the key's record, if it has one.

@@ -1,5 +1,6 @@
 //! Letting keys go.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sync_shim::Clock;
@@ -14,11 +15,16 @@ use crate::records::Slot;
 use crate::state::State;
 
 impl<K: Key, S: Hasher, C: Clock> Desk<K> for Core<K, S, C> {
-    fn done(&self, slot: Slot, key: K) {
+    fn share(&self) -> Arc<dyn Desk<K>> {
+        let share = self.me.upgrade();
+        share.expect("whoever borrows the queue keeps it alive")
+    }
+
+    fn done(&self, slot: Slot, key: &mut Option<K>) {
         self.finish(slot, key, false);
     }
 
-    fn succeed(&self, slot: Slot, key: K) {
+    fn succeed(&self, slot: Slot, key: &mut Option<K>) {
         self.finish(slot, key, true);
     }
 
@@ -65,9 +71,9 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     #[inline]
-    fn finish(&self, slot: Slot, key: K, forget: bool) {
+    fn finish(&self, slot: Slot, key: &mut Option<K>, forget: bool) {
         let mut state = self.state.lock();
-        if !state.keys.is_quiet() {
+        if !state.is_settled() {
             return self.finish_slow(state, slot, key, forget);
         }
         let Some(own) = state.keys.finish_quick(slot, forget) else {
@@ -77,10 +83,19 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         if std::mem::needs_drop::<K>() {
             drop_quietly(own);
         }
-        drop(key);
+        *key = None;
     }
 
-    fn finish_slow(&self, mut state: StateGuard<'_, State<K>>, slot: Slot, key: K, forget: bool) {
+    fn finish_slow(
+        &self,
+        mut state: StateGuard<'_, State<K>>,
+        slot: Slot,
+        key: &mut Option<K>,
+        forget: bool,
+    ) {
+        let Some(key) = key.take() else {
+            return; // Whoever takes the key has taken the guard.
+        };
         let ending = if forget { Ending::Forget } else { Ending::Done };
         if state.keys.may_expire(slot) {
             self.read_time(&mut state);

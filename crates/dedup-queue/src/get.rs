@@ -15,13 +15,12 @@ use delay_queue::takers::{Left, Ticket};
 use sync_shim::{Clock, Parker};
 
 use crate::builder::DefaultClock;
-use crate::core::{Core, Hasher, Key};
+use crate::core::{Core, Hasher, Key, Nothing};
 use crate::error::GetError;
-use crate::held::Held;
+use crate::held::{Held, Place};
 use crate::keys::{Keys, Taken};
 use crate::layer::{Layer, Plain};
 use crate::queue::KeyQueue;
-use crate::records::Slot;
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Takes the key that has been ready longest. Blocks until there is one.
@@ -29,28 +28,22 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// # Errors
     /// [`GetError::Closed`] once the queue is shut down and nothing will be delivered any more.
     #[inline]
-    pub fn get(&self) -> Result<Held<K, L>, GetError> {
+    pub fn get(&self) -> Result<Held<'_, K, L>, GetError> {
         match self.core().take() {
-            Some(taken) => Ok(self.held(taken)),
-            None => self.get_slow(None),
+            Ok(taken) => Ok(self.held(taken)),
+            Err(_) => Ok(self.held(self.core().take_late(None)?)),
         }
-    }
-
-    #[cold]
-    fn get_slow(&self, deadline: Option<Instant>) -> Result<Held<K, L>, GetError> {
-        let taken = self.core().wait(deadline, Keys::take)?;
-        Ok(self.held_noted(taken))
     }
 
     /// As [`get`](KeyQueue::get), for at most this long.
     ///
     /// # Errors
     /// [`GetError::TimedOut`] and [`GetError::Closed`].
-    pub fn get_timeout(&self, timeout: Duration) -> Result<Held<K, L>, GetError> {
+    pub fn get_timeout(&self, timeout: Duration) -> Result<Held<'_, K, L>, GetError> {
         let deadline = self.core().clock.after(timeout);
         match self.core().take() {
-            Some(taken) => Ok(self.held(taken)),
-            None => self.get_slow(deadline),
+            Ok(taken) => Ok(self.held(taken)),
+            Err(_) => Ok(self.held(self.core().take_late(deadline)?)),
         }
     }
 
@@ -58,10 +51,10 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     ///
     /// # Errors
     /// [`GetError::TimedOut`] and [`GetError::Closed`].
-    pub fn get_deadline(&self, deadline: Instant) -> Result<Held<K, L>, GetError> {
+    pub fn get_deadline(&self, deadline: Instant) -> Result<Held<'_, K, L>, GetError> {
         match self.core().take() {
-            Some(taken) => Ok(self.held(taken)),
-            None => self.get_slow(Some(deadline)),
+            Ok(taken) => Ok(self.held(taken)),
+            Err(_) => Ok(self.held(self.core().take_late(Some(deadline))?)),
         }
     }
 
@@ -69,16 +62,19 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     ///
     /// # Errors
     /// [`GetError::Empty`] and [`GetError::Closed`].
-    pub fn try_get(&self) -> Result<Held<K, L>, GetError> {
-        let taken = self.core().try_get(Keys::take)?;
-        Ok(self.held_noted(taken))
+    pub fn try_get(&self) -> Result<Held<'_, K, L>, GetError> {
+        match self.core().take() {
+            Ok(taken) => Ok(self.held(taken)),
+            Err(Nothing::Yet) => Err(GetError::Empty),
+            Err(Nothing::Ever) => Err(GetError::Closed),
+        }
     }
 
     /// Takes up to `most` keys at once, in their order. Blocks until there is one.
     ///
     /// # Errors
     /// As [`get`](KeyQueue::get).
-    pub fn get_batch(&self, most: NonZeroUsize) -> Result<Vec<Held<K, L>>, GetError> {
+    pub fn get_batch(&self, most: NonZeroUsize) -> Result<Vec<Held<'_, K, L>>, GetError> {
         let batch = self.core().get_until(None, up_to(most))?;
         Ok(self.held_all(batch))
     }
@@ -91,7 +87,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         &self,
         most: NonZeroUsize,
         timeout: Duration,
-    ) -> Result<Vec<Held<K, L>>, GetError> {
+    ) -> Result<Vec<Held<'_, K, L>>, GetError> {
         let deadline = self.core().clock.after(timeout);
         let batch = self.core().get_until(deadline, up_to(most))?;
         Ok(self.held_all(batch))
@@ -101,7 +97,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     ///
     /// # Errors
     /// As [`try_get`](KeyQueue::try_get).
-    pub fn try_get_batch(&self, most: NonZeroUsize) -> Result<Vec<Held<K, L>>, GetError> {
+    pub fn try_get_batch(&self, most: NonZeroUsize) -> Result<Vec<Held<'_, K, L>>, GetError> {
         let batch = self.core().try_get(up_to(most))?;
         Ok(self.held_all(batch))
     }
@@ -119,17 +115,17 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     }
 
     #[inline]
-    fn held(&self, (key, slot, failures): (K, Slot, u32)) -> Held<K, L> {
-        Held::new(self.share(), key, slot, failures)
+    fn held(&self, (key, place): (K, Place)) -> Held<'_, K, L> {
+        Held::new(self.core(), key, place)
     }
 
     /// The same, of one that was taken in a section that noted the time.
-    fn held_noted(&self, taken: Taken<K>) -> Held<K, L> {
+    fn held_noted(&self, taken: Taken<K>) -> Held<'_, K, L> {
         self.core().note_taken(taken.waited);
-        self.held((taken.key, taken.slot, taken.failures))
+        self.held((taken.key, taken.place))
     }
 
-    fn held_all(&self, batch: Vec<Taken<K>>) -> Vec<Held<K, L>> {
+    fn held_all(&self, batch: Vec<Taken<K>>) -> Vec<Held<'_, K, L>> {
         batch
             .into_iter()
             .map(|taken| self.held_noted(taken))
@@ -174,6 +170,15 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             Err(GetError::Empty) => self.wait(deadline, take),
             taken => taken,
         }
+    }
+
+    /// Waits for a key. The guard is made by the caller, in one place with those that need no wait:
+    /// so it is made of values, and not written to memory to be moved.
+    #[cold]
+    fn take_late(&self, deadline: Option<Instant>) -> Result<(K, Place), GetError> {
+        let taken = self.wait(deadline, Keys::take)?;
+        self.note_taken(taken.waited);
+        Ok((taken.key, taken.place))
     }
 
     #[cold]
@@ -240,7 +245,7 @@ pub struct GetFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Plai
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
-    type Output = Result<Held<K, L>, GetError>;
+    type Output = Result<Held<'static, K, L>, GetError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Cloned before the lock is taken and dropped after, for both are foreign code.
@@ -267,7 +272,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
             (left, polled)
         });
         drop(left); // May hold a waker, which is foreign code: the lock is free.
-        polled.map_ok(|taken| this.queue.held_noted(taken))
+        polled.map_ok(|taken| this.queue.held_noted(taken).into_owned())
     }
 }
 

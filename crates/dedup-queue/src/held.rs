@@ -13,9 +13,13 @@ use crate::records::Slot;
 
 /// What a guard asks of its queue, whatever its hasher and its clock are.
 pub(crate) trait Desk<K>: Send + Sync {
-    fn done(&self, slot: Slot, key: K);
+    /// A share of the queue.
+    fn share(&self) -> Arc<dyn Desk<K>>;
+    /// Takes the key. Here and below it is left where it is until it is needed or dropped: to move
+    /// it out of a guard is to read at once what was just written in pieces.
+    fn done(&self, slot: Slot, key: &mut Option<K>);
     /// The same, and its failures are forgotten.
-    fn succeed(&self, slot: Slot, key: K);
+    fn succeed(&self, slot: Slot, key: &mut Option<K>);
     fn retry_after(&self, slot: Slot, key: K, delay: Duration) -> Retried;
     /// Takes the key once the limiter, which is foreign code, has been asked. `None` if there was
     /// no key.
@@ -30,27 +34,47 @@ pub(crate) trait Desk<K>: Send + Sync {
 /// In a queue with back-off ([`Retrying`](crate::Retrying)) a drop leaves the key's failures as
 /// they are, until they expire: say [`succeed`](Held::succeed) or [`retry`](Held::retry).
 ///
-/// It keeps the queue alive, and can go to another thread. One that is leaked
+/// It borrows the queue, as a lock's guard borrows the lock, and can go to another thread; to where
+/// the queue cannot be borrowed, as [`into_owned`](Held::into_owned). One that is leaked
 /// (`std::mem::forget`) holds its key for ever, and no drain finishes.
 #[must_use = "dropping it means that the key is done"]
-pub struct Held<K: Key, L: Layer = Plain> {
-    desk: Arc<dyn Desk<K>>,
+pub struct Held<'q, K: Key, L: Layer = Plain> {
+    desk: Tie<'q, K>,
     /// There until it is let go.
     key: Option<K>,
     place: Place,
     layer: PhantomData<fn() -> L>,
 }
 
+/// What ties a guard to its queue.
+///
+/// Borrowed where that will do: a share is counted up and down by two atomic read-modify-writes, at
+/// a place that all workers write to. That is as much as one of a key's three sections.
+enum Tie<'q, K> {
+    Lent(&'q dyn Desk<K>),
+    Shared(Arc<dyn Desk<K>>),
+}
+
+impl<K> Tie<'_, K> {
+    #[inline]
+    fn desk(&self) -> &dyn Desk<K> {
+        match self {
+            Self::Lent(desk) => *desk,
+            Self::Shared(desk) => &**desk,
+        }
+    }
+}
+
 /// The key's record, and how often the key had failed when it was taken.
 ///
 /// One word: a guard is moved right after it is made, and what was written in two pieces cannot be
 /// read as one before it has reached the cache.
-#[derive(Clone, Copy)]
-struct Place(u64);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(u64);
 
 impl Place {
     #[inline]
-    fn new(slot: Slot, failures: u32) -> Self {
+    pub(crate) fn new(slot: Slot, failures: u32) -> Self {
         Self(u64::from(slot) | u64::from(failures) << 32)
     }
 
@@ -64,13 +88,13 @@ impl Place {
     }
 }
 
-impl<K: Key, L: Layer> Held<K, L> {
+impl<'q, K: Key, L: Layer> Held<'q, K, L> {
     #[inline]
-    pub(crate) fn new(desk: Arc<dyn Desk<K>>, key: K, slot: Slot, failures: u32) -> Self {
+    pub(crate) fn new(desk: &'q dyn Desk<K>, key: K, place: Place) -> Self {
         Self {
-            desk,
+            desk: Tie::Lent(desk),
             key: Some(key),
-            place: Place::new(slot, failures),
+            place,
             layer: PhantomData,
         }
     }
@@ -83,13 +107,35 @@ impl<K: Key, L: Layer> Held<K, L> {
             .expect("whoever takes the key has taken the guard")
     }
 
+    /// The same guard, with a share of the queue in place of a borrow: it keeps the queue alive,
+    /// and can go anywhere.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    /// use std::thread;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a").unwrap();
+    /// let held = queue.get().unwrap().into_owned();
+    /// drop(queue);
+    /// thread::spawn(move || assert_eq!(*held, "a")).join().unwrap();
+    /// ```
+    pub fn into_owned(mut self) -> Held<'static, K, L> {
+        Held {
+            desk: Tie::Shared(self.desk.desk().share()),
+            key: self.key.take(),
+            place: self.place,
+            layer: PhantomData,
+        }
+    }
+
     /// The same as dropping it.
     pub fn done(self) {
         drop(self);
     }
 }
 
-impl<K: Key, L: Delays> Held<K, L> {
+impl<K: Key, L: Delays> Held<'_, K, L> {
     /// Done for now: to be delivered again after `delay`, whether it failed or not. No failure is
     /// counted.
     ///
@@ -97,18 +143,17 @@ impl<K: Key, L: Delays> Held<K, L> {
     /// keeps that.
     pub fn retry_after(mut self, delay: Duration) -> Retried {
         match self.key.take() {
-            Some(key) => self.desk.retry_after(self.place.slot(), key, delay),
+            Some(key) => self.desk.desk().retry_after(self.place.slot(), key, delay),
             None => Retried::Ready, // Whoever takes the key has taken the guard.
         }
     }
 }
 
-impl<K: Key, L: Retries> Held<K, L> {
+impl<K: Key, L: Retries> Held<'_, K, L> {
     /// Done, and well: its failures are forgotten.
     pub fn succeed(mut self) {
-        if let Some(key) = self.key.take() {
-            self.desk.succeed(self.place.slot(), key);
-        }
+        let slot = self.place.slot();
+        self.desk.desk().succeed(slot, &mut self.key);
     }
 
     /// Failed: the failure is counted, and the key delivered again when the limiter says. In one
@@ -121,25 +166,26 @@ impl<K: Key, L: Retries> Held<K, L> {
     /// If the limiter does. The key is done then, and no failure counted.
     #[doc(alias = "AddRateLimited")]
     pub fn retry(mut self) -> Retried {
-        let retried = self
-            .desk
-            .retry(self.place.slot(), &mut self.key, self.place.failures());
+        let retried =
+            self.desk
+                .desk()
+                .retry(self.place.slot(), &mut self.key, self.place.failures());
         retried.unwrap_or(Retried::Ready) // Whoever takes the key has taken the guard.
     }
 
     /// How often it has failed in a row, not counting the present attempt.
     #[doc(alias = "NumRequeues")]
     pub fn failures(&self) -> u32 {
-        self.desk.failures(self.place.slot())
+        self.desk.desk().failures(self.place.slot())
     }
 
     /// Forgets its failures. It is held as before.
     pub fn forget(&self) {
-        self.desk.forget(self.place.slot());
+        self.desk.desk().forget(self.place.slot());
     }
 }
 
-impl<K: Key, L: Layer> Deref for Held<K, L> {
+impl<K: Key, L: Layer> Deref for Held<'_, K, L> {
     type Target = K;
 
     fn deref(&self) -> &K {
@@ -147,16 +193,17 @@ impl<K: Key, L: Layer> Deref for Held<K, L> {
     }
 }
 
-impl<K: Key, L: Layer> Drop for Held<K, L> {
+impl<K: Key, L: Layer> Drop for Held<'_, K, L> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(key) = self.key.take() {
-            self.desk.done(self.place.slot(), key);
+        if self.key.is_some() {
+            let slot = self.place.slot();
+            self.desk.desk().done(slot, &mut self.key);
         }
     }
 }
 
-impl<K: Key + fmt::Debug, L: Layer> fmt::Debug for Held<K, L> {
+impl<K: Key + fmt::Debug, L: Layer> fmt::Debug for Held<'_, K, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Held").field(self.key()).finish()
     }

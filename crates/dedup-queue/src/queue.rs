@@ -98,10 +98,6 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         &self.core
     }
 
-    pub(crate) fn share(&self) -> Arc<Core<K, S, C>> {
-        Arc::clone(&self.core)
-    }
-
     /// The key is to be delivered, now. Never blocks.
     ///
     /// If it is ready already, nothing changes. If it is held, it is delivered once more when it is

@@ -1,6 +1,7 @@
 //! Keys go to workers and are let go; and what is remembered of them then.
 
 use super::Keys;
+use crate::held::Place;
 use crate::policy::Policy;
 use crate::records::{On, Owed, Slot};
 
@@ -8,8 +9,7 @@ use crate::records::{On, Owed, Slot};
 #[derive(Debug)]
 pub(crate) struct Taken<K> {
     pub(crate) key: K,
-    pub(crate) slot: Slot,
-    pub(crate) failures: u32,
+    pub(crate) place: Place,
     /// Since it came to be owed; for a delayed one, since it fell due.
     pub(crate) waited: u64,
 }
@@ -47,8 +47,7 @@ impl<K> Keys<K> {
         record.taken = self.now;
         Some(Taken {
             key: record.twin.take().expect("a ready key has its twin"),
-            slot,
-            failures: record.failures,
+            place: Place::new(slot, record.failures),
             waited: self.now.saturating_sub(record.since),
         })
     }

@@ -176,6 +176,20 @@ fn what_falls_due_joins_behind_what_was_ready_before() {
 }
 
 #[test]
+fn what_has_fallen_due_comes_before_what_is_added_later_though_others_were_taken_between() {
+    let (queue, clock) = delaying();
+    for key in ["a", "b"] {
+        queue.add(key).unwrap();
+    }
+    queue.add_after("due", MS).unwrap();
+    clock.advance(2 * MS);
+    let first = get(&queue);
+    first.done();
+    queue.add("late").unwrap();
+    assert_eq!(take_all(&queue), ["b", "due", "late"]);
+}
+
+#[test]
 fn a_retry_after_a_delay_counts_nothing_and_keeps_an_earlier_time() {
     let (queue, clock) = delaying();
     queue.add("a").unwrap();

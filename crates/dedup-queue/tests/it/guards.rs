@@ -47,17 +47,42 @@ fn a_panic_keeps_the_failures() {
 }
 
 #[test]
-fn a_guard_goes_to_another_thread_and_keeps_the_queue_alive() {
+fn a_guard_goes_to_another_thread() {
+    bounded(|| {
+        let queue = DedupQueue::<String>::new();
+        queue.add("a".to_owned()).unwrap();
+        let held = queue.get().unwrap();
+        let length = thread::scope(|scope| scope.spawn(move || held.len()).join().unwrap());
+        assert_eq!((length, queue.stats().held), (1, 0));
+    });
+}
+
+#[test]
+fn an_owned_guard_goes_anywhere_and_keeps_the_queue_alive() {
     fn free<T: Send + 'static>(held: T) -> T {
         held
     }
     let held = {
         let queue = DedupQueue::<String>::new();
         queue.add("a".to_owned()).unwrap();
-        free(queue.get().unwrap())
+        free(queue.get().unwrap().into_owned().into_owned())
     };
     let length = thread::spawn(move || held.len()).join().unwrap();
     assert_eq!(length, 1);
+}
+
+#[test]
+fn a_guard_that_becomes_owned_is_not_let_go_by_that() {
+    let (queue, _clock) = retrying();
+    queue.add("a").unwrap();
+    let held = get(&queue).into_owned();
+    queue.add("a").unwrap();
+    assert_eq!(figures(queue.stats()), [0, 1, 1, 0, 0]);
+    held.retry();
+    let held = get(&queue).into_owned();
+    assert_eq!((*held, held.failures()), ("a", 1));
+    held.succeed();
+    assert_eq!(figures(queue.stats()), [0; 5]);
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn keys_that_are_still_there_go_with_the_queue() {
     queue.add(key(1)).unwrap();
     queue.add(key(2)).unwrap();
     queue.add_after(key(3), MS).unwrap();
-    let held = queue.get().unwrap();
+    let held = queue.get().unwrap().into_owned();
     drop(queue);
     assert_eq!(drops.alive(), 3);
     drop(held);

@@ -237,7 +237,7 @@ fn retries_before_the_shut_down_say_their_delay() {
 fn a_queue_may_go_before_its_guards() {
     let queue: Queue = plain();
     queue.add("a").unwrap();
-    let held = get(&queue);
+    let held = get(&queue).into_owned();
     drop(queue);
     assert_eq!(*held, "a");
     held.done();

@@ -57,7 +57,7 @@ impl<L: Layer, K: Key> On for Queue<L, K> {
 }
 
 /// A get that finds something at once.
-pub(crate) fn get<K: Key, L: Layer>(queue: &Queue<L, K>) -> Held<K, L> {
+pub(crate) fn get<K: Key, L: Layer>(queue: &Queue<L, K>) -> Held<'_, K, L> {
     queue.try_get().unwrap()
 }
 

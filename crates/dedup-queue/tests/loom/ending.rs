@@ -60,7 +60,7 @@ fn a_worker_racing_a_drain_deals_with_all_that_is_owed() {
         || {
             let queue = plain();
             queue.add(1).unwrap();
-            let held = queue.get().unwrap();
+            let held = queue.get().unwrap().into_owned();
             queue.add(1).unwrap();
             let worker = {
                 let queue = queue.clone();
@@ -91,7 +91,7 @@ fn a_drains_deadline_racing_the_last_done_returns_the_key_or_nothing() {
         || {
             let (queue, clock) = delaying();
             queue.add(1).unwrap();
-            let held = queue.get().unwrap();
+            let held = queue.get().unwrap().into_owned();
             let worker = spawn(move || drop(held));
             let deadline = clock.now() + SECOND;
             let time = spawn(move || clock.advance(SECOND));
@@ -242,7 +242,7 @@ fn a_shut_down_racing_the_done_of_a_dirty_key_is_not_told_too_early() {
         || {
             let queue = plain();
             queue.add(1).unwrap();
-            let held = queue.get().unwrap();
+            let held = queue.get().unwrap().into_owned();
             queue.add(1).unwrap();
             let getter = {
                 let queue = queue.clone();

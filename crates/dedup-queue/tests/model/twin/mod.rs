@@ -48,7 +48,7 @@ struct Pair {
     clock: ManualClock,
     start: Instant,
     model: Model,
-    held: Vec<Held<u8, Retrying>>,
+    held: Vec<Held<'static, u8, Retrying>>,
 }
 
 impl Pair {
@@ -125,7 +125,7 @@ impl Pair {
         match self.queue.try_get() {
             Ok(held) => {
                 assert_eq!(Some(*held), self.model.get());
-                self.held.push(held);
+                self.held.push(held.into_owned());
             }
             Err(GetError::Empty) => {
                 assert_eq!((None, false), (self.model.get(), self.model.is_closed()));
@@ -143,10 +143,10 @@ impl Pair {
         if batch.len() < most.get() {
             assert_eq!(self.model.get(), None);
         }
-        self.held.extend(batch);
+        self.held.extend(batch.into_iter().map(Held::into_owned));
     }
 
-    fn pick(&mut self, which: u8) -> Option<Held<u8, Retrying>> {
+    fn pick(&mut self, which: u8) -> Option<Held<'static, u8, Retrying>> {
         let index = usize::from(which).checked_rem(self.held.len())?;
         Some(self.held.swap_remove(index))
     }
