@@ -51,7 +51,8 @@ xflags::xflags! {
         cmd bench {
             /// Few cases, three short rounds, nothing oversubscribed; all within two minutes.
             optional --quick
-            /// Only the cases and benches whose name contains this; may be given repeatedly.
+            /// Only the cases and benches whose name contains this; may be given repeatedly. With
+            /// `+spin` behind it only those beside a spinning process per core.
             repeated --only case: String
             /// Only the pools whose name contains this, and ours; may be given repeatedly.
             repeated --peer name: String

@@ -22,14 +22,21 @@ pub struct Run {
 }
 
 impl Run {
-    /// How long a section is to be measured.
+    /// How long a section is to be measured: some twenty slices of the scheduler, and a hundred
+    /// times the error of a [`wait_for`](crate::count::wait_for).
     pub fn budget(&self) -> Duration {
-        Duration::from_millis(if self.quick { 50 } else { 200 })
+        Duration::from_millis(if self.quick { 50 } else { 100 })
     }
 
-    /// The first figure, or the second in a quick run.
-    pub fn choose(&self, thorough: u32, quick: u32) -> u32 {
-        if self.quick { quick } else { thorough }
+    /// How much of something that takes its time: alone, oversubscribed, and in a quick run. Beside
+    /// neighbours each wake-up may wait for a slice, so there it has to be less; figures are per
+    /// task.
+    pub fn choose(&self, alone: u32, oversubscribed: u32, quick: u32) -> u32 {
+        match (self.quick, self.oversubscribed) {
+            (true, _) => quick,
+            (false, true) => oversubscribed,
+            (false, false) => alone,
+        }
     }
 }
 
@@ -59,6 +66,8 @@ pub struct Case {
     pub series: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x: Option<u32>,
+    /// Its pools only sleep, so they may do it at the same time.
+    pub together: bool,
     #[serde(skip)]
     pub run: Box<dyn Fn(&Run) -> Outcome>,
 }
@@ -82,6 +91,7 @@ impl Case {
             chart: Chart::Bars,
             series: None,
             x: None,
+            together: false,
             run: Box::new(run),
         }
     }
@@ -98,6 +108,12 @@ impl Case {
 
     pub fn chart(mut self, chart: Chart) -> Self {
         self.chart = chart;
+        self
+    }
+
+    /// Lets its pools run at the same time.
+    pub fn together(mut self) -> Self {
+        self.together = true;
         self
     }
 

@@ -3,6 +3,10 @@
 //! It has no queue, no errors, no shutdown and one kind of task. Where it is faster than a pool, the
 //! difference is what the pool's promises cost.
 //!
+//! Its threads wait as the pool's do, so that protocols are compared and not waits: as many looks and
+//! yields for either side as in `crates/pool-core/src/wait.rs`, the same yields that are left out where
+//! others compute, then sleep.
+//!
 //! # Invariants
 //! 1. A sender makes it `TASK` only when it is `READY`, so its task waits for no other.
 //! 2. Only the owner makes it `READY`, after the task has ended.
@@ -16,16 +20,31 @@ use std::sync::atomic::{
 use std::thread;
 
 use atomic_wait::{wait, wake_all};
+use sync_shim::thread::{spin_loop, yield_briefly};
 
 const READY: u32 = 0;
 const TASK: u32 = 1;
 /// Or-ed to the word by those who go to sleep on it.
 const ASLEEP: u32 = 2;
 
-/// How long either side looks before it sleeps. A free core answers within some hundred nanoseconds,
-/// which is a few of these spins; if the other has no core of its own, a yield gives it this one.
-const SPINS: u32 = 20;
-const YIELDS: u32 = 16;
+/// Looks before a sleep: first in a row, then with other threads let in between.
+#[derive(Clone, Copy)]
+struct Effort {
+    spins: u32,
+    yields: u32,
+}
+
+/// The owner that waits for a task, as a worker of the pool that has none.
+const OWNER: Effort = Effort {
+    spins: 16,
+    yields: 16,
+};
+
+/// A sender that waits for the owner, as a submitter at a full pool.
+const SENDER: Effort = Effort {
+    spins: 8,
+    yields: 16,
+};
 
 /// See the module's documentation.
 #[repr(align(128))]
@@ -38,7 +57,7 @@ impl Mailbox {
         let owned = Arc::clone(&mailbox);
         thread::spawn(move || {
             loop {
-                owned.wait_until(TASK);
+                owned.wait_until(TASK, OWNER);
                 body();
                 owned.put(READY);
             }
@@ -57,7 +76,7 @@ impl Mailbox {
     #[inline]
     pub fn send_with(&self, mut leave: impl FnMut()) {
         loop {
-            let word = self.wait_until(READY);
+            let word = self.wait_until(READY, SENDER);
             leave();
             // Pairs with the owner's exchange, as do the others.
             let put = self.0.compare_exchange(word, TASK, AcqRel, Acquire);
@@ -78,19 +97,29 @@ impl Mailbox {
 
     /// Returns the word once it is in this state.
     #[inline]
-    fn wait_until(&self, state: u32) -> u32 {
-        for round in 0..SPINS + YIELDS {
-            let word = self.0.load(Acquire);
-            if word & !ASLEEP == state {
+    fn wait_until(&self, state: u32, effort: Effort) -> u32 {
+        for _ in 0..effort.spins {
+            if let Some(word) = self.look(state) {
                 return word;
             }
-            if round < SPINS {
-                std::hint::spin_loop();
-            } else {
-                thread::yield_now();
+            spin_loop();
+        }
+        for _ in 0..effort.yields {
+            if let Some(word) = self.look(state) {
+                return word;
+            }
+            if !yield_briefly(1) {
+                break;
             }
         }
         self.sleep_until(state)
+    }
+
+    /// The word, if it is in this state.
+    #[inline]
+    fn look(&self, state: u32) -> Option<u32> {
+        let word = self.0.load(Acquire); // Pairs with whoever has put that state.
+        (word & !ASLEEP == state).then_some(word)
     }
 
     #[cold]
@@ -119,6 +148,16 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     #[test]
+    fn its_threads_look_as_often_as_those_of_the_pool() {
+        let pool = include_str!("../../../crates/pool-core/src/wait.rs");
+        let pool: String = pool.split_whitespace().collect();
+        for (name, Effort { spins, yields }) in [("SEARCH", OWNER), ("SUBMIT", SENDER)] {
+            let line = format!("{name}:Effort=Effort{{spins:{spins},yields:{yields},}}");
+            assert!(pool.contains(&line), "{line}");
+        }
+    }
+
+    #[test]
     fn every_task_runs_once_however_many_send() {
         let ran = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&ran);
@@ -130,7 +169,7 @@ mod tests {
                 scope.spawn(|| (0..1000).for_each(|_| mailbox.send()));
             }
         });
-        mailbox.wait_until(READY);
+        mailbox.wait_until(READY, SENDER);
         assert_eq!(ran.load(Acquire), 4000);
     }
 }

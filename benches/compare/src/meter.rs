@@ -39,7 +39,16 @@ impl Meter {
 }
 
 fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time_of(ClockId::ProcessCPUTime)
+}
+
+/// User and system time of the calling thread.
+pub fn own_time() -> Duration {
+    time_of(ClockId::ThreadCPUTime)
+}
+
+fn time_of(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     let seconds = time.tv_sec.try_into().expect("time used is positive");
     let nanos = time.tv_nsec.try_into().expect("below 10^9");
     Duration::new(seconds, nanos)
@@ -107,6 +116,18 @@ mod tests {
         assert_eq!(value_of(table, "VmHWM:"), Some(4321.0));
         assert_eq!(value_of(table, "Threads:"), Some(7.0));
         assert_eq!(value_of(table, "VmRSS:"), None);
+    }
+
+    #[test]
+    fn own_time_is_that_of_one_thread() {
+        let before = own_time();
+        let other = std::thread::spawn(|| {
+            while own_time() < Duration::from_millis(20) {
+                std::hint::spin_loop();
+            }
+        });
+        other.join().expect("it does not panic");
+        assert!(own_time().saturating_sub(before) < Duration::from_millis(20));
     }
 
     #[test]

@@ -1,25 +1,35 @@
 //! Processes that spin beside the measured one, one per core.
 
 use std::error::Error;
-use std::io::{self, Read};
-use std::process::{self, Child, Command, Stdio};
+use std::io::{self, Read, Write};
+use std::process::{self, Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crate::meter::cores;
 
 /// Spinning processes. They end when this is dropped, or when this process ends however it does.
 pub struct Neighbours(Vec<Child>);
 
+/// Their standard inputs, which tell them what to do. They end when these are closed.
+static INPUTS: Mutex<Vec<ChildStdin>> = Mutex::new(Vec::new());
+
+const SPIN: u8 = b'1';
+const REST: u8 = b'0';
+
 impl Neighbours {
     pub fn start() -> io::Result<Self> {
         let program = std::env::current_exe()?;
         let mut neighbours = Self(Vec::new());
         for _ in 0..cores() {
-            let child = Command::new(&program)
+            let mut child = Command::new(&program)
                 .arg("spin")
-                .stdin(Stdio::piped()) // Closed with us; that ends it.
+                .stdin(Stdio::piped())
                 .stdout(Stdio::null())
                 .spawn()?;
+            inputs(|inputs| inputs.extend(child.stdin.take()));
             neighbours.0.push(child);
         }
         Ok(neighbours)
@@ -28,20 +38,50 @@ impl Neighbours {
 
 impl Drop for Neighbours {
     fn drop(&mut self) {
+        inputs(Vec::clear);
         for child in &mut self.0 {
-            drop(child.stdin.take());
             let _ = child.wait();
         }
     }
 }
 
-/// `compare spin`: keeps one core busy until standard input ends.
+fn inputs(change: impl FnOnce(&mut Vec<ChildStdin>)) {
+    change(&mut INPUTS.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// Lets them rest, if there are any, while something is prepared that is not measured: to start ten
+/// thousand threads beside them would take most of a run.
+pub fn resting(prepare: impl FnOnce()) {
+    let tell = |what| {
+        inputs(|inputs| {
+            for input in inputs {
+                // One that is gone cannot disturb, and the run will miss nothing but its noise.
+                let _ = input.write_all(&[what]);
+            }
+        });
+    };
+    tell(REST);
+    prepare();
+    tell(SPIN);
+}
+
+/// `compare spin`: keeps one core busy until standard input ends, but for when it says to rest.
 pub fn spin() -> Result<(), Box<dyn Error>> {
+    static RESTING: AtomicBool = AtomicBool::new(false);
     thread::Builder::new().spawn(|| {
-        let _ = io::stdin().read_to_end(&mut Vec::new());
+        for byte in io::stdin().lock().bytes() {
+            match byte {
+                Ok(byte) => RESTING.store(byte == REST, Relaxed), // Soon enough.
+                Err(_) => break,
+            }
+        }
         process::exit(0);
     })?;
     loop {
-        std::hint::spin_loop();
+        if RESTING.load(Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        } else {
+            std::hint::spin_loop();
+        }
     }
 }

@@ -34,7 +34,8 @@ impl Throughput {
 /// task end in a [`bump`](crate::count::bump).
 ///
 /// The first, shorter sections warm the pool and say how many tasks fit into the budget. They are a
-/// part of it large enough that a thread which waits its turn for a core does not decide.
+/// part of it large enough that a thread which waits its turn for a core does not decide. Where
+/// tasks take long, a section has few of them: what it shows is the time of one.
 pub fn measure(producers: u32, budget: Duration, submit: impl Fn() + Sync) -> Throughput {
     let mut tasks = 32; // Some are long.
     let mut spent = section(producers, tasks, &submit);
@@ -42,8 +43,11 @@ pub fn measure(producers: u32, budget: Duration, submit: impl Fn() + Sync) -> Th
         tasks *= 4;
         spent = section(producers, tasks, &submit);
     }
-    // Once more: were the last one slow by chance, the measured section would be too short.
-    let mut wall = spent.wall.min(section(producers, tasks, &submit).wall);
+    let mut wall = spent.wall;
+    if wall < budget {
+        // Once more: were the last one slow by chance, the measured section would be too short.
+        wall = wall.min(section(producers, tasks, &submit).wall);
+    }
     let mut done = Throughput { spent, tasks };
     for _ in 0..3 {
         let fit = budget.as_secs_f64() / wall.as_secs_f64() * f64::from(done.tasks);

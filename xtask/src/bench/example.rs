@@ -5,7 +5,7 @@ use indicatif::ProgressBar;
 use super::crates::CrateFigure;
 use super::origin::Origin;
 use super::plan::{Choice, Plan, cases};
-use super::program::{Run, Runner, Sample};
+use super::program::{Outcome, Run, Runner, Sample};
 use super::report::{self, Report};
 use super::rounds;
 use super::statistics::Better;
@@ -28,6 +28,7 @@ pub(super) fn report() -> Report {
     Report {
         origin: Origin {
             machine: "A processor, 2 cores".to_owned(),
+            cores: 2,
             kernel: "Linux 6".to_owned(),
             compiler: "rustc 1".to_owned(),
             commit: "abc1234".to_owned(),
@@ -49,7 +50,13 @@ struct Pools {
 }
 
 impl Runner for Pools {
-    fn run(&mut self, run: &Run<'_>) -> Result<Vec<Sample>, String> {
+    fn run(&mut self, runs: &[Run<'_>]) -> Vec<Outcome> {
+        runs.iter().map(|run| self.one(run)).collect()
+    }
+}
+
+impl Pools {
+    fn one(&mut self, run: &Run<'_>) -> Outcome {
         self.run += 1;
         if run.case == "empty/1024/1p" && run.pool == "tokio spawn" && !run.oversubscribed {
             return Err("it has no bound".to_owned());

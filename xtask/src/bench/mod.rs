@@ -6,7 +6,8 @@
 //! Not for: measuring. Nothing here lies within a measured section.
 //!
 //! # What always holds
-//! 1. Each run has a process of its own, and nothing else that we start runs beside it.
+//! 1. Each run has a process of its own, and nothing else that we start runs beside it; but pools
+//!    that are to do nothing for a while may do it at the same time.
 //! 2. A difference that lies within the noise is called so in every format.
 //! 3. A pool that fails does not end the comparison: its row says so, and the exit code.
 
@@ -18,12 +19,14 @@ mod json;
 mod origin;
 mod plan;
 mod program;
+mod remaining;
 mod report;
 mod rounds;
 mod smoke;
 mod statistics;
 mod summary;
 mod tables;
+mod targets;
 mod text;
 mod words;
 
@@ -145,7 +148,7 @@ fn compare(
 /// It shows itself only on a terminal.
 fn bar(runs: usize) -> ProgressBar {
     let bar = ProgressBar::new(runs as u64);
-    let template = "{bar:30} {pos}/{len}, {eta} left  {wide_msg}";
+    let template = "{bar:30} {pos}/{len}{prefix}  {wide_msg}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }

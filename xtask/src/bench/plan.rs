@@ -35,6 +35,9 @@ pub(crate) struct Case {
     /// Where on that line.
     #[serde(default)]
     pub(crate) x: Option<f64>,
+    /// Its pools only sleep, so they may do it at the same time.
+    #[serde(default)]
+    pub(crate) together: bool,
 }
 
 /// How a group is drawn.
@@ -85,13 +88,22 @@ fn label(case: &Case, cases: &[Case]) -> String {
     words[common.min(words.len() - 1)..].join(" ")
 }
 
+/// Whether a part of a name, as `--only` has it, selects the case. A part that ends with `+spin`
+/// leaves out what is not oversubscribed.
+fn selects(part: &str, case: &Case, oversubscribed: bool) -> bool {
+    match part.strip_suffix("+spin") {
+        Some(part) => oversubscribed && case.name.contains(part),
+        None => name(case, oversubscribed).contains(part),
+    }
+}
+
 /// What the command line asks for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Choice {
     pub(crate) quick: bool,
     /// Nothing oversubscribed.
     pub(crate) alone: bool,
-    /// Parts of names of cases; none means all.
+    /// Parts of names of cases; none means all. `+spin` behind one selects the oversubscribed.
     pub(crate) only: Vec<String>,
     /// Parts of names of pools; none means all.
     pub(crate) peers: Vec<String>,
@@ -109,8 +121,13 @@ pub(crate) struct Plan {
 impl Plan {
     /// Picks from `cases` what is asked for.
     pub(crate) fn new(cases: &[Case], choice: &Choice) -> Self {
-        let has = |parts: &[String], name: &str| {
-            parts.is_empty() || parts.iter().any(|part| name.contains(part.as_str()))
+        let wanted = |case: &Case, oversubscribed| {
+            let mut parts = choice.only.iter();
+            choice.only.is_empty() || parts.any(|part| selects(part, case, oversubscribed))
+        };
+        let is_peer = |pool: &str| {
+            let mut parts = choice.peers.iter();
+            choice.peers.is_empty() || parts.any(|part| pool.contains(part.as_str()))
         };
         let neighbours: &[bool] = if choice.quick || choice.alone {
             &[false]
@@ -124,10 +141,10 @@ impl Plan {
                 _ => case.pools.clone(),
             };
             let ours = case.pools.first().cloned().unwrap_or_default();
-            pools.retain(|pool| *pool != ours && has(&choice.peers, pool));
+            pools.retain(|pool| *pool != ours && is_peer(pool));
             pools.insert(0, ours);
             for &oversubscribed in neighbours {
-                if has(&choice.only, &name(case, oversubscribed)) {
+                if wanted(case, oversubscribed) {
                     entries.push(Entry {
                         case: case.clone(),
                         label: label(case, cases),
@@ -150,16 +167,30 @@ impl Plan {
         self.rounds * a_round
     }
 
-    /// One round: the index of an entry and the index of one of its pools.
-    pub(crate) fn round(&self, round: usize) -> impl Iterator<Item = (usize, usize)> {
+    /// One round.
+    pub(crate) fn round(&self, round: usize) -> impl Iterator<Item = Step> {
         self.entries
             .iter()
             .enumerate()
-            .flat_map(move |(index, entry)| {
-                let count = entry.pools.len();
-                (0..count).map(move |turn| (index, (round + turn) % count))
+            .flat_map(move |(entry, of)| {
+                let count = of.pools.len();
+                let turns = (0..count).map(|turn| (round + turn) % count);
+                let pools: Vec<Vec<usize>> = if of.case.together {
+                    vec![turns.collect()]
+                } else {
+                    turns.map(|pool| vec![pool]).collect()
+                };
+                pools.into_iter().map(move |pools| Step { entry, pools })
             })
     }
+}
+
+/// What runs at one time: the index of an entry, and the indices of its pools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) entry: usize,
+    /// One, or all of an entry whose pools run together.
+    pub(crate) pools: Vec<usize>,
 }
 
 /// Reads what `compare list` prints, one object per line.
@@ -236,6 +267,39 @@ mod tests {
     }
 
     #[test]
+    fn a_part_with_spin_behind_it_selects_what_is_oversubscribed() {
+        for (only, expected) in [
+            (&["empty+spin"][..], &["empty/1p+spin"][..]),
+            (&["+spin"], &["empty/1p+spin", "locks/4+spin"]),
+            (&["empty"], &["empty/1p", "empty/1p+spin"]),
+            (
+                &["1p+spin", "locks"],
+                &["empty/1p+spin", "locks/4", "locks/4+spin"],
+            ),
+        ] {
+            let plan = plan(&Choice {
+                only: words(only),
+                ..Choice::default()
+            });
+            assert_eq!(names(&plan), expected, "{only:?}");
+        }
+    }
+
+    #[test]
+    fn pools_that_sleep_together_are_one_step_and_take_turns_to_be_the_first() {
+        let list =
+            r#"{"case":"idle","group":"I","question":"?","pools":["a","b"],"together":true}"#;
+        let plan = Plan::new(&cases(list).expect("well-formed"), &Choice::default());
+        let steps: Vec<Step> = plan.round(1).collect();
+        let step = |entry| Step {
+            entry,
+            pools: vec![1, 0],
+        };
+        assert_eq!(steps, [step(0), step(1)]);
+        assert_eq!(plan.runs(), 7 * 4);
+    }
+
+    #[test]
     fn a_label_tells_a_case_from_its_group_even_if_it_runs_alone() {
         let case = |name: &str| {
             format!(r#"{{"case":"{name}","group":"G","question":"?","pools":["anthill"]}}"#)
@@ -260,8 +324,8 @@ mod tests {
         });
         let order = |round| {
             plan.round(round)
-                .filter(|(entry, _)| *entry == 0)
-                .map(|(_, pool)| pool)
+                .filter(|step| step.entry == 0)
+                .flat_map(|step| step.pools)
                 .collect::<Vec<_>>()
         };
         assert_eq!(order(0), [0, 1, 2]);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -11,11 +12,12 @@ use xshell::{Shell, cmd};
 use super::MANIFEST;
 use super::plan::{self, Case};
 use super::statistics::Better;
+use super::targets;
 use crate::process;
 use crate::workspace::Workspace;
 
 /// A run takes at most some seconds; one that needs this long hangs.
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_secs(40);
 
 /// One figure of one run.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -29,9 +31,12 @@ pub(crate) struct Sample {
 
 /// What can run a case; tests have one that needs no process.
 pub(crate) trait Runner {
-    /// Runs it once. The error is a sentence for the report.
-    fn run(&mut self, run: &Run<'_>) -> Result<Vec<Sample>, String>;
+    /// Runs each once, several at the same time. An error is a sentence for the report.
+    fn run(&mut self, runs: &[Run<'_>]) -> Vec<Outcome>;
 }
+
+/// The figures of a run, or why there are none.
+pub(crate) type Outcome = Result<Vec<Sample>, String>;
 
 /// What is to be run once.
 #[derive(Debug)]
@@ -61,26 +66,45 @@ impl Program {
         let target = super::target(workspace);
         Ok(Self {
             path: target.join(folder).join("compare"),
-            log: target.join("compare.log"),
+            log: target.join("compare"),
         })
     }
 
-    /// The cases it knows.
+    /// The cases it knows. An error if a target speaks of others.
     pub(crate) fn list(&self) -> Result<Vec<Case>> {
         let output = Command::new(&self.path)
             .arg("list")
             .output()
             .with_context(|| self.path.display().to_string())?;
         ensure!(output.status.success(), "`compare list` failed");
-        plan::cases(&String::from_utf8_lossy(&output.stdout))
+        let cases = plan::cases(&String::from_utf8_lossy(&output.stdout))?;
+        let misnamed = targets::misnamed(&cases);
+        ensure!(
+            misnamed.is_empty(),
+            "targets speak of what no case has: {}",
+            misnamed.join("; ")
+        );
+        Ok(cases)
     }
 }
 
 impl Runner for Program {
-    fn run(&mut self, run: &Run<'_>) -> Result<Vec<Sample>, String> {
-        let mut command = Command::new(&self.path);
-        command.args(arguments(run));
-        measured(&mut command, &self.log, LIMIT)
+    fn run(&mut self, runs: &[Run<'_>]) -> Vec<Outcome> {
+        let one = |(index, run)| {
+            let mut command = Command::new(&self.path);
+            command.args(arguments(run));
+            let log = self.log.with_extension(format!("{index}.log"));
+            measured(&mut command, &log, LIMIT)
+        };
+        thread::scope(|scope| {
+            let runs = runs.iter().enumerate();
+            let threads: Vec<_> = runs.map(|run| scope.spawn(move || one(run))).collect();
+            let ended = threads.into_iter().map(|thread| {
+                let ended = thread.join();
+                ended.unwrap_or_else(|_| Err("who waited for it has panicked".to_owned()))
+            });
+            ended.collect()
+        })
     }
 }
 
@@ -97,7 +121,7 @@ fn arguments<'a>(run: &Run<'a>) -> Vec<&'a str> {
 }
 
 /// Runs the command, which has so long, and reads what it printed.
-fn measured(command: &mut Command, log: &Path, limit: Duration) -> Result<Vec<Sample>, String> {
+fn measured(command: &mut Command, log: &Path, limit: Duration) -> Outcome {
     let ended =
         process::run_logged(command, log, Some(limit)).map_err(|error| format!("{error:#}"))?;
     match ended.status {

@@ -5,7 +5,7 @@ use super::origin::Origin;
 use super::plan::{Chart, Entry, Plan};
 use super::program::Sample;
 use super::rounds::Runs;
-use super::statistics::{Ratio, median};
+use super::statistics::{Better, Ratio, median};
 
 /// A pool whose name begins so is a yardstick: no peer, but what the machine can do.
 const YARDSTICK: &str = "bare ";
@@ -70,6 +70,10 @@ pub(crate) struct Figure {
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
+    /// One for each round, in order.
+    pub(crate) values: Vec<f64>,
+    /// Which direction is the better one.
+    pub(crate) better: Better,
     /// `None` if ours lacks the metric.
     pub(crate) ratio: Option<Ratio>,
 }
@@ -243,7 +247,7 @@ fn figures(runs: &Runs, ours: &Runs, is_ours: bool) -> Vec<Figure> {
                 metric: metric.clone(),
                 unit: unit.clone(),
                 rounds: values.len(),
-                median: median(values)?,
+                median: median(values.iter().copied())?,
                 min,
                 max,
                 ratio: match (is_ours, &ours.failure) {
@@ -251,6 +255,8 @@ fn figures(runs: &Runs, ours: &Runs, is_ours: bool) -> Vec<Figure> {
                     (false, Some(_)) => None,
                     (false, None) => Ratio::of_pairs(&pairs, *better),
                 },
+                values,
+                better: *better,
             })
         },
     );

@@ -1,9 +1,12 @@
 //! Runs a plan, and keeps what each run printed.
 
+use std::time::Instant;
+
 use indicatif::ProgressBar;
 
-use super::plan::Plan;
+use super::plan::{Plan, Step};
 use super::program::{Run, Runner, Sample};
+use super::remaining::Remaining;
 
 /// What one pool did in one entry of the plan.
 #[derive(Debug, Clone)]
@@ -26,52 +29,112 @@ pub(crate) fn run(plan: &Plan, runner: &mut impl Runner, bar: &ProgressBar) -> V
         .iter()
         .map(|entry| vec![nothing.clone(); entry.pools.len()])
         .collect();
+    let mut remaining = Remaining::of(plan);
     for round in 0..plan.rounds {
         if bar.is_hidden() {
-            println!("round {} of {}", round + 1, plan.rounds);
+            let left = remaining.words();
+            println!("round {} of {}{left}", round + 1, plan.rounds);
         }
-        for (index, pool) in plan.round(round) {
-            let entry = &plan.entries[index];
-            let runs = &mut all[index][pool];
-            let (name, pool) = (entry.name(), &entry.pools[pool]);
-            bar.set_message(format!("{name} {pool}"));
-            if runs.failure.is_none() {
-                let run = Run {
-                    case: &entry.case.name,
-                    pool,
-                    quick: plan.quick,
-                    oversubscribed: entry.oversubscribed,
-                };
-                match runner.run(&run) {
-                    Ok(samples) => runs.rounds.push(samples),
-                    Err(sentence) => {
-                        bar.suspend(|| eprintln!("failed: {name} {pool}: {sentence}"));
-                        runs.failure = Some(sentence);
-                    }
-                }
-            }
-            bar.inc(1);
+        for step in plan.round(round) {
+            let begin = Instant::now();
+            bar.set_message(message(plan, &step));
+            bar.set_prefix(remaining.words());
+            step_once(plan, runner, bar, &step, &mut all[step.entry]);
+            bar.inc(step.pools.len() as u64);
+            remaining.took(&step, begin.elapsed());
         }
     }
     bar.finish_and_clear();
     all
 }
 
+/// What runs now.
+fn message(plan: &Plan, step: &Step) -> String {
+    let entry = &plan.entries[step.entry];
+    match step.pools[..] {
+        [pool] => format!("{} {}", entry.name(), entry.pools[pool]),
+        _ => entry.name(),
+    }
+}
+
+/// Runs those of the step that have not failed yet.
+fn step_once(
+    plan: &Plan,
+    runner: &mut impl Runner,
+    bar: &ProgressBar,
+    step: &Step,
+    all: &mut [Runs],
+) {
+    let entry = &plan.entries[step.entry];
+    let pools = step.pools.iter().copied();
+    let pools: Vec<usize> = pools.filter(|&pool| all[pool].failure.is_none()).collect();
+    let runs = pools.iter().enumerate().map(|(index, &pool)| Run {
+        case: &entry.case.name,
+        pool: &entry.pools[pool],
+        quick: plan.quick,
+        // One of them brings the neighbours, for there shall be one per core.
+        oversubscribed: entry.oversubscribed && index == 0,
+    });
+    let runs: Vec<Run<'_>> = runs.collect();
+    if runs.is_empty() {
+        return;
+    }
+    for (pool, outcome) in pools.into_iter().zip(runner.run(&runs)) {
+        match outcome {
+            Ok(samples) => all[pool].rounds.push(samples),
+            Err(sentence) => {
+                let (name, pool_name) = (entry.name(), &entry.pools[pool]);
+                bar.suspend(|| eprintln!("failed: {name} {pool_name}: {sentence}"));
+                all[pool].failure = Some(sentence);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::plan::{Choice, cases};
+    use super::super::program::Outcome;
     use super::*;
 
+    /// What ran, those that ran together in one string.
     struct Script(Vec<String>);
 
     impl Runner for Script {
-        fn run(&mut self, run: &Run<'_>) -> Result<Vec<Sample>, String> {
-            self.0.push(format!("{} {}", run.case, run.pool));
-            if run.pool == "b" {
-                return Err("it fell over".to_owned());
-            }
-            Ok(Vec::new())
+        fn run(&mut self, runs: &[Run<'_>]) -> Vec<Outcome> {
+            let mark = |run: &Run<'_>| if run.oversubscribed { "+spin" } else { "" };
+            let words = runs
+                .iter()
+                .map(|run| format!("{} {}{}", run.case, run.pool, mark(run)));
+            self.0.push(words.collect::<Vec<_>>().join(", "));
+            let outcomes = runs.iter().map(|run| match run.pool {
+                "b" => Err("it fell over".to_owned()),
+                _ => Ok(Vec::new()),
+            });
+            outcomes.collect()
         }
+    }
+
+    #[test]
+    fn of_pools_that_sleep_together_one_brings_the_neighbours() {
+        let list =
+            r#"{"case":"x","group":"X","question":"?","pools":["a","b","c"],"together":true}"#;
+        let choice = Choice {
+            rounds: Some(2),
+            ..Choice::default()
+        };
+        let plan = Plan::new(&cases(list).expect("well-formed"), &choice);
+        let mut script = Script(Vec::new());
+        let runs = run(&plan, &mut script, &ProgressBar::hidden());
+        let expected = [
+            "x a, x b, x c",
+            "x a+spin, x b, x c",
+            "x c, x a",
+            "x c+spin, x a",
+        ];
+        assert_eq!(script.0, expected);
+        assert_eq!(runs[1][0].rounds.len(), 2);
+        assert!(runs[1][1].failure.is_some());
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Not for: a single run. Whoever has one figure knows nothing of its noise, so a ratio of fewer
 //! than [`FEWEST_ROUNDS`] rounds has an interval without bounds.
 
+use std::iter;
+
 use serde::Deserialize;
 
 /// Fewer rounds than this tell nothing about the noise.
@@ -60,15 +62,7 @@ impl Ratio {
     /// were measured within minutes of each other, so what disturbed one has likely disturbed the
     /// other: the interval comes from drawing pairs, not single figures. `None` without rounds.
     pub(crate) fn of_pairs(pairs: &[(f64, f64)], better: Better) -> Option<Self> {
-        let ratio_of = |pairs: &[(f64, f64)]| {
-            let theirs = median(pairs.iter().map(|pair| pair.0))?;
-            let ours = median(pairs.iter().map(|pair| pair.1))?;
-            Some(match better {
-                Better::Lower => quotient(theirs, ours),
-                Better::Higher => quotient(ours, theirs),
-            })
-        };
-        let middle = ratio_of(pairs)?;
+        let middle = of_medians(pairs, better)?;
         if pairs.len() < FEWEST_ROUNDS {
             return Some(Self {
                 middle,
@@ -81,7 +75,7 @@ impl Ratio {
             let all = pairs.iter().flat_map(|theirs| {
                 pairs
                     .iter()
-                    .filter_map(|ours| ratio_of(&[(theirs.0, ours.1)]))
+                    .filter_map(|ours| of_medians(&[(theirs.0, ours.1)], better))
             });
             let mut all: Vec<f64> = all.collect();
             all.sort_by(f64::total_cmp);
@@ -91,19 +85,65 @@ impl Ratio {
                 high: all[all.len() - 1],
             });
         }
-        let mut generator = Generator(0x5EED);
-        let mut drawn = pairs.to_vec();
-        let mut ratios = Vec::with_capacity(RESAMPLES);
-        for _ in 0..RESAMPLES {
-            drawn.fill_with(|| pairs[generator.below(pairs.len())]);
-            ratios.extend(ratio_of(&drawn));
+        let mut drawn = Drawn::of(pairs);
+        Some(Self::of_resamples(middle, || {
+            of_medians(drawn.again(), better)
+        }))
+    }
+
+    /// The geometric mean of the ratios of several cases. `None` without cases, or if one of them
+    /// has no rounds.
+    pub(crate) fn mean_of(cases: &[Vec<(f64, f64)>], better: Better) -> Option<Self> {
+        let each = cases.iter().map(|pairs| Self::of_pairs(pairs, better));
+        let each: Vec<Self> = each.collect::<Option<_>>()?;
+        let middle = geometric_mean(each.iter().map(|ratio| ratio.middle))?;
+        if cases.iter().any(|pairs| pairs.len() < FEWEST_DRAWN) {
+            // As if the noise of all had gone the same way: too wide rather than too narrow.
+            return Some(Self {
+                middle,
+                low: if each.iter().all(|ratio| ratio.low > 0.0) {
+                    geometric_mean(each.iter().map(|ratio| ratio.low))?
+                } else {
+                    0.0
+                },
+                high: if each.iter().all(|ratio| ratio.high.is_finite()) {
+                    geometric_mean(each.iter().map(|ratio| ratio.high))?
+                } else {
+                    f64::INFINITY
+                },
+            });
         }
+        let mut drawn: Vec<Drawn<'_>> = cases.iter().map(|pairs| Drawn::of(pairs)).collect();
+        Some(Self::of_resamples(middle, || {
+            let each = drawn
+                .iter_mut()
+                .filter_map(|drawn| of_medians(drawn.again(), better));
+            geometric_mean(each)
+        }))
+    }
+
+    fn of_resamples(middle: f64, draw: impl FnMut() -> Option<f64>) -> Self {
+        let mut ratios: Vec<f64> = iter::repeat_with(draw).take(RESAMPLES).flatten().collect();
         ratios.sort_by(f64::total_cmp);
-        Some(Self {
+        Self {
             middle,
-            low: ratios[TAIL],
-            high: ratios[RESAMPLES - 1 - TAIL],
-        })
+            low: ratios.get(TAIL).copied().unwrap_or(0.0),
+            high: ratios
+                .iter()
+                .rev()
+                .nth(TAIL)
+                .copied()
+                .unwrap_or(f64::INFINITY),
+        }
+    }
+
+    /// How many times theirs ours is.
+    pub(crate) fn inverse(self) -> Self {
+        Self {
+            middle: self.middle.recip(),
+            low: self.high.recip(),
+            high: self.low.recip(),
+        }
     }
 
     /// Whether the interval lets us call it a difference.
@@ -116,6 +156,15 @@ impl Ratio {
             Verdict::WithinNoise
         }
     }
+}
+
+fn of_medians(pairs: &[(f64, f64)], better: Better) -> Option<f64> {
+    let theirs = median(pairs.iter().map(|pair| pair.0))?;
+    let ours = median(pairs.iter().map(|pair| pair.1))?;
+    Some(match better {
+        Better::Lower => quotient(theirs, ours),
+        Better::Higher => quotient(ours, theirs),
+    })
 }
 
 /// Nothing beside nothing is equal: an idle pool that takes no time is not better than another.
@@ -150,6 +199,35 @@ pub(crate) fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f6
         }
     }
     (count > 0).then(|| (sum / f64::from(count)).exp())
+}
+
+/// Rounds drawn anew from those that were run.
+#[derive(Debug)]
+struct Drawn<'a> {
+    pairs: &'a [(f64, f64)],
+    again: Vec<(f64, f64)>,
+    generator: Generator,
+}
+
+impl<'a> Drawn<'a> {
+    fn of(pairs: &'a [(f64, f64)]) -> Self {
+        Self {
+            pairs,
+            again: pairs.to_vec(),
+            // One seed for all: cases share their rounds, so they are drawn together.
+            generator: Generator(0x5EED),
+        }
+    }
+
+    fn again(&mut self) -> &[(f64, f64)] {
+        let Self {
+            pairs,
+            again,
+            generator,
+        } = self;
+        again.fill_with(|| pairs[generator.below(pairs.len())]);
+        again
+    }
 }
 
 /// `SplitMix64`: the same figures yield the same interval on every machine.
@@ -265,6 +343,41 @@ mod tests {
         // Each of the three pairs has the same winner, and yet.
         let meeting = [(10.0, 9.0), (15.0, 10.0), (13.0, 11.0)];
         assert_eq!(verdict(&meeting), Verdict::WithinNoise);
+    }
+
+    #[test]
+    fn a_mean_of_many_cases_has_a_narrower_interval_than_each_of_them() {
+        let cases: Vec<_> = (0..12).map(|seed| pairs(7, 2.0, 0.3, seed)).collect();
+        let mean = Ratio::mean_of(&cases, Better::Lower).expect("cases");
+        let one = Ratio::of_pairs(&cases[0], Better::Lower).expect("rounds");
+        assert!(width(mean) < width(one), "{mean:?} {one:?}");
+        let of_one = Ratio::mean_of(&cases[..1], Better::Lower).expect("a case");
+        assert!((of_one.low - one.low).abs() < 1e-12 && (of_one.high - one.high).abs() < 1e-12);
+    }
+
+    #[test]
+    fn nearly_all_intervals_of_means_contain_the_true_ratio() {
+        let contain = (0..40)
+            .filter(|block| {
+                let cases = (0..6).map(|case| pairs(7, 2.0, 0.3, block * 6 + case));
+                let mean = Ratio::mean_of(&cases.collect::<Vec<_>>(), Better::Lower);
+                mean.is_some_and(|mean| (mean.low..=mean.high).contains(&2.0))
+            })
+            .count();
+        assert!(contain >= 32, "{contain} of 40");
+    }
+
+    #[test]
+    fn a_mean_of_few_rounds_is_no_surer_than_its_cases() {
+        let three = vec![vec![(12.0, 9.0), (15.0, 10.0), (13.0, 11.0)]; 2];
+        let mean = Ratio::mean_of(&three, Better::Lower).expect("cases");
+        let one = Ratio::of_pairs(&three[0], Better::Lower).expect("rounds");
+        assert!((mean.low - one.low).abs() < 1e-12 && (mean.high - one.high).abs() < 1e-12);
+        let two = vec![vec![(900.0, 1.0); 2]];
+        let mean = Ratio::mean_of(&two, Better::Lower).expect("cases");
+        assert_eq!((mean.low, mean.high), (0.0, f64::INFINITY));
+        assert_eq!(Ratio::mean_of(&[], Better::Lower), None);
+        assert_eq!(Ratio::mean_of(&[vec![]], Better::Lower), None);
     }
 
     #[test]

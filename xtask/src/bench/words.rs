@@ -48,6 +48,14 @@ pub(crate) fn factor(factor: f64) -> String {
     format!("{}x", thousands(&format!("{factor:.0}")))
 }
 
+/// The same with what rounding would take from one below two: `1.10x`.
+pub(crate) fn precise_factor(value: f64) -> String {
+    if (0.995..1.995).contains(&value) {
+        return format!("{value:.2}x");
+    }
+    factor(value)
+}
+
 /// The ratio, or that there is none to speak of.
 pub(crate) fn ratio(ratio: Ratio) -> String {
     match ratio.verdict() {

@@ -43,7 +43,7 @@ impl Job for Bursts<'_> {
         };
         burst();
         thread::sleep(EVERY);
-        let bursts = self.run.choose(5, 2);
+        let bursts = self.run.choose(5, 3, 2);
         let meter = Meter::start();
         let mut walls = Vec::new();
         for _ in 0..bursts {

@@ -43,7 +43,7 @@ impl<const WORDS: usize> Job for Count<'_, WORDS> {
 
     fn run<P: Peer>(self, peer: &'static P) -> Report {
         gate::fill(peer, THREADS);
-        let tasks = self.0.choose(100_000, 20_000);
+        let tasks = self.0.choose(100_000, 40_000, 20_000);
         let submit = || Carry::<WORDS>::submit(peer);
         // The queue grows to what it will need, the threads get their blocks.
         throughput::section(1, 2 * tasks, &submit);

@@ -74,7 +74,7 @@ impl Job for Paused<'_> {
 
 impl Paused<'_> {
     fn measure(&self, submit: &(impl Fn(u32, &'static Stamps) + Sync)) -> Report {
-        let each = self.run.choose(600, 200) / self.producers;
+        let each = self.run.choose(600, 200, 200) / self.producers;
         let tasks = each * self.producers;
         let stamps = Stamps::of(tasks);
         let meter = Meter::start();

@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::case::{Case, Run};
+use crate::case::{Case, Outcome, Run};
 use crate::gate;
-use crate::meter::{Meter, resident_memory, sleeps, threads};
-use crate::peer::{Job, Peer, Shape};
-use crate::peers::{COMMON, QUICK, with, without};
+use crate::meter::{Meter, own_time, resident_memory, sleeps, threads};
+use crate::peer::{Elastic, ElasticJob, Job, Peer, Shape};
+use crate::peers::{COMMON, QUICK, with, with_elastic, without};
 use crate::report::Report;
 
 /// Threads that were busy a moment ago and now are not.
@@ -20,16 +20,22 @@ impl Job for Quiet<'_> {
 
     fn run<P: Peer>(self, peer: &'static P) -> Report {
         gate::fill(peer, QUIET_THREADS);
-        thread::sleep(Duration::from_millis(20)); // Those that still look may stop.
-        let time = Duration::from_millis(u64::from(self.0.choose(2_000, 400)));
+        // Those that still look may stop, and so may others of this case, who run beside this one.
+        thread::sleep(Duration::from_millis(500));
+        let time = Duration::from_millis(u64::from(self.0.choose(10_000, 10_000, 400)));
         // The files of the kernel are read outside of the section, for that costs more than a pool.
         let before = sleeps();
+        let own = own_time();
         let meter = Meter::start();
         thread::sleep(time);
         let spent = meter.stop();
+        let own = own_time().saturating_sub(own);
         let after = sleeps();
         let per_second = |value: f64| value / time.as_secs_f64();
-        let report = Report::new().with("cpu", "us/s", per_second(spent.cpu.as_secs_f64() * 1e6));
+        // Less what this thread took to go to sleep and to wake up. It is read before the first and
+        // after the second, so the few microseconds between two readings are not put on the pool.
+        let cpu = per_second(spent.cpu.saturating_sub(own).as_secs_f64() * 1e6);
+        let report = Report::new().with("cpu", "us/s", cpu);
         match after.zip(before) {
             // Less the one of this thread. Threads that have ended take theirs with them.
             Some((after, before)) => report.with(
@@ -39,6 +45,29 @@ impl Job for Quiet<'_> {
             ),
             None => report,
         }
+    }
+}
+
+/// Longer than anything here takes.
+const KEEP_ALIVE: Duration = Duration::from_mins(1);
+
+impl ElasticJob for Quiet<'_> {
+    type Out = Report;
+
+    fn run<P: Elastic>(self) -> Report {
+        Job::run(
+            self,
+            &*Box::leak(Box::new(P::elastic(QUIET_THREADS, KEEP_ALIVE))),
+        )
+    }
+}
+
+/// Pools whose idle threads would end within the ten seconds are told to keep them: what a thread's
+/// end costs is another question.
+fn quiet(run: &Run) -> Outcome {
+    match run.pool.as_str() {
+        "anthill" | "tokio spawn_blocking" => with_elastic(&run.pool, Quiet(run)),
+        pool => with(pool, Shape::unlimited(QUIET_THREADS), Quiet(run)),
     }
 }
 
@@ -73,7 +102,7 @@ pub fn cases() -> Vec<Case> {
         "An idle pool",
         "What do 16 idle workers burn, and how often do they wake up?",
         COMMON,
-        |run| with(&run.pool, Shape::unlimited(QUIET_THREADS), Quiet(run)),
+        quiet,
     );
     let resident = Case::new(
         "idle/memory".into(),
@@ -89,5 +118,6 @@ pub fn cases() -> Vec<Case> {
     );
     // A thousand threads of rayon look for work for seconds before they sleep.
     let few = without(QUICK, &["rayon"]);
-    vec![quiet.quick(true, QUICK), resident.quick(true, &few)]
+    let quiet = quiet.quick(true, QUICK).together();
+    vec![quiet, resident.quick(true, &few)]
 }

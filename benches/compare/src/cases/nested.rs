@@ -11,12 +11,14 @@ use crate::meter::Meter;
 use crate::peer::{Job, Peer, Shape};
 use crate::peers::{self, COMMON, QUICK, and, with};
 use crate::report::Report;
+use crate::throughput::Throughput;
 
 const THREADS: u32 = 4;
 const SCOPE: &str = "rayon scope";
 
 /// A binary tree of so many levels: each task submits two.
-struct Tree {
+struct Tree<'a> {
+    run: &'a Run,
     levels: u32,
 }
 
@@ -30,20 +32,23 @@ fn grow<P: Peer>(inner: &P::Inner, levels: u32) {
     bump();
 }
 
-impl Job for Tree {
+impl Job for Tree<'_> {
     type Out = Report;
 
     fn run<P: Peer>(self, peer: &'static P) -> Report {
         gate::fill(peer, THREADS);
-        let plant = |levels| {
+        ever_larger(self.run, &heights(self.levels), |levels| {
             let inner = peer.inner();
             measure(tasks_of(levels), || {
                 peer.submit(move || grow::<P>(&inner, levels));
             })
-        };
-        plant(self.levels - 4);
-        plant(self.levels)
+        })
     }
+}
+
+/// Trees of a sixteenth each time, up to the whole one.
+fn heights(levels: u32) -> [u32; 3] {
+    [levels - 8, levels - 4, levels]
 }
 
 fn tasks_of(levels: u32) -> u32 {
@@ -51,7 +56,8 @@ fn tasks_of(levels: u32) -> u32 {
 }
 
 /// One after the other: each task submits the next.
-struct Chain {
+struct Chain<'a> {
+    run: &'a Run,
     tasks: u32,
 }
 
@@ -63,29 +69,43 @@ fn link<P: Peer>(inner: &P::Inner, left: u32) {
     bump();
 }
 
-impl Job for Chain {
+impl Job for Chain<'_> {
     type Out = Report;
 
     fn run<P: Peer>(self, peer: &'static P) -> Report {
         gate::fill(peer, THREADS);
-        let pull = |tasks| {
+        let lengths = [self.tasks / 100, self.tasks / 10, self.tasks];
+        ever_larger(self.run, &lengths, |tasks| {
             let inner = peer.inner();
             measure(tasks, || peer.submit(move || link::<P>(&inner, tasks)))
-        };
-        pull(self.tasks / 10);
-        pull(self.tasks)
+        })
     }
 }
 
+/// The figures of the last size. The others warm the pool; one that takes several budgets is the
+/// last, for some pools need a slice of the scheduler for each task beside neighbours that spin.
+fn ever_larger(run: &Run, sizes: &[u32], measure: impl Fn(u32) -> Throughput) -> Report {
+    let mut report = Report::new();
+    for &size in sizes {
+        let done = measure(size);
+        report = done.report();
+        if done.spent.wall > run.budget() * 4 {
+            break;
+        }
+    }
+    report
+}
+
 /// From the first submit to the end of the last task.
-fn measure(tasks: u32, first: impl FnOnce()) -> Report {
+fn measure(tasks: u32, first: impl FnOnce()) -> Throughput {
     // What was before is over, and its threads are where idle threads are.
     std::thread::sleep(Duration::from_millis(1));
     let target = bumps() + u64::from(tasks);
     let meter = Meter::start();
     first();
     wait_for(target);
-    Report::new().per_task(meter.stop(), tasks)
+    let spent = meter.stop();
+    Throughput { spent, tasks }
 }
 
 fn grow_in_scope(scope: &Scope<'_>, levels: u32) {
@@ -98,28 +118,26 @@ fn grow_in_scope(scope: &Scope<'_>, levels: u32) {
 }
 
 /// What users of rayon write, who wait for the whole tree anyway.
-fn tree_in_scope(levels: u32) -> Report {
+fn tree_in_scope(run: &Run, levels: u32) -> Report {
     let pool = peers::rayon_pool(THREADS);
-    let plant = |levels| {
+    ever_larger(run, &heights(levels), |levels| {
         measure(tasks_of(levels), || {
             pool.scope(|scope| grow_in_scope(scope, levels));
         })
-    };
-    plant(levels - 4);
-    plant(levels)
+    })
 }
 
 fn tree(run: &Run) -> Outcome {
-    let levels = run.choose(19, 16); // 2^20 and 2^17 tasks, less one.
+    let levels = run.choose(19, 17, 16); // 2^20, 2^18 and 2^17 tasks, less one.
     if run.pool == SCOPE {
-        return Ok(tree_in_scope(levels));
+        return Ok(tree_in_scope(run, levels));
     }
-    with(&run.pool, Shape::unlimited(THREADS), Tree { levels })
+    with(&run.pool, Shape::unlimited(THREADS), Tree { run, levels })
 }
 
 fn chain(run: &Run) -> Outcome {
-    let tasks = run.choose(200_000, 50_000);
-    with(&run.pool, Shape::unlimited(THREADS), Chain { tasks })
+    let tasks = run.choose(200_000, 50_000, 50_000);
+    with(&run.pool, Shape::unlimited(THREADS), Chain { run, tasks })
 }
 
 pub fn cases() -> Vec<Case> {
@@ -127,11 +145,45 @@ pub fn cases() -> Vec<Case> {
     let tree = Case::new(
         "nested/tree".into(),
         "Nested submits",
-        "What does a task cost where tasks submit tasks: a tree of 2^20, a chain of 200,000?",
+        "What does a task cost where tasks submit tasks: a tree of 2^20, a chain of 200,000 \
+         (oversubscribed a quarter of both)?",
         &and(&pools, SCOPE),
         tree,
     );
     let question = tree.question;
     let chain = Case::new("nested/chain".into(), tree.group, question, &pools, chain);
     vec![tree.quick(true, QUICK), chain.quick(true, QUICK)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meter::Spent;
+
+    /// How many tasks the last size has of a pool that takes so long for each.
+    fn last_size(each: Duration) -> u32 {
+        let run = Run {
+            case: String::new(),
+            pool: String::new(),
+            quick: false,
+            oversubscribed: false,
+        };
+        let last = std::cell::Cell::new(0);
+        ever_larger(&run, &[10, 100, 1000], |tasks| {
+            last.set(tasks);
+            let spent = Spent {
+                wall: each * tasks,
+                cpu: Duration::ZERO,
+            };
+            Throughput { spent, tasks }
+        });
+        last.get()
+    }
+
+    #[test]
+    fn a_slow_pool_is_not_asked_for_more() {
+        assert_eq!(last_size(Duration::from_nanos(1)), 1000);
+        assert_eq!(last_size(Duration::from_millis(5)), 100);
+        assert_eq!(last_size(Duration::from_millis(500)), 10);
+    }
 }

@@ -64,7 +64,7 @@ impl RefusingJob for Twice<'_> {
     fn run<P: Refusing>(self, peer: &'static P) -> Report {
         gate::fill(peer, SHAPE.threads);
         sleep_exactly();
-        let offered = self.0.choose(4_000, 1_000);
+        let offered = self.0.choose(4_000, 1_600, 1_000);
         let every = NAP / SHAPE.threads / 2;
         let stamps = Stamps::of(offered);
         let (mut refusals, mut accepted) = (Vec::new(), 0);

@@ -25,7 +25,7 @@ impl Job for Ask<'_> {
         gate::fill(peer, THREADS);
         sleep_exactly();
         let most = match self.pause {
-            Some(_) => self.run.choose(800, 200),
+            Some(_) => self.run.choose(800, 200, 200),
             None => 400_000,
         };
         let ask = || {
@@ -36,7 +36,8 @@ impl Job for Ask<'_> {
             assert_eq!(peer.ask(|| std::hint::black_box(7)), 7);
             u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
         };
-        (0..100).for_each(|_| _ = ask());
+        let warm = self.run.choose(100, 20, 100);
+        (0..warm).for_each(|_| _ = ask());
         let meter = Meter::start();
         let end = Instant::now() + self.run.budget();
         let mut trips = Vec::with_capacity(most as usize);

@@ -27,7 +27,7 @@ impl Idle<'_> {
     fn measure(&self, mut submit: impl FnMut(&'static Stamps)) -> Report {
         sleep_exactly();
         // Of a task each millisecond a p99 needs most of a second. No more than some thousands.
-        let tasks = self.run.choose(600, 150);
+        let tasks = self.run.choose(600, 150, 150);
         let tasks = match self.every {
             every if every < Duration::from_millis(1) => tasks * 5,
             _ => tasks,
@@ -105,7 +105,7 @@ impl Job for Busy<'_> {
     fn run<P: Peer>(self, peer: &'static P) -> Report {
         gate::fill(peer, THREADS);
         sleep_exactly();
-        let bursts = self.run.choose(2_000, 500);
+        let bursts = self.run.choose(1_000, 250, 250);
         let count = self.pace.steps_of(LENGTH);
         let stamps = Stamps::of(bursts * BURST);
         let meter = Meter::start();

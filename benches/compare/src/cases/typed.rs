@@ -25,7 +25,7 @@ const SHAPE: Shape = Shape {
 fn measure(run: &Run, producers: u32, submit: impl Fn(Argument) + Sync) -> Report {
     let submit = || submit([1; 4]);
     let done = throughput::measure(producers, run.budget(), submit);
-    let tasks = run.choose(100_000, 20_000);
+    let tasks = run.choose(100_000, 40_000, 20_000);
     let count = allocations::during(|| {
         throughput::section(producers, tasks, &submit);
     });

@@ -5,6 +5,7 @@ mod bars;
 mod latency;
 mod parts;
 mod scaling;
+mod targets;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -40,6 +41,7 @@ pub(crate) fn page(report: &Report) -> String {
                         (section(report, index, name))
                     }
                     (crates(report))
+                    (targets::section(report))
                 }
             }
         }
@@ -330,6 +332,8 @@ mod tests {
         assert!(page.contains("locks/&lt;1&gt;"), "text is escaped");
         assert!(page.contains("it has no bound"));
         assert!(page.contains("prefers-color-scheme"));
+        let (_, end) = page.rsplit_once("id=\"targets\"").expect("it has them");
+        assert!(end.contains("empty tasks, queue without bound"));
     }
 
     #[test]
