@@ -3,35 +3,32 @@
 //! Not for: protecting anything by itself; see [`SpinLock`](crate::SpinLock).
 //!
 //! # Words
-//! The word is *free*, *held* or *reserved* (free, but only for a waiter that has slept). Beside it
-//! lies the *mark*: somebody may sleep. `README.md` beside this crate tells how the parties use
-//! them, and why no sleeper is forgotten.
+//! The word is *free*, *held*, *contended* (held, and somebody may sleep) or *reserved* (free, but
+//! only for a waiter that has slept). `README.md` beside this crate tells how the parties use them,
+//! and why no sleeper is forgotten.
 //!
 //! # What always holds
-//! 1. Who writes *held* over *free* or *reserved* has the lock, until it writes *free*.
-//! 2. While somebody sleeps, the lock is marked, or who took the mark off is about to wake one, or
-//!    a woken thread is on its way. That one leaves the lock only marked: so it never takes a
-//!    wake-up with it that others need.
+//! 1. Who writes *held* or *contended* over *free* or *reserved* has the lock, until it writes
+//!    *free*.
+//! 2. While somebody sleeps, the word is *contended*, or *reserved*, or a woken thread is on its
+//!    way. A woken thread leaves only by having the lock as *contended*, or having marked the word
+//!    *contended*: so it never takes a wake-up with it that others need.
 //!
 //! # Memory orderings
-//! Unlocking releases, every exchange that gets the lock acquires. The mark carries no data; that
-//! an unlocking and a marking do not miss each other is the pair of fences' doing.
+//! Unlocking releases, every exchange that gets the lock acquires. Nothing else synchronizes.
 
 use std::fmt;
 use std::time::Instant;
 
-use sync_shim::atomic::{
-    AtomicBool,
-    Ordering::{Acquire, Relaxed, Release},
-};
-use sync_shim::thread::yield_now;
-use sync_shim::{Futex, Slept, fence};
+use sync_shim::Futex;
+use sync_shim::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::Backoff;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
-const RESERVED: u32 = 2;
+const CONTENDED: u32 = 2;
+const RESERVED: u32 = 3;
 
 /// Rounds of yields before the first sleep. Measured: more rounds run faster and share worse.
 const YIELD_ROUNDS: u32 = 3;
@@ -41,14 +38,13 @@ const YIELD_ROUNDS: u32 = 3;
 /// Through `lock_api` (`lock_api::Mutex<RawSpinLock, T>`, [`SpinMutex`](crate::SpinMutex)) it
 /// protects data on the machine; [`SpinLock`](crate::SpinLock) does so in models too.
 ///
-/// Locking costs one exchange and unlocking a store while nobody else wants the lock. A thread that
+/// Locking and unlocking cost one exchange each while nobody else wants the lock. A thread that
 /// waits sleeps after about seven yields, or none where yields take long, so any number of them
 /// cost no processor time. Running
 /// threads may pass a sleeping one, but about every half millisecond a sleeper's turn is reserved
 /// for it (`parking_lot`'s eventual fairness).
 pub struct RawSpinLock {
     word: Futex,
-    marked: AtomicBool,
 }
 
 impl RawSpinLock {
@@ -57,7 +53,6 @@ impl RawSpinLock {
     pub const fn new() -> Self {
         Self {
             word: Futex::new(FREE),
-            marked: AtomicBool::new(false),
         }
     }
 
@@ -66,7 +61,6 @@ impl RawSpinLock {
     pub fn new() -> Self {
         Self {
             word: Futex::new(FREE),
-            marked: AtomicBool::new(false),
         }
     }
 
@@ -106,10 +100,7 @@ impl RawSpinLock {
     #[inline]
     pub unsafe fn unlock(&self) {
         // Release pairs with the Acquire of whoever gets the lock next.
-        self.word.store(FREE, Release);
-        // Pairs with the heavy half in `mark`: the mark is seen here, or the free word there.
-        fence::light();
-        if self.marked.load(Relaxed) {
+        if self.word.swap(FREE, Release) == CONTENDED {
             self.wake();
         }
     }
@@ -125,11 +116,7 @@ impl RawSpinLock {
 
     #[cold]
     fn wake(&self) {
-        // One mark, one wake-up: whoever takes it off wakes somebody, if anybody sleeps.
-        let taken = self.marked.compare_exchange(true, false, Relaxed, Relaxed);
-        if taken.is_ok() {
-            self.word.wake_one_fairly(FREE, RESERVED);
-        }
+        self.word.wake_one_fairly(FREE, RESERVED);
     }
 
     /// Waits for the lock; `false` if the deadline came first.
@@ -145,56 +132,47 @@ impl RawSpinLock {
             if !cfg!(anthill_loom) && backoff.try_snooze() {
                 continue;
             }
-            if !self.mark() {
-                yield_now(); // Without the fence a sleep could last for ever.
-                continue;
+            let Some(seen) = self.mark() else {
+                continue; // It has just become free.
+            };
+            if !self.word.wait(seen, deadline) {
+                return self.grab(woken); // The word stays marked: at worst a wake-up too many.
             }
-            match self.word.sleep_if(|| self.is_to_wait(woken), deadline) {
-                Slept::Refused => {}
-                // The lock stays marked: at worst a wake-up too many.
-                Slept::TimedOut => return self.grab(woken),
-                Slept::Woken => {
-                    woken = true;
-                    // Now it knows how long waits are, and a yield could cost it its turn.
-                    backoff = Backoff::with_yield_rounds(0);
-                }
-            }
+            woken = true;
+            // Now it knows how long waits are, and a yield could cost it its turn.
+            backoff = Backoff::with_yield_rounds(0);
         }
     }
 
     /// Takes the lock if it is there for us: free, or reserved for those who have slept.
     fn grab(&self, woken: bool) -> bool {
+        // By invariant 2 a woken thread takes it as contended: others may sleep still.
+        let ours = if woken { CONTENDED } else { HELD };
         // Relaxed: only a hint of what to try.
         let word = self.word.load(Relaxed);
+        let open = word == FREE || (word == RESERVED && woken);
         // Acquire pairs with the Release in `unlock`.
-        let got = is_open(word, woken)
-            && self
-                .word
-                .compare_exchange(word, HELD, Acquire, Relaxed)
-                .is_ok();
-        if got && woken {
-            // By invariant 2. Our own unlocking comes later, and sees it without a fence.
-            self.marked.store(true, Relaxed);
+        open && self
+            .word
+            .compare_exchange(word, ours, Acquire, Relaxed)
+            .is_ok()
+    }
+
+    /// Sees to it that we will be woken, and says what word to sleep on. `None`: do not sleep.
+    fn mark(&self) -> Option<u32> {
+        // Relaxed: the mark carries no data. Only unlocking and locking order memory.
+        match self.word.load(Relaxed) {
+            FREE => None,
+            HELD => {
+                let marked = self
+                    .word
+                    .compare_exchange(HELD, CONTENDED, Relaxed, Relaxed);
+                marked.is_ok().then_some(CONTENDED)
+            }
+            // Contended: marked already. Reserved: who gets it takes it as contended.
+            marked => Some(marked),
         }
-        got
     }
-
-    /// Marks the lock, so that an unlocking from here on sees it. `false`: one may not.
-    fn mark(&self) -> bool {
-        self.marked.store(true, Relaxed); // The fence orders it.
-        fence::heavy()
-    }
-
-    /// Whether to sleep. Under the lock of the table of sleepers: a mark that is still there is
-    /// one whose taker has not come to wake us yet.
-    fn is_to_wait(&self, woken: bool) -> bool {
-        // Relaxed: the fence in `mark` and the table's lock order these.
-        self.marked.load(Relaxed) && !is_open(self.word.load(Relaxed), woken)
-    }
-}
-
-fn is_open(word: u32, woken: bool) -> bool {
-    word == FREE || (word == RESERVED && woken)
 }
 
 impl Default for RawSpinLock {

@@ -8,17 +8,6 @@ use std::time::Instant;
 
 use crate::atomic::AtomicU32;
 
-/// What became of a wish to sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slept {
-    /// Until a wake-up.
-    Woken,
-    /// Not at all: there was a reason not to.
-    Refused,
-    /// Until the deadline.
-    TimedOut,
-}
-
 /// An `AtomicU32` with the two futex operations.
 ///
 /// On the machine it is the address-keyed waiting table of `parking_lot_core` (an idea of Linux's
@@ -55,34 +44,23 @@ impl Futex {
     /// deadline ended it. May return early for no reason.
     pub fn wait(&self, expected: u32, deadline: Option<Instant>) -> bool {
         use crate::atomic::Ordering::Relaxed;
-        // Relaxed: the caller's accesses to the word carry whatever else must be seen.
-        let unchanged = || self.word.load(Relaxed) == expected;
-        self.sleep_if(unchanged, deadline) != Slept::TimedOut
-    }
-
-    /// Sleeps until a wake-up or the deadline, if `may` says so.
-    ///
-    /// A waker's walk comes after this test, and finds the sleeper, or before, and then the test
-    /// sees all that the waker did before its walk. `may` neither panics nor touches a futex.
-    pub fn sleep_if(&self, may: impl Fn() -> bool, deadline: Option<Instant>) -> Slept {
         use parking_lot_core::{DEFAULT_PARK_TOKEN, ParkResult, park};
+        // Relaxed: the table's own lock orders this test against the waker's walk, and the
+        // caller's accesses to the word carry whatever else must be seen.
+        let unchanged = || self.word.load(Relaxed) == expected;
         // SAFETY: the key is the address of a word we own for as long as `self` is borrowed, and
-        // no closure panics or calls into the table, whose lock is held in `may`.
+        // neither closure panics or calls into the table.
         let result = unsafe {
             park(
                 self.key(),
-                may,
+                unchanged,
                 || {},
                 |_, _| {},
                 DEFAULT_PARK_TOKEN,
                 deadline,
             )
         };
-        match result {
-            ParkResult::Unparked(_) => Slept::Woken,
-            ParkResult::Invalid => Slept::Refused,
-            ParkResult::TimedOut => Slept::TimedOut,
-        }
+        result != ParkResult::TimedOut
     }
 
     /// Wakes one sleeper. The caller has changed the word before.
@@ -137,25 +115,14 @@ impl Futex {
     /// # Panics
     /// If there is a deadline: a model has none but those of a [`ManualClock`](crate::ManualClock).
     pub fn wait(&self, expected: u32, deadline: Option<Instant>) -> bool {
-        // Relaxed, as on the machine: the sleepers' lock orders this test.
-        let unchanged = || self.word.load(crate::atomic::Ordering::Relaxed) == expected;
-        self.sleep_if(unchanged, deadline);
-        true
-    }
-
-    /// Sleeps until a wake-up, if `may` says so.
-    ///
-    /// # Panics
-    /// If there is a deadline.
-    pub fn sleep_if(&self, may: impl Fn() -> bool, deadline: Option<Instant>) -> Slept {
         assert!(deadline.is_none(), "a model waits through a ManualClock");
         let mut asleep = self.sleepers.0.lock();
-        if !may() {
-            return Slept::Refused;
+        // Relaxed, as on the machine: the sleepers' lock orders this test.
+        if self.word.load(crate::atomic::Ordering::Relaxed) == expected {
+            *asleep += 1;
+            self.sleepers.1.wait(&mut asleep);
         }
-        *asleep += 1;
-        self.sleepers.1.wait(&mut asleep);
-        Slept::Woken
+        true
     }
 
     /// Wakes one sleeper.

@@ -23,7 +23,6 @@
 pub mod atomic;
 pub mod cell;
 mod clock;
-pub mod fence;
 pub mod foreign;
 mod futex;
 mod lock;
@@ -38,7 +37,7 @@ mod yielding;
 #[cfg(not(anthill_loom))]
 pub use clock::MonotonicClock;
 pub use clock::{Alarm, Clock, ManualClock};
-pub use futex::{Futex, Slept};
+pub use futex::Futex;
 pub use lock::{Condvar, Mutex, MutexGuard};
 pub use parker::Parker;
 pub use statics::{fork_count, unique_id};

@@ -6,5 +6,4 @@ mod backoff;
 mod exclusion;
 mod face;
 mod fairness;
-mod sandbox;
 mod timed;

@@ -3,7 +3,6 @@
 #![cfg(not(anthill_loom))]
 
 mod alarms;
-mod fence;
 mod foreign;
 mod futex;
 mod manual_clock;
