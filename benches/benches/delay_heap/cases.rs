@@ -7,6 +7,7 @@ use testkit::Rng;
 
 use crate::peers::{Cancel, Heap, Ours, Peer, Priority, Tree, Wheel};
 use crate::rounds::{self, Rounds};
+use crate::stopwatch::{Stopwatch, per};
 
 /// All times lie within so much of one another.
 const WINDOW: u64 = 1 << 36;
@@ -81,37 +82,6 @@ pub fn all(rounds: &Rounds) {
             cancelling!(mixed(entries, times)),
         );
     }
-}
-
-/// The processor's time that this thread has spent: other programs do not count.
-struct Stopwatch(Duration);
-
-impl Stopwatch {
-    fn start() -> Self {
-        Self(Self::now())
-    }
-
-    fn elapsed(&self) -> Duration {
-        Self::now() - self.0
-    }
-
-    fn now() -> Duration {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: it writes to the one place that it is given.
-        let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-        assert_eq!(failed, 0, "every thread has this clock");
-        let seconds = u64::try_from(time.tv_sec).expect("it has not run backwards");
-        let nanos = u32::try_from(time.tv_nsec).expect("less than a second");
-        Duration::new(seconds, nanos)
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-fn per(spent: Duration, operations: usize) -> f64 {
-    spent.as_nanos() as f64 / operations as f64
 }
 
 fn dues(entries: usize, dues: Dues) -> Vec<u64> {

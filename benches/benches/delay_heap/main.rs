@@ -6,6 +6,8 @@ mod cases;
 mod peers;
 #[path = "../delay_queue/rounds.rs"]
 mod rounds;
+#[path = "../delay_queue/stopwatch.rs"]
+mod stopwatch;
 
 use rounds::Rounds;
 

@@ -11,6 +11,7 @@ mod lateness;
 mod peers;
 mod rounds;
 mod single;
+mod stopwatch;
 
 use rounds::Rounds;
 

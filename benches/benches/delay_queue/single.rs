@@ -5,12 +5,12 @@
 
 use std::collections::VecDeque;
 use std::hint::black_box;
-use std::time::Duration;
 
 use testkit::Rng;
 
 use crate::peers::{Cancel, MutexHeap, MutexPriority, MutexTree, Ours, Peer, Published, Wheel};
 use crate::rounds::{self, Rounds};
+use crate::stopwatch::{Stopwatch, per};
 
 /// All times lie within four seconds of one another, as time-outs do.
 const WINDOW: u64 = 1 << 32;
@@ -80,34 +80,6 @@ pub fn all(rounds: &mut Rounds) {
     rounds.run(&cases, all!(memory(entries)));
 }
 
-/// The processor's time that this thread has spent: other programs do not count.
-struct Stopwatch(Duration);
-
-impl Stopwatch {
-    fn start() -> Self {
-        Self(thread_time())
-    }
-
-    /// Nanoseconds per operation.
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-    fn per(&self, operations: usize) -> f64 {
-        (thread_time() - self.0).as_nanos() as f64 / operations as f64
-    }
-}
-
-fn thread_time() -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: it writes to the one place that it is given.
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    assert_eq!(failed, 0, "every thread has this clock");
-    let seconds = u64::try_from(time.tv_sec).expect("it has not run backwards");
-    let nanos = u32::try_from(time.tv_nsec).expect("less than a second");
-    Duration::new(seconds, nanos)
-}
-
 fn random_dues(entries: usize) -> Vec<u64> {
     let mut rng = Rng::new(SEED);
     (0..entries).map(|_| 1 + rng.next_u64() % WINDOW).collect()
@@ -135,13 +107,13 @@ fn fill_and_empty<P: Peer>(entries: usize, times: usize, same_delay: bool) -> [f
         for (number, due) in (0..).zip(&dues) {
             black_box(peer.push(number, start + due));
         }
-        spent[0] += push.per(entries * times);
+        spent[0] += per(push.elapsed(), entries * times);
         peer.advance(start + SPAN);
         let pop = Stopwatch::start();
         for _ in 0..entries {
             black_box(peer.take()).expect("all are due");
         }
-        spent[1] += pop.per(entries * times);
+        spent[1] += per(pop.elapsed(), entries * times);
         assert!(peer.take().is_none());
     }
     spent[2] = spent[0] + spent[1];
@@ -171,7 +143,7 @@ fn steadily<P: Peer>(entries: usize, times: usize) -> [f64; 1] {
         now += step;
         peer.advance(now);
     }
-    [watch.per(taken)]
+    [per(watch.elapsed(), taken)]
 }
 
 /// Each is moved to another time once, then each is cancelled, each time in random order.
@@ -188,13 +160,13 @@ fn cancel_and_reset<P: Cancel>(entries: usize, times: usize) -> [f64; 2] {
         for (id, due) in ids.iter_mut().zip(&dues) {
             peer.reset(id, *due);
         }
-        spent[1] += reset.per(entries * times);
+        spent[1] += per(reset.elapsed(), entries * times);
         let ids = shuffled(ids);
         let cancel = Stopwatch::start();
         for id in ids {
             black_box(peer.cancel(id)).expect("it is there");
         }
-        spent[0] += cancel.per(entries * times);
+        spent[0] += per(cancel.elapsed(), entries * times);
     }
     spent
 }
@@ -231,7 +203,7 @@ fn mixed<P: Cancel>(entries: usize, times: usize) -> [f64; 1] {
         now += step;
         peer.advance(now);
     }
-    [watch.per(over)]
+    [per(watch.elapsed(), over)]
 }
 
 /// Bytes allocated per entry, the value's eight not counted.

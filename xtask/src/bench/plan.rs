@@ -71,8 +71,11 @@ impl Entry {
     }
 }
 
+/// Ends the names of the oversubscribed.
+pub(crate) const SPIN: &str = "+spin";
+
 fn name(case: &Case, oversubscribed: bool) -> String {
-    let suffix = if oversubscribed { "+spin" } else { "" };
+    let suffix = if oversubscribed { SPIN } else { "" };
     format!("{}{suffix}", case.name)
 }
 
@@ -91,7 +94,7 @@ fn label(case: &Case, cases: &[Case]) -> String {
 /// Whether a part of a name, as `--only` has it, selects the case. A part that ends with `+spin`
 /// leaves out what is not oversubscribed.
 fn selects(part: &str, case: &Case, oversubscribed: bool) -> bool {
-    match part.strip_suffix("+spin") {
+    match part.strip_suffix(SPIN) {
         Some(part) => oversubscribed && case.name.contains(part),
         None => name(case, oversubscribed).contains(part),
     }

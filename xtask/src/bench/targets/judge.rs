@@ -1,7 +1,7 @@
 //! From figures to a verdict.
 
 use super::{Ask, Asked, Beside, HEADLINE, Judged, Verdict};
-use crate::bench::plan::Case;
+use crate::bench::plan::{Case, SPIN};
 use crate::bench::report::{Figure, Outcome, Role, Row};
 use crate::bench::statistics::{Better, Ratio};
 
@@ -9,7 +9,7 @@ use crate::bench::statistics::{Better, Ratio};
 pub(super) fn misnamed(ask: &Ask, cases: &[Case]) -> Option<String> {
     for pattern in ask.cases {
         // Any case may be run oversubscribed.
-        let pattern = pattern.strip_suffix("+spin").unwrap_or(pattern);
+        let pattern = pattern.strip_suffix(SPIN).unwrap_or(pattern);
         let mut named = cases
             .iter()
             .filter(|case| super::names(pattern, &case.name));

@@ -14,7 +14,7 @@ mod list;
 
 use std::ops::RangeInclusive;
 
-use super::plan::Case;
+use super::plan::{Case, SPIN};
 use super::report::{Report, Row};
 use super::statistics::Ratio;
 use super::tables::Table;
@@ -135,7 +135,7 @@ impl Ask {
 
 fn names(pattern: &str, case: &str) -> bool {
     let split = |name: &str| -> (String, bool) {
-        let stripped = name.strip_suffix("+spin");
+        let stripped = name.strip_suffix(SPIN);
         (stripped.unwrap_or(name).to_owned(), stripped.is_some())
     };
     let ((pattern, pattern_spins), (case, case_spins)) = (split(pattern), split(case));
