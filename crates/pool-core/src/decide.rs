@@ -6,6 +6,11 @@
 
 use crate::capacity::{UNLIMITED, limit};
 
+/// Workers that are woken at the same time, each by a call to the system. A burst of tasks is not
+/// to wait for one after the other to wake up; nor are all of a thousand to be woken for tasks that
+/// a few can do meanwhile.
+const MOST_CALLED: usize = 4;
+
 /// The pool's counters at one instant, under its lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
@@ -29,6 +34,8 @@ pub(crate) struct View {
     pub(crate) live: usize,
     /// Of those: looking for work and sure to look at the queue again.
     pub(crate) searching: usize,
+    /// Of those: woken for work, and not awake yet.
+    pub(crate) called: usize,
     /// Of those: asleep until woken.
     pub(crate) parked: usize,
     /// Of those: on their way out.
@@ -133,15 +140,16 @@ impl View {
 
     /// Asked after every change that leaves tasks in the queue: a push, a take, a tuning.
     ///
-    /// A parked worker is woken only if nobody looks; whoever looks and finds work asks again,
-    /// so the wake-ups form a chain that ends when the work does.
+    /// A parked worker is woken only if nobody looks, and if no others are on their way than some
+    /// few and fewer than there are tasks. Whoever arrives and finds work asks again, so the
+    /// wake-ups form a chain that ends when the work does.
     #[inline]
     pub(crate) fn rouse(&self) -> Rouse {
         if self.queued == 0 {
             Rouse::Nobody
         } else if self.parked > 0 {
             // One that is being started does not count as looking: its start may fail.
-            if self.searching == 0 {
+            if self.looking() == 0 && self.called < self.queued.min(MOST_CALLED) {
                 Rouse::Parked
             } else {
                 Rouse::Nobody
@@ -153,11 +161,21 @@ impl View {
         }
     }
 
+    /// Workers that search and are awake: within microseconds they look at the queue.
+    #[inline]
+    fn looking(&self) -> usize {
+        self.searching - self.called
+    }
+
     /// How many more tasks may lie in the queue before somebody has to be roused.
     #[inline]
     fn unnoticed(&self) -> usize {
         if self.parked > 0 {
-            if self.searching > 0 { UNLIMITED } else { 0 }
+            if self.looking() > 0 || self.called >= MOST_CALLED {
+                UNLIMITED
+            } else {
+                self.called.saturating_sub(self.queued)
+            }
         } else if self.live >= self.capacity || self.starting {
             UNLIMITED
         } else {

@@ -53,6 +53,8 @@ pub(crate) struct State<J> {
 
     pub(crate) live: usize,
     pub(crate) searching: usize,
+    /// Of those: called out of the idle set, and not there yet.
+    pub(crate) called: usize,
     pub(crate) leaving: usize,
     pub(crate) idle: IdleSet,
     pub(crate) starting: bool,
@@ -107,6 +109,7 @@ impl<J> State<J> {
             depth: self.depth,
             live: self.live,
             searching: self.searching,
+            called: self.called,
             parked: self.idle.len(),
             leaving: self.leaving,
             starting: self.starting,
@@ -161,6 +164,7 @@ impl<J> State<J> {
             Rouse::Parked => {
                 if let Some(cell) = self.idle.pop() {
                     self.searching += 1;
+                    self.called += 1;
                     after.unpark(cell);
                 }
             }
@@ -169,6 +173,11 @@ impl<J> State<J> {
                 after.start = true;
             }
         }
+    }
+
+    /// A worker that was called for work is awake, and goes on searching.
+    pub(crate) fn arrive(&mut self) {
+        self.called -= 1;
     }
 
     /// A task that held room has ended.
@@ -442,6 +451,7 @@ impl<J> State<J> {
             line: Line::new(),
             live: 0,
             searching: 0,
+            called: 0,
             leaving: 0,
             idle: if config.preallocate {
                 IdleSet::ring(config.capacity)?

@@ -13,7 +13,7 @@ use crate::handle::Home;
 use crate::idle::{Call, WorkerCell};
 use crate::run::Outcome;
 use crate::state::{Found, Next};
-use crate::wait::{SEARCH, spin_until};
+use crate::wait::Search;
 
 /// The body of a worker's thread.
 pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
@@ -48,6 +48,7 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
 /// as leaving.
 fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     let timed = core.config.keep_alive.is_some();
+    let mut search = Search::default();
     loop {
         let now = timed.then(|| core.clock().now());
         let mut after = After::new();
@@ -62,7 +63,7 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
                 if run_until_idle(core, job) == AfterRun::Leave {
                     return;
                 }
-                spin_until(SEARCH, || core.work.load(Relaxed));
+                search.look(|| core.work.load(Relaxed));
             }
             Found::Leave => return,
             Found::Park(until) => {
@@ -152,7 +153,10 @@ fn park<R: Runner>(
                 }
                 Call::Parked
             }
-            Call::Work => Call::Work,
+            Call::Work => {
+                guard.arrive();
+                Call::Work
+            }
             Call::Retire => Call::Retire,
         };
         drop(guard);

@@ -3,104 +3,309 @@
 //! A yield is the cheapest way to wait for a thread that is ready and has no core, as long as those
 //! who are let in have little to do. Where others compute, each yield lets one of them run for a
 //! whole slice of some milliseconds, while a thread that sleeps is woken within microseconds. So
-//! each yield is timed, and after one that took long nobody yields for a while.
+//! each yield is timed, and after one that took long the next few are left out. Where long ones
+//! follow each other, the process looks whose threads have run meanwhile, and if they were
+//! strangers nobody yields for a hundred times as long.
 //!
-//! Not for: semantic time. This is about the machine, so it reads the machine's clock, and one
+//! Not for: semantic time. This is about the machine, so it reads the machine's clocks, and one
 //! process has one such memory.
 
+use std::ops::RangeInclusive;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Longer than threads that yield to each other take; shorter than a slice of Linux's scheduler.
 const LONG: Duration = Duration::from_millis(1);
 
-/// How often nobody yields after one such, and at most after many in a row.
-const REST: [u32; 2] = [8, 2048];
+/// How many yields are left out after a long one, and at most after many in a row.
+const LEFT_OUT: [u32; 2] = [8, 2048];
+
+/// Long yields whose ends lie so far apart follow each other. Nearer ones say too little of who ran.
+const SOON: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(20);
+
+/// For how many times as long as it took nobody yields after one that let strangers run.
+const REST: u32 = 100;
+
+/// And for how long at most: a process that was stopped meanwhile has learned nothing by it.
+const LONGEST_REST: Duration = Duration::from_secs(2);
 
 static CROWD: Crowd = Crowd::new();
 
-/// Relaxed, and changed without care: it is a guess.
+/// Its numbers are relaxed, and changed without care: they are guesses.
 struct Crowd {
-    /// How many yields are to be left out.
-    rest: AtomicU32,
+    /// How many yields are still to be left out.
+    left_out: AtomicU32,
     /// How many were, after the last long one; 0 if a short one has come since.
-    last: AtomicU32,
+    last_left_out: AtomicU32,
+    /// Milliseconds of the process when yields are taken up again; 0 where there are no strangers.
+    until: AtomicU32,
+    /// The end of the last long yield, or of one shortly before it.
+    last: Mutex<Option<Reading>>,
+}
+
+/// Both clocks at one instant.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// Since the process began to look.
+    wall: Duration,
+    /// What the process's threads have used of the processors.
+    used: Duration,
 }
 
 impl Crowd {
     const fn new() -> Self {
         Self {
-            rest: AtomicU32::new(0),
-            last: AtomicU32::new(0),
+            left_out: AtomicU32::new(0),
+            last_left_out: AtomicU32::new(0),
+            until: AtomicU32::new(0),
+            last: Mutex::new(None),
         }
     }
 
-    /// Whether to yield now.
+    /// Whether to yield at this time.
     #[inline]
-    fn allows(&self) -> bool {
-        let rest = self.rest.load(Relaxed);
-        if rest > 0 {
-            self.rest.store(rest - 1, Relaxed);
+    fn allows(&self, now: Duration) -> bool {
+        let left_out = self.left_out.load(Relaxed);
+        if left_out > 0 {
+            self.left_out.store(left_out - 1, Relaxed);
         }
-        rest == 0
+        left_out == 0 && !self.has_strangers(now)
     }
 
-    /// A yield took so long. Some do wherever threads exceed cores; that all do, only beside
-    /// threads that compute without end.
     #[inline]
-    fn took(&self, time: Duration) {
-        let before = self.last.load(Relaxed);
-        if time > LONG {
-            let [least, most] = REST;
-            let rest = (before * 2).clamp(least, most);
-            self.last.store(rest, Relaxed);
-            self.rest.store(rest, Relaxed);
-        } else if before > 0 {
-            self.last.store(0, Relaxed);
+    fn has_strangers(&self, now: Duration) -> bool {
+        let until = self.until.load(Relaxed);
+        if until == 0 {
+            return false;
+        }
+        // Milliseconds begin anew after 49 days; no rest is that long.
+        let left = until.wrapping_sub(millis(now));
+        let rests = left > 0 && left <= millis(LONGEST_REST);
+        if !rests {
+            self.until.store(0, Relaxed);
+        }
+        rests
+    }
+
+    /// A short yield has ended.
+    #[inline]
+    fn took_little(&self) {
+        if self.last_left_out.load(Relaxed) > 0 {
+            self.last_left_out.store(0, Relaxed);
+        }
+    }
+
+    /// A long yield has ended. Some take long wherever threads exceed cores, and if our own threads
+    /// had the `cores` then little was lost.
+    #[cold]
+    fn took_long(&self, time: Duration, end: Reading, cores: u32) {
+        let [least, most] = LEFT_OUT;
+        let left_out = (self.last_left_out.load(Relaxed) * 2).clamp(least, most);
+        self.last_left_out.store(left_out, Relaxed);
+        self.left_out.store(left_out, Relaxed);
+        self.look_for_strangers(time, end, cores);
+    }
+
+    fn look_for_strangers(&self, time: Duration, end: Reading, cores: u32) {
+        let Some(mut last) = self.last.try_lock() else {
+            return; // Somebody else looks.
+        };
+        let before = *last.get_or_insert(end);
+        let wall = end.wall.saturating_sub(before.wall);
+        if wall < *SOON.start() {
+            return;
+        }
+        *last = Some(end);
+        drop(last);
+        let used = end.used.saturating_sub(before.used);
+        // Three quarters: neighbours that compute take half.
+        if SOON.contains(&wall) && used < wall * cores / 4 * 3 {
+            let rest = time.saturating_mul(REST).min(LONGEST_REST);
+            self.until.store(millis(end.wall + rest).max(1), Relaxed);
         }
     }
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "it is compared with others nearby, and begins anew after 49 days"
+)]
+fn millis(time: Duration) -> u32 {
+    time.as_millis() as u32
+}
+
 /// Lets other threads run, so often, if any are ready. `false`, and nothing else, if yields have
-/// lately taken long: then it is better to sleep.
+/// lately let in threads that kept the core: then it is better to look on for as long as a wake-up
+/// takes, and to sleep.
 #[inline]
 pub fn yield_briefly(times: u32) -> bool {
-    if !CROWD.allows() {
+    let before = Instant::now();
+    if !CROWD.allows(since_first(before)) {
         return false;
     }
-    let before = Instant::now();
     (0..times).for_each(|_| std::thread::yield_now());
-    CROWD.took(before.elapsed());
+    let time = before.elapsed();
+    if time > LONG {
+        let end = Reading {
+            wall: since_first(before) + time,
+            used: processor_time(),
+        };
+        CROWD.took_long(time, end, cores());
+    } else {
+        CROWD.took_little();
+    }
     true
+}
+
+/// Since this was asked first.
+fn since_first(now: Instant) -> Duration {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    now.saturating_duration_since(*FIRST.get_or_init(|| now))
+}
+
+fn cores() -> u32 {
+    static CORES: OnceLock<u32> = OnceLock::new();
+    *CORES.get_or_init(|| {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        u32::try_from(cores).unwrap_or(u32::MAX)
+    })
+}
+
+/// Of all threads of this process.
+#[cfg(unix)]
+fn processor_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call writes one `timespec`, to which it is given the only reference.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Not known: then long yields in a row are taken for strangers'.
+#[cfg(not(unix))]
+fn processor_time() -> Duration {
+    Duration::ZERO
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// How often it forbids a yield until it allows one.
-    fn rest(crowd: &Crowd) -> u32 {
-        let mut rest = 0;
-        while !crowd.allows() {
-            rest += 1;
+    const YIELD: Duration = Duration::from_millis(4);
+
+    fn at(wall: u64, used: u64) -> Reading {
+        Reading {
+            wall: Duration::from_millis(wall),
+            used: Duration::from_millis(used),
         }
-        rest
+    }
+
+    fn has_strangers(crowd: &Crowd, wall: u64) -> bool {
+        crowd.has_strangers(Duration::from_millis(wall))
+    }
+
+    /// How often it forbids a yield until it allows one.
+    fn left_out(crowd: &Crowd) -> u32 {
+        let mut count = 0;
+        while !crowd.allows(Duration::ZERO) {
+            count += 1;
+        }
+        count
     }
 
     #[test]
-    fn after_long_yields_in_a_row_nobody_yields_for_longer_and_longer() {
+    fn after_long_yields_in_a_row_more_and_more_are_left_out() {
         let crowd = Crowd::new();
-        let long = LONG + Duration::from_nanos(1);
-        crowd.took(LONG);
-        assert_eq!(rest(&crowd), 0);
+        assert_eq!(left_out(&crowd), 0);
         for expected in [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 2048] {
-            crowd.took(long);
-            assert_eq!(rest(&crowd), expected);
+            crowd.took_long(YIELD, at(0, 0), 2);
+            assert_eq!(left_out(&crowd), expected);
         }
-        crowd.took(LONG);
-        assert_eq!(rest(&crowd), 0);
-        crowd.took(long);
-        assert_eq!(rest(&crowd), 8, "a short one has come between");
+        crowd.took_little();
+        assert_eq!(left_out(&crowd), 0);
+        crowd.took_long(YIELD, at(0, 0), 2);
+        assert_eq!(left_out(&crowd), 8, "a short one has come between");
+    }
+
+    #[test]
+    fn nobody_yields_for_a_while_after_long_yields_that_let_strangers_run() {
+        let crowd = Crowd::new();
+        crowd.look_for_strangers(YIELD, at(10, 100), 2);
+        assert!(!has_strangers(&crowd, 10), "one alone shows nothing");
+        crowd.look_for_strangers(YIELD, at(20, 114), 2);
+        for wall in [20, 21, 419] {
+            assert!(
+                has_strangers(&crowd, wall),
+                "{wall}: a hundred times as long"
+            );
+        }
+        assert!(!has_strangers(&crowd, 420));
+        assert!(!has_strangers(&crowd, 419), "and then it is forgotten");
+    }
+
+    #[test]
+    fn long_yields_cost_nothing_where_our_own_threads_run() {
+        let crowd = Crowd::new();
+        crowd.look_for_strangers(YIELD, at(10, 100), 2);
+        crowd.look_for_strangers(YIELD, at(20, 115), 2);
+        assert!(!has_strangers(&crowd, 20));
+        crowd.look_for_strangers(YIELD, at(24, 120), 2);
+        assert!(
+            has_strangers(&crowd, 24),
+            "less than three quarters of two cores"
+        );
+    }
+
+    #[test]
+    fn long_yields_far_apart_are_no_loss() {
+        let crowd = Crowd::new();
+        crowd.look_for_strangers(YIELD, at(10, 0), 2);
+        crowd.look_for_strangers(YIELD, at(31, 0), 2);
+        assert!(!has_strangers(&crowd, 31));
+        crowd.look_for_strangers(YIELD, at(51, 0), 2);
+        assert!(has_strangers(&crowd, 51));
+    }
+
+    #[test]
+    fn long_yields_that_end_together_count_as_one() {
+        let crowd = Crowd::new();
+        crowd.look_for_strangers(YIELD, at(10, 0), 2);
+        crowd.look_for_strangers(YIELD, at(11, 0), 2);
+        assert!(!has_strangers(&crowd, 11));
+        crowd.look_for_strangers(YIELD, at(14, 8), 2);
+        assert!(!has_strangers(&crowd, 14), "both cores since the first");
+        crowd.look_for_strangers(YIELD, at(17, 8), 2);
+        assert!(!has_strangers(&crowd, 17));
+        crowd.look_for_strangers(YIELD, at(18, 8), 2);
+        assert!(has_strangers(&crowd, 18));
+    }
+
+    #[test]
+    fn no_rest_is_endless_however_long_a_yield_took_and_when_milliseconds_begin_anew() {
+        let crowd = Crowd::new();
+        let end = 1_u64 << 32;
+        crowd.look_for_strangers(Duration::MAX, at(end - 10, 0), 1);
+        crowd.look_for_strangers(Duration::MAX, at(end - 1, 0), 1);
+        assert!(has_strangers(&crowd, end - 1));
+        assert!(has_strangers(&crowd, end + 1_998));
+        assert!(!has_strangers(&crowd, end + 1_999));
+        crowd.look_for_strangers(Duration::MAX, at(end + 2_000, 0), 1);
+        crowd.look_for_strangers(Duration::MAX, at(end + 2_010, 0), 1);
+        assert!(!has_strangers(&crowd, end + 1_000_000), "asked long after");
+    }
+
+    #[test]
+    fn a_processor_that_was_used_shows_in_the_process_time() {
+        let before = processor_time();
+        while cfg!(unix) && processor_time() == before {
+            std::hint::spin_loop();
+        }
     }
 }

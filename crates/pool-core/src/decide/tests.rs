@@ -15,22 +15,25 @@ fn every_view(mut check: impl FnMut(View)) {
                         if searching + parked + leaving + running > live {
                             continue;
                         }
-                        views += 1;
-                        check(View {
-                            open,
-                            in_flight: queued + running,
-                            disposing: 0,
-                            queued,
-                            waiting: 0,
-                            max_waiting: 1,
-                            capacity,
-                            depth,
-                            live,
-                            searching,
-                            parked,
-                            leaving,
-                            starting,
-                        });
+                        for called in 0..=searching {
+                            views += 1;
+                            check(View {
+                                open,
+                                in_flight: queued + running,
+                                disposing: 0,
+                                queued,
+                                waiting: 0,
+                                max_waiting: 1,
+                                capacity,
+                                depth,
+                                live,
+                                searching,
+                                called,
+                                parked,
+                                leaving,
+                                starting,
+                            });
+                        }
                     }
                 }
             }
@@ -93,7 +96,8 @@ fn nobody_is_roused_without_work_or_for_work_that_somebody_looks_for() {
         Rouse::Nobody => {}
         Rouse::Parked => {
             assert!(view.queued > 0 && view.parked > 0, "{view:?}");
-            assert_eq!(view.searching, 0, "{view:?}");
+            assert_eq!(view.searching, view.called, "{view:?}");
+            assert!(view.called < view.queued, "{view:?}");
         }
         Rouse::Start => {
             assert!(view.queued > view.searching && view.parked == 0, "{view:?}");
@@ -110,6 +114,7 @@ fn after_a_rousing_work_lies_idle_only_if_every_worker_there_may_be_is_busy() {
             Rouse::Parked => {
                 view.parked -= 1;
                 view.searching += 1;
+                view.called += 1;
             }
             Rouse::Start => view.starting = true,
         }
