@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
+use sync_shim::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use sync_shim::thread::{Tag, ThreadOptions, spawn_thread};
 use sync_shim::{Clock, Parker, fork_count};
 
@@ -42,6 +42,8 @@ pub(crate) struct Core<R: Runner> {
     /// A hint to spinning workers that the queue is not empty. On cache lines of its own, as is the
     /// state: what is only read lies apart.
     pub(crate) work: CachePadded<AtomicBool>,
+    /// Refusals of a full pool that took no lock.
+    refused: CachePadded<AtomicU64>,
     pub(crate) runner: R,
     pub(crate) env: Env,
     pub(crate) config: Config,
@@ -77,6 +79,7 @@ impl<R: Runner> Core<R> {
         Ok(Arc::new(Self {
             state: Shared::new(state),
             work: CachePadded::new(AtomicBool::new(false)),
+            refused: CachePadded::new(AtomicU64::new(0)),
             runner,
             env,
             config,
@@ -95,6 +98,10 @@ impl<R: Runner> Core<R> {
     ) -> Result<(), (Reason, R::Job)> {
         if self.is_forked() {
             return Err((Reason::Forked, job));
+        }
+        if matches!(patience, Patience::None) && self.state.is_full() {
+            self.refused.fetch_add(1, Relaxed);
+            return Err((Reason::Full, job));
         }
         if let Some(vacancy) = self.state.vacancy() {
             if vacancy.enter(job) {
@@ -329,7 +336,9 @@ impl<R: Runner> Core<R> {
 
     pub(crate) fn stats(&self) -> Stats {
         let guard = self.state.lock();
-        guard.stats(self.env.hook_panics.load(Relaxed))
+        let mut stats = guard.stats(self.env.hook_panics.load(Relaxed));
+        stats.refused += self.refused.load(Relaxed);
+        stats
     }
 }
 

@@ -111,6 +111,7 @@ mod func;
 mod gauge;
 mod handle;
 mod idle;
+mod invite;
 mod life;
 mod line;
 #[cfg(not(anthill_loom))]

@@ -1,8 +1,10 @@
 //! A submitter that had to wait stays away until half the queue is free.
 //!
 //! Its task was accepted as soon as one task ended. Back at once, it would find the pool full again
-//! and wait for each of its tasks; so it waits once for hundreds. It pays for that with its own time
-//! alone: it waits on a timer, so nobody has to remember it, and it holds nothing.
+//! and wait for each of its tasks; so it waits once for hundreds. Where many linger, the first two
+//! are told when half the queue is free, the others when it is empty or their time is up. It pays
+//! for that with its own time alone: it waits on a timer, so nobody has to remember it, and it holds
+//! nothing.
 //!
 //! Not for: submitters with a deadline, which have said how long they may be kept; futures, whose
 //! thread has other things to do; workers, whose place is with their task. Models leave it out: it
@@ -16,6 +18,7 @@ use sync_shim::{Clock, MonotonicClock};
 use crate::after::Notice;
 use crate::core::{Core, Runner};
 use crate::handle::Home;
+use crate::state::State;
 use crate::wait::{SUBMIT, spin_until};
 
 /// How long it stays away at most, in real time.
@@ -31,12 +34,8 @@ impl<R: Runner> Core<R> {
             return;
         }
         let notice = Notice::new();
-        {
-            let mut guard = self.state.lock();
-            if guard.is_half_free() || !guard.open {
-                return;
-            }
-            guard.lingering.push(Arc::clone(&notice));
+        if !self.state.lock().linger(&notice) {
+            return;
         }
         // Small tasks free half a queue in no time.
         let given = spin_until(SUBMIT, || notice.is_given()) || {
@@ -47,5 +46,17 @@ impl<R: Runner> Core<R> {
             let mut guard = self.state.lock();
             guard.lingering.retain(|other| !Arc::ptr_eq(other, &notice));
         }
+    }
+}
+
+impl<J> State<J> {
+    /// A submitter stays away until half the queue is free; not if it is already.
+    pub(crate) fn linger(&mut self, notice: &Arc<Notice>) -> bool {
+        let lingers = self.open && !self.is_half_free();
+        if lingers {
+            self.invited = false;
+            self.lingering.push(Arc::clone(notice));
+        }
+        lingers
     }
 }

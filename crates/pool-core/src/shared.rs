@@ -17,9 +17,14 @@
 //!    sections, and none of these would wake, start or tell anybody but spinning workers.
 //! 3. While the state is calm and a task lies in its queue, a whole section in which a task ends
 //!    would count it, free its room, take that task, and owe nothing to anybody.
+//! 4. While it says that the pool is full, the pool is open and has no room. It is told so in a whole
+//!    section, and told otherwise under the state's lock before anybody can know of the room.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::gauge::Gauge;
 use crate::lock::{Both, First, Pair, Second};
@@ -27,7 +32,11 @@ use crate::queue::TaskQueue;
 use crate::run::Outcome;
 use crate::state::State;
 
-pub(crate) struct Shared<J>(Pair<State<J>, Inbox<J>>);
+pub(crate) struct Shared<J> {
+    halves: Pair<State<J>, Inbox<J>>,
+    /// For those that only want to know whether they are refused. Written under the state's lock.
+    full: CachePadded<AtomicBool>,
+}
 
 /// Where tasks enter a busy pool.
 struct Inbox<J> {
@@ -40,7 +49,10 @@ struct Inbox<J> {
 }
 
 /// The whole state, for as long as it lives: the lock is held.
-pub(crate) struct Whole<'a, J>(Both<'a, State<J>, Inbox<J>>);
+pub(crate) struct Whole<'a, J> {
+    both: Both<'a, State<J>, Inbox<J>>,
+    full: &'a AtomicBool,
+}
 
 /// A place in the inbox.
 pub(crate) struct Vacancy<'a, J>(Second<'a, State<J>, Inbox<J>>);
@@ -53,19 +65,22 @@ impl<J> Shared<J> {
             queue: TaskQueue::new(),
             gauge: state.gauge.clone(),
         };
-        Self(Pair::new(state, inbox))
+        Self {
+            halves: Pair::new(state, inbox),
+            full: CachePadded::new(AtomicBool::new(false)),
+        }
     }
 
     /// Takes the lock.
     #[inline]
     pub(crate) fn lock(&self) -> Whole<'_, J> {
-        Whole::of(self.0.first())
+        self.whole(self.halves.first())
     }
 
     /// A place in the inbox, if a task may enter undecided (invariant 2).
     #[inline]
     pub(crate) fn vacancy(&self) -> Option<Vacancy<'_, J>> {
-        let mut inbox = self.0.second();
+        let mut inbox = self.halves.second();
         (inbox.half().room > 0).then_some(Vacancy(inbox))
     }
 
@@ -73,11 +88,42 @@ impl<J> Shared<J> {
     /// lock, with nothing changed.
     #[inline]
     pub(crate) fn next(&self, outcome: Outcome) -> Result<J, Whole<'_, J>> {
-        let mut state = self.0.first();
+        let mut state = self.halves.first();
         match state.half().go_on(outcome) {
-            Some(job) => Ok(job),
-            None => Err(Whole::of(state)),
+            Some(job) => {
+                tell(&self.full, false); // The lock is still held.
+                Ok(job)
+            }
+            None => Err(self.whole(state)),
         }
+    }
+
+    /// Whether the pool is open and has no room (invariant 4). Not known if it says `false`.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        // Relaxed: whoever knows that a task has ended, knows it from what followed the store.
+        self.full.load(Relaxed)
+    }
+
+    #[inline]
+    fn whole<'a>(&'a self, state: First<'a, State<J>, Inbox<J>>) -> Whole<'a, J> {
+        let mut both = state.and_second();
+        let (state, inbox) = both.halves();
+        if inbox.queue.len() > 0 {
+            state.take_over(&mut inbox.queue);
+        }
+        Whole {
+            both,
+            full: &self.full,
+        }
+    }
+}
+
+/// Writes only what changes: the line is read by others.
+#[inline]
+fn tell(flag: &AtomicBool, value: bool) {
+    if flag.load(Relaxed) != value {
+        flag.store(value, Relaxed);
     }
 }
 
@@ -95,39 +141,28 @@ impl<J> Vacancy<'_, J> {
     }
 }
 
-impl<'a, J> Whole<'a, J> {
-    #[inline]
-    fn of(state: First<'a, State<J>, Inbox<J>>) -> Self {
-        let mut both = state.and_second();
-        let (state, inbox) = both.halves();
-        if inbox.queue.len() > 0 {
-            state.take_over(&mut inbox.queue);
-        }
-        Self(both)
-    }
-}
-
 impl<J> Deref for Whole<'_, J> {
     type Target = State<J>;
 
     #[inline]
     fn deref(&self) -> &State<J> {
-        &self.0
+        &self.both
     }
 }
 
 impl<J> DerefMut for Whole<'_, J> {
     #[inline]
     fn deref_mut(&mut self) -> &mut State<J> {
-        &mut self.0
+        &mut self.both
     }
 }
 
 impl<J> Drop for Whole<'_, J> {
     #[inline]
     fn drop(&mut self) {
-        let (state, inbox) = self.0.halves();
+        let (state, inbox) = self.both.halves();
         inbox.room = state.settle();
         inbox.searchers = state.searching > 0;
+        tell(self.full, state.is_full());
     }
 }

@@ -69,6 +69,8 @@ pub(crate) struct State<J> {
     pub(crate) on_end: Vec<Arc<Notice>>,
     /// Submitters whose tasks were accepted, and that come back when half the queue is free.
     pub(crate) lingering: Vec<Arc<Notice>>,
+    /// Some of them were told, and nobody has come to linger since.
+    pub(crate) invited: bool,
     /// Those that want to know of the release.
     pub(crate) watches: Vec<Weak<dyn Watch>>,
     pub(crate) counts: Counts,
@@ -193,7 +195,7 @@ impl<J> State<J> {
     /// A task has ended: its worker takes the next, if nothing else is to be decided.
     #[inline]
     pub(crate) fn go_on(&mut self, outcome: Outcome) -> Option<J> {
-        if !self.calm || (!self.lingering.is_empty() && self.is_half_free()) {
+        if !self.calm || self.is_to_invite() {
             return None;
         }
         let next = self.queue.pop()?;
@@ -217,15 +219,19 @@ impl<J> State<J> {
         view.quick_room()
     }
 
+    /// Whoever does not want to wait is refused, whatever else is to be decided.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.open && !self.view().has_room()
+    }
+
     /// A task has ended: one section frees its room and finds the next.
     #[inline]
     pub(crate) fn finish(&mut self, outcome: Outcome, after: &mut After<J>) -> Next<J> {
         self.end(outcome);
         self.admit_heads(after);
         self.tell_if_idle(after);
-        if self.is_half_free() {
-            after.tell(&mut self.lingering);
-        }
+        self.invite(after);
         if self.view().surplus() > 0 {
             // Somebody may be parked all the same: the surplus one was being started when the
             // capacity shrank.
@@ -250,12 +256,6 @@ impl<J> State<J> {
         if self.unfinished() == 0 && !self.on_idle.is_empty() {
             after.tell(&mut self.on_idle);
         }
-    }
-
-    /// Half of the queue is free, and nobody waits for it.
-    #[inline]
-    pub(crate) fn is_half_free(&self) -> bool {
-        self.in_flight <= self.capacity.saturating_add(self.depth / 2) && self.line.len() == 0
     }
 
     /// Accepted tasks that have not ended.
@@ -465,6 +465,7 @@ impl<J> State<J> {
             on_idle: Vec::new(),
             on_end: Vec::new(),
             lingering: Vec::new(),
+            invited: false,
             watches: Vec::new(),
             counts: Counts::default(),
             calm: false,

@@ -7,7 +7,7 @@ use crate::count::bump;
 use crate::gate;
 use crate::meter::cores;
 use crate::peer::{Job, Peer, Shape};
-use crate::peers::{BOUNDED, COMMON, QUICK, with};
+use crate::peers::{BOUNDED, COMMON, QUICK, and, with};
 use crate::report::Report;
 use crate::throughput;
 use crate::work::{Pace, steps};
@@ -18,6 +18,9 @@ const GROUP: &str = "CPU tasks, time over the ideal";
 
 /// As in the targets: more threads than a small machine has cores.
 const THREADS: u32 = 4;
+
+/// The same work in a loop on each core, and no pool: what a machine that others use too comes to.
+const LOOP: &str = "bare loop";
 
 struct Work<'a> {
     run: &'a Run,
@@ -31,14 +34,22 @@ impl Job for Work<'_> {
 
     fn run<P: Peer>(self, peer: &'static P) -> Report {
         gate::fill(peer, THREADS);
+        let task = self.task();
+        self.measure(self.producers, || peer.submit(task))
+    }
+}
+
+impl Work<'_> {
+    fn task(&self) -> impl Fn() + Copy + Send + Sync + 'static {
         let count = self.pace.steps_of(self.length);
-        let submit = || {
-            peer.submit(move || {
-                steps(count);
-                bump();
-            });
-        };
-        let done = throughput::measure(self.producers, self.run.budget(), submit);
+        move || {
+            steps(count);
+            bump();
+        }
+    }
+
+    fn measure(&self, producers: u32, submit: impl Fn() + Sync) -> Report {
+        let done = throughput::measure(producers, self.run.budget(), submit);
         let over = done.over_ideal(self.length, THREADS.min(cores()));
         Report::new()
             .with("over_ideal", "x", over)
@@ -62,7 +73,7 @@ pub fn cases() -> Vec<Case> {
                     threads: THREADS,
                     depth,
                 };
-                let case = Case::new(name, GROUP, QUESTION, pools, move |run| {
+                let case = Case::new(name, GROUP, QUESTION, &and(pools, LOOP), move |run| {
                     let pace = Pace::measure(THREADS); // While there is no pool yet.
                     let job = Work {
                         run,
@@ -70,6 +81,9 @@ pub fn cases() -> Vec<Case> {
                         length,
                         producers,
                     };
+                    if run.pool == LOOP {
+                        return Ok(job.measure(THREADS.min(cores()), job.task()));
+                    }
                     with(&run.pool, shape, job)
                 });
                 let quick = producers == 1 && length <= Duration::from_micros(10);

@@ -83,6 +83,7 @@ pub const QUICK: &[&str] = &[
     "tokio spawn_blocking",
     "bare mailbox",
     "bare futex wake",
+    "bare loop",
 ];
 
 /// Those that can refuse a task.

@@ -7,6 +7,7 @@
 
 mod admission;
 mod building;
+mod burst;
 mod deadlines;
 mod ended;
 mod errand;

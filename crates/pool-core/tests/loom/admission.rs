@@ -55,6 +55,43 @@ fn a_submit_after_a_release_racing_the_last_task_is_refused() {
     );
 }
 
+/// A try on a full pool takes no lock. Whoever joined a task is not refused for its room, while the
+/// worker is already at the next one.
+#[test]
+fn a_try_after_a_join_racing_the_next_task_is_accepted() {
+    check(
+        "a_try_after_a_join_racing_the_next_task_is_accepted",
+        Some(3),
+        || {
+            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+            let first = pool.spawn(|| ()).unwrap();
+            pool.submit(runs.task()).unwrap(); // Full now, unless the first has ended.
+            first.join().unwrap();
+            pool.try_submit(runs.task()).unwrap();
+            end(&pool);
+            assert_eq!(runs.count(), 2);
+        },
+    );
+}
+
+/// And on a full pool that was released, against its last task: it says which.
+#[test]
+fn a_try_after_a_release_racing_the_last_task_is_told_so() {
+    check(
+        "a_try_after_a_release_racing_the_last_task_is_told_so",
+        Some(3),
+        || {
+            let (pool, runs) = (untimed(1).queue_depth(0).build().unwrap(), Runs::new());
+            pool.submit(runs.task()).unwrap(); // Full now, unless it has ended.
+            pool.release();
+            let refused = pool.try_submit(runs.task()).unwrap_err();
+            assert!(refused.is_released(), "{refused:?}");
+            end(&pool);
+            assert_eq!(runs.count(), 1);
+        },
+    );
+}
+
 /// A waiter against the completion that frees room: the room is handed over once, and the waiter
 /// is told.
 #[test]

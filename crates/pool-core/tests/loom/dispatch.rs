@@ -1,10 +1,10 @@
 //! Who wakes whom: parking, expiry, growth, the chain of wake-ups.
 
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pool_core::ManualClock;
+use pool_core::{ManualClock, Pool};
 use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{check, spawn};
@@ -12,6 +12,20 @@ use sync_shim::model::{check, spawn};
 use super::{Runs, end, untimed};
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// A pool of which so many workers are parked. Its clock stands still: it only tells that they
+/// sleep.
+fn parked(workers: usize, capacity: usize) -> Pool {
+    let clock = ManualClock::new();
+    let pool = untimed(capacity)
+        .keep_alive(SECOND)
+        .clock(clock.clone())
+        .prestart(workers)
+        .build()
+        .unwrap();
+    clock.wait_for_sleepers(workers);
+    pool
+}
 
 /// A submit against a worker going to park: no wake-up is lost, and none is needed from a timer.
 #[test]
@@ -86,6 +100,79 @@ fn the_last_searcher_that_finds_work_wakes_the_next() {
             end(&pool);
         },
     );
+}
+
+/// A submit against a worker that was called for the task before, whether it is there already or
+/// not: another one is called, for the two tasks wait for each other.
+#[test]
+fn a_submit_racing_a_called_worker_gets_a_worker_of_its_own() {
+    check(
+        "a_submit_racing_a_called_worker_gets_a_worker_of_its_own",
+        Some(2),
+        || {
+            let pool = parked(2, 2);
+            let gates = [Parker::new(), Parker::new()];
+            for (mine, other) in [(0, 1), (1, 0)] {
+                let (mine, other) = (gates[mine].clone(), gates[other].clone());
+                pool.submit(move || {
+                    other.unpark();
+                    mine.park();
+                })
+                .unwrap();
+            }
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// A worker that was called arrives while a submit finds that nobody need be called, or that it
+/// must call another. Whichever it was, nobody is on the way any more when all is done: the next
+/// submit calls one again.
+#[test]
+fn a_submit_racing_an_arriving_worker_is_run_and_so_is_the_next() {
+    check(
+        "a_submit_racing_an_arriving_worker_is_run_and_so_is_the_next",
+        Some(2),
+        || {
+            let (pool, runs) = (parked(2, 2), Runs::new());
+            pool.submit(runs.task()).unwrap();
+            pool.submit(runs.task()).unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 2);
+            pool.submit(runs.task()).unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 3);
+            end(&pool);
+        },
+    );
+}
+
+/// A burst against the first worker that is called for it, which may be long on its way: the
+/// others are called meanwhile. Not each execution shows it, but one must: before anybody took a
+/// task, both that slept are called, so that a third one is started.
+#[test]
+fn a_burst_racing_its_first_called_worker_does_not_wait_for_it() {
+    let shown = Arc::new(OnceLock::new());
+    let seen = Arc::clone(&shown);
+    check(
+        "a_burst_racing_its_first_called_worker_does_not_wait_for_it",
+        Some(1),
+        move || {
+            let (pool, runs) = (parked(2, 3), Runs::new());
+            for _ in 0..3 {
+                pool.submit(runs.task()).unwrap();
+            }
+            let stats = pool.stats();
+            if (stats.queued, stats.live) == (3, 3) {
+                let _ = seen.set(());
+            }
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 3);
+            end(&pool);
+        },
+    );
+    assert!(shown.get().is_some(), "they waited for the first one");
 }
 
 /// Expiry against a submit: a worker that is being retired is not handed a task, and an accepted
