@@ -52,7 +52,7 @@ mod tests {
         let pool = builder.build().unwrap();
         let mut state = State::<u32>::new(&pool.core().config).unwrap();
         let notices = [(); 4].map(|()| Notice::new());
-        let mut told = |state: &mut State<u32>| {
+        let told = |state: &mut State<u32>| {
             let mut after = After::new();
             state.invite(&mut after);
             after.pay();
