@@ -5,7 +5,8 @@
 //! whole slice of some milliseconds, while a thread that sleeps is woken within microseconds. So
 //! each yield is timed, and after one that took long the next few are left out. Where long ones
 //! follow each other, the process looks whose threads have run meanwhile, and if they were
-//! strangers nobody yields for a hundred times as long.
+//! strangers nobody yields for a while: twice as long as the last one took, and each time that shows
+//! it again for twice as long as before. A core that was idle looks like a stranger's, once.
 //!
 //! Not for: semantic time. This is about the machine, so it reads the machine's clocks, and one
 //! process has one such memory.
@@ -27,8 +28,9 @@ const LEFT_OUT: [u32; 2] = [8, 2048];
 /// Long yields whose ends lie so far apart follow each other. Nearer ones say too little of who ran.
 const SOON: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(20);
 
-/// For how many times as long as it took nobody yields after one that let strangers run.
-const REST: u32 = 100;
+/// For how many times as long as it took nobody yields after one that let strangers run: at first,
+/// and at most.
+const REST: [u32; 2] = [2, 128];
 
 /// And for how long at most: a process that was stopped meanwhile has learned nothing by it.
 const LONGEST_REST: Duration = Duration::from_secs(2);
@@ -43,6 +45,8 @@ struct Crowd {
     last_left_out: AtomicU32,
     /// Milliseconds of the process when yields are taken up again; 0 where there are no strangers.
     until: AtomicU32,
+    /// For how many times as long as a yield the last rest was; 0 if none was needed since.
+    last_rest: AtomicU32,
     /// The end of the last long yield, or of one shortly before it.
     last: Mutex<Option<Reading>>,
 }
@@ -62,6 +66,7 @@ impl Crowd {
             left_out: AtomicU32::new(0),
             last_left_out: AtomicU32::new(0),
             until: AtomicU32::new(0),
+            last_rest: AtomicU32::new(0),
             last: Mutex::new(None),
         }
     }
@@ -123,8 +128,16 @@ impl Crowd {
         drop(last);
         let used = end.used.saturating_sub(before.used);
         // Three quarters: neighbours that compute take half.
-        if SOON.contains(&wall) && used < wall * cores / 4 * 3 {
-            let rest = time.saturating_mul(REST).min(LONGEST_REST);
+        if wall > *SOON.end() {
+            return;
+        }
+        if used >= wall * cores / 4 * 3 {
+            self.last_rest.store(0, Relaxed);
+        } else {
+            let [first, longest] = REST;
+            let times = (self.last_rest.load(Relaxed) * 2).clamp(first, longest);
+            self.last_rest.store(times, Relaxed);
+            let rest = time.saturating_mul(times).min(LONGEST_REST);
             self.until.store(millis(end.wall + rest).max(1), Relaxed);
         }
     }
@@ -235,19 +248,32 @@ mod tests {
     }
 
     #[test]
-    fn nobody_yields_for_a_while_after_long_yields_that_let_strangers_run() {
+    fn nobody_yields_for_longer_and_longer_after_long_yields_that_let_strangers_run() {
         let crowd = Crowd::new();
-        crowd.look_for_strangers(YIELD, at(10, 100), 2);
+        crowd.look_for_strangers(YIELD, at(10, 10), 2);
         assert!(!has_strangers(&crowd, 10), "one alone shows nothing");
-        crowd.look_for_strangers(YIELD, at(20, 114), 2);
-        for wall in [20, 21, 419] {
-            assert!(
-                has_strangers(&crowd, wall),
-                "{wall}: a hundred times as long"
-            );
+        let mut end = 10;
+        for times in [2, 4, 8, 16, 32, 64, 128, 128] {
+            end += 10;
+            crowd.look_for_strangers(YIELD, at(end, end), 2);
+            assert!(has_strangers(&crowd, end));
+            assert!(has_strangers(&crowd, end + 4 * times - 1));
+            let over = end + 4 * times;
+            assert!(!has_strangers(&crowd, over), "{times} times as long");
+            assert!(!has_strangers(&crowd, over - 1), "and then it is forgotten");
         }
-        assert!(!has_strangers(&crowd, 420));
-        assert!(!has_strangers(&crowd, 419), "and then it is forgotten");
+    }
+
+    #[test]
+    fn a_look_that_finds_our_own_threads_makes_the_next_rest_short_again() {
+        let crowd = Crowd::new();
+        for end in [10, 20, 30] {
+            crowd.look_for_strangers(YIELD, at(end, 0), 2);
+        }
+        assert_eq!(crowd.last_rest.load(Relaxed), 4);
+        crowd.look_for_strangers(YIELD, at(40, 20), 2);
+        crowd.look_for_strangers(YIELD, at(50, 20), 2);
+        assert_eq!(crowd.last_rest.load(Relaxed), 2);
     }
 
     #[test]
