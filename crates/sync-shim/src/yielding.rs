@@ -71,9 +71,9 @@ impl Crowd {
         }
     }
 
-    /// Whether to yield at this time.
+    /// Whether to yield. The time is asked for only where it matters.
     #[inline]
-    fn allows(&self, now: Duration) -> bool {
+    fn allows(&self, now: impl FnOnce() -> Duration) -> bool {
         let left_out = self.left_out.load(Relaxed);
         if left_out > 0 {
             self.left_out.store(left_out - 1, Relaxed);
@@ -82,13 +82,13 @@ impl Crowd {
     }
 
     #[inline]
-    fn has_strangers(&self, now: Duration) -> bool {
+    fn has_strangers(&self, now: impl FnOnce() -> Duration) -> bool {
         let until = self.until.load(Relaxed);
         if until == 0 {
             return false;
         }
         // Milliseconds begin anew after 49 days; no rest is that long.
-        let left = until.wrapping_sub(millis(now));
+        let left = until.wrapping_sub(millis(now()));
         let rests = left > 0 && left <= millis(LONGEST_REST);
         if !rests {
             self.until.store(0, Relaxed);
@@ -108,10 +108,8 @@ impl Crowd {
     /// had the `cores` then little was lost.
     #[cold]
     fn took_long(&self, time: Duration, end: Reading, cores: u32) {
-        let [least, most] = LEFT_OUT;
-        let left_out = (self.last_left_out.load(Relaxed) * 2).clamp(least, most);
-        self.last_left_out.store(left_out, Relaxed);
-        self.left_out.store(left_out, Relaxed);
+        self.left_out
+            .store(double(&self.last_left_out, LEFT_OUT), Relaxed);
         self.look_for_strangers(time, end, cores);
     }
 
@@ -126,21 +124,26 @@ impl Crowd {
         }
         *last = Some(end);
         drop(last);
-        let used = end.used.saturating_sub(before.used);
-        // Three quarters: neighbours that compute take half.
         if wall > *SOON.end() {
             return;
         }
+        let used = end.used.saturating_sub(before.used);
+        // Three quarters: neighbours that compute take half.
         if used >= wall * cores / 4 * 3 {
             self.last_rest.store(0, Relaxed);
         } else {
-            let [first, longest] = REST;
-            let times = (self.last_rest.load(Relaxed) * 2).clamp(first, longest);
-            self.last_rest.store(times, Relaxed);
+            let times = double(&self.last_rest, REST);
             let rest = time.saturating_mul(times).min(LONGEST_REST);
             self.until.store(millis(end.wall + rest).max(1), Relaxed);
         }
     }
+}
+
+/// Makes it twice as much, within these bounds.
+fn double(number: &AtomicU32, [least, most]: [u32; 2]) -> u32 {
+    let doubled = (number.load(Relaxed) * 2).clamp(least, most);
+    number.store(doubled, Relaxed);
+    doubled
 }
 
 #[expect(
@@ -156,10 +159,10 @@ fn millis(time: Duration) -> u32 {
 /// takes, and to sleep.
 #[inline]
 pub fn yield_briefly(times: u32) -> bool {
-    let before = Instant::now();
-    if !CROWD.allows(since_first(before)) {
+    if !CROWD.allows(|| since_first(Instant::now())) {
         return false;
     }
+    let before = Instant::now();
     (0..times).for_each(|_| std::thread::yield_now());
     let time = before.elapsed();
     if time > LONG {
@@ -221,13 +224,13 @@ mod tests {
     }
 
     fn has_strangers(crowd: &Crowd, wall: u64) -> bool {
-        crowd.has_strangers(Duration::from_millis(wall))
+        crowd.has_strangers(|| Duration::from_millis(wall))
     }
 
     /// How often it forbids a yield until it allows one.
     fn left_out(crowd: &Crowd) -> u32 {
         let mut count = 0;
-        while !crowd.allows(Duration::ZERO) {
+        while !crowd.allows(|| Duration::ZERO) {
             count += 1;
         }
         count
