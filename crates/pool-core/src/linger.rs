@@ -3,8 +3,8 @@
 //! Its task was accepted as soon as one task ended. Back at once, it would find the pool full again
 //! and wait for each of its tasks; so it waits once for hundreds. Where many linger, the first two
 //! are told when half the queue is free, the others when it is empty or their time is up. It pays
-//! for that with its own time alone: it waits on a timer, so nobody has to remember it, and it holds
-//! nothing.
+//! for that with its own time alone, and is back before its task starts, which stands at the end of
+//! the queue. It waits on a timer, so nobody has to remember it, and it holds nothing.
 //!
 //! Not for: submitters with a deadline, which have said how long they may be kept; futures, whose
 //! thread has other things to do; workers, whose place is with their task. Models leave it out: it
@@ -21,8 +21,9 @@ use crate::handle::Home;
 use crate::state::State;
 use crate::wait::{SUBMIT, spin_until};
 
-/// How long it stays away at most, in real time.
-const MOST: Duration = Duration::from_micros(100);
+/// How long it stays away at most, in real time: tasks of some microseconds free half of a queue of
+/// hundreds by then (`docs/decisions/full-queues.md`).
+const MOST: Duration = Duration::from_millis(2);
 
 /// With less queue than this there are not many tasks to wait for.
 const LEAST_DEPTH: usize = 16;

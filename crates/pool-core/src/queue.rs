@@ -1,14 +1,16 @@
 //! The queue of accepted tasks: first in, first out, grown in blocks.
 //!
 //! It never copies what it holds to grow (a million entries would be moved under the pool's
-//! lock), and it gives memory back: of the blocks it has emptied it keeps [`SPARE`], so a
-//! backlog that comes and goes within that allocates nothing.
+//! lock), and it gives memory back. A busy pool has two queues that change places: while entries
+//! leave one, others enter the other. So of the blocks that it empties a queue keeps as many as came
+//! in one go of late, for the next to come; and when somebody finds nothing to do, all but
+//! [`SPARE`] are given back, or twice as many where that was enough.
 
 use std::collections::VecDeque;
 
 /// Entries in a block.
 const BLOCK: usize = 256;
-/// Emptied blocks kept for reuse.
+/// Emptied blocks that are kept for reuse in any case.
 const SPARE: usize = 4;
 
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub(crate) struct TaskQueue<J> {
     /// Where entries enter.
     back: VecDeque<J>,
     spare: Vec<VecDeque<J>>,
+    /// How many emptied blocks are kept at the moment.
+    keep: usize,
     len: usize,
 }
 
@@ -30,6 +34,7 @@ impl<J> TaskQueue<J> {
             middle: VecDeque::new(),
             back: VecDeque::new(),
             spare: Vec::new(),
+            keep: SPARE,
             len: 0,
         }
     }
@@ -79,15 +84,20 @@ impl<J> TaskQueue<J> {
             return std::mem::swap(&mut self.front, &mut self.back);
         };
         let emptied = std::mem::replace(&mut self.front, next);
-        if self.spare.len() < SPARE {
-            self.spare.push(emptied);
-        }
+        self.spare.push(emptied);
+        // What is too much goes two by two: freeing takes time, and the lock is held.
+        let rest = self.spare.len().saturating_sub(2);
+        self.spare.truncate(rest.max(self.keep));
     }
 
     /// Moves all of `other` to the end. Costs no more per entry than a move.
+    ///
+    /// An empty queue changes places with `other`, which gets its spare blocks so.
     pub(crate) fn append(&mut self, other: &mut Self) {
         if self.len == 0 {
             std::mem::swap(self, other);
+            let came = self.middle.len() + 1;
+            self.keep = came.max(other.keep - other.keep / 8).max(SPARE);
         } else if other.len <= BLOCK / 4 {
             while let Some(entry) = other.pop() {
                 self.push(entry);
@@ -101,6 +111,16 @@ impl<J> TaskQueue<J> {
             std::mem::swap(&mut self.back, &mut other.back);
             self.len += std::mem::take(&mut other.len);
         }
+    }
+
+    /// Nobody needs it now: the spare blocks beyond what is always kept, for the caller to drop when
+    /// no lock is held.
+    pub(crate) fn trim(&mut self) -> Vec<VecDeque<J>> {
+        self.keep = SPARE;
+        if self.spare.len() <= 2 * SPARE {
+            return Vec::new(); // A backlog as small as this comes and goes without allocating.
+        }
+        self.spare.split_off(SPARE)
     }
 
     /// Takes everything out, oldest first, and the memory with it.
@@ -188,15 +208,62 @@ mod tests {
         assert_eq!(queue.pop(), Some(7));
     }
 
+    /// Entries there is memory for, of a queue that is empty.
+    fn kept<J>(queue: &TaskQueue<J>) -> usize {
+        assert!(queue.middle.is_empty());
+        let spare = queue.spare.iter().map(VecDeque::capacity).sum::<usize>();
+        queue.front.capacity() + queue.back.capacity() + spare
+    }
+
+    fn fill(queue: &mut TaskQueue<usize>, blocks: usize) {
+        (0..blocks * BLOCK).for_each(|entry| queue.push(entry));
+    }
+
+    fn drain(queue: &mut TaskQueue<usize>) {
+        while queue.pop().is_some() {}
+    }
+
     #[test]
     fn memory_beyond_the_spare_blocks_is_given_back() {
         let mut queue = TaskQueue::new();
-        (0..100 * BLOCK).for_each(|entry| queue.push(entry));
-        while queue.pop().is_some() {}
-        let kept = queue.front.capacity()
-            + queue.back.capacity()
-            + queue.spare.iter().map(VecDeque::capacity).sum::<usize>();
-        assert!(kept <= (SPARE + 2) * BLOCK, "{kept} entries of memory kept");
-        assert!(queue.middle.is_empty());
+        fill(&mut queue, 100);
+        drain(&mut queue);
+        assert!(kept(&queue) <= (SPARE + 2) * BLOCK, "{}", kept(&queue));
+    }
+
+    #[test]
+    fn what_came_in_one_go_leaves_its_memory_for_the_next_to_come() {
+        let (mut queue, mut inbox) = (TaskQueue::new(), TaskQueue::new());
+        fill(&mut inbox, 100);
+        queue.append(&mut inbox);
+        drain(&mut queue);
+        assert!(kept(&queue) >= 99 * BLOCK);
+        inbox.push(0);
+        queue.append(&mut inbox);
+        assert!(kept(&inbox) >= 98 * BLOCK, "where entries enter");
+    }
+
+    #[test]
+    fn memory_that_is_not_needed_goes_little_by_little_while_entries_come_and_at_once_when_none_do()
+    {
+        let (mut queue, mut inbox) = (TaskQueue::new(), TaskQueue::new());
+        let mut go = |blocks| {
+            fill(&mut inbox, blocks);
+            queue.append(&mut inbox);
+            drain(&mut queue);
+            kept(&queue) + kept(&inbox)
+        };
+        let peak = go(100);
+        assert!(go(3) > peak * 3 / 4);
+        let left = (0..60).map(|_| go(3)).last();
+        assert!(left <= Some(4 * SPARE * BLOCK), "{left:?}");
+
+        assert!(go(100) > 90 * BLOCK);
+        let garbage = [queue.trim(), inbox.trim()];
+        assert!(garbage.iter().flatten().count() > 80);
+        for queue in [&mut queue, &mut inbox] {
+            assert!(kept(queue) <= (2 * SPARE + 2) * BLOCK, "{}", kept(queue));
+            assert_eq!(queue.trim().len(), 0, "what is always kept");
+        }
     }
 }

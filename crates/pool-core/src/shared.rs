@@ -141,6 +141,14 @@ impl<J> Vacancy<'_, J> {
     }
 }
 
+impl<J> Whole<'_, J> {
+    /// The queue is empty, and somebody goes to sleep: memory to be dropped when the lock is free.
+    pub(crate) fn trim(&mut self) -> impl Sized + use<J> {
+        let (state, inbox) = self.both.halves();
+        (state.queue.trim(), inbox.queue.trim())
+    }
+}
+
 impl<J> Deref for Whole<'_, J> {
     type Target = State<J>;
 

@@ -56,7 +56,9 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         core.work.store(false, Relaxed); // A hint; the lock is held and we look ourselves.
         let keep_until = |since| core.config.keep_until(since);
         let found = guard.find(cell, now, keep_until, &mut after);
+        let garbage = matches!(found, Found::Park(_)).then(|| guard.trim());
         drop(guard);
+        drop(garbage);
         core.perform(&mut after);
         match found {
             Found::Run(job) => {

@@ -13,10 +13,12 @@ use std::sync::{Mutex, PoisonError};
 use pool_core::{FuncPool, Pool, QueueDepth};
 use testkit::{Gate, LIMIT, watchdog};
 
-/// The system's allocator; counts what is allocated on the threads that are looked at.
+/// The system's allocator; counts what is allocated on the threads that are looked at, and the
+/// bytes that are in use on all.
 struct Counting;
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local!(static LOOKED_AT: Cell<bool> = const { Cell::new(false) });
 
@@ -26,11 +28,13 @@ unsafe impl GlobalAlloc for Counting {
         if LOOKED_AT.get() {
             COUNT.fetch_add(1, SeqCst);
         }
+        IN_USE.fetch_add(layout.size(), SeqCst);
         // SAFETY: the caller's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size(), SeqCst);
         // SAFETY: the caller's.
         unsafe { System.dealloc(memory, layout) };
     }
@@ -39,6 +43,8 @@ unsafe impl GlobalAlloc for Counting {
         if LOOKED_AT.get() {
             COUNT.fetch_add(1, SeqCst);
         }
+        IN_USE.fetch_add(size, SeqCst);
+        IN_USE.fetch_sub(layout.size(), SeqCst);
         // SAFETY: the caller's.
         unsafe { System.realloc(memory, layout, size) }
     }
@@ -179,16 +185,19 @@ fn cancelling_allocates_nothing_more() {
 }
 
 #[test]
-fn the_memory_of_a_backlog_is_kept_for_the_next_up_to_a_bound() {
+fn the_memory_of_a_backlog_is_given_back_when_a_worker_sleeps_up_to_a_bound() {
     alone(|| {
         let pool = pool(QueueDepth::Unlimited);
         let backlog = |tasks: usize| {
             cost_when_warm(&pool, || {
                 (0..tasks).for_each(|_| pool.submit(|| ()).unwrap());
+                assert!(IN_USE.load(SeqCst) >= tasks * 32);
             })
         };
-        // One larger than what is kept allocates each time it comes.
-        assert!(backlog(100_000) > 100);
+        backlog(100_000);
+        while IN_USE.load(SeqCst) > 1_000_000 {
+            std::thread::yield_now();
+        }
         assert_eq!(backlog(1000), 0);
     });
 }
