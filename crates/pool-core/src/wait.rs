@@ -2,7 +2,11 @@
 //!
 //! Spinning wins where the other side runs on another core this instant, yielding where it is
 //! ready but has no core, sleeping everywhere else. `docs/decisions/waiting.md` has the tables.
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use sync_shim::thread::{spin_loop, yield_briefly};
+use sync_shim::{Clock, MonotonicClock};
 
 /// Looks to take: first `spins` in a row, then `yields` with other threads let in between.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +33,13 @@ const SHORT_SEARCH: Effort = Effort {
 /// Short searches in a row, at most.
 const MOST_SHORT: u32 = 8;
 
+/// How long a worker sleeps where work comes at short intervals: much longer than a wake-up takes, for
+/// a pool with more to do than that sleeps less; and not longer than looking on may cost.
+const NAP: RangeInclusive<Duration> = Duration::from_micros(50)..=Duration::from_micros(150);
+
+/// So many of them in a row make an interval.
+const NAPS: u32 = 8;
+
 /// A submitter at a full pool.
 pub(crate) const SUBMIT: Effort = Effort {
     spins: 8,
@@ -45,18 +56,28 @@ pub(crate) const JOIN_SPIN: Effort = Effort {
 ///
 /// Where work comes now and then, yields are processor time lost, and in the way of those who have
 /// work. So after a search in vain the next is a short one; after another in vain the next two, and
-/// so on up to [`MOST_SHORT`], until one finds work again.
+/// so on up to [`MOST_SHORT`], until one finds work again. Where it comes at intervals of about 100
+/// us, looking on for as long costs little more than going to sleep and being woken, and the work
+/// starts at once; so the worker does, until it once does so in vain.
 #[derive(Default)]
 pub(crate) struct Search {
     /// Short ones before the next whole one.
     short: u32,
     /// How many there were after the last whole one.
     last: u32,
+    /// Naps in a row, as many as matter.
+    naps: u32,
 }
 
 impl Search {
     /// Looks until `ready` says so, or for long enough.
     pub(crate) fn look(&mut self, ready: impl Fn() -> bool) {
+        if self.naps == NAPS {
+            if !look_on(*NAP.end(), ready) {
+                self.naps = 0;
+            }
+            return;
+        }
         let whole = self.short == 0;
         let effort = if whole { SEARCH } else { SHORT_SEARCH };
         let found = spin_until(effort, ready);
@@ -65,7 +86,7 @@ impl Search {
 
     fn learn(&mut self, whole: bool, found: bool) {
         if found {
-            *self = Self::default();
+            (self.short, self.last) = (0, 0);
         } else if whole {
             self.last = (self.last * 2).clamp(1, MOST_SHORT);
             self.short = self.last;
@@ -73,6 +94,26 @@ impl Search {
             self.short -= 1;
         }
     }
+
+    /// The worker has slept for so long.
+    pub(crate) fn slept(&mut self, time: Duration) {
+        let is_nap = NAP.contains(&time);
+        self.naps = if is_nap { NAPS.min(self.naps + 1) } else { 0 };
+    }
+}
+
+/// Looks until `ready` says so, for that long; not on where yields are to be left out.
+fn look_on(time: Duration, ready: impl Fn() -> bool) -> bool {
+    let until = MonotonicClock.now() + time;
+    while MonotonicClock.now() < until {
+        if ready() {
+            return true;
+        }
+        if !yield_briefly(1) {
+            return looks(INSTEAD, ready);
+        }
+    }
+    ready()
 }
 
 /// Looks until `ready` says so or the effort is spent; the answer is `ready`'s last.
@@ -133,6 +174,48 @@ mod tests {
         search.learn(true, false);
         search.learn(false, true);
         assert_eq!(short_ones(&mut search), 1, "a short one found work");
+    }
+
+    const SHORT_NAP: Duration = *NAP.start();
+    const LONG_NAP: Duration = *NAP.end();
+
+    #[test]
+    fn a_worker_that_sleeps_at_short_intervals_looks_on_until_it_once_does_so_in_vain() {
+        let mut search = Search::default();
+        let nap = |search: &mut Search| {
+            for _ in 1..NAPS {
+                search.slept(SHORT_NAP);
+                search.look(|| true);
+            }
+            assert_eq!(search.naps, NAPS - 1);
+            search.slept(LONG_NAP);
+        };
+        nap(&mut search);
+        search.slept(LONG_NAP);
+        search.look(|| true);
+        assert_eq!(search.naps, NAPS);
+        search.look(|| false);
+        assert_eq!((search.naps, search.short), (0, 0));
+        for other in [
+            SHORT_NAP.saturating_sub(Duration::from_nanos(1)),
+            LONG_NAP + Duration::from_nanos(1),
+        ] {
+            nap(&mut search);
+            search.slept(other);
+            assert_eq!(search.naps, 0, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn looking_on_ends_with_the_time_or_with_what_is_looked_for() {
+        let looks = std::cell::Cell::new(0);
+        let at_the_hundredth = || {
+            looks.set(looks.get() + 1);
+            looks.get() == 100
+        };
+        assert!(look_on(Duration::from_hours(1), at_the_hundredth));
+        assert!(!look_on(Duration::from_micros(1), || false));
+        assert!(look_on(Duration::ZERO, || true));
     }
 
     #[test]
