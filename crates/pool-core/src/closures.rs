@@ -184,6 +184,9 @@ impl Pool {
     where
         F: FnOnce() + Send + 'static,
     {
+        if let Some(reason) = self.core().refuses(patience) {
+            return Err(reason.with(task));
+        }
         self.core()
             .submit(Task::new(Plain(task)), patience)
             .map_err(|(reason, task)| reason.with(closure_of(task)))
@@ -194,6 +197,9 @@ impl Pool {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        if let Some(reason) = self.core().refuses(patience) {
+            return Err(reason.with(task));
+        }
         let (entry, spawned) = SpawnedClosure::new(task, self.core());
         let settled = self.core().submit(entry, patience);
         spawned.settle(settled.map_err(|(reason, entry)| reason.with(entry)))

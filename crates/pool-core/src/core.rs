@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use sync_shim::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{Tag, ThreadOptions, spawn_thread};
 use sync_shim::{Clock, Parker, fork_count};
 
@@ -22,6 +22,7 @@ use crate::run::{Env, Outcome, Ran};
 use crate::shared::{Shared, Whole};
 use crate::state::State;
 use crate::stats::Stats;
+use crate::tally::Tally;
 use crate::worker;
 
 /// What a pool does with its jobs: calls closures, or one function with each argument.
@@ -43,7 +44,7 @@ pub(crate) struct Core<R: Runner> {
     /// state: what is only read lies apart.
     pub(crate) work: CachePadded<AtomicBool>,
     /// Refusals of a full pool that took no lock.
-    refused: CachePadded<AtomicU64>,
+    refused: Tally,
     pub(crate) runner: R,
     pub(crate) env: Env,
     pub(crate) config: Config,
@@ -79,7 +80,7 @@ impl<R: Runner> Core<R> {
         Ok(Arc::new(Self {
             state: Shared::new(state),
             work: CachePadded::new(AtomicBool::new(false)),
-            refused: CachePadded::new(AtomicU64::new(0)),
+            refused: Tally::new(),
             runner,
             env,
             config,
@@ -89,20 +90,27 @@ impl<R: Runner> Core<R> {
         }))
     }
 
-    /// Accepts the job, waits for room as long as `patience` says, or gives the job back.
+    /// What refuses a task before anything is made of it, without the lock. It has been counted.
+    #[inline]
+    pub(crate) fn refuses(&self, patience: Patience) -> Option<Reason> {
+        if self.is_forked() {
+            Some(Reason::Forked)
+        } else if matches!(patience, Patience::None) && self.state.is_full() {
+            self.refused.add_one();
+            Some(Reason::Full)
+        } else {
+            None
+        }
+    }
+
+    /// Accepts the job, waits for room as long as `patience` says, or gives the job back. For those
+    /// that nothing [refuses](Self::refuses).
     #[inline]
     pub(crate) fn submit(
         self: &Arc<Self>,
         job: R::Job,
         patience: Patience,
     ) -> Result<(), (Reason, R::Job)> {
-        if self.is_forked() {
-            return Err((Reason::Forked, job));
-        }
-        if matches!(patience, Patience::None) && self.state.is_full() {
-            self.refused.fetch_add(1, Relaxed);
-            return Err((Reason::Full, job));
-        }
         if let Some(vacancy) = self.state.vacancy() {
             if vacancy.enter(job) {
                 self.hint();
@@ -337,7 +345,7 @@ impl<R: Runner> Core<R> {
     pub(crate) fn stats(&self) -> Stats {
         let guard = self.state.lock();
         let mut stats = guard.stats(self.env.hook_panics.load(Relaxed));
-        stats.refused += self.refused.load(Relaxed);
+        stats.refused += self.refused.sum();
         stats
     }
 }

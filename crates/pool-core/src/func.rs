@@ -153,6 +153,9 @@ impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
     }
 
     fn submit_with(&self, argument: T, patience: Patience) -> Result<(), SubmitError<T>> {
+        if let Some(reason) = self.core().refuses(patience) {
+            return Err(reason.with(argument));
+        }
         refuse(self.core().submit(FuncJob(Kind::Plain(argument)), patience))
     }
 
@@ -164,6 +167,9 @@ impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
     }
 
     fn spawn_with(&self, argument: T, patience: Patience) -> Result<JoinHandle<R>, SubmitError<T>> {
+        if let Some(reason) = self.core().refuses(patience) {
+            return Err(reason.with(argument));
+        }
         let cell = self.cell(argument);
         let job = FuncJob(Kind::Spawned(Arc::clone(&cell)));
         refuse(self.core().submit(job, patience))?;

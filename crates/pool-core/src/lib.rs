@@ -123,6 +123,7 @@ mod run;
 mod shared;
 mod state;
 mod stats;
+mod tally;
 mod task;
 mod wait;
 mod worker;

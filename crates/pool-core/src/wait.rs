@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sync_shim::thread::{spin_loop, yield_briefly};
+#[cfg(not(anthill_loom))]
 use sync_shim::{Clock, MonotonicClock};
 
 /// Looks to take: first `spins` in a row, then `yields` with other threads let in between.
@@ -95,14 +96,35 @@ impl Search {
         }
     }
 
-    /// The worker has slept for so long.
-    pub(crate) fn slept(&mut self, time: Duration) {
+    /// Has the worker sleep, and learns from how long it did.
+    pub(crate) fn watch<T>(&mut self, sleep: impl FnOnce() -> T) -> T {
+        let (woken, time) = timed(sleep);
+        self.slept(time);
+        woken
+    }
+
+    fn slept(&mut self, time: Duration) {
         let is_nap = NAP.contains(&time);
         self.naps = if is_nap { NAPS.min(self.naps + 1) } else { 0 };
     }
 }
 
+/// In a model nothing takes time.
+#[cfg(anthill_loom)]
+fn timed<T>(action: impl FnOnce() -> T) -> (T, Duration) {
+    (action(), Duration::ZERO)
+}
+
+#[cfg(not(anthill_loom))]
+fn timed<T>(action: impl FnOnce() -> T) -> (T, Duration) {
+    let begin = MonotonicClock.now();
+    let done = action();
+    let time = MonotonicClock.now().saturating_duration_since(begin);
+    (done, time)
+}
+
 /// Looks until `ready` says so, for that long; not on where yields are to be left out.
+#[cfg(not(anthill_loom))]
 fn look_on(time: Duration, ready: impl Fn() -> bool) -> bool {
     let until = MonotonicClock.now() + time;
     while MonotonicClock.now() < until {
@@ -113,6 +135,11 @@ fn look_on(time: Duration, ready: impl Fn() -> bool) -> bool {
             return looks(INSTEAD, ready);
         }
     }
+    ready()
+}
+
+#[cfg(anthill_loom)]
+fn look_on(_: Duration, ready: impl Fn() -> bool) -> bool {
     ready()
 }
 
@@ -148,7 +175,7 @@ fn looks(times: u32, ready: impl Fn() -> bool) -> bool {
     ready()
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(anthill_loom)))]
 mod tests {
     use super::*;
 

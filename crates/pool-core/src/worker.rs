@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::thread::{JoinHandle, Tag};
-use sync_shim::{Clock, MonotonicClock};
 
 use crate::after::After;
 use crate::core::{Core, Guard, Runner};
@@ -70,11 +69,9 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
             }
             Found::Leave => return,
             Found::Park(until) => {
-                let asleep = MonotonicClock.now();
-                if park(core, cell, until) == Call::Retire {
+                if search.watch(|| park(core, cell, until)) == Call::Retire {
                     return;
                 }
-                search.slept(MonotonicClock.now().saturating_duration_since(asleep));
             }
         }
     }

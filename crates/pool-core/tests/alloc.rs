@@ -185,6 +185,28 @@ fn cancelling_allocates_nothing_more() {
 }
 
 #[test]
+fn a_spawn_that_a_full_pool_refuses_allocates_nothing() {
+    alone(|| {
+        let pool = pool(0);
+        let gate = Gate::new();
+        for _ in 0..2 {
+            let gate = gate.clone();
+            pool.submit(move || gate.wait()).unwrap();
+        }
+        gate.wait_for_arrivals(2);
+        let before = COUNT.load(SeqCst);
+        look();
+        (0..100).for_each(|_| assert!(pool.try_spawn(|| ()).unwrap_err().is_full()));
+        LOOKED_AT.set(false);
+        assert_eq!(
+            (COUNT.load(SeqCst) - before, pool.stats().refused),
+            (0, 100)
+        );
+        gate.open();
+    });
+}
+
+#[test]
 fn the_memory_of_a_backlog_is_given_back_when_a_worker_sleeps_up_to_a_bound() {
     alone(|| {
         let pool = pool(QueueDepth::Unlimited);

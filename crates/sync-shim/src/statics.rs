@@ -1,5 +1,5 @@
-//! What is one per process or one per thread: identifiers, the fork count, the thread's tag and
-//! its parker.
+//! What is one per process or one per thread: identifiers, the fork count, the thread's number,
+//! its tag and its parker.
 //!
 //! None of it takes part in a protocol: identifiers need only differ, a tag and a parker are
 //! read by their own thread alone. So std's atomics serve under the cfg too, and the models'
@@ -51,12 +51,33 @@ std::thread_local! {
     // Const and without `Drop`, so that it can be read in the destructors of other
     // thread-locals.
     static TAG: Cell<Tag> = const { Cell::new(Tag::NONE) };
+    static NUMBER: Cell<usize> = const { Cell::new(0) };
     static PARKER: Parker = Parker::new();
 }
 
 #[cfg(anthill_loom)]
 loom::thread_local! {
     static TAG: Cell<Tag> = Cell::new(Tag::NONE);
+}
+
+/// The calling thread's number: from 1, in the order in which threads ask first. In a model all are 1.
+#[cfg(not(anthill_loom))]
+#[inline]
+pub fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    let number = NUMBER.get();
+    if number > 0 {
+        return number;
+    }
+    let number = NEXT.fetch_add(1, Relaxed);
+    NUMBER.set(number);
+    number
+}
+
+/// The calling thread's number: in a model all are 1.
+#[cfg(anthill_loom)]
+pub fn thread_number() -> usize {
+    1
 }
 
 pub(crate) fn tag() -> Tag {
@@ -78,4 +99,18 @@ pub(crate) fn thread_parker() -> Parker {
 #[cfg(anthill_loom)]
 pub(crate) fn thread_parker() -> Parker {
     Parker::new()
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_its_number_and_no_other_has_it() {
+        let numbers = || [thread_number(), thread_number()];
+        let (ours, theirs) = (numbers(), std::thread::spawn(numbers).join());
+        let theirs = theirs.expect("it does not panic");
+        assert!(ours[0] > 0 && ours[0] == ours[1] && theirs[0] == theirs[1]);
+        assert_ne!(ours[0], theirs[0]);
+    }
 }

@@ -122,6 +122,8 @@ pub fn yield_briefly(times: u32) -> bool {
     true
 }
 
+pub use crate::statics::thread_number;
+
 /// Tells the processor that this is a spin loop.
 #[inline]
 pub fn spin_loop() {
