@@ -5,13 +5,14 @@
 //! many futures push into it and take out of it, each entry is taken once, and never early.
 //!
 //! ```
-//! use std::time::Duration;
+//! use std::time::{Duration, Instant};
 //! use delay_queue::DelayQueue;
 //!
 //! let queue = DelayQueue::new();
-//! queue.push("second", Duration::from_millis(2))?;
+//! let soon = Instant::now() + Duration::from_millis(2);
+//! queue.push_at("second", soon)?;
 //! let id = queue.push("never mind", Duration::from_millis(1))?;
-//! queue.push("first", Duration::from_millis(1))?;
+//! queue.push_at("first", soon - Duration::from_millis(1))?;
 //! assert_eq!(queue.cancel(id), Some("never mind"));
 //!
 //! queue.close(); // What is in it still comes, at its time.

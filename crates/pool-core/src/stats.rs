@@ -61,7 +61,8 @@ pub struct Stats {
     pub cancelled: u64,
     /// Accepted tasks that `release_now` took out before they started.
     pub released: u64,
-    /// Calls that got their task back.
+    /// Calls that got their task back. A full pool refuses without the lock, so this alone may be
+    /// of a moment later than the rest.
     pub refused: u64,
     /// Threads started since the pool was built.
     pub threads_started: u64,

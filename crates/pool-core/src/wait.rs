@@ -34,8 +34,8 @@ const SHORT_SEARCH: Effort = Effort {
 /// Short searches in a row, at most.
 const MOST_SHORT: u32 = 8;
 
-/// How long a worker sleeps where work comes at short intervals: much longer than a wake-up takes, for
-/// a pool with more to do than that sleeps less; and not longer than looking on may cost.
+/// How long a worker sleeps where work comes at short intervals. Much longer than a wake-up takes: a
+/// pool with more to do sleeps less. And no longer than looking on may last.
 const NAP: RangeInclusive<Duration> = Duration::from_micros(50)..=Duration::from_micros(150);
 
 /// So many of them in a row make an interval.
@@ -58,8 +58,8 @@ pub(crate) const JOIN_SPIN: Effort = Effort {
 /// Where work comes now and then, yields are processor time lost, and in the way of those who have
 /// work. So after a search in vain the next is a short one; after another in vain the next two, and
 /// so on up to [`MOST_SHORT`], until one finds work again. Where it comes at intervals of about 100
-/// us, looking on for as long costs little more than going to sleep and being woken, and the work
-/// starts at once; so the worker does, until it once does so in vain.
+/// us, a worker that looks on takes a core, and starts the work at once instead of a dozen
+/// microseconds later; so it does, until it once does so in vain.
 #[derive(Default)]
 pub(crate) struct Search {
     /// Short ones before the next whole one.
