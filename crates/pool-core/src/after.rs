@@ -8,7 +8,7 @@ use sync_shim::atomic::{
     AtomicBool,
     Ordering::{Acquire, Release},
 };
-use sync_shim::{Clock, Parker};
+use sync_shim::{Clock, Parker, ThreadParker};
 
 use crate::errand::Watch;
 use crate::foreign::{discard, drop_quietly, guarded};
@@ -117,22 +117,43 @@ impl<J> After<J> {
     }
 }
 
-/// One thread's wait for something that comes once.
+/// Something that one thread waits for and that comes once: the half of those that give it.
 pub(crate) struct Notice {
     given: AtomicBool,
     parker: Parker,
 }
 
-impl Notice {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            given: AtomicBool::new(false),
-            parker: Parker::of_thread(),
-        })
+/// The half of the thread that waits. While it exists no other wait of the thread takes its token.
+pub(crate) struct NoticeWait {
+    notice: Arc<Notice>,
+    parker: ThreadParker,
+}
+
+impl NoticeWait {
+    /// The calling thread is going to wait.
+    pub(crate) fn new() -> Self {
+        let parker = Parker::of_thread();
+        Self {
+            notice: Arc::new(Notice {
+                given: AtomicBool::new(false),
+                parker: parker.clone(),
+            }),
+            parker,
+        }
+    }
+
+    /// The half for those that give it.
+    pub(crate) fn notice(&self) -> Arc<Notice> {
+        Arc::clone(&self.notice)
+    }
+
+    /// Takes the notice back, unless somebody has taken it out of there to give it.
+    pub(crate) fn leave(&self, notices: &mut Vec<Arc<Notice>>) {
+        notices.retain(|other| !Arc::ptr_eq(other, &self.notice));
     }
 
     pub(crate) fn is_given(&self) -> bool {
-        self.given.load(Acquire) // Pairs with the store in `give`.
+        self.notice.given.load(Acquire) // Pairs with the store in `give`.
     }
 
     /// Blocks until it is given.
@@ -155,7 +176,9 @@ impl Notice {
         }
         true
     }
+}
 
+impl Notice {
     fn give(&self) {
         self.given.store(true, Release); // Pairs with the load in `is_given`.
         self.parker.unpark();

@@ -10,7 +10,7 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{Tag, ThreadOptions, spawn_thread};
 use sync_shim::{Clock, Parker, fork_count};
 
-use crate::after::{After, Notice};
+use crate::after::{After, NoticeWait};
 use crate::config::{Config, WithinWorker};
 use crate::decide::{Admission, Manner, OwnWorker, WhenFull};
 use crate::error::{BuildError, Reason};
@@ -191,8 +191,8 @@ impl<R: Runner> Core<R> {
         loop {
             match guard.view().admission() {
                 Admission::FirstWorker if guard.starting => {
-                    let notice = Notice::new();
-                    guard.on_start.push(Arc::clone(&notice));
+                    let notice = NoticeWait::new();
+                    guard.on_start.push(notice.notice());
                     drop(guard);
                     notice.wait();
                     guard = self.state.lock();

@@ -41,7 +41,7 @@ impl<J> State<J> {
 #[cfg(all(test, not(anthill_loom)))]
 mod tests {
     use super::*;
-    use crate::after::Notice;
+    use crate::after::NoticeWait;
     use crate::{Pool, QueueDepth};
 
     #[test]
@@ -51,23 +51,26 @@ mod tests {
             .queue_depth(QueueDepth::Limited(16));
         let pool = builder.build().unwrap();
         let mut state = State::<u32>::new(&pool.core().config).unwrap();
-        let notices = [(); 4].map(|()| Notice::new());
+        let notices = [(); 4].map(|()| NoticeWait::new());
         let told = |state: &mut State<u32>| {
             let mut after = After::new();
             state.invite(&mut after);
             after.pay();
-            notices.each_ref().map(|notice| notice.is_given())
+            notices.each_ref().map(NoticeWait::is_given)
         };
         (state.in_flight, state.invited) = (17, true);
         (0..16).for_each(|task| state.queue.push(task));
-        assert!(notices.iter().all(|notice| state.linger(notice)));
+        assert!(notices.iter().all(|notice| state.linger(notice.notice())));
         assert_eq!(told(&mut state), [false; 4], "the queue is full");
         state.in_flight = 9;
         assert!(state.is_to_invite());
         assert_eq!(told(&mut state), [true, true, false, false]);
         assert!(!state.is_to_invite(), "two are on their way");
         assert_eq!(told(&mut state), [true, true, false, false]);
-        assert!(!state.linger(&Notice::new()), "half of it is free");
+        assert!(
+            !state.linger(NoticeWait::new().notice()),
+            "half of it is free"
+        );
         while state.queue.pop().is_some() {}
         assert_eq!(told(&mut state), [true; 4]);
     }

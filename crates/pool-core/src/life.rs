@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::after::{After, Notice};
+use crate::after::{After, NoticeWait};
 use crate::capacity::{Capacity, UNLIMITED};
 use crate::core::{Core, Runner};
 use crate::error::{TuneError, WaitError};
@@ -120,19 +120,19 @@ impl<R: Runner> Core<R> {
     /// Waits until nothing is in flight.
     pub(crate) fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.may_wait()?;
-        let notice = Notice::new();
+        let notice = NoticeWait::new();
         {
             let mut guard = self.state.lock();
             if guard.unfinished() == 0 {
                 return Ok(());
             }
-            guard.on_idle.push(Arc::clone(&notice));
+            guard.on_idle.push(notice.notice());
         }
         if notice.wait_until(self.clock(), deadline) {
             return Ok(());
         }
         let mut guard = self.state.lock();
-        guard.on_idle.retain(|other| !Arc::ptr_eq(other, &notice));
+        notice.leave(&mut guard.on_idle);
         // Given between the time-out and the lock: it has come.
         if notice.is_given() {
             Ok(())
@@ -170,7 +170,7 @@ impl<R: Runner> Core<R> {
     ) -> Result<(), WaitError> {
         self.may_wait()?;
         loop {
-            let notice = Notice::new();
+            let notice = NoticeWait::new();
             let leaver = {
                 let mut guard = self.state.lock();
                 if guard.generation != generation {
@@ -184,7 +184,7 @@ impl<R: Runner> Core<R> {
                     }
                     None if ended => return Ok(()),
                     None => {
-                        guard.on_end.push(Arc::clone(&notice));
+                        guard.on_end.push(notice.notice());
                         None
                     }
                 }
@@ -202,7 +202,7 @@ impl<R: Runner> Core<R> {
             }
             if !notice.wait_until(self.clock(), deadline) {
                 let mut guard = self.state.lock();
-                guard.on_end.retain(|other| !Arc::ptr_eq(other, &notice));
+                notice.leave(&mut guard.on_end);
                 if !notice.is_given() {
                     return Err(WaitError::TimedOut);
                 }

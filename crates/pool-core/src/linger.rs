@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use sync_shim::{Clock, MonotonicClock};
 
-use crate::after::Notice;
+use crate::after::{Notice, NoticeWait};
 use crate::core::{Core, Runner};
 use crate::handle::Home;
 use crate::state::State;
@@ -34,8 +34,8 @@ impl<R: Runner> Core<R> {
         if self.config.depth < LEAST_DEPTH || self.is_own_worker() {
             return;
         }
-        let notice = Notice::new();
-        if !self.state.lock().linger(&notice) {
+        let notice = NoticeWait::new();
+        if !self.state.lock().linger(notice.notice()) {
             return;
         }
         // Small tasks free half a queue in no time.
@@ -45,18 +45,18 @@ impl<R: Runner> Core<R> {
         };
         if !given {
             let mut guard = self.state.lock();
-            guard.lingering.retain(|other| !Arc::ptr_eq(other, &notice));
+            notice.leave(&mut guard.lingering);
         }
     }
 }
 
 impl<J> State<J> {
     /// A submitter stays away until half the queue is free; not if it is already.
-    pub(crate) fn linger(&mut self, notice: &Arc<Notice>) -> bool {
+    pub(crate) fn linger(&mut self, notice: Arc<Notice>) -> bool {
         let lingers = self.open && !self.is_half_free();
         if lingers {
             self.invited = false;
-            self.lingering.push(Arc::clone(notice));
+            self.lingering.push(notice);
         }
         lingers
     }

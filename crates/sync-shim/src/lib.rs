@@ -39,7 +39,7 @@ pub use clock::MonotonicClock;
 pub use clock::{Alarm, Clock, ManualClock};
 pub use futex::Futex;
 pub use lock::{Condvar, Mutex, MutexGuard};
-pub use parker::Parker;
+pub use parker::{Parker, ThreadParker};
 pub use statics::{fork_count, unique_id};
 
 // What the README shows is compiled and run.

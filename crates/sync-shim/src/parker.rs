@@ -11,6 +11,7 @@
 //! # Memory orderings
 //! `unpark` releases, finding the token acquires.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -46,12 +47,9 @@ impl Parker {
         Self(Arc::new(Futex::new(EMPTY)))
     }
 
-    /// The calling thread's own parker, kept for its next wait.
-    ///
-    /// An earlier wait on it may have left a token behind (one that came after its time-out), so
-    /// a caller looks at its own condition again after each wake-up.
-    pub fn of_thread() -> Self {
-        crate::statics::thread_parker()
+    /// Borrows the calling thread's cached parker for one wait. See [`ThreadParker`].
+    pub fn of_thread() -> ThreadParker {
+        ThreadParker(crate::statics::take_thread_parker().unwrap_or_default())
     }
 
     /// Blocks until the token is there, and takes it.
@@ -115,6 +113,32 @@ impl Parker {
             PARKED if !in_time => Woken::TimedOut,
             _ => Woken::Poked, // Or woken for no reason, which comes to the same.
         }
+    }
+}
+
+/// The calling thread's parker, borrowed for one wait and put back for the next when dropped.
+///
+/// A wait that begins while another one of the same thread has borrowed it (user code that runs
+/// between the enrolment and the park may wait itself) gets a fresh parker. So no wait takes a
+/// token that was given to another one.
+///
+/// An earlier wait may have left a token behind (one that came after its time-out), so a caller
+/// looks at its own condition again after each wake-up.
+#[derive(Debug)]
+#[must_use = "dropping it gives the parker back, and the next wait shares it"]
+pub struct ThreadParker(Parker);
+
+impl Deref for ThreadParker {
+    type Target = Parker;
+
+    fn deref(&self) -> &Parker {
+        &self.0
+    }
+}
+
+impl Drop for ThreadParker {
+    fn drop(&mut self) {
+        crate::statics::put_thread_parker(&self.0);
     }
 }
 

@@ -52,12 +52,13 @@ std::thread_local! {
     // thread-locals.
     static TAG: Cell<Tag> = const { Cell::new(Tag::NONE) };
     static NUMBER: Cell<usize> = const { Cell::new(0) };
-    static PARKER: Parker = Parker::new();
+    static PARKER: Cell<Option<Parker>> = const { Cell::new(None) };
 }
 
 #[cfg(anthill_loom)]
 loom::thread_local! {
     static TAG: Cell<Tag> = Cell::new(Tag::NONE);
+    static PARKER: Cell<Option<Parker>> = Cell::new(None);
 }
 
 /// The calling thread's number: from 1, in the order in which threads ask first. In a model all are 1.
@@ -88,17 +89,15 @@ pub(crate) fn set_tag(tag: Tag) {
     TAG.with(|cell| cell.set(tag));
 }
 
-#[cfg(not(anthill_loom))]
-pub(crate) fn thread_parker() -> Parker {
+/// Takes the thread's cached parker, if no wait of this thread has it.
+pub(crate) fn take_thread_parker() -> Option<Parker> {
     // In the destructors of other thread-locals ours may be gone: a fresh one serves.
-    PARKER
-        .try_with(Parker::clone)
-        .unwrap_or_else(|_| Parker::new())
+    PARKER.try_with(Cell::take).ok().flatten()
 }
 
-#[cfg(anthill_loom)]
-pub(crate) fn thread_parker() -> Parker {
-    Parker::new()
+/// Caches a parker for the thread's next wait. One that is there already (of a nested wait) goes.
+pub(crate) fn put_thread_parker(parker: &Parker) {
+    let _gone = PARKER.try_with(|cell| cell.replace(Some(parker.clone())));
 }
 
 #[cfg(all(test, not(anthill_loom)))]

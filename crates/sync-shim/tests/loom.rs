@@ -36,6 +36,28 @@ impl Plain {
 }
 
 #[test]
+fn a_wait_inside_a_wait_strands_neither_of_them() {
+    check("a_wait_inside_a_wait_strands_neither_of_them", None, || {
+        let outer = Parker::of_thread();
+        let giver = {
+            let outer = (*outer).clone();
+            spawn(move || outer.unpark())
+        };
+        // Enrolled, not yet parked: here user code runs, and may wait itself.
+        let inner = Parker::of_thread();
+        let inner_giver = {
+            let inner = (*inner).clone();
+            spawn(move || inner.unpark())
+        };
+        inner.park();
+        drop(inner);
+        outer.park();
+        giver.join().expect("the giver ends well");
+        inner_giver.join().expect("the giver ends well");
+    });
+}
+
+#[test]
 fn a_token_given_before_or_while_parking_is_found_with_what_came_before_it() {
     check(
         "a_token_given_before_or_while_parking_is_found_with_what_came_before_it",

@@ -59,12 +59,39 @@ fn a_token_counts_more_than_a_deadline_that_is_over() {
 #[test]
 fn a_thread_has_one_parker_and_no_other_threads_parker() {
     watchdog(LIMIT, || {
-        let mine = Parker::of_thread();
         Parker::of_thread().unpark();
+        let mine = Parker::of_thread();
         mine.park();
         thread::scope(|scope| scope.spawn(|| Parker::of_thread().unpark()).join().unwrap());
         assert!(!mine.take_token());
     });
+}
+
+#[test]
+fn a_wait_inside_a_wait_takes_no_token_of_the_outer_one() {
+    watchdog(LIMIT, || {
+        let outer = Parker::of_thread();
+        outer.unpark(); // Between the enrolment and the park.
+        {
+            let inner = Parker::of_thread(); // User code that runs there waits itself.
+            assert!(!inner.take_token());
+            inner.unpark();
+            inner.park();
+        }
+        outer.park();
+    });
+}
+
+#[test]
+fn waits_that_end_in_another_order_than_they_began_leave_one_parker() {
+    let (first, second) = (Parker::of_thread(), Parker::of_thread());
+    drop(first);
+    let third = Parker::of_thread(); // The first one again.
+    third.unpark();
+    assert!(!second.take_token());
+    drop(third);
+    drop(second);
+    assert!(!Parker::of_thread().take_token(), "the last one put back");
 }
 
 #[test]
