@@ -113,7 +113,7 @@ fn tag_and_parker_serve_in_the_destructors_of_thread_locals() {
         let thread = spawn_thread(ThreadOptions::default(), move || {
             // Destructors run in some order: one is registered before ours, one after.
             BEFORE.set(Some(Last(send.clone())));
-            Parker::of_thread();
+            _ = Parker::of_thread();
             tag.set();
             AFTER.set(Some(Last(send)));
         });
