@@ -27,7 +27,7 @@ xflags::xflags! {
             optional --update
         }
 
-        /// The concurrency mutants: each must be killed by a model.
+        /// The concurrency mutants: each must be killed by a model or a test.
         cmd cmutants {
             /// Only the mutants whose id contains this; docs/testing.md stays as it is.
             optional --only id: String
@@ -35,7 +35,7 @@ xflags::xflags! {
             optional --jobs jobs: usize
             /// Name the mutants and run none.
             optional --list
-            /// Also run the mutants that are listed as equivalent: no model may kill one.
+            /// Also run the mutants that are listed as equivalent: nothing may kill one.
             optional --all
         }
 
