@@ -27,6 +27,16 @@ xflags::xflags! {
             optional --update
         }
 
+        /// Random schedules of whole pools and queues, by their seeds.
+        cmd shuttle {
+            /// How many schedules of each scenario (default 20,000; ci explores fewer).
+            optional --iters iters: u64
+            /// Only the scenarios whose `crate::test` contains this.
+            optional --only filter: String
+            /// The first seed (default 0): a failure prints its own.
+            optional --seed seed: u64
+        }
+
         /// The concurrency mutants: each must be killed by a model or a test.
         cmd cmutants {
             /// Only the mutants whose id contains this; docs/testing.md stays as it is.
