@@ -92,12 +92,12 @@ xflags::xflags! {
             optional --install
         }
 
-        /// The tests under a sanitizer: asan, tsan or memcheck.
+        /// The tests under a sanitizer: asan, tsan or memcheck; without a name asan and tsan.
         cmd sanitize {
-            required tool: Sanitizer
+            optional tool: Sanitizer
             /// Only this crate.
             optional -p, --package package: String
-            /// Install what is missing (through apt-get).
+            /// Get what is missing (through apt-get).
             optional --install
         }
 
