@@ -9,21 +9,22 @@ use anyhow::{Context, Result};
 use xshell::cmd;
 
 use crate::workspace::Workspace;
-use crate::{bench, deps, examples, flags, fuzz, hygiene, loom, models, test};
+use crate::{bench, deps, examples, flags, fuzz, hygiene, loom, models, shuttle, test};
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     ("format", format),
     ("hygiene", hygiene::run),
     ("dependencies", |workspace| deps::run(workspace, true)),
     ("clippy", clippy),
-    ("clippy of the models", models::lint),
+    ("clippy of the models", clippy_of_models),
     ("docs", docs),
     ("each crate alone", each_alone),
     ("tests", |workspace| test::run(workspace, false)),
     ("tests on one core", |workspace| test::run(workspace, true)),
     ("models", all_models),
+    ("random schedules", shuttle::in_ci),
     ("examples", examples::smoke),
     ("benches", benches),
     ("fuzz targets", fuzz::lint),
@@ -74,6 +75,11 @@ fn clippy(workspace: &Workspace) -> Result<()> {
         "cargo clippy --workspace --all-targets --all-features -- -D warnings"
     )
     .run()?)
+}
+
+fn clippy_of_models(workspace: &Workspace) -> Result<()> {
+    models::lint(workspace)?;
+    shuttle::lint(workspace)
 }
 
 fn docs(workspace: &Workspace) -> Result<()> {

@@ -27,7 +27,17 @@ xflags::xflags! {
             optional --update
         }
 
-        /// The concurrency mutants: each must be killed by a model.
+        /// Random schedules of whole pools and queues, by their seeds.
+        cmd shuttle {
+            /// How many schedules of each scenario (default 20,000; ci explores fewer).
+            optional --iters iters: u64
+            /// Only the scenarios whose `crate::test` contains this.
+            optional --only filter: String
+            /// The first seed (default 0): a failure prints its own.
+            optional --seed seed: u64
+        }
+
+        /// The concurrency mutants: each must be killed by a model or a test.
         cmd cmutants {
             /// Only the mutants whose id contains this; docs/testing.md stays as it is.
             optional --only id: String
@@ -35,7 +45,7 @@ xflags::xflags! {
             optional --jobs jobs: usize
             /// Name the mutants and run none.
             optional --list
-            /// Also run the mutants that are listed as equivalent: no model may kill one.
+            /// Also run the mutants that are listed as equivalent: nothing may kill one.
             optional --all
         }
 
@@ -82,12 +92,12 @@ xflags::xflags! {
             optional --install
         }
 
-        /// The tests under a sanitizer: asan, tsan or memcheck.
+        /// The tests under a sanitizer: asan, tsan or memcheck; without a name asan and tsan.
         cmd sanitize {
-            required tool: Sanitizer
+            optional tool: Sanitizer
             /// Only this crate.
             optional -p, --package package: String
-            /// Install what is missing (through apt-get).
+            /// Get what is missing (through apt-get).
             optional --install
         }
 

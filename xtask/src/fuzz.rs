@@ -1,5 +1,7 @@
 //! `cargo xtask fuzz`: the targets of fuzz/, each for some time.
 
+use std::time::Instant;
+
 use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
@@ -30,6 +32,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Fuzz) -> Result<()> {
         shell.set_var("RUSTC_BOOTSTRAP", "1");
         &[]
     };
+    let begin = Instant::now();
     let seconds = flags.seconds.unwrap_or(SECONDS);
     let time = format!("-max_total_time={seconds}");
     for target in &targets {
@@ -41,8 +44,10 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Fuzz) -> Result<()> {
         .with_context(|| format!("fuzz target {target}"))?;
     }
     println!(
-        "fuzz: {} targets, {seconds} s each, nothing found",
-        targets.len()
+        "fuzz: {} targets ({}), {seconds} s each, {:.0} s in all, nothing found",
+        targets.len(),
+        targets.join(", "),
+        begin.elapsed().as_secs_f32()
     );
     Ok(())
 }
@@ -77,11 +82,11 @@ fn shell(workspace: &Workspace) -> Result<Shell> {
 fn targets(workspace: &Workspace, only: Option<&str>) -> Result<Vec<String>> {
     let mut targets = Vec::new();
     for path in workspace.files("fuzz/fuzz_targets")? {
-        let name = path
-            .file_stem()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default();
-        if only.is_none_or(|only| only == name) {
+        let Some(name) = path.file_stem().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        if is_source && only.is_none_or(|only| only == name) {
             targets.push(name.to_owned());
         }
     }

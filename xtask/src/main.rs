@@ -23,6 +23,7 @@ mod models;
 mod parallel;
 mod process;
 mod sanitize;
+mod shuttle;
 mod stress;
 mod syscalls;
 mod test;
@@ -52,6 +53,7 @@ fn run(chore: XtaskCmd) -> anyhow::Result<()> {
         XtaskCmd::Ci(_) => ci::run(&workspace),
         XtaskCmd::Test(flags) => test::run(&workspace, flags.one_core),
         XtaskCmd::Loom(flags) => loom::run(&workspace, &flags),
+        XtaskCmd::Shuttle(flags) => shuttle::run(&workspace, &flags),
         XtaskCmd::Cmutants(flags) => cmutants::run(&workspace, &flags),
         XtaskCmd::Stress(flags) => stress::run(&workspace, &flags),
         XtaskCmd::Bench(flags) => bench::run(&workspace, &flags),

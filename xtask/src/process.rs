@@ -1,5 +1,6 @@
 //! Processes with a limit, and the test binaries that cargo has built.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -78,6 +79,43 @@ pub(crate) fn build_tests(command: &mut Command) -> Result<Vec<TestBinary>> {
         .context("cargo does not start")?;
     ensure!(output.status.success(), "the tests do not build");
     Ok(test_binaries(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// A `#[test]`.
+#[derive(Debug, Clone)]
+pub(crate) struct Test {
+    /// Its crate and where its code lies.
+    pub(crate) binary: TestBinary,
+    /// Its path within the binary.
+    pub(crate) test: String,
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::{}", self.binary.package, self.test)
+    }
+}
+
+/// The tests in these binaries.
+pub(crate) fn list_tests(binaries: Vec<TestBinary>) -> Result<Vec<Test>> {
+    let mut tests = Vec::new();
+    for binary in binaries {
+        let output = Command::new(&binary.path)
+            .args(["--list", "--format", "terse"])
+            .output()
+            .with_context(|| binary.path.display().to_string())?;
+        ensure!(output.status.success(), "{} --list", binary.path.display());
+        let list = String::from_utf8_lossy(&output.stdout);
+        tests.extend(
+            list.lines()
+                .filter_map(|line| line.strip_suffix(": test"))
+                .map(|test| Test {
+                    binary: binary.clone(),
+                    test: test.to_owned(),
+                }),
+        );
+    }
+    Ok(tests)
 }
 
 /// The binaries named in cargo's messages, one JSON object per line.

@@ -21,22 +21,40 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> 
     };
     let packages: Vec<_> = packages.iter().flat_map(|name| ["-p", name]).collect();
     let shell = workspace.shell()?;
-    match flags.tool {
-        Sanitizer::Asan => asan(workspace, &shell, &packages)?,
-        Sanitizer::Tsan => tsan::run(workspace, &shell, &packages, flags.install)?,
-        Sanitizer::Memcheck => memcheck(workspace, &shell, &packages, flags.install)?,
+    let tools = match flags.tool {
+        Some(tool) => vec![tool],
+        None => vec![Sanitizer::Asan, Sanitizer::Tsan],
+    };
+    for tool in &tools {
+        match tool {
+            Sanitizer::Asan => asan(workspace, &shell, &packages)?,
+            Sanitizer::Tsan => tsan::run(workspace, &shell, &packages, flags.install)?,
+            Sanitizer::Memcheck => memcheck(workspace, &shell, &packages, flags.install)?,
+        }
     }
-    println!("sanitize: no report");
+    println!("sanitize: no report of {}", names(&tools));
     Ok(())
 }
 
-/// `--tests` leaves out the doc tests, which rustdoc would link without the runtime.
+fn names(tools: &[Sanitizer]) -> String {
+    let names = tools.iter().map(|tool| match tool {
+        Sanitizer::Asan => "AddressSanitizer",
+        Sanitizer::Tsan => "ThreadSanitizer",
+        Sanitizer::Memcheck => "memcheck",
+    });
+    names.collect::<Vec<_>>().join(" and ")
+}
+
+/// `--tests` leaves out the doc tests, which rustdoc would link without the runtime; some tests
+/// run the examples.
 fn asan(workspace: &Workspace, shell: &Shell, packages: &[&str]) -> Result<()> {
     cmd!(
         shell,
-        "cargo test --all-features --tests --target {TRIPLE} {packages...}"
+        "cargo test --no-fail-fast --all-features --tests --examples --target {TRIPLE} {packages...}"
     )
     .env("RUSTC_BOOTSTRAP", "1")
+    // Tests ask for memory that no machine has, to see it refused.
+    .env("ASAN_OPTIONS", "allocator_may_return_null=1")
     .env("RUSTFLAGS", "-Zsanitizer=address")
     .env("CARGO_TARGET_DIR", workspace.target.join("asan"))
     .run()

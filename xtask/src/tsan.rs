@@ -1,28 +1,49 @@
 //! `ThreadSanitizer` with a standard library that is instrumented too.
 //!
 //! Without that, each lock and condition variable of std is a false report. Rebuilding std needs
-//! its source, in the version of the compiler; Debian packages such a pair, which is unpacked into
-//! the target directory and never installed: it would fight with rustup. Its compiler needs the
-//! LLVM of the same major version, and the sanitizer's runtime of the toolchain in use.
+//! its source, in the version of the compiler. Debian packages such a pair, which is unpacked into
+//! the target directory together with the libraries it runs on, down to its own C library and
+//! loader: nothing is installed, the release of this machine does not matter, and no rights are
+//! needed. Only the sanitizer's runtime is that of the toolchain in use, whose LLVM has the same
+//! major version.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
 use crate::sanitize::TRIPLE;
-use crate::workspace::{MissingTool, Workspace, succeeds};
+use crate::workspace::{MissingTool, Workspace};
 
-/// What `rustc-web` links to.
-const LLVM: &str = "llvm-22";
-const PACKAGES: [&str; 4] = [
+/// The release of Debian that has the compiler: 1.96, with LLVM 22.
+const SUITE: &str = "trixie";
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// The compiler, the source of its library, and what the compiler runs on.
+const PACKAGES: [&str; 19] = [
     "rustc-web",
     "libstd-rust-web-dev",
     "libstd-rust-web-1.96",
     "rust-web-src",
+    "libllvm22",
+    "libc6",
+    "libgcc-s1",
+    "libstdc++6",
+    "libbsd0",
+    "libedit2",
+    "libffi8",
+    "libicu76",
+    "liblzma5",
+    "libmd0",
+    "libtinfo6",
+    "libxml2",
+    "libz3-4",
+    "libzstd1",
+    "zlib1g",
 ];
+/// It counts the threads of its process, and the sanitizer has one of its own.
+const SKIPPED: &str = "no_thread_runs_before_the_first_task_and_one_does_after_it";
 
 /// Runs the tests of `packages`.
 pub(crate) fn run(
@@ -32,50 +53,96 @@ pub(crate) fn run(
     install: bool,
 ) -> Result<()> {
     let folder = workspace.target.join("tsan-toolchain");
-    if install {
+    let rustc = folder.join("rustc");
+    if install && !rustc.exists() {
         prepare(shell, &folder)?;
     }
-    let usr = folder.join("root/usr");
-    let rustc = usr.join("bin/rustc");
-    if !runtime(&usr).exists() || !succeeds("dpkg", &["-s", LLVM]) {
-        let remedy = format!(
-            "tsan needs the Debian packages {LLVM} (installed) and {} (unpacked): pass --install",
-            PACKAGES.join(", ")
-        );
-        return Err(MissingTool(remedy).into());
+    if !rustc.exists() {
+        let remedy = "tsan needs a compiler and the source of its library from Debian \
+                      (apt-get, 150 MB, unpacked 950): pass --install";
+        return Err(MissingTool(remedy.to_owned()).into());
     }
     cmd!(
         shell,
-        "cargo test -Zbuild-std --all-features --tests --target {TRIPLE} {packages...}"
+        "cargo test --no-fail-fast -Zbuild-std --all-features --tests --examples
+        --target {TRIPLE} {packages...} -- --skip {SKIPPED}"
     )
     .env("RUSTC", rustc)
-    .env("LD_LIBRARY_PATH", usr.join("lib/x86_64-linux-gnu"))
     .env("RUSTC_BOOTSTRAP", "1")
     .env("RUSTFLAGS", "-Zsanitizer=thread")
+    // Tests ask for memory that no machine has, to see it refused.
+    .env("TSAN_OPTIONS", "allocator_may_return_null=1")
     .env("CARGO_TARGET_DIR", workspace.target.join("tsan"))
     .run()
     .context("ThreadSanitizer")
 }
 
+/// Downloads and unpacks the packages, and writes the compiler's starter last.
 fn prepare(shell: &Shell, folder: &Path) -> Result<()> {
-    cmd!(shell, "apt-get install -y --no-install-recommends {LLVM}").run()?;
-    fs::create_dir_all(folder)?;
-    let _folder = shell.push_dir(folder);
-    cmd!(shell, "apt-get download {PACKAGES...}").run()?;
-    for package in shell.read_dir(folder)? {
-        if package
-            .extension()
-            .is_some_and(|extension| extension == "deb")
-        {
-            cmd!(shell, "dpkg -x {package} root").run()?;
-        }
+    for part in ["lists/partial", "archives/partial", "packages"] {
+        fs::create_dir_all(folder.join(part))?;
     }
+    let apt = &private_apt(shell, folder)?;
+    cmd!(shell, "apt-get {apt...} update").run()?;
+    {
+        let _folder = shell.push_dir(folder.join("packages"));
+        cmd!(shell, "apt-get {apt...} download {PACKAGES...}").run()?;
+    }
+    let root = folder.join("root");
+    for package in shell.read_dir(folder.join("packages"))? {
+        cmd!(shell, "dpkg -x {package} {root}").run()?;
+    }
+    let usr = root.join("usr");
     let sysroot = PathBuf::from(cmd!(shell, "rustc --print sysroot").read()?);
-    let (from, to) = (runtime(&sysroot), runtime(&folder.join("root/usr")));
+    let (from, to) = (runtime(&sysroot), runtime(&usr));
     if !to.exists() {
         symlink(from, &to).with_context(|| to.display().to_string())?;
     }
-    Ok(())
+    let starter = folder.join("rustc.new");
+    fs::write(&starter, starter_text(&usr))?;
+    fs::set_permissions(&starter, fs::Permissions::from_mode(0o755))?;
+    fs::rename(&starter, folder.join("rustc")).context("the starter")
+}
+
+/// Options that give apt-get lists of its own, of [`SUITE`] alone: the machine's are as they were.
+fn private_apt(shell: &Shell, folder: &Path) -> Result<Vec<String>> {
+    let format = "$(REPO_URI)";
+    let sites = cmd!(
+        shell,
+        "apt-get indextargets --format {format} 'Label: Debian' 'Component: main'"
+    )
+    .read()
+    .unwrap_or_default();
+    let Some(site) = sites.lines().next() else {
+        return Err(MissingTool("tsan needs Debian's apt-get, with a mirror".to_owned()).into());
+    };
+    let source = folder.join("sources.list");
+    fs::write(
+        &source,
+        format!("deb [signed-by={KEYRING}] {site} {SUITE} main\n"),
+    )?;
+    let folder = folder.display();
+    let options = [
+        format!("Dir::Etc::sourcelist={folder}/sources.list"),
+        "Dir::Etc::sourceparts=/dev/null".to_owned(),
+        format!("Dir::State::lists={folder}/lists"),
+        format!("Dir::Cache::archives={folder}/archives"),
+        "Dir::Cache::pkgcache=".to_owned(),
+        "Dir::Cache::srcpkgcache=".to_owned(),
+    ];
+    let options = options.into_iter();
+    Ok(options.flat_map(|it| ["-o".to_owned(), it]).collect())
+}
+
+/// A compiler that runs on its own C library, whatever the machine has.
+fn starter_text(usr: &Path) -> String {
+    let usr = usr.display();
+    let libraries = format!("{usr}/lib/x86_64-linux-gnu");
+    format!(
+        "#!/bin/sh\n\
+         exec '{libraries}/ld-linux-x86-64.so.2' --library-path '{libraries}' \
+         '{usr}/bin/rustc' --sysroot '{usr}' \"$@\"\n"
+    )
 }
 
 /// Where a toolchain keeps the sanitizer's runtime.

@@ -1,7 +1,7 @@
-//! Atomics: std's, or loom's under the cfg.
+//! Atomics: std's, or under the cfg those of the models' runtime.
 
 #[cfg(anthill_loom)]
-pub use loom::sync::atomic::{
+pub use crate::runtime::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 #[cfg(not(anthill_loom))]

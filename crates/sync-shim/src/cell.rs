@@ -1,12 +1,12 @@
-//! A cell whose accesses loom can watch.
+//! A cell whose accesses loom can watch. Shuttle cannot: there it is std's.
 
 /// An `UnsafeCell` reached through closures, so that a model sees when an access begins and ends.
-#[cfg(not(anthill_loom))]
+#[cfg(any(not(anthill_loom), anthill_shuttle))]
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct UnsafeCell<T: ?Sized>(std::cell::UnsafeCell<T>);
 
-#[cfg(not(anthill_loom))]
+#[cfg(any(not(anthill_loom), anthill_shuttle))]
 impl<T> UnsafeCell<T> {
     /// Puts `value` into a cell.
     pub const fn new(value: T) -> Self {
@@ -19,7 +19,7 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-#[cfg(not(anthill_loom))]
+#[cfg(any(not(anthill_loom), anthill_shuttle))]
 impl<T: ?Sized> UnsafeCell<T> {
     /// Calls `f` with a pointer that is only read through.
     #[inline]
@@ -41,11 +41,11 @@ impl<T: ?Sized> UnsafeCell<T> {
 }
 
 /// A cell that loom watches.
-#[cfg(anthill_loom)]
+#[cfg(all(anthill_loom, not(anthill_shuttle)))]
 #[derive(Debug, Default)]
 pub struct UnsafeCell<T: ?Sized>(loom::cell::UnsafeCell<T>);
 
-#[cfg(anthill_loom)]
+#[cfg(all(anthill_loom, not(anthill_shuttle)))]
 impl<T> UnsafeCell<T> {
     /// Puts `value` into a cell.
     pub fn new(value: T) -> Self {
@@ -58,7 +58,7 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-#[cfg(anthill_loom)]
+#[cfg(all(anthill_loom, not(anthill_shuttle)))]
 impl<T: ?Sized> UnsafeCell<T> {
     /// Calls `f` with a pointer that is only read through.
     pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {

@@ -19,7 +19,7 @@ pub struct Futex {
     /// How many sleep, and where.
     #[cfg(anthill_loom)]
     sleepers: (crate::Mutex<usize>, crate::Condvar),
-    #[cfg(anthill_loom)]
+    #[cfg(all(anthill_loom, not(anthill_shuttle)))]
     fair: bool,
 }
 
@@ -106,6 +106,7 @@ impl Futex {
         Self {
             word: AtomicU32::new(value),
             sleepers: (crate::Mutex::new(0), crate::Condvar::new()),
+            #[cfg(not(anthill_shuttle))]
             fair: crate::model::fair_wakes(),
         }
     }
@@ -131,9 +132,13 @@ impl Futex {
     }
 
     /// [`wake_one`](Self::wake_one), which reserves the word for the sleeper always or never, as
-    /// the model has chosen.
+    /// the model has chosen; now and then in a random schedule.
     pub fn wake_one_fairly(&self, open: u32, reserved: u32) {
-        self.wake(self.fair.then_some((open, reserved)));
+        #[cfg(anthill_shuttle)]
+        let fair = crate::model::coin();
+        #[cfg(not(anthill_shuttle))]
+        let fair = self.fair;
+        self.wake(fair.then_some((open, reserved)));
     }
 
     fn wake(&self, turn: Option<(u32, u32)>) {

@@ -2,7 +2,9 @@
 //!
 //! Every crate above reaches shared memory and time only through this one, so that under
 //! `--cfg anthill_loom` the same protocols run on [loom](https://docs.rs/loom)'s twins, which
-//! explore their interleavings, without any plumbing repeated above.
+//! explore their interleavings, without any plumbing repeated above. With `--cfg anthill_shuttle`
+//! beside it, [shuttle](https://docs.rs/shuttle)'s stand in loom's place: random schedules of more
+//! threads than loom can take.
 //!
 //! Not for: general use. The list of items is closed and small on purpose, and nothing here is
 //! more portable or more convenient than what it stands for.
@@ -19,6 +21,15 @@
 //! (identifiers, the thread tag, the fork count) sits in `statics.rs` and is not modelled; none
 //! of it orders anything. Timed waits are modelled by [`ManualClock`]: a model's clock thread
 //! calls `advance`, which may fire any deadline at any point.
+
+#[cfg(all(anthill_shuttle, not(anthill_loom)))]
+compile_error!("`anthill_shuttle` says which runtime the models have: it goes with `anthill_loom`");
+
+/// What schedules the threads of a model.
+#[cfg(all(anthill_loom, not(anthill_shuttle)))]
+use loom as runtime;
+#[cfg(anthill_shuttle)]
+use shuttle as runtime;
 
 pub mod atomic;
 pub mod cell;

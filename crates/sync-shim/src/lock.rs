@@ -7,42 +7,41 @@ pub use parking_lot::{Condvar, Mutex, MutexGuard};
 pub use twin::{Condvar, Mutex, MutexGuard};
 
 #[cfg(anthill_loom)]
-#[expect(
-    clippy::missing_panics_doc,
-    reason = "loom's locks are never poisoned, and a guard is never seen empty"
-)]
+#[expect(clippy::missing_panics_doc, reason = "a guard is never seen empty")]
 mod twin {
     use std::fmt;
     use std::ops::{Deref, DerefMut};
+    use std::sync::PoisonError;
 
-    /// A lock that loom schedules.
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
+    use crate::runtime;
+
+    /// A lock that the model's runtime schedules.
+    pub struct Mutex<T>(runtime::sync::Mutex<T>);
 
     /// Exclusive access to what a [`Mutex`] holds.
-    pub struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+    pub struct MutexGuard<'a, T>(Option<runtime::sync::MutexGuard<'a, T>>);
 
-    /// A condition variable that loom schedules. It is never woken for no reason and never times
+    /// A condition variable that the model's runtime schedules. It is never woken for no reason and never times
     /// out: a model that wants either has a thread for it.
     #[derive(Debug)]
-    pub struct Condvar(loom::sync::Condvar);
+    pub struct Condvar(runtime::sync::Condvar);
 
     const HELD: &str = "a guard is empty only inside `Condvar::wait`";
-    const NO_POISON: &str = "loom's locks are never poisoned";
 
     impl<T> Mutex<T> {
         /// A free lock around `value`.
         pub fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
+            Self(runtime::sync::Mutex::new(value))
         }
 
         /// Blocks until the lock is ours.
         pub fn lock(&self) -> MutexGuard<'_, T> {
-            MutexGuard(Some(self.0.lock().expect(NO_POISON)))
+            MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
         }
 
         /// Takes the value out.
         pub fn into_inner(self) -> T {
-            self.0.into_inner().expect(NO_POISON)
+            self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
         }
     }
 
@@ -80,13 +79,14 @@ mod twin {
     impl Condvar {
         /// Nobody waits yet.
         pub fn new() -> Self {
-            Self(loom::sync::Condvar::new())
+            Self(runtime::sync::Condvar::new())
         }
 
         /// Gives the lock up, waits for a notification, takes the lock again.
         pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
             let held = guard.0.take().expect(HELD);
-            guard.0 = Some(self.0.wait(held).expect(NO_POISON));
+            let held = self.0.wait(held).unwrap_or_else(PoisonError::into_inner);
+            guard.0 = Some(held);
         }
 
         /// Wakes one waiter, if there is one.

@@ -56,7 +56,7 @@ std::thread_local! {
 }
 
 #[cfg(anthill_loom)]
-loom::thread_local! {
+crate::runtime::thread_local! {
     static TAG: Cell<Tag> = Cell::new(Tag::NONE);
     static PARKER: Cell<Option<Parker>> = Cell::new(None);
 }

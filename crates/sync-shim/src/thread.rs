@@ -167,7 +167,7 @@ mod imp {
 
 #[cfg(anthill_loom)]
 mod imp {
-    pub(super) use loom::thread::{Builder, JoinHandle, yield_now};
+    pub(super) use crate::runtime::thread::{Builder, JoinHandle, yield_now};
     // A spinning thread must let the others run, or the model never ends.
-    pub(super) use loom::thread::yield_now as spin_loop;
+    pub(super) use crate::runtime::thread::yield_now as spin_loop;
 }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use super::list::Mutant;
 use crate::workspace::Workspace;
 
-/// Workspaces of their own, which no model needs.
+/// Workspaces of their own, which no model or test needs.
 const LEFT_OUT: [&str; 2] = ["benches", "fuzz"];
 
 /// One copy.
@@ -22,7 +22,7 @@ pub(crate) struct Copy {
     pub(crate) tree: PathBuf,
     /// Its target directory.
     pub(crate) target: PathBuf,
-    /// Where what the models print goes.
+    /// Where what the models and tests print goes.
     pub(crate) logs: PathBuf,
 }
 
@@ -119,6 +119,7 @@ mod tests {
             find: "one".to_owned(),
             replace: "all".to_owned(),
             models: Vec::new(),
+            tests: Vec::new(),
             equivalent: None,
         };
         let mutated = copy.mutate(&mutant)?;

@@ -1,23 +1,24 @@
 #![doc = include_str!("../../cmutants/README.md")]
 
 use std::collections::HashSet;
+use std::fmt;
 
 use anyhow::{Context, Result, bail, ensure};
 use toml::de::{DeTable, DeValue};
 
-use crate::models::ModelTest;
+use crate::process::Test;
 use crate::workspace::Workspace;
 
 /// Relative to the root.
 const FOLDER: &str = "xtask/cmutants";
-const KINDS: [&str; 4] = ["ordering", "notify", "recheck", "swap"];
+const KINDS: [&str; 5] = ["ordering", "notify", "recheck", "swap", "state"];
 
 /// A wrong edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mutant {
     /// Its name, unique.
     pub(crate) id: String,
-    /// The crate whose models should see it.
+    /// The crate it is an edit of.
     pub(crate) package: String,
     /// The file it edits, relative to the root.
     pub(crate) file: String,
@@ -27,10 +28,42 @@ pub(crate) struct Mutant {
     pub(crate) find: String,
     /// The wrong text.
     pub(crate) replace: String,
-    /// Parts of the paths of the tests that should see it; empty means all of the crate's.
+    /// Parts of the paths of the models that should see it.
     pub(crate) models: Vec<String>,
+    /// The ordinary tests that should see it.
+    pub(crate) tests: Vec<TestFilter>,
     /// Why nobody could ever notice it.
     pub(crate) equivalent: Option<String>,
+}
+
+/// Some ordinary tests, written `crate::part of their paths`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TestFilter {
+    /// The crate they belong to.
+    pub(crate) package: String,
+    /// A part of each one's path within its binary.
+    pub(crate) part: String,
+}
+
+impl TestFilter {
+    fn parse(text: &str) -> Option<Self> {
+        let (package, part) = text.split_once("::")?;
+        (!package.is_empty() && !part.is_empty()).then(|| Self {
+            package: package.to_owned(),
+            part: part.to_owned(),
+        })
+    }
+
+    /// Whether this test is one of them.
+    pub(crate) fn matches(&self, test: &Test) -> bool {
+        test.binary.package == self.package && test.test.contains(&self.part)
+    }
+}
+
+impl fmt::Display for TestFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::{}", self.package, self.part)
+    }
 }
 
 impl Mutant {
@@ -45,10 +78,26 @@ impl Mutant {
         Ok(text.replacen(&self.find, &self.replace, 1))
     }
 
-    /// Whether this test should see it.
-    pub(crate) fn is_watched_by(&self, test: &ModelTest) -> bool {
+    /// Whether models should see it. One that names neither models nor tests is for all models of
+    /// its crate.
+    pub(crate) fn is_modelled(&self) -> bool {
+        !self.models.is_empty() || self.tests.is_empty()
+    }
+
+    /// Whether this model should see it.
+    pub(crate) fn is_watched_by(&self, test: &Test) -> bool {
         let named = || self.models.iter().any(|filter| test.test.contains(filter));
-        test.binary.package == self.package && (self.models.is_empty() || named())
+        let watched = if self.models.is_empty() {
+            self.is_modelled()
+        } else {
+            named()
+        };
+        test.binary.package == self.package && watched
+    }
+
+    /// Whether this ordinary test should see it.
+    pub(crate) fn is_tested_by(&self, test: &Test) -> bool {
+        self.tests.iter().any(|filter| filter.matches(test))
     }
 }
 
@@ -122,12 +171,20 @@ fn parse(package: &str, text: &str) -> Result<Vec<Mutant>> {
 fn parse_mutant(package: &str, entry: DeTable<'_>) -> Result<Mutant> {
     let (mut id, mut file, mut kind) = (None, None, None);
     let (mut find, mut replace, mut equivalent) = (None, None, None);
-    let mut models = Vec::new();
+    let (mut models, mut tests) = (Vec::new(), Vec::new());
     for (key, value) in entry {
         let slot = match (key.get_ref().as_ref(), value.into_inner()) {
             ("models", DeValue::Array(filters)) => {
                 for filter in filters {
                     models.push(string(filter.into_inner())?);
+                }
+                continue;
+            }
+            ("tests", DeValue::Array(filters)) => {
+                for filter in filters {
+                    let filter = string(filter.into_inner())?;
+                    let parsed = TestFilter::parse(&filter);
+                    tests.push(parsed.with_context(|| format!("not `crate::part`: {filter}"))?);
                 }
                 continue;
             }
@@ -150,6 +207,7 @@ fn parse_mutant(package: &str, entry: DeTable<'_>) -> Result<Mutant> {
         find: require(find, "find")?,
         replace: require(replace, "replace")?,
         models,
+        tests,
         equivalent,
         id,
     };
@@ -218,8 +276,8 @@ models = ['submit', 'release']
         }
     }
 
-    fn test(package: &str, test: &str) -> ModelTest {
-        ModelTest {
+    fn test(package: &str, test: &str) -> Test {
+        Test {
             binary: TestBinary {
                 package: package.to_owned(),
                 path: "loom".into(),
@@ -240,12 +298,28 @@ models = ['submit', 'release']
     }
 
     #[test]
+    fn tests_take_the_place_of_all_models_but_not_of_named_ones() {
+        let tests = "tests = ['y::keep_alive']\n";
+        let mut mutant = parse("x", &format!("{ENTRY}{tests}"))
+            .expect("it is well formed")
+            .remove(0);
+        assert!(mutant.is_tested_by(&test("y", "life::keep_alive_zero")));
+        assert!(!mutant.is_tested_by(&test("x", "life::keep_alive_zero")));
+        assert!(!mutant.is_tested_by(&test("y", "life::release")));
+        assert!(mutant.is_watched_by(&test("x", "submit")));
+        mutant.models.clear();
+        assert!(!mutant.is_modelled());
+        assert!(!mutant.is_watched_by(&test("x", "submit")));
+    }
+
+    #[test]
     fn an_entry_with_a_wrong_or_missing_value_is_refused() {
         for (right, wrong) in [
             ("'notify'", "'typo'"),
             ("crates/x/", "crates/y/"),
             ("replace = ''", ""),
             ("models = [", "model = ["),
+            ("models = ['submit'", "tests = ['submit'"),
             ("['submit', 'release']", "'submit'"),
             ("replace = ''", "replace = '''\n    one();\n'''"),
             ("[[mutant]]", "[[mutants]]"),

@@ -1,36 +1,61 @@
-//! `cargo xtask cmutants`: does a model notice when the synchronization is wrong?
+//! `cargo xtask cmutants`: does a model or a test notice when the synchronization is wrong?
 //!
 //! A mutant is a small wrong edit of the kind that no other tool makes: an ordering weakened, a
 //! notify deleted, a re-check removed, two steps swapped. For each, the loom models of its crate
-//! are built in a copy of the tree, and one of them must fail. A time-out is not a kill: it says
-//! that something hangs, not that a model saw why.
+//! are built in a copy of the tree, and one of them must fail. What no model can see (code that
+//! the models' cfg replaces, a guess about time) names ordinary tests instead, or as well.
+//!
+//! A time-out is not a kill: it says that something hangs, not that a watcher saw why. An ordinary
+//! test that would hang has a watchdog of its own, which fails.
 
 mod copy;
 mod list;
+mod plain;
 mod report;
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::flags;
-use crate::models::{self, Cause, ModelTest, Verdict};
+use crate::models::{self, Cause, Verdict};
 use crate::parallel;
+use crate::process::Test;
 use crate::workspace::Workspace;
 use copy::Copy;
 use list::Mutant;
+use plain::Outcome;
 
 pub(crate) use list::check as check_list;
+
+/// What was watching, by its `crate::test`.
+#[derive(Debug)]
+enum Watcher {
+    /// A loom model.
+    Model(String),
+    /// An ordinary test.
+    Test(String),
+}
+
+impl fmt::Display for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Model(name) => write!(f, "`{name}`"),
+            Self::Test(name) => write!(f, "test `{name}`"),
+        }
+    }
+}
 
 /// How a mutant fared.
 #[derive(Debug)]
 enum Fate {
-    /// A model failed.
-    Killed { model: String, cause: Cause },
-    /// A model ran past its limit, and none failed.
-    TimedOut { model: String },
-    /// All models passed.
+    /// A model or a test failed.
+    Killed { by: Watcher, cause: Cause },
+    /// One ran past its limit, and none failed.
+    TimedOut { by: Watcher },
+    /// All passed.
     Survived,
     /// It is listed as equivalent and was not run.
     Equivalent,
@@ -42,12 +67,12 @@ enum Fate {
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> {
     let begin = Instant::now();
     let mut mutants = list::load(workspace)?;
-    list::check_texts(workspace, &mutants)?;
     let listed: Vec<_> = mutants.iter().map(|mutant| mutant.id.clone()).collect();
     if let Some(only) = &flags.only {
         mutants.retain(|mutant| mutant.id.contains(only));
         ensure!(!mutants.is_empty(), "no mutant's id contains `{only}`");
     }
+    list::check_texts(workspace, &mutants)?;
     if flags.list {
         for mutant in &mutants {
             println!("{}: {} in {}", mutant.id, mutant.kind, mutant.file);
@@ -84,35 +109,69 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
     Ok(())
 }
 
-/// How long each model takes on sound code, by its `crate::test`. All must pass.
-type Times = HashMap<String, Duration>;
-
-fn baseline(workspace: &Workspace, mutants: &[&Mutant]) -> Result<Times> {
-    if mutants.is_empty() {
-        return Ok(Times::new());
-    }
-    println!("building and running the models on sound code");
-    let packages: BTreeSet<_> = mutants
-        .iter()
-        .map(|mutant| mutant.package.clone())
-        .collect();
-    let copy = Copy::make(workspace, 0)?;
-    let mut tests = models::build(&copy.tree, &copy.target, &Vec::from_iter(packages))?;
-    tests.retain(|test| mutants.iter().any(|mutant| mutant.is_watched_by(test)));
-    let runs = models::run_all(tests, None, None, &copy.logs, |run| {
-        println!("sound: {:>6.1} s  {}", run.time.as_secs_f32(), run.test);
-    })?;
-    runs.into_iter()
-        .map(|run| match run.verdict {
-            Verdict::Passed(_) => Ok((run.test.to_string(), run.time)),
-            _ => bail!("{} fails on sound code", run.test),
-        })
-        .collect()
+/// How long each model and test takes on sound code, by its `crate::test`. All must pass.
+#[derive(Default)]
+struct Times {
+    models: HashMap<String, Duration>,
+    tests: HashMap<String, Duration>,
 }
 
-/// Tries one mutant: until a model fails, the quickest first.
+fn baseline(workspace: &Workspace, mutants: &[&Mutant]) -> Result<Times> {
+    let mut times = Times::default();
+    if mutants.is_empty() {
+        return Ok(times);
+    }
+    println!("building and running the models and tests on sound code");
+    let copy = Copy::make(workspace, 0)?;
+
+    let modelled = mutants.iter().filter(|mutant| mutant.is_modelled());
+    let packages: BTreeSet<_> = modelled.map(|mutant| mutant.package.clone()).collect();
+    if !packages.is_empty() {
+        let mut models = models::build(&copy.tree, &copy.target, &Vec::from_iter(packages))?;
+        models.retain(|test| mutants.iter().any(|mutant| mutant.is_watched_by(test)));
+        let runs = models::run_all(models, None, None, &copy.logs, |run| {
+            println!("sound: {:>6.1} s  {}", run.time.as_secs_f32(), run.test);
+        })?;
+        for run in runs {
+            let passed = matches!(run.verdict, Verdict::Passed(_));
+            ensure!(passed, "{} fails on sound code", run.test);
+            times.models.insert(run.test.to_string(), run.time);
+        }
+    }
+
+    let packages = plain::packages(mutants.iter().copied());
+    if !packages.is_empty() {
+        let mut tests = plain::build(&copy, &packages)?;
+        tests.retain(|test| mutants.iter().any(|mutant| mutant.is_tested_by(test)));
+        for test in tests {
+            let (outcome, time) = plain::run(&copy, &test, None)?;
+            ensure!(outcome == Outcome::Passed, "{test} fails on sound code");
+            println!("sound: {:>6.1} s  {test}", time.as_secs_f32());
+            times.tests.insert(test.to_string(), time);
+        }
+    }
+    Ok(times)
+}
+
+/// Generous: a mutant may explore more, the machine may be busy, and a watchdog needs its minute.
+fn limit(sound: Duration) -> Duration {
+    Duration::from_mins(2) + 10 * sound
+}
+
+/// Tries one mutant: until a model or a test fails, the quickest first, models before tests.
 fn attempt(copy: &Copy, mutant: &Mutant, times: &Times) -> Result<Fate> {
     let _mutated = copy.mutate(mutant)?;
+    let mut fate = Fate::Survived;
+    if mutant.is_modelled() {
+        fate = attempt_models(copy, mutant, &times.models)?;
+    }
+    if matches!(fate, Fate::Survived) && !mutant.tests.is_empty() {
+        fate = attempt_tests(copy, mutant, &times.tests)?;
+    }
+    Ok(fate)
+}
+
+fn attempt_models(copy: &Copy, mutant: &Mutant, times: &HashMap<String, Duration>) -> Result<Fate> {
     let packages = [mutant.package.clone()];
     let Ok(mut tests) = models::build(&copy.tree, &copy.target, &packages) else {
         return Ok(Fate::Broken);
@@ -122,20 +181,44 @@ fn attempt(copy: &Copy, mutant: &Mutant, times: &Times) -> Result<Fate> {
         ensure!(exists, "mutant {}: no model matches `{filter}`", mutant.id);
     }
     tests.retain(|test| mutant.is_watched_by(test));
-    let time = |test: &ModelTest| times.get(&test.to_string()).copied().unwrap_or_default();
+    let time = |test: &Test| times.get(&test.to_string()).copied().unwrap_or_default();
     tests.sort_by_key(time);
 
     let mut fate = Fate::Survived;
     for test in tests {
-        // Generous: a mutant may explore more, and the machine may be busy.
-        let limit = Duration::from_mins(1) + 10 * time(&test);
-        let run =
-            models::run(&test, None, Some(limit), &copy.logs).with_context(|| mutant.id.clone())?;
-        let model = test.to_string();
+        let run = models::run(&test, None, Some(limit(time(&test))), &copy.logs)
+            .with_context(|| mutant.id.clone())?;
+        let by = Watcher::Model(test.to_string());
         match run.verdict {
-            Verdict::Failed(cause) => return Ok(Fate::Killed { model, cause }),
-            Verdict::TimedOut => fate = Fate::TimedOut { model },
+            Verdict::Failed(cause) => return Ok(Fate::Killed { by, cause }),
+            Verdict::TimedOut => fate = Fate::TimedOut { by },
             Verdict::Passed(_) => {}
+        }
+    }
+    Ok(fate)
+}
+
+fn attempt_tests(copy: &Copy, mutant: &Mutant, times: &HashMap<String, Duration>) -> Result<Fate> {
+    let Ok(mut tests) = plain::build(copy, &plain::packages([mutant])) else {
+        return Ok(Fate::Broken);
+    };
+    for filter in &mutant.tests {
+        let exists = tests.iter().any(|test| filter.matches(test));
+        ensure!(exists, "mutant {}: no test matches `{filter}`", mutant.id);
+    }
+    tests.retain(|test| mutant.is_tested_by(test));
+    let time = |test: &Test| times.get(&test.to_string()).copied().unwrap_or_default();
+    tests.sort_by_key(time);
+
+    let mut fate = Fate::Survived;
+    for test in tests {
+        let (outcome, _time) =
+            plain::run(copy, &test, Some(limit(time(&test)))).with_context(|| mutant.id.clone())?;
+        let by = Watcher::Test(test.to_string());
+        match outcome {
+            Outcome::Failed(cause) => return Ok(Fate::Killed { by, cause }),
+            Outcome::TimedOut => fate = Fate::TimedOut { by },
+            Outcome::Passed => {}
         }
     }
     Ok(fate)

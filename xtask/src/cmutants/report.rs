@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::Fate;
 use super::list::Mutant;
+use super::{Fate, Watcher};
 use crate::workspace::Workspace;
 
 /// Holds the table; relative to the root.
@@ -27,9 +27,9 @@ pub(crate) fn is_right(mutant: &Mutant, fate: &Fate) -> bool {
 /// The fate in words.
 pub(crate) fn verdict(mutant: &Mutant, fate: &Fate) -> String {
     match (fate, &mutant.equivalent) {
-        (Fate::Killed { model, .. }, Some(_)) => format!("NOT EQUIVALENT: killed by `{model}`"),
-        (Fate::Killed { model, cause }, None) => format!("killed by `{model}` ({cause})"),
-        (Fate::TimedOut { model }, _) => format!("TIMED OUT in `{model}`"),
+        (Fate::Killed { by, .. }, Some(_)) => format!("NOT EQUIVALENT: killed by {by}"),
+        (Fate::Killed { by, cause }, None) => format!("killed by {by} ({cause})"),
+        (Fate::TimedOut { by }, _) => format!("TIMED OUT in {by}"),
         (Fate::Broken, _) => "DOES NOT COMPILE".to_owned(),
         (Fate::Survived | Fate::Equivalent, Some(reason)) => format!("equivalent: {reason}"),
         (Fate::Survived | Fate::Equivalent, None) => "SURVIVED".to_owned(),
@@ -44,10 +44,17 @@ pub(crate) fn summary(fates: &[(&Mutant, Fate)], time: Duration) -> String {
         .filter(|(mutant, _)| mutant.equivalent.is_some())
         .count();
     format!(
-        "cmutants: {} mutants: {} killed, {} survived, {} timed out, {} broken, \
+        "cmutants: {} mutants: {} killed ({} by an ordinary test), {} survived, {} timed out, {} broken, \
          {equivalent} listed as equivalent, {:.0} s",
         fates.len(),
         count(|fate| matches!(fate, Fate::Killed { .. })),
+        count(|fate| matches!(
+            fate,
+            Fate::Killed {
+                by: Watcher::Test(_),
+                ..
+            }
+        )),
         count(|fate| matches!(fate, Fate::Survived)),
         count(|fate| matches!(fate, Fate::TimedOut { .. })),
         count(|fate| matches!(fate, Fate::Broken)),
@@ -105,25 +112,46 @@ mod tests {
             find: "one".to_owned(),
             replace: "all".to_owned(),
             models: Vec::new(),
+            tests: Vec::new(),
             equivalent: equivalent.then(|| "why".to_owned()),
         }
     }
 
     fn killed() -> Fate {
         Fate::Killed {
-            model: "x::m".to_owned(),
+            by: Watcher::Model("x::m".to_owned()),
             cause: Cause::Deadlock,
         }
     }
 
     fn timed_out() -> Fate {
         Fate::TimedOut {
-            model: "x::m".to_owned(),
+            by: Watcher::Test("x::t".to_owned()),
         }
     }
 
     #[test]
-    fn only_a_failing_model_kills_and_only_an_equivalent_may_survive() {
+    fn a_fate_says_whether_a_model_or_a_test_saw_it() {
+        let by_test = Fate::Killed {
+            by: Watcher::Test("x::t".to_owned()),
+            cause: Cause::Abort,
+        };
+        assert_eq!(
+            verdict(&mutant(false), &by_test),
+            "killed by test `x::t` (abort)"
+        );
+        assert_eq!(
+            verdict(&mutant(false), &killed()),
+            "killed by `x::m` (deadlock)"
+        );
+        assert_eq!(
+            verdict(&mutant(true), &by_test),
+            "NOT EQUIVALENT: killed by test `x::t`"
+        );
+    }
+
+    #[test]
+    fn only_a_failing_watcher_kills_and_only_an_equivalent_may_survive() {
         let (real, equivalent) = (mutant(false), mutant(true));
         assert!(is_right(&real, &killed()));
         assert!(is_right(&equivalent, &Fate::Survived));

@@ -7,7 +7,6 @@
 
 mod verdict;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::flags::Bound;
 use crate::parallel;
-use crate::process::{self, TestBinary};
+use crate::process::{self, Test};
 use crate::workspace::Workspace;
 
 pub(crate) use verdict::{Cause, Completed, Verdict};
@@ -35,21 +34,6 @@ pub(crate) fn modelled_crates(workspace: &Workspace) -> Result<Vec<String>> {
     });
     ensure!(!crates.is_empty(), "no crate has a tests/loom.rs");
     Ok(crates)
-}
-
-/// A `#[test]` that explores one or more models.
-#[derive(Debug, Clone)]
-pub(crate) struct ModelTest {
-    /// Its crate and where its code lies.
-    pub(crate) binary: TestBinary,
-    /// Its path within the binary.
-    pub(crate) test: String,
-}
-
-impl fmt::Display for ModelTest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}::{}", self.binary.package, self.test)
-    }
 }
 
 /// The cfg under which `sync-shim` stands on loom.
@@ -82,38 +66,21 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
 /// Debug assertions and overflow checks are on: under loom they hold, or fail, in every
 /// interleaving, and a counter that would heal by wrapping twice is caught. Warnings are
 /// off: they are [`lint`]'s business, and a mutant has warnings of its own.
-pub(crate) fn build(root: &Path, target: &Path, packages: &[String]) -> Result<Vec<ModelTest>> {
+pub(crate) fn build(root: &Path, target: &Path, packages: &[String]) -> Result<Vec<Test>> {
     let mut command = cargo(root, target, "test", packages);
     command
         .args(["--release", "--no-run"])
         .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
         .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true")
         .env("RUSTFLAGS", format!("{CFG} -A warnings"));
-    let mut tests = Vec::new();
-    for binary in process::build_tests(&mut command)? {
-        let output = Command::new(&binary.path)
-            .args(["--list", "--format", "terse"])
-            .output()
-            .with_context(|| binary.path.display().to_string())?;
-        ensure!(output.status.success(), "{} --list", binary.path.display());
-        let list = String::from_utf8_lossy(&output.stdout);
-        tests.extend(
-            list.lines()
-                .filter_map(|line| line.strip_suffix(": test"))
-                .map(|test| ModelTest {
-                    binary: binary.clone(),
-                    test: test.to_owned(),
-                }),
-        );
-    }
-    Ok(tests)
+    process::list_tests(process::build_tests(&mut command)?)
 }
 
 /// A test that has run.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// Which one.
-    pub(crate) test: ModelTest,
+    pub(crate) test: Test,
     /// What it said.
     pub(crate) verdict: Verdict,
     /// Everything it printed.
@@ -124,7 +91,7 @@ pub(crate) struct Run {
 
 /// Runs one test; its output goes to a file below `logs` as well.
 pub(crate) fn run(
-    test: &ModelTest,
+    test: &Test,
     bound: Option<&Bound>,
     limit: Option<Duration>,
     logs: &Path,
@@ -152,7 +119,7 @@ pub(crate) fn run(
 
 /// Runs all `tests`, one per core at a time, and hands each to `report` as it ends.
 pub(crate) fn run_all(
-    tests: Vec<ModelTest>,
+    tests: Vec<Test>,
     bound: Option<&Bound>,
     limit: Option<Duration>,
     logs: &Path,

@@ -96,7 +96,7 @@ impl fmt::Display for Cause {
 
 impl Cause {
     /// Reads loom's words. Only the first panic counts: unwinding from it often panics again.
-    fn parse(output: &str) -> Self {
+    pub(crate) fn parse(output: &str) -> Self {
         let Some(panic) = output.split("panicked at").nth(1) else {
             return Self::Abort;
         };

@@ -137,6 +137,7 @@ fn a_called_thread_that_comes_too_late_keeps_an_earlier_time() {
             });
             queue.push("now", NOW).unwrap();
             queue.push("near", steps(1)).unwrap();
+            // Discarded: a taker may have been quicker, and then there is nothing.
             let _ = queue.try_take();
             clock.advance(steps(1));
             seen.wait_for(1);

@@ -169,6 +169,7 @@ fn a_dropped_future_racing_the_hand_over_loses_no_room() {
                     task();
                     drop(held);
                 }));
+                // Discarded: the task may be accepted or wait, and what runs is counted.
                 let _ = future
                     .as_mut()
                     .poll(&mut Context::from_waker(Waker::noop()));
@@ -196,6 +197,7 @@ fn a_future_that_is_not_polled_again_is_served() {
             pool.submit(runs.task()).unwrap();
             let mut future = pin!(pool.submit_async(runs.task()));
             let mut context = Context::from_waker(Waker::noop());
+            // Discarded: the future's place in the line is what matters.
             let _ = future.as_mut().poll(&mut context);
             // Behind the future in the line, so it is accepted only after that.
             pool.submit(runs.task()).unwrap();

@@ -1,10 +1,8 @@
-//! Running a model: every interleaving up to a bound, counted.
+//! Every interleaving up to a bound, counted: loom.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-pub use loom::thread::{JoinHandle, spawn};
 
 std::thread_local! {
     /// loom runs all threads of a model on the one thread that called it, so this is the

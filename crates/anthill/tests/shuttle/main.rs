@@ -1,0 +1,30 @@
+//! Random schedules of whole pools and queues through their public face, with user code that
+//! waits, wakes in place and panics.
+//!
+//! loom's models are exhaustive and therefore small: two racing parties, one of them often a twin.
+//! Here up to six threads run all of the code at once, in some hundreds of random schedules each,
+//! half of them uniform and half by changing priorities. What a schedule decides, and what the
+//! threads do, comes from one seed.
+//!
+//! Each scenario keeps a [`Ledger`]: every task, entry or key is dealt with exactly once or comes
+//! back, nothing is left, and the figures are at rest. A lost wake-up is a deadlock, which shuttle
+//! sees at once. Work is waited for *before* anything is released.
+//!
+//! Run with `cargo xtask shuttle`.
+#![cfg(anthill_shuttle)]
+#![expect(clippy::unwrap_used, reason = "a scenario that fails is to panic")]
+
+mod dedup_queue;
+mod delay_queue;
+mod ledger;
+mod multi_pool;
+mod pool;
+mod scheduled_pool;
+mod tasks;
+
+use ledger::{Ledger, Ticket};
+use tasks::{InPlace, Latch, Ticker, block_on, join_all, poll_once, raise};
+
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);

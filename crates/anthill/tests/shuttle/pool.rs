@@ -1,0 +1,479 @@
+//! One pool: all ways in, all ways out, and user code at every seam.
+
+use std::sync::{Arc, OnceLock};
+
+use anthill::{Capacity, JoinError, ManualClock, Pool, SubmitError, WaitError, WeakPool};
+use sync_shim::Mutex;
+use sync_shim::model::{explore, random_below, spawn};
+
+use super::{InPlace, Latch, Ledger, SECOND, Ticket, block_on, join_all, poll_once, raise};
+
+/// Submits when it is dropped: a capture, or a value that nothing takes.
+struct SubmitsOnDrop(WeakPool, Ledger);
+
+impl Drop for SubmitsOnDrop {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.upgrade() {
+            drop(pool.try_submit(self.1.task()));
+        }
+    }
+}
+
+/// Waits, when it is dropped, for a task that it submits: user code between two sections of a
+/// worker, which must not be counted on for anything meanwhile.
+struct WaitsOnDrop(Pool, Ledger);
+
+impl Drop for WaitsOnDrop {
+    fn drop(&mut self) {
+        if let Ok(handle) = self.0.spawn(self.1.task()) {
+            handle.join().unwrap();
+        }
+    }
+}
+
+/// Hooks and tasks reach their pool through this, once it is made.
+#[derive(Clone, Default)]
+struct Here(Arc<OnceLock<WeakPool>>);
+
+impl Here {
+    fn upgrade(&self) -> Option<Pool> {
+        self.0.get().and_then(WeakPool::upgrade)
+    }
+}
+
+fn ends_at_rest(pool: &Pool, ledger: &Ledger) {
+    pool.wait_idle().unwrap();
+    pool.release();
+    pool.wait_released().unwrap();
+    let stats = pool.stats();
+    assert_eq!(
+        (stats.live, stats.busy, stats.idle, stats.waiting),
+        (0, 0, 0, 0)
+    );
+    assert_eq!((stats.in_flight, stats.queued), (0, 0));
+    assert_eq!(
+        stats.submitted,
+        stats.completed + stats.panicked + stats.cancelled + stats.released
+    );
+    ledger.is_settled();
+}
+
+/// One step of a client. Each way in, and what may become of a task.
+fn step(pool: &Pool, ledger: &Ledger) {
+    let (weak, inner) = (pool.downgrade(), ledger.clone());
+    match random_below(11) {
+        0 => drop(pool.submit(ledger.task())),
+        1 => drop(pool.try_submit(ledger.task())),
+        2 => drop(pool.submit_timeout(ledger.task(), SECOND)),
+        3 => {
+            if let Ok(handle) = pool.spawn(ledger.task()) {
+                ended(&handle.join());
+            }
+        }
+        4 => {
+            if let Ok(handle) = pool.spawn(ledger.task()) {
+                let cancelled = handle.cancel();
+                let joined = handle.join();
+                assert_eq!(cancelled, matches!(joined, Err(JoinError::Cancelled)));
+            }
+        }
+        5 => {
+            let ticket = ledger.ticket();
+            let task = move || {
+                ticket.spend();
+                raise()
+            };
+            let task: Box<dyn FnOnce() + Send> = Box::new(task);
+            if let Ok(handle) = pool.spawn(task) {
+                assert!(handle.join().is_err());
+            }
+        }
+        6 => {
+            // A task that submits, and joins what it spawned.
+            let ticket = ledger.ticket();
+            drop(pool.submit(move || {
+                ticket.spend();
+                let Some(pool) = weak.upgrade() else { return };
+                drop(pool.submit(inner.task()));
+                if let Ok(child) = pool.spawn(inner.task()) {
+                    ended(&child.join());
+                }
+            }));
+        }
+        7 => {
+            // A capture and a value whose drops submit.
+            let (ticket, capture) = (ledger.ticket(), SubmitsOnDrop(weak.clone(), inner.clone()));
+            if let Ok(handle) = pool.spawn(move || {
+                let _capture = capture;
+                ticket.spend();
+                SubmitsOnDrop(weak, inner)
+            }) {
+                drop(handle);
+            }
+        }
+        8 => {
+            if let Ok(handle) = block_on(pool.spawn_async(ledger.task())) {
+                ended(&block_on(handle));
+            }
+        }
+        9 => {
+            // A submit that is given up half way.
+            let mut submit = Box::pin(pool.submit_async(ledger.task()));
+            drop(poll_once(&mut submit));
+        }
+        _ => match pool.wait_idle_timeout(SECOND) {
+            Ok(()) | Err(WaitError::TimedOut) => {}
+            Err(other) => panic!("{other:?}"),
+        },
+    }
+}
+
+fn ended(joined: &Result<(), JoinError>) {
+    assert!(matches!(joined, Ok(()) | Err(JoinError::Released)));
+}
+
+/// Three clients do what they like, a fourth thread moves time and tunes; hooks submit too.
+#[test]
+fn clients_that_do_anything_lose_no_task() {
+    explore("clients_that_do_anything_lose_no_task", || {
+        let (clock, ledger, here) = (ManualClock::new(), Ledger::default(), Here::default());
+        let mut builder = Pool::builder()
+            .capacity(1 + random_below(2))
+            .queue_depth(random_below(3))
+            .clock(clock.clone())
+            .panic_hook(|_| {})
+            .keep_alive((random_below(2) == 0).then_some(SECOND));
+        if random_below(2) == 0 {
+            let (here, ledger) = (here.clone(), ledger.clone());
+            builder = builder.start_hook(move || {
+                if let Some(pool) = here.upgrade() {
+                    drop(pool.try_submit(ledger.task()));
+                }
+            });
+        }
+        let pool = builder.build().unwrap();
+        here.0.set(pool.downgrade()).unwrap();
+        let mut threads = Vec::new();
+        for _ in 0..2 {
+            let (pool, ledger) = (pool.clone(), ledger.clone());
+            threads.push(spawn(move || (0..3).for_each(|_| step(&pool, &ledger))));
+        }
+        let tuner = {
+            let pool = pool.clone();
+            spawn(move || {
+                pool.tune(1 + random_below(3)).unwrap();
+                clock.advance(SECOND);
+                pool.tune(1).unwrap();
+                clock.advance(SECOND);
+            })
+        };
+        (0..2).for_each(|_| step(&pool, &ledger));
+        join_all(threads);
+        tuner.join().unwrap();
+        ends_at_rest(&pool, &ledger);
+    });
+}
+
+/// A release and a reboot in the midst of it: each task runs or comes back.
+#[test]
+fn a_release_and_a_reboot_amidst_clients_lose_no_task() {
+    explore("a_release_and_a_reboot_amidst_clients_lose_no_task", || {
+        let (clock, ledger) = (ManualClock::new(), Ledger::default());
+        let pool = Pool::builder()
+            .capacity(1 + random_below(2))
+            .queue_depth(random_below(3))
+            .clock(clock.clone())
+            .panic_hook(|_| {})
+            .keep_alive(None)
+            .build()
+            .unwrap();
+        let mut threads = Vec::new();
+        for _ in 0..2 {
+            let (pool, ledger) = (pool.clone(), ledger.clone());
+            threads.push(spawn(move || {
+                for _ in 0..3 {
+                    step_until_released(&pool, &ledger);
+                }
+            }));
+        }
+        let time = spawn(move || (0..3).for_each(|_| clock.advance(SECOND)));
+        if random_below(2) == 0 {
+            pool.release();
+        } else {
+            pool.release_now();
+        }
+        if random_below(2) == 0 {
+            assert!(pool.reboot());
+        }
+        join_all(threads);
+        time.join().unwrap();
+        ends_at_rest(&pool, &ledger);
+    });
+}
+
+/// As `step`, where any task may come back because of a release.
+fn step_until_released(pool: &Pool, ledger: &Ledger) {
+    match random_below(4) {
+        0 => drop(pool.submit(ledger.task())),
+        1 => {
+            if let Err(error) = pool.submit_timeout(ledger.task(), SECOND) {
+                assert!(matches!(
+                    error,
+                    SubmitError::Released(_) | SubmitError::TimedOut(_)
+                ));
+            }
+        }
+        2 => {
+            if let Ok(handle) = pool.spawn(ledger.task()) {
+                ended(&handle.join());
+            }
+        }
+        _ => {
+            if let Ok(handle) = block_on(pool.spawn_async(ledger.task())) {
+                ended(&block_on(handle));
+            }
+        }
+    }
+}
+
+/// A joiner's waker runs its continuation in place, on the worker that ended the task; the
+/// continuation submits, and waits for what it spawned.
+#[test]
+fn continuations_in_place_that_wait_hold_up_no_task() {
+    explore("continuations_in_place_that_wait_hold_up_no_task", || {
+        let ledger = Ledger::default();
+        let pool = Pool::builder()
+            .capacity(2)
+            .queue_depth(2)
+            .keep_alive(None)
+            .build()
+            .unwrap();
+        let other = {
+            let (pool, ledger) = (pool.clone(), ledger.clone());
+            spawn(move || {
+                for _ in 0..2 {
+                    pool.submit(ledger.task()).unwrap();
+                }
+            })
+        };
+        let over: Vec<Latch> = (0..2)
+            .map(|_| {
+                let handle = pool.spawn(ledger.task()).unwrap();
+                let (pool, ledger) = (pool.clone(), ledger.clone());
+                InPlace::start(async move {
+                    handle.await.unwrap();
+                    pool.submit(ledger.task()).unwrap();
+                    pool.spawn(ledger.task()).unwrap().join().unwrap();
+                })
+            })
+            .collect();
+        over.iter().for_each(Latch::wait);
+        other.join().unwrap();
+        ends_at_rest(&pool, &ledger);
+        assert_eq!(ledger.used(), 8);
+    });
+}
+
+/// A detached task's value waits in its destructor for another task: another worker, or this one
+/// in place, runs it.
+#[test]
+fn a_value_whose_drop_waits_for_a_task_is_waited_for_by_nothing_else() {
+    explore(
+        "a_value_whose_drop_waits_for_a_task_is_waited_for_by_nothing_else",
+        || {
+            let ledger = Ledger::default();
+            let pool = Pool::builder()
+                .capacity(2)
+                .queue_depth(2)
+                .keep_alive(None)
+                .build()
+                .unwrap();
+            let threads = (0..2)
+                .map(|_| {
+                    let (pool, ledger) = (pool.clone(), ledger.clone());
+                    spawn(move || {
+                        let (here, book, ticket) = (pool.clone(), ledger.clone(), ledger.ticket());
+                        let task = move || {
+                            ticket.spend();
+                            WaitsOnDrop(here, book)
+                        };
+                        drop(pool.spawn(task).map_err(|_| ()).unwrap());
+                        pool.submit(ledger.task()).unwrap();
+                    })
+                })
+                .collect();
+            join_all(threads);
+            ends_at_rest(&pool, &ledger);
+            assert_eq!(ledger.used(), 6);
+        },
+    );
+}
+
+/// Where user code lies in wait for what another thread's task does.
+#[derive(Clone, Copy)]
+enum Seam {
+    StartHook,
+    DetachedValue,
+    JoinersWaker,
+}
+
+/// User code on one of two workers waits for a task that a third party submits. The other worker
+/// has to run it: the first must count as busy, whatever it does besides tasks.
+fn another_worker_runs_what_user_code_waits_for(seam: Seam) {
+    let (ledger, latch) = (Ledger::default(), Latch::new());
+    let mut builder = Pool::builder().capacity(2).queue_depth(4).keep_alive(None);
+    if matches!(seam, Seam::StartHook) {
+        let (first, latch) = (Mutex::new(true), latch.clone());
+        builder = builder.start_hook(move || {
+            let first = std::mem::take(&mut *first.lock());
+            if first {
+                latch.wait();
+            }
+        });
+    }
+    let pool = builder.build().unwrap();
+    let opener = {
+        let (pool, ledger, latch) = (pool.clone(), ledger.clone(), latch.clone());
+        spawn(move || {
+            pool.submit(ledger.task()).unwrap();
+            pool.submit(move || latch.open()).unwrap();
+        })
+    };
+    let over = match seam {
+        Seam::StartHook => None,
+        Seam::DetachedValue => {
+            let ticket = ledger.ticket();
+            let value = WaitsForLatch(latch);
+            let task = move || {
+                ticket.spend();
+                value
+            };
+            drop(pool.spawn(task).map_err(|_| ()).unwrap());
+            None
+        }
+        Seam::JoinersWaker => {
+            let handle = pool.spawn(ledger.task()).unwrap();
+            Some(InPlace::start(async move {
+                handle.await.unwrap();
+                latch.wait();
+            }))
+        }
+    };
+    pool.submit(ledger.task()).unwrap();
+    opener.join().unwrap();
+    over.as_ref().inspect(|over| over.wait());
+    ends_at_rest(&pool, &ledger);
+}
+
+/// Waits for a latch when it is dropped.
+struct WaitsForLatch(Latch);
+
+impl Drop for WaitsForLatch {
+    fn drop(&mut self) {
+        self.0.wait();
+    }
+}
+
+#[test]
+fn a_start_hook_that_waits_for_a_task_of_another_thread_gets_it() {
+    explore(
+        "a_start_hook_that_waits_for_a_task_of_another_thread_gets_it",
+        || another_worker_runs_what_user_code_waits_for(Seam::StartHook),
+    );
+}
+
+#[test]
+fn a_value_whose_drop_waits_for_a_task_of_another_thread_gets_it() {
+    explore(
+        "a_value_whose_drop_waits_for_a_task_of_another_thread_gets_it",
+        || another_worker_runs_what_user_code_waits_for(Seam::DetachedValue),
+    );
+}
+
+#[test]
+fn a_continuation_that_waits_for_a_task_of_another_thread_gets_it() {
+    explore(
+        "a_continuation_that_waits_for_a_task_of_another_thread_gets_it",
+        || another_worker_runs_what_user_code_waits_for(Seam::JoinersWaker),
+    );
+}
+
+/// A start hook waits for a task of its own pool.
+#[test]
+fn a_hook_that_waits_for_a_task_holds_up_no_other() {
+    explore("a_hook_that_waits_for_a_task_holds_up_no_other", || {
+        let (ledger, here) = (Ledger::default(), Here::default());
+        let hook = {
+            let (here, ledger) = (here.clone(), ledger.clone());
+            move || {
+                let Some(pool) = here.upgrade() else { return };
+                if let Ok(handle) = pool.spawn(ledger.task()) {
+                    handle.join().unwrap();
+                }
+            }
+        };
+        let pool = Pool::builder()
+            .capacity(2)
+            .queue_depth(4)
+            .keep_alive(None)
+            .start_hook(hook)
+            .build()
+            .unwrap();
+        here.0.set(pool.downgrade()).unwrap();
+        let threads = (0..3)
+            .map(|_| {
+                let (pool, ledger) = (pool.clone(), ledger.clone());
+                spawn(move || pool.submit(ledger.task()).unwrap())
+            })
+            .collect();
+        join_all(threads);
+        ends_at_rest(&pool, &ledger);
+        assert_eq!(pool.capacity(), Capacity::from(2));
+    });
+}
+
+/// The last handle goes while its tasks still run; what they capture submits as it is dropped.
+#[test]
+fn dropping_the_last_handle_lets_every_task_run_or_come_back() {
+    explore(
+        "dropping_the_last_handle_lets_every_task_run_or_come_back",
+        || {
+            let ledger = Ledger::default();
+            let ended = Latch::new();
+            let pool = Pool::builder()
+                .capacity(2)
+                .queue_depth(4)
+                .keep_alive(None)
+                .build()
+                .unwrap();
+            let stopped = Stopped(ended.clone());
+            let threads = (0..3)
+                .map(|_| {
+                    let (pool, ledger) = (pool.clone(), ledger.clone());
+                    spawn(move || {
+                        let capture = SubmitsOnDrop(pool.downgrade(), ledger.clone());
+                        let ticket: Ticket = ledger.ticket();
+                        drop(pool.submit(move || {
+                            let _capture = capture;
+                            ticket.spend();
+                        }));
+                    })
+                })
+                .collect();
+            drop(pool.submit(move || drop(stopped)));
+            drop(pool);
+            ended.wait();
+            join_all(threads);
+            // The workers' own ends are not waited for: no handle is left to wait with.
+        },
+    );
+}
+
+/// Opens a latch when it goes.
+struct Stopped(Latch);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}

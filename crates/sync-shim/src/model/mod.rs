@@ -1,0 +1,17 @@
+//! Running a model: every interleaving up to a bound, or many random ones.
+
+#[cfg(not(anthill_shuttle))]
+mod exhaustive;
+#[cfg(anthill_shuttle)]
+mod random;
+
+#[cfg(not(anthill_shuttle))]
+pub(crate) use exhaustive::fair_wakes;
+#[cfg(not(anthill_shuttle))]
+pub use exhaustive::{check, set_fair_wakes};
+#[cfg(anthill_shuttle)]
+pub(crate) use random::coin;
+#[cfg(anthill_shuttle)]
+pub use random::{explore, random_below};
+
+pub use crate::runtime::thread::{JoinHandle, spawn};

@@ -1,0 +1,108 @@
+//! Ordinary tests as watchers: for what no model can see.
+//!
+//! Each runs in a process of its own, as a model does: a watchdog that fails aborts its process,
+//! and what the other tests of a binary say is of no interest.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use super::copy::Copy;
+use super::list::Mutant;
+use crate::models::Cause;
+use crate::process::{self, Ended, Test};
+
+/// How a test ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is content.
+    Passed,
+    /// It, or its watchdog, is not.
+    Failed(Cause),
+    /// It ran past its limit.
+    TimedOut,
+}
+
+/// The crates whose tests should see these mutants.
+pub(crate) fn packages<'a>(mutants: impl IntoIterator<Item = &'a Mutant>) -> BTreeSet<String> {
+    let filters = mutants.into_iter().flat_map(|mutant| &mutant.tests);
+    filters.map(|filter| filter.package.clone()).collect()
+}
+
+/// Builds the tests of `packages` in the copy, and lists them. Warnings are a mutant's own affair.
+pub(crate) fn build(copy: &Copy, packages: &BTreeSet<String>) -> Result<Vec<Test>> {
+    let mut command = Command::new("cargo");
+    command
+        .args(["test", "--quiet", "--all-features", "--tests", "--no-run"])
+        .args(packages.iter().flat_map(|name| ["-p", name]))
+        .current_dir(&copy.tree)
+        .env("CARGO_TARGET_DIR", copy.target.join("tests"))
+        .env("RUSTFLAGS", "-A warnings")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    process::list_tests(process::build_tests(&mut command)?)
+}
+
+/// Runs one test, and says how long that took.
+pub(crate) fn run(
+    copy: &Copy,
+    test: &Test,
+    limit: Option<Duration>,
+) -> Result<(Outcome, Duration)> {
+    let mut command = Command::new(&test.binary.path);
+    command
+        .args(["--exact", &test.test, "--nocapture", "--test-threads=1"])
+        // Tests may look for files of their crate, as they may under `cargo test`.
+        .current_dir(copy.tree.join("crates").join(&test.binary.package));
+    let log = copy.logs.join(format!("{test}.log").replace("::", "."));
+    let ended = process::run_logged(&mut command, &log, limit)?;
+    Ok((outcome(test, &ended)?, ended.time))
+}
+
+fn outcome(test: &Test, ended: &Ended) -> Result<Outcome> {
+    if ended.status.is_none() {
+        return Ok(Outcome::TimedOut);
+    }
+    if !ended.success() {
+        return Ok(Outcome::Failed(Cause::parse(&ended.output)));
+    }
+    // One that is ignored passes without having run.
+    ensure!(ended.output.contains(" 1 passed;"), "{test} does not run");
+    Ok(Outcome::Passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::TestBinary;
+
+    fn ended(command: Option<&str>, output: &str) -> Ended {
+        let status = |command| Command::new(command).status().expect("it is on every Unix");
+        Ended {
+            status: command.map(status),
+            output: output.to_owned(),
+            time: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn only_a_test_that_ran_can_pass_and_a_hang_is_no_failure() {
+        let test = Test {
+            binary: TestBinary {
+                package: "x".to_owned(),
+                path: "it".into(),
+            },
+            test: "a".to_owned(),
+        };
+        let passed = "test result: ok. 1 passed; 0 failed; 0 ignored";
+        let ignored = "test result: ok. 0 passed; 0 failed; 1 ignored";
+        let of = |command, output| outcome(&test, &ended(command, output));
+        assert_eq!(of(Some("true"), passed).ok(), Some(Outcome::Passed));
+        assert!(of(Some("true"), ignored).is_err());
+        assert_eq!(of(None, "").ok(), Some(Outcome::TimedOut));
+        let (aborted, panicked) = (of(Some("false"), ""), of(Some("false"), "panicked at x"));
+        assert_eq!(aborted.ok(), Some(Outcome::Failed(Cause::Abort)));
+        assert_eq!(panicked.ok(), Some(Outcome::Failed(Cause::Panic)));
+    }
+}

@@ -1,0 +1,153 @@
+//! `cargo xtask shuttle`: random schedules of the public face, more threads than loom can take.
+//!
+//! A scenario is a `#[test]` in `tests/shuttle.rs` (or `tests/shuttle/main.rs`) of a crate. Each
+//! runs in a process of its own, in schedules that its seeds decide, and prints
+//! `schedules NAME: explored N (seeds from S)`. One that fails prints its seed: `--seed` repeats it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use crate::flags;
+use crate::parallel;
+use crate::process::{self, Ended, Test};
+use crate::workspace::Workspace;
+
+/// Puts shuttle in loom's place.
+const CFG: &str = "--cfg anthill_loom --cfg anthill_shuttle";
+/// Schedules of each scenario in ci: some seconds for all.
+const IN_CI: u64 = 2_000;
+const ON_DEMAND: u64 = 20_000;
+/// For a scenario in ci, which takes a second or two.
+const LIMIT: Duration = Duration::from_mins(5);
+
+/// Explores so many schedules of each scenario as a gate has time for.
+pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
+    let flags = flags::Shuttle {
+        iters: Some(IN_CI),
+        only: None,
+        seed: None,
+    };
+    explore(workspace, &flags, Some(LIMIT))
+}
+
+/// Explores what is asked for.
+pub(crate) fn run(workspace: &Workspace, flags: &flags::Shuttle) -> Result<()> {
+    explore(workspace, flags, None)
+}
+
+fn explore(workspace: &Workspace, flags: &flags::Shuttle, limit: Option<Duration>) -> Result<()> {
+    let begin = Instant::now();
+    let mut command = cargo(workspace, "test")?;
+    command
+        .args(["--release", "--no-run"])
+        .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
+        .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true");
+    let mut tests = process::list_tests(process::build_tests(&mut command)?)?;
+    if let Some(only) = &flags.only {
+        tests.retain(|test| test.to_string().contains(only));
+        ensure!(!tests.is_empty(), "no scenario matches `{only}`");
+    }
+    let logs = target(workspace).join("logs");
+    let (schedules, seed) = (flags.iters.unwrap_or(ON_DEMAND), flags.seed.unwrap_or(0));
+    let scenario = |(): &(), test: Test| {
+        let mut command = Command::new(&test.binary.path);
+        command
+            .args(["--exact", &test.test, "--nocapture", "--test-threads=1"])
+            .env("ANTHILL_SHUTTLE_SCHEDULES", schedules.to_string())
+            .env("ANTHILL_SHUTTLE_SEED", seed.to_string())
+            // It would take the place of all our seeds.
+            .env_remove("SHUTTLE_RANDOM_SEED");
+        let log = logs.join(format!("{test}.log").replace("::", "."));
+        let ended = process::run_logged(&mut command, &log, limit)?;
+        let explored = explored(&ended);
+        report(&test, &ended, explored);
+        Ok(explored)
+    };
+    let explored = parallel::map(tests, parallel::cores(), |_| Ok(()), scenario)?;
+    let (count, total) = (explored.len(), explored.iter().flatten().sum::<u64>());
+    let failed = explored
+        .iter()
+        .filter(|explored| explored.is_none())
+        .count();
+    ensure!(failed == 0, "{failed} of {count} scenarios failed");
+    println!(
+        "shuttle: {count} scenarios, {total} schedules explored (seeds from {seed}), {:.0} s",
+        begin.elapsed().as_secs_f32()
+    );
+    Ok(())
+}
+
+/// Lints what only stands under the two cfgs.
+pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
+    let mut command = cargo(workspace, "clippy")?;
+    let status = command.args(["--", "-D", "warnings"]).status()?;
+    ensure!(status.success(), "clippy complains about the scenarios");
+    Ok(())
+}
+
+fn cargo(workspace: &Workspace, subcommand: &str) -> Result<Command> {
+    let mut crates = workspace.crates()?;
+    crates.retain(|name| {
+        let tests = workspace.root.join("crates").join(name).join("tests");
+        tests.join("shuttle.rs").exists() || tests.join("shuttle/main.rs").exists()
+    });
+    ensure!(!crates.is_empty(), "no crate has a tests/shuttle.rs");
+    let mut command = Command::new("cargo");
+    command
+        .args([subcommand, "--quiet", "--test", "shuttle"])
+        .args(crates.iter().flat_map(|name| ["-p", name]))
+        .current_dir(&workspace.root)
+        .env("CARGO_TARGET_DIR", target(workspace))
+        .env("RUSTFLAGS", CFG)
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    Ok(command)
+}
+
+fn target(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("shuttle")
+}
+
+/// How many schedules a scenario explored; `None` if it failed.
+fn explored(ended: &Ended) -> Option<u64> {
+    let counts = ended.output.lines().filter_map(|line| {
+        let (_name, rest) = line.strip_prefix("schedules ")?.split_once(": explored ")?;
+        rest.split_once(' ')?.0.parse::<u64>().ok()
+    });
+    let total = counts.sum();
+    (ended.success() && total > 0).then_some(total)
+}
+
+fn report(test: &Test, ended: &Ended, explored: Option<u64>) {
+    let seconds = ended.time.as_secs_f32();
+    match explored {
+        Some(explored) => println!("{explored:>10} schedules, {seconds:>6.1} s  {test}"),
+        None if ended.status.is_none() => println!("{}\nTIMED OUT: {test}", ended.output),
+        None => println!("{}\nFAILED: {test}", ended.output),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(command: &str, output: &str) -> Ended {
+        Ended {
+            status: Some(Command::new(command).status().expect("it is on every Unix")),
+            output: output.to_owned(),
+            time: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_scenario_counts_only_if_it_passed_and_said_what_it_explored() {
+        let line = "\nschedules a b: explored 50 (seeds from 7)\ntest x ... ok\n";
+        assert_eq!(explored(&ended("true", line)), Some(50));
+        assert_eq!(explored(&ended("false", line)), None);
+        assert_eq!(explored(&ended("true", "test x ... ok")), None);
+        let none = "\nschedules a: explored 0 (seeds from 0)\n";
+        assert_eq!(explored(&ended("true", none)), None);
+    }
+}
