@@ -95,7 +95,7 @@ fn run_until_idle<R: Runner>(
     }
     loop {
         next = match next {
-            Next::Run(job) => run(core, job),
+            Next::Run(job) => run_while_calm(core, job),
             Next::Search => return AfterRun::Search,
             Next::Leave => return AfterRun::Leave,
             Next::CallOut => unreachable!("user code has been run"),
@@ -103,21 +103,24 @@ fn run_until_idle<R: Runner>(
     }
 }
 
-/// Runs a task. What comes next has been decided, and everything that its end brings, is done.
-#[inline]
-fn run<R: Runner>(core: &Arc<Core<R>>, job: R::Job) -> Next<R::Job> {
-    let ran = core.runner.run(job, &core.env);
-    if ran.calls_out {
-        return finish(core, core.state.lock(), ran);
-    }
-    let next = match core.state.next(ran.outcome) {
-        Ok(next) => Next::Run(next),
-        Err(guard) => return finish(core, guard, ran),
-    };
-    // Room and figures show the end: now the handle may.
-    match ran.resolve.and_then(|handle| handle.settle()) {
-        None => next,
-        Some(waker) => call_waker(core, next, waker),
+/// Runs a task, and the next, until something is to be decided. That has been done then, and what
+/// the last end brings with it.
+fn run_while_calm<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> Next<R::Job> {
+    loop {
+        let ran = core.runner.run(job, &core.env);
+        if ran.calls_out {
+            return finish(core, core.state.lock(), ran);
+        }
+        job = match core.state.next(ran.outcome) {
+            Ok(next) => next,
+            Err(guard) => return finish(core, guard, ran),
+        };
+        // Room and figures show the end: now the handle may.
+        if let Some(handle) = ran.resolve
+            && let Some(waker) = handle.settle()
+        {
+            return call_waker(core, Next::Run(job), waker);
+        }
     }
 }
 
