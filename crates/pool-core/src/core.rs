@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
-use sync_shim::thread::{Tag, ThreadOptions, spawn_thread};
+use sync_shim::thread::{Tag, ThreadOptions, as_starter_of, spawn_thread, starter_of};
 use sync_shim::{Clock, Parker, fork_count};
 
 use crate::after::{After, NoticeWait};
@@ -127,11 +127,15 @@ impl<R: Runner> Core<R> {
         job: R::Job,
         patience: Patience,
     ) -> Result<(), (Reason, R::Job)> {
-        let (mut guard, admission) = match self.admission() {
+        let deadline = match patience {
+            Patience::None => None,
+            Patience::Until(deadline) => deadline,
+        };
+        let (mut guard, admission) = match self.admission_until(deadline) {
             Ok(admitted) => admitted,
             Err((mut guard, refused)) => {
                 guard.counts.refused += 1;
-                return Err((Reason::NoThread(refused), job));
+                return Err((refused, job));
             }
         };
         match admission {
@@ -187,27 +191,56 @@ impl<R: Runner> Core<R> {
     pub(crate) fn admission(
         self: &Arc<Self>,
     ) -> Result<(Guard<'_, R>, Admission), (Guard<'_, R>, io::Error)> {
+        self.admission_until(None).map_err(|(guard, reason)| {
+            let Reason::NoThread(refused) = reason else {
+                unreachable!("nothing else refuses without a time limit");
+            };
+            (guard, refused)
+        })
+    }
+
+    /// As [`admission`](Core::admission), but awaits a start that another thread makes no longer
+    /// than that.
+    fn admission_until(
+        self: &Arc<Self>,
+        deadline: Option<Instant>,
+    ) -> Result<(Guard<'_, R>, Admission), (Guard<'_, R>, Reason)> {
         let mut guard = self.state.lock();
         loop {
             match guard.view().admission() {
                 Admission::FirstWorker if guard.starting => {
+                    if starter_of() == self.number() {
+                        return Err((guard, Reason::NoThread(io::ErrorKind::Deadlock.into())));
+                    }
                     let notice = NoticeWait::new();
                     guard.on_start.push(notice.notice());
                     drop(guard);
-                    notice.wait();
+                    let given = notice.wait_until(self.clock(), deadline);
                     guard = self.state.lock();
+                    if !given {
+                        notice.leave(&mut guard.on_start);
+                        if !notice.is_given() {
+                            return Err((guard, Reason::TimedOut));
+                        }
+                    }
                 }
                 Admission::FirstWorker => {
                     guard.starting = true;
                     let result;
                     (guard, result) = self.start_reserved(guard);
                     if let Err(refused) = result {
-                        return Err((guard, refused));
+                        return Err((guard, Reason::NoThread(refused)));
                     }
+                    guard.spoken_for = true;
                 }
                 other => return Ok((guard, other)),
             }
         }
+    }
+
+    /// Another one for each pool that lives.
+    fn number(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self).addr()
     }
 
     /// Sleeps at a seat of the line until it is settled or the time is up.
@@ -287,10 +320,14 @@ impl<R: Runner> Core<R> {
 
     #[cold]
     fn start_one(self: &Arc<Self>) -> bool {
-        let guard = self.state.lock();
-        let (guard, started) = self.start_reserved(guard);
-        drop(guard);
-        started.is_ok()
+        let mut guard = self.state.lock();
+        loop {
+            let started;
+            (guard, started) = self.start_reserved(guard);
+            if started.is_err() || !guard.reserve_another() {
+                return started.is_ok();
+            }
+        }
     }
 
     /// Starts a worker. `starting` was set by the caller; it is reset when the lock is back.
@@ -311,13 +348,14 @@ impl<R: Runner> Core<R> {
             let (core, cell) = (Arc::clone(self), Arc::clone(&cell));
             move || worker::main(core, &cell)
         };
-        let result = crate::foreign::guarded(|| spawn_thread(options, body)).unwrap_or_else(|p| {
+        let start = || as_starter_of(self.number(), || spawn_thread(options, body));
+        let result = crate::foreign::guarded(start).unwrap_or_else(|p| {
             crate::foreign::discard(p); // Only the user's gate can panic.
             Err(io::Error::other("the thread gate panicked"))
         });
-        let mut guard = self.state.lock();
-        guard.started(result.is_ok());
         let mut after = After::<R::Job>::new();
+        let mut guard = self.state.lock();
+        guard.started(result.is_ok(), &mut after);
         after.tell(&mut guard.on_start);
         guard.tell_if_ended(&mut after);
         after.pay(); // Runs no user code, so it may be under the lock.

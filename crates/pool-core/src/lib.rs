@@ -100,6 +100,7 @@ mod closures;
 mod config;
 mod core;
 mod decide;
+mod ending;
 mod enter;
 #[doc(hidden)]
 pub mod errand;

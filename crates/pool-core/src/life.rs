@@ -1,7 +1,10 @@
 //! Releasing, waiting for the end or for rest, rebooting, tuning.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
+
+use sync_shim::thread::JoinHandle;
 
 use crate::after::{After, NoticeWait};
 use crate::capacity::{Capacity, UNLIMITED};
@@ -171,33 +174,25 @@ impl<R: Runner> Core<R> {
         self.may_wait()?;
         loop {
             let notice = NoticeWait::new();
-            let leaver = {
+            let threads = {
                 let mut guard = self.state.lock();
                 if guard.generation != generation {
                     return Err(WaitError::Rebooted);
                 }
-                let ended = guard.view().ended() && !guard.joining;
-                match guard.leaver.take_if(|_| ended) {
-                    Some(thread) => {
-                        guard.joining = true;
-                        Some(thread)
+                if guard.joining || !guard.view().ended() {
+                    guard.on_end.push(notice.notice());
+                    None
+                } else {
+                    let threads = guard.ending.take_all();
+                    if threads.is_empty() {
+                        return Ok(());
                     }
-                    None if ended => return Ok(()),
-                    None => {
-                        guard.on_end.push(notice.notice());
-                        None
-                    }
+                    guard.joining = true;
+                    Some(threads)
                 }
             };
-            if let Some(thread) = leaver {
-                // It joins the one before it, and so on. A worker's body does not unwind.
-                let _ = thread.join();
-                let mut after = After::new();
-                let mut guard = self.state.lock();
-                guard.joining = false;
-                after.tell(&mut guard.on_end);
-                drop(guard);
-                self.perform(&mut after);
+            if let Some(threads) = threads {
+                self.join_all(threads);
                 return Ok(());
             }
             if !notice.wait_until(self.clock(), deadline) {
@@ -208,6 +203,22 @@ impl<R: Runner> Core<R> {
                 }
             }
         }
+    }
+
+    /// Joins what a pool without workers has left. Those that one of these joins as its last act are
+    /// gone with it.
+    fn join_all(self: &Arc<Self>, threads: VecDeque<JoinHandle>) {
+        let count = threads.len();
+        for thread in threads {
+            let _ = thread.join(); // A worker's body does not unwind.
+        }
+        let mut after = After::new();
+        let mut guard = self.state.lock();
+        guard.joining = false;
+        guard.joined(count, &mut after);
+        after.tell(&mut guard.on_end);
+        drop(guard);
+        self.perform(&mut after);
     }
 
     /// A worker would wait for itself; a forked child for threads that are not there.

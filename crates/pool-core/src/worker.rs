@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
 
 use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::thread::{JoinHandle, Tag};
 
-use crate::after::After;
+use crate::after::{After, NoticeWait};
 use crate::core::{Core, Guard, Runner};
+use crate::ending::Exit;
 use crate::foreign::drop_quietly;
 use crate::handle::Home;
 use crate::idle::{Call, WorkerCell};
 use crate::run::{Ran, wake};
-use crate::state::{Found, Next};
+use crate::state::{Found, Next, Rest};
 use crate::wait::Search;
 
 /// The body of a worker's thread.
@@ -25,24 +25,47 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     .set();
     // Whoever started us counts us, then lets us look.
     cell.parker.park();
-    let predecessor = loop {
-        if let Some(hook) = &core.config.start_hook {
-            core.env.call_hook(|| hook());
+    let finished = loop {
+        if enter(&core) == AfterRun::Search {
+            serve(&core, cell);
         }
-        serve(&core, cell);
         if let Some(hook) = &core.config.stop_hook {
             core.env.call_hook(|| hook());
         }
-        if let Departure::Gone { predecessor } = depart(&core, cell) {
-            break predecessor;
+        if let Departure::Gone(finished) = depart(&core, cell) {
+            break finished;
         }
     };
+    if !finished.is_empty() {
+        join(&core, finished);
+    }
     // Perhaps the last reference: hooks and their captures are foreign.
     drop_quietly(core);
-    if let Some(thread) = predecessor {
+}
+
+/// A worker begins. It is counted as searching; or as busy, if it has a hook to run first.
+fn enter<R: Runner>(core: &Arc<Core<R>>) -> AfterRun {
+    let Some(hook) = &core.config.start_hook else {
+        return AfterRun::Search;
+    };
+    core.env.call_hook(|| hook());
+    core.state.lock().entered();
+    let next = go_on(core, true);
+    run_until_idle(core, next, true)
+}
+
+/// Joins threads that have ended, with nothing else to do.
+fn join<R: Runner>(core: &Arc<Core<R>>, threads: Vec<JoinHandle>) {
+    let count = threads.len();
+    for thread in threads {
         // A worker's body does not unwind; were it to, that is no reason for ours to.
         let _ = thread.join();
     }
+    let mut after = After::new();
+    let mut guard = core.state.lock();
+    guard.joined(count, &mut after);
+    drop(guard);
+    core.perform(&mut after);
 }
 
 /// Runs tasks until the worker is to leave. It arrives counted as searching, and returns counted
@@ -55,15 +78,14 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         let mut after = After::new();
         let mut guard = core.state.lock();
         core.work.store(false, Relaxed); // A hint; the lock is held and we look ourselves.
-        let keep_until = |since| core.config.keep_until(since);
-        let found = guard.find(cell, now, keep_until, &mut after);
+        let found = guard.find(cell, now, &mut after);
         let garbage = matches!(found, Found::Park(_)).then(|| guard.trim());
         drop(guard);
         drop(garbage);
         core.pay(&mut after);
         let started = core.start_owed(&after);
         let called = match found {
-            Found::Park(until) => search.watch(|| park(core, cell, until)),
+            Found::Park(rest) => search.watch(|| park(core, cell, &rest)),
             Found::Next(next) => match run_until_idle(core, next, started) {
                 AfterRun::Search => {
                     search.look(|| core.work.load(Relaxed));
@@ -192,13 +214,11 @@ fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) 
 }
 
 /// Sleeps until called for work (the caller has counted us as searching) or retired (as leaving).
-fn park<R: Runner>(
-    core: &Arc<Core<R>>,
-    cell: &Arc<WorkerCell>,
-    mut until: Option<Instant>,
-) -> Call {
+fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> Call {
+    let until = rest.since.and_then(|since| core.config.keep_until(since));
+    let mut timed = rest.timed;
     loop {
-        let expired = match until {
+        let expired = match until.filter(|_| timed) {
             None => {
                 cell.parker.park();
                 false
@@ -215,15 +235,14 @@ fn park<R: Runner>(
         }
         let called = match cell.call() {
             // Retiring is a request: work may have come since.
-            Call::Retire if guard.recall() => {
+            Call::Retire if guard.recall(&mut after) => {
                 cell.set_call(Call::Work);
                 Call::Work
             }
-            // Its time was up, but the pool keeps as many as these: no time-out any more.
+            // Its time was up, but the pool keeps as many as these: no time-out any more. Or there
+            // are more than are kept now: a time-out again.
             Call::Parked => {
-                if expired {
-                    until = None;
-                }
+                timed = guard.is_timed(cell, rest.since);
                 Call::Parked
             }
             Call::Work => {
@@ -243,22 +262,33 @@ fn park<R: Runner>(
 enum Departure {
     /// There is work again.
     Stays,
-    /// The worker has no place any more; whoever ended before it is to be joined.
-    Gone { predecessor: Option<JoinHandle> },
+    /// The worker has no place any more; these have ended before it, and are to be joined.
+    Gone(Vec<JoinHandle>),
 }
 
 /// Gives the worker's place up, unless there is work it would leave behind.
 fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
-    let own = cell.thread.lock().take();
-    let mut after = After::new();
-    let mut guard = core.state.lock();
-    if guard.recall() {
+    let mut own = cell.thread.lock().take();
+    loop {
+        let mut after = After::new();
+        let mut guard = core.state.lock();
+        if guard.stay(&mut after) {
+            drop(guard);
+            core.perform(&mut after);
+            *cell.thread.lock() = own;
+            return Departure::Stays;
+        }
+        let exit = guard.depart(cell, &mut own, &mut after);
+        let notice = matches!(exit, Exit::Wait).then(NoticeWait::new);
+        if let Some(notice) = &notice {
+            guard.ending.on_room.push(notice.notice());
+        }
         drop(guard);
-        *cell.thread.lock() = own;
-        return Departure::Stays;
+        core.perform(&mut after);
+        match exit {
+            Exit::Gone(finished) => return Departure::Gone(finished),
+            Exit::Join(thread) => join(core, vec![thread]),
+            Exit::Wait => notice.iter().for_each(NoticeWait::wait),
+        }
     }
-    let predecessor = guard.depart(own, &mut after);
-    drop(guard);
-    core.perform(&mut after);
-    Departure::Gone { predecessor }
 }

@@ -110,3 +110,81 @@ fn a_pool_has_ended_only_when_its_panic_hooks_have_returned() {
         assert_eq!(journal.entries(), ["hook", "ended"]);
     });
 }
+
+/// A task that leaves something behind on its worker's thread.
+fn leaving_behind(leaves: Leaves) -> impl FnOnce() + Send + 'static {
+    move || KEPT.set(Some(leaves))
+}
+
+#[test]
+fn threads_that_do_not_end_take_the_places_of_workers_once_there_are_many() {
+    const MOST: usize = 9; // As many as the pool lets end at a time, and the worker that waits.
+    bounded(|| {
+        let (leaving, journal) = (Gate::new(), Journal::new());
+        let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
+        let pool = pool.build().unwrap();
+        for ended in 1..MOST {
+            let leaves = Leaves(leaving.clone(), journal.clone());
+            pool.submit(leaving_behind(leaves)).unwrap();
+            until(|| pool.stats().completed == ended as u64 && pool.running() == 0);
+            assert_eq!(pool.stats().ending, ended);
+        }
+        // One more would be one too many: its worker waits at its place for the first to be gone.
+        pool.submit(|| ()).unwrap();
+        pool.wait_idle().unwrap();
+        until(|| pool.idle() == 1);
+        let late = pool.try_spawn(|| 7).unwrap();
+        for _ in 0..1000 {
+            thread::yield_now();
+        }
+        let stats = pool.stats();
+        assert_eq!((stats.live, stats.peak_live), (1, 1));
+        assert!(stats.threads_started <= MOST as u64 + 1);
+        leaving.open();
+        assert_eq!(late.join().unwrap(), 7);
+        pool.release();
+        pool.wait_released().unwrap();
+        assert_eq!((journal.len(), pool.stats().ending), (MOST - 1, 0));
+    });
+}
+
+#[test]
+fn threads_that_end_do_so_beside_one_another() {
+    bounded(|| {
+        let (leaving, journal, pool) = (Gate::new(), Journal::new(), pool(4));
+        let gate = Gate::new();
+        for _ in 0..4 {
+            let (leaves, gate) = (Leaves(leaving.clone(), journal.clone()), gate.clone());
+            let task = leaving_behind(leaves);
+            pool.try_submit(move || {
+                task();
+                gate.wait();
+            })
+            .unwrap();
+        }
+        gate.wait_for_arrivals(4);
+        gate.open();
+        pool.release();
+        leaving.wait_for_arrivals(4); // None waits for another to be gone first.
+        assert_eq!((pool.running(), pool.stats().ending), (0, 4));
+        leaving.open();
+        pool.wait_released().unwrap();
+        assert_eq!((journal.len(), pool.stats().ending), (4, 0));
+    });
+}
+
+#[test]
+fn threads_that_are_gone_do_not_pile_up() {
+    bounded(|| {
+        let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
+        let pool = pool.build().unwrap();
+        for _ in 0..200 {
+            pool.spawn(|| ()).unwrap().join().unwrap();
+            until(|| pool.running() == 0);
+            assert!(pool.stats().ending <= 8);
+        }
+        pool.release();
+        pool.wait_released().unwrap();
+        assert_eq!(pool.stats().ending, 0);
+    });
+}
