@@ -658,3 +658,6 @@ impl<J> State<J> {
         }
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pool_core::{Pool, WaitError};
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, hold, pool, until};
+use crate::support::{Journal, bounded, end, hold, pool, until};
 
 /// Waits at a gate as its thread's thread-locals are dropped, and writes that it has.
 struct Leaves(Gate, Journal<&'static str>);
@@ -186,5 +186,36 @@ fn threads_that_are_gone_do_not_pile_up() {
         pool.release();
         pool.wait_released().unwrap();
         assert_eq!(pool.stats().ending, 0);
+    });
+}
+
+#[test]
+fn workers_that_wait_at_their_places_for_threads_to_be_gone_all_get_away() {
+    bounded(|| {
+        let (leaving, journal) = (Gate::new(), Journal::new());
+        let pool = Pool::builder().capacity(12).keep_alive(Duration::ZERO);
+        let pool = pool.build().unwrap();
+        let gate = Gate::new();
+        for _ in 0..12 {
+            let (leaves, gate) = (Leaves(leaving.clone(), journal.clone()), gate.clone());
+            let task = leaving_behind(leaves);
+            pool.try_submit(move || {
+                task();
+                gate.wait();
+            })
+            .unwrap();
+        }
+        gate.wait_for_arrivals(12);
+        gate.open();
+        until(|| pool.running() == 0);
+        assert_eq!(pool.stats().ending, 12);
+        // As many again have no room to end in.
+        hold(&pool, 12).open();
+        pool.wait_idle().unwrap();
+        until(|| pool.idle() == 12);
+        leaving.open();
+        until(|| pool.running() == 0);
+        end(&pool);
+        assert_eq!((journal.len(), pool.stats().ending), (12, 0));
     });
 }
