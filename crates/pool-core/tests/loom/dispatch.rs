@@ -364,30 +364,36 @@ fn a_surplus_worker_racing_a_queued_task_leaves_it_to_the_other() {
 }
 
 /// A worker in its start hook counts as busy: a task that the hook submits and waits for gets a
-/// worker of its own, whoever takes the task before it.
+/// worker of its own, which is started for it.
 #[test]
-fn a_start_hook_that_waits_for_a_task_racing_another_task_gets_a_worker() {
+fn a_start_hook_that_waits_for_a_task_of_its_own_pool_gets_it_run() {
     check(
-        "a_start_hook_that_waits_for_a_task_racing_another_task_gets_a_worker",
+        "a_start_hook_that_waits_for_a_task_of_its_own_pool_gets_it_run",
         Some(1),
         || {
-            let own = Arc::new(std::sync::OnceLock::<pool_core::WeakPool>::new());
-            let (weak, calls) = (Arc::clone(&own), AtomicUsize::new(0));
-            let hook = move || {
-                if calls.fetch_add(1, Relaxed) == 0 {
-                    let pool = weak.get().unwrap().upgrade().unwrap();
-                    let gate = Parker::new();
-                    let shut = gate.clone();
-                    pool.submit(move || gate.unpark()).unwrap();
-                    shut.park();
+            let own = Arc::new(OnceLock::<pool_core::WeakPool>::new());
+            let [known, done] = [(); 2].map(|()| Parker::new());
+            let hook = {
+                let (weak, calls) = (Arc::clone(&own), AtomicUsize::new(0));
+                let (known, done) = (known.clone(), done.clone());
+                move || {
+                    if calls.fetch_add(1, Relaxed) == 0 {
+                        known.park();
+                        let pool = weak.get().unwrap().upgrade().unwrap();
+                        let gate = Parker::new();
+                        let shut = gate.clone();
+                        pool.submit(move || gate.unpark()).unwrap();
+                        shut.park();
+                        done.unpark();
+                    }
                 }
             };
-            let pool = untimed(2).start_hook(hook).build().unwrap();
+            let pool = untimed(2).queue_depth(1).prestart(1).start_hook(hook);
+            let pool = pool.build().unwrap();
             own.set(pool.downgrade()).unwrap();
-            let runs = Runs::new();
-            pool.submit(runs.task()).unwrap();
+            known.unpark();
+            done.park();
             pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1);
             end(&pool);
         },
     );
