@@ -192,13 +192,17 @@ impl<R: Runner> Builder<R> {
 
     /// Called on each worker before it looks for its first task. If it panics, that is counted
     /// and the worker serves anyway.
+    ///
+    /// The worker is busy with it: a task that is submitted meanwhile, by the hook itself for
+    /// example, gets another worker, if there may be one more.
     pub fn start_hook(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.start_hook = Some(Arc::new(hook));
         self
     }
 
     /// Called on each worker before it ends. If work has come meanwhile, the worker stays: its
-    /// start hook is called again.
+    /// start hook is called again. The worker keeps its place as long as the hook takes; a task that
+    /// comes meanwhile gets another one, if there may be one more.
     pub fn stop_hook(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.stop_hook = Some(Arc::new(hook));
         self
@@ -206,6 +210,11 @@ impl<R: Runner> Builder<R> {
 
     /// Asked before each thread is started; an error counts as the operating system's refusal.
     /// For a thread budget over several pools, and for tests.
+    ///
+    /// It is asked on the thread that starts another: a submitter's or a worker's, and that waits for
+    /// the answer, also in a call that never waits for room. So do all that submit before there is a
+    /// first worker. A submit to the same pool in the gate is then refused, as
+    /// [`NoThread`](crate::SubmitError::NoThread) with [`io::ErrorKind::Deadlock`].
     pub fn thread_gate(
         mut self,
         gate: impl Fn() -> io::Result<()> + Send + Sync + 'static,

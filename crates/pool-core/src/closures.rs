@@ -68,10 +68,7 @@ impl<F: FnOnce() + Send + 'static> Work for Plain<F> {
 
     fn release(self) -> Ran {
         drop_quietly(self.0);
-        Ran {
-            outcome: Outcome::Released,
-            resolve: None,
-        }
+        Ran::untold(Outcome::Released)
     }
 }
 
@@ -221,7 +218,8 @@ impl Pool {
         self.submit_with(task, self.patience())
     }
 
-    /// As [`submit`](Pool::submit), but refuses at a full pool. Never waits for room.
+    /// As [`submit`](Pool::submit), but refuses at a full pool. Never waits for room; while there is
+    /// no worker at all it starts the first one, or waits for its start.
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
@@ -232,7 +230,8 @@ impl Pool {
         self.submit_with(task, Patience::None)
     }
 
-    /// As [`submit`](Pool::submit), but waits at most for so long.
+    /// As [`submit`](Pool::submit), but waits at most for so long. A start of the first worker that
+    /// it has to make itself takes as long as it takes.
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
@@ -256,7 +255,8 @@ impl Pool {
 
     /// As [`submit`](Pool::submit), as a future: it resolves once the task is accepted.
     ///
-    /// Futures and threads stand in one line. Nothing happens before the first poll; after it
+    /// Futures and threads stand in one line. Nothing happens before the first poll, which may have
+    /// to start the first worker, or to wait for its start; after it
     /// the future need not be polled for its task to be accepted. Dropping it takes a task that
     /// has not been accepted back. It never runs the task in place. Works under any runtime.
     ///

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
-use sync_shim::thread::{Tag, ThreadOptions, spawn_thread};
+use sync_shim::thread::{Tag, ThreadOptions, as_starter_of, spawn_thread, starter_of};
 use sync_shim::{Clock, Parker, fork_count};
 
 use crate::after::{After, NoticeWait};
@@ -127,11 +127,15 @@ impl<R: Runner> Core<R> {
         job: R::Job,
         patience: Patience,
     ) -> Result<(), (Reason, R::Job)> {
-        let (mut guard, admission) = match self.admission() {
+        let deadline = match patience {
+            Patience::None => None,
+            Patience::Until(deadline) => deadline,
+        };
+        let (mut guard, admission) = match self.admission_until(deadline) {
             Ok(admitted) => admitted,
             Err((mut guard, refused)) => {
                 guard.counts.refused += 1;
-                return Err((Reason::NoThread(refused), job));
+                return Err((refused, job));
             }
         };
         match admission {
@@ -187,27 +191,56 @@ impl<R: Runner> Core<R> {
     pub(crate) fn admission(
         self: &Arc<Self>,
     ) -> Result<(Guard<'_, R>, Admission), (Guard<'_, R>, io::Error)> {
+        self.admission_until(None).map_err(|(guard, reason)| {
+            let Reason::NoThread(refused) = reason else {
+                unreachable!("nothing else refuses without a time limit");
+            };
+            (guard, refused)
+        })
+    }
+
+    /// As [`admission`](Core::admission), but awaits a start that another thread makes no longer
+    /// than that.
+    fn admission_until(
+        self: &Arc<Self>,
+        deadline: Option<Instant>,
+    ) -> Result<(Guard<'_, R>, Admission), (Guard<'_, R>, Reason)> {
         let mut guard = self.state.lock();
         loop {
             match guard.view().admission() {
                 Admission::FirstWorker if guard.starting => {
+                    if starter_of() == self.number() {
+                        return Err((guard, Reason::NoThread(io::ErrorKind::Deadlock.into())));
+                    }
                     let notice = NoticeWait::new();
                     guard.on_start.push(notice.notice());
                     drop(guard);
-                    notice.wait();
+                    let given = notice.wait_until(self.clock(), deadline);
                     guard = self.state.lock();
+                    if !given {
+                        notice.leave(&mut guard.on_start);
+                        if !notice.is_given() {
+                            return Err((guard, Reason::TimedOut));
+                        }
+                    }
                 }
                 Admission::FirstWorker => {
                     guard.starting = true;
                     let result;
                     (guard, result) = self.start_reserved(guard);
                     if let Err(refused) = result {
-                        return Err((guard, refused));
+                        return Err((guard, Reason::NoThread(refused)));
                     }
+                    guard.spoken_for = true;
                 }
                 other => return Ok((guard, other)),
             }
         }
+    }
+
+    /// Another one for each pool that lives.
+    fn number(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self).addr()
     }
 
     /// Sleeps at a seat of the line until it is settled or the time is up.
@@ -243,7 +276,8 @@ impl<R: Runner> Core<R> {
         job
     }
 
-    /// Pays what is owed, and starts a worker if one was reserved.
+    /// Pays what is owed: first to threads that wait, then the start that was reserved, then user
+    /// code.
     #[inline]
     pub(crate) fn perform(self: &Arc<Self>, after: &mut After<R::Job>) {
         if after.searchers {
@@ -263,18 +297,37 @@ impl<R: Runner> Core<R> {
 
     fn perform_owed(self: &Arc<Self>, after: &mut After<R::Job>) {
         after.pay();
-        if after.start {
-            self.start_one();
-        }
+        self.start_owed(after);
+        after.call_out();
     }
 
-    /// Starts the worker that was reserved. A refusal is counted; the queue is looked after by
-    /// those that live, and each later submit and task end tries again.
+    /// The part of [`perform`](Core::perform) that only tells threads.
+    pub(crate) fn pay(&self, after: &mut After<R::Job>) {
+        if after.searchers {
+            self.hint();
+        }
+        after.pay();
+    }
+
+    /// Starts the worker that was reserved, if one was. `false` if it was refused.
+    ///
+    /// A refusal is counted; the queue is looked after by those that live, and each later submit
+    /// and task end tries again.
+    #[inline]
+    pub(crate) fn start_owed(self: &Arc<Self>, after: &After<R::Job>) -> bool {
+        !after.start || self.start_one()
+    }
+
     #[cold]
-    fn start_one(self: &Arc<Self>) {
-        let guard = self.state.lock();
-        let (guard, _refused_is_counted) = self.start_reserved(guard);
-        drop(guard);
+    fn start_one(self: &Arc<Self>) -> bool {
+        let mut guard = self.state.lock();
+        loop {
+            let started;
+            (guard, started) = self.start_reserved(guard);
+            if started.is_err() || !guard.reserve_another() {
+                return started.is_ok();
+            }
+        }
     }
 
     /// Starts a worker. `starting` was set by the caller; it is reset when the lock is back.
@@ -295,16 +348,17 @@ impl<R: Runner> Core<R> {
             let (core, cell) = (Arc::clone(self), Arc::clone(&cell));
             move || worker::main(core, &cell)
         };
-        let result = crate::foreign::guarded(|| spawn_thread(options, body)).unwrap_or_else(|p| {
+        let start = || as_starter_of(self.number(), || spawn_thread(options, body));
+        let result = crate::foreign::guarded(start).unwrap_or_else(|p| {
             crate::foreign::discard(p); // Only the user's gate can panic.
             Err(io::Error::other("the thread gate panicked"))
         });
-        let mut guard = self.state.lock();
-        guard.started(result.is_ok());
         let mut after = After::<R::Job>::new();
+        let mut guard = self.state.lock();
+        guard.started(result.is_ok(), &mut after);
         after.tell(&mut guard.on_start);
         guard.tell_if_ended(&mut after);
-        after.pay(); // Notices only: no foreign code under the lock.
+        after.pay(); // Runs no user code, so it may be under the lock.
         let result = result.map(|thread| {
             *cell.thread.lock() = Some(thread);
             cell.parker.unpark(); // It is registered: it may look.

@@ -4,7 +4,7 @@ use std::collections::TryReserveError;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sync_shim::atomic::{AtomicU8, Ordering::Relaxed};
+use sync_shim::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use sync_shim::thread::JoinHandle;
 use sync_shim::{Mutex, Parker};
 use worker_queue::{IdleQueue, WorkerQueue};
@@ -13,7 +13,9 @@ use worker_queue::{IdleQueue, WorkerQueue};
 pub(crate) struct WorkerCell {
     pub(crate) parker: Parker,
     call: AtomicU8,
-    /// The worker's own thread, to be joined by whoever ends after it.
+    /// It stands in the list of those that parked without a time-out. As `call`.
+    untimed: AtomicBool,
+    /// The worker's own thread, to be joined when it has ended.
     pub(crate) thread: Mutex<Option<JoinHandle>>,
 }
 
@@ -33,13 +35,21 @@ impl WorkerCell {
         Arc::new(Self {
             parker: Parker::new(),
             call: AtomicU8::new(Call::Work as u8),
+            untimed: AtomicBool::new(false),
             thread: Mutex::new(None),
         })
     }
 
-    // Relaxed, both: the pool's lock orders them.
+    // Relaxed, all of these: the pool's lock orders them.
     pub(crate) fn set_call(&self, call: Call) {
         self.call.store(call as u8, Relaxed);
+    }
+
+    /// Whether it was.
+    pub(crate) fn set_untimed(&self, untimed: bool) -> bool {
+        let was = self.untimed.load(Relaxed);
+        self.untimed.store(untimed, Relaxed);
+        was
     }
 
     pub(crate) fn call(&self) -> Call {

@@ -65,8 +65,19 @@
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
 //! | drop of the last handle | only with [`DropPolicy::Join`] | as its policy |
 //!
-//! Any call that accepts a task may also have to start a thread, on the caller. "No" means: for
-//! no longer than others hold the lock, and none of them holds it while it runs foreign code.
+//! Any call that accepts a task may also have to start a thread, on the caller, or wait for the start
+//! of the first one, with [the gate](Builder::thread_gate) that it asks. Those with a time limit wait
+//! no longer than that for a start that another makes. "No" means: for no longer than that and than
+//! others hold the lock, and none of them holds it while it runs foreign code.
+//!
+//! # Your code on a worker
+//! Hooks, wakers and destructors run on workers, and may take their time: a worker that runs such
+//! code is busy with it, as with a task. It holds up no task that another worker is there for or may
+//! be started for, and what it does not hold up either are wake-ups and starts that fall due at the
+//! same time. What runs in a stop hook or in the destructor of a thread-local keeps a place for a
+//! worker from being used, if there are many of these: threads of workers that have ended are at most
+//! as many as there have been workers at once, or eight, and are shown in [`Stats::ending`]. Such a
+//! destructor must not wait for a task of its own pool.
 //!
 //! A `submit` that had to wait for room in a queue of 16 or more may return up to 100 µs after its
 //! task was accepted: it stays away until half the queue is free, so that a fast submitter waits
@@ -100,6 +111,7 @@ mod closures;
 mod config;
 mod core;
 mod decide;
+mod ending;
 mod enter;
 #[doc(hidden)]
 pub mod errand;

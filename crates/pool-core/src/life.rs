@@ -1,7 +1,10 @@
 //! Releasing, waiting for the end or for rest, rebooting, tuning.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
+
+use sync_shim::thread::JoinHandle;
 
 use crate::after::{After, NoticeWait};
 use crate::capacity::{Capacity, UNLIMITED};
@@ -171,33 +174,25 @@ impl<R: Runner> Core<R> {
         self.may_wait()?;
         loop {
             let notice = NoticeWait::new();
-            let leaver = {
+            let threads = {
                 let mut guard = self.state.lock();
                 if guard.generation != generation {
                     return Err(WaitError::Rebooted);
                 }
-                let ended = guard.view().ended() && !guard.joining;
-                match guard.leaver.take_if(|_| ended) {
-                    Some(thread) => {
-                        guard.joining = true;
-                        Some(thread)
+                if guard.joining || !guard.view().ended() {
+                    guard.on_end.push(notice.notice());
+                    None
+                } else {
+                    let threads = guard.ending.take_all();
+                    if threads.is_empty() {
+                        return Ok(());
                     }
-                    None if ended => return Ok(()),
-                    None => {
-                        guard.on_end.push(notice.notice());
-                        None
-                    }
+                    guard.joining = true;
+                    Some(threads)
                 }
             };
-            if let Some(thread) = leaver {
-                // It joins the one before it, and so on. A worker's body does not unwind.
-                let _ = thread.join();
-                let mut after = After::new();
-                let mut guard = self.state.lock();
-                guard.joining = false;
-                after.tell(&mut guard.on_end);
-                drop(guard);
-                self.perform(&mut after);
+            if let Some(threads) = threads {
+                self.join_all(threads);
                 return Ok(());
             }
             if !notice.wait_until(self.clock(), deadline) {
@@ -208,6 +203,22 @@ impl<R: Runner> Core<R> {
                 }
             }
         }
+    }
+
+    /// Joins what a pool without workers has left. Those that one of these joins as its last act are
+    /// gone with it.
+    fn join_all(self: &Arc<Self>, threads: VecDeque<JoinHandle>) {
+        let count = threads.len();
+        for thread in threads {
+            let _ = thread.join(); // A worker's body does not unwind.
+        }
+        let mut after = After::new();
+        let mut guard = self.state.lock();
+        guard.joining = false;
+        guard.joined(count, &mut after);
+        after.tell(&mut guard.on_end);
+        drop(guard);
+        self.perform(&mut after);
     }
 
     /// A worker would wait for itself; a forked child for threads that are not there.
@@ -260,5 +271,38 @@ impl<R: Runner> Core<R> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use sync_shim::Parker;
+
+    use crate::{Pool, WaitError};
+
+    #[test]
+    fn a_wait_whose_time_is_up_takes_its_notice_back_and_ignores_a_token_of_another_wait() {
+        testkit::watchdog(testkit::LIMIT, || {
+            let pool = Pool::builder().capacity(1).build();
+            let pool = pool.expect("the settings are sound");
+            let gate = testkit::Gate::new();
+            let held = gate.clone();
+            pool.try_submit(move || held.wait()).expect("there is room");
+            for _ in 0..10 {
+                Parker::of_thread().unpark();
+                let waited = pool.wait_idle_timeout(Duration::ZERO);
+                assert_eq!(waited, Err(WaitError::TimedOut));
+                Parker::of_thread().unpark();
+                let waited = pool.wait_released_timeout(Duration::ZERO);
+                assert_eq!(waited, Err(WaitError::TimedOut));
+            }
+            let guard = pool.core().state.lock();
+            assert_eq!((guard.on_idle.len(), guard.on_end.len()), (0, 0));
+            drop(guard);
+            gate.open();
+            pool.wait_idle().expect("it is no worker of the pool");
+        });
     }
 }

@@ -86,12 +86,12 @@ impl<R: Runner> WorkerPool<R> {
         Capacity::from_bound(self.core().state.lock().capacity)
     }
 
-    /// Workers that hold a task.
+    /// Workers that run a task, or other code of yours: see [`Stats::busy`].
     pub fn busy(&self) -> usize {
         self.stats().busy
     }
 
-    /// Live workers that hold none.
+    /// Live workers that do not.
     pub fn idle(&self) -> usize {
         self.stats().idle
     }
@@ -139,8 +139,8 @@ impl<R: Runner> WorkerPool<R> {
         self.core().release().0
     }
 
-    /// Releases, and waits for the end, at most for so long. The last thread's thread-locals are
-    /// waited for without a limit.
+    /// Releases, and waits for the end, at most for so long. Thread-locals of threads that are
+    /// ending are waited for without a limit.
     ///
     /// May be called again after a time-out, and by several threads.
     ///
@@ -169,8 +169,8 @@ impl<R: Runner> WorkerPool<R> {
         self.core().wait_released(None)
     }
 
-    /// Waits for the end as [`wait_released`](Self::wait_released) does, at most for so long. The
-    /// last thread's thread-locals are waited for without a limit.
+    /// Waits for the end as [`wait_released`](Self::wait_released) does, at most for so long.
+    /// Thread-locals of threads that are ending are waited for without a limit.
     ///
     /// # Errors
     /// Those, and [`TimedOut`](WaitError::TimedOut).
@@ -187,7 +187,8 @@ impl<R: Runner> WorkerPool<R> {
     }
 
     /// Waits until nothing is in flight. The pool stays open, so that may be over on return; the
-    /// last task's handle may resolve a moment after it.
+    /// last task's handle may resolve a moment after it, and a waker be called. A value for which
+    /// there is no handle has been dropped with its task.
     ///
     /// # Errors
     /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker.

@@ -26,9 +26,10 @@ use crate::after::{After, Notice};
 use crate::capacity::Capacity;
 use crate::config::Config;
 use crate::decide::{Rouse, View, Without};
+use crate::ending::{Ending, Exit};
 use crate::errand::Watch;
 use crate::gauge::Gauge;
-use crate::idle::{IdleSet, WorkerCell};
+use crate::idle::{Call, IdleSet, WorkerCell};
 use crate::line::{Line, Seat};
 use crate::queue::TaskQueue;
 use crate::run::Outcome;
@@ -57,11 +58,17 @@ pub(crate) struct State<J> {
     pub(crate) called: usize,
     pub(crate) leaving: usize,
     pub(crate) idle: IdleSet,
+    /// Parked without a time-out, as those that are kept. Some may have been called since.
+    untimed: Vec<Arc<WorkerCell>>,
     pub(crate) starting: bool,
+    /// Live, and in their start hook: busy, as far as everybody else knows.
+    entering: usize,
+    /// The holder of the lock has just started the first worker, for the task that it brings.
+    pub(crate) spoken_for: bool,
 
-    /// The last worker that ended, not joined yet.
-    pub(crate) leaver: Option<JoinHandle>,
-    /// Somebody joins it at this moment.
+    /// Threads of workers that have ended, and may still drop their thread-locals.
+    pub(crate) ending: Ending,
+    /// Somebody joins all of them at this moment.
     pub(crate) joining: bool,
     /// Submitters that wait for the start of the first worker.
     pub(crate) on_start: Vec<Arc<Notice>>,
@@ -78,6 +85,10 @@ pub(crate) struct State<J> {
     calm: bool,
     /// Of a multi-pool's child: where the figures are shown to those without the lock.
     pub(crate) gauge: Option<Arc<Gauge>>,
+    /// Starting a thread asks the user's gate first.
+    gated: bool,
+    /// A worker that has started runs the user's hook first.
+    hooked: bool,
 }
 
 /// What a worker does after a section.
@@ -87,14 +98,24 @@ pub(crate) enum Next<J> {
     Search,
     /// Go, counted as leaving.
     Leave,
+    /// Run the user code that is owed, counted as busy and without a task, and then
+    /// [`go`](State::go) on.
+    CallOut,
 }
 
 /// What a worker does that searched under the lock.
 pub(crate) enum Found<J> {
-    Run(J),
-    Leave,
-    /// Park, until then if a time is given.
-    Park(Option<Instant>),
+    /// Found work, or the time to go.
+    Next(Next<J>),
+    Park(Rest),
+}
+
+/// How a worker parks.
+pub(crate) struct Rest {
+    /// Since when it is idle, where that is noted.
+    pub(crate) since: Option<Instant>,
+    /// Its time may come: it is not one of those that are kept.
+    pub(crate) timed: bool,
 }
 
 impl<J> State<J> {
@@ -122,7 +143,9 @@ impl<J> State<J> {
     #[inline]
     pub(crate) fn accept(&mut self, job: J, after: &mut After<J>) {
         self.enqueue(job, after);
-        self.rouse(after);
+        if !self.spoken_for {
+            self.rouse(after);
+        }
     }
 
     #[inline]
@@ -214,6 +237,7 @@ impl<J> State<J> {
     /// Asked when the lock is given back. How many tasks may enter until it is taken again.
     #[inline]
     pub(crate) fn settle(&mut self) -> usize {
+        self.spoken_for = false;
         let view = self.view();
         self.calm = self.line.len() == 0 && view.is_calm();
         view.quick_room()
@@ -225,13 +249,30 @@ impl<J> State<J> {
         self.open && !self.view().has_room()
     }
 
-    /// A task has ended: one section frees its room and finds the next.
+    /// A task has ended: one section frees its room and finds the next. Unless user code is owed:
+    /// to its handle (`calls_out`), or to the line.
     #[inline]
-    pub(crate) fn finish(&mut self, outcome: Outcome, after: &mut After<J>) -> Next<J> {
+    pub(crate) fn finish(
+        &mut self,
+        outcome: Outcome,
+        calls_out: bool,
+        after: &mut After<J>,
+    ) -> Next<J> {
         self.end(outcome);
         self.admit_heads(after);
         self.tell_if_idle(after);
         self.invite(after);
+        if calls_out || after.calls_out() {
+            self.rouse(after); // Others do what is there to be done meanwhile.
+            return Next::CallOut;
+        }
+        self.go(true, after)
+    }
+
+    /// A worker that is busy with nothing any more goes on. `may_start`: not if it has just been
+    /// refused a thread, or it would ask for ever.
+    #[inline]
+    pub(crate) fn go(&mut self, may_start: bool, after: &mut After<J>) -> Next<J> {
         if self.view().surplus() > 0 {
             // Somebody may be parked all the same: the surplus one was being started when the
             // capacity shrank.
@@ -240,8 +281,7 @@ impl<J> State<J> {
             return Next::Leave;
         }
         if let Some(job) = self.queue.pop() {
-            self.rouse(after);
-            Next::Run(job)
+            self.take(job, may_start, after)
         } else if self.open {
             self.searching += 1;
             Next::Search
@@ -249,6 +289,35 @@ impl<J> State<J> {
             self.leaving += 1;
             Next::Leave
         }
+    }
+
+    /// A busy worker has popped a task. It keeps it, unless it is to ask the user's gate first.
+    #[inline]
+    fn take(&mut self, job: J, may_start: bool, after: &mut After<J>) -> Next<J> {
+        if may_start || self.idle.len() > 0 {
+            self.rouse(after);
+        }
+        if after.start && self.gated {
+            self.queue.unpop(job);
+            return Next::CallOut;
+        }
+        Next::Run(job)
+    }
+
+    /// A worker has to call a waker that came as it went on already: it is busy again, and what
+    /// it was about to do is left to others.
+    #[cold]
+    pub(crate) fn put_off(&mut self, next: Next<J>, after: &mut After<J>) {
+        match next {
+            Next::Run(job) => self.queue.unpop(job),
+            Next::Search => self.searching -= 1,
+            Next::Leave => {
+                self.leaving -= 1;
+                self.time_the_kept(after);
+            }
+            Next::CallOut => {}
+        }
+        self.rouse(after);
     }
 
     #[inline]
@@ -268,29 +337,62 @@ impl<J> State<J> {
         &mut self,
         cell: &Arc<WorkerCell>,
         now: Option<Instant>,
-        keep_until: impl FnOnce(Instant) -> Option<Instant>,
         after: &mut After<J>,
     ) -> Found<J> {
         self.searching -= 1;
         if self.view().surplus() == 0
             && let Some(job) = self.queue.pop()
         {
-            self.rouse(after);
-            return Found::Run(job);
+            return Found::Next(self.take(job, true, after));
         }
         match self.view().without_work(self.kept) {
             Without::Leave => {
                 self.leaving += 1;
-                self.rouse(after); // As in `finish`.
-                Found::Leave
+                self.rouse(after); // As in `go`.
+                Found::Next(Next::Leave)
             }
-            Without::ParkTimed => {
-                let since = self.idle.push(cell, now);
-                Found::Park(since.and_then(keep_until))
-            }
+            Without::ParkTimed => Found::Park(Rest {
+                since: self.idle.push(cell, now),
+                timed: true,
+            }),
             Without::Park => {
-                self.idle.push(cell, now);
-                Found::Park(None)
+                let since = self.idle.push(cell, now);
+                self.keep(cell, since);
+                Found::Park(Rest {
+                    since,
+                    timed: false,
+                })
+            }
+        }
+    }
+
+    /// A parked worker is awake, and was not called: whether it is to wait for its time-out.
+    pub(crate) fn is_timed(&mut self, cell: &Arc<WorkerCell>, since: Option<Instant>) -> bool {
+        let timed = self.view().without_work(self.kept) != Without::Park;
+        if !timed {
+            self.keep(cell, since);
+        }
+        timed
+    }
+
+    /// A worker parks without a time-out. Where there are any, others that come make it one too
+    /// many.
+    fn keep(&mut self, cell: &Arc<WorkerCell>, since: Option<Instant>) {
+        if since.is_some() && !cell.set_untimed(true) {
+            self.untimed.push(Arc::clone(cell));
+        }
+    }
+
+    /// One more worker stays than did. If these are more than are kept, those that parked without a
+    /// time-out look at it again: one of them may be the one too many.
+    fn time_the_kept(&mut self, after: &mut After<J>) {
+        if self.untimed.is_empty() || self.live - self.leaving <= self.kept {
+            return;
+        }
+        for cell in self.untimed.drain(..) {
+            cell.set_untimed(false);
+            if cell.call() == Call::Parked {
+                after.unpark(cell);
             }
         }
     }
@@ -317,28 +419,65 @@ impl<J> State<J> {
     }
 
     /// A retired worker looks again: if work came that it must not leave behind, it searches.
-    pub(crate) fn recall(&mut self) -> bool {
+    pub(crate) fn recall(&mut self, after: &mut After<J>) -> bool {
         let stays = self.view().must_stay();
         if stays {
             self.leaving -= 1;
             self.searching += 1;
+            self.time_the_kept(after);
         }
         stays
     }
 
-    /// The worker is gone, but for its thread. It must have asked [`recall`](State::recall) in
-    /// the same section.
+    /// As [`recall`](State::recall), by a worker whose stop hook has run: its start hook runs again
+    /// before it looks for the work, if there is one.
+    pub(crate) fn stay(&mut self, after: &mut After<J>) -> bool {
+        let stays = self.recall(after);
+        if stays && self.hooked {
+            self.searching -= 1;
+            self.entering += 1;
+        }
+        stays
+    }
+
+    /// A worker's start hook has run.
+    pub(crate) fn entered(&mut self) {
+        self.entering -= 1;
+    }
+
+    /// The worker is gone, but for its thread, unless too many threads are ending. It must have
+    /// asked [`stay`](State::stay) in the same section.
     pub(crate) fn depart(
         &mut self,
-        thread: Option<JoinHandle>,
+        cell: &Arc<WorkerCell>,
+        thread: &mut Option<JoinHandle>,
         after: &mut After<J>,
-    ) -> Option<JoinHandle> {
+    ) -> Exit {
+        if self.ending.is_full(self.counts.peak_live) {
+            return self.ending.make_room();
+        }
+        if cell.set_untimed(false) {
+            self.untimed.retain(|other| !Arc::ptr_eq(other, cell));
+        }
         self.leaving -= 1;
         self.live -= 1;
         self.show_size();
         self.counts.retired += 1;
         self.tell_if_ended(after);
-        std::mem::replace(&mut self.leaver, thread)
+        // Who ends a pool joins them all.
+        let before = if self.open {
+            self.ending.take_finished()
+        } else {
+            Vec::new()
+        };
+        self.ending.enter(thread.take());
+        Exit::Gone(before)
+    }
+
+    /// So many threads have been joined.
+    pub(crate) fn joined(&mut self, threads: usize, after: &mut After<J>) {
+        self.ending.leave(threads);
+        after.tell(&mut self.ending.on_room);
     }
 
     pub(crate) fn tell_if_ended(&mut self, after: &mut After<J>) {
@@ -347,18 +486,33 @@ impl<J> State<J> {
         }
     }
 
-    /// A start has come to its end; the worker searches from now on.
-    pub(crate) fn started(&mut self, success: bool) {
+    /// A start has come to its end; the worker searches from now on, or runs its hook.
+    pub(crate) fn started(&mut self, success: bool, after: &mut After<J>) {
         self.starting = false;
         if success {
             self.live += 1;
-            self.searching += 1;
+            if self.hooked {
+                self.entering += 1;
+            } else {
+                self.searching += 1;
+            }
+            self.time_the_kept(after);
             self.counts.started += 1;
             self.counts.peak_live = self.counts.peak_live.max(self.live);
             self.show_size();
         } else {
             self.counts.start_failures += 1;
         }
+    }
+
+    /// Tasks that came while a worker was being started have roused nobody. If there are more of them
+    /// than workers on their way in, and those run a hook first, another start is reserved.
+    pub(crate) fn reserve_another(&mut self) -> bool {
+        let on_their_way = self.searching + self.entering;
+        let another =
+            self.hooked && self.queue.len() > on_their_way && self.view().rouse() == Rouse::Start;
+        self.starting |= another;
+        another
     }
 
     /// Nothing is accepted any more: waiters get their tasks back, idle workers go.
@@ -458,8 +612,11 @@ impl<J> State<J> {
             } else {
                 IdleSet::stack()
             },
+            untimed: Vec::new(),
             starting: false,
-            leaver: None,
+            entering: 0,
+            spoken_for: false,
+            ending: Ending::default(),
             joining: false,
             on_start: Vec::new(),
             on_idle: Vec::new(),
@@ -470,6 +627,8 @@ impl<J> State<J> {
             counts: Counts::default(),
             calm: false,
             gauge: None,
+            gated: config.thread_gate.is_some(),
+            hooked: config.start_hook.is_some(),
         })
     }
 
@@ -481,6 +640,7 @@ impl<J> State<J> {
             live: self.live,
             busy: self.live - idle,
             idle,
+            ending: self.ending.len(),
             in_flight: self.unfinished(),
             queued: self.queue.len(),
             waiting: self.line.len(),
@@ -498,3 +658,6 @@ impl<J> State<J> {
         }
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests;

@@ -41,10 +41,14 @@ pub struct Stats {
     pub capacity: Capacity,
     /// Workers there are: `busy + idle`.
     pub live: usize,
-    /// Workers that hold a task.
+    /// Workers that run a task, or other code of yours on their way: a start hook, a thread gate,
+    /// the waker of a future that they have served.
     pub busy: usize,
-    /// Workers that hold none: searching, parked, or on their way in or out.
+    /// The others: searching, parked, or on their way out (in their stop hook, for example).
     pub idle: usize,
+    /// Threads of workers that have ended, and that have not been joined yet: they may still run
+    /// the destructors of thread-locals. At most as many as `peak_live`, or eight if that is more.
+    pub ending: usize,
     /// Accepted tasks that have not ended.
     pub in_flight: usize,
     /// Accepted tasks that have not started; cancelled ones until a worker comes to them.
@@ -88,6 +92,7 @@ impl Stats {
             live: self.live + other.live,
             busy: self.busy + other.busy,
             idle: self.idle + other.idle,
+            ending: self.ending + other.ending,
             in_flight: self.in_flight + other.in_flight,
             queued: self.queued + other.queued,
             waiting: self.waiting + other.waiting,

@@ -1,18 +1,19 @@
 //! A worker's life: search, run, park, leave.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::task::Waker;
 
 use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::thread::{JoinHandle, Tag};
 
-use crate::after::After;
+use crate::after::{After, NoticeWait};
 use crate::core::{Core, Guard, Runner};
+use crate::ending::Exit;
 use crate::foreign::drop_quietly;
 use crate::handle::Home;
 use crate::idle::{Call, WorkerCell};
-use crate::run::Outcome;
-use crate::state::{Found, Next};
+use crate::run::{Ran, wake};
+use crate::state::{Found, Next, Rest};
 use crate::wait::Search;
 
 /// The body of a worker's thread.
@@ -24,24 +25,47 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     .set();
     // Whoever started us counts us, then lets us look.
     cell.parker.park();
-    let predecessor = loop {
-        if let Some(hook) = &core.config.start_hook {
-            core.env.call_hook(|| hook());
+    let finished = loop {
+        if enter(&core) == AfterRun::Search {
+            serve(&core, cell);
         }
-        serve(&core, cell);
         if let Some(hook) = &core.config.stop_hook {
             core.env.call_hook(|| hook());
         }
-        if let Departure::Gone { predecessor } = depart(&core, cell) {
-            break predecessor;
+        if let Departure::Gone(finished) = depart(&core, cell) {
+            break finished;
         }
     };
+    if !finished.is_empty() {
+        join(&core, finished);
+    }
     // Perhaps the last reference: hooks and their captures are foreign.
     drop_quietly(core);
-    if let Some(thread) = predecessor {
+}
+
+/// A worker begins. It is counted as searching; or as busy, if it has a hook to run first.
+fn enter<R: Runner>(core: &Arc<Core<R>>) -> AfterRun {
+    let Some(hook) = &core.config.start_hook else {
+        return AfterRun::Search;
+    };
+    core.env.call_hook(|| hook());
+    core.state.lock().entered();
+    let next = go_on(core, true);
+    run_until_idle(core, next, true)
+}
+
+/// Joins threads that have ended, with nothing else to do.
+fn join<R: Runner>(core: &Arc<Core<R>>, threads: Vec<JoinHandle>) {
+    let count = threads.len();
+    for thread in threads {
         // A worker's body does not unwind; were it to, that is no reason for ours to.
         let _ = thread.join();
     }
+    let mut after = After::new();
+    let mut guard = core.state.lock();
+    guard.joined(count, &mut after);
+    drop(guard);
+    core.perform(&mut after);
 }
 
 /// Runs tasks until the worker is to leave. It arrives counted as searching, and returns counted
@@ -54,25 +78,24 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         let mut after = After::new();
         let mut guard = core.state.lock();
         core.work.store(false, Relaxed); // A hint; the lock is held and we look ourselves.
-        let keep_until = |since| core.config.keep_until(since);
-        let found = guard.find(cell, now, keep_until, &mut after);
+        let found = guard.find(cell, now, &mut after);
         let garbage = matches!(found, Found::Park(_)).then(|| guard.trim());
         drop(guard);
         drop(garbage);
-        core.perform(&mut after);
-        match found {
-            Found::Run(job) => {
-                if run_until_idle(core, job) == AfterRun::Leave {
-                    return;
+        core.pay(&mut after);
+        let started = core.start_owed(&after);
+        let called = match found {
+            Found::Park(rest) => search.watch(|| park(core, cell, &rest)),
+            Found::Next(next) => match run_until_idle(core, next, started) {
+                AfterRun::Search => {
+                    search.look(|| core.work.load(Relaxed));
+                    Call::Work
                 }
-                search.look(|| core.work.load(Relaxed));
-            }
-            Found::Leave => return,
-            Found::Park(until) => {
-                if search.watch(|| park(core, cell, until)) == Call::Retire {
-                    return;
-                }
-            }
+                AfterRun::Leave => Call::Retire,
+            },
+        };
+        if called == Call::Retire {
+            return;
         }
     }
 }
@@ -83,51 +106,119 @@ enum AfterRun {
     Leave,
 }
 
-/// Runs a task, and the next, as long as there is a next.
-fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
+/// Does what is next, as long as there is a next.
+fn run_until_idle<R: Runner>(
+    core: &Arc<Core<R>>,
+    mut next: Next<R::Job>,
+    started: bool,
+) -> AfterRun {
+    if let Next::CallOut = next {
+        next = go_on(core, started);
+    }
     loop {
-        let ran = core.runner.run(job, &core.env);
-        let next = match core.state.next(ran.outcome) {
-            Ok(next) => Next::Run(next),
-            Err(guard) => finish(core, guard, ran.outcome),
-        };
-        // Room and figures show the end: now the handle may.
-        if let Some(handle) = ran.resolve {
-            handle.resolve();
-        }
-        match next {
-            Next::Run(next) => job = next,
+        next = match next {
+            Next::Run(job) => run_while_calm(core, job),
             Next::Search => return AfterRun::Search,
             Next::Leave => return AfterRun::Leave,
+            Next::CallOut => unreachable!("user code has been run"),
+        };
+    }
+}
+
+/// Runs a task, and the next, until something is to be decided. That has been done then, and what
+/// the last end brings with it.
+fn run_while_calm<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> Next<R::Job> {
+    loop {
+        let ran = core.runner.run(job, &core.env);
+        if ran.calls_out {
+            return finish(core, core.state.lock(), ran);
+        }
+        job = match core.state.next(ran.outcome) {
+            Ok(next) => next,
+            Err(guard) => return finish(core, guard, ran),
+        };
+        // Room and figures show the end: now the handle may.
+        if let Some(handle) = ran.resolve
+            && let Some(waker) = handle.settle()
+        {
+            return call_waker(core, Next::Run(job), waker);
         }
     }
 }
 
 /// A task has ended, and what comes next has to be decided.
 #[inline(never)]
-fn finish<R: Runner>(
-    core: &Arc<Core<R>>,
-    mut guard: Guard<'_, R>,
-    outcome: Outcome,
-) -> Next<R::Job> {
+fn finish<R: Runner>(core: &Arc<Core<R>>, mut guard: Guard<'_, R>, ran: Ran) -> Next<R::Job> {
     let mut after = After::new();
-    let next = guard.finish(outcome, &mut after);
+    let next = guard.finish(ran.outcome, ran.calls_out, &mut after);
     if matches!(next, Next::Search) {
         core.work.store(false, Relaxed); // A hint, as in `serve`.
     }
     drop(guard);
-    core.perform(&mut after);
+    core.pay(&mut after);
+    // Room and figures show the end: now the handle may. Before what may take its time, unless
+    // it may itself.
+    let mut handle = ran.resolve;
+    let mut waker = None;
+    if !ran.calls_out {
+        waker = handle.take().and_then(|handle| handle.settle());
+    }
+    let started = core.start_owed(&after);
+    if ran.calls_out {
+        waker = handle.take().and_then(|handle| handle.settle());
+    }
+    let next = match (next, waker) {
+        (next, None) => next,
+        (Next::CallOut, Some(waker)) => {
+            wake(waker);
+            Next::CallOut
+        }
+        (next, Some(waker)) => return call_waker(core, next, waker),
+    };
+    if let Next::CallOut = next {
+        after.call_out();
+        return go_on(core, started);
+    }
     next
 }
 
-/// Sleeps until called for work (the caller has counted us as searching) or retired (as leaving).
-fn park<R: Runner>(
-    core: &Arc<Core<R>>,
-    cell: &Arc<WorkerCell>,
-    mut until: Option<Instant>,
-) -> Call {
+/// User code has been run. `may_start`: no thread was refused on the way.
+#[cold]
+fn go_on<R: Runner>(core: &Arc<Core<R>>, mut may_start: bool) -> Next<R::Job> {
     loop {
-        let expired = match until {
+        let mut after = After::new();
+        let mut guard = core.state.lock();
+        let next = guard.go(may_start, &mut after);
+        if matches!(next, Next::Search) {
+            core.work.store(false, Relaxed); // A hint, as in `serve`.
+        }
+        drop(guard);
+        core.pay(&mut after);
+        may_start = core.start_owed(&after); // Asking the gate is all that `go` may leave owed.
+        let Next::CallOut = next else { return next };
+    }
+}
+
+/// A future registered its waker after the task had left its value, and before the handle was
+/// told: it is called by a worker that is busy with nothing else.
+#[cold]
+fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) -> Next<R::Job> {
+    let mut after = After::new();
+    let mut guard = core.state.lock();
+    guard.put_off(next, &mut after);
+    drop(guard);
+    core.pay(&mut after);
+    let started = core.start_owed(&after);
+    wake(waker);
+    go_on(core, started)
+}
+
+/// Sleeps until called for work (the caller has counted us as searching) or retired (as leaving).
+fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> Call {
+    let until = rest.since.and_then(|since| core.config.keep_until(since));
+    let mut timed = rest.timed;
+    loop {
+        let expired = match until.filter(|_| timed) {
             None => {
                 cell.parker.park();
                 false
@@ -144,15 +235,14 @@ fn park<R: Runner>(
         }
         let called = match cell.call() {
             // Retiring is a request: work may have come since.
-            Call::Retire if guard.recall() => {
+            Call::Retire if guard.recall(&mut after) => {
                 cell.set_call(Call::Work);
                 Call::Work
             }
-            // Its time was up, but the pool keeps as many as these: no time-out any more.
+            // Its time was up, but the pool keeps as many as these: no time-out any more. Or there
+            // are more than are kept now: a time-out again.
             Call::Parked => {
-                if expired {
-                    until = None;
-                }
+                timed = guard.is_timed(cell, rest.since);
                 Call::Parked
             }
             Call::Work => {
@@ -172,22 +262,33 @@ fn park<R: Runner>(
 enum Departure {
     /// There is work again.
     Stays,
-    /// The worker has no place any more; whoever ended before it is to be joined.
-    Gone { predecessor: Option<JoinHandle> },
+    /// The worker has no place any more; these have ended before it, and are to be joined.
+    Gone(Vec<JoinHandle>),
 }
 
 /// Gives the worker's place up, unless there is work it would leave behind.
 fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
-    let own = cell.thread.lock().take();
-    let mut after = After::new();
-    let mut guard = core.state.lock();
-    if guard.recall() {
+    let mut own = cell.thread.lock().take();
+    loop {
+        let mut after = After::new();
+        let mut guard = core.state.lock();
+        if guard.stay(&mut after) {
+            drop(guard);
+            core.perform(&mut after);
+            *cell.thread.lock() = own;
+            return Departure::Stays;
+        }
+        let exit = guard.depart(cell, &mut own, &mut after);
+        let notice = matches!(exit, Exit::Wait).then(NoticeWait::new);
+        if let Some(notice) = &notice {
+            guard.ending.on_room.push(notice.notice());
+        }
         drop(guard);
-        *cell.thread.lock() = own;
-        return Departure::Stays;
+        core.perform(&mut after);
+        match exit {
+            Exit::Gone(finished) => return Departure::Gone(finished),
+            Exit::Join(thread) => join(core, vec![thread]),
+            Exit::Wait => notice.iter().for_each(NoticeWait::wait),
+        }
     }
-    let predecessor = guard.depart(own, &mut after);
-    drop(guard);
-    core.perform(&mut after);
-    Departure::Gone { predecessor }
 }

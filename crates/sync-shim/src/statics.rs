@@ -52,12 +52,14 @@ std::thread_local! {
     // thread-locals.
     static TAG: Cell<Tag> = const { Cell::new(Tag::NONE) };
     static NUMBER: Cell<usize> = const { Cell::new(0) };
+    static STARTER: Cell<usize> = const { Cell::new(0) };
     static PARKER: Cell<Option<Parker>> = const { Cell::new(None) };
 }
 
 #[cfg(anthill_loom)]
 crate::runtime::thread_local! {
     static TAG: Cell<Tag> = Cell::new(Tag::NONE);
+    static STARTER: Cell<usize> = Cell::new(0);
     static PARKER: Cell<Option<Parker>> = Cell::new(None);
 }
 
@@ -87,6 +89,14 @@ pub(crate) fn tag() -> Tag {
 
 pub(crate) fn set_tag(tag: Tag) {
     TAG.with(|cell| cell.set(tag));
+}
+
+pub(crate) fn starter() -> usize {
+    STARTER.with(Cell::get)
+}
+
+pub(crate) fn set_starter(of: usize) {
+    STARTER.with(|cell| cell.set(of));
 }
 
 /// Takes the thread's cached parker, if no wait of this thread has it.

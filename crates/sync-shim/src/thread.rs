@@ -57,6 +57,12 @@ impl JoinHandle {
     pub fn join(self) -> std::thread::Result<()> {
         self.0.join()
     }
+
+    /// Whether the thread's body has ended, so that a join waits for its thread-locals alone. In a
+    /// model it always may have.
+    pub fn is_finished(&self) -> bool {
+        imp::is_finished(&self.0)
+    }
 }
 
 /// Starts a thread, or says why there is none. `body` is dropped unrun then.
@@ -159,10 +165,34 @@ impl Tag {
     }
 }
 
+/// For whom the calling thread is starting another one at this moment, the user's gate included:
+/// a number of theirs, or 0.
+pub fn starter_of() -> usize {
+    crate::statics::starter()
+}
+
+/// Runs `start`, for whose time [`starter_of`] is `whose`.
+pub fn as_starter_of<R>(whose: usize, start: impl FnOnce() -> R) -> R {
+    /// Puts the outer one back, also after a panic.
+    struct Outer(usize);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            crate::statics::set_starter(self.0);
+        }
+    }
+    let _outer = Outer(starter_of());
+    crate::statics::set_starter(whose);
+    start()
+}
+
 #[cfg(not(anthill_loom))]
 mod imp {
     pub(super) use std::hint::spin_loop;
     pub(super) use std::thread::{Builder, JoinHandle, yield_now};
+
+    pub(super) fn is_finished(thread: &JoinHandle<()>) -> bool {
+        thread.is_finished()
+    }
 }
 
 #[cfg(anthill_loom)]
@@ -170,4 +200,8 @@ mod imp {
     pub(super) use crate::runtime::thread::{Builder, JoinHandle, yield_now};
     // A spinning thread must let the others run, or the model never ends.
     pub(super) use crate::runtime::thread::yield_now as spin_loop;
+
+    pub(super) fn is_finished(_: &JoinHandle<()>) -> bool {
+        true
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! `spawn` returns a [`JoinHandle`](crate::JoinHandle). It joins a thread (`join`, `join_timeout`,
 //! `join_deadline`, `try_join`) and it is a future, on any runtime. Dropping it detaches: the task
-//! runs all the same and its value is dropped.
+//! runs all the same and its value is dropped, as a part of the task.
 //!
 //! ```
 //! use anthill::FuncPool;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pool_core::{Pool, WaitError};
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, hold, pool, until};
+use crate::support::{Journal, bounded, end, hold, pool, until};
 
 /// Waits at a gate as its thread's thread-locals are dropped, and writes that it has.
 struct Leaves(Gate, Journal<&'static str>);
@@ -108,5 +108,114 @@ fn a_pool_has_ended_only_when_its_panic_hooks_have_returned() {
         gate.open();
         waiter.join().unwrap();
         assert_eq!(journal.entries(), ["hook", "ended"]);
+    });
+}
+
+/// A task that leaves something behind on its worker's thread.
+fn leaving_behind(leaves: Leaves) -> impl FnOnce() + Send + 'static {
+    move || KEPT.set(Some(leaves))
+}
+
+#[test]
+fn threads_that_do_not_end_take_the_places_of_workers_once_there_are_many() {
+    const MOST: usize = 9; // As many as the pool lets end at a time, and the worker that waits.
+    bounded(|| {
+        let (leaving, journal) = (Gate::new(), Journal::new());
+        let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
+        let pool = pool.build().unwrap();
+        for ended in 1..MOST {
+            let leaves = Leaves(leaving.clone(), journal.clone());
+            pool.submit(leaving_behind(leaves)).unwrap();
+            until(|| pool.stats().completed == ended as u64 && pool.running() == 0);
+            assert_eq!(pool.stats().ending, ended);
+        }
+        // One more would be one too many: its worker waits at its place for the first to be gone.
+        pool.submit(|| ()).unwrap();
+        pool.wait_idle().unwrap();
+        until(|| pool.idle() == 1);
+        let late = pool.try_spawn(|| 7).unwrap();
+        for _ in 0..1000 {
+            thread::yield_now();
+        }
+        let stats = pool.stats();
+        assert_eq!((stats.live, stats.peak_live), (1, 1));
+        assert!(stats.threads_started <= MOST as u64 + 1);
+        leaving.open();
+        assert_eq!(late.join().unwrap(), 7);
+        pool.release();
+        pool.wait_released().unwrap();
+        assert_eq!((journal.len(), pool.stats().ending), (MOST - 1, 0));
+    });
+}
+
+#[test]
+fn threads_that_end_do_so_beside_one_another() {
+    bounded(|| {
+        let (leaving, journal, pool) = (Gate::new(), Journal::new(), pool(4));
+        let gate = Gate::new();
+        for _ in 0..4 {
+            let (leaves, gate) = (Leaves(leaving.clone(), journal.clone()), gate.clone());
+            let task = leaving_behind(leaves);
+            pool.try_submit(move || {
+                task();
+                gate.wait();
+            })
+            .unwrap();
+        }
+        gate.wait_for_arrivals(4);
+        gate.open();
+        pool.release();
+        leaving.wait_for_arrivals(4); // None waits for another to be gone first.
+        assert_eq!((pool.running(), pool.stats().ending), (0, 4));
+        leaving.open();
+        pool.wait_released().unwrap();
+        assert_eq!((journal.len(), pool.stats().ending), (4, 0));
+    });
+}
+
+#[test]
+fn threads_that_are_gone_do_not_pile_up() {
+    bounded(|| {
+        let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
+        let pool = pool.build().unwrap();
+        for _ in 0..200 {
+            pool.spawn(|| ()).unwrap().join().unwrap();
+            until(|| pool.running() == 0);
+            assert!(pool.stats().ending <= 8);
+        }
+        pool.release();
+        pool.wait_released().unwrap();
+        assert_eq!(pool.stats().ending, 0);
+    });
+}
+
+#[test]
+fn workers_that_wait_at_their_places_for_threads_to_be_gone_all_get_away() {
+    bounded(|| {
+        let (leaving, journal) = (Gate::new(), Journal::new());
+        let pool = Pool::builder().capacity(12).keep_alive(Duration::ZERO);
+        let pool = pool.build().unwrap();
+        let gate = Gate::new();
+        for _ in 0..12 {
+            let (leaves, gate) = (Leaves(leaving.clone(), journal.clone()), gate.clone());
+            let task = leaving_behind(leaves);
+            pool.try_submit(move || {
+                task();
+                gate.wait();
+            })
+            .unwrap();
+        }
+        gate.wait_for_arrivals(12);
+        gate.open();
+        until(|| pool.running() == 0);
+        assert_eq!(pool.stats().ending, 12);
+        // As many again have no room to end in.
+        hold(&pool, 12).open();
+        pool.wait_idle().unwrap();
+        until(|| pool.idle() == 12);
+        leaving.open();
+        until(|| pool.running() == 0);
+        end(&pool);
+        assert_eq!((journal.len(), pool.stats().ending), (12, 0));
     });
 }

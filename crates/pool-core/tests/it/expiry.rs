@@ -297,3 +297,44 @@ fn a_task_that_comes_as_its_worker_expires_is_run() {
         assert_eq!(pool.stats().completed, 800);
     });
 }
+
+#[test]
+fn a_surplus_worker_expires_though_those_that_are_kept_are_busy() {
+    bounded(|| {
+        let (clock, builder) = timed(2);
+        // The first one has parked before the second one comes: as one that is kept.
+        let calls = AtomicUsize::new(0);
+        let second_is_late = move || {
+            let yields = calls.fetch_add(1, SeqCst) * 10_000;
+            (0..yields).for_each(|_| thread::yield_now());
+            Ok(())
+        };
+        let builder = builder.min_workers(1).prestart(2);
+        let pool = builder.thread_gate(second_is_late).build().unwrap();
+        clock.wait_for_sleepers(2);
+        let gate = hold(&pool, 1);
+        clock.advance(10 * SECOND);
+        until(|| pool.running() == 1);
+        gate.open();
+        pool.wait_idle().unwrap();
+        clock.advance(1000 * SECOND);
+        assert_eq!((pool.running(), clock.next_due()), (1, None));
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_kept_worker_is_timed_again_when_another_comes_and_kept_again_when_that_has_gone() {
+    bounded(|| {
+        let (clock, builder) = timed(2);
+        let pool = builder.min_workers(1).build().unwrap();
+        for _ in 0..3 {
+            hold(&pool, 2).open();
+            clock.wait_for_sleepers(2);
+            clock.advance(10 * SECOND);
+            until(|| pool.running() == 1 && clock.sleepers() == 0);
+        }
+        assert_eq!(clock.next_due(), None);
+        end(&pool);
+    });
+}

@@ -1,11 +1,11 @@
 //! Hooks: when they are called, on which thread, and what becomes of their panics.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use pool_core::Pool;
+use pool_core::{Builder, Closures, ManualClock, Pool, WeakPool};
 use testkit::{Gate, PanicOnDrop};
 
 use crate::support::{Journal, bounded, end, hold, until};
@@ -181,5 +181,151 @@ fn a_panic_hook_runs_before_its_tasks_end_is_counted() {
             (pool.running(), pool.in_flight(), pool.stats().panicked),
             (1, 0, 1)
         );
+    });
+}
+
+/// A hook that calls `on_first` at its first call, and does nothing at the others.
+fn once(on_first: impl Fn() + Send + Sync + 'static) -> impl Fn() + Send + Sync + 'static {
+    let calls = AtomicUsize::new(0);
+    move || {
+        if calls.fetch_add(1, SeqCst) == 0 {
+            on_first();
+        }
+    }
+}
+
+/// A pool whose hooks may reach it.
+fn reachable(builder: Builder<Closures>, own: &OnceLock<WeakPool>) -> Pool {
+    let pool = builder.build().unwrap();
+    own.set(pool.downgrade()).unwrap();
+    pool
+}
+
+#[test]
+fn a_task_does_not_wait_for_a_start_hook_where_another_worker_may_be_had() {
+    bounded(|| {
+        let hooked = Gate::new();
+        let held = hooked.clone();
+        let pool = Pool::builder().capacity(2).prestart(1);
+        let pool = pool.start_hook(once(move || held.wait())).build().unwrap();
+        hooked.wait_for_arrivals(1);
+        assert_eq!((pool.busy(), pool.idle()), (1, 0));
+        assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
+        hooked.open();
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_start_hook_may_wait_for_a_task_of_its_own_pool() {
+    bounded(|| {
+        let (own, ran) = (Arc::new(OnceLock::<WeakPool>::new()), Gate::new());
+        let (weak, answer) = (Arc::clone(&own), ran.clone());
+        let hook = once(move || {
+            let pool = weak.get().unwrap().upgrade().unwrap();
+            let asked = answer.clone();
+            pool.try_submit(move || asked.open()).unwrap();
+            answer.wait();
+        });
+        let pool = reachable(Pool::builder().capacity(3).start_hook(hook), &own);
+        // The task for which the worker is started is held: the hook's one needs a third worker.
+        let first = hold(&pool, 1);
+        ran.wait();
+        first.open();
+        end(&pool);
+        assert_eq!(pool.stats().completed, 2);
+    });
+}
+
+#[test]
+fn one_task_starts_one_worker_however_long_its_start_hook_takes() {
+    bounded(|| {
+        let hooked = Gate::new();
+        let held = hooked.clone();
+        let pool = Pool::builder().capacity(4).start_hook(move || held.wait());
+        let pool = pool.build().unwrap();
+        let handle = pool.spawn(|| 7).unwrap();
+        hooked.wait_for_arrivals(1);
+        assert_eq!((pool.running(), pool.stats().threads_started), (1, 1));
+        hooked.open();
+        assert_eq!(handle.join().unwrap(), 7);
+        end(&pool);
+        assert_eq!(pool.stats().threads_started, 1);
+    });
+}
+
+#[test]
+fn two_tasks_that_come_while_one_worker_is_started_get_one_each_though_its_hook_takes_its_time() {
+    bounded(|| {
+        let [asked, hooked] = [(); 2].map(|()| Gate::new());
+        let (asks, held) = (asked.clone(), hooked.clone());
+        let (gates, hooks) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let pool = Pool::builder().capacity(4);
+        let pool = pool
+            .thread_gate(move || {
+                if gates.fetch_add(1, SeqCst) == 1 {
+                    asks.wait();
+                }
+                Ok(())
+            })
+            .start_hook(move || {
+                if hooks.fetch_add(1, SeqCst) == 1 {
+                    held.wait();
+                }
+            });
+        let pool = pool.build().unwrap();
+        let first = hold(&pool, 1);
+        let journal = Journal::new();
+        let submitter = {
+            let (pool, task) = (pool.clone(), journal.writer(()));
+            thread::spawn(move || pool.try_submit(task).unwrap())
+        };
+        asked.wait_for_arrivals(1);
+        pool.try_submit(journal.writer(())).unwrap();
+        asked.open();
+        hooked.wait_for_arrivals(1);
+        until(|| journal.len() == 2);
+        submitter.join().unwrap();
+        hooked.open();
+        first.open();
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_task_that_comes_while_a_worker_stops_gets_another() {
+    bounded(|| {
+        let stopping = Gate::new();
+        let held = stopping.clone();
+        let pool = Pool::builder().capacity(2).keep_alive(Duration::ZERO);
+        let pool = pool.stop_hook(once(move || held.wait())).build().unwrap();
+        pool.submit(|| ()).unwrap();
+        stopping.wait_for_arrivals(1);
+        assert_eq!((pool.running(), pool.busy(), pool.idle()), (1, 0, 1));
+        assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
+        assert!(!stopping.is_open());
+        stopping.open();
+        until(|| pool.running() == 0);
+        assert_eq!(pool.stats().threads_started, 2);
+    });
+}
+
+#[test]
+fn a_worker_that_stops_does_not_keep_those_from_staying_that_are_to_be_kept() {
+    bounded(|| {
+        let (clock, stopping) = (ManualClock::new(), Gate::new());
+        let held = stopping.clone();
+        let pool = Pool::builder().capacity(2).clock(clock.clone());
+        let pool = pool.min_workers(1).keep_alive(Duration::from_secs(10));
+        let pool = pool.stop_hook(move || held.wait()).build().unwrap();
+        hold(&pool, 2).open();
+        clock.wait_for_sleepers(2);
+        clock.advance(Duration::from_secs(10));
+        stopping.wait_for_arrivals(1);
+        until(|| clock.sleepers() == 0); // The other is kept, and does not wait for time.
+        assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
+        assert_eq!((pool.running(), stopping.arrivals()), (2, 1));
+        stopping.open();
+        until(|| pool.running() == 1);
     });
 }

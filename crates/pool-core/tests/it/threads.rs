@@ -298,3 +298,61 @@ fn a_pool_whose_workers_cannot_be_started_ahead_is_not_built_and_leaves_none_beh
         }
     });
 }
+
+#[test]
+fn a_thread_gate_that_submits_to_its_own_pool_before_there_is_a_worker_is_refused() {
+    bounded(|| {
+        let own = Arc::new(std::sync::OnceLock::<pool_core::WeakPool>::new());
+        let (weak, journal) = (Arc::clone(&own), Journal::new());
+        let log = journal.clone();
+        let pool = Pool::builder().capacity(1).thread_gate(move || {
+            let pool = weak.get().unwrap().upgrade().unwrap();
+            match pool.submit(|| ()) {
+                Err(SubmitError::NoThread(_, why)) => log.write(why.kind()),
+                other => panic!("it would wait for itself: {other:?}"),
+            }
+            Ok(())
+        });
+        let pool = pool.build().unwrap();
+        own.set(pool.downgrade()).unwrap();
+        assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
+        assert_eq!(journal.entries(), [io::ErrorKind::Deadlock]);
+        let stats = pool.stats();
+        assert_eq!((stats.submitted, stats.refused), (1, 1));
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_submit_with_a_time_limit_waits_no_longer_than_that_for_the_start_that_another_makes() {
+    bounded(|| {
+        let (clock, asked) = (ManualClock::new(), Gate::new());
+        let asks = asked.clone();
+        let pool = Pool::builder().capacity(2).clock(clock.clone());
+        let pool = pool.thread_gate(move || {
+            asks.wait();
+            Ok(())
+        });
+        let pool = pool.build().unwrap();
+        let journal = Journal::new();
+        let starter = {
+            let (pool, task) = (pool.clone(), journal.writer("starter's"));
+            thread::spawn(move || pool.submit(task).unwrap())
+        };
+        asked.wait_for_arrivals(1);
+        let waiter = {
+            let (pool, task) = (pool.clone(), journal.writer("waiter's"));
+            thread::spawn(move || pool.submit_timeout(task, Duration::from_secs(1)))
+        };
+        clock.wait_for_sleepers(1);
+        clock.advance(Duration::from_secs(1));
+        let refused = waiter.join().unwrap().unwrap_err();
+        assert!(matches!(refused, SubmitError::TimedOut(_)), "{refused:?}");
+        assert!(!asked.is_open());
+        asked.open();
+        starter.join().unwrap();
+        end(&pool);
+        assert_eq!(journal.entries(), ["starter's"]);
+        assert_eq!(pool.stats().refused, 1);
+    });
+}

@@ -363,3 +363,66 @@ fn a_surplus_worker_racing_a_queued_task_leaves_it_to_the_other() {
         },
     );
 }
+
+/// A worker in its start hook counts as busy: a task that the hook submits and waits for gets a
+/// worker of its own, which is started for it.
+#[test]
+fn a_start_hook_that_waits_for_a_task_of_its_own_pool_gets_it_run() {
+    check(
+        "a_start_hook_that_waits_for_a_task_of_its_own_pool_gets_it_run",
+        Some(1),
+        || {
+            let own = Arc::new(OnceLock::<pool_core::WeakPool>::new());
+            let [known, done] = [(); 2].map(|()| Parker::new());
+            let hook = {
+                let (weak, calls) = (Arc::clone(&own), AtomicUsize::new(0));
+                let (known, done) = (known.clone(), done.clone());
+                move || {
+                    if calls.fetch_add(1, Relaxed) == 0 {
+                        known.park();
+                        let pool = weak.get().unwrap().upgrade().unwrap();
+                        let gate = Parker::new();
+                        let shut = gate.clone();
+                        pool.submit(move || gate.unpark()).unwrap();
+                        shut.park();
+                        done.unpark();
+                    }
+                }
+            };
+            let pool = untimed(2).queue_depth(1).prestart(1).start_hook(hook);
+            let pool = pool.build().unwrap();
+            own.set(pool.downgrade()).unwrap();
+            known.unpark();
+            done.park();
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// A worker whose time is up while the pool keeps it has no time-out any more: it would wait for a
+/// time that has passed, over and over.
+#[test]
+fn a_kept_worker_racing_its_time_out_does_not_wait_for_it_again() {
+    check(
+        "a_kept_worker_racing_its_time_out_does_not_wait_for_it_again",
+        Some(1),
+        || {
+            let clock = ManualClock::new();
+            let pool = untimed(2)
+                .keep_alive(SECOND)
+                .min_workers(1)
+                .prestart(2)
+                .clock(clock.clone())
+                .build()
+                .unwrap();
+            clock.wait_for_sleepers(2);
+            clock.advance(SECOND);
+            let runs = Runs::new();
+            pool.submit(runs.task()).unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 1);
+            end(&pool);
+        },
+    );
+}

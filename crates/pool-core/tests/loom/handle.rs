@@ -1,11 +1,31 @@
 //! The handle of a spawned task: finish, join, cancel, wakers.
 
-use std::sync::Arc;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 
 use pool_core::JoinError;
+use sync_shim::Parker;
 use sync_shim::model::{check, spawn};
 
 use super::{Runs, end, untimed};
+
+/// A waker that does something when it is woken.
+struct Once<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send + 'static> Once<F> {
+    fn waker(call: F) -> Waker {
+        Waker::from(Arc::new(Self(Mutex::new(Some(call)))))
+    }
+}
+
+impl<F: FnOnce() + Send + 'static> Wake for Once<F> {
+    fn wake(self: Arc<Self>) {
+        let call = self.0.lock().unwrap().take();
+        call.into_iter().for_each(|call| call());
+    }
+}
 
 /// Finish against join: the joiner gets the value.
 #[test]
@@ -146,6 +166,80 @@ fn a_finished_handle_publishes_what_the_task_wrote() {
                 assert_eq!(runs.count(), 1);
             }
             handle.join().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// A handle that is polled with a waker which waits for another task, submitted before the poll or
+/// after it.
+fn waker_waits_for_a_task(submitted_before: bool) {
+    let pool = untimed(2).queue_depth(2).min_workers(1).build().unwrap();
+    let [next_ran, woken] = [(); 2].map(|()| Parker::new());
+    let mut handle = pool.spawn(|| 7).unwrap();
+    let ran = next_ran.clone();
+    let next = move || ran.unpark();
+    let waker = Once::waker({
+        let woken = woken.clone();
+        move || {
+            next_ran.park();
+            woken.unpark();
+        }
+    });
+    let mut poll = || {
+        let mut context = Context::from_waker(&waker);
+        Pin::new(&mut handle).poll(&mut context).is_pending()
+    };
+    let pending = if submitted_before {
+        pool.submit(next).unwrap();
+        poll()
+    } else {
+        let pending = poll();
+        pool.submit(next).unwrap();
+        pending
+    };
+    if pending {
+        woken.park();
+    }
+    drop(waker);
+    pool.wait_idle().unwrap();
+    end(&pool);
+}
+
+/// A waker that comes as its task ends: whether it is known when the value arises, or only when
+/// the worker holds the next task already, the worker runs it with no task in its hand.
+#[test]
+fn a_waker_racing_the_finish_does_not_hold_the_next_task() {
+    check(
+        "a_waker_racing_the_finish_does_not_hold_the_next_task",
+        Some(2),
+        || waker_waits_for_a_task(true),
+    );
+}
+
+/// The same of a worker that has found nothing to do: it does not count as searching meanwhile.
+#[test]
+fn a_waker_racing_the_finish_does_not_run_on_a_searching_worker() {
+    check(
+        "a_waker_racing_the_finish_does_not_run_on_a_searching_worker",
+        Some(2),
+        || waker_waits_for_a_task(false),
+    );
+}
+
+/// A handle dropped against the finish: a wait for rest that begins after the drop finds the value
+/// gone, for its drop is a part of the task, or of the handle's.
+#[test]
+fn a_dropped_handle_racing_the_finish_leaves_no_value_behind_a_wait_for_rest() {
+    check(
+        "a_dropped_handle_racing_the_finish_leaves_no_value_behind_a_wait_for_rest",
+        Some(3),
+        || {
+            let (pool, value) = (untimed(1).build().unwrap(), Arc::new(()));
+            let made = Arc::clone(&value);
+            drop(pool.spawn(move || made).unwrap());
+            pool.wait_idle().unwrap();
+            assert_eq!(Arc::strong_count(&value), 1);
             end(&pool);
         },
     );

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pool_core::{ManualClock, WaitError};
+use pool_core::{ManualClock, SubmitError, WaitError};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{check, spawn};
 
@@ -19,6 +19,23 @@ fn a_wait_for_rest_racing_the_last_task_ends() {
         assert_eq!(runs.count(), 1);
         end(&pool);
     });
+}
+
+/// `wait_idle` against the last task's end, on a thread to which another wait has left a token.
+#[test]
+fn a_wait_for_rest_racing_the_last_task_does_not_end_by_a_token_of_another_wait() {
+    check(
+        "a_wait_for_rest_racing_the_last_task_does_not_end_by_a_token_of_another_wait",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+            pool.submit(runs.task()).unwrap();
+            sync_shim::Parker::of_thread().unpark();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 1);
+            end(&pool);
+        },
+    );
 }
 
 /// A `wait_idle`'s time-out against the last task's end.
@@ -75,9 +92,13 @@ fn two_waits_for_the_end_both_return() {
         pool.release();
         let other = {
             let pool = pool.clone();
-            spawn(move || pool.wait_released().unwrap())
+            spawn(move || {
+                pool.wait_released().unwrap();
+                assert_eq!(pool.stats().ending, 0, "its thread is gone");
+            })
         };
         pool.wait_released().unwrap();
+        assert_eq!(pool.stats().ending, 0);
         other.join().unwrap();
         assert_eq!(pool.running(), 0);
     });
@@ -269,6 +290,74 @@ fn a_release_rings_a_waiter_whose_room_never_comes() {
             gate.unpark();
             end(&pool);
             assert_eq!(runs.count(), 0);
+        },
+    );
+}
+
+/// Workers that end one after the other, of which the later ones join the earlier or wait at their
+/// place for them to be gone: who waits for the end sees all of them gone, and none ends twice.
+#[test]
+fn workers_that_end_one_after_another_are_all_gone_at_the_end() {
+    check(
+        "workers_that_end_one_after_another_are_all_gone_at_the_end",
+        Some(1),
+        || {
+            let pool = untimed(1).keep_alive(Duration::ZERO).build().unwrap();
+            for _ in 0..2 {
+                pool.submit(|| {}).unwrap();
+                pool.wait_idle().unwrap();
+            }
+            end(&pool);
+            assert_eq!(pool.stats().ending, 0);
+        },
+    );
+}
+
+/// A release ends two workers at once, neither of which joins the other: who waits for the end
+/// joins both.
+#[test]
+fn two_workers_that_leave_at_once_are_both_gone_at_the_end() {
+    check(
+        "two_workers_that_leave_at_once_are_both_gone_at_the_end",
+        Some(1),
+        || {
+            let pool = untimed(2).prestart(2).build().unwrap();
+            pool.submit(|| {}).unwrap();
+            pool.wait_idle().unwrap();
+            end(&pool);
+            assert_eq!(pool.stats().ending, 0);
+        },
+    );
+}
+
+/// A submit with a time limit against the start of the first worker by another, and against the
+/// time: it is accepted, or told that the time is up.
+#[test]
+fn a_timed_submit_racing_anothers_start_is_accepted_or_told_so() {
+    check(
+        "a_timed_submit_racing_anothers_start_is_accepted_or_told_so",
+        Some(1),
+        || {
+            let clock = ManualClock::new();
+            let pool = untimed(2).clock(clock.clone()).build().unwrap();
+            let runs = Runs::new();
+            let starter = {
+                let (pool, task) = (pool.clone(), runs.task());
+                spawn(move || pool.submit(task).unwrap())
+            };
+            let time = spawn(move || clock.advance(Duration::from_secs(1)));
+            let accepted = match pool.submit_timeout(runs.task(), Duration::from_secs(1)) {
+                Ok(()) => 1,
+                Err(error) => {
+                    assert!(matches!(error, SubmitError::TimedOut(_)), "{error:?}");
+                    0
+                }
+            };
+            starter.join().unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 1 + accepted);
+            time.join().unwrap();
+            end(&pool);
         },
     );
 }

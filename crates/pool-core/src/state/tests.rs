@@ -1,0 +1,194 @@
+//! Single sections, asked of states that take luck to get into from outside.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use sync_shim::Parker;
+
+use super::*;
+use crate::after::NoticeWait;
+use crate::{Builder, Closures, Pool};
+
+fn builder(capacity: usize, depth: usize) -> Builder<Closures> {
+    Pool::builder().capacity(capacity).queue_depth(depth)
+}
+
+/// An open state without workers.
+fn state_of(builder: Builder<Closures>) -> State<u32> {
+    let pool = builder.build().expect("the settings are sound");
+    State::new(&pool.core().config).expect("there is memory")
+}
+
+/// One with so many busy workers, each with a task.
+fn busy(workers: usize, depth: usize) -> State<u32> {
+    let mut state = state_of(builder(workers, depth));
+    (state.live, state.in_flight) = (workers, workers);
+    state
+}
+
+/// Makes a section, pays what it owes to threads, and says whether user code is owed.
+fn section<T>(run: impl FnOnce(&mut After<u32>) -> T) -> (T, bool) {
+    let mut after = After::new();
+    let made = run(&mut after);
+    let calls_out = after.calls_out();
+    after.pay();
+    after.call_out();
+    (made, calls_out)
+}
+
+fn thread_seat(job: u32) -> Arc<Seat<u32>> {
+    Seat::of_thread(job, Parker::new())
+}
+
+#[test]
+fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
+    let notice = NoticeWait::new();
+    let finish =
+        |state: &mut State<u32>| section(|after| state.finish(Outcome::Completed, false, after));
+
+    // What a `release_now` took out has not been dropped when the last running task ends.
+    let mut state = busy(1, 1);
+    state.disposing = 1;
+    state.on_idle.push(notice.notice());
+    finish(&mut state);
+    assert!(!notice.is_given());
+    section(|after| state.disposed(Outcome::Released, after));
+    assert!(notice.is_given());
+
+    // A task runs when the last of those has been dropped.
+    let notice = NoticeWait::new();
+    let mut state = busy(1, 1);
+    state.disposing = 1;
+    state.on_idle.push(notice.notice());
+    section(|after| state.disposed(Outcome::Released, after));
+    assert!(!notice.is_given());
+    finish(&mut state);
+    assert!(notice.is_given());
+
+    // The line's head is admitted by the end of the last task.
+    let notice = NoticeWait::new();
+    let mut state = busy(1, 0);
+    state.on_idle.push(notice.notice());
+    state.enrol(thread_seat(5));
+    let (next, _) = finish(&mut state);
+    assert!(matches!(next, Next::Run(5)) && !notice.is_given());
+    finish(&mut state);
+    assert!(notice.is_given());
+}
+
+#[test]
+fn a_seat_whose_task_is_gone_takes_no_room_and_is_dropped_as_user_code() {
+    let mut state = busy(1, 0);
+    let [gone, waits] = [thread_seat(5), thread_seat(6)];
+    state.enrol(Arc::clone(&gone));
+    state.enrol(Arc::clone(&waits));
+    assert_eq!(gone.claim(), Some(5), "another pool had room");
+    let (next, calls_out) = section(|after| state.finish(Outcome::Completed, false, after));
+    assert!(matches!(next, Next::CallOut) && calls_out);
+    assert_eq!(
+        (state.in_flight, state.queue.len(), state.line.len()),
+        (1, 1, 0)
+    );
+    assert!(waits.is_settled());
+    let (next, calls_out) = section(|after| state.go(true, after));
+    assert!(matches!(next, Next::Run(6)) && !calls_out);
+}
+
+#[test]
+fn a_worker_takes_no_task_in_the_section_that_owes_user_code() {
+    // Neither to its handle nor to the line: it goes on.
+    let mut state = busy(1, 4);
+    state.queue.push(7);
+    state.in_flight += 1;
+    let (next, _) = section(|after| state.finish(Outcome::Completed, false, after));
+    assert!(matches!(next, Next::Run(7)));
+
+    // To its handle.
+    state.queue.push(8);
+    state.in_flight += 1;
+    let (next, calls_out) = section(|after| state.finish(Outcome::Completed, true, after));
+    assert!(matches!(next, Next::CallOut) && !calls_out);
+    assert_eq!(
+        (state.queue.len(), state.searching, state.leaving),
+        (1, 0, 0)
+    );
+
+    // To a future in the line.
+    let mut state = busy(1, 0);
+    state.enrol(Seat::of_future(9, Waker::noop().clone()));
+    let (next, calls_out) = section(|after| state.finish(Outcome::Completed, false, after));
+    assert!(matches!(next, Next::CallOut) && calls_out);
+    assert_eq!(state.queue.len(), 1);
+}
+
+#[test]
+fn what_is_put_off_is_as_it_was_and_others_are_roused_for_it() {
+    let mut state = busy(1, 4);
+    let cell = WorkerCell::new();
+    state.live = 2;
+    state.idle.push(&cell, None);
+    state.queue.push(8);
+    section(|after| state.put_off(Next::Run(7), after));
+    assert_eq!((state.searching, state.called, state.idle.len()), (1, 1, 0));
+    assert_eq!([state.queue.pop(), state.queue.pop()], [Some(7), Some(8)]);
+
+    let mut state = busy(1, 4);
+    state.searching = 1;
+    section(|after| state.put_off(Next::Search, after));
+    assert_eq!(state.searching, 0);
+    state.leaving = 1;
+    section(|after| state.put_off(Next::Leave, after));
+    assert_eq!(state.leaving, 0);
+}
+
+#[test]
+fn a_worker_that_was_refused_a_thread_takes_the_task_and_does_not_ask_again() {
+    let mut state = state_of(builder(4, 4).thread_gate(|| Ok(())));
+    state.live = 1;
+    (state.in_flight, state.open) = (2, true);
+    state.queue.push(7);
+    state.queue.push(8);
+    let mut after = After::new();
+    assert!(matches!(state.go(true, &mut after), Next::CallOut) && after.start);
+    assert_eq!(state.queue.len(), 2, "it asks with no task in its hand");
+    state.started(false, &mut after);
+    let mut after = After::new();
+    assert!(matches!(state.go(false, &mut after), Next::Run(7)) && !after.start);
+}
+
+#[test]
+fn every_figure_shows_what_it_is_called_after() {
+    let mut state = busy(20, 30);
+    let cells = [(); 3].map(|()| WorkerCell::new());
+    for cell in &cells {
+        state.idle.push(cell, None);
+    }
+    (state.searching, state.leaving) = (5, 4);
+    (state.in_flight, state.disposing) = (11, 2);
+    (0..6).for_each(|task| state.queue.push(task));
+    (0..7).for_each(|task| _ = state.enrol(thread_seat(task)));
+    state.counts = Counts {
+        submitted: 101,
+        completed: 102,
+        panicked: 103,
+        cancelled: 104,
+        released: 105,
+        refused: 106,
+        started: 107,
+        retired: 108,
+        start_failures: 109,
+        peak_live: 110,
+    };
+    let stats = state.stats(111);
+    assert_eq!((stats.capacity, stats.live), (Capacity::Limited(20), 20));
+    assert_eq!((stats.busy, stats.idle, stats.ending), (8, 12, 0));
+    assert_eq!((stats.in_flight, stats.queued, stats.waiting), (13, 6, 7));
+    assert_eq!((stats.submitted, stats.completed), (101, 102));
+    assert_eq!(
+        (stats.panicked, stats.cancelled, stats.released),
+        (103, 104, 105)
+    );
+    assert_eq!((stats.refused, stats.threads_started), (106, 107));
+    assert_eq!((stats.threads_retired, stats.thread_failures), (108, 109));
+    assert_eq!((stats.peak_live, stats.hook_panics), (110, 111));
+}
