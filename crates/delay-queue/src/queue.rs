@@ -1,10 +1,10 @@
 //! The queue's handle: making it, what never waits, and its end.
 
+use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
-use std::fmt;
 
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::foreign::{discard, drop_quietly, guarded};
@@ -291,6 +291,12 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
             self.perform(*debts);
         }
         result
+    }
+
+    /// For tests of what cannot be seen from outside.
+    #[cfg(all(test, not(anthill_loom)))]
+    pub(crate) fn peek<R>(&self, look: impl FnOnce(&State<T>) -> R) -> R {
+        look(&self.state.lock())
     }
 
     /// Runs a section under the lock.

@@ -229,10 +229,14 @@ impl<T> State<T> {
 
     /// Gives an entry another time.
     pub(crate) fn reset(&mut self, id: EntryId, due: u64, owed: &mut Owed) -> bool {
-        if self.heap.reset(id, due).is_none() {
+        let Some(old) = self.heap.reset(id, due) else {
             return false;
+        };
+        if old <= self.now {
+            self.settle(owed); // It was ready: a call for it must not stand for the next.
+        } else {
+            self.changed(due, owed);
         }
-        self.changed(due, owed);
         self.end(owed);
         true
     }

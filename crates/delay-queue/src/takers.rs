@@ -360,12 +360,7 @@ impl Takers {
     ///
     /// If there is no alarm, and no thread that would keep the time, the waiting futures are
     /// called to be told.
-    pub fn armed(
-        &mut self,
-        arming: &Arming,
-        alarm: io::Result<Alarm>,
-        calls: &mut Calls,
-    ) -> Spent {
+    pub fn armed(&mut self, arming: &Arming, alarm: io::Result<Alarm>, calls: &mut Calls) -> Spent {
         let (at, rang) = match self.alarm {
             AlarmState::Setting { at, turn, rang } if turn == arming.turn => (at, rang),
             // An earlier one has taken its place.

@@ -280,7 +280,11 @@ fn a_future_that_is_polled_for_other_reasons_keeps_its_place() {
     let other = CountingWaker::new();
     assert!(poll_with(&mut futures[0], &other.waker()).is_pending());
     queue.push(1, NOW).unwrap();
-    assert_eq!((other.wakes(), wakers[1].wakes()), (1, 0), "by its latest waker");
+    assert_eq!(
+        (other.wakes(), wakers[1].wakes()),
+        (1, 0),
+        "by its latest waker"
+    );
     assert_eq!(wakers[0].wakes(), 0);
     // Also one that was woken, and whose entry has been taken by somebody else.
     queue.try_take().unwrap();

@@ -205,7 +205,10 @@ fn an_error_of_the_clock_is_dropped_with_the_lock_free() {
         let mut waits = queue.take_async();
         assert!(poll(&mut waits).is_pending());
         let told = poll(&mut waits);
-        assert!(matches!(told, std::task::Poll::Ready(Err(TakeError::NoAlarm(_)))));
+        assert!(matches!(
+            told,
+            std::task::Poll::Ready(Err(TakeError::NoAlarm(_)))
+        ));
         drop(told);
 
         // A thread keeps the time.

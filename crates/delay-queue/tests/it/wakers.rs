@@ -81,11 +81,19 @@ fn full() -> (DelayQueue<u32, ManualClock>, ManualClock) {
 #[test]
 fn a_clone_that_panics_leaves_a_taking_future_as_it_was() {
     let (queue, _clock) = queue();
-    let (waker, _) = Conduct { bad_clone: 2, ..Conduct::default() }.waker();
+    let (waker, _) = Conduct {
+        bad_clone: 2,
+        ..Conduct::default()
+    }
+    .waker();
     let mut future = queue.take_async();
     assert!(poll_with(&mut future, &waker).is_pending());
     assert!(is_panic(|| poll_with(&mut future, &waker)));
-    assert_eq!(queue.stats().waiting_takers, 1, "it waits with the first clone");
+    assert_eq!(
+        queue.stats().waiting_takers,
+        1,
+        "it waits with the first clone"
+    );
     let other = CountingWaker::new();
     let mut next = queue.take_async();
     assert!(poll_with(&mut next, &other.waker()).is_pending());
@@ -98,23 +106,38 @@ fn a_clone_that_panics_leaves_a_taking_future_as_it_was() {
 #[test]
 fn a_first_clone_that_panics_leaves_nothing_behind() {
     let (queue, _clock) = queue::<u32>();
-    let (waker, _) = Conduct { bad_clone: 1, ..Conduct::default() }.waker();
+    let (waker, _) = Conduct {
+        bad_clone: 1,
+        ..Conduct::default()
+    }
+    .waker();
     let mut future = queue.take_async();
     assert!(is_panic(|| poll_with(&mut future, &waker)));
     assert_eq!(queue.stats().waiting_takers, 0);
     let (full, _clock) = full();
-    let (waker, _) = Conduct { bad_clone: 1, ..Conduct::default() }.waker();
+    let (waker, _) = Conduct {
+        bad_clone: 1,
+        ..Conduct::default()
+    }
+    .waker();
     let mut push = full.push_async(1, NOW);
     assert!(is_panic(|| poll_with(&mut push, &waker)));
     assert_eq!(full.stats().waiting_pushers, 0);
     full.clear();
-    assert!(matches!(poll(&mut push), Poll::Ready(Ok(_))), "the value is still its own");
+    assert!(
+        matches!(poll(&mut push), Poll::Ready(Ok(_))),
+        "the value is still its own"
+    );
 }
 
 #[test]
 fn a_clone_that_panics_leaves_a_pushing_future_in_the_line() {
     let (queue, _clock) = full();
-    let (waker, _) = Conduct { bad_clone: 2, ..Conduct::default() }.waker();
+    let (waker, _) = Conduct {
+        bad_clone: 2,
+        ..Conduct::default()
+    }
+    .waker();
     let mut future = queue.push_async(1, NOW);
     assert!(poll_with(&mut future, &waker).is_pending());
     assert!(is_panic(|| poll_with(&mut future, &waker)));
@@ -127,7 +150,11 @@ fn a_clone_that_panics_leaves_a_pushing_future_in_the_line() {
 #[test]
 fn drops_that_panic_cost_a_taking_future_neither_its_place_nor_its_entry() {
     let (queue, _clock) = queue();
-    let (bad, conduct) = Conduct { bad_drop: true, ..Conduct::default() }.waker();
+    let (bad, conduct) = Conduct {
+        bad_drop: true,
+        ..Conduct::default()
+    }
+    .waker();
     let mut future = queue.take_async();
     assert!(poll_with(&mut future, &bad).is_pending());
     assert!(poll_with(&mut future, &bad).is_pending());
@@ -144,7 +171,11 @@ fn drops_that_panic_cost_a_taking_future_neither_its_place_nor_its_entry() {
 #[test]
 fn the_old_waker_and_the_new_one_may_both_panic_as_an_entry_is_taken() {
     let (queue, _clock) = queue();
-    let (bad, conduct) = Conduct { bad_drop: true, ..Conduct::default() }.waker();
+    let (bad, conduct) = Conduct {
+        bad_drop: true,
+        ..Conduct::default()
+    }
+    .waker();
     let mut called = queue.take_async();
     assert!(poll(&mut called).is_pending());
     let mut first = queue.take_async();
@@ -158,7 +189,11 @@ fn the_old_waker_and_the_new_one_may_both_panic_as_an_entry_is_taken() {
 #[test]
 fn drops_that_panic_cost_a_pushing_future_neither_its_place_nor_its_answer() {
     let (queue, _clock) = full();
-    let (bad, _) = Conduct { bad_drop: true, ..Conduct::default() }.waker();
+    let (bad, _) = Conduct {
+        bad_drop: true,
+        ..Conduct::default()
+    }
+    .waker();
     let mut future = queue.push_async(1, NOW);
     assert!(poll_with(&mut future, &bad).is_pending());
     assert!(poll_with(&mut future, &bad).is_pending());
@@ -179,7 +214,11 @@ fn a_pushing_future_may_be_dropped_with_a_value_and_a_waker_that_both_panic() {
     let queue = queue.clock(ManualClock::new()).bound(1).build().unwrap();
     let values = DropCounter::new();
     queue.push((None, values.token()), NOW).unwrap();
-    let (bad, _) = Conduct { bad_drop: true, ..Conduct::default() }.waker();
+    let (bad, _) = Conduct {
+        bad_drop: true,
+        ..Conduct::default()
+    }
+    .waker();
     let bomb = Some(testkit::PanicOnDrop::new());
     let mut future = queue.push_async((bomb, values.token()), NOW);
     assert!(poll_with(&mut future, &bad).is_pending());
@@ -201,13 +240,21 @@ fn a_stream_whose_waker_panics_yields_every_entry() {
         let mut context = Context::from_waker(waker);
         Pin::new(&mut stream).poll_next(&mut context)
     };
-    let (bad, _) = Conduct { bad_drop: true, ..Conduct::default() }.waker();
+    let (bad, _) = Conduct {
+        bad_drop: true,
+        ..Conduct::default()
+    }
+    .waker();
     for n in 0..3 {
         assert!(next(&bad).is_pending());
         queue.push(n, NOW).unwrap();
         assert!(matches!(next(&bad), Poll::Ready(Some(Ok(taken))) if taken.value == n));
     }
-    let (worse, _) = Conduct { bad_clone: 1, ..Conduct::default() }.waker();
+    let (worse, _) = Conduct {
+        bad_clone: 1,
+        ..Conduct::default()
+    }
+    .waker();
     queue.push(3, NOW).unwrap();
     assert!(is_panic(|| next(&worse)));
     assert!(matches!(next(Waker::noop()), Poll::Ready(Some(Ok(taken))) if taken.value == 3));

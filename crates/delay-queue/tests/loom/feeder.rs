@@ -330,19 +330,23 @@ fn a_clear_racing_an_offer_that_is_given_back_ends_a_waiting_taker() {
 /// Two close for good while the feeder has the entry: one of them has it then, and both return.
 #[test]
 fn two_close_nows_racing_an_offer_both_return() {
-    check("two_close_nows_racing_an_offer_both_return", Some(2), || {
-        let (queue, _clock) = queue();
-        queue.push("entry", NOW).unwrap();
-        let (_control, thread) = feeder(&queue, &Hatch::new());
-        let other = {
-            let queue = queue.clone();
-            spawn(move || queue.close_now().len())
-        };
-        let left = queue.close_now().len();
-        assert_eq!(left + other.join().unwrap(), 1);
-        thread.join().unwrap();
-        assert!(queue.is_empty());
-    });
+    check(
+        "two_close_nows_racing_an_offer_both_return",
+        Some(2),
+        || {
+            let (queue, _clock) = queue();
+            queue.push("entry", NOW).unwrap();
+            let (_control, thread) = feeder(&queue, &Hatch::new());
+            let other = {
+                let queue = queue.clone();
+                spawn(move || queue.close_now().len())
+            };
+            let left = queue.close_now().len();
+            assert_eq!(left + other.join().unwrap(), 1);
+            thread.join().unwrap();
+            assert!(queue.is_empty());
+        },
+    );
 }
 
 /// The feeder has the only place. Closing must not leave a pusher in the line, for which there

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -31,12 +31,16 @@ pub(crate) type Log = Mutex<Vec<Event>>;
 /// Values of the entries that wakers push.
 pub(crate) const BY_WAKERS: u32 = 1 << 31;
 
+/// A taker, and how often it had been called.
+pub(crate) type Call = (u32, u32);
+
 pub(crate) struct Taker {
     me: Weak<Self>,
     future: Mutex<Option<TakeFuture<u32, TestClock>>>,
     /// Enrolled, as far as it knows.
     waits: AtomicBool,
     woken: AtomicBool,
+    wakes: AtomicU32,
     /// Its own: it is not 0.
     number: u32,
     conduct: Conduct,
@@ -60,6 +64,7 @@ impl Taker {
             future: Mutex::new(Some(queue.take_async())),
             waits: AtomicBool::new(false),
             woken: AtomicBool::new(false),
+            wakes: AtomicU32::new(0),
             number,
             conduct,
             other,
@@ -79,6 +84,17 @@ impl Taker {
         self.waits.load(SeqCst) && self.woken.load(SeqCst)
     }
 
+    /// It has been called, or its call is on the way: it stands behind that of the waker which
+    /// runs right now.
+    fn may_be_called(&self) -> bool {
+        self.waits.load(SeqCst) && (self.woken.load(SeqCst) || NESTED.get() > 0)
+    }
+
+    /// Names its latest call.
+    pub(crate) fn call(&self) -> Call {
+        (self.number, self.wakes.load(SeqCst))
+    }
+
     fn tell(&self, event: Event) {
         self.log.lock().expect("nothing panics with it").push(event);
     }
@@ -95,7 +111,7 @@ impl Taker {
         let (Some(future), Some(me)) = (slot.as_mut(), self.me.upgrade()) else {
             return;
         };
-        let was_called = self.is_called();
+        let was_called = self.may_be_called();
         self.woken.store(false, SeqCst);
         // It counts as waiting: it may be called before the call returns.
         let waker = Waker::from(me);
@@ -132,7 +148,7 @@ impl Taker {
         let future = slot.take();
         drop(slot);
         if future.is_some() {
-            if self.is_called() {
+            if self.may_be_called() {
                 self.tell(Event::Returned);
             }
             self.waits.store(false, SeqCst);
@@ -149,6 +165,7 @@ thread_local! {
 impl Wake for Taker {
     fn wake(self: Arc<Self>) {
         self.woken.store(true, SeqCst);
+        self.wakes.fetch_add(1, SeqCst);
         if NESTED.get() > 20 {
             return;
         }
