@@ -109,7 +109,8 @@ impl<T: Send + 'static, C: Clock> Builder<T, C> {
     }
 
     /// How much later than the earliest entry a waiting taker may wake, so that it finds several
-    /// due at once: fewer wake-ups, later entries. Nothing is early because of it.
+    /// due at once: fewer wake-ups, later entries. Nothing is early because of it. It holds for
+    /// threads, and for the alarm of futures.
     pub fn coalesce(mut self, window: Duration) -> Self {
         self.config.coalesce = window;
         self
@@ -118,7 +119,7 @@ impl<T: Send + 'static, C: Clock> Builder<T, C> {
     /// How long before the earliest entry a waiting thread wakes, to spin until it is due. It
     /// burns a processor for that long and takes the entry within a microsecond, where a sleep
     /// ends tens of microseconds late. Not for futures, and of no use below what a wake-up takes
-    /// (some 100 µs). Off if not said; with it, there is no coalescing.
+    /// (some 100 µs). Off if not said; with it, there is no coalescing, for futures neither.
     pub fn spin_window(mut self, window: Duration) -> Self {
         self.config.spin = window;
         self

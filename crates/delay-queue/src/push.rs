@@ -72,7 +72,8 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// As [`push`](DelayQueue::push), waiting for room as a future.
     ///
     /// The due time is fixed at this call. Once it waits it need not be polled: whoever frees a
-    /// place enters the value. Dropped before that, it takes the value back and drops it.
+    /// place enters the value. Dropped before that, it takes the value back and drops it. It panics
+    /// if it is polled after it was ready.
     pub fn push_async(&self, value: T, delay: Duration) -> PushFuture<T, C> {
         let (due, _) = self.0.due_after(delay);
         PushFuture {

@@ -56,8 +56,19 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// Takes the earliest entry, when one is due, as a future. It needs no runtime of its own: the
     /// clock wakes it.
     ///
-    /// A future that is dropped before it is ready takes nothing with it, woken or not. Its output
-    /// is an error as in [`take`](DelayQueue::take), or [`TakeError::NoAlarm`].
+    /// A future that is dropped before it is ready takes nothing with it, woken or not: its wake-up
+    /// goes to the next who waits. One that is polled for other reasons keeps its place among those
+    /// who wait, and is woken by the waker of its last poll. Its output is an error as in
+    /// [`take`](DelayQueue::take), or [`TakeError::NoAlarm`]. Polled after that, it takes the next
+    /// entry.
+    ///
+    /// It never yields while something is due, so a loop over it keeps its executor's thread as long
+    /// as there is a backlog. Where others share the thread, yield now and then, by what the runtime
+    /// has for it (`tokio::task::yield_now`).
+    ///
+    /// Wakers are called by whoever made the entry ready, and by the clock's alarm. That of the
+    /// machine's clock is one thread for all queues of the process: a waker that blocks delays all
+    /// of them.
     pub fn take_async(&self) -> TakeFuture<T, C> {
         TakeFuture {
             shared: Arc::clone(&self.0),

@@ -22,7 +22,7 @@ thread_local! {
 #[derive(Clone, Debug)]
 struct Hasty {
     clock: ManualClock,
-    is_hasty: Arc<AtomicBool>,
+    hurries: Arc<AtomicBool>,
     deepest: Arc<AtomicUsize>,
 }
 
@@ -34,7 +34,7 @@ impl Clock for Hasty {
         self.clock.park_until(parker, when)
     }
     fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
-        if !self.is_hasty.load(SeqCst) {
+        if !self.hurries.load(SeqCst) {
             return self.clock.wake_at(when, waker);
         }
         DEPTH.set(DEPTH.get() + 1);
@@ -53,7 +53,7 @@ fn alarms_that_ring_as_they_are_set_do_not_nest() {
     const COUNT: u32 = 1_000;
     let clock = Hasty {
         clock: ManualClock::new(),
-        is_hasty: Arc::default(),
+        hurries: Arc::default(),
         deepest: Arc::default(),
     };
     let queue = DelayQueue::with_clock(clock.clone());
@@ -65,7 +65,7 @@ fn alarms_that_ring_as_they_are_set_do_not_nest() {
     for n in 2..=COUNT {
         queue.push(n, n * SECOND).unwrap();
     }
-    clock.is_hasty.store(true, SeqCst);
+    clock.hurries.store(true, SeqCst);
     queue.push(1, SECOND).unwrap(); // The alarm for it leads to all others.
     assert_eq!(woken.wakes(), COUNT as usize);
     let deepest = clock.deepest.load(SeqCst);
@@ -112,7 +112,9 @@ impl Clock for Failing {
     }
     fn wake_at(&self, _: Instant, _: Waker) -> io::Result<Alarm> {
         let hook = self.hook.lock().unwrap().take();
-        hook.into_iter().for_each(|hook| hook());
+        if let Some(hook) = hook {
+            hook();
+        }
         Err((self.error)())
     }
 }

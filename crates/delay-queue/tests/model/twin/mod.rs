@@ -99,7 +99,7 @@ impl World {
     fn step(&mut self, op: Op) {
         // Those that were here before the step: none of them may be overtaken in it.
         let before: Vec<Key> = self.twin.keys().copied().collect();
-        let mut taken = Vec::new();
+        let mut found = Vec::new();
         match op {
             Op::Push(delay) => {
                 let delay = u32::from(delay) * SECOND;
@@ -144,13 +144,13 @@ impl World {
                 self.takers.remove(at).drop_future();
             }
             Op::TryTake => match self.queue.try_take() {
-                Ok(expired) => taken.push(expired),
+                Ok(expired) => found.push(expired),
                 Err(TakeError::Empty) => assert!(self.twin.is_empty() && !self.is_closed),
                 Err(TakeError::NotDue) => assert!(self.ready() == 0 && !self.twin.is_empty()),
                 Err(TakeError::Closed) => assert!(self.is_at_its_end()),
                 Err(other) => panic!("{other:?} is no answer to one who looks"),
             },
-            Op::Drain(max) => taken = self.queue.drain_ready(usize::from(max)),
+            Op::Drain(max) => found = self.queue.drain_ready(usize::from(max)),
             Op::Cancel(pick) => self.cancel(pick),
             Op::Reset(pick, delay) => self.reset(pick, u32::from(delay) * SECOND),
             Op::ResetNever(pick) => self.reset(pick, NEVER),
@@ -170,7 +170,7 @@ impl World {
             Op::RingAll => self.clock.ring_all(),
             _ => {}
         }
-        self.settle(&before, taken);
+        self.settle(&before, found);
     }
 
     fn value(&mut self) -> u32 {
@@ -222,7 +222,9 @@ impl World {
                 self.ids.push(id);
                 if waited {
                     let entry = self.twin.values_mut().find(|entry| entry.0 == value);
-                    entry.into_iter().for_each(|entry| entry.1 = Some(id));
+                    if let Some(entry) = entry {
+                        entry.1 = Some(id);
+                    }
                 } else {
                     assert!(has_room && !self.is_closed);
                     let key = self.key(due);
