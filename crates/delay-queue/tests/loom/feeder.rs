@@ -440,3 +440,42 @@ fn a_close_now_whose_calls_wait_themselves_racing_an_offer_returns() {
         },
     );
 }
+
+/// A foreign waker that waits for the feeder's end.
+struct WaitsFor(Parker);
+
+impl Wake for WaitsFor {
+    fn wake(self: Arc<Self>) {
+        self.0.park();
+    }
+}
+
+/// As above, and the waker waits for what the feeder does once it is called in: so that must come
+/// before.
+#[test]
+fn a_close_now_calls_the_feeder_before_wakers_that_wait_for_it() {
+    check(
+        "a_close_now_calls_the_feeder_before_wakers_that_wait_for_it",
+        Some(3),
+        || {
+            let (queue, _clock) = full();
+            let hatch = Hatch::new();
+            let control = Control::new(Waker::from(Arc::clone(&hatch.0)));
+            let ended = Parker::new();
+            let feeder = {
+                let (queue, ended) = (queue.clone(), ended.clone());
+                spawn(move || {
+                    feed(&queue, &control, |value| hatch.offer(value));
+                    ended.unpark();
+                })
+            };
+            let waker = Waker::from(Arc::new(WaitsFor(ended)));
+            let mut refused = queue.push_async("second", NOW);
+            let polled = Pin::new(&mut refused).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+            assert_eq!(queue.close_now().len(), 1);
+            feeder.join().unwrap();
+            drop(refused);
+        },
+    );
+}

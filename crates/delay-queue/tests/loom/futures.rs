@@ -218,3 +218,30 @@ fn a_called_future_polled_again_in_vain_is_called_for_the_next_entry() {
         },
     );
 }
+
+/// A future is called for an entry that is put off, and never polled. The next entry is another's.
+#[test]
+fn an_entry_put_off_racing_a_waiting_future_takes_its_call_with_it() {
+    check(
+        "an_entry_put_off_racing_a_waiting_future_takes_its_call_with_it",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            queue.push("far", steps(5)).unwrap(); // An alarm is set, for no later than is put off.
+            let mut idle = queue.take_async();
+            assert!(poll_once(&mut idle).is_pending());
+            let other = {
+                let queue = queue.clone();
+                spawn(move || value(block_on(queue.take_async())))
+            };
+            let id = queue.push("first", NOW).unwrap();
+            if queue.reset(id, steps(9)) {
+                queue.push("second", NOW).unwrap();
+                assert_eq!(other.join().unwrap().unwrap(), "second");
+            } else {
+                assert_eq!(other.join().unwrap().unwrap(), "first");
+            }
+            drop(idle);
+        },
+    );
+}
