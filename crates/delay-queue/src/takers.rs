@@ -237,9 +237,9 @@ impl Takers {
         }
     }
 
-    /// A future that found nothing ready returns `Pending`. It must settle.
+    /// A future that found nothing ready returns `Pending`. It must settle, which takes back what is
+    /// called beyond what is ready.
     pub fn enrol_future(&mut self, waker: Waker) -> Ticket {
-        self.called_futures.clear(); // Nothing is ready for them.
         let ticket = self.ticket();
         self.futures.insert(ticket, waker);
         ticket
@@ -248,7 +248,6 @@ impl Takers {
     /// A future that has left found nothing ready again: it has its old place back, before all
     /// that came after it. It must settle.
     pub fn enrol_again(&mut self, ticket: Ticket, waker: Waker) {
-        self.called_futures.clear(); // As above.
         self.futures.insert(ticket, waker);
     }
 
