@@ -6,12 +6,12 @@
 //!    returns.
 
 use std::hash::{BuildHasher, Hash};
-use std::io;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
+use delay_queue::arming::arm;
 use delay_queue::calls::Calls;
 use delay_queue::epoch::Epoch;
 use delay_queue::takers::Arming;
@@ -114,10 +114,12 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     /// May run foreign code, so no lock may be held.
     fn pay(&self, debts: Debts<K>) {
-        debts.calls.ring();
-        if let Some(arming) = &debts.arming {
+        let mut calls = debts.calls;
+        calls.ring_ours();
+        if let Some(arming) = debts.arming {
             self.arm(arming);
         }
+        calls.ring();
         if let Some(ended) = debts.drains {
             self.tell_drainers(ended);
         }
@@ -154,29 +156,37 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     #[cold]
-    fn arm(&self, arming: &Arming) {
-        let alarm = match self.epoch.instant(arming.at) {
-            Some(when) => guarded(|| self.clock.wake_at(when, self.alarm_bell.clone()))
-                .unwrap_or_else(|payload| {
-                    discard(payload);
-                    Err(io::Error::other("the clock panicked"))
-                }),
-            None => Err(io::Error::other("no clock tells this time")),
-        };
-        let mut calls = Calls::none();
-        // The section settles: the alarm may have rung before it was there.
-        let stale = self.section(|state| state.takers.armed(arming, alarm, &mut calls));
-        calls.ring();
-        drop(stale); // The clock's code: the lock is free.
+    fn arm(&self, first: Arming) {
+        let when = |at| self.epoch.instant(at);
+        arm(
+            &self.clock,
+            &self.alarm_bell,
+            when,
+            first,
+            |arming, alarm| {
+                let mut calls = Calls::none();
+                let mut state = self.state.lock();
+                let spent = state.takers.armed(arming, alarm, &mut calls);
+                // The alarm may have rung before it was there.
+                let mut debts = state.settle();
+                drop(state);
+                drop_quietly(spent); // The clock's code: the lock is free.
+                calls.append(std::mem::take(&mut debts.calls));
+                calls.ring();
+                let next = debts.arming.take();
+                self.pay(debts);
+                next
+            },
+        );
     }
 
     fn alarm_rang(&self) {
         let now = self.now();
         let spent = self.section(|state| {
             state.keys.advance(now);
-            state.takers.rung(now)
+            state.takers.rung()
         });
-        drop(spent); // As above.
+        drop_quietly(spent); // As above.
     }
 
     pub(crate) fn now(&self) -> u64 {

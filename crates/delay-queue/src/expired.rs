@@ -51,8 +51,9 @@ pub struct Stats {
     pub taken: u64,
     /// Entries that were cancelled one by one.
     pub cancelled: u64,
-    /// How often a waiting taker was called because something was due: at most once for each
-    /// entry.
+    /// How often a waiting taker was called because something was due: at most once for each time
+    /// that an entry was given, and once more for each future that was called and left without
+    /// taking anything.
     pub wakes: u64,
     /// How often a waiting thread was called to keep the time: because an earlier entry came, or
     /// because the one that kept it left.

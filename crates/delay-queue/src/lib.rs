@@ -33,7 +33,9 @@
 //! 3. An id finds its own entry or none, however old it is and whatever queue it is from.
 //! 4. Nothing is lost: not by a taker that times out, nor by a future that is dropped half-way,
 //!    nor by closing, which returns what is left.
-//! 5. At most one waiting taker is woken for each entry that falls due.
+//! 5. At most one waiting taker is on its way to each entry that has fallen due. One that is woken
+//!    and takes it leaves it at one wake-up; a future that is woken and dropped has its wake-up
+//!    passed on to the next.
 //!
 //! # Features
 //! | feature | default | what it does |
@@ -54,6 +56,9 @@
 
 extern crate alloc;
 
+#[cfg(feature = "std")]
+#[doc(hidden)]
+pub mod arming;
 #[cfg(feature = "std")]
 mod builder;
 #[cfg(feature = "std")]

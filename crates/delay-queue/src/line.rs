@@ -95,3 +95,33 @@ impl<T> Line<T> {
         self.waiting.remove(&ticket)
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use crate::DelayQueue;
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    /// Whatever becomes of those who wait, and of their futures, no answer stays behind.
+    #[test]
+    fn an_answer_that_nobody_collects_is_not_kept() {
+        let queue = DelayQueue::builder().bound(1).build().expect("it has room");
+        queue.push(0, Duration::ZERO).expect("there is room");
+        for is_refused in [false, true] {
+            let mut future = queue.push_async(1, Duration::ZERO);
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+            if is_refused {
+                queue.close();
+            } else {
+                queue.try_take().expect("it is due");
+            }
+            let answers = || queue.0.peek(|state| state.line.ended.len());
+            assert_eq!(answers(), 1);
+            drop(future);
+            assert_eq!(answers(), 0);
+        }
+    }
+}

@@ -72,7 +72,8 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// As [`push`](DelayQueue::push), waiting for room as a future.
     ///
     /// The due time is fixed at this call. Once it waits it need not be polled: whoever frees a
-    /// place enters the value. Dropped before that, it takes the value back and drops it.
+    /// place enters the value. Dropped before that, it takes the value back and drops it. It panics
+    /// if it is polled after it was ready.
     pub fn push_async(&self, value: T, delay: Duration) -> PushFuture<T, C> {
         let (due, _) = self.0.due_after(delay);
         PushFuture {
@@ -161,6 +162,9 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
 }
 
 /// See [`DelayQueue::push_async`].
+///
+/// # Panics
+/// If it is polled after it was ready.
 #[must_use = "a future does nothing until it is polled"]
 pub struct PushFuture<T: Send + 'static, C: Clock = DefaultClock> {
     shared: Arc<Shared<T, C>>,
@@ -213,8 +217,7 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
                     }
                 }
             }
-            // Polled after it was ready: it has nothing more to say.
-            Stage::Over => Poll::Pending,
+            Stage::Over => panic!("a push was polled after it was ready"),
         };
         drop_quietly(waker); // A panic must not cost the caller his value.
         polled
@@ -224,10 +227,16 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
 impl<T: Send + 'static, C: Clock> Drop for PushFuture<T, C> {
     fn drop(&mut self) {
         if let Stage::InLine(ticket) = self.stage {
-            let left = self
+            let (pusher, answer) = self
                 .shared
                 .section(|state, _| (state.line.leave(ticket), state.line.look(ticket)));
-            drop(left); // The value and the waker are foreign: the lock is free.
+            // The values and the waker are foreign: the lock is free. Two that panic at once would
+            // end the process.
+            if let Some(Pusher { value, bell, .. }) = pusher {
+                drop_quietly(bell);
+                drop(value);
+            }
+            drop(answer);
         }
     }
 }

@@ -19,6 +19,8 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// An entry is taken when it is yielded: a stream that is dropped takes nothing with it. There
     /// may be several of a queue; each entry comes out of one. An item is an error only if
     /// [no alarm](TakeError::NoAlarm) could be set; the stream may be polled on after it.
+    ///
+    /// Like [`take_async`](DelayQueue::take_async), it never yields while something is due.
     pub fn stream(&self) -> TakeStream<T, C> {
         TakeStream {
             next: self.take_async(),

@@ -144,6 +144,21 @@ fn an_entry_taken_by_somebody_else_does_not_use_up_a_wake_up() {
 }
 
 #[test]
+fn an_entry_put_off_by_a_reset_does_not_use_up_a_wake_up() {
+    let (queue, _clock) = queue();
+    queue.push(0, SECOND).unwrap(); // So that an alarm is set, and putting off concerns nobody.
+    let wakers = [CountingWaker::new(), CountingWaker::new()];
+    let mut futures = [queue.take_async(), queue.take_async()];
+    for (future, waker) in futures.iter_mut().zip(&wakers) {
+        assert!(poll_with(future, &waker.waker()).is_pending());
+    }
+    let id = queue.push(1, NOW).unwrap(); // Wakes the first, which does not look.
+    assert!(queue.reset(id, 9 * SECOND));
+    queue.push(2, NOW).unwrap();
+    assert_eq!((wakers[0].wakes(), wakers[1].wakes()), (1, 1));
+}
+
+#[test]
 fn a_woken_future_that_is_dropped_passes_its_wake_up_on() {
     let (queue, _clock) = queue();
     let wakers = [CountingWaker::new(), CountingWaker::new()];

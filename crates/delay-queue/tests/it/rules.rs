@@ -93,6 +93,7 @@ struct World {
     time: u64,
     pushed: u64,
     taken: u64,
+    /// Entries that were given a time, and calls of futures that left without taking anything.
     wakes_allowed: u64,
 }
 
@@ -151,6 +152,7 @@ impl World {
 
     fn push(&mut self, due: u64) {
         self.pushed += 1;
+        self.wakes_allowed += 1;
         self.stock.dues.push(due);
         if self.takers.concerns(due, self.stock.now) {
             self.settle();
@@ -198,17 +200,27 @@ impl World {
     }
 
     fn poll(&mut self, old: Option<usize>, rng: &mut Rng) {
+        let (mut was_called, mut old_ticket) = (false, None);
         if let Some(at) = old {
             let future = self.futures.swap_remove(at);
+            old_ticket = Some(future.ticket);
             match self.takers.leave_future(future.ticket) {
-                Left::Called => self.wakes_allowed += 1,
+                Left::Called => was_called = true,
                 Left::Waiting(waker) => drop(waker),
                 Left::NoAlarm(_) => unreachable!("alarms never fail here"),
             }
         }
         if !self.look() {
+            self.wakes_allowed += u64::from(was_called);
             let woken = Arc::new(Flag::default());
-            let ticket = self.takers.enrol_future(Waker::from(Arc::clone(&woken)));
+            let waker = Waker::from(Arc::clone(&woken));
+            let ticket = match old_ticket {
+                None => self.takers.enrol_future(waker),
+                Some(ticket) => {
+                    self.takers.enrol_again(ticket, waker);
+                    ticket
+                }
+            };
             let lazy = rng.chance(4);
             self.futures.push(Future {
                 ticket,
@@ -253,7 +265,7 @@ impl World {
     fn ring(&mut self, alarm: u64) {
         self.alarms.remove(&alarm);
         self.stock.now = self.stock.now.max(self.time);
-        drop(self.takers.rung(self.stock.now));
+        drop(self.takers.rung());
         self.settle();
     }
 
@@ -300,6 +312,8 @@ impl World {
             .iter()
             .filter(|future| future.lazy && future.woken.0.load(SeqCst));
         let waiting = self.takers.waiting();
+        let wakes = self.takers.counts().wakes;
+        assert!(wakes <= self.wakes_allowed, "{wakes} calls");
         assert!(
             waiting == 0 || ready <= announced.count(),
             "{ready} lie ready while {waiting} wait at {}",
@@ -367,4 +381,37 @@ fn no_schedule_leaves_an_entry_lying_while_somebody_waits() {
     for _ in 0..3_000 {
         walk(&mut rng);
     }
+}
+
+/// An alarm cannot be set, while a thread has been called and has not looked yet: it will see to
+/// the time when it has, so the futures are not told that nobody does.
+#[test]
+fn an_alarm_that_fails_beside_a_called_thread_is_told_to_nobody() {
+    let mut stock = Dues {
+        now: 0,
+        dues: vec![9],
+    };
+    let mut takers = Takers::new();
+    let mut calls = Calls::none();
+    let woken = Arc::new(Flag::default());
+    let future = takers.enrol_future(Waker::from(Arc::clone(&woken)));
+    let arming = takers.settle(&mut stock, &mut calls).unwrap();
+    let (thread, _) = takers.enrol_thread(Parker::new(), 9);
+    stock.dues.push(0);
+    assert!(
+        takers.settle(&mut stock, &mut calls).is_none(),
+        "the thread is called"
+    );
+    let failed = takers.armed(&arming, Err(io::Error::other("no alarm")), &mut calls);
+    drop(failed);
+    assert!(takers.settle(&mut stock, &mut calls).is_none());
+    calls.ring();
+    assert!(!woken.0.load(SeqCst));
+
+    // It looks, takes, and leaves: the future stays alone, and an alarm is asked for again.
+    takers.leave_thread(thread);
+    assert!(stock.take());
+    let mut calls = Calls::none();
+    assert!(takers.settle(&mut stock, &mut calls).is_some());
+    assert!(matches!(takers.leave_future(future), Left::Waiting(_)));
 }

@@ -194,3 +194,31 @@ fn a_cancel_racing_a_take_has_one_winner() {
         assert!(queue.is_empty());
     });
 }
+
+/// Nothing is left that can fall due, so takers end; then a reset gives the last entry a time
+/// again. Whoever kept the time before keeps it no longer.
+#[test]
+fn a_taker_after_an_end_that_a_reset_takes_back_keeps_the_time() {
+    check(
+        "a_taker_after_an_end_that_a_reset_takes_back_keeps_the_time",
+        Some(3),
+        || {
+            let (queue, clock) = queue();
+            let id = queue.push("last", steps(1)).unwrap();
+            let first = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()))
+            };
+            queue.close();
+            assert!(queue.reset(id, std::time::Duration::MAX));
+            assert!(first.join().unwrap().unwrap_err().is_closed());
+            assert!(queue.reset(id, steps(1)));
+            let second = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()))
+            };
+            clock.advance(steps(1));
+            assert_eq!(second.join().unwrap().unwrap(), "last");
+        },
+    );
+}

@@ -1,13 +1,16 @@
 //! A feeder: it takes, offers to a receiver who may not come, and gives back.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
-use delay_queue::Expired;
 use delay_queue::feeder::{Control, Unsent, feed};
+use delay_queue::{DelayQueue, Expired};
 use sync_shim::model::{JoinHandle, check, spawn};
-use sync_shim::{Mutex, Parker};
+use sync_shim::{Clock, Mutex, Parker};
 
+use super::line::full;
 use super::{NOW, Queue, queue, steps, value};
 
 type Item = Expired<&'static str>;
@@ -320,6 +323,159 @@ fn a_clear_racing_an_offer_that_is_given_back_ends_a_waiting_taker() {
             let taken = taker.join().unwrap();
             assert!(taken.is_ok_and(|value| value == "entry") || queue.is_empty());
             thread.join().unwrap();
+        },
+    );
+}
+
+/// Two close for good while the feeder has the entry: one of them has it then, and both return.
+#[test]
+fn two_close_nows_racing_an_offer_both_return() {
+    check(
+        "two_close_nows_racing_an_offer_both_return",
+        Some(2),
+        || {
+            let (queue, _clock) = queue();
+            queue.push("entry", NOW).unwrap();
+            let (_control, thread) = feeder(&queue, &Hatch::new());
+            let other = {
+                let queue = queue.clone();
+                spawn(move || queue.close_now().len())
+            };
+            let left = queue.close_now().len();
+            assert_eq!(left + other.join().unwrap(), 1);
+            thread.join().unwrap();
+            assert!(queue.is_empty());
+        },
+    );
+}
+
+/// The feeder has the only place. Closing must not leave a pusher in the line, for which there
+/// may never be room.
+#[test]
+fn a_close_racing_an_offer_gives_a_waiting_pusher_its_value_back() {
+    check(
+        "a_close_racing_an_offer_gives_a_waiting_pusher_its_value_back",
+        Some(2),
+        || {
+            let (queue, _clock) = full();
+            let (control, thread) = feeder(&queue, &Hatch::new());
+            let pusher = {
+                let queue = queue.clone();
+                spawn(move || queue.push("second", NOW).is_err())
+            };
+            queue.close();
+            assert!(pusher.join().unwrap(), "there was no room");
+            control.stop();
+            thread.join().unwrap();
+            assert_eq!(queue.try_take().unwrap().value, "first");
+        },
+    );
+}
+
+/// A foreign waker: it closes the queue for good, on whatever thread it is called.
+struct Closes(Queue, Mutex<usize>, Parker);
+
+impl Wake for Closes {
+    fn wake(self: Arc<Self>) {
+        let left = self.0.close_now().len();
+        *self.1.lock() += left;
+        self.2.unpark();
+    }
+}
+
+/// A future is called by the feeder's own thread, for what falls due beside the feeder's entry, and
+/// closes the queue for good there.
+#[test]
+fn a_close_now_on_the_feeders_thread_takes_back_what_it_has_been_lent() {
+    check(
+        "a_close_now_on_the_feeders_thread_takes_back_what_it_has_been_lent",
+        Some(3),
+        || {
+            let (queue, clock) = queue();
+            queue.push("one", steps(1)).unwrap();
+            queue.push("two", steps(1)).unwrap();
+            let closed = Parker::new();
+            let closes = Arc::new(Closes(queue.clone(), Mutex::new(0), closed.clone()));
+            let waker = Waker::from(Arc::clone(&closes));
+            let mut future = queue.take_async();
+            let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+            let (_control, thread) = feeder(&queue, &Hatch::new());
+            clock.advance(steps(1));
+            closed.park();
+            thread.join().unwrap();
+            assert_eq!(*closes.1.lock(), 2);
+            drop(future);
+        },
+    );
+}
+
+/// A foreign waker that waits itself, in vain, on whatever thread it is called.
+struct Waits(Queue, std::time::Instant);
+
+impl Wake for Waits {
+    fn wake(self: Arc<Self>) {
+        assert!(self.0.take_deadline(self.1).is_err());
+    }
+}
+
+/// A closer sleeps until the feeder has given its entry back. Before that it calls a refused
+/// pusher, whose waker waits on the same thread.
+#[test]
+fn a_close_now_whose_calls_wait_themselves_racing_an_offer_returns() {
+    check(
+        "a_close_now_whose_calls_wait_themselves_racing_an_offer_returns",
+        Some(3),
+        || {
+            let (queue, clock) = full();
+            let (_control, thread) = feeder(&queue, &Hatch::new());
+            let other = DelayQueue::with_clock(clock.clone());
+            let waker = Waker::from(Arc::new(Waits(other, clock.now())));
+            let mut refused = queue.push_async("second", NOW);
+            let polled = Pin::new(&mut refused).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+            assert_eq!(queue.close_now().len(), 1);
+            thread.join().unwrap();
+            drop(refused);
+        },
+    );
+}
+
+/// A foreign waker that waits for the feeder's end.
+struct WaitsFor(Parker);
+
+impl Wake for WaitsFor {
+    fn wake(self: Arc<Self>) {
+        self.0.park();
+    }
+}
+
+/// As above, and the waker waits for what the feeder does once it is called in: so that must come
+/// before.
+#[test]
+fn a_close_now_calls_the_feeder_before_wakers_that_wait_for_it() {
+    check(
+        "a_close_now_calls_the_feeder_before_wakers_that_wait_for_it",
+        Some(3),
+        || {
+            let (queue, _clock) = full();
+            let hatch = Hatch::new();
+            let control = Control::new(Waker::from(Arc::clone(&hatch.0)));
+            let ended = Parker::new();
+            let feeder = {
+                let (queue, ended) = (queue.clone(), ended.clone());
+                spawn(move || {
+                    feed(&queue, &control, |value| hatch.offer(value));
+                    ended.unpark();
+                })
+            };
+            let waker = Waker::from(Arc::new(WaitsFor(ended)));
+            let mut refused = queue.push_async("second", NOW);
+            let polled = Pin::new(&mut refused).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+            assert_eq!(queue.close_now().len(), 1);
+            feeder.join().unwrap();
+            drop(refused);
         },
     );
 }

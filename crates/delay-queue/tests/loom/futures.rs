@@ -156,3 +156,92 @@ fn a_future_racing_a_thread_for_one_entry_takes_it_or_waits() {
         },
     );
 }
+
+/// A future that has not been called is dropped as the alarm rings: the entry is the other's.
+#[test]
+fn a_waiting_future_that_is_dropped_racing_the_alarm_leaves_the_other_its_entry() {
+    check(
+        "a_waiting_future_that_is_dropped_racing_the_alarm_leaves_the_other_its_entry",
+        Some(3),
+        || {
+            let (queue, clock) = queue();
+            queue.push("entry", steps(1)).unwrap();
+            let mut first = queue.take_async();
+            assert!(poll_once(&mut first).is_pending()); // Sets the alarm.
+            let other = {
+                let queue = queue.clone();
+                spawn(move || value(block_on(queue.take_async())))
+            };
+            let dropper = spawn(move || drop(first));
+            clock.advance(steps(1));
+            assert_eq!(other.join().unwrap().unwrap(), "entry");
+            dropper.join().unwrap();
+        },
+    );
+}
+
+/// A future is polled again, by another executor's waker, as an entry comes.
+#[test]
+fn a_future_polled_again_racing_a_push_is_called_by_its_latest_waker() {
+    check(
+        "a_future_polled_again_racing_a_push_is_called_by_its_latest_waker",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            let mut future = queue.take_async();
+            assert!(poll_once(&mut future).is_pending());
+            let taker = spawn(move || value(block_on(future)));
+            queue.push("entry", NOW).unwrap();
+            assert_eq!(taker.join().unwrap().unwrap(), "entry");
+        },
+    );
+}
+
+/// As above, and its entry is taken by somebody else: it must be there for the next.
+#[test]
+fn a_called_future_polled_again_in_vain_is_called_for_the_next_entry() {
+    check(
+        "a_called_future_polled_again_in_vain_is_called_for_the_next_entry",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            let mut future = queue.take_async();
+            assert!(poll_once(&mut future).is_pending());
+            queue.push("first", NOW).unwrap(); // Calls it.
+            let taker = spawn(move || value(block_on(future)));
+            let taken = queue.try_take().is_ok();
+            if taken {
+                queue.push("second", NOW).unwrap();
+            }
+            let expected = if taken { "second" } else { "first" };
+            assert_eq!(taker.join().unwrap().unwrap(), expected);
+        },
+    );
+}
+
+/// A future is called for an entry that is put off, and never polled. The next entry is another's.
+#[test]
+fn an_entry_put_off_racing_a_waiting_future_takes_its_call_with_it() {
+    check(
+        "an_entry_put_off_racing_a_waiting_future_takes_its_call_with_it",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            queue.push("far", steps(5)).unwrap(); // An alarm is set, for no later than is put off.
+            let mut idle = queue.take_async();
+            assert!(poll_once(&mut idle).is_pending());
+            let other = {
+                let queue = queue.clone();
+                spawn(move || value(block_on(queue.take_async())))
+            };
+            let id = queue.push("first", NOW).unwrap();
+            if queue.reset(id, steps(9)) {
+                queue.push("second", NOW).unwrap();
+                assert_eq!(other.join().unwrap().unwrap(), "second");
+            } else {
+                assert_eq!(other.join().unwrap().unwrap(), "first");
+            }
+            drop(idle);
+        },
+    );
+}

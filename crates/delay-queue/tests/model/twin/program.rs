@@ -1,0 +1,110 @@
+//! What a program is made of, and how it is read from bytes.
+
+/// Bytes of settings.
+pub(crate) const HEAD: usize = 2;
+/// Bytes of a step.
+pub(crate) const STEP: usize = 3;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// The queue's bound; `usize::MAX` for none.
+    pub(crate) bound: usize,
+}
+
+/// What a taker does when it is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conduct {
+    /// It is polled some time later, or never.
+    Later,
+    /// It is polled by the waker itself.
+    InPlace,
+    /// The waker panics.
+    Panics,
+    /// The waker drops the future.
+    Drops,
+    /// The waker drops the future that was made before this one.
+    DropsOther,
+    /// The waker pushes.
+    Pushes,
+}
+
+/// Times are in seconds. A `u8` picks one of those that there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Op {
+    Push(u8),
+    /// At a point before now.
+    PushPast(u8),
+    PushNever,
+    /// By a future, which waits if the queue is full.
+    PushAsync(u8),
+    PollPush(u8),
+    DropPush(u8),
+    Wait(Conduct),
+    Poll(u8),
+    Drop(u8),
+    TryTake,
+    Drain(u8),
+    Cancel(u8),
+    Reset(u8, u8),
+    ResetNever(u8),
+    Advance(u8),
+    Clear,
+    Shrink,
+    Close,
+    CloseNow,
+    /// Alarms fail from now on, or do not any more.
+    Fail(bool),
+    /// So many alarms ring as they are set, before their time.
+    RingAtOnce(u8),
+    /// All alarms that were ever set ring.
+    RingAll,
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
+    let bound = match bytes.first() {
+        Some(bound) if bound % 4 == 0 => 1 + usize::from(bound / 4 % 8),
+        _ => usize::MAX,
+    };
+    let (steps, _) = bytes.get(HEAD..).unwrap_or_default().as_chunks::<STEP>();
+    let steps = steps.iter().copied().map(Op::from_bytes);
+    (Settings { bound }, steps.collect())
+}
+
+impl Op {
+    fn from_bytes([kind, which, arg]: [u8; STEP]) -> Self {
+        let delay = arg % 8;
+        match kind % 64 {
+            0..=8 => Self::Push(delay),
+            9 => Self::PushPast(delay),
+            10 => Self::PushNever,
+            11..=14 => Self::PushAsync(delay),
+            15..=16 => Self::PollPush(which),
+            17 => Self::DropPush(which),
+            18..=29 => Self::Wait(match arg % 16 {
+                0..=6 => Conduct::Later,
+                7..=10 => Conduct::InPlace,
+                11 => Conduct::Panics,
+                12..=13 => Conduct::Drops,
+                14 => Conduct::DropsOther,
+                _ => Conduct::Pushes,
+            }),
+            30..=37 => Self::Poll(which),
+            38..=40 => Self::Drop(which),
+            41..=42 => Self::TryTake,
+            43 => Self::Drain(delay),
+            44..=46 => Self::Cancel(which),
+            47..=49 => Self::Reset(which, delay),
+            50 => Self::ResetNever(which),
+            51..=58 => Self::Advance(1 + arg % 4),
+            59 if arg < 64 => Self::Clear,
+            59 => Self::Shrink,
+            60 => Self::Fail(arg < 64),
+            61 => Self::RingAtOnce(arg % 4),
+            62 => Self::RingAll,
+            // Rarer than one in sixty-four, or no program would be long.
+            _ if arg < 24 => Self::Close,
+            _ if arg < 32 => Self::CloseNow,
+            _ => Self::Advance(1),
+        }
+    }
+}

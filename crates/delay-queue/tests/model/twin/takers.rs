@@ -1,0 +1,237 @@
+//! Futures that wait, each with a waker of its own that behaves as it was told to.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+use delay_queue::{DelayQueue, EntryId, Expired, PushError, PushFuture, TakeError, TakeFuture};
+use std::time::Duration;
+
+use super::clock::TestClock;
+use super::program::Conduct;
+
+pub(crate) type Queue = DelayQueue<u32, TestClock>;
+
+/// What came out of the queue or went in, in the order in which it was told.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Took(Expired<u32>),
+    Pushed(u32, EntryId, Duration),
+    Closed,
+    NoAlarm,
+    /// A call was of no use to the future that was called: it found nothing, or was dropped.
+    Returned,
+}
+
+pub(crate) type Log = Mutex<Vec<Event>>;
+
+/// Values of the entries that wakers push.
+pub(crate) const BY_WAKERS: u32 = 1 << 31;
+
+/// A taker, and how often it had been called.
+pub(crate) type Call = (u32, u32);
+
+pub(crate) struct Taker {
+    me: Weak<Self>,
+    future: Mutex<Option<TakeFuture<u32, TestClock>>>,
+    /// Enrolled, as far as it knows.
+    waits: AtomicBool,
+    woken: AtomicBool,
+    wakes: AtomicU32,
+    /// Its own: it is not 0.
+    number: u32,
+    conduct: Conduct,
+    other: Option<Arc<Self>>,
+    queue: Queue,
+    log: Arc<Log>,
+    /// One push for each taker: otherwise a waker could push for ever.
+    pushed: AtomicBool,
+}
+
+impl Taker {
+    pub(crate) fn new(
+        queue: &Queue,
+        log: &Arc<Log>,
+        number: u32,
+        conduct: Conduct,
+        other: Option<Arc<Self>>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            future: Mutex::new(Some(queue.take_async())),
+            waits: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
+            wakes: AtomicU32::new(0),
+            number,
+            conduct,
+            other,
+            queue: queue.clone(),
+            log: Arc::clone(log),
+            pushed: AtomicBool::new(false),
+        })
+    }
+
+    /// It waits, and has not been called.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waits.load(SeqCst) && !self.woken.load(SeqCst)
+    }
+
+    /// It has been called, and has not looked.
+    pub(crate) fn is_called(&self) -> bool {
+        self.waits.load(SeqCst) && self.woken.load(SeqCst)
+    }
+
+    /// It has been called, or its call is on the way: it stands behind that of the waker which
+    /// runs right now.
+    fn may_be_called(&self) -> bool {
+        self.waits.load(SeqCst) && (self.woken.load(SeqCst) || NESTED.get() > 0)
+    }
+
+    /// Names its latest call.
+    pub(crate) fn call(&self) -> Call {
+        (self.number, self.wakes.load(SeqCst))
+    }
+
+    fn tell(&self, event: Event) {
+        self.log.lock().expect("nothing panics with it").push(event);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        !self.waits.load(SeqCst) && self.future.try_lock().is_ok_and(|future| future.is_none())
+    }
+
+    /// Polls it, unless it is over, or being polled further up on this very stack.
+    pub(crate) fn poll(&self) {
+        let Ok(mut slot) = self.future.try_lock() else {
+            return;
+        };
+        let (Some(future), Some(me)) = (slot.as_mut(), self.me.upgrade()) else {
+            return;
+        };
+        let was_called = self.may_be_called();
+        self.woken.store(false, SeqCst);
+        // It counts as waiting: it may be called before the call returns.
+        let waker = Waker::from(me);
+        self.waits.store(true, SeqCst);
+        let polled = Pin::new(future).poll(&mut Context::from_waker(&waker));
+        match polled {
+            Poll::Pending => {
+                if was_called {
+                    self.tell(Event::Returned);
+                }
+                return;
+            }
+            Poll::Ready(Ok(taken)) => self.tell(Event::Took(taken)),
+            Poll::Ready(Err(error)) => {
+                if was_called {
+                    self.tell(Event::Returned);
+                }
+                self.tell(match error {
+                    TakeError::Closed => Event::Closed,
+                    TakeError::NoAlarm(_) => Event::NoAlarm,
+                    other => panic!("{other:?} is no answer to one who waits"),
+                });
+            }
+        }
+        self.waits.store(false, SeqCst);
+        *slot = None;
+    }
+
+    /// Drops it, unless it is being polled further up on this very stack.
+    pub(crate) fn drop_future(&self) {
+        let Ok(mut slot) = self.future.try_lock() else {
+            return;
+        };
+        let future = slot.take();
+        drop(slot);
+        if future.is_some() {
+            if self.may_be_called() {
+                self.tell(Event::Returned);
+            }
+            self.waits.store(false, SeqCst);
+            drop(future);
+        }
+    }
+}
+
+thread_local! {
+    /// Wakers within wakers, or a program of in-place ones would end the stack.
+    static NESTED: Cell<u32> = const { Cell::new(0) };
+}
+
+impl Wake for Taker {
+    fn wake(self: Arc<Self>) {
+        self.woken.store(true, SeqCst);
+        self.wakes.fetch_add(1, SeqCst);
+        if NESTED.get() > 20 {
+            return;
+        }
+        NESTED.set(NESTED.get() + 1);
+        match self.conduct {
+            Conduct::Later | Conduct::Panics => {}
+            Conduct::InPlace => self.poll(),
+            Conduct::Drops => self.drop_future(),
+            Conduct::DropsOther => self.other.iter().for_each(|other| other.drop_future()),
+            Conduct::Pushes => {
+                if !self.pushed.swap(true, SeqCst) {
+                    // At a time that no other entry has.
+                    let delay = Duration::from_secs(1) + Duration::from_nanos(self.number.into());
+                    let due = self.queue.clock().since_start() + delay;
+                    let value = BY_WAKERS + self.number;
+                    if let Ok(id) = self.queue.try_push(value, delay) {
+                        self.tell(Event::Pushed(value, id, due));
+                    }
+                }
+            }
+        }
+        NESTED.set(NESTED.get() - 1);
+        if self.conduct == Conduct::Panics {
+            std::panic::resume_unwind(Box::new("a waker")); // Without a word on the screen.
+        }
+    }
+}
+
+/// A future that pushes.
+pub(crate) struct Pusher {
+    pub(crate) value: u32,
+    pub(crate) due: Duration,
+    future: PushFuture<u32, TestClock>,
+    woken: Arc<Flag>,
+    /// In the line, as far as it knows.
+    pub(crate) waits: bool,
+}
+
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+impl Pusher {
+    pub(crate) fn new(queue: &Queue, value: u32, delay: Duration) -> Self {
+        Self {
+            value,
+            due: queue.clock().since_start() + delay,
+            future: queue.push_async(value, delay),
+            woken: Arc::default(),
+            waits: false,
+        }
+    }
+
+    pub(crate) fn is_woken(&self) -> bool {
+        self.woken.0.load(SeqCst)
+    }
+
+    pub(crate) fn poll(&mut self) -> Poll<Result<EntryId, PushError<u32>>> {
+        let waker = Waker::from(Arc::clone(&self.woken));
+        let polled = Pin::new(&mut self.future).poll(&mut Context::from_waker(&waker));
+        self.waits = polled.is_pending();
+        polled
+    }
+}
