@@ -1,0 +1,176 @@
+//! Code of users that waits, in what a section leaves to be done: whoever runs it does not count
+//! as waiting, and others are not kept from what they wait for.
+
+use std::future::Future;
+use std::hash::{Hash, Hasher};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use loom::thread::{self, ThreadId};
+use sync_shim::model::{check, spawn};
+use sync_shim::{Condvar, ManualClock, Mutex};
+
+use dedup_queue::{FastSlow, GetError, KeyQueue, Outcome, Retrying};
+
+use super::{Fixed, Queue, SECOND, is_at_rest, plain};
+
+/// Closed, then open for good.
+#[derive(Clone)]
+struct Latch(Arc<(Mutex<bool>, Condvar)>);
+
+impl Latch {
+    fn new() -> Self {
+        Self(Arc::new((Mutex::new(false), Condvar::new())))
+    }
+
+    fn open(&self) {
+        *self.0.0.lock() = true;
+        self.0.1.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut open = self.0.0.lock();
+        while !*open {
+            self.0.1.wait(&mut open);
+        }
+    }
+}
+
+/// Waits on one thread, once: on another queue, then at a latch.
+struct Waits {
+    on: ThreadId,
+    told: Latch,
+    latch: Latch,
+    other: Queue,
+    /// Not modelled: it is set while there is one thread.
+    begin: AtomicBool,
+}
+
+/// A key whose drop waits, if it has what to wait for.
+#[derive(Clone)]
+struct Key(u32, Option<Arc<Waits>>);
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+impl Eq for Key {}
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+impl Drop for Key {
+    fn drop(&mut self) {
+        let Some(waits) = &self.1 else { return };
+        if !waits.begin.load(Relaxed) {
+            return;
+        }
+        waits.told.open();
+        if thread::current().id() == waits.on && waits.begin.swap(false, Relaxed) {
+            assert_eq!(*waits.other.get().unwrap(), 7);
+            waits.latch.wait();
+        }
+    }
+}
+
+type Keys = KeyQueue<Key, Fixed, ManualClock, Retrying>;
+
+/// A getter that finds nothing drops a key that has expired, and that drop waits until another
+/// worker has done its work: that worker, asleep already, gets the key that is added meanwhile.
+#[test]
+fn a_getter_in_user_code_is_not_called_for_a_key() {
+    check("a_getter_in_user_code_is_not_called_for_a_key", Some(2), || {
+        let clock = ManualClock::new();
+        let queue: Keys = KeyQueue::<Key, _, _, Retrying>::builder()
+            .hasher(Fixed::default())
+            .clock(clock.clone())
+            .limiter(FastSlow::new(Duration::ZERO, Duration::ZERO, 1))
+            .failure_expiry(SECOND)
+            .build();
+        let waits = Arc::new(Waits {
+            on: thread::current().id(),
+            told: Latch::new(),
+            latch: Latch::new(),
+            other: plain(),
+            begin: AtomicBool::new(false),
+        });
+        queue.add(Key(9, Some(Arc::clone(&waits)))).map_err(drop).unwrap();
+        queue.get().unwrap().retry();
+        queue.get().unwrap().done(); // It rests, and will expire.
+        waits.other.add(7).unwrap();
+        let worker = {
+            let (queue, waits) = (queue.clone(), Arc::clone(&waits));
+            spawn(move || work(&queue, &waits.latch))
+        };
+        while queue.stats().waiting == 0 {
+            thread::yield_now();
+        }
+        waits.begin.store(true, Relaxed);
+        let adder = {
+            let (queue, waits) = (queue.clone(), Arc::clone(&waits));
+            spawn(move || {
+                clock.advance(SECOND);
+                queue.stats(); // Expires the key, if the getter has not.
+                waits.told.wait();
+                queue.add(Key(1, None)).map_err(drop).unwrap();
+            })
+        };
+        work(&queue, &waits.latch);
+        worker.join().unwrap();
+        adder.join().unwrap();
+        let stats = queue.stats();
+        assert_eq!((stats.ready, stats.held, stats.waiting), (0, 0, 0));
+    });
+}
+
+/// The first key opens the latch and brings another one.
+fn work(queue: &Keys, latch: &Latch) {
+    let held = queue.get().unwrap();
+    if held.0 == 1 {
+        latch.open();
+        queue.add(Key(2, None)).map_err(drop).unwrap();
+    }
+}
+
+/// Wakes by waiting until the drain has returned.
+struct WaitsForDrain(Latch);
+
+impl Wake for WaitsForDrain {
+    fn wake(self: Arc<Self>) {
+        self.0.wait();
+    }
+}
+
+/// The last `done` ends a drain and closes the queue for a future whose waker waits for the drain:
+/// the drain is answered all the same.
+#[test]
+fn a_drain_is_answered_before_wakers_run() {
+    check("a_drain_is_answered_before_wakers_run", Some(3), || {
+        let queue = plain();
+        queue.add(1).unwrap();
+        let held = queue.get().unwrap().into_owned();
+        let drained = Latch::new();
+        let waker = Waker::from(Arc::new(WaitsForDrain(drained.clone())));
+        let mut future = queue.get_async();
+        let first = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+        assert!(first.is_pending());
+        let drain = {
+            let queue = queue.clone();
+            spawn(move || {
+                let outcome = queue.drain().outcome;
+                drained.open();
+                outcome
+            })
+        };
+        drop(held);
+        assert_eq!(drain.join().unwrap(), Outcome::Finished);
+        let last = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+        assert!(matches!(last, Poll::Ready(Err(GetError::Closed))));
+        is_at_rest(&queue);
+    });
+}
