@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use delay_queue::calls::Calls;
+use delay_queue::calls::{Bell, Calls};
 use delay_queue::epoch::Epoch;
 use delay_queue::takers::Arming;
 use sync_shim::Clock;
@@ -112,15 +112,23 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         self.pay(debts);
     }
 
-    /// May run foreign code, so no lock may be held.
-    fn pay(&self, debts: Debts<K>) {
-        debts.calls.ring();
-        if let Some(arming) = &debts.arming {
+    /// Does what a section owes. Runs user code, so no lock may be held.
+    ///
+    /// The order is by who could wait for whom: threads that sleep are woken first, then the alarm is
+    /// set, and only then does code of users run, which may wait for any of them.
+    fn pay(&self, mut debts: Debts<K>) {
+        let mut wakers = Vec::new();
+        for bell in debts.answered {
+            match bell {
+                Bell::Thread(_) => bell.ring(),
+                Bell::Future(_) => wakers.push(bell),
+            }
+        }
+        if let Some(arming) = debts.arming.take() {
             self.arm(arming);
         }
-        if let Some(ended) = debts.drains {
-            self.tell_drainers(ended);
-        }
+        debts.calls.ring();
+        wakers.into_iter().for_each(Bell::ring);
         self.report(debts.noted);
         for (key, twin) in debts.gone {
             drop_quietly(key);
@@ -154,7 +162,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     #[cold]
-    fn arm(&self, arming: &Arming) {
+    fn arm(&self, arming: Arming) {
         let alarm = match self.epoch.instant(arming.at) {
             Some(when) => guarded(|| self.clock.wake_at(when, self.alarm_bell.clone()))
                 .unwrap_or_else(|payload| {
@@ -165,9 +173,11 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         };
         let mut calls = Calls::none();
         // The section settles: the alarm may have rung before it was there.
-        let stale = self.section(|state| state.takers.armed(arming, alarm, &mut calls));
+        let stale = self.section(|state| state.takers.armed(&arming, alarm, &mut calls));
         calls.ring();
-        drop(stale); // The clock's code: the lock is free.
+        // The clock's code, which must not cost this thread what it has taken: the lock is free.
+        drop_quietly(stale);
+        drop_quietly(arming);
     }
 
     fn alarm_rang(&self) {
@@ -176,7 +186,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             state.keys.advance(now);
             state.takers.rung(now)
         });
-        drop(spent); // As above.
+        drop_quietly(spent); // As above.
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -245,15 +255,12 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     /// Adds are refused from now on, and drains end.
     pub(crate) fn shut_down(&self) -> bool {
-        let (was_open, ended) = self.section(|state| {
+        self.section(|state| {
             self.tick(state); // What has fallen due is delivered.
             let was_open = state.is_open();
-            (was_open, state.shut_down())
-        });
-        if let Some(ended) = ended {
-            self.tell_drainers(ended);
-        }
-        was_open
+            state.shut_down();
+            was_open
+        })
     }
 
     /// A key was taken.

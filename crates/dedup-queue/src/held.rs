@@ -20,7 +20,8 @@ pub(crate) trait Desk<K>: Send + Sync {
     fn done(&self, slot: Slot, key: &mut Option<K>);
     /// The same, and its failures are forgotten.
     fn succeed(&self, slot: Slot, key: &mut Option<K>);
-    fn retry_after(&self, slot: Slot, key: K, delay: Duration) -> Retried;
+    /// Takes the key once the clock has been read. `None` if there was no key.
+    fn retry_after(&self, slot: Slot, key: &mut Option<K>, delay: Duration) -> Option<Retried>;
     /// Takes the key once the limiter, which is foreign code, has been asked. `None` if there was
     /// no key.
     fn retry(&self, slot: Slot, key: &mut Option<K>, failures: u32) -> Option<Retried>;
@@ -142,10 +143,9 @@ impl<K: Key, L: Delays> Held<'_, K, L> {
     /// If the key was added meanwhile it is ready at once; if it was delayed to an earlier time, it
     /// keeps that.
     pub fn retry_after(mut self, delay: Duration) -> Retried {
-        match self.key.take() {
-            Some(key) => self.desk.desk().retry_after(self.place.slot(), key, delay),
-            None => Retried::Ready, // Whoever takes the key has taken the guard.
-        }
+        let slot = self.place.slot();
+        let retried = self.desk.desk().retry_after(slot, &mut self.key, delay);
+        retried.unwrap_or(Retried::Ready) // Whoever takes the key has taken the guard.
     }
 }
 

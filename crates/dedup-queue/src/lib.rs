@@ -98,6 +98,7 @@ mod add;
 mod builder;
 mod core;
 mod drain;
+mod drainers;
 mod error;
 mod fail;
 mod finish;
