@@ -6,13 +6,12 @@
 //!    returns.
 
 use std::hash::{BuildHasher, Hash};
-use std::io;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use delay_queue::calls::{Bell, Calls};
+use delay_queue::arming::arm;
 use delay_queue::epoch::Epoch;
 use delay_queue::takers::Arming;
 use sync_shim::Clock;
@@ -114,21 +113,14 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     /// Does what a section owes. Runs user code, so no lock may be held.
     ///
-    /// The order is by who could wait for whom: threads that sleep are woken first, then the alarm is
-    /// set, and only then does code of users run, which may wait for any of them.
+    /// The order is by what user code may wait for: threads that sleep are woken first, then the alarm
+    /// is set, and only then do wakers, metrics and the drops of keys run.
     fn pay(&self, mut debts: Debts<K>) {
-        let mut wakers = Vec::new();
-        for bell in debts.answered {
-            match bell {
-                Bell::Thread(_) => bell.ring(),
-                Bell::Future(_) => wakers.push(bell),
-            }
-        }
-        if let Some(arming) = debts.arming.take() {
-            self.arm(arming);
+        debts.calls.ring_ours();
+        if let Some(first) = debts.arming.take() {
+            self.arm(first, &mut debts);
         }
         debts.calls.ring();
-        wakers.into_iter().for_each(Bell::ring);
         self.report(debts.noted);
         for (key, twin) in debts.gone {
             drop_quietly(key);
@@ -161,31 +153,37 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         }
     }
 
+    /// Sets the alarm, and those that are to follow it because it has rung already. What their sections
+    /// owe joins what is owed.
     #[cold]
-    fn arm(&self, arming: Arming) {
-        let alarm = match self.epoch.instant(arming.at) {
-            Some(when) => guarded(|| self.clock.wake_at(when, self.alarm_bell.clone()))
-                .unwrap_or_else(|payload| {
-                    discard(payload);
-                    Err(io::Error::other("the clock panicked"))
-                }),
-            None => Err(io::Error::other("no clock tells this time")),
-        };
-        let mut calls = Calls::none();
-        // The section settles: the alarm may have rung before it was there.
-        let stale = self.section(|state| state.takers.armed(&arming, alarm, &mut calls));
-        calls.ring();
-        // The clock's code, which must not cost this thread what it has taken: the lock is free.
-        drop_quietly(stale);
-        drop_quietly(arming);
+    fn arm(&self, first: Arming, debts: &mut Debts<K>) {
+        let when = |at| self.epoch.instant(at);
+        arm(&self.clock, &self.alarm_bell, when, first, |arming, alarm| {
+            let mut state = self.state.lock();
+            let spent = state.armed(arming, alarm, &mut debts.calls);
+            // The alarm may have rung before it was there.
+            let mut more = state.settle();
+            drop(state);
+            drop_quietly(spent); // The clock's code: the lock is free.
+            let next = more.arming.take();
+            debts.absorb(more);
+            debts.calls.ring_ours();
+            next
+        });
     }
 
     fn alarm_rang(&self) {
         let now = self.now();
-        let spent = self.section(|state| {
-            state.keys.advance(now);
-            state.takers.rung(now)
-        });
+        let mut state = self.state.lock();
+        state.keys.advance(now);
+        let spent = state.takers.rung();
+        if state.is_arming() {
+            // It may have rung in the very call that sets it. The party that does so settles next, and
+            // until then no waker runs: one may wait for the alarm that follows.
+            drop(state);
+        } else {
+            self.settle(state);
+        }
         drop_quietly(spent); // As above.
     }
 

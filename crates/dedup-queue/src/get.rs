@@ -265,11 +265,12 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
         let mut waker = Some(context.waker().clone());
         let this = &mut *self;
         let core = this.queue.core();
-        let mut left = None;
+        let (mut before, mut left) = (None, None);
         let polled = loop {
             let looked = core.section(|state| {
                 core.tick(state);
                 if let Some(ticket) = this.ticket.take() {
+                    before = Some(ticket);
                     left = Some(state.takers.leave_future(ticket));
                 }
                 if let Some(taken) = state.keys.take() {
@@ -285,7 +286,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
                     return None; // It runs before this future counts as waiting.
                 }
                 let waker = waker.take().expect("it is asked for once");
-                this.ticket = Some(state.enrol_future(waker));
+                this.ticket = Some(state.enrol_future(waker, before));
                 Some(Poll::Pending)
             });
             if let Some(polled) = looked {

@@ -7,11 +7,12 @@
 //! 2. If the queue is closed, no taker waits uncalled.
 //! 3. While somebody drains, something is ready or held.
 
+use std::io;
 use std::task::Waker;
 
 use delay_queue::calls::{Bell, Calls};
-use delay_queue::takers::{Arming, Stock, Takers, Ticket};
-use sync_shim::Parker;
+use delay_queue::takers::{Arming, Spent, Stock, Takers, Ticket};
+use sync_shim::{Alarm, Parker};
 
 use crate::drain::Outcome;
 use crate::drainers::{Drainers, Seat};
@@ -24,6 +25,9 @@ pub(crate) struct State<K> {
     pub(crate) drainers: Drainers<K>,
     /// Of drainers that have been answered in this section.
     answered: Vec<Bell>,
+    /// How many alarms have been given out to be set, and not been heard of again. Each of those who
+    /// set them settles next.
+    arming: usize,
 }
 
 /// What a section leaves to be done when the lock is free.
@@ -31,10 +35,18 @@ pub(crate) struct State<K> {
 pub(crate) struct Debts<K> {
     pub(crate) calls: Calls,
     pub(crate) arming: Option<Arming>,
-    /// Of drainers that have been answered.
-    pub(crate) answered: Vec<Bell>,
     pub(crate) noted: Noted,
     pub(crate) gone: Vec<Gone<K>>,
+}
+
+impl<K> Debts<K> {
+    /// Those of a later section, too. Its alarm has been seen to.
+    pub(crate) fn absorb(&mut self, more: Self) {
+        self.calls.append(more.calls);
+        self.noted.adds += more.noted.adds;
+        self.noted.depth += more.noted.depth;
+        self.gone.extend(more.gone);
+    }
 }
 
 impl<K> State<K> {
@@ -44,6 +56,7 @@ impl<K> State<K> {
             takers: Takers::new(),
             drainers: Drainers::new(),
             answered: Vec::new(),
+            arming: 0,
         }
     }
 
@@ -59,10 +72,17 @@ impl<K> State<K> {
         self.takers.enrol_thread(parker, self.keys.next_due())
     }
 
-    /// A future that found nothing ready is about to be pending.
-    pub(crate) fn enrol_future(&mut self, waker: Waker) -> Ticket {
+    /// A future that found nothing ready is about to be pending. If it has waited before, it has its
+    /// place again.
+    pub(crate) fn enrol_future(&mut self, waker: Waker, before: Option<Ticket>) -> Ticket {
         self.keys.unsettle();
-        self.takers.enrol_future(waker)
+        match before {
+            Some(ticket) => {
+                self.takers.enrol_again(ticket, waker);
+                ticket
+            }
+            None => self.takers.enrol_future(waker),
+        }
     }
 
     /// Adds are refused from now on.
@@ -75,6 +95,22 @@ impl<K> State<K> {
     pub(crate) fn begin_drain(&mut self, bell: Bell) -> Seat {
         self.keys.unsettle();
         self.drainers.enter(bell)
+    }
+
+    /// What became of setting an alarm. The section must settle.
+    pub(crate) fn armed(
+        &mut self,
+        arming: &Arming,
+        alarm: io::Result<Alarm>,
+        calls: &mut Calls,
+    ) -> Spent {
+        self.arming -= 1;
+        self.takers.armed(arming, alarm, calls)
+    }
+
+    /// Whether an alarm is being set.
+    pub(crate) fn is_arming(&self) -> bool {
+        self.arming > 0
     }
 
     /// Finds out what is owed to whom after a section.
@@ -91,12 +127,15 @@ impl<K> State<K> {
         } else {
             self.takers.settle(&mut self.keys, &mut calls)
         };
+        self.arming += usize::from(arming.is_some());
+        for bell in self.answered.drain(..) {
+            calls.add(bell);
+        }
         let watched = self.takers.waiting() > 0 || self.drainers.len() > 0;
         self.keys.settled(watched);
         Debts {
             calls,
             arming,
-            answered: std::mem::take(&mut self.answered),
             noted: std::mem::take(&mut self.keys.noted),
             gone: std::mem::take(&mut self.keys.gone),
         }

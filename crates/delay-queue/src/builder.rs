@@ -1,5 +1,7 @@
 //! How a queue is made.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use sync_shim::Clock;
@@ -23,10 +25,36 @@ pub(crate) fn default_clock() -> DefaultClock {
     DefaultClock::default()
 }
 
-/// Says how a [`DelayQueue`] is to be.
-#[derive(Clone, Debug)]
+/// Says how a [`DelayQueue`] is to be. [`DelayQueue::builder`] begins one.
+///
+/// ```
+/// use std::time::Duration;
+/// use delay_queue::DelayQueue;
+///
+/// let queue: DelayQueue<u64> = DelayQueue::builder()
+///     .bound(1_000)
+///     .coalesce(Duration::from_millis(1))
+///     .build()?;
+/// # Ok::<(), delay_queue::BuildError>(())
+/// ```
 #[must_use = "a builder does nothing until `build` is called"]
-pub struct Builder<C = DefaultClock>(Config<C>);
+pub struct Builder<T, C = DefaultClock> {
+    config: Config<C>,
+    /// Of which it has none.
+    values: PhantomData<fn() -> T>,
+}
+
+impl<T, C: Clone> Clone for Builder<T, C> {
+    fn clone(&self) -> Self {
+        Self::from_config(self.config.clone())
+    }
+}
+
+impl<T, C: fmt::Debug> fmt::Debug for Builder<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Builder").field(&self.config).finish()
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Config<C> {
@@ -49,32 +77,41 @@ impl<C> Config<C> {
     }
 }
 
-impl Builder {
+impl<T> Builder<T> {
     pub(crate) fn new() -> Self {
-        Self(Config::new(default_clock()))
+        Self::from_config(Config::new(default_clock()))
     }
 }
 
-impl<C: Clock> Builder<C> {
+impl<T, C> Builder<T, C> {
+    fn from_config(config: Config<C>) -> Self {
+        Self {
+            config,
+            values: PhantomData,
+        }
+    }
+}
+
+impl<T: Send + 'static, C: Clock> Builder<T, C> {
     /// The most entries there may be: further pushes wait or are refused. If not said, or if it is
     /// more than that, as many as a [`DelayHeap`](crate::DelayHeap) can hold: unbounded, as one
     /// says.
     pub fn bound(mut self, bound: usize) -> Self {
-        self.0.bound = bound;
+        self.config.bound = bound;
         self
     }
 
     /// Memory for so many entries is allocated at once, for as many as a
     /// [`DelayHeap`](crate::DelayHeap) can hold at most.
     pub fn capacity(mut self, capacity: usize) -> Self {
-        self.0.capacity = capacity;
+        self.config.capacity = capacity;
         self
     }
 
     /// How much later than the earliest entry a waiting taker may wake, so that it finds several
     /// due at once: fewer wake-ups, later entries. Nothing is early because of it.
     pub fn coalesce(mut self, window: Duration) -> Self {
-        self.0.coalesce = window;
+        self.config.coalesce = window;
         self
     }
 
@@ -83,18 +120,18 @@ impl<C: Clock> Builder<C> {
     /// ends tens of microseconds late. Not for futures, and of no use below what a wake-up takes
     /// (some 100 µs). Off if not said; with it, there is no coalescing.
     pub fn spin_window(mut self, window: Duration) -> Self {
-        self.0.spin = window;
+        self.config.spin = window;
         self
     }
 
     /// The clock that says what is due.
-    pub fn clock<D: Clock>(self, clock: D) -> Builder<D> {
-        Builder(Config {
+    pub fn clock<D: Clock>(self, clock: D) -> Builder<T, D> {
+        Builder::from_config(Config {
             clock,
-            bound: self.0.bound,
-            capacity: self.0.capacity,
-            coalesce: self.0.coalesce,
-            spin: self.0.spin,
+            bound: self.config.bound,
+            capacity: self.config.capacity,
+            coalesce: self.config.coalesce,
+            spin: self.config.spin,
         })
     }
 
@@ -102,10 +139,10 @@ impl<C: Clock> Builder<C> {
     ///
     /// # Errors
     /// [`BuildError::ZeroBound`].
-    pub fn build<T: Send + 'static>(self) -> Result<DelayQueue<T, C>, BuildError> {
-        if self.0.bound == 0 {
+    pub fn build(self) -> Result<DelayQueue<T, C>, BuildError> {
+        if self.config.bound == 0 {
             return Err(BuildError::ZeroBound);
         }
-        Ok(DelayQueue::from_config(self.0))
+        Ok(DelayQueue::from_config(self.config))
     }
 }

@@ -12,14 +12,20 @@ pub enum Bell {
     Thread(Parker),
     /// A future, which is polled.
     Future(Waker),
+    /// A part of this workspace, by a waker that runs no foreign code and waits for nobody.
+    Ours(Waker),
 }
 
 impl Bell {
+    fn is_ours(&self) -> bool {
+        !matches!(self, Self::Future(_))
+    }
+
     /// Tells. May run foreign code, so no lock may be held.
     pub fn ring(self) {
         match self {
             Self::Thread(parker) => parker.unpark(),
-            Self::Future(waker) => {
+            Self::Future(waker) | Self::Ours(waker) => {
                 if let Err(payload) = guarded(|| waker.wake()) {
                     discard(payload);
                 }
@@ -63,9 +69,30 @@ impl Calls {
         }
     }
 
-    /// Makes the calls, in order. May run foreign code, so no lock may be held.
+    /// Makes the calls that run no foreign code. They come before all others: a waker that waits
+    /// for something must not wait for a call that stands behind its own.
     #[inline]
-    pub fn ring(self) {
+    pub fn ring_ours(&mut self) {
+        if self.first.as_ref().is_some_and(Bell::is_ours)
+            && let Some(bell) = self.first.take()
+        {
+            bell.ring();
+        }
+        if !self.rest.is_empty() {
+            let rest = std::mem::take(&mut self.rest).into_iter();
+            let (ours, theirs): (Vec<_>, _) = rest.partition(Bell::is_ours);
+            ours.into_iter().for_each(Bell::ring);
+            let mut theirs = theirs.into_iter();
+            self.first = self.first.take().or_else(|| theirs.next());
+            self.rest = theirs.collect();
+        }
+    }
+
+    /// Makes the calls: ours, then those to futures, in order. May run foreign code, so no lock
+    /// may be held.
+    #[inline]
+    pub fn ring(mut self) {
+        self.ring_ours();
         if let Some(bell) = self.first {
             bell.ring();
             self.rest.into_iter().for_each(Bell::ring);

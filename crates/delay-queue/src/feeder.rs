@@ -13,7 +13,7 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 
-use crate::state::{Lack, Owed, State};
+use crate::state::{Lack, Lent, Owed, State};
 use crate::{DelayQueue, Entry, Expired};
 
 /// Why something was not received. It comes back.
@@ -75,7 +75,14 @@ pub fn feed<T: Send + 'static, C: Clock>(
         }
         state.check_out(&inner.interrupt, || shared.now(), owed)
     };
-    while let Ok(out) = shared.wait(&inner.parker, None, look) {
+    while let Ok(lent) = shared.wait(&inner.parker, None, look) {
+        let collected = match lent {
+            Lent::Now(out) => Some(out),
+            Lent::Later(id) => shared.section(|state, _| state.collect(id)),
+        };
+        let Some(out) = collected else {
+            continue; // The queue was closed for good, which took it back.
+        };
         let (value, out) = out.split();
         let entry = Entry {
             id: out.id(),

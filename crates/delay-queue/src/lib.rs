@@ -55,6 +55,9 @@
 extern crate alloc;
 
 #[cfg(feature = "std")]
+#[doc(hidden)]
+pub mod arming;
+#[cfg(feature = "std")]
 mod builder;
 #[cfg(feature = "std")]
 #[doc(hidden)]

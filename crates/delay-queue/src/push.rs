@@ -161,6 +161,9 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
 }
 
 /// See [`DelayQueue::push_async`].
+///
+/// # Panics
+/// If it is polled after it was ready.
 #[must_use = "a future does nothing until it is polled"]
 pub struct PushFuture<T: Send + 'static, C: Clock = DefaultClock> {
     shared: Arc<Shared<T, C>>,
@@ -213,8 +216,7 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
                     }
                 }
             }
-            // Polled after it was ready: it has nothing more to say.
-            Stage::Over => Poll::Pending,
+            Stage::Over => panic!("a push was polled after it was ready"),
         };
         drop_quietly(waker); // A panic must not cost the caller his value.
         polled
@@ -224,10 +226,16 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
 impl<T: Send + 'static, C: Clock> Drop for PushFuture<T, C> {
     fn drop(&mut self) {
         if let Stage::InLine(ticket) = self.stage {
-            let left = self
+            let (pusher, answer) = self
                 .shared
                 .section(|state, _| (state.line.leave(ticket), state.line.look(ticket)));
-            drop(left); // The value and the waker are foreign: the lock is free.
+            // The values and the waker are foreign: the lock is free. Two that panic at once would
+            // end the process.
+            if let Some(Pusher { value, bell, .. }) = pusher {
+                drop_quietly(bell);
+                drop(value);
+            }
+            drop(answer);
         }
     }
 }

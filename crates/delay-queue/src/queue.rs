@@ -4,13 +4,15 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
-use std::{fmt, io};
+use std::fmt;
 
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
-use sync_shim::foreign::{discard, guarded};
+use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::{Clock, Parker};
 
+use crate::arming::arm;
 use crate::builder::{Builder, Config, DefaultClock, default_clock};
+use crate::calls::Calls;
 use crate::epoch::Epoch;
 use crate::error::PushError;
 use crate::expired::{Due, Expired, Leftover, Stats};
@@ -25,8 +27,10 @@ use crate::{DelayHeap, Entry, EntryId, TakeError};
 /// all clones are the same queue. Handles are not counted: a queue is closed by
 /// [`close`](DelayQueue::close), not by dropping.
 ///
-/// Times are kept in nanoseconds from the queue's making on; a delay of more than 584 years is
-/// "never", and so is a point that an `Instant` cannot express.
+/// Times are kept in nanoseconds. What was due before the queue was made (a deadline that is
+/// restored at a start) keeps its place among others and is told, for up to 146 years, where the
+/// system's `Instant` goes back so far. A delay of more than 438 years is "never", and so is a point
+/// that an `Instant` cannot express.
 ///
 /// Blocking: operations lock, for as long as the heap takes (`O(log n)`). Those that wait say so.
 /// No foreign code (wakers, drops of values) runs under the lock.
@@ -60,8 +64,8 @@ impl<T: Send + 'static> DelayQueue<T> {
         Self::with_clock(default_clock())
     }
 
-    /// A queue to be configured.
-    pub fn builder() -> Builder {
+    /// A queue to be configured. What its values are can be left to inference.
+    pub fn builder() -> Builder<T> {
         Builder::new()
     }
 }
@@ -282,6 +286,16 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
     /// Runs a section under the lock, and then does what it owes.
     #[inline]
     pub(crate) fn section<R>(&self, change: impl FnOnce(&mut State<T>, &mut Owed) -> R) -> R {
+        let (result, owed) = self.locked(change);
+        if let Some(debts) = owed.take() {
+            self.perform(*debts);
+        }
+        result
+    }
+
+    /// Runs a section under the lock.
+    #[inline]
+    fn locked<R>(&self, change: impl FnOnce(&mut State<T>, &mut Owed) -> R) -> (R, Owed) {
         let mut owed = Owed::default();
         let mut state = self.state.lock();
         let result = change(&mut state, &mut owed);
@@ -289,53 +303,69 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
             self.publish(state.earliest());
         }
         drop(state);
-        if let Some(debts) = owed.take() {
-            self.perform(*debts);
-        }
-        result
+        (result, owed)
     }
 
+    /// The calls to futures come last: they run foreign code, and by then all is done that others
+    /// wait for.
     #[cold]
     fn perform(&self, debts: Debts) {
-        debts.calls.ring();
-        if let Some(arming) = debts.arming {
-            self.arm(&arming);
+        let Debts { mut calls, arming } = debts;
+        calls.ring_ours();
+        if let Some(arming) = arming {
+            self.arm(arming, &mut calls);
         }
+        calls.ring();
     }
 
     #[cold]
-    fn arm(&self, arming: &Arming) {
-        let alarm = match self.epoch.instant(arming.at) {
-            Some(when) => guarded(|| self.config.clock.wake_at(when, self.alarm_bell.clone()))
-                .unwrap_or_else(|payload| {
-                    discard(payload);
-                    Err(io::Error::other("the clock panicked"))
-                }),
-            None => Err(io::Error::other("no clock tells this time")),
-        };
-        let stale = self.section(|state, owed| {
-            let stale = state.takers.armed(arming, alarm, &mut owed.debts().calls);
-            state.settle(owed);
-            stale
+    fn arm(&self, first: Arming, calls: &mut Calls) {
+        let Config { clock, .. } = &self.config;
+        let when = |at| self.wake_time(at);
+        arm(clock, &self.alarm_bell, when, first, |arming, alarm| {
+            let (spent, owed) = self.locked(|state, owed| {
+                let spent = state.takers.armed(arming, alarm, &mut owed.debts().calls);
+                state.settle(owed);
+                spent
+            });
+            drop_quietly(spent); // The clock's code: the lock is free.
+            let debts = owed.take()?;
+            calls.append(debts.calls);
+            calls.ring_ours();
+            debts.arming
         });
-        drop(stale); // The clock's code: the lock is free.
+    }
+
+    /// When those are to be woken who wait for this time: later, if entries are to be coalesced.
+    /// `None` if there is no such point.
+    pub(crate) fn wake_time(&self, due: u64) -> Option<Instant> {
+        let Config { spin, coalesce, .. } = &self.config;
+        let at = self.epoch.instant(due)?;
+        if spin.is_zero() {
+            return Some(at.checked_add(*coalesce).unwrap_or(at));
+        }
+        Some(at)
     }
 
     fn alarm_rang(&self) {
         let now = self.now();
         let spent = self.section(|state, owed| {
             state.learn(now);
-            let spent = state.takers.rung(now);
+            let spent = state.takers.rung();
             state.settle(owed);
             spent
         });
-        drop(spent);
+        drop_quietly(spent);
     }
 
     fn close_now(&self) -> DelayHeap<T> {
         let parker = Parker::of_thread();
         loop {
-            match self.section(|state, owed| state.close_now(&parker, owed)) {
+            let (heap, cleared) = self.section(|state, owed| state.close_now(&parker, owed));
+            for out in cleared {
+                drop_quietly(out); // Foreign code: the lock is free.
+            }
+            match heap {
                 Some(heap) => return heap,
                 None => parker.park(),
             }

@@ -10,6 +10,8 @@
 //! 3. If the queue is closed and nothing in it can fall due, no taker waits uncalled.
 
 mod loans;
+#[cfg(all(test, not(anthill_loom)))]
+mod tests;
 
 use std::mem;
 
@@ -19,7 +21,9 @@ use crate::calls::Calls;
 use crate::heap::MOST;
 use crate::line::Line;
 use crate::takers::{Arming, Stock, Takers};
-use crate::{DelayHeap, Entry, EntryId, NEVER};
+use crate::{CheckedOut, DelayHeap, Entry, EntryId, NEVER};
+#[cfg(any(feature = "channel", anthill_loom))]
+pub(crate) use loans::Lent;
 use loans::Loans;
 
 pub(crate) struct State<T> {
@@ -29,7 +33,7 @@ pub(crate) struct State<T> {
     open: bool,
     /// The most entries there may be, those on probation counted.
     bound: usize,
-    loans: Loans,
+    loans: Loans<T>,
     pub(crate) line: Line<T>,
     pub(crate) takers: Takers,
     pub(crate) counts: Counts,
@@ -63,6 +67,11 @@ impl Owed {
     pub(crate) fn take(self) -> Option<Box<Debts>> {
         self.0
     }
+
+    #[cfg(any(feature = "channel", anthill_loom))]
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.0.is_none()
+    }
 }
 
 /// What there is for a taker.
@@ -87,11 +96,14 @@ impl<T> Stock for View<'_, T> {
     }
 
     fn ready(&mut self, limit: usize) -> usize {
-        self.heap.count_ready(self.now, limit)
+        self.heap.gather(self.now, limit).min(limit)
     }
 
     fn next_due(&mut self) -> u64 {
-        self.heap.next_after(self.now).unwrap_or(NEVER)
+        // Asked only if fewer are ready than was asked for: all of them are gathered.
+        let next = self.heap.next_ungathered();
+        debug_assert!(next > self.now);
+        next
     }
 }
 
@@ -242,14 +254,21 @@ impl<T> State<T> {
 
     /// Closes, and takes everything back, unless something is on probation: then that is called
     /// in, and `parker` told when it is back.
-    pub(crate) fn close_now(&mut self, parker: &Parker, owed: &mut Owed) -> Option<DelayHeap<T>> {
+    ///
+    /// What comes with it was cleared while it was on probation, and is in no heap any more.
+    pub(crate) fn close_now(
+        &mut self,
+        parker: &Parker,
+        owed: &mut Owed,
+    ) -> (Option<DelayHeap<T>>, Vec<CheckedOut<T>>) {
         self.close(owed);
+        let cleared = self.take_back_uncollected(owed);
         if self.loans.len() > 0 {
             self.loans.call_in(&mut owed.debts().calls);
             self.loans.wait(parker.clone());
-            return None;
+            return (None, cleared);
         }
-        Some(self.take_all(owed))
+        (Some(self.take_all(owed)), cleared)
     }
 
     pub(crate) fn shrink_to(&mut self, capacity: usize) {

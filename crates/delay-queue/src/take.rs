@@ -138,7 +138,7 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
         };
         let spin = self.config.spin;
         let wake = if spin.is_zero() {
-            at.checked_add(self.config.coalesce)
+            self.wake_time(due)
         } else {
             // A window that begins before all time has begun.
             at.checked_sub(spin).or(self.epoch.instant(0))
@@ -191,10 +191,8 @@ impl<T: Send + 'static, C: Clock> Future for TakeFuture<T, C> {
         let this = &mut *self;
         let shared = &*this.shared;
         let (left, polled) = shared.section(|state, owed| {
-            let left = this
-                .ticket
-                .take()
-                .map(|ticket| state.takers.leave_future(ticket));
+            let old_ticket = this.ticket.take();
+            let left = old_ticket.map(|ticket| state.takers.leave_future(ticket));
             let polled = match (state.take(|| shared.now(), owed), &left) {
                 (Ok(entry), _) => Poll::Ready(Ok(entry)),
                 (Err(Lack::Closed), _) => Poll::Ready(Err(TakeError::Closed)),
@@ -203,15 +201,23 @@ impl<T: Send + 'static, C: Clock> Future for TakeFuture<T, C> {
                 }
                 (Err(_), _) => {
                     let waker = waker.take().expect("it is asked for once");
-                    this.ticket = Some(state.takers.enrol_future(waker));
+                    this.ticket = Some(match old_ticket {
+                        None => state.takers.enrol_future(waker),
+                        Some(ticket) => {
+                            state.takers.enrol_again(ticket, waker);
+                            ticket
+                        }
+                    });
                     Poll::Pending
                 }
             };
             state.settle(owed);
             (left, polled)
         });
-        // Foreign code, and the lock is free. If it panics, what was taken must not be lost.
-        drop_quietly((left, waker));
+        // Foreign code, and the lock is free. If it panics, what was taken must not be lost; and
+        // one by one, for two that panic at once would end the process.
+        drop_quietly(left);
+        drop_quietly(waker);
         polled.map_ok(|entry| shared.expired(entry))
     }
 }

@@ -82,7 +82,7 @@ enum AlarmState {
     Setting {
         at: u64,
         turn: u64,
-        /// Something has rung before that time: perhaps this one.
+        /// Something has rung meanwhile: perhaps this one.
         rang: bool,
     },
     Set {
@@ -99,11 +99,14 @@ impl AlarmState {
         }
     }
 
-    /// Unset from now on. What comes out is to be dropped when the lock is free.
-    fn unset(&mut self) -> Option<Alarm> {
+    /// The alarm, if it is set, which it is not from now on. To be dropped when the lock is free.
+    fn unset_if_set(&mut self) -> Option<Alarm> {
         match std::mem::replace(self, Self::Unset) {
             Self::Set { alarm, .. } => Some(alarm),
-            Self::Unset | Self::Setting { .. } => None,
+            other => {
+                *self = other;
+                None
+            }
         }
     }
 }
@@ -119,10 +122,36 @@ pub struct Arming {
     replaced: Option<Alarm>,
 }
 
+/// What is left of an alarm that is of no use any more. To be dropped when the lock is free.
+#[derive(Debug, Default)]
+#[must_use = "it is the clock's code, to be dropped when the lock is free"]
+pub struct Spent {
+    #[expect(dead_code, reason = "held to be dropped when the lock is free")]
+    alarm: Option<Alarm>,
+    #[expect(dead_code, reason = "as above")]
+    error: Option<Arc<io::Error>>,
+}
+
+impl Spent {
+    fn of(alarm: io::Result<Alarm>) -> Self {
+        match alarm {
+            Ok(alarm) => Self {
+                alarm: Some(alarm),
+                error: None,
+            },
+            Err(error) => Self {
+                alarm: None,
+                error: Some(Arc::new(error)),
+            },
+        }
+    }
+}
+
 /// How often takers were called, and for what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCounts {
-    /// Because something was ready for them: at most once for each.
+    /// Because something was ready for them. Of those that stand, at most one for each that is
+    /// ready: a call is made anew if the future that was called leaves without taking anything.
     pub wakes: u64,
     /// To take the watch over, or to keep it for an earlier time.
     pub rearms: u64,
@@ -216,6 +245,13 @@ impl Takers {
         ticket
     }
 
+    /// A future that has left found nothing ready again: it has its old place back, before all
+    /// that came after it. It must settle.
+    pub fn enrol_again(&mut self, ticket: Ticket, waker: Waker) {
+        self.called_futures.clear(); // As above.
+        self.futures.insert(ticket, waker);
+    }
+
     /// The future is polled again, or dropped. It must settle.
     pub fn leave_future(&mut self, ticket: Ticket) -> Left {
         if let Some(waker) = self.futures.remove(&ticket) {
@@ -306,7 +342,7 @@ impl Takers {
         }
         self.turn += 1;
         let turn = self.turn;
-        let replaced = self.alarm.unset();
+        let replaced = self.alarm.unset_if_set();
         self.alarm = AlarmState::Setting {
             at: next,
             turn,
@@ -319,8 +355,8 @@ impl Takers {
         })
     }
 
-    /// What became of setting the alarm. Whoever set it settles next. What comes back is to be
-    /// dropped when the lock is free.
+    /// What became of setting the alarm. The party that set it settles next, which may ask for
+    /// another one.
     ///
     /// If there is no alarm, and no thread that would keep the time, the waiting futures are
     /// called to be told.
@@ -329,45 +365,48 @@ impl Takers {
         arming: &Arming,
         alarm: io::Result<Alarm>,
         calls: &mut Calls,
-    ) -> Option<Alarm> {
-        match (&self.alarm, alarm) {
-            (AlarmState::Setting { at, turn, rang }, Ok(alarm)) if *turn == arming.turn => {
-                if *rang {
-                    self.alarm = AlarmState::Unset;
-                    return Some(alarm);
-                }
-                self.alarm = AlarmState::Set { at: *at, alarm };
-                None
+    ) -> Spent {
+        let (at, rang) = match self.alarm {
+            AlarmState::Setting { at, turn, rang } if turn == arming.turn => (at, rang),
+            // An earlier one has taken its place.
+            _ => return Spent::of(alarm),
+        };
+        self.alarm = AlarmState::Unset;
+        match alarm {
+            Ok(alarm) if !rang => {
+                self.alarm = AlarmState::Set { at, alarm };
+                Spent::default()
             }
-            (AlarmState::Setting { turn, .. }, Err(error)) if *turn == arming.turn => {
-                self.alarm = AlarmState::Unset;
+            Ok(alarm) => Spent::of(Ok(alarm)),
+            Err(error) => {
+                let error = Arc::new(error);
                 if self.watch.is_none() && self.called_threads == 0 {
-                    let error = Arc::new(error);
                     while let Some((ticket, waker)) = self.futures.pop_first() {
                         self.failed.insert(ticket, Arc::clone(&error));
                         calls.add(Bell::Future(waker));
                     }
                 }
-                None
+                Spent {
+                    alarm: None,
+                    error: Some(error),
+                }
             }
-            // It has rung already, or an earlier one took its place.
-            (_, alarm) => alarm.ok(),
         }
     }
 
-    /// An alarm has rung. Whoever heard it settles next. What comes back is to be dropped when
-    /// the lock is free.
+    /// An alarm has rung, perhaps before its time: its clock may have come to an end, which
+    /// setting the next one will tell. The party that heard it settles next.
     ///
-    /// One counts as rung also before its time: its clock may have come to an end, which setting
-    /// the next one will tell.
-    pub fn rung(&mut self, now: u64) -> Option<Alarm> {
-        if let AlarmState::Setting { at, rang, .. } = &mut self.alarm
-            && *at > now
-        {
-            *rang = true; // Or another one has, which this one replaced while it rang.
-            return None;
+    /// While an alarm is being set, that it rang is noted and no more: the party that sets it
+    /// settles when it is done, and sets the next.
+    pub fn rung(&mut self) -> Spent {
+        if let AlarmState::Setting { rang, .. } = &mut self.alarm {
+            *rang = true;
         }
-        self.alarm.unset()
+        Spent {
+            alarm: self.alarm.unset_if_set(),
+            error: None,
+        }
     }
 
     /// Nothing will ever be ready again: everybody is called.

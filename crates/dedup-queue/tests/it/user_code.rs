@@ -641,6 +641,86 @@ fn a_waker_may_wait_for_the_next_alarm() {
     });
 }
 
+/// A clock that may not wait: then it jumps to the time of each alarm, and rings while it is set.
+#[derive(Clone, Debug)]
+struct Jumping(ManualClock, Arc<AtomicBool>);
+
+impl Clock for Jumping {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.0.park_until(parker, when)
+    }
+
+    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+        if self.1.load(SeqCst) {
+            self.0.advance(when.saturating_duration_since(self.0.now()));
+        }
+        self.0.wake_at(when, waker)
+    }
+}
+
+type JumpingQueue = KeyQueue<u32, std::hash::RandomState, Jumping, dedup_queue::Delaying>;
+
+fn jumping() -> (JumpingQueue, ManualClock, Arc<AtomicBool>) {
+    let (clock, jumps) = (ManualClock::new(), Arc::new(AtomicBool::new(false)));
+    let queue = DedupDelayQueue::<u32>::builder()
+        .clock(Jumping(clock.clone(), Arc::clone(&jumps)))
+        .build();
+    (queue, clock, jumps)
+}
+
+/// Each alarm rings as it is set, for one of as many futures as would overflow the stack if each were
+/// set within the one before.
+#[test]
+fn alarms_that_ring_while_they_are_set_do_not_nest() {
+    const MANY: u32 = 8_000;
+    let (queue, clock, jumps) = jumping();
+    for key in 0..MANY {
+        queue.add_after(key, MS * (key + 1)).unwrap();
+    }
+    let waker = CountingWaker::new();
+    let mut futures: Vec<_> = (0..MANY).map(|_| queue.get_async()).collect();
+    for future in &mut futures {
+        assert!(poll_with(future, &waker.waker()).is_pending());
+    }
+    jumps.store(true, SeqCst);
+    clock.advance(MS);
+    assert_eq!(waker.wakes(), futures.len());
+    for future in &mut futures {
+        assert!(poll(future).is_ready());
+    }
+}
+
+/// The same, with wakers that wait for the alarm that follows.
+#[test]
+fn a_waker_may_wait_for_an_alarm_that_rings_while_it_is_set() {
+    bounded(|| {
+        let (queue, clock, jumps) = jumping();
+        queue.add_after(1, MS).unwrap();
+        queue.add_after(2, 2 * MS).unwrap();
+        queue.add_after(3, 3 * MS).unwrap();
+        let gate = Gate::new();
+        let waits = waker_fn({
+            let (gate, queue) = (gate.clone(), queue.clone());
+            move || {
+                until(|| queue.len() == 3);
+                gate.open();
+            }
+        });
+        let mut futures = [queue.get_async(), queue.get_async(), queue.get_async()];
+        for future in &mut futures {
+            assert!(poll_with(future, &waits).is_pending());
+        }
+        jumps.store(true, SeqCst);
+        clock.advance(MS);
+        assert!(gate.is_open());
+        assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
+    });
+}
+
 /// The metrics of an add, a taking and a letting go may wait for other workers of the queue.
 #[test]
 fn metrics_may_wait_for_other_workers_of_the_queue() {

@@ -2,28 +2,36 @@
 //!
 //! Such an entry is in nobody's hands but the feeder's: it is not counted, its id finds nothing,
 //! but its place is taken, and a closed queue is not at its end before it is gone or back.
+//!
+//! The section that lends an entry may owe calls, which run foreign code on the feeder's thread. A
+//! waker there may wait for what is lent, for it may close the queue for good. So the feeder collects
+//! its entry only after the calls, in another section; until then it lies here, and closing for
+//! good takes it back without waiting for the feeder.
 
 use std::task::Waker;
 
 use sync_shim::Parker;
 
-use crate::EntryId;
+use super::{Owed, State};
 use crate::calls::{Bell, Calls};
+use crate::{CheckedOut, EntryId};
 
 /// What is on probation, and who waits for its coming back. Held under the queue's lock.
-#[derive(Debug)]
-pub(super) struct Loans {
+pub(super) struct Loans<T> {
     /// With each, what makes its feeder give it back. Not foreign: it may be cloned and dropped
     /// under the lock.
     out: Vec<(EntryId, Waker)>,
+    /// Those of them that their feeders have not collected yet.
+    uncollected: Vec<CheckedOut<T>>,
     waiting: Vec<Parker>,
     called_in: bool,
 }
 
-impl Loans {
+impl<T> Loans<T> {
     pub(super) fn new() -> Self {
         Self {
             out: Vec::new(),
+            uncollected: Vec::new(),
             waiting: Vec::new(),
             called_in: false,
         }
@@ -37,7 +45,7 @@ impl Loans {
     pub(super) fn call_in(&mut self, calls: &mut Calls) {
         self.called_in = true;
         for (_, feeder) in &self.out {
-            calls.add(Bell::Future(feeder.clone()));
+            calls.add(Bell::Ours(feeder.clone()));
         }
     }
 
@@ -45,24 +53,41 @@ impl Loans {
     pub(super) fn wait(&mut self, parker: Parker) {
         self.waiting.push(parker);
     }
+
+    fn end(&mut self, id: EntryId, owed: &mut Owed) {
+        self.out.retain(|&(out, _)| out != id);
+        if self.out.is_empty() {
+            for parker in self.waiting.drain(..) {
+                owed.debts().calls.add(Bell::Thread(parker));
+            }
+        }
+    }
+}
+
+impl<T> State<T> {
+    /// What was lent and not collected is back where it was. Of that, what was cleared meanwhile
+    /// is handed to the caller.
+    pub(super) fn take_back_uncollected(&mut self, owed: &mut Owed) -> Vec<CheckedOut<T>> {
+        let mut cleared = Vec::new();
+        for out in std::mem::take(&mut self.loans.uncollected) {
+            self.loans.end(out.id(), owed);
+            cleared.extend(self.heap.check_in(out).err());
+        }
+        cleared
+    }
 }
 
 #[cfg(any(feature = "channel", anthill_loom))]
 mod lending {
-    use super::{EntryId, Loans, Waker};
-    use crate::CheckedOut;
-    use crate::calls::Bell;
+    use super::{CheckedOut, EntryId, Waker};
     use crate::state::{Lack, Owed, State};
 
-    impl Loans {
-        fn end(&mut self, id: EntryId, owed: &mut Owed) {
-            self.out.retain(|&(out, _)| out != id);
-            if self.out.is_empty() {
-                for parker in self.waiting.drain(..) {
-                    owed.debts().calls.add(Bell::Thread(parker));
-                }
-            }
-        }
+    /// An entry that a feeder has been lent.
+    pub(crate) enum Lent<T> {
+        /// In its hands.
+        Now(CheckedOut<T>),
+        /// To be collected when the section's calls have been made.
+        Later(EntryId),
     }
 
     impl<T> State<T> {
@@ -72,7 +97,7 @@ mod lending {
             feeder: &Waker,
             clock: impl FnOnce() -> u64,
             owed: &mut Owed,
-        ) -> Result<CheckedOut<T>, Lack> {
+        ) -> Result<Lent<T>, Lack> {
             if self.loans.called_in {
                 return Err(Lack::Closed);
             }
@@ -80,7 +105,19 @@ mod lending {
             let out = self.heap.check_out(now).ok_or(Lack::NotDue)?;
             self.loans.out.push((out.id(), feeder.clone()));
             self.settle(owed);
-            Ok(out)
+            if owed.is_nothing() {
+                return Ok(Lent::Now(out));
+            }
+            let id = out.id();
+            self.loans.uncollected.push(out);
+            Ok(Lent::Later(id))
+        }
+
+        /// The entry that was lent, if it has not been taken back.
+        pub(crate) fn collect(&mut self, id: EntryId) -> Option<CheckedOut<T>> {
+            let uncollected = &mut self.loans.uncollected;
+            let at = uncollected.iter().position(|out| out.id() == id)?;
+            Some(uncollected.swap_remove(at))
         }
 
         /// What was taken on probation has been taken for good. Its value is elsewhere.
@@ -106,3 +143,6 @@ mod lending {
         }
     }
 }
+
+#[cfg(any(feature = "channel", anthill_loom))]
+pub(crate) use lending::Lent;

@@ -306,3 +306,42 @@ fn a_feeder_s_thread_has_a_name() {
         feeder.stop();
     });
 }
+
+/// The feeder has the only place: closing must not wait for it to give the pusher an answer.
+#[test]
+fn closing_refuses_a_waiting_pusher_while_a_feeder_has_the_only_entry() {
+    bounded(|| {
+        let queue = DelayQueue::<u8>::builder().bound(1).build().unwrap();
+        queue.push(1, NOW).unwrap();
+        let (receiver, _feeder) = queue.channel(0).unwrap();
+        until(|| queue.is_empty());
+        let pusher = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.push(2, NOW))
+        };
+        until(|| queue.stats().waiting_pushers == 1);
+        queue.close();
+        assert_eq!(pusher.join().unwrap().unwrap_err().into_value(), 2);
+        assert_eq!(receiver.recv().unwrap().value, 1);
+    });
+}
+
+/// Closing for good, several times, while the feeder has an entry at hand: one of the calls
+/// returns it, and all return.
+#[test]
+fn several_who_close_for_good_all_return_and_one_has_the_entry() {
+    bounded(|| {
+        let (queue, _clock) = queue();
+        queue.push(1, NOW).unwrap();
+        let (_receiver, _feeder) = queue.channel(0).unwrap();
+        until(|| queue.is_empty());
+        let closers: Vec<_> = (0..3)
+            .map(|_| {
+                let queue = queue.clone();
+                thread::spawn(move || queue.close_now().len())
+            })
+            .collect();
+        let left = closers.into_iter().map(|closer| closer.join().unwrap());
+        assert_eq!(left.sum::<usize>(), 1);
+    });
+}

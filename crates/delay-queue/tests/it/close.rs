@@ -223,3 +223,22 @@ fn nothing_closes_by_itself() {
         assert!(waiting.join().unwrap().is_ok());
     });
 }
+
+/// Takers end as nothing is left that can fall due; then a reset gives the last entry a time again.
+#[test]
+fn after_an_end_that_a_reset_takes_back_somebody_keeps_the_time_again() {
+    bounded(|| {
+        let (queue, clock) = queue();
+        let id = queue.push("again", SECOND).unwrap();
+        let first = taker(&queue);
+        clock.wait_for_sleepers(1); // It keeps the time.
+        queue.close();
+        assert!(queue.reset(id, Duration::MAX));
+        assert!(first.join().unwrap().unwrap_err().is_closed());
+        assert!(queue.reset(id, SECOND));
+        let second = taker(&queue);
+        clock.wait_for_sleepers(1);
+        clock.advance(SECOND);
+        assert_eq!(second.join().unwrap().unwrap().value, "again");
+    });
+}

@@ -99,7 +99,7 @@ fn a_waker_may_call_back_when_it_is_cloned_woken_and_dropped() {
 fn a_pusher_s_waker_may_call_back_too() {
     bounded(|| {
         let clock = ManualClock::new();
-        let builder = DelayQueue::<()>::builder().clock(clock.clone()).bound(1);
+        let builder = DelayQueue::builder().clock(clock.clone()).bound(1);
         let full: DelayQueue<u32, _> = builder.build().unwrap();
         // It looks into another queue that shares nothing but would show a lock held: itself.
         let (outer, _clock) = queue();

@@ -267,3 +267,24 @@ fn a_woken_future_that_looks_first_finds_something() {
         assert_eq!(found.load(SeqCst), 5);
     });
 }
+
+/// As in a `select`, whose other branches wake the task.
+#[test]
+fn a_future_that_is_polled_for_other_reasons_keeps_its_place() {
+    let (queue, _clock) = queue();
+    let wakers = [CountingWaker::new(), CountingWaker::new()];
+    let mut futures = [queue.take_async(), queue.take_async()];
+    for (future, waker) in futures.iter_mut().zip(&wakers) {
+        assert!(poll_with(future, &waker.waker()).is_pending());
+    }
+    let other = CountingWaker::new();
+    assert!(poll_with(&mut futures[0], &other.waker()).is_pending());
+    queue.push(1, NOW).unwrap();
+    assert_eq!((other.wakes(), wakers[1].wakes()), (1, 0), "by its latest waker");
+    assert_eq!(wakers[0].wakes(), 0);
+    // Also one that was woken, and whose entry has been taken by somebody else.
+    queue.try_take().unwrap();
+    assert!(poll_with(&mut futures[0], &other.waker()).is_pending());
+    queue.push(2, NOW).unwrap();
+    assert_eq!((other.wakes(), wakers[1].wakes()), (2, 0));
+}

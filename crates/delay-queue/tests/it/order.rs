@@ -110,7 +110,7 @@ fn the_longest_delay_is_never_and_holds_no_other_up() {
 fn delays_beyond_a_clock_s_reach_are_never_and_those_just_within_are_not() {
     let (queue, _clock) = queue();
     let years = |n: u64| Duration::from_secs(n * 365 * 86_400);
-    queue.push("within", years(583)).unwrap();
+    queue.push("within", years(437)).unwrap();
     assert!(matches!(queue.peek_due(), Some(Due::At(_))));
     queue.clear();
     for beyond in [years(585), Duration::from_secs(u64::MAX), Duration::MAX] {
@@ -217,4 +217,37 @@ fn a_clock_that_has_run_for_long_before_the_queue_makes_no_difference() {
     assert_eq!(drain(&queue), ["b"]);
     clock.advance(SECOND);
     assert_eq!(drain(&queue), ["a"]);
+}
+
+/// As deadlines that are restored at a start are: they were due while the process was down.
+#[test]
+fn points_of_time_before_the_queue_was_made_keep_their_order_and_are_told() {
+    let start = Instant::now();
+    let clock = ManualClock::new();
+    let queue = delay_queue::DelayQueue::with_clock(clock);
+    let ago = [3, 1, 2, 600].map(|seconds| start.checked_sub(seconds * SECOND).unwrap());
+    for due in ago {
+        queue.push_at((), due).unwrap();
+    }
+    assert_eq!(queue.peek_due(), Some(Due::At(ago[3])));
+    let taken = queue.drain_ready(usize::MAX);
+    let dues: Vec<_> = taken.into_iter().map(|taken| taken.due).collect();
+    assert_eq!(dues, [ago[3], ago[0], ago[2], ago[1]]);
+}
+
+/// However far away they are: what cannot be told apart keeps the order of its pushes.
+#[test]
+fn points_of_time_that_are_longest_past_come_first_and_in_the_order_of_their_pushes() {
+    let (queue, clock) = queue();
+    queue.push_at(9, clock.now()).unwrap();
+    // As far back as an `Instant` can be taken.
+    let mut oldest = clock.now();
+    for bit in (0..63).rev() {
+        let step = Duration::from_secs(1 << bit);
+        oldest = oldest.checked_sub(step).unwrap_or(oldest);
+    }
+    for n in 0..3 {
+        queue.push_at(n, oldest).unwrap();
+    }
+    assert_eq!(drain(&queue), [0, 1, 2, 9]);
 }

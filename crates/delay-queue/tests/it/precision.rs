@@ -5,7 +5,11 @@ use std::time::Duration;
 
 use delay_queue::{DelayQueue, TakeError};
 
-use crate::support::{SECOND, Witness, bounded, taker, until, wait_asleep};
+use testkit::CountingWaker;
+
+use crate::support::{
+    SECOND, Witness, bounded, count_ready, poll, poll_with, taker, until, wait_asleep,
+};
 
 const MICRO: Duration = Duration::from_micros(1);
 
@@ -191,4 +195,42 @@ fn an_endless_coalescing_window_is_none() {
         clock.advance(SECOND);
         assert!(waiting.join().unwrap().is_ok());
     });
+}
+
+#[test]
+fn coalescing_lets_the_futures_alarm_ring_later_and_find_several_due() {
+    let clock = Witness::new();
+    let builder = DelayQueue::builder().clock(clock.clone());
+    let queue = builder.coalesce(SECOND).build().unwrap();
+    for n in 0..3 {
+        let delay = SECOND + n * Duration::from_millis(300);
+        queue.push(n, delay).unwrap();
+    }
+    let woken = CountingWaker::new();
+    let mut futures: Vec<_> = (0..4).map(|_| queue.take_async()).collect();
+    for future in &mut futures {
+        assert!(poll_with(future, &woken.waker()).is_pending());
+    }
+    assert_eq!(clock.alarms(), [2 * SECOND]);
+    clock.advance(SECOND);
+    assert_eq!(woken.wakes(), 0, "it rings later");
+    clock.advance(SECOND);
+    assert_eq!(woken.wakes(), 3);
+    assert_eq!(count_ready(&mut futures), 3);
+    assert_eq!(clock.alarms().len(), 1);
+}
+
+#[test]
+fn with_a_spin_window_or_an_endless_one_there_is_no_coalescing_for_futures_either() {
+    let windows = [(SECOND, SECOND), (Duration::ZERO, Duration::MAX)];
+    for (spin, window) in windows {
+        let clock = Witness::new();
+        let builder = DelayQueue::builder().clock(clock.clone());
+        let builder = builder.spin_window(spin).coalesce(window);
+        let queue = builder.build().unwrap();
+        queue.push(1, SECOND).unwrap();
+        let mut future = queue.take_async();
+        assert!(poll(&mut future).is_pending());
+        assert_eq!(clock.alarms(), [SECOND]);
+    }
 }

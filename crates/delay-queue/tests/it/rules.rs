@@ -253,7 +253,7 @@ impl World {
     fn ring(&mut self, alarm: u64) {
         self.alarms.remove(&alarm);
         self.stock.now = self.stock.now.max(self.time);
-        drop(self.takers.rung(self.stock.now));
+        drop(self.takers.rung());
         self.settle();
     }
 

@@ -11,7 +11,7 @@ use super::{NOW, Queue, block_on, poll_once, steps};
 /// A queue for one entry, which is in it.
 pub(crate) fn full() -> (Queue, ManualClock) {
     let clock = ManualClock::new();
-    let queue = DelayQueue::<()>::builder()
+    let queue = DelayQueue::builder()
         .clock(clock.clone())
         .bound(1)
         .build()

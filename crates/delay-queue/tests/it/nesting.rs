@@ -1,0 +1,289 @@
+//! Foreign code that comes back to the queue, on the thread that the queue has called it on, and
+//! waits there: wakers, clocks, errors.
+
+use std::cell::Cell;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use std::time::Instant;
+
+use delay_queue::{Alarm, Clock, DelayQueue, ManualClock, Parker, TakeError};
+use testkit::CountingWaker;
+
+use crate::support::{NOW, SECOND, bounded, poll, poll_with, taker, wait_asleep};
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Time moves to each alarm as it is set, which rings before the call returns: as with a timer
+/// that is polled once as it is made.
+#[derive(Clone, Debug)]
+struct Hasty {
+    clock: ManualClock,
+    is_hasty: Arc<AtomicBool>,
+    deepest: Arc<AtomicUsize>,
+}
+
+impl Clock for Hasty {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.clock.park_until(parker, when)
+    }
+    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+        if !self.is_hasty.load(SeqCst) {
+            return self.clock.wake_at(when, waker);
+        }
+        DEPTH.set(DEPTH.get() + 1);
+        self.deepest.fetch_max(DEPTH.get(), SeqCst);
+        let wait = when.saturating_duration_since(self.clock.now());
+        self.clock.advance(wait);
+        waker.wake();
+        DEPTH.set(DEPTH.get() - 1);
+        Ok(Alarm::new(()))
+    }
+}
+
+/// A thousand entries, each of which falls due as the alarm for it is set.
+#[test]
+fn alarms_that_ring_as_they_are_set_do_not_nest() {
+    const COUNT: u32 = 1_000;
+    let clock = Hasty {
+        clock: ManualClock::new(),
+        is_hasty: Arc::default(),
+        deepest: Arc::default(),
+    };
+    let queue = DelayQueue::with_clock(clock.clone());
+    let woken = CountingWaker::new();
+    let mut futures: Vec<_> = (0..COUNT).map(|_| queue.take_async()).collect();
+    for future in &mut futures {
+        assert!(poll_with(future, &woken.waker()).is_pending());
+    }
+    for n in 2..=COUNT {
+        queue.push(n, n * SECOND).unwrap();
+    }
+    clock.is_hasty.store(true, SeqCst);
+    queue.push(1, SECOND).unwrap(); // The alarm for it leads to all others.
+    assert_eq!(woken.wakes(), COUNT as usize);
+    let deepest = clock.deepest.load(SeqCst);
+    assert!(deepest <= 1, "{deepest} calls deep");
+    assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
+}
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// Its alarms fail, after something has happened.
+#[derive(Clone)]
+struct Failing {
+    clock: ManualClock,
+    hook: Arc<Mutex<Option<Hook>>>,
+    error: Arc<dyn Fn() -> io::Error + Send + Sync>,
+}
+
+impl std::fmt::Debug for Failing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Failing")
+    }
+}
+
+impl Failing {
+    fn new() -> Self {
+        Self {
+            clock: ManualClock::new(),
+            hook: Arc::default(),
+            error: Arc::new(|| io::Error::other("no alarm today")),
+        }
+    }
+
+    fn before_the_next_fails(&self, hook: impl FnOnce() + Send + 'static) {
+        *self.hook.lock().unwrap() = Some(Box::new(hook));
+    }
+}
+
+impl Clock for Failing {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.clock.park_until(parker, when)
+    }
+    fn wake_at(&self, _: Instant, _: Waker) -> io::Result<Alarm> {
+        let hook = self.hook.lock().unwrap().take();
+        hook.into_iter().for_each(|hook| hook());
+        Err((self.error)())
+    }
+}
+
+/// A thread keeps the time for the futures: that there is no alarm is nothing to them.
+#[test]
+fn an_alarm_that_fails_beside_a_thread_that_keeps_the_time_is_told_to_nobody() {
+    bounded(|| {
+        let clock = Failing::new();
+        let queue = DelayQueue::with_clock(clock.clone());
+        queue.push(1, SECOND).unwrap();
+        queue.push(2, SECOND).unwrap();
+        let thread = Arc::new(Mutex::new(None));
+        clock.before_the_next_fails({
+            let (queue, thread) = (queue.clone(), Arc::clone(&thread));
+            move || {
+                *thread.lock().unwrap() = Some(taker(&queue));
+                wait_asleep(&queue, 2);
+            }
+        });
+        let waker = CountingWaker::new();
+        let mut future = queue.take_async();
+        assert!(poll_with(&mut future, &waker.waker()).is_pending());
+        assert_eq!(queue.stats().waiting_takers, 2);
+        assert_eq!(waker.wakes(), 0, "a thread keeps the time for it");
+        clock.clock.wait_for_sleepers(1);
+        clock.clock.advance(SECOND);
+        let thread = thread.lock().unwrap().take().unwrap();
+        thread.join().unwrap().unwrap();
+        waker.wait_for_wakes(1);
+        assert!(matches!(poll(&mut future), std::task::Poll::Ready(Ok(_))));
+    });
+}
+
+/// Asks the queue as it is dropped: with the lock held it would wait for ever.
+#[derive(Debug)]
+struct Asks(DelayQueue<u32, Failing>, Arc<AtomicUsize>);
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        self.0.len();
+        self.1.fetch_add(1, SeqCst);
+    }
+}
+
+impl std::fmt::Display for Asks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("no alarm today")
+    }
+}
+
+impl std::error::Error for Asks {}
+
+#[test]
+fn an_error_of_the_clock_is_dropped_with_the_lock_free() {
+    bounded(|| {
+        let mut clock = Failing::new();
+        let (made, drops) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
+        clock.error = {
+            let (made, drops) = (Arc::clone(&made), Arc::clone(&drops));
+            Arc::new(move || {
+                let queue: Option<DelayQueue<u32, Failing>> = made.lock().unwrap().clone();
+                io::Error::other(Asks(queue.unwrap(), Arc::clone(&drops)))
+            })
+        };
+        let queue = DelayQueue::with_clock(clock.clone());
+        *made.lock().unwrap() = Some(queue.clone());
+        queue.push(1, 2 * SECOND).unwrap();
+
+        // Nobody is left who could be told.
+        let future = Arc::new(Mutex::new(Some(queue.take_async())));
+        clock.before_the_next_fails({
+            let (queue, future) = (queue.clone(), Arc::clone(&future));
+            move || {
+                let mut other = queue.take_async();
+                assert!(poll(&mut other).is_pending());
+                drop((other, future));
+            }
+        });
+        let mut waits = queue.take_async();
+        assert!(poll(&mut waits).is_pending());
+        drop(waits);
+        drop(future);
+
+        // An earlier alarm was set meanwhile.
+        clock.before_the_next_fails({
+            let queue = queue.clone();
+            move || _ = queue.push(2, SECOND).unwrap()
+        });
+        let mut waits = queue.take_async();
+        assert!(poll(&mut waits).is_pending());
+        let told = poll(&mut waits);
+        assert!(matches!(told, std::task::Poll::Ready(Err(TakeError::NoAlarm(_)))));
+        drop(told);
+
+        // A thread keeps the time.
+        let thread = Arc::new(Mutex::new(None));
+        clock.before_the_next_fails({
+            let (queue, thread) = (queue.clone(), Arc::clone(&thread));
+            move || {
+                *thread.lock().unwrap() = Some(taker(&queue));
+                wait_asleep(&queue, 2);
+            }
+        });
+        let mut waits = queue.take_async();
+        assert!(poll(&mut waits).is_pending());
+        assert!(drops.load(SeqCst) >= 3);
+        clock.clock.wait_for_sleepers(1);
+        clock.clock.advance(SECOND);
+        let thread = thread.lock().unwrap().take().unwrap();
+        thread.join().unwrap().unwrap();
+        drop(waits);
+        *made.lock().unwrap() = None;
+    });
+}
+
+/// The last entry falls due and a future is called in the section in which the feeder takes the
+/// one before it. What is called on the feeder's thread must not wait for the feeder in vain.
+#[cfg(feature = "channel")]
+#[test]
+fn a_waker_that_the_feeder_calls_may_close_the_queue_for_good() {
+    bounded(|| {
+        let (queue, clock) = crate::support::queue();
+        let (_receiver, _feeder) = queue.channel(0).unwrap();
+        queue.push(1, SECOND).unwrap();
+        queue.push(2, SECOND).unwrap();
+        clock.wait_for_sleepers(1); // The feeder keeps the time.
+        let left = Arc::new(Mutex::new(Vec::new()));
+        let closed = testkit::Gate::new();
+        let waker = testkit::waker_fn({
+            let (queue, left, closed) = (queue.clone(), Arc::clone(&left), closed.clone());
+            move || {
+                let leftovers = queue.close_now().into_iter().map(|left| left.value);
+                left.lock().unwrap().extend(leftovers);
+                closed.open();
+            }
+        });
+        let mut future = queue.take_async();
+        assert!(poll_with(&mut future, &waker).is_pending());
+        clock.advance(SECOND);
+        closed.wait();
+        assert_eq!(*left.lock().unwrap(), [1, 2]);
+        assert!(queue.close_now().is_empty(), "nor does a later one wait");
+    });
+}
+
+/// As it closes the queue, a refused pusher's waker waits itself, on the same thread. That must
+/// not use up what the closer sleeps for.
+#[cfg(feature = "channel")]
+#[test]
+fn a_waker_that_waits_does_not_keep_a_closer_from_learning_that_all_is_back() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let queue = DelayQueue::<u32>::builder().clock(clock.clone()).bound(1);
+        let queue = queue.build().unwrap();
+        queue.push(1, NOW).unwrap();
+        let (_receiver, _feeder) = queue.channel(0).unwrap();
+        crate::support::until(|| queue.is_empty()); // The feeder has it, and offers it.
+        let other = DelayQueue::<u32, _>::with_clock(clock);
+        let waker = testkit::waker_fn({
+            let queue = queue.clone();
+            move || {
+                crate::support::until(|| queue.len() == 1); // It is back, and the closer told.
+                let taken = other.take_timeout(NOW);
+                assert!(matches!(taken, Err(TakeError::TimedOut)));
+            }
+        });
+        let mut refused = queue.push_async(2, NOW);
+        assert!(poll_with(&mut refused, &waker).is_pending());
+        let left = queue.close_now();
+        assert_eq!(left.len(), 1);
+        assert!(matches!(poll(&mut refused), std::task::Poll::Ready(Err(_))));
+    });
+}
