@@ -158,18 +158,24 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     #[cold]
     fn arm(&self, first: Arming, debts: &mut Debts<K>) {
         let when = |at| self.epoch.instant(at);
-        arm(&self.clock, &self.alarm_bell, when, first, |arming, alarm| {
-            let mut state = self.state.lock();
-            let spent = state.armed(arming, alarm, &mut debts.calls);
-            // The alarm may have rung before it was there.
-            let mut more = state.settle();
-            drop(state);
-            drop_quietly(spent); // The clock's code: the lock is free.
-            let next = more.arming.take();
-            debts.absorb(more);
-            debts.calls.ring_ours();
-            next
-        });
+        arm(
+            &self.clock,
+            &self.alarm_bell,
+            when,
+            first,
+            |arming, alarm| {
+                let mut state = self.state.lock();
+                let spent = state.armed(arming, alarm, &mut debts.calls);
+                // The alarm may have rung before it was there.
+                let mut more = state.settle();
+                drop(state);
+                drop_quietly(spent); // The clock's code: the lock is free.
+                let next = more.arming.take();
+                debts.absorb(more);
+                debts.calls.ring_ours();
+                next
+            },
+        );
     }
 
     fn alarm_rang(&self) {

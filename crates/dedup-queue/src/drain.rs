@@ -10,7 +10,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use delay_queue::calls::Bell;
@@ -139,7 +139,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     fn drain_until(&self, deadline: Option<Instant>) -> Drained<K> {
         let parker = Parker::of_thread();
-        let seat = self.begin_drain(&mut Bell::Thread(Parker::clone(&parker)));
+        let seat = self.begin_drain(Bell::Thread(Parker::clone(&parker)));
         // If the clock panics, what is left is not for this thread.
         let mut given_up = GivenUp(self, Some(seat));
         let mut deadline = deadline;
@@ -160,28 +160,14 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    /// Takes a seat. If there is nothing to wait for, it is answered at once. The bell is taken, and
-    /// another one left in its place, unless a clock panics first.
-    fn begin_drain(&self, bell: &mut Bell) -> Seat {
-        // What user code there is to be run because adds are refused is run before there is a seat:
-        // others rely on the deadline of whoever has one.
+    /// Refuses adds and takes a seat. If there is nothing to wait for, it is answered at once.
+    fn begin_drain(&self, bell: Bell) -> Seat {
+        let mut bell = Some(bell); // Dropped with the lock free if the clock panics.
         self.section(|state| {
             self.tick(state);
-            state.refuse_adds();
-        });
-        loop {
-            let seat = self.section(|state| {
-                self.tick(state);
-                if state.keys.owes_user_code() {
-                    return None; // As above.
-                }
-                let bell = std::mem::replace(bell, Bell::Future(Waker::noop().clone()));
-                Some(state.begin_drain(bell))
-            });
-            if let Some(seat) = seat {
-                return seat;
-            }
-        }
+            let bell = bell.take().expect("it is asked for once");
+            state.begin_drain(bell)
+        })
     }
 
     /// The answer, once. If there is none yet, the bell is rung when there is.
@@ -267,13 +253,16 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
         let core = self.queue.core();
         let (seat, answer) = match self.progress {
             Progress::New => {
-                let seat = core.begin_drain(&mut bell);
+                let seat = core.begin_drain(bell);
                 (seat, core.ask(seat, None))
             }
-            Progress::Waits(seat) => (seat, core.ask(seat, Some(&mut bell))),
+            Progress::Waits(seat) => {
+                let answer = core.ask(seat, Some(&mut bell));
+                drop_quietly(bell);
+                (seat, answer)
+            }
             Progress::Ended => panic!("a drain was polled after it had ended"),
         };
-        drop_quietly(bell);
         self.progress = match answer {
             None => Progress::Waits(seat),
             Some(_) => Progress::Ended,

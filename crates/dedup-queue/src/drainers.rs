@@ -70,6 +70,9 @@ impl<K> Drainers<K> {
             self.answered.push((seat, Answer { outcome, rest }));
             bells.push(bell);
         }
+        if rest.is_some() {
+            self.unclaimed = rest; // Nobody waited for it.
+        }
         bells
     }
 

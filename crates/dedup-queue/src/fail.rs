@@ -176,7 +176,11 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             state.keys.advance(now);
             let key = key.take()?;
             let ending = Ending::Back { due };
-            Some((state.keys.finish(slot, key, ending), state.is_open(), if due == NEVER { NEVER } else { due - now }))
+            Some((
+                state.keys.finish(slot, key, ending),
+                state.is_open(),
+                if due == NEVER { NEVER } else { due - now },
+            ))
         })?;
         let left = if left == NEVER {
             Duration::MAX

@@ -159,8 +159,16 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     /// Failed: the failure is counted, and the key delivered again when the limiter says. In one
     /// step, so nobody gets the key in between.
     ///
+    /// If it was delivered before the back-off of its last failure was over, because it was added
+    /// meanwhile, this was an extra try: no failure is counted, the limiter is not asked, and the key
+    /// goes back to wait for the rest of that back-off. So events have a key tried at once, but neither
+    /// lengthen its back-off nor bring it nearer to its last attempt. A try that lasts until the
+    /// back-off is over counts.
+    ///
     /// If this was the last attempt of those it has, the key is forgotten instead, and the
-    /// dead-letter hook called on this thread; what the hook panics with comes out here.
+    /// dead-letter hook called on this thread; what the hook panics with comes out here. A try that is
+    /// owed for an earlier failure is taken back then; what was added otherwise is delivered, as if the
+    /// key were new.
     ///
     /// # Panics
     /// If the limiter does. The key is done then, and no failure counted.

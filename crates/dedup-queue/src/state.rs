@@ -91,9 +91,9 @@ impl<K> State<K> {
         self.keys.shut_down();
     }
 
-    /// One more waits for the end. Adds are refused already.
+    /// One more waits for the end.
     pub(crate) fn begin_drain(&mut self, bell: Bell) -> Seat {
-        self.keys.unsettle();
+        self.refuse_adds();
         self.drainers.enter(bell)
     }
 

@@ -43,7 +43,10 @@ fn events_neither_wait_for_a_back_off_nor_lengthen_it() {
     assert_eq!(queue.failures(&"a"), 9);
     assert_eq!(tries, 9 + 19, "each event brought one more");
     clock.advance(2555 * MS - (clock.now() - start) - MS);
-    assert!(is_empty(&queue.try_get()), "and the next is due as if there were none");
+    assert!(
+        is_empty(&queue.try_get()),
+        "and the next is due as if there were none"
+    );
     clock.advance(MS);
     assert_eq!(take_all(&queue), ["a"]);
 }
@@ -54,7 +57,7 @@ fn an_early_try_that_fails_goes_back_to_where_it_was() {
     queue.add("a").unwrap();
     for millis in [5, 10, 20] {
         assert_eq!(fails(&queue), after(millis));
-        clock.advance(millis as u32 * MS);
+        clock.advance(Duration::from_millis(millis));
     }
     assert_eq!(fails(&queue), after(40));
     clock.advance(10 * MS);
@@ -62,7 +65,10 @@ fn an_early_try_that_fails_goes_back_to_where_it_was() {
     clock.advance(10 * MS);
     let held = get(&queue);
     assert_eq!((held.failures(), held.retry()), (4, after(20)));
-    assert_eq!((queue.failures(&"a"), figures(queue.stats())), (4, [0, 0, 0, 1, 0]));
+    assert_eq!(
+        (queue.failures(&"a"), figures(queue.stats())),
+        (4, [0, 0, 0, 1, 0])
+    );
     clock.advance(20 * MS);
     assert_eq!(fails(&queue), after(80), "the next that counts");
 }
@@ -118,8 +124,6 @@ fn a_delayed_add_that_comes_before_the_back_off_is_over_brings_an_early_try() {
 
 #[test]
 fn an_early_try_does_not_ask_the_limiter() {
-    let clock = dedup_queue::ManualClock::new();
-    let asked = Journal::new();
     struct Asked(Journal<u32>);
     impl dedup_queue::RateLimiter<&'static str> for Asked {
         fn delay(&self, _: &&'static str, failures: u32, _: std::time::Instant) -> Duration {
@@ -127,6 +131,8 @@ fn an_early_try_does_not_ask_the_limiter() {
             MS * 5
         }
     }
+    let clock = dedup_queue::ManualClock::new();
+    let asked = Journal::new();
     let queue: Queue<Retrying> = DedupRetryQueue::<&'static str>::builder()
         .clock(clock.clone())
         .limiter(Asked(asked.clone()))
@@ -158,7 +164,14 @@ fn a_back_off_that_never_ends_is_kept_by_an_early_try() {
     assert_eq!(queue.failures(&"a"), 1);
 }
 
-fn given_up_after(attempts: u32, policy: Policy) -> (Queue<Retrying>, dedup_queue::ManualClock, Journal<(&'static str, u32)>) {
+fn given_up_after(
+    attempts: u32,
+    policy: Policy,
+) -> (
+    Queue<Retrying>,
+    dedup_queue::ManualClock,
+    Journal<(&'static str, u32)>,
+) {
     let (clock, letters) = (dedup_queue::ManualClock::new(), Journal::new());
     let hook = letters.clone();
     let queue = DedupRetryQueue::<&'static str>::builder()
@@ -206,7 +219,11 @@ fn a_key_that_is_given_up_is_not_delivered_for_an_earlier_failure() {
         assert_eq!(given_up, Retried::GivenUp);
         assert_eq!(letters.entries(), [("a", 2)]);
         clock.advance(1000 * MS);
-        assert_eq!(figures(queue.stats()), [0; 5], "held {is_held}, due {is_due}");
+        assert_eq!(
+            figures(queue.stats()),
+            [0; 5],
+            "held {is_held}, due {is_due}"
+        );
         assert_eq!(queue.add("a"), Ok(NEW), "and may come again as if new");
         assert_eq!(get(&queue).failures(), 0);
     }

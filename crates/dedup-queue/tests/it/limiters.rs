@@ -133,7 +133,11 @@ fn a_bucket_counts_callers_who_come_in_another_order_than_their_times() {
     let start = Instant::now();
     let at = |millis: u32| RateLimiter::<u32>::delay(&bucket, &0, 1, start + millis * MS);
     assert_eq!(at(50), Duration::ZERO);
-    assert_eq!(at(0), 150 * MS, "its place is behind the one that came first");
+    assert_eq!(
+        at(0),
+        150 * MS,
+        "its place is behind the one that came first"
+    );
     assert_eq!(at(50), 200 * MS);
 }
 

@@ -165,9 +165,10 @@ fn a_stop_or_a_panic_leaves_any_number_of_pieces_at_once() {
             let report = parallelize_until(non_zero(workers), usize::MAX, || true, |_| {});
             assert_eq!((report.done, skipped(&report)), (0, vec![(0, usize::MAX)]));
             let begun = AtomicUsize::new(0);
-            let report = parallelize_chunks(non_zero(workers), usize::MAX, non_zero(7), never, |_| {
-                assert_ne!(begun.fetch_add(1, Relaxed), 20, "this one");
-            });
+            let report =
+                parallelize_chunks(non_zero(workers), usize::MAX, non_zero(7), never, |_| {
+                    assert_ne!(begun.fetch_add(1, Relaxed), 20, "this one");
+                });
             assert_eq!(report.panics.len(), 1);
             assert_eq!(report.done + 1 + left(&report), usize::MAX);
             assert!(report.skipped.len() <= 2 * workers, "{report:?}");
@@ -191,7 +192,10 @@ fn every_piece_is_accounted_for_whoever_stops_first() {
                 assert_ne!(piece, last / 2, "this one");
             });
         let mut state: Vec<_> = seen.iter().map(|times| times.load(Relaxed)).collect();
-        assert_eq!(state.iter().sum::<usize>(), report.done + report.panics.len());
+        assert_eq!(
+            state.iter().sum::<usize>(),
+            report.done + report.panics.len()
+        );
         for range in &report.skipped {
             for times in &mut state[range.clone()] {
                 assert_eq!(*times, 0, "skipped once, and not begun");

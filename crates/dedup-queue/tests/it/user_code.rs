@@ -87,15 +87,12 @@ fn a_waker_that_panics_costs_a_getter_no_key() {
             with_broken(part, || queue.add("a").unwrap()).expect("wakers' panics are caught");
             let waker = fragile();
             let polled = with_broken(part, || poll_with(&mut future, &waker));
-            match polled {
-                Ok(polled) => {
-                    assert!(matches!(polled, std::task::Poll::Ready(Ok(held)) if *held == "a"));
-                }
-                Err(()) => {
-                    assert_eq!(part, Part::Clone, "before anything is done");
-                    assert_eq!(queue.len(), 1);
-                    assert!(poll_with(&mut future, &waker).is_ready());
-                }
+            if let Ok(polled) = polled {
+                assert!(matches!(polled, std::task::Poll::Ready(Ok(held)) if *held == "a"));
+            } else {
+                assert_eq!(part, Part::Clone, "before anything is done");
+                assert_eq!(queue.len(), 1);
+                assert!(poll_with(&mut future, &waker).is_ready());
             }
             with_broken(part, || drop((first, future))).expect("as above");
             assert_eq!(queue.stats().waiting, 0);
@@ -117,7 +114,11 @@ fn a_waker_that_panics_leaves_a_waiting_future_waiting_or_gone() {
         assert!(poll_with(&mut future, &waker).is_pending());
         let again = with_broken(part, || poll_with(&mut future, &waker).is_pending());
         assert_eq!(again.is_err(), part == Part::Clone);
-        assert_eq!(queue.stats().waiting, 1, "the old waker stands if the new one failed");
+        assert_eq!(
+            queue.stats().waiting,
+            1,
+            "the old waker stands if the new one failed"
+        );
         with_broken(part, || drop(future)).expect("wakers' panics are caught");
         assert_eq!(queue.stats().waiting, 0);
         queue.add("a").unwrap();
@@ -192,7 +193,9 @@ fn a_getter_that_is_polled_after_its_end_takes_another_key() {
     assert!(poll(&mut future).is_pending());
     queue.shut_down();
     for _ in 0..2 {
-        assert!(matches!(poll(&mut future), std::task::Poll::Ready(Err(error)) if error.is_closed()));
+        assert!(
+            matches!(poll(&mut future), std::task::Poll::Ready(Err(error)) if error.is_closed())
+        );
     }
 }
 
@@ -314,14 +317,20 @@ impl Drop for Nosy {
     }
 }
 
-fn fragile_queue() -> (Fragile<Retrying>, ManualClock, impl Fn(&'static str) -> Nosy) {
+fn fragile_queue() -> (
+    Fragile<Retrying>,
+    ManualClock,
+    impl Fn(&'static str) -> Nosy,
+) {
     let clock = ManualClock::new();
     let queue = DedupRetryQueue::<Nosy>::builder()
         .clock(FragileClock(clock.clone()))
         .build();
     let shared = Arc::new(OnceLock::new());
     assert!(shared.set(queue.clone()).is_ok());
-    (queue, clock, move |name| Nosy(name, Some(Arc::clone(&shared))))
+    (queue, clock, move |name| {
+        Nosy(name, Some(Arc::clone(&shared)))
+    })
 }
 
 #[test]
@@ -336,7 +345,12 @@ fn a_clock_that_cannot_be_read_changes_nothing_and_a_key_is_let_go_all_the_same(
         assert!(with_broken(broken, || queue.add_after(key("b"), MS).is_ok()).is_err());
         assert!(with_broken(broken, || queue.add_rate_limited(key("b")).is_ok()).is_err());
         assert!(with_broken(broken, || queue.remove(&key("a"))).is_err());
-        assert!(with_broken(broken, || queue.try_get_batch(std::num::NonZeroUsize::MIN).is_ok()).is_err());
+        assert!(
+            with_broken(broken, || queue
+                .try_get_batch(std::num::NonZeroUsize::MIN)
+                .is_ok())
+            .is_err()
+        );
         assert!(with_broken(broken, || poll(&mut queue.get_async()).is_ready()).is_err());
         assert!(with_broken(broken, || poll(&mut queue.drain_async()).is_ready()).is_err());
         assert!(with_broken(broken, || queue.shut_down()).is_err());
@@ -379,7 +393,15 @@ fn a_clock_whose_wait_panics_leaves_nobody_behind_who_would_be_called() {
         assert!(with_broken(broken, || queue.drain_timeout(MS).outcome).is_err());
         assert_eq!(queue.stats().draining, 0);
         drop(held);
-        assert_eq!(queue.drain_deadline(clock.now()).leftovers.unwrap().delayed.len(), 1);
+        assert_eq!(
+            queue
+                .drain_deadline(clock.now())
+                .leftovers
+                .unwrap()
+                .delayed
+                .len(),
+            1
+        );
     });
 }
 
@@ -509,7 +531,9 @@ fn a_getter_is_not_lost_to_metrics_that_drain_another_queue() {
 /// They wait on the very queue, for a key that another thread adds.
 #[test]
 fn a_getter_is_not_lost_to_metrics_that_get_from_the_same_queue() {
-    let shared = Arc::new(OnceLock::<KeyQueue<u32, std::hash::RandomState, ManualClock, dedup_queue::Delaying>>::new());
+    let shared = Arc::new(OnceLock::<
+        KeyQueue<u32, std::hash::RandomState, ManualClock, dedup_queue::Delaying>,
+    >::new());
     let inner = Arc::clone(&shared);
     bounded(|| {
         let clock = ManualClock::new();
@@ -633,7 +657,9 @@ fn a_waker_may_wait_for_the_next_alarm() {
             until(|| woken.is_open());
             clock.wait_for_sleepers(1);
             // The first key is still ready: its future was called, and is not back.
-            assert!(matches!(poll(&mut first), std::task::Poll::Ready(Ok(held)) if *held == "first"));
+            assert!(
+                matches!(poll(&mut first), std::task::Poll::Ready(Ok(held)) if *held == "first")
+            );
             clock.advance(MS);
         });
         assert!(gate.is_open());
@@ -734,7 +760,9 @@ fn metrics_may_wait_for_other_workers_of_the_queue() {
     }
     bounded(|| {
         let gate = Gate::new();
-        let queue = DedupQueue::<u32>::builder().metrics(Waits(gate.clone())).build();
+        let queue = DedupQueue::<u32>::builder()
+            .metrics(Waits(gate.clone()))
+            .build();
         thread::scope(|scope| {
             scope.spawn(|| queue.add(1).unwrap());
             gate.wait_for_arrivals(1);
@@ -781,7 +809,10 @@ fn a_dead_letter_hook_and_a_limiter_may_wait_on_their_queue() {
 #[test]
 fn a_key_dropped_by_its_expiry_may_panic() {
     #[derive(Clone, Debug)]
-    struct Bomb(u32, #[expect(dead_code, reason = "held for its Drop")] Arc<PanicOnDrop>);
+    struct Bomb(
+        u32,
+        #[expect(dead_code, reason = "held for its Drop")] Arc<PanicOnDrop>,
+    );
     impl PartialEq for Bomb {
         fn eq(&self, other: &Self) -> bool {
             self.0 == other.0

@@ -193,8 +193,8 @@ fn a_called_future_that_comes_too_late_is_called_for_the_next_key() {
                 })
             };
             let got = *block_on(late).unwrap();
-            let taken = taker.join().unwrap();
-            assert_eq!(got, if taken { 2 } else { 1 });
+            let was_taken = taker.join().unwrap();
+            assert_eq!(got, if was_taken { 2 } else { 1 });
             assert_eq!(queue.stats().waiting, 0);
         },
     );
@@ -218,6 +218,34 @@ fn an_owned_guard_dropped_beside_a_drain_and_a_getter_ends_both() {
             assert_eq!(queue.drain().outcome, Outcome::Finished);
             assert!(getter.join().unwrap());
             worker.join().unwrap();
+            is_at_rest(&queue);
+        },
+    );
+}
+
+/// A future that is polled without having been called, against an add that calls another one: who
+/// takes the key waits no longer, nor does who is dropped.
+#[test]
+fn a_future_polled_uncalled_racing_an_add_waits_no_longer_once_it_has_a_key() {
+    check(
+        "a_future_polled_uncalled_racing_an_add_waits_no_longer_once_it_has_a_key",
+        Some(3),
+        || {
+            let queue = plain();
+            let mut called = queue.get_async();
+            let mut other = queue.get_async();
+            assert!(poll(&mut called).is_pending());
+            assert!(poll(&mut other).is_pending());
+            let adder = {
+                let queue = queue.clone();
+                spawn(move || _ = queue.add(1).unwrap())
+            };
+            let got = poll(&mut other).is_ready();
+            adder.join().unwrap();
+            assert_eq!(queue.stats().waiting, usize::from(!got));
+            drop(other);
+            assert_eq!(poll(&mut called).is_ready(), !got);
+            drop(called);
             is_at_rest(&queue);
         },
     );

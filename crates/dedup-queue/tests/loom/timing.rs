@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
@@ -264,6 +265,43 @@ fn a_key_that_is_due_is_taken_though_no_alarm_can_be_set() {
                 Err(error) => assert!(matches!(error, GetError::NoAlarm(_)) && !was_due),
             }
             time.join().unwrap();
+        },
+    );
+}
+
+/// Its waits panic: what they were to wait for is left to others, and none of them is called in vain.
+#[test]
+fn a_wait_whose_clock_panics_leaves_neither_a_waiter_nor_a_drain_behind() {
+    check(
+        "a_wait_whose_clock_panics_leaves_neither_a_waiter_nor_a_drain_behind",
+        Some(3),
+        || {
+            let queue: KeyQueue<u32, Fixed, Sleepless, Delaying> =
+                KeyQueue::<u32, _, _, Delaying>::builder()
+                    .hasher(Fixed::default())
+                    .clock(Sleepless(ManualClock::new()))
+                    .build();
+            let adder = {
+                let queue = queue.clone();
+                spawn(move || _ = queue.add(1).unwrap())
+            };
+            let wait = AssertUnwindSafe(|| queue.get_timeout(SECOND).map(drop).is_ok());
+            let got = catch_unwind(wait).is_ok();
+            adder.join().unwrap();
+            assert_eq!(queue.stats().waiting, 0);
+            let held = queue.try_get();
+            assert_eq!(held.is_ok(), !got);
+            queue.add_after(2, SECOND).unwrap();
+            if let Ok(held) = held {
+                let held = held.into_owned();
+                let worker = spawn(move || drop(held));
+                let drain = AssertUnwindSafe(|| queue.drain_timeout(SECOND));
+                let drained = catch_unwind(drain).ok();
+                worker.join().unwrap();
+                assert_eq!(queue.stats().draining, 0);
+                let drained = drained.unwrap_or_else(|| queue.drain());
+                assert_eq!(drained.leftovers.unwrap().delayed.len(), 1);
+            }
         },
     );
 }

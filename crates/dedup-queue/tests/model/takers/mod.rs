@@ -187,7 +187,9 @@ impl World {
         match op {
             Op::Add(key) => self.add(key),
             Op::AddAfter(key, span) => {
-                self.owes(key, || self.queue.add_after(key, millis(span)).map(drop).is_ok());
+                self.owes(key, || {
+                    self.queue.add_after(key, millis(span)).map(drop).is_ok()
+                });
             }
             Op::AddRateLimited(key) => {
                 self.fails(key, || self.queue.add_rate_limited(key).ok());
@@ -339,7 +341,10 @@ impl World {
         let Some(held) = key(take()) else { return };
         let mut books = lock(&self.books);
         let key = usize::from(*held);
-        assert!(books.held.iter().all(|other| **other != *held), "{key} is with two workers");
+        assert!(
+            books.held.iter().all(|other| **other != *held),
+            "{key} is with two workers"
+        );
         if books.since[key] < begin {
             assert!(books.owed[key], "{key} was not owed");
             books.owed[key] = false;
@@ -390,7 +395,9 @@ impl World {
                 slot.future = Some(self.queue.get_async());
             }
             (slot.pending, slot.woken) = (true, false);
-            let Some(future) = slot.future.take() else { return };
+            let Some(future) = slot.future.take() else {
+                return;
+            };
             (future, slot.generation)
         };
         let waker = self.waker(Whose::Getter(place), generation, act);
@@ -431,7 +438,9 @@ impl World {
                 slot.future = Some(self.queue.drain_async());
             }
             (slot.pending, slot.woken) = (true, false);
-            let Some(future) = slot.future.take() else { return };
+            let Some(future) = slot.future.take() else {
+                return;
+            };
             (future, slot.generation)
         };
         lock(&self.books).is_shut = true;
@@ -457,7 +466,10 @@ impl World {
         let Some(left) = left else { return };
         let mut books = lock(&self.books);
         let pending = left.held.iter().filter(|held| held.pending.is_some());
-        let keys = left.ready.iter().chain(left.delayed.iter().map(|left| &left.key));
+        let keys = left
+            .ready
+            .iter()
+            .chain(left.delayed.iter().map(|left| &left.key));
         for key in keys.chain(pending.map(|held| &held.key)) {
             books.owed[usize::from(*key)] = false;
         }
@@ -516,16 +528,28 @@ impl World {
         // Asking may itself have let something fall due.
         let getters_now = self.getters.iter().filter(|place| waiting(place)).count();
         assert_eq!(stats.draining, drains, "drains that were not told");
-        assert!(stats.waiting <= getters && getters_now <= stats.waiting, "{stats:?}");
+        assert!(
+            stats.waiting <= getters && getters_now <= stats.waiting,
+            "{stats:?}"
+        );
         assert!(
             getters_now == 0 || stats.ready == 0 || woken || getters_now < getters,
             "a key is ready, and nobody was woken for it: {stats:?}"
         );
-        assert!(drains == 0 || stats.ready + stats.held > 0, "a drain should have ended");
+        assert!(
+            drains == 0 || stats.ready + stats.held > 0,
+            "a drain should have ended"
+        );
         let is_closed = lock(&self.books).is_shut && stats.ready + stats.dirty == 0;
-        assert!(getters_now == 0 || !is_closed, "getters were not told of the end");
+        assert!(
+            getters_now == 0 || !is_closed,
+            "getters were not told of the end"
+        );
         if getters_now > 0 && stats.delayed > 0 && !lock(&self.books).is_shut {
-            assert!(self.clock.sleepers() > 0 || woken, "nobody keeps the time: {stats:?}");
+            assert!(
+                self.clock.sleepers() > 0 || woken,
+                "nobody keeps the time: {stats:?}"
+            );
         }
         assert_eq!(stats.held, lock(&self.books).held.len());
     }
