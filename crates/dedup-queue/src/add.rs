@@ -27,7 +27,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         let mut state = self.state.lock();
         let found = state.keys.find(hash, |other| *other == key);
         if !state.keys.is_quiet() {
-            return self.add_slow(state, found, hash, key, twin);
+            return self.add_slow(found, hash, key, twin, state);
         }
         let Some(slot) = found else {
             state.keys.add_quick(hash, key, twin);
@@ -38,13 +38,15 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         Ok(added)
     }
 
+    /// The state comes last, so that it is dropped first if the clock panics: keys are not dropped
+    /// under the lock.
     fn add_slow(
         &self,
-        mut state: StateGuard<'_, State<K>>,
         found: Option<Slot>,
         hash: u64,
         key: K,
         twin: K,
+        mut state: StateGuard<'_, State<K>>,
     ) -> Result<Added, ShutDown<K>> {
         self.tick(&mut state);
         if !state.is_open() {

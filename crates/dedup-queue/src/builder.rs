@@ -185,7 +185,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> Builder<K, S, C, L> {
     }
 
     /// How often a key may be tried before it is given up: its so-manieth failure in a row is its
-    /// last.
+    /// last. Tries that an add brings about during a back-off do not count.
     pub fn max_attempts(mut self, most: NonZeroU32) -> Self {
         self.max_attempts = Some(most);
         self

@@ -12,7 +12,6 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use delay_queue::arming::arm;
-use delay_queue::calls::Calls;
 use delay_queue::epoch::Epoch;
 use delay_queue::takers::Arming;
 use sync_shim::Clock;
@@ -112,17 +111,16 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         self.pay(debts);
     }
 
-    /// May run foreign code, so no lock may be held.
-    fn pay(&self, debts: Debts<K>) {
-        let mut calls = debts.calls;
-        calls.ring_ours();
-        if let Some(arming) = debts.arming {
-            self.arm(arming);
+    /// Does what a section owes. Runs user code, so no lock may be held.
+    ///
+    /// The order is by what user code may wait for: threads that sleep are woken first, then the alarm
+    /// is set, and only then do wakers, metrics and the drops of keys run.
+    fn pay(&self, mut debts: Debts<K>) {
+        debts.calls.ring_ours();
+        if let Some(first) = debts.arming.take() {
+            self.arm(first, &mut debts);
         }
-        calls.ring();
-        if let Some(ended) = debts.drains {
-            self.tell_drainers(ended);
-        }
+        debts.calls.ring();
         self.report(debts.noted);
         for (key, twin) in debts.gone {
             drop_quietly(key);
@@ -155,8 +153,10 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         }
     }
 
+    /// Sets the alarm, and those that are to follow it because it has rung already. What their sections
+    /// owe joins what is owed.
     #[cold]
-    fn arm(&self, first: Arming) {
+    fn arm(&self, first: Arming, debts: &mut Debts<K>) {
         let when = |at| self.epoch.instant(at);
         arm(
             &self.clock,
@@ -164,17 +164,15 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             when,
             first,
             |arming, alarm| {
-                let mut calls = Calls::none();
                 let mut state = self.state.lock();
-                let spent = state.takers.armed(arming, alarm, &mut calls);
+                let spent = state.armed(arming, alarm, &mut debts.calls);
                 // The alarm may have rung before it was there.
-                let mut debts = state.settle();
+                let mut more = state.settle();
                 drop(state);
                 drop_quietly(spent); // The clock's code: the lock is free.
-                calls.append(std::mem::take(&mut debts.calls));
-                calls.ring();
-                let next = debts.arming.take();
-                self.pay(debts);
+                let next = more.arming.take();
+                debts.absorb(more);
+                debts.calls.ring_ours();
                 next
             },
         );
@@ -182,10 +180,16 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     fn alarm_rang(&self) {
         let now = self.now();
-        let spent = self.section(|state| {
-            state.keys.advance(now);
-            state.takers.rung()
-        });
+        let mut state = self.state.lock();
+        state.keys.advance(now);
+        let spent = state.takers.rung();
+        if state.is_arming() {
+            // It may have rung in the very call that sets it. The party that does so settles next, and
+            // until then no waker runs: one may wait for the alarm that follows.
+            drop(state);
+        } else {
+            self.settle(state);
+        }
         drop_quietly(spent); // As above.
     }
 
@@ -255,15 +259,12 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     /// Adds are refused from now on, and drains end.
     pub(crate) fn shut_down(&self) -> bool {
-        let (was_open, ended) = self.section(|state| {
+        self.section(|state| {
             self.tick(state); // What has fallen due is delivered.
             let was_open = state.is_open();
-            (was_open, state.shut_down())
-        });
-        if let Some(ended) = ended {
-            self.tell_drainers(ended);
-        }
-        was_open
+            state.shut_down();
+            was_open
+        })
     }
 
     /// A key was taken.

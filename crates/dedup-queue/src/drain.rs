@@ -3,25 +3,27 @@
 //! # What always holds
 //! 1. Drains end together: when nothing is ready and nothing held, when the first of their
 //!    deadlines passes, or when the queue is shut down meanwhile.
-//! 2. What is left goes to the drainer that came first, once.
+//! 2. What is left goes to the drainer that came first, once. If that drain is given up before it
+//!    has returned (its future is dropped, told or not, or its clock panics), it goes to the next
+//!    one that comes: it is in the queue until it is fetched.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use std::{fmt, mem};
 
 use delay_queue::calls::Bell;
-use sync_shim::{Clock, Mutex, Parker};
+use sync_shim::foreign::drop_quietly;
+use sync_shim::{Clock, Parker};
 
 use crate::builder::DefaultClock;
 use crate::core::{Core, Hasher, Key};
+use crate::drainers::Seat;
 use crate::keys::Rest;
 use crate::layer::{Layer, Plain};
 use crate::policy::Pending;
 use crate::queue::KeyQueue;
-use crate::state::DrainsEnd;
 
 /// How a drain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,58 +97,6 @@ impl<K> Leftovers<K> {
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.delayed.is_empty() && self.held.is_empty()
     }
-
-    /// Puts those that were left by an earlier drain, and not fetched, in front.
-    fn behind(self, earlier: Option<Self>) -> Self {
-        let Some(mut all) = earlier else { return self };
-        all.ready.extend(self.ready);
-        all.delayed.extend(self.delayed);
-        all.held.extend(self.held);
-        all
-    }
-}
-
-/// Where one drainer waits for its answer.
-pub(crate) struct Seat<K>(Mutex<Inside<K>>);
-
-enum Inside<K> {
-    Waiting(Bell),
-    Told(Drained<K>),
-    Empty,
-}
-
-impl<K> Seat<K> {
-    fn new(bell: Bell) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Inside::Waiting(bell))))
-    }
-
-    fn tell(&self, drained: Drained<K>) {
-        let was = mem::replace(&mut *self.0.lock(), Inside::Told(drained));
-        if let Inside::Waiting(bell) = was {
-            bell.ring(); // May be a foreign waker: the lock is free.
-        }
-    }
-
-    /// The answer, once. If there is none yet, `bell` is rung when there is.
-    fn ask(&self, bell: Option<Bell>) -> Option<Drained<K>> {
-        let mut inside = self.0.lock();
-        let was = mem::replace(&mut *inside, Inside::Empty);
-        let (answer, old) = match was {
-            Inside::Told(drained) => (Some(drained), None),
-            Inside::Waiting(old) => {
-                let (stays, goes) = match bell {
-                    Some(bell) => (bell, Some(old)),
-                    None => (old, None),
-                };
-                *inside = Inside::Waiting(stays);
-                (None, goes)
-            }
-            Inside::Empty => (None, None),
-        };
-        drop(inside);
-        drop(old); // A foreign waker: the lock is free.
-        answer
-    }
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
@@ -173,12 +123,15 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         self.core().drain_until(Some(deadline))
     }
 
-    /// As [`drain`](KeyQueue::drain), as a future. It begins with the first poll. One that is
-    /// dropped waits no longer; adds stay refused.
+    /// As [`drain`](KeyQueue::drain), as a future. It begins with the first poll.
+    ///
+    /// One that is dropped waits no longer; adds stay refused. It may be dropped at any moment, as a
+    /// time-out of a runtime does: what it would have returned stays in the queue for the next drain,
+    /// and `drain_deadline` with the present time fetches it at once.
     pub fn drain_async(&self) -> DrainFuture<K, S, C, L> {
         DrainFuture {
             queue: self.clone(),
-            seat: None,
+            progress: Progress::New,
         }
     }
 }
@@ -186,56 +139,60 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     fn drain_until(&self, deadline: Option<Instant>) -> Drained<K> {
         let parker = Parker::of_thread();
-        let seat = self.begin_drain(Bell::Thread(parker.clone()));
+        let seat = self.begin_drain(Bell::Thread(Parker::clone(&parker)));
+        // If the clock panics, what is left is not for this thread.
+        let mut given_up = GivenUp(self, Some(seat));
         let mut deadline = deadline;
         loop {
-            if let Some(drained) = seat.ask(None) {
+            if let Some(drained) = self.ask(seat, None) {
+                given_up.1 = None;
                 return drained;
             }
             match deadline {
                 None => parker.park(),
                 Some(when) => {
                     if !self.clock.park_until(&parker, when) {
-                        self.stop_drain(&seat);
-                        deadline = None; // The answer is there, or on its way.
+                        self.stop_drain(seat);
+                        deadline = None; // The answer is there.
                     }
                 }
             }
         }
     }
 
-    /// Takes a seat. If there is nothing to wait for, it is answered at once.
-    fn begin_drain(&self, bell: Bell) -> Arc<Seat<K>> {
-        let seat = Seat::new(bell);
+    /// Refuses adds and takes a seat. If there is nothing to wait for, it is answered at once.
+    fn begin_drain(&self, bell: Bell) -> Seat {
+        let mut bell = Some(bell); // Dropped with the lock free if the clock panics.
         self.section(|state| {
             self.tick(state);
-            state.begin_drain(Arc::clone(&seat));
-        });
-        seat
+            let bell = bell.take().expect("it is asked for once");
+            state.begin_drain(bell)
+        })
+    }
+
+    /// The answer, once. If there is none yet, the bell is rung when there is.
+    fn ask(&self, seat: Seat, bell: Option<&mut Bell>) -> Option<Drained<K>> {
+        let answer = self.section(|state| state.drainers.ask(seat, bell))?;
+        Some(Drained {
+            outcome: answer.outcome,
+            leftovers: answer.rest.map(|rest| self.leftovers(rest)),
+        })
     }
 
     /// The time is up: delivery stops and all drains end, unless they have.
-    fn stop_drain(&self, seat: &Arc<Seat<K>>) {
-        let ended = self.section(|state| {
+    fn stop_drain(&self, seat: Seat) {
+        self.section(|state| {
             self.tick(state);
-            let waits = state.drainers.iter().any(|other| Arc::ptr_eq(other, seat));
-            waits.then(|| state.end_drains(Outcome::TimedOut))
+            if state.drainers.waits(seat) {
+                state.end_drains(Outcome::TimedOut);
+            }
         });
-        if let Some(ended) = ended {
-            self.tell_drainers(ended);
-        }
     }
 
-    /// Answers everybody whose drain has ended. May run foreign code, so no lock may be held.
-    pub(crate) fn tell_drainers(&self, ended: DrainsEnd<K>) {
-        let leftovers = ended.rest.map(|rest| self.leftovers(rest));
-        let mut leftovers = leftovers.map(|left| left.behind(ended.unclaimed));
-        for seat in ended.seats {
-            seat.tell(Drained {
-                outcome: ended.outcome,
-                leftovers: leftovers.take(),
-            });
-        }
+    /// Nobody waits for this drain any more. What it was answered goes to the next.
+    fn give_up_drain(&self, seat: Seat) {
+        let bell = self.section(|state| state.drainers.leave(seat));
+        drop_quietly(bell); // May be a user's waker: the lock is free.
     }
 
     fn leftovers(&self, rest: Rest<K>) -> Leftovers<K> {
@@ -256,25 +213,59 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 }
 
+/// Gives a drain up when it is dropped, unless it has been answered.
+struct GivenUp<'c, K: Key, S: Hasher, C: Clock>(&'c Core<K, S, C>, Option<Seat>);
+
+impl<K: Key, S: Hasher, C: Clock> Drop for GivenUp<'_, K, S, C> {
+    fn drop(&mut self) {
+        if let Some(seat) = self.1 {
+            self.0.give_up_drain(seat);
+        }
+    }
+}
+
 /// See [`KeyQueue::drain_async`].
+///
+/// # Panics
+/// When it is polled after it has ended.
 #[must_use = "a future does nothing until it is polled"]
 pub struct DrainFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Plain> {
     queue: KeyQueue<K, S, C, L>,
-    seat: Option<Arc<Seat<K>>>,
+    progress: Progress,
+}
+
+/// How far a drain has come that is a future.
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    /// It was not polled yet.
+    New,
+    Waits(Seat),
+    Ended,
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
     type Output = Drained<K>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Drained<K>> {
-        let bell = Bell::Future(context.waker().clone());
-        let answer = if let Some(seat) = &self.seat {
-            seat.ask(Some(bell))
-        } else {
-            let seat = self.queue.core().begin_drain(bell);
-            let answer = seat.ask(None);
-            self.seat = Some(seat);
-            answer
+        // Cloned before the lock is taken, and what is left here dropped after, quietly: an answer
+        // that has been fetched must not be lost to a waker.
+        let mut bell = Bell::Future(context.waker().clone());
+        let core = self.queue.core();
+        let (seat, answer) = match self.progress {
+            Progress::New => {
+                let seat = core.begin_drain(bell);
+                (seat, core.ask(seat, None))
+            }
+            Progress::Waits(seat) => {
+                let answer = core.ask(seat, Some(&mut bell));
+                drop_quietly(bell);
+                (seat, answer)
+            }
+            Progress::Ended => panic!("a drain was polled after it had ended"),
+        };
+        self.progress = match answer {
+            None => Progress::Waits(seat),
+            Some(_) => Progress::Ended,
         };
         answer.map_or(Poll::Pending, Poll::Ready)
     }
@@ -282,18 +273,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> Drop for DrainFuture<K, S, C, L> {
     fn drop(&mut self) {
-        let Some(seat) = self.seat.take() else {
-            return;
-        };
-        self.queue.core().section(|state| {
-            state.drainers.retain(|other| !Arc::ptr_eq(other, &seat));
-        });
-        // Told, and not polled since: the next drain gets what was left.
-        if let Some(left) = seat.ask(None).and_then(|drained| drained.leftovers) {
-            self.queue.core().section(|state| {
-                let earlier = state.unclaimed.take();
-                state.unclaimed = Some(left.behind(earlier));
-            });
+        if let Progress::Waits(seat) = self.progress {
+            self.queue.core().give_up_drain(seat);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use delay_queue::NEVER;
 use sync_shim::Clock;
 
 use crate::add::{is_in, refused};
@@ -60,7 +61,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 }
                 Ok(match retry {
                     None => {
-                        state.keys.forget_found(found);
+                        state.keys.give_up(found);
                         Retried::GivenUp
                     }
                     Some((delay, due)) => {
@@ -118,6 +119,11 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         key: &mut Option<K>,
         mut failures: u32,
     ) -> Option<Retried> {
+        if failures > 0
+            && let Some(retried) = self.retry_early(slot, key, failures)
+        {
+            return Some(retried);
+        }
         loop {
             let plan = self.plan(key.as_ref()?, failures.saturating_add(1));
             // A key that is given up may be dirty: then the queue keeps this one.
@@ -126,10 +132,10 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 _ => None,
             };
             let ending = match plan.retry {
-                None => Ending::Forget,
-                Some((_, due)) => Ending::Again {
+                None => Ending::GiveUp,
+                Some((_, due)) => Ending::Failed {
                     due,
-                    failures: Some(plan.failures),
+                    failures: plan.failures,
                 },
             };
             let counted = self.section(|state| {
@@ -154,6 +160,34 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 }
             }
         }
+    }
+
+    /// A key that was delivered before its back-off was over, because it was added meanwhile, goes
+    /// back to where it was: it was tried once more, and neither is a failure counted nor the back-off
+    /// changed. So what happens to a key does not lengthen the time until it is tried again. `None`:
+    /// its back-off is over, or others have counted failures since it was taken.
+    fn retry_early(&self, slot: Slot, key: &mut Option<K>, failures: u32) -> Option<Retried> {
+        let now = self.now();
+        let (ended, is_open, left) = self.section(|state| {
+            let (current, due) = state.keys.backoff_of_held(slot);
+            if current != failures || due <= now {
+                return None;
+            }
+            state.keys.advance(now);
+            let key = key.take()?;
+            let ending = Ending::Back { due };
+            Some((
+                state.keys.finish(slot, key, ending),
+                state.is_open(),
+                if due == NEVER { NEVER } else { due - now },
+            ))
+        })?;
+        let left = if left == NEVER {
+            Duration::MAX
+        } else {
+            Duration::from_nanos(left)
+        };
+        Some(self.note_again(ended, is_open, left))
     }
 
     /// A key was let go that is to come again.

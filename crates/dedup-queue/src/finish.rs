@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sync_shim::Clock;
-use sync_shim::foreign::drop_quietly;
+use sync_shim::foreign::{discard, drop_quietly, guarded};
 
 use crate::core::{Core, Hasher, Key};
 use crate::held::Desk;
@@ -28,18 +28,16 @@ impl<K: Key, S: Hasher, C: Clock> Desk<K> for Core<K, S, C> {
         self.finish(slot, key, true);
     }
 
-    fn retry_after(&self, slot: Slot, key: K, delay: Duration) -> Retried {
+    fn retry_after(&self, slot: Slot, key: &mut Option<K>, delay: Duration) -> Option<Retried> {
         let now = self.clock.now();
+        let key = key.take()?; // Not before: if the clock panics the key is done.
         let due = self.epoch.after(now, delay);
-        let ending = Ending::Again {
-            due,
-            failures: None,
-        };
+        let ending = Ending::Again { due };
         let (ended, is_open) = self.section(|state| {
             state.keys.advance(self.epoch.nanos(now));
             (state.keys.finish(slot, key, ending), state.is_open())
         });
-        self.note_again(ended, is_open, delay)
+        Some(self.note_again(ended, is_open, delay))
     }
 
     fn retry(&self, slot: Slot, key: &mut Option<K>, failures: u32) -> Option<Retried> {
@@ -74,10 +72,10 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     fn finish(&self, slot: Slot, key: &mut Option<K>, forget: bool) {
         let mut state = self.state.lock();
         if !state.is_settled() {
-            return self.finish_slow(state, slot, key, forget);
+            return self.finish_slow(slot, key, forget, state);
         }
         let Some(own) = state.keys.finish_quick(slot, forget) else {
-            return self.finish_slow(state, slot, key, forget);
+            return self.finish_slow(slot, key, forget, state);
         };
         drop(state);
         if std::mem::needs_drop::<K>() {
@@ -88,22 +86,28 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     fn finish_slow(
         &self,
-        mut state: StateGuard<'_, State<K>>,
         slot: Slot,
         key: &mut Option<K>,
         forget: bool,
+        mut state: StateGuard<'_, State<K>>,
     ) {
+        let ending = if forget { Ending::Forget } else { Ending::Done };
+        // A clock that panics must not keep the key from being let go: it is as if time stood still.
+        let ticked = guarded(|| {
+            if state.keys.may_expire(slot) {
+                self.read_time(&mut state);
+            } else {
+                self.tick(&mut state);
+            }
+        });
         let Some(key) = key.take() else {
             return; // Whoever takes the key has taken the guard.
         };
-        let ending = if forget { Ending::Forget } else { Ending::Done };
-        if state.keys.may_expire(slot) {
-            self.read_time(&mut state);
-        } else {
-            self.tick(&mut state);
-        }
         let ended = state.keys.finish(slot, key, ending);
         self.settle(state);
+        if let Err(payload) = ticked {
+            discard(payload);
+        }
         self.note_worked(ended.worked);
         drop(ended.key);
     }

@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use delay_queue::takers::{Left, Ticket};
+use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 
 use crate::builder::DefaultClock;
@@ -75,7 +76,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// # Errors
     /// As [`get`](KeyQueue::get).
     pub fn get_batch(&self, most: NonZeroUsize) -> Result<Vec<Held<'_, K, L>>, GetError> {
-        let batch = self.core().get_until(None, up_to(most))?;
+        let batch = self.core().wait(None, up_to(most))?;
         Ok(self.held_all(batch))
     }
 
@@ -89,7 +90,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         timeout: Duration,
     ) -> Result<Vec<Held<'_, K, L>>, GetError> {
         let deadline = self.core().clock.after(timeout);
-        let batch = self.core().get_until(deadline, up_to(most))?;
+        let batch = self.core().wait(deadline, up_to(most))?;
         Ok(self.held_all(batch))
     }
 
@@ -105,8 +106,14 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Takes the key that has been ready longest, when there is one, as a future. It needs no
     /// runtime of its own: the clock wakes it.
     ///
-    /// A future that is dropped before it is ready takes nothing with it, woken or not. Its output
-    /// is an error as in [`get`](KeyQueue::get), or [`GetError::NoAlarm`].
+    /// A future that is dropped before it is ready takes nothing with it, woken or not. Polled again
+    /// once it was ready, it takes another key. Its output is an error as in
+    /// [`get`](KeyQueue::get), or [`GetError::NoAlarm`].
+    ///
+    /// It never yields while a key is ready: there is nothing to wait for. So a task that takes and
+    /// finishes key after key without awaiting anything else keeps its executor's thread for as long
+    /// as there are any. If others are to run meanwhile, let it yield now and then
+    /// (`tokio::task::yield_now().await`, `futures_lite::future::yield_now().await`).
     pub fn get_async(&self) -> GetFuture<K, S, C, L> {
         GetFuture {
             queue: self.clone(),
@@ -121,8 +128,9 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 
     /// The same, of one that was taken in a section that noted the time.
     fn held_noted(&self, taken: Taken<K>) -> Held<'_, K, L> {
+        let held = self.held((taken.key, taken.place));
         self.core().note_taken(taken.waited);
-        self.held((taken.key, taken.place))
+        held
     }
 
     fn held_all(&self, batch: Vec<Taken<K>>) -> Vec<Held<'_, K, L>> {
@@ -145,8 +153,23 @@ fn up_to<K>(most: NonZeroUsize) -> impl FnMut(&mut Keys<K>) -> Option<Vec<Taken<
 /// What a thread does after it has looked.
 enum Step<T> {
     Return(Result<T, GetError>),
+    /// What it has brought about runs user code. That is over now: whoever is enrolled does nothing
+    /// else before it sleeps.
+    LookAgain,
     /// Sleep; with the watch, no longer than until then.
-    Sleep(Ticket, Option<u64>),
+    Sleep(Option<u64>),
+}
+
+/// A waiting thread's ticket, if it has one. It is given back also if the clock panics: a thread that
+/// has gone must not be called, nor keep the time.
+struct Enrolled<'c, K: Key, S: Hasher, C: Clock>(&'c Core<K, S, C>, Option<Ticket>);
+
+impl<K: Key, S: Hasher, C: Clock> Drop for Enrolled<'_, K, S, C> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.1.take() {
+            self.0.section(|state| state.takers.leave_thread(ticket));
+        }
+    }
 }
 
 impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
@@ -161,17 +184,6 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         })
     }
 
-    fn get_until<T>(
-        &self,
-        deadline: Option<Instant>,
-        mut take: impl FnMut(&mut Keys<K>) -> Option<T>,
-    ) -> Result<T, GetError> {
-        match self.try_get(&mut take) {
-            Err(GetError::Empty) => self.wait(deadline, take),
-            taken => taken,
-        }
-    }
-
     /// Waits for a key. The guard is made by the caller, in one place with those that need no wait:
     /// so it is made of values, and not written to memory to be moved.
     #[cold]
@@ -181,20 +193,19 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         Ok((taken.key, taken.place))
     }
 
-    #[cold]
+    /// Looks, and waits as long as it finds nothing.
     fn wait<T>(
         &self,
         deadline: Option<Instant>,
         mut take: impl FnMut(&mut Keys<K>) -> Option<T>,
     ) -> Result<T, GetError> {
-        let mut ticket = None;
+        let mut enrolled = Enrolled(self, None);
         let mut time_is_up = false;
         let parker = Parker::of_thread();
         loop {
             let step = self.section(|state| {
                 self.tick(state);
-                let slept = ticket.take();
-                if let Some(ticket) = slept {
+                if let Some(ticket) = enrolled.1.take() {
                     state.takers.leave_thread(ticket);
                 }
                 if let Some(taken) = take(&mut state.keys) {
@@ -206,15 +217,17 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 if time_is_up {
                     return Step::Return(Err(GetError::TimedOut));
                 }
-                let (ticket, until) = state.enrol_thread(parker.clone());
-                Step::Sleep(ticket, until)
+                if state.keys.owes_user_code() {
+                    return Step::LookAgain;
+                }
+                let (ticket, until) = state.enrol_thread(Parker::clone(&parker));
+                enrolled.1 = Some(ticket);
+                Step::Sleep(until)
             });
             match step {
                 Step::Return(taken) => return taken,
-                Step::Sleep(enrolled, until) => {
-                    ticket = Some(enrolled);
-                    time_is_up = !self.sleep(&parker, until, deadline);
-                }
+                Step::LookAgain => {}
+                Step::Sleep(until) => time_is_up = !self.sleep(&parker, until, deadline),
             }
         }
     }
@@ -248,31 +261,43 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
     type Output = Result<Held<'static, K, L>, GetError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Cloned before the lock is taken and dropped after, for both are foreign code.
+        // Cloned before the lock is taken and dropped after, for both are user code.
         let mut waker = Some(context.waker().clone());
         let this = &mut *self;
         let core = this.queue.core();
-        let (left, polled) = core.section(|state| {
-            let left = this
-                .ticket
-                .take()
-                .map(|ticket| state.takers.leave_future(ticket));
-            core.tick(state);
-            let polled = if let Some(taken) = state.keys.take() {
-                Poll::Ready(Ok(taken))
-            } else if state.keys.is_closed() {
-                Poll::Ready(Err(GetError::Closed))
-            } else if let Some(Left::NoAlarm(error)) = &left {
-                Poll::Ready(Err(GetError::NoAlarm(Arc::clone(error))))
-            } else {
+        let (mut before, mut left) = (None, None);
+        let polled = loop {
+            let looked = core.section(|state| {
+                core.tick(state);
+                if let Some(ticket) = this.ticket.take() {
+                    before = Some(ticket);
+                    left = Some(state.takers.leave_future(ticket));
+                }
+                if let Some(taken) = state.keys.take() {
+                    return Some(Poll::Ready(Ok(taken)));
+                }
+                if state.keys.is_closed() {
+                    return Some(Poll::Ready(Err(GetError::Closed)));
+                }
+                if let Some(Left::NoAlarm(error)) = &left {
+                    return Some(Poll::Ready(Err(GetError::NoAlarm(Arc::clone(error)))));
+                }
+                if state.keys.owes_user_code() {
+                    return None; // It runs before this future counts as waiting.
+                }
                 let waker = waker.take().expect("it is asked for once");
-                this.ticket = Some(state.enrol_future(waker));
-                Poll::Pending
-            };
-            (left, polled)
-        });
-        drop(left); // May hold a waker, which is foreign code: the lock is free.
-        polled.map_ok(|taken| this.queue.held_noted(taken).into_owned())
+                this.ticket = Some(state.enrol_future(waker, before));
+                Some(Poll::Pending)
+            });
+            if let Some(polled) = looked {
+                break polled;
+            }
+        };
+        // The guard first: whatever else runs user code must not cost the key.
+        let polled = polled.map_ok(|taken| this.queue.held_noted(taken).into_owned());
+        drop_quietly(left); // May hold a waker: the lock is free.
+        drop_quietly(waker);
+        polled
     }
 }
 
@@ -283,7 +308,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Drop for GetFuture<K, S, C, L> {
         };
         let core = self.queue.core();
         let left = core.section(|state| state.takers.leave_future(ticket));
-        drop(left); // As above.
+        drop_quietly(left); // As above.
     }
 }
 

@@ -20,7 +20,8 @@ pub(crate) trait Desk<K>: Send + Sync {
     fn done(&self, slot: Slot, key: &mut Option<K>);
     /// The same, and its failures are forgotten.
     fn succeed(&self, slot: Slot, key: &mut Option<K>);
-    fn retry_after(&self, slot: Slot, key: K, delay: Duration) -> Retried;
+    /// Takes the key once the clock has been read. `None` if there was no key.
+    fn retry_after(&self, slot: Slot, key: &mut Option<K>, delay: Duration) -> Option<Retried>;
     /// Takes the key once the limiter, which is foreign code, has been asked. `None` if there was
     /// no key.
     fn retry(&self, slot: Slot, key: &mut Option<K>, failures: u32) -> Option<Retried>;
@@ -142,10 +143,9 @@ impl<K: Key, L: Delays> Held<'_, K, L> {
     /// If the key was added meanwhile it is ready at once; if it was delayed to an earlier time, it
     /// keeps that.
     pub fn retry_after(mut self, delay: Duration) -> Retried {
-        match self.key.take() {
-            Some(key) => self.desk.desk().retry_after(self.place.slot(), key, delay),
-            None => Retried::Ready, // Whoever takes the key has taken the guard.
-        }
+        let slot = self.place.slot();
+        let retried = self.desk.desk().retry_after(slot, &mut self.key, delay);
+        retried.unwrap_or(Retried::Ready) // Whoever takes the key has taken the guard.
     }
 }
 
@@ -159,8 +159,16 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     /// Failed: the failure is counted, and the key delivered again when the limiter says. In one
     /// step, so nobody gets the key in between.
     ///
+    /// If it was delivered before the back-off of its last failure was over, because it was added
+    /// meanwhile, this was an extra try: no failure is counted, the limiter is not asked, and the key
+    /// goes back to wait for the rest of that back-off. So events have a key tried at once, but neither
+    /// lengthen its back-off nor bring it nearer to its last attempt. A try that lasts until the
+    /// back-off is over counts.
+    ///
     /// If this was the last attempt of those it has, the key is forgotten instead, and the
-    /// dead-letter hook called on this thread; what the hook panics with comes out here.
+    /// dead-letter hook called on this thread; what the hook panics with comes out here. A try that is
+    /// owed for an earlier failure is taken back then; what was added otherwise is delivered, as if the
+    /// key were new.
     ///
     /// # Panics
     /// If the limiter does. The key is done then, and no failure counted.

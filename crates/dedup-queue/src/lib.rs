@@ -57,11 +57,14 @@
 //! # What always holds
 //! 1. At most one delivery of a key is owed, beside the one that a worker has. A key is with one
 //!    worker at most.
-//! 2. No key is lost: not by a worker that panics, a `get` that times out, a future that is dropped,
-//!    nor by shutting down, which returns what is left.
+//! 2. No key is lost: not by a worker that panics, a `get` that times out, a future or a drain that is
+//!    dropped, nor by shutting down, which returns what is left.
 //! 3. Nothing delayed is early, and an `add` is never late: it means now, and absorbs a delay.
 //! 4. [`GetError::Closed`] is final.
-//! 5. At most one waiting worker is woken for each key that becomes ready.
+//! 5. At most one waiting worker is woken for each key that becomes ready, and another one only if
+//!    that was a future which was dropped.
+//! 6. What runs of users' code (metrics, limiters, hooks, wakers, drops of keys) runs without the lock,
+//!    on a thread that does not count as waiting. So it may wait, also for other workers of the queue.
 //!
 //! # What blocks, and what it costs
 //! | call | blocks | costs |
@@ -84,9 +87,10 @@
 //!
 //! # Panics
 //! A panic of a worker lets its key go. A panic in a key's `Eq`, `Hash` or `Clone` changes nothing,
-//! and comes out of the call. Panics in wakers and metrics are caught; one in a limiter or in the
-//! dead-letter hook comes out of the call that asked. The library itself panics only where a method
-//! says so.
+//! and comes out of the call. Panics in metrics, in waking and dropping wakers, and in dropping alarms
+//! are caught; one in a waker's `clone` comes out of the poll, before that has done anything. One in a
+//! limiter or in the dead-letter hook comes out of the call that asked, and so does one of the clock,
+//! but a key is let go all the same. The library itself panics only where a method says so.
 //!
 //! # Where it comes from
 //! [client-go](https://github.com/kubernetes/client-go)'s workqueue: the dirty and the processing
@@ -98,6 +102,7 @@ mod add;
 mod builder;
 mod core;
 mod drain;
+mod drainers;
 mod error;
 mod fail;
 mod finish;

@@ -63,6 +63,14 @@ impl Report {
     }
 }
 
+impl Report {
+    fn skip(&mut self, pieces: Range<usize>) {
+        if !pieces.is_empty() {
+            self.skipped.push(pieces);
+        }
+    }
+}
+
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Report")
@@ -86,7 +94,7 @@ impl fmt::Debug for Panicked {
 /// The calling thread is one of the `workers`; the others are started here and end here. If the
 /// system refuses some of them, those there are do the work. `stop` is asked before each piece.
 /// A panic of a piece ends the handing out: pieces that others are at are finished, the rest is
-/// skipped. See [`parallelize_chunks`] for pieces so small that handing them out counts.
+/// skipped. To stop costs nothing for each piece that is left. See [`parallelize_chunks`] for pieces so small that handing them out counts.
 ///
 /// ```
 /// use dedup_queue::parallelize_until;
@@ -181,10 +189,19 @@ impl Pieces {
     fn hand_out(&self) -> Option<Range<usize>> {
         // Relaxed: whoever gets a number has it alone, and nothing else is read because of it. The
         // count stops at the end, so that it cannot wrap.
-        let more = |next| (next < self.chunks()).then_some(next + 1);
+        let more = |next| (next < self.chunks()).then(|| next + 1);
         let number = self.next.fetch_update(Relaxed, Relaxed, more).ok()?;
         let first = number * self.chunk;
         Some(first..self.count.min(first.saturating_add(self.chunk)))
+    }
+
+    /// Nothing more is begun. What was not handed out yet comes back, once.
+    fn stop(&self) -> Range<usize> {
+        // Relaxed: one piece more or less makes no difference.
+        self.over.store(true, Relaxed);
+        // Relaxed, as in `hand_out`: a number is handed out, or it is beyond what is left here.
+        let next = self.next.swap(self.chunks(), Relaxed);
+        next.saturating_mul(self.chunk).min(self.count)..self.count
     }
 
     /// One thread's share of the work.
@@ -203,13 +220,15 @@ impl Pieces {
                 match done {
                     Ok(true) => report.done += 1,
                     Ok(false) => {
-                        self.over.store(true, Relaxed);
-                        report.skipped.push(piece..chunk.end);
-                        chunk.start = chunk.end;
+                        report.skip(piece..chunk.end);
+                        report.skip(self.stop());
+                        return report;
                     }
                     Err(payload) => {
-                        self.over.store(true, Relaxed);
                         report.panics.push(Panicked { piece, payload });
+                        report.skip(chunk);
+                        report.skip(self.stop());
+                        return report;
                     }
                 }
             }

@@ -44,7 +44,8 @@ pub enum Retried {
     Ready,
     /// The queue is shut down: the key is left over, for a drain to return.
     Left,
-    /// It has been tried as often as it may be: it was forgotten, and the dead-letter hook told.
+    /// It has been tried as often as it may be: it was forgotten, and the dead-letter hook told. It is
+    /// delivered again only if it was added for something else than its failures.
     GivenUp,
 }
 

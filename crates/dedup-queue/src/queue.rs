@@ -101,7 +101,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// The key is to be delivered, now. Never blocks.
     ///
     /// If it is ready already, nothing changes. If it is held, it is delivered once more when it is
-    /// let go. If it was delayed, that delivery comes now.
+    /// let go. If it was delayed, that delivery comes now; also if it was delayed after a failure, see
+    /// [`retry`](crate::Held::retry).
     ///
     /// # Errors
     /// [`ShutDown`], with the key.
@@ -211,7 +212,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
     /// The key is to be delivered `delay` from now. Never blocks.
     ///
-    /// If it is owed a delivery now, nothing changes. If it is delayed already, the queue's
+    /// If it is owed a delivery now, nothing changes: that delivery is the one that is asked for here,
+    /// and there is no other later. If it is delayed already, the queue's
     /// [`Policy`](crate::Policy) decides. A key that falls due while it is held is delivered once
     /// more when it is let go. What is further away than 584 years never comes.
     ///
@@ -250,8 +252,9 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
 
 impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
     /// Counts a failure of the key, and delivers it when the limiter says. For keys that are not
-    /// held; the holder of one says [`retry`](crate::Held::retry). Never blocks, unless the limiter
-    /// does.
+    /// held; the holder of one says [`retry`](crate::Held::retry). Each call counts, also while the key
+    /// waits for its next try: it is not for events, which [`add`](KeyQueue::add) is for. Never blocks,
+    /// unless the limiter does.
     ///
     /// # Errors
     /// [`ShutDown`], with the key; nothing was counted.

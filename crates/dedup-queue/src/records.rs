@@ -50,6 +50,8 @@ pub(crate) struct Record<K> {
     bucket: usize,
     pub(crate) owed: Owed,
     pub(crate) on: On,
+    /// What is owed is a try after a failure, and nothing else has asked for it.
+    pub(crate) is_retry: bool,
     pub(crate) failures: u32,
     prev: Slot,
     next: Slot,
@@ -57,6 +59,8 @@ pub(crate) struct Record<K> {
     pub(crate) since: u64,
     /// Held since then.
     pub(crate) taken: u64,
+    /// When the delay after the last failure that was counted ends. 0: it has no failures.
+    pub(crate) backoff: u64,
 }
 
 /// A record's two keys, to be dropped when the lock is free.
@@ -131,11 +135,13 @@ impl<K> Records<K> {
             bucket: 0,
             owed: Owed::Nothing,
             on: On::None,
+            is_retry: false,
             failures: 0,
             prev: NONE,
             next: self.free,
             since: 0,
             taken: 0,
+            backoff: 0,
         });
         self.free = slot;
     }
@@ -152,7 +158,9 @@ impl<K> Records<K> {
         let record = &mut self[slot];
         debug_assert_eq!((record.on, record.owed), (On::None, Owed::Nothing));
         record.next = free;
+        record.is_retry = false;
         record.failures = 0;
+        record.backoff = 0;
         (record.key.take(), record.twin.take())
     }
 

@@ -53,6 +53,8 @@
 //! - **When it gives up**: `max_attempts` and `dead_letter`. Never, if not said.
 //! - **What `add_after` means for a key that is delayed already**: the earlier time (the default),
 //!   the later one, or "quiet for so long" (debounce), with or without a limit.
+//! - **What an event does to a key in back-off**: it is tried at once. If that fails it goes back to
+//!   wait for the rest of its back-off, and no failure is counted.
 //! - **How it ends**: `drain_timeout` from the signal handler's thread. It returns what was left, to
 //!   be logged or handed to a successor.
 //!

@@ -3,3 +3,5 @@
 
 mod default_pool;
 mod reexports;
+#[cfg(feature = "dedup-queue")]
+mod waiting_metrics;

@@ -14,6 +14,17 @@ pub(crate) struct Rest<K> {
     pub(crate) held: Vec<(K, Option<Pending>, u64)>,
 }
 
+impl<K> Rest<K> {
+    /// Puts what was left earlier in front.
+    pub(crate) fn behind(self, earlier: Option<Self>) -> Self {
+        let Some(mut all) = earlier else { return self };
+        all.ready.extend(self.ready);
+        all.delayed.extend(self.delayed);
+        all.held.extend(self.held);
+        all
+    }
+}
+
 impl<K> Keys<K> {
     /// Adds are refused from now on. What is due has been moved before.
     pub(crate) fn shut_down(&mut self) {

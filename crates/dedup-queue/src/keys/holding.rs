@@ -21,8 +21,15 @@ pub(crate) enum Ending {
     Done,
     /// Done; failures are forgotten.
     Forget,
-    /// To be delivered again at that time; and it has failed so often, if that is said.
-    Again { due: u64, failures: Option<u32> },
+    /// Its failures have brought it to its end: they are forgotten, and so is a try that is owed for
+    /// them.
+    GiveUp,
+    /// To be delivered again at that time, whether it failed or not.
+    Again { due: u64 },
+    /// To be tried again at that time, for it has failed so often.
+    Failed { due: u64, failures: u32 },
+    /// To be tried again at that time, as it was to be before it was taken.
+    Back { due: u64 },
 }
 
 /// What came of it.
@@ -54,16 +61,20 @@ impl<K> Keys<K> {
 
     /// A worker lets its key go.
     pub(crate) fn finish(&mut self, slot: Slot, key: K, ending: Ending) -> Ended<K> {
-        self.held.leave(&mut self.records, slot);
-        let record = &mut self.records[slot];
-        let worked = self.now.saturating_sub(record.taken);
+        let worked = self.now.saturating_sub(self.records[slot].taken);
         match ending {
-            Ending::Done => {}
-            Ending::Forget => record.failures = 0,
-            Ending::Again { failures, .. } => record.failures = failures.unwrap_or(record.failures),
+            Ending::Done | Ending::Again { .. } | Ending::Back { .. } => {}
+            Ending::Forget => self.forget_failures(slot),
+            Ending::GiveUp => {
+                self.forget_failures(slot);
+                self.withdraw_retry(slot);
+            }
+            Ending::Failed { failures, due } => self.count_failure(slot, failures, due),
         }
-        let ends = record.owed == Owed::Nothing && record.failures == 0;
-        if ends && !matches!(ending, Ending::Again { .. }) {
+        self.held.leave(&mut self.records, slot);
+        let record = &self.records[slot];
+        let is_over = matches!(ending, Ending::Done | Ending::Forget | Ending::GiveUp);
+        if is_over && record.owed == Owed::Nothing && record.failures == 0 {
             let gone = self.records.erase(slot);
             self.bury(gone);
             return Ended {
@@ -76,10 +87,19 @@ impl<K> Keys<K> {
         if self.records[slot].owed == Owed::Now {
             self.dirty -= 1;
             self.ready.push(&mut self.records, slot);
-        } else if let Ending::Again { due, .. } = ending {
-            self.owe_later(slot, due, Policy::Earliest);
-        } else if self.records[slot].owed == Owed::Nothing {
-            self.rest(slot);
+        } else {
+            match ending {
+                Ending::Failed { due, .. } | Ending::Back { due } => self.owe_retry(slot, due),
+                Ending::Again { due } => {
+                    self.records[slot].is_retry = false; // The worker has asked for it.
+                    self.owe_later(slot, due, Policy::Earliest);
+                }
+                Ending::Done | Ending::Forget | Ending::GiveUp => {
+                    if self.records[slot].owed == Owed::Nothing {
+                        self.rest(slot);
+                    }
+                }
+            }
         }
         Ended {
             worked,
@@ -121,13 +141,44 @@ impl<K> Keys<K> {
         self.records[slot].failures
     }
 
+    /// The held key's failures, and when its back-off ends.
+    pub(crate) fn backoff_of_held(&self, slot: Slot) -> (u32, u64) {
+        (self.records[slot].failures, self.records[slot].backoff)
+    }
+
+    /// The key has failed so often, and its back-off ends then.
+    pub(super) fn count_failure(&mut self, slot: Slot, failures: u32, backoff: u64) {
+        let record = &mut self.records[slot];
+        record.failures = failures;
+        record.backoff = backoff;
+    }
+
+    fn forget_failures(&mut self, slot: Slot) {
+        self.count_failure(slot, 0, 0);
+    }
+
+    /// The key is not tried again for its failures. What else it is owed stays.
+    fn withdraw_retry(&mut self, slot: Slot) {
+        if self.records[slot].is_retry {
+            self.withdraw(Some(slot), false);
+        }
+    }
+
     /// The key has no failures from now on.
     pub(crate) fn forget(&mut self, slot: Slot) {
-        self.records[slot].failures = 0;
+        self.forget_failures(slot);
         if self.records[slot].on == On::Resting {
             self.resting.unlink(&mut self.records, slot);
             self.rest(slot);
         }
+    }
+
+    /// The key, which nobody need hold, has failed for the last time.
+    pub(crate) fn give_up(&mut self, found: Option<Slot>) {
+        if let Some(slot) = self.still(found) {
+            self.withdraw_retry(slot);
+        }
+        self.forget_found(found);
     }
 
     /// As [`forget`](Keys::forget), of a key that was looked for.

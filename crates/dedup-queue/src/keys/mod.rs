@@ -217,6 +217,14 @@ impl<K> Keys<K> {
         self.unsettled = true;
     }
 
+    /// Whether this section has brought about what runs user code when the lock is free: metrics, or
+    /// drops of keys. Whoever is about to wait lets it run first, and looks again: while it runs, its
+    /// thread must not count as waiting.
+    #[inline]
+    pub(crate) fn owes_user_code(&self) -> bool {
+        !self.gone.is_empty() || self.noted != Noted::default()
+    }
+
     /// Everybody has been told; or somebody goes on waiting for news.
     pub(crate) fn settled(&mut self, watched: bool) {
         self.unsettled = watched || self.settings.metered;

@@ -24,7 +24,9 @@ impl<K> Keys<K> {
     /// A key with a record is to be delivered now.
     #[inline]
     pub(crate) fn add_known(&mut self, slot: Slot) -> Added {
-        match self.records[slot].owed {
+        let record = &mut self.records[slot];
+        record.is_retry = false;
+        match record.owed {
             Owed::Now => Added::Merged,
             Owed::Nothing => {
                 self.owe(slot, self.now);
@@ -49,6 +51,7 @@ impl<K> Keys<K> {
     ) -> Added {
         let slot = self.still(found);
         let slot = slot.unwrap_or_else(|| self.insert(hash, pair));
+        self.records[slot].is_retry = false;
         self.owe_later(slot, due, self.settings.policy)
     }
 
@@ -64,9 +67,18 @@ impl<K> Keys<K> {
     ) -> bool {
         let slot = self.still(found);
         let slot = slot.unwrap_or_else(|| self.insert(hash, pair));
-        self.records[slot].failures = failures;
-        self.owe_later(slot, due, Policy::Earliest);
+        self.count_failure(slot, failures, due);
+        self.owe_retry(slot, due);
         self.records[slot].owed == Owed::Now
+    }
+
+    /// The key is to be tried again at `due`, or when it is to be delivered anyway if that is
+    /// earlier.
+    pub(super) fn owe_retry(&mut self, slot: Slot, due: u64) {
+        if self.records[slot].owed == Owed::Nothing {
+            self.records[slot].is_retry = true;
+        }
+        self.owe_later(slot, due, Policy::Earliest);
     }
 
     #[inline]
@@ -163,6 +175,7 @@ impl<K> Keys<K> {
             }
         };
         self.records[slot].owed = Owed::Nothing;
+        self.records[slot].is_retry = false;
         if !held {
             self.rest(slot);
         }

@@ -1,8 +1,9 @@
 //! A rate for all keys together.
 //!
-//! What is kept is one point of time: when the bucket would be full again if nothing more were
-//! taken. Each token taken moves it one interval on; a token is there at once as long as the point
-//! is no more than `burst` intervals ahead.
+//! What is kept is how far ahead of the time of the latest call the bucket would be full again, if
+//! nothing more were taken. Each token taken moves that one interval on; a token is there at once as
+//! long as it is no more than `burst` intervals. It is counted in nanoseconds of 128 bits and never
+//! becomes a point of time: so it need not fit into an `Instant`, and every interval has its burst.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -32,8 +33,17 @@ use super::RateLimiter;
 pub struct TokenBucket {
     interval: Duration,
     burst: NonZeroU32,
-    /// When it is full again; `None` before the first token is taken.
-    full: Mutex<Option<Instant>>,
+    /// `None` before the first token is taken.
+    debt: Mutex<Option<Debt>>,
+}
+
+/// What is missing from a full bucket.
+#[derive(Clone, Copy, Debug)]
+struct Debt {
+    /// At this time...
+    at: Instant,
+    /// ...it would be full so many nanoseconds later.
+    nanos: u128,
 }
 
 impl TokenBucket {
@@ -42,7 +52,7 @@ impl TokenBucket {
         Self {
             interval,
             burst,
-            full: Mutex::new(None),
+            debt: Mutex::new(None),
         }
     }
 
@@ -54,14 +64,25 @@ impl TokenBucket {
 
 impl<K> RateLimiter<K> for TokenBucket {
     fn delay(&self, _key: &K, _failures: u32, now: Instant) -> Duration {
-        let mut full = self.full.lock();
-        let from = full.map_or(now, |full| full.max(now));
-        let Some(until) = from.checked_add(self.interval) else {
-            return Duration::MAX; // No token will ever be there, so none is taken.
+        let interval = self.interval.as_nanos();
+        let mut debt = self.debt.lock();
+        let before = debt.unwrap_or(Debt { at: now, nanos: 0 });
+        let at = before.at.max(now);
+        let passed = at.duration_since(before.at).as_nanos();
+        // Less than 2^94 each, so only billions of tokens beyond the burst could overflow; then none
+        // is taken.
+        let Some(nanos) = before.nanos.saturating_sub(passed).checked_add(interval) else {
+            return Duration::MAX;
         };
-        *full = Some(until);
-        drop(full);
-        let at_once = self.interval.saturating_mul(self.burst.get());
-        until.duration_since(now).saturating_sub(at_once)
+        // Threads may come in another order than they have read the clock in.
+        let late = at.duration_since(now).as_nanos();
+        let at_once = interval.saturating_mul(u128::from(self.burst.get()));
+        let delay = nanos.saturating_add(late).saturating_sub(at_once);
+        if delay >= Duration::MAX.as_nanos() {
+            return Duration::MAX; // No token will ever be there, so none is taken.
+        }
+        *debt = Some(Debt { at, nanos });
+        drop(debt);
+        Duration::from_nanos_u128(delay)
     }
 }

@@ -45,7 +45,8 @@ pub trait RateLimiter<K>: Send + Sync {
     /// The delay after the `failures`-th failure in a row, counted from 1. `now` is the time by
     /// the queue's clock.
     ///
-    /// A call may be in vain: if two threads count failures of one key at once, one of them asks
+    /// It is asked for failures that count: not for one of a try that came before the key's back-off was
+    /// over (see [`retry`](crate::Held::retry)). A call may be in vain: if two threads count failures of one key at once, one of them asks
     /// again with the higher number.
     #[doc(alias = "When")]
     fn delay(&self, key: &K, failures: u32, now: Instant) -> Duration;

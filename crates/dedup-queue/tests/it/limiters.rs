@@ -115,15 +115,30 @@ fn a_bucket_gives_its_burst_at_once_and_then_a_place_in_the_line() {
 }
 
 #[test]
-fn a_bucket_that_never_fills_says_never() {
-    let bucket = TokenBucket::new(Duration::MAX, non_zero(1));
-    assert_eq!(delays(&bucket, 2), [Duration::MAX; 2]);
-    let slow = TokenBucket::new(Duration::from_secs(u64::MAX / 8), non_zero(u32::MAX));
-    assert!(
-        delays(&slow, 5)
-            .iter()
-            .all(|&delay| delay == Duration::ZERO || delay == Duration::MAX)
+fn a_bucket_has_its_burst_however_long_its_interval_is() {
+    let nothing = Duration::ZERO;
+    let bucket = TokenBucket::new(Duration::MAX, non_zero(3));
+    let expected = [nothing, nothing, nothing, Duration::MAX, Duration::MAX];
+    assert_eq!(delays(&bucket, 5), expected, "and then it never fills");
+    let long = Duration::from_secs(u64::MAX / 8);
+    let slow = TokenBucket::new(long, non_zero(2));
+    assert_eq!(delays(&slow, 4), [nothing, nothing, long, 2 * long]);
+    let large = TokenBucket::new(Duration::MAX, NonZeroU32::MAX);
+    assert_eq!(delays(&large, 5), [nothing; 5]);
+}
+
+#[test]
+fn a_bucket_counts_callers_who_come_in_another_order_than_their_times() {
+    let bucket = TokenBucket::new(100 * MS, non_zero(1));
+    let start = Instant::now();
+    let at = |millis: u32| RateLimiter::<u32>::delay(&bucket, &0, 1, start + millis * MS);
+    assert_eq!(at(50), Duration::ZERO);
+    assert_eq!(
+        at(0),
+        150 * MS,
+        "its place is behind the one that came first"
     );
+    assert_eq!(at(50), 200 * MS);
 }
 
 #[test]

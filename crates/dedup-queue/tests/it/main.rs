@@ -6,6 +6,7 @@
 )]
 
 mod adding;
+mod back_off;
 mod delaying;
 mod draining;
 mod errors;
@@ -23,4 +24,5 @@ mod retrying;
 mod shutting_down;
 mod support;
 mod threads;
+mod user_code;
 mod waiting;

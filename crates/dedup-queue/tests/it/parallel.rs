@@ -152,3 +152,56 @@ fn a_stop_condition_that_panics_is_reported_with_the_piece_it_was_asked_for() {
     assert_eq!((report.done, report.panics[0].piece), (0, 0));
     assert_eq!(skipped(&report), [(1, 3)]);
 }
+
+/// What is left is skipped as a range, not piece by piece: so these would not return for ages.
+#[test]
+fn a_stop_or_a_panic_leaves_any_number_of_pieces_at_once() {
+    bounded(|| {
+        for workers in [1, 3] {
+            let left = |report: &Report| -> usize {
+                let ranges = report.skipped.iter();
+                ranges.map(|range| range.end - range.start).sum()
+            };
+            let report = parallelize_until(non_zero(workers), usize::MAX, || true, |_| {});
+            assert_eq!((report.done, skipped(&report)), (0, vec![(0, usize::MAX)]));
+            let begun = AtomicUsize::new(0);
+            let report =
+                parallelize_chunks(non_zero(workers), usize::MAX, non_zero(7), never, |_| {
+                    assert_ne!(begun.fetch_add(1, Relaxed), 20, "this one");
+                });
+            assert_eq!(report.panics.len(), 1);
+            assert_eq!(report.done + 1 + left(&report), usize::MAX);
+            assert!(report.skipped.len() <= 2 * workers, "{report:?}");
+        }
+    });
+}
+
+/// Each piece is done, skipped or has panicked, whatever stops them.
+#[test]
+fn every_piece_is_accounted_for_whoever_stops_first() {
+    let mut random = testkit::Rng::from_env();
+    for _ in 0..200 {
+        let (pieces, chunk) = (random.below(300), 1 + random.below(9));
+        let (workers, last) = (1 + random.below(4), random.below(300));
+        let seen: Vec<_> = (0..pieces).map(|_| AtomicUsize::new(0)).collect();
+        let asked = AtomicUsize::new(0);
+        let stop = || asked.fetch_add(1, Relaxed) >= last;
+        let report =
+            parallelize_chunks(non_zero(workers), pieces, non_zero(chunk), stop, |piece| {
+                seen[piece].fetch_add(1, Relaxed);
+                assert_ne!(piece, last / 2, "this one");
+            });
+        let mut state: Vec<_> = seen.iter().map(|times| times.load(Relaxed)).collect();
+        assert_eq!(
+            state.iter().sum::<usize>(),
+            report.done + report.panics.len()
+        );
+        for range in &report.skipped {
+            for times in &mut state[range.clone()] {
+                assert_eq!(*times, 0, "skipped once, and not begun");
+                *times += 1;
+            }
+        }
+        assert!(state.iter().all(|&times| times == 1));
+    }
+}

@@ -129,3 +129,21 @@ fn a_removal_racing_done_takes_the_delivery_or_leaves_it() {
         },
     );
 }
+
+/// Two adds against two futures: each of them gets one, and neither counts as called for longer than
+/// it is.
+#[test]
+fn adds_racing_two_futures_leave_none_asleep() {
+    check("adds_racing_two_futures_leave_none_asleep", Some(2), || {
+        let queue = plain();
+        let getters = [(); 2].map(|()| {
+            let queue = queue.clone();
+            spawn(move || *block_on(queue.get_async()).unwrap())
+        });
+        queue.add(1).unwrap();
+        queue.add(2).unwrap();
+        let keys = getters.map(|getter| getter.join().unwrap());
+        assert_eq!(keys.iter().sum::<u32>(), 3);
+        is_at_rest(&queue);
+    });
+}

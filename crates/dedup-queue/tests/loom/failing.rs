@@ -1,8 +1,11 @@
 //! Failures counted by several.
 
+use std::num::NonZeroU32;
+
+use dedup_queue::{KeyQueue, ManualClock, Retried, Retrying};
 use sync_shim::model::{check, spawn};
 
-use super::{SECOND, is_at_rest, retrying};
+use super::{Fixed, Queue, SECOND, is_at_rest, retrying};
 
 /// A holder's retry against somebody else's count of the same key: both count.
 #[test]
@@ -88,4 +91,83 @@ fn a_retry_racing_an_add_is_one_delivery() {
         assert_eq!(queue.stats().delayed, 0);
         is_at_rest(&queue);
     });
+}
+
+/// The same of a key that has failed before and is held when its back-off is over: a count from
+/// elsewhere does not make the holder's try an early one.
+#[test]
+fn a_second_failure_racing_a_rate_limited_add_counts_both() {
+    check(
+        "a_second_failure_racing_a_rate_limited_add_counts_both",
+        Some(3),
+        || {
+            let (queue, clock) = retrying();
+            queue.add(1).unwrap();
+            queue.get().unwrap().retry();
+            clock.advance(SECOND);
+            let held = queue.get().unwrap();
+            let other = {
+                let queue = queue.clone();
+                spawn(move || _ = queue.add_rate_limited(1).unwrap())
+            };
+            held.retry();
+            other.join().unwrap();
+            assert_eq!(queue.failures(&1), 3);
+            assert_eq!(queue.stats().delayed, 1);
+        },
+    );
+}
+
+/// An early try against the end of the back-off that it came before: it goes back, or counts.
+#[test]
+fn an_early_try_racing_the_end_of_its_back_off_goes_back_or_counts() {
+    check(
+        "an_early_try_racing_the_end_of_its_back_off_goes_back_or_counts",
+        Some(3),
+        || {
+            let (queue, clock) = retrying();
+            queue.add(1).unwrap();
+            queue.get().unwrap().retry();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            let time = spawn(move || clock.advance(SECOND));
+            held.retry();
+            time.join().unwrap();
+            let again = queue.try_get().map(|held| held.failures());
+            match again {
+                Ok(failures) => assert_eq!(failures, 1, "it went back, and its time has come"),
+                Err(_) => assert_eq!(queue.failures(&1), 2),
+            }
+        },
+    );
+}
+
+/// A retry against a failure that is counted by another: the second of the two gives the key up, and
+/// it is not tried again for the first.
+#[test]
+fn a_key_given_up_racing_its_own_retry_is_not_delivered() {
+    check(
+        "a_key_given_up_racing_its_own_retry_is_not_delivered",
+        Some(3),
+        || {
+            let clock = ManualClock::new();
+            let queue: Queue<Retrying> = KeyQueue::<u32, _, _, Retrying>::builder()
+                .hasher(Fixed::default())
+                .clock(clock.clone())
+                .max_attempts(NonZeroU32::MIN.saturating_add(1))
+                .build();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            let other = {
+                let queue = queue.clone();
+                spawn(move || queue.add_rate_limited(1).unwrap())
+            };
+            let ours = held.retry();
+            let theirs = other.join().unwrap();
+            assert!((ours == Retried::GivenUp) != (theirs == Retried::GivenUp));
+            clock.advance(SECOND);
+            let stats = queue.stats();
+            assert_eq!((stats.ready, stats.delayed, stats.resting), (0, 0, 0));
+        },
+    );
 }

@@ -10,9 +10,11 @@
 #![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
 
 mod delivery;
+mod dropping;
 mod ending;
 mod failing;
 mod timing;
+mod user_code;
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::BuildHasherDefault;

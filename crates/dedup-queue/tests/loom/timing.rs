@@ -1,11 +1,20 @@
 //! Delayed keys, and those who wait for them.
 
+use std::future::Future;
+use std::io;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
 use loom::future::block_on;
 use sync_shim::model::{check, spawn};
 
-use dedup_queue::{Clock, GetError};
+use dedup_queue::{Clock, Delaying, GetError, KeyQueue, ManualClock, Outcome};
+use sync_shim::{Alarm, Parker};
 
-use super::{SECOND, delaying, is_at_rest};
+use super::{Fixed, SECOND, delaying, is_at_rest};
 
 /// A key that falls due against a getter that arrives: it gets the key.
 #[test]
@@ -150,6 +159,149 @@ fn a_time_keeper_giving_up_racing_a_sleeper_hands_the_time_on() {
             clock.advance(SECOND);
             assert_eq!(sleeper.join().unwrap(), 1);
             is_at_rest(&queue);
+        },
+    );
+}
+
+/// Nothing may sleep by it, nor be woken.
+#[derive(Clone, Debug)]
+struct Sleepless(ManualClock);
+
+impl Clock for Sleepless {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn park_until(&self, _: &Parker, _: Instant) -> bool {
+        panic!("there is nothing to wait for")
+    }
+
+    fn wake_at(&self, _: Instant, _: Waker) -> io::Result<Alarm> {
+        panic!("there is nothing to wait for")
+    }
+}
+
+/// A key that was added, or has fallen due, or the end, against getters and a drain: who finds what
+/// it came for does not sleep first.
+#[test]
+fn a_getter_or_drain_that_finds_what_it_came_for_does_not_sleep() {
+    check(
+        "a_getter_or_drain_that_finds_what_it_came_for_does_not_sleep",
+        Some(3),
+        || {
+            let clock = ManualClock::new();
+            let queue: KeyQueue<u32, Fixed, Sleepless, Delaying> =
+                KeyQueue::<u32, _, _, Delaying>::builder()
+                    .hasher(Fixed::default())
+                    .clock(Sleepless(clock.clone()))
+                    .build();
+            queue.add_after(1, SECOND).unwrap();
+            let adder = {
+                let queue = queue.clone();
+                spawn(move || {
+                    clock.advance(SECOND);
+                    queue.add(2).unwrap();
+                })
+            };
+            adder.join().unwrap();
+            let one = NonZeroUsize::MIN;
+            assert_eq!(queue.get_batch_timeout(one, SECOND).unwrap().len(), 1);
+            let mut future = queue.get_async();
+            let mut context = Context::from_waker(Waker::noop());
+            let polled = Pin::new(&mut future).poll(&mut context);
+            assert!(matches!(polled, Poll::Ready(Ok(held)) if *held == 2));
+            assert_eq!(queue.drain_timeout(SECOND).outcome, Outcome::Finished);
+            assert!(matches!(
+                queue.get_batch_timeout(one, SECOND),
+                Err(GetError::Closed)
+            ));
+            assert_eq!(queue.stats().wakes, 0);
+        },
+    );
+}
+
+/// Alarms cannot be set.
+#[derive(Clone, Debug)]
+struct NoAlarms(ManualClock);
+
+impl Clock for NoAlarms {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.0.park_until(parker, when)
+    }
+
+    fn wake_at(&self, _: Instant, _: Waker) -> io::Result<Alarm> {
+        Err(io::Error::other("no thread"))
+    }
+}
+
+/// The time passes against the first poll of a future that no alarm can wake: it has the key, or
+/// says that it cannot be woken, but not when the key was due before it was polled.
+#[test]
+fn a_key_that_is_due_is_taken_though_no_alarm_can_be_set() {
+    check(
+        "a_key_that_is_due_is_taken_though_no_alarm_can_be_set",
+        Some(3),
+        || {
+            let clock = ManualClock::new();
+            let queue: KeyQueue<u32, Fixed, NoAlarms, Delaying> =
+                KeyQueue::<u32, _, _, Delaying>::builder()
+                    .hasher(Fixed::default())
+                    .clock(NoAlarms(clock.clone()))
+                    .build();
+            queue.add_after(1, SECOND).unwrap();
+            let due = clock.now() + SECOND;
+            let time = {
+                let clock = clock.clone();
+                spawn(move || clock.advance(SECOND))
+            };
+            let was_due = clock.now() >= due;
+            let got = block_on(queue.get_async());
+            match got {
+                Ok(held) => assert_eq!(*held, 1),
+                Err(error) => assert!(matches!(error, GetError::NoAlarm(_)) && !was_due),
+            }
+            time.join().unwrap();
+        },
+    );
+}
+
+/// Its waits panic: what they were to wait for is left to others, and none of them is called in vain.
+#[test]
+fn a_wait_whose_clock_panics_leaves_neither_a_waiter_nor_a_drain_behind() {
+    check(
+        "a_wait_whose_clock_panics_leaves_neither_a_waiter_nor_a_drain_behind",
+        Some(3),
+        || {
+            let queue: KeyQueue<u32, Fixed, Sleepless, Delaying> =
+                KeyQueue::<u32, _, _, Delaying>::builder()
+                    .hasher(Fixed::default())
+                    .clock(Sleepless(ManualClock::new()))
+                    .build();
+            let adder = {
+                let queue = queue.clone();
+                spawn(move || _ = queue.add(1).unwrap())
+            };
+            let wait = AssertUnwindSafe(|| queue.get_timeout(SECOND).map(drop).is_ok());
+            let got = catch_unwind(wait).is_ok();
+            adder.join().unwrap();
+            assert_eq!(queue.stats().waiting, 0);
+            let held = queue.try_get();
+            assert_eq!(held.is_ok(), !got);
+            queue.add_after(2, SECOND).unwrap();
+            if let Ok(held) = held {
+                let held = held.into_owned();
+                let worker = spawn(move || drop(held));
+                let drain = AssertUnwindSafe(|| queue.drain_timeout(SECOND));
+                let drained = catch_unwind(drain).ok();
+                worker.join().unwrap();
+                assert_eq!(queue.stats().draining, 0);
+                let drained = drained.unwrap_or_else(|| queue.drain());
+                assert_eq!(drained.leftovers.unwrap().delayed.len(), 1);
+            }
         },
     );
 }

@@ -17,6 +17,12 @@ pub(crate) struct Model {
     dirty: BTreeSet<u8>,
     delayed: BTreeMap<u8, Later>,
     failures: BTreeMap<u8, u32>,
+    /// When the delay after the last failure that was counted ends.
+    backoff: BTreeMap<u8, u64>,
+    /// What is owed is a try after a failure, and nothing else has asked for it.
+    retries: BTreeSet<u8>,
+    /// How often the held ones had failed when they were taken.
+    taken: BTreeMap<u8, u32>,
     /// Neither held nor owed anything, but with failures: since when.
     resting: BTreeMap<u8, u64>,
     /// Held keys that were handed over as leftovers: only their holder knows them still.
@@ -49,6 +55,9 @@ impl Model {
             dirty: BTreeSet::new(),
             delayed: BTreeMap::new(),
             failures: BTreeMap::new(),
+            backoff: BTreeMap::new(),
+            retries: BTreeSet::new(),
+            taken: BTreeMap::new(),
             resting: BTreeMap::new(),
             detached: BTreeSet::new(),
             order: 0,
@@ -140,6 +149,7 @@ impl Model {
         if !self.is_open {
             return None;
         }
+        self.retries.remove(&key);
         Some(if self.is_owed_now(key) {
             Added::Merged
         } else {
@@ -154,8 +164,33 @@ impl Model {
 
     pub(crate) fn add_after(&mut self, key: u8, delay: u64) -> Option<Added> {
         self.expire();
-        self.is_open
-            .then(|| self.owe_later(key, self.now + delay, self.settings.policy))
+        self.is_open.then(|| {
+            self.retries.remove(&key);
+            self.owe_later(key, self.now + delay, self.settings.policy)
+        })
+    }
+
+    fn is_owed(&self, key: u8) -> bool {
+        self.is_owed_now(key) || self.delayed.contains_key(&key)
+    }
+
+    /// To be tried again.
+    fn owe_retry(&mut self, key: u8, due: u64) {
+        if !self.is_owed(key) {
+            self.retries.insert(key);
+        }
+        self.owe_later(key, due, Policy::Earliest);
+    }
+
+    /// A try that is owed for failures alone is not owed any more, nor are they remembered.
+    fn give_up(&mut self, key: u8) {
+        if self.is_owed(key) && self.retries.remove(&key) {
+            self.delayed.remove(&key);
+            self.dirty.remove(&key);
+            self.ready.retain(|&other| other != key);
+        }
+        self.failures.remove(&key);
+        self.resting.remove(&key);
     }
 
     fn owe_later(&mut self, key: u8, due: u64, policy: Policy) -> Added {
@@ -213,11 +248,14 @@ impl Model {
         }
         let (delay, failures) = self.plan(self.failures(key));
         let Some(delay) = delay else {
-            self.forget(key);
+            if !self.detached.contains(&key) {
+                self.give_up(key);
+            }
             return Some(Retried::GivenUp);
         };
         self.failures.insert(key, failures);
-        self.owe_later(key, self.now + delay, Policy::Earliest);
+        self.backoff.insert(key, self.now + delay);
+        self.owe_retry(key, self.now + delay);
         Some(if self.is_owed_now(key) {
             Retried::Ready
         } else {
@@ -231,17 +269,21 @@ impl Model {
         }
         let key = self.ready.remove(0);
         self.held.insert(key);
+        self.taken.insert(key, self.failures_of_held(key));
         Some(key)
     }
 
-    /// The key is let go. Whether it is ready at once is the answer.
-    fn let_go(&mut self, key: u8, again: Option<u64>) -> bool {
+    /// The key is let go, to be tried again then or not. Whether it is ready at once is the answer.
+    fn let_go(&mut self, key: u8, again: Option<u64>, is_retry: bool) -> bool {
         self.expire();
         self.held.remove(&key);
         self.detached.remove(&key);
         if self.dirty.remove(&key) {
             self.ready.push(key);
+        } else if let (Some(due), true) = (again, is_retry) {
+            self.owe_retry(key, due);
         } else if let Some(due) = again {
+            self.retries.remove(&key);
             self.owe_later(key, due, Policy::Earliest);
         } else if !self.delayed.contains_key(&key) {
             self.rest(key);
@@ -250,30 +292,37 @@ impl Model {
     }
 
     pub(crate) fn done(&mut self, key: u8) {
-        self.let_go(key, None);
+        self.let_go(key, None, false);
     }
 
     pub(crate) fn succeed(&mut self, key: u8) {
         self.failures.remove(&key);
-        self.let_go(key, None);
+        self.let_go(key, None, false);
     }
 
     pub(crate) fn retry(&mut self, key: u8) -> Retried {
+        let failures = self.failures_of_held(key);
+        let backoff = self.backoff.get(&key).copied().unwrap_or(0);
+        if failures > 0 && self.taken.get(&key) == Some(&failures) && backoff > self.now {
+            return self.again(key, backoff - self.now, true); // Tried early: it goes back.
+        }
         let (delay, failures) = self.plan(self.failures_of_held(key));
         let Some(delay) = delay else {
+            self.give_up(key);
             self.succeed(key);
             return Retried::GivenUp;
         };
         self.failures.insert(key, failures);
-        self.again(key, delay)
+        self.backoff.insert(key, self.now + delay);
+        self.again(key, delay, true)
     }
 
     pub(crate) fn retry_after(&mut self, key: u8, delay: u64) -> Retried {
-        self.again(key, delay)
+        self.again(key, delay, false)
     }
 
-    fn again(&mut self, key: u8, delay: u64) -> Retried {
-        if self.let_go(key, Some(self.now + delay)) {
+    fn again(&mut self, key: u8, delay: u64, is_retry: bool) -> Retried {
+        if self.let_go(key, Some(self.now + delay), is_retry) {
             Retried::Ready
         } else if self.is_open {
             Retried::After(Duration::from_millis(delay))

@@ -1,0 +1,255 @@
+//! Keys that are added while they wait for their next try, and keys that are given up.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use dedup_queue::{DedupRetryQueue, Exponential, Policy, Retried, Retrying};
+use sync_shim::Clock;
+
+use crate::support::{
+    Journal, MOVED, MS, NEW, Queue, after, figures, get, is_empty, retrying, take_all,
+};
+
+/// Its try fails, once it is due.
+fn fails(queue: &Queue<Retrying>) -> Retried {
+    get(queue).retry()
+}
+
+/// In client-go each event brings a try, which counts as a failure and doubles the delay: twenty of
+/// them in two seconds delay the next try by a thousand.
+#[test]
+fn events_neither_wait_for_a_back_off_nor_lengthen_it() {
+    let (queue, clock) = retrying();
+    let start = clock.now();
+    queue.add("a").unwrap();
+    let (mut tries, mut counted) = (0, Vec::new());
+    for millis in 0..1900 {
+        if millis % 100 == 50 {
+            queue.add("a").unwrap(); // An event.
+            assert_eq!(queue.len(), 1, "it is tried at once");
+        }
+        while let Ok(held) = queue.try_get() {
+            let before = held.failures();
+            held.retry();
+            tries += 1;
+            if queue.failures(&"a") > before {
+                counted.push((clock.now() - start).as_millis());
+            }
+        }
+        clock.advance(MS);
+    }
+    // As without any event: the delays 5, 10, 20, .. one after another.
+    assert_eq!(counted, [0, 5, 15, 35, 75, 155, 315, 635, 1275]);
+    assert_eq!(queue.failures(&"a"), 9);
+    assert_eq!(tries, 9 + 19, "each event brought one more");
+    clock.advance(2555 * MS - (clock.now() - start) - MS);
+    assert!(
+        is_empty(&queue.try_get()),
+        "and the next is due as if there were none"
+    );
+    clock.advance(MS);
+    assert_eq!(take_all(&queue), ["a"]);
+}
+
+#[test]
+fn an_early_try_that_fails_goes_back_to_where_it_was() {
+    let (queue, clock) = retrying();
+    queue.add("a").unwrap();
+    for millis in [5, 10, 20] {
+        assert_eq!(fails(&queue), after(millis));
+        clock.advance(Duration::from_millis(millis));
+    }
+    assert_eq!(fails(&queue), after(40));
+    clock.advance(10 * MS);
+    assert_eq!(queue.add("a"), Ok(MOVED));
+    clock.advance(10 * MS);
+    let held = get(&queue);
+    assert_eq!((held.failures(), held.retry()), (4, after(20)));
+    assert_eq!(
+        (queue.failures(&"a"), figures(queue.stats())),
+        (4, [0, 0, 0, 1, 0])
+    );
+    clock.advance(20 * MS);
+    assert_eq!(fails(&queue), after(80), "the next that counts");
+}
+
+#[test]
+fn an_early_try_that_outlasts_its_back_off_counts() {
+    let (queue, clock) = retrying();
+    queue.add("a").unwrap();
+    assert_eq!(fails(&queue), after(5));
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    clock.advance(5 * MS);
+    assert_eq!(held.retry(), after(10), "it was at it when its time came");
+    assert_eq!(queue.failures(&"a"), 2);
+}
+
+#[test]
+fn an_early_try_that_succeeds_ends_the_back_off() {
+    let (queue, clock) = retrying();
+    queue.add("a").unwrap();
+    assert_eq!(fails(&queue), after(5));
+    queue.add("a").unwrap();
+    get(&queue).succeed();
+    clock.advance(1000 * MS);
+    assert_eq!(figures(queue.stats()), [0; 5]);
+    queue.add("a").unwrap();
+    assert_eq!(fails(&queue), after(5));
+}
+
+#[test]
+fn an_event_during_a_failing_try_brings_one_early_try() {
+    let (queue, clock) = retrying();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    queue.add("a").unwrap();
+    assert_eq!(held.retry(), Retried::Ready, "it was added meanwhile");
+    assert_eq!(queue.failures(&"a"), 1);
+    clock.advance(2 * MS);
+    assert_eq!(fails(&queue), after(3), "of the first failure's five");
+    assert_eq!(queue.failures(&"a"), 1);
+}
+
+#[test]
+fn a_delayed_add_that_comes_before_the_back_off_is_over_brings_an_early_try() {
+    let (queue, clock) = retrying();
+    queue.add("a").unwrap();
+    assert_eq!(fails(&queue), after(5));
+    queue.add_after("a", 3 * MS).unwrap();
+    clock.advance(3 * MS);
+    assert_eq!(fails(&queue), after(2));
+    assert_eq!(queue.failures(&"a"), 1);
+}
+
+#[test]
+fn an_early_try_does_not_ask_the_limiter() {
+    struct Asked(Journal<u32>);
+    impl dedup_queue::RateLimiter<&'static str> for Asked {
+        fn delay(&self, _: &&'static str, failures: u32, _: std::time::Instant) -> Duration {
+            self.0.write(failures);
+            MS * 5
+        }
+    }
+    let clock = dedup_queue::ManualClock::new();
+    let asked = Journal::new();
+    let queue: Queue<Retrying> = DedupRetryQueue::<&'static str>::builder()
+        .clock(clock.clone())
+        .limiter(Asked(asked.clone()))
+        .build();
+    queue.add("a").unwrap();
+    assert_eq!(fails(&queue), after(5));
+    for _ in 0..4 {
+        queue.add("a").unwrap();
+        clock.advance(MS);
+        get(&queue).retry();
+    }
+    assert_eq!(asked.entries(), [1]);
+    clock.advance(MS);
+    assert_eq!(fails(&queue), after(5));
+    assert_eq!(asked.entries(), [1, 2]);
+}
+
+#[test]
+fn a_back_off_that_never_ends_is_kept_by_an_early_try() {
+    let clock = dedup_queue::ManualClock::new();
+    let queue: Queue<Retrying> = DedupRetryQueue::<&'static str>::builder()
+        .clock(clock.clone())
+        .limiter(Exponential::new(Duration::MAX, Duration::MAX))
+        .build();
+    queue.add("a").unwrap();
+    assert_eq!(fails(&queue), Retried::After(Duration::MAX));
+    queue.add("a").unwrap();
+    assert_eq!(fails(&queue), Retried::After(Duration::MAX));
+    assert_eq!(queue.failures(&"a"), 1);
+}
+
+fn given_up_after(
+    attempts: u32,
+    policy: Policy,
+) -> (
+    Queue<Retrying>,
+    dedup_queue::ManualClock,
+    Journal<(&'static str, u32)>,
+) {
+    let (clock, letters) = (dedup_queue::ManualClock::new(), Journal::new());
+    let hook = letters.clone();
+    let queue = DedupRetryQueue::<&'static str>::builder()
+        .clock(clock.clone())
+        .policy(policy)
+        .max_attempts(NonZeroU32::new(attempts).unwrap())
+        .dead_letter(move |key, failures| hook.write((key, failures)))
+        .build();
+    (queue, clock, letters)
+}
+
+#[test]
+fn events_do_not_bring_a_key_nearer_to_being_given_up() {
+    let (queue, clock, letters) = given_up_after(2, Policy::Earliest);
+    queue.add("a").unwrap();
+    assert_eq!(fails(&queue), after(5));
+    for _ in 0..100 {
+        queue.add("a").unwrap();
+        assert_eq!(fails(&queue), after(5));
+    }
+    assert_eq!(letters.entries(), []);
+    clock.advance(5 * MS);
+    assert_eq!(fails(&queue), Retried::GivenUp);
+    assert_eq!(letters.entries(), [("a", 2)]);
+}
+
+#[test]
+fn a_key_that_is_given_up_is_not_delivered_for_an_earlier_failure() {
+    // Delayed still; ready, because its time has come; and the same while it is held.
+    for (is_held, is_due) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (queue, clock, letters) = given_up_after(2, Policy::Earliest);
+        let held = is_held.then(|| {
+            queue.add("a").unwrap();
+            get(&queue).into_owned()
+        });
+        assert_eq!(queue.add_rate_limited("a"), Ok(after(5)));
+        if is_due {
+            clock.advance(5 * MS);
+        }
+        assert_eq!(queue.len(), usize::from(is_due && !is_held));
+        let given_up = match held {
+            Some(held) => held.retry(),
+            None => queue.add_rate_limited("a").unwrap(),
+        };
+        assert_eq!(given_up, Retried::GivenUp);
+        assert_eq!(letters.entries(), [("a", 2)]);
+        clock.advance(1000 * MS);
+        assert_eq!(
+            figures(queue.stats()),
+            [0; 5],
+            "held {is_held}, due {is_due}"
+        );
+        assert_eq!(queue.add("a"), Ok(NEW), "and may come again as if new");
+        assert_eq!(get(&queue).failures(), 0);
+    }
+}
+
+#[test]
+fn what_a_key_is_owed_for_something_else_than_its_failures_outlasts_its_being_given_up() {
+    // Added at once, or for later: beside the try that was owed, or merged into it.
+    for delay in [0, 3, 5, 10] {
+        let (queue, clock, letters) = given_up_after(2, Policy::Earliest);
+        assert_eq!(queue.add_rate_limited("a"), Ok(after(5)));
+        queue.add_after("a", delay * MS).unwrap();
+        assert_eq!(queue.add_rate_limited("a"), Ok(Retried::GivenUp));
+        assert_eq!(letters.entries(), [("a", 2)]);
+        clock.advance(10 * MS);
+        assert_eq!(take_all(&queue), ["a"], "after {delay} ms");
+    }
+    let (queue, clock, letters) = given_up_after(1, Policy::Earliest);
+    queue.add_after("a", MS).unwrap();
+    assert_eq!(queue.add_rate_limited("a"), Ok(Retried::GivenUp));
+    assert_eq!(letters.entries(), [("a", 1)]);
+    clock.advance(MS);
+    assert_eq!(take_all(&queue), ["a"]);
+    queue.add("a").unwrap();
+    get(&queue).retry_after(MS);
+    assert_eq!(queue.add_rate_limited("a"), Ok(Retried::GivenUp));
+    clock.advance(MS);
+    assert_eq!(take_all(&queue), ["a"], "its worker has asked for it");
+}
