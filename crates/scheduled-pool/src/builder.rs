@@ -6,6 +6,7 @@ use pool_core::errand::{Door, Watch};
 use pool_core::{BuildError, Pool};
 
 use crate::pool::ScheduledPool;
+use crate::state::Kept;
 use crate::timer::{Config, Core};
 
 /// Sets a scheduled pool up. Made by [`ScheduledPool::builder`].
@@ -80,6 +81,7 @@ impl Builder {
                 if releases {
                     pool.release();
                 }
+                Box::new(pool) as Kept
             })
         };
         let clock = Arc::clone(door.clock());

@@ -26,13 +26,19 @@ use crate::stats::Stats;
 /// The timer thread is awake: it looks at the heap before it sleeps.
 const AWAKE: u64 = 0;
 
-/// Keeps the pool open. Told whether to release it when it need not be kept any more.
-pub type Keep = Box<dyn FnOnce(bool) + Send>;
+/// Keeps the pool open. Told whether to release it when it need not be kept any more. What comes
+/// back is dropped last of all: it may wait for the pool's end.
+pub type Keep = Box<dyn FnOnce(bool) -> Kept + Send>;
+/// A handle of the pool.
+pub type Kept = Box<dyn Send>;
 
 /// A schedule as the timer sees it.
 pub(crate) trait Entry: Errand {
-    /// Ends it, or has it end after the present run.
-    fn end(&self, why: Why) -> Ending;
+    /// Ends it, or has it end after the present run. After `Ending::Now` what `after` says is to be
+    /// performed, then `pay` called.
+    fn end(&self, why: Why, after: &mut After) -> Ending;
+    /// Calls and drops what is foreign, and left over from the end.
+    fn pay(&self);
 }
 
 /// Why a schedule ends that could have gone on.
@@ -272,14 +278,16 @@ impl<S: Sink> State<S> {
         Ok(Some(was))
     }
 
-    /// A schedule has ended. It comes back: to be dropped.
+    /// A schedule has ended, and `publish` makes its outcome visible. It comes back: to be dropped.
     pub(crate) fn remove(
         &mut self,
         id: EntryId,
         tally: Tally,
         report: Report,
         after: &mut After,
+        publish: impl FnOnce(),
     ) -> Option<Record<S>> {
+        publish(); // Whoever finds that nothing is left finds every handle told.
         let record = self.heap.remove(id)?.value;
         self.stats.pending -= usize::from(matches!(record.at, At::Pending));
         *match tally {
