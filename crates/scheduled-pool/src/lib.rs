@@ -77,7 +77,8 @@
 //! too, what is pending or waits for room ends with [`Released`](pool_core::JoinError::Released) at
 //! once, on the thread that released the pool, and what the pool has accepted still runs, unless it
 //! is being offered at that very moment. A reboot of the pool does not bring the scheduled pool
-//! back: make another one.
+//! back: make another one. Nor does the old one concern itself with the pool that was rebooted: it
+//! neither releases it nor waits for its end.
 //!
 //! # Panics
 //! As in the pool: caught, counted, shown to its panic hook, given to the handle. A panic ends a
