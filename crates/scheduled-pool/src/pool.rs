@@ -269,7 +269,8 @@ impl ScheduledPool {
     /// To keep the pool, drop the scheduled pool instead.
     #[doc(alias = "shutdown")]
     pub fn release(&self) -> bool {
-        self.core().release(true)
+        // In a forked child nothing is left to release, and the lock may be held.
+        !self.door().is_forked() && self.core().release(true)
     }
 
     /// Takes no more schedules, ends all that have not started, and releases the pool with
@@ -280,6 +281,9 @@ impl ScheduledPool {
     /// its last. Does not wait for it.
     #[doc(alias = "shutdownNow")]
     pub fn release_now(&self) -> usize {
+        if self.door().is_forked() {
+            return 0;
+        }
         let ended = self.core().release_now();
         if self.door().generation() != self.owner.generation {
             return ended; // Rebooted since it was released: that is not ours.

@@ -23,6 +23,9 @@ use sync_shim::thread::JoinHandle;
 use crate::sink::{Place, Sink};
 use crate::stats::Stats;
 
+/// For so many schedules memory is kept, however few are left.
+const KEPT: usize = 1024;
+
 /// The timer thread is awake: it looks at the heap before it sleeps.
 const AWAKE: u64 = 0;
 
@@ -120,6 +123,10 @@ pub(crate) struct State<S: Sink> {
     /// Whether the pool is released once it need not be kept open.
     pub(crate) releases: bool,
     pub(crate) heap: DelayHeap<Record<S>>,
+    /// Schedules that ended since memory was last given back.
+    ended_since_trim: usize,
+    /// And how many were left then.
+    left_at_trim: usize,
     /// The timer thread, once it has been started and until it is joined.
     pub(crate) thread: Option<JoinHandle>,
     /// Somebody joins it at this moment.
@@ -157,6 +164,8 @@ impl<S: Sink> State<S> {
             life: Life::Open,
             releases: false,
             heap: DelayHeap::new(),
+            ended_since_trim: 0,
+            left_at_trim: 0,
             thread: None,
             joining: false,
             wakes_at: AWAKE,
@@ -296,8 +305,24 @@ impl<S: Sink> State<S> {
             Tally::Released => &mut self.stats.released,
         } += 1;
         self.count(report);
+        self.trim();
         self.settle(after);
         Some(record)
+    }
+
+    /// Gives memory back if little of it is in use. Paid for by those that have ended since the last
+    /// time. What lies before one that stays cannot be given back, so a try that was in vain is
+    /// made again when a quarter of them is left.
+    fn trim(&mut self) {
+        self.ended_since_trim += 1;
+        let (left, room) = (self.heap.len(), self.heap.capacity());
+        let quartered = left < self.left_at_trim && left <= self.left_at_trim.div_ceil(4);
+        let is_paid_for = self.ended_since_trim >= room / 4 || quartered;
+        if room > KEPT && left < room / 4 && is_paid_for {
+            self.ended_since_trim = 0;
+            self.left_at_trim = left;
+            self.heap.shrink_to(KEPT.max(2 * left));
+        }
     }
 
     fn count(&mut self, report: Report) {

@@ -45,6 +45,8 @@ fn in_a_forked_child_calls_say_that_the_threads_are_not_there() {
                 assert!(matches!(refused, Err(ScheduleError::Forked(_))));
                 assert_eq!(scheduled.wait_released(), Err(pool_core::WaitError::Forked));
                 assert!(!pending.cancel());
+                assert!(!scheduled.release());
+                assert_eq!(scheduled.release_now(), 0);
                 assert!(matches!(pending.join(), Err(JoinError::Forked)));
                 drop(scheduled);
                 true
