@@ -6,15 +6,19 @@ use crate::NEVER;
 
 /// A point of time, and the nanoseconds since.
 ///
+/// The point lies 146 years before its owner was made, so that what was due before that, as a
+/// deadline restored at a start, has its time and its place among others. Where an `Instant` cannot
+/// be so early (some systems begin with their own start), the point is as early as one can be.
+///
 /// Nothing is rounded: an `Instant` is told in nanoseconds. What lies before the point is the
-/// point; what lies too far behind it for 64 bits (584 years) is [`NEVER`].
+/// point; what lies too far behind it for 64 bits (438 years after the making) is [`NEVER`].
 #[derive(Clone, Copy, Debug)]
 pub struct Epoch(Instant);
 
 impl Epoch {
-    /// An epoch that begins at `start`.
+    /// The epoch of an owner that is made at `start`.
     pub fn new(start: Instant) -> Self {
-        Self(start)
+        Self(earlier(start, |instant, by| instant.checked_sub(by)))
     }
 
     /// `when` as a number.
@@ -51,8 +55,23 @@ impl Epoch {
     }
 }
 
-/// A hundred years.
-const FAR: u64 = 100 * 365 * 86_400 * 1_000_000_000;
+/// How long before its owner's making an epoch begins, in nanoseconds: a quarter of what 64 bits
+/// can count.
+const PAST: u64 = 1 << 62;
+
+/// A hundred years after an owner's making, if its epoch is as early as it is meant to be.
+const FAR: u64 = PAST + 100 * 365 * 86_400 * 1_000_000_000;
+
+/// As early as can be, but no more than [`PAST`] before `start`: by halves, to the nanosecond.
+fn earlier<I: Copy>(start: I, minus: impl Fn(I, Duration) -> Option<I>) -> I {
+    if let Some(point) = minus(start, Duration::from_nanos(PAST)) {
+        return point;
+    }
+    let steps = (0..PAST.ilog2()).rev().map(|bit| 1 << bit);
+    steps.fold(start, |point, step| {
+        minus(point, Duration::from_nanos(step)).unwrap_or(point)
+    })
+}
 
 /// `NEVER` if it does not fit.
 #[inline]
@@ -62,4 +81,23 @@ fn nanos(span: Duration) -> u64 {
     seconds
         .and_then(|nanos| nanos.checked_add(u64::from(span.subsec_nanos())))
         .unwrap_or(NEVER)
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    /// Points of a system that begins its time with its own start, in nanoseconds since.
+    #[expect(clippy::cast_possible_truncation, reason = "spans here are below 2^63")]
+    fn minus(point: u64, by: Duration) -> Option<u64> {
+        point.checked_sub(by.as_nanos() as u64)
+    }
+
+    #[test]
+    fn an_epoch_is_as_early_as_points_of_time_can_be() {
+        for uptime in [0, 1, 2, 3, 1_000, 86_400_000_000_123, PAST - 1, PAST] {
+            assert_eq!(earlier(uptime, minus), 0);
+        }
+        assert_eq!(earlier(PAST + 7, minus), 7);
+    }
 }

@@ -142,8 +142,8 @@ impl ScheduledPool {
         self.spawn_once(self.core().after(delay), task)
     }
 
-    /// Runs `task` once, at `when`; at once if that has passed. Else as
-    /// [`spawn_after`](ScheduledPool::spawn_after).
+    /// Runs `task` once, at `when`; at once if that has passed, after those that were due before it,
+    /// and late by as much. Else as [`spawn_after`](ScheduledPool::spawn_after).
     ///
     /// # Errors
     /// The task comes back unrun: see [`ScheduleError`].

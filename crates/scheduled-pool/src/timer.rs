@@ -99,7 +99,7 @@ impl<S: Sink> Core<S> {
         self.epoch.after(self.clock.now(), delay)
     }
 
-    /// That time; one that has passed is now.
+    /// That time. One that has passed is due, before those that passed after it.
     pub(crate) fn at(&self, when: Instant) -> u64 {
         self.epoch.nanos(when)
     }
