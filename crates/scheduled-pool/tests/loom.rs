@@ -263,6 +263,7 @@ impl Rig {
         assert_eq!(self.core.stats().unended, 0);
         assert_eq!(self.kept.get(), 1);
         assert_eq!(Arc::strong_count(&self.captured), 1);
+        assert_eq!(Arc::strong_count(&self.twin.0), 2, "a ticket was kept");
     }
 }
 
@@ -795,6 +796,64 @@ fn a_release_racing_the_end_of_a_run_without_a_next_lets_the_pool_go() {
             rig.core.release(true);
             assert!(matches!(join(&series), Err(JoinError::Released)));
             rig.end_beside(worker);
+        },
+    );
+}
+
+/// The end of a run against the note of its place in the line: its ticket is dropped.
+#[test]
+fn a_series_racing_its_place_in_the_line_leaves_no_ticket_behind() {
+    check(
+        "a_series_racing_its_place_in_the_line_leaves_no_ticket_behind",
+        Some(3),
+        || {
+            let rig = Rig::new(false);
+            let series = rig.series(NOW, Some(2)).unwrap();
+            rig.twin.make_room();
+            rig.twin.run_one();
+            rig.twin.run_one();
+            join(&series).unwrap();
+            rig.end();
+        },
+    );
+}
+
+/// A release against the timer's sleep: what is pending still runs at its time.
+#[test]
+fn a_release_racing_the_timers_sleep_still_runs_what_is_pending() {
+    check(
+        "a_release_racing_the_timers_sleep_still_runs_what_is_pending",
+        Some(3),
+        || {
+            let rig = Rig::new(true);
+            let handle = rig.once(Duration::from_nanos(5)).unwrap();
+            rig.core.release(true);
+            rig.clock.advance(Duration::from_nanos(5));
+            rig.twin.run_one();
+            join(&handle).unwrap();
+            rig.end();
+        },
+    );
+}
+
+/// Two takers of an outcome against the drop of the closure that it leaves: one gets it.
+#[test]
+fn an_outcome_taken_before_its_closure_is_dropped_is_taken_once() {
+    check(
+        "an_outcome_taken_before_its_closure_is_dropped_is_taken_once",
+        Some(3),
+        || {
+            let rig = Rig::new(true);
+            let handle = rig.once(LATE).unwrap();
+            let canceller = {
+                let handle = Arc::clone(&handle);
+                spawn(move || assert!(handle.cancel()))
+            };
+            assert!(matches!(join(&handle), Err(JoinError::Cancelled)));
+            assert!(matches!(join(&handle), Err(JoinError::Taken)));
+            canceller.join().unwrap();
+            assert!(matches!(join(&handle), Err(JoinError::Taken)));
+            rig.end();
         },
     );
 }
