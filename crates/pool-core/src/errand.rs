@@ -11,6 +11,7 @@
 
 use std::io;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use sync_shim::Clock;
 
@@ -18,6 +19,7 @@ use crate::after::After;
 use crate::closures::{Closures, Pool};
 use crate::core::Core;
 use crate::decide::Admission;
+use crate::error::WaitError;
 use crate::handle::Home;
 use crate::line::Seat;
 use crate::task::{Task, Work};
@@ -128,15 +130,35 @@ impl Door {
         }
     }
 
-    /// Has `watch` told of the next release. `false` if the pool is released already.
-    pub fn watch(&self, watch: Weak<dyn Watch>) -> bool {
+    /// Has `watch` told of that [`generation`](Self::generation)'s release. `false` if it is
+    /// released already.
+    pub fn watch(&self, watch: Weak<dyn Watch>, generation: u64) -> bool {
         let mut guard = self.0.state.lock();
-        if guard.open {
+        let is_open = guard.open && guard.generation == generation;
+        if is_open {
             // Those of schedulers that are gone: only memory is freed, under the lock.
             guard.watches.retain(|other| other.strong_count() > 0);
             guard.watches.push(watch);
         }
-        guard.open
+        is_open
+    }
+
+    /// Which release comes next, or has come; raised by each reboot.
+    pub fn generation(&self) -> u64 {
+        self.0.state.lock().generation
+    }
+
+    /// Waits until that generation is released and every worker's thread has ended.
+    ///
+    /// # Errors
+    /// As [`Pool::wait_released_deadline`], and [`Rebooted`](WaitError::Rebooted) if another
+    /// generation has come.
+    pub fn wait_for_end(
+        &self,
+        generation: u64,
+        deadline: Option<Instant>,
+    ) -> Result<(), WaitError> {
+        self.0.wait_for_end(generation, deadline)
     }
 
     /// The clock of every time-out.
@@ -187,7 +209,7 @@ mod tests {
         let pool = built.expect("a capacity is all that is needed");
         for _ in 0..100 {
             let watch = Arc::new(Deaf) as Arc<dyn Watch>;
-            assert!(pool.door().watch(Arc::downgrade(&watch)));
+            assert!(pool.door().watch(Arc::downgrade(&watch), 0));
         }
         assert_eq!(pool.core().state.lock().watches.len(), 1);
     }

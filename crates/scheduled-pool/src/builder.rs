@@ -6,6 +6,7 @@ use pool_core::errand::{Door, Watch};
 use pool_core::{BuildError, Pool};
 
 use crate::pool::ScheduledPool;
+use crate::state::Kept;
 use crate::timer::{Config, Core};
 
 /// Sets a scheduled pool up. Made by [`ScheduledPool::builder`].
@@ -74,21 +75,24 @@ impl Builder {
     pub(crate) fn assemble(self) -> ScheduledPool {
         let Self { pool, config } = self;
         let door = pool.door();
+        let generation = door.generation();
         let keep = {
-            let pool = pool.clone();
+            let (pool, door) = (pool.clone(), door.clone());
             Box::new(move |releases: bool| {
-                if releases {
+                // Not a pool that was rebooted since: that is not ours.
+                if releases && door.generation() == generation {
                     pool.release();
                 }
+                Box::new(pool) as Kept
             })
         };
         let clock = Arc::clone(door.clock());
         let core = Core::new(door.clone(), clock, config, keep);
         let watch = Arc::clone(&core) as Arc<dyn Watch>;
-        if !door.watch(Arc::downgrade(&watch)) {
+        if !door.watch(Arc::downgrade(&watch), generation) {
             core.sink_released();
         }
-        ScheduledPool::new_from(core, pool, door)
+        ScheduledPool::new_from(core, pool, door, generation)
     }
 }
 

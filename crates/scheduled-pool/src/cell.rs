@@ -7,10 +7,12 @@
 //! 1. The body leaves the slot only by `claim`, under the slot's lock, which is taken last: under
 //!    the timer's lock or alone.
 //! 2. The stage goes `Idle`, `Claimed`, then (after a run) `Rested` or `Over`, then `Idle` again or
-//!    `Ended`, then `Taken`. Only who has claimed moves it on.
-//! 3. The outcome is visible from `Ended` on, which comes after the pool's figures and ours show
-//!    the end.
-//! 4. Foreign code (the body, destructors, wakers) runs with no lock held.
+//!    `Ended`, then `Taken`; or, if the body is not to run (again), `Unwanted` and then one of those
+//!    two. Only who has claimed moves it on to an outcome.
+//! 3. The outcome is visible from `Ended` or `Unwanted` on, which comes after the pool's figures
+//!    show the end, and in the section of the timer's lock in which ours do.
+//! 4. Foreign code (the body, destructors, wakers) runs with no lock held, and for an end after
+//!    everything that the end owes to the timer, to waiting threads and to the pool: `pay`.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -24,7 +26,7 @@ use sync_shim::{Mutex, MutexGuard, Parker};
 use crate::body::{AfterPanic, Body};
 use crate::plan::Plan;
 use crate::sink::Sink;
-use crate::state::{Ending, Entry, Report, Tally, Vain, Why};
+use crate::state::{After, Ending, Entry, Report, Tally, Vain, Why};
 use crate::timer::Core;
 
 /// A schedule's outcome.
@@ -96,6 +98,17 @@ enum Stage<B: Body> {
     Over(Joined<B::Out>, Report),
     Ended(Joined<B::Out>),
     Taken,
+    /// It has ended for that reason, and the body is still to be dropped. Whether the outcome was
+    /// taken, or nobody wants it.
+    Unwanted(B, Why, bool),
+}
+
+/// Whether a body comes with the end.
+enum End<B: Body> {
+    /// It has run for the last time.
+    Ran(Joined<B::Out>, Tally),
+    /// It is not to run, or not again.
+    Unrun(B, Why),
 }
 
 const ENTERED: &str = "a schedule is in the heap before anybody else knows of it";
@@ -140,43 +153,44 @@ impl<B: Body, S: Sink> Cell<B, S> {
         }
     }
 
-    /// Ends a schedule whose body was claimed and not run, or has run for the last time.
-    fn finish(&self, body: Option<B>, joined: Joined<B::Out>, tally: Tally, report: Report) {
+    /// The section that ends a schedule whose body was claimed, and the threads that it wakes.
+    /// The rest is to be paid: what `after` says, then [`pay`](Entry::pay).
+    fn finish(&self, end: End<B>, report: Report, after: &mut After) {
         let id = self.slot.lock().id.expect(ENTERED);
-        let (record, after) = self.core.remove(id, tally, report);
-        drop(record); // Its ticket leaves the line before anything foreign may dally.
-        drop_quietly(body);
-        self.tell(joined);
-        self.core.perform(after);
-    }
-
-    /// Makes the outcome visible and wakes whoever waits.
-    fn tell(&self, joined: Joined<B::Out>) {
-        let mut slot = self.slot.lock();
-        let bell = std::mem::replace(&mut slot.bell, Bell::Nobody);
-        if matches!(bell, Bell::Detached) {
-            slot.stage = Stage::Taken;
-            drop(slot);
-            drop_quietly(joined);
-            return;
-        }
-        slot.stage = Stage::Ended(joined);
-        drop(slot);
-        match bell {
-            Bell::Thread(parker) => parker.unpark(),
-            Bell::Future(waker) => {
-                if let Err(payload) = guarded(|| waker.wake()) {
-                    discard(payload);
-                }
+        let tally = match &end {
+            End::Ran(_, tally) => *tally,
+            End::Unrun(_, why) => why.tally(),
+        };
+        let mut sleeper = None;
+        let publish = || {
+            let mut slot = self.slot.lock();
+            match std::mem::replace(&mut slot.bell, Bell::Nobody) {
+                Bell::Thread(parker) => sleeper = Some(parker),
+                other => slot.bell = other, // Paid later.
             }
-            Bell::Nobody | Bell::Detached => {}
+            slot.stage = match end {
+                End::Ran(joined, _) => Stage::Ended(joined),
+                End::Unrun(body, why) => Stage::Unwanted(body, why, false),
+            };
+        };
+        let record = self.core.remove(id, tally, report, after, publish);
+        drop(record); // Its ticket leaves the line before anything foreign may dally.
+        if let Some(sleeper) = sleeper {
+            sleeper.unpark();
         }
     }
 
-    /// A claimed body is to end unrun.
-    fn abandon(&self, body: B, why: Why) {
-        let (joined, tally) = why.outcome();
-        self.finish(Some(body), joined, tally, Report::default());
+    /// Ends one schedule and pays all that this owes.
+    fn finish_alone(&self, end: End<B>, report: Report) {
+        let mut after = After::new();
+        self.finish(end, report, &mut after);
+        self.conclude(after);
+    }
+
+    fn conclude(&self, after: After) {
+        let kept = self.core.perform(after);
+        self.pay();
+        drop(kept); // May wait for the pool's end.
     }
 
     fn after_panic(body: &B, payload: Payload, env: &Env) -> Option<Joined<B::Out>> {
@@ -195,10 +209,17 @@ impl<B: Body, S: Sink> Cell<B, S> {
 }
 
 impl Why {
-    fn outcome<R>(self) -> (Joined<R>, Tally) {
+    fn outcome(self) -> JoinError {
         match self {
-            Self::Cancelled => (Err(JoinError::Cancelled), Tally::Cancelled),
-            Self::Released => (Err(JoinError::Released), Tally::Released),
+            Self::Cancelled => JoinError::Cancelled,
+            Self::Released => JoinError::Released,
+        }
+    }
+
+    fn tally(self) -> Tally {
+        match self {
+            Self::Cancelled => Tally::Cancelled,
+            Self::Released => Tally::Released,
         }
     }
 }
@@ -230,7 +251,9 @@ impl<B: Body, S: Sink> Errand for Cell<B, S> {
             lateness,
         };
         let mut slot = self.slot.lock();
-        if let Some(joined) = joined {
+        // Told to end during the run: what it captured is dropped as a part of the run.
+        let stopped = || slot.stop.map(|why| Err(why.outcome()));
+        if let Some(joined) = joined.or_else(stopped) {
             slot.ending = true;
             drop(slot);
             drop_quietly(body);
@@ -273,17 +296,17 @@ impl<B: Body, S: Sink> Resolve for Cell<B, S> {
                 drop(slot);
                 let tally = match joined {
                     Err(JoinError::Released) => Tally::Released,
+                    Err(JoinError::Cancelled) => Tally::Cancelled,
                     _ => Tally::Ended,
                 };
-                self.finish(None, joined, tally, report);
+                self.finish_alone(End::Ran(joined, tally), report);
             }
             Stage::Rested(body, _, report) if slot.stop.is_some() => {
                 let why = slot.stop.unwrap_or(Why::Cancelled);
                 slot.runs += report.runs;
                 slot.ending = true;
                 drop(slot);
-                let (joined, tally) = why.outcome();
-                self.finish(Some(body), joined, tally, report);
+                self.finish_alone(End::Unrun(body, why), report);
             }
             Stage::Rested(body, ended, mut report) => {
                 let next = self.plan.next(slot.due, ended);
@@ -296,7 +319,7 @@ impl<B: Body, S: Sink> Resolve for Cell<B, S> {
                 let id = slot.id.expect(ENTERED);
                 drop(slot);
                 if self.core.again(id, next.due, report) == Err(Vain) {
-                    self.end(Why::Released);
+                    self.end_alone(Why::Released);
                 }
             }
             other => slot.stage = other,
@@ -304,13 +327,24 @@ impl<B: Body, S: Sink> Resolve for Cell<B, S> {
     }
 }
 
+impl<B: Body, S: Sink> Cell<B, S> {
+    fn end_alone(&self, why: Why) -> Ending {
+        let mut after = After::new();
+        let ending = self.end(why, &mut after);
+        if ending == Ending::Now {
+            self.conclude(after);
+        }
+        ending
+    }
+}
+
 impl<B: Body, S: Sink> Entry for Cell<B, S> {
-    fn end(&self, why: Why) -> Ending {
+    fn end(&self, why: Why, after: &mut After) -> Ending {
         let (mut slot, body) = Self::claim(self.slot.lock());
         if let Some(body) = body {
             slot.ending = true;
             drop(slot);
-            self.abandon(body, why);
+            self.finish(End::Unrun(body, why), Report::default(), after);
             return Ending::Now;
         }
         if self.plan.is_series() && !slot.ending && slot.stop.is_none() {
@@ -318,6 +352,39 @@ impl<B: Body, S: Sink> Entry for Cell<B, S> {
             return Ending::AfterThisRun;
         }
         Ending::Was
+    }
+
+    fn pay(&self) {
+        let mut slot = self.slot.lock();
+        let bell = match &slot.bell {
+            Bell::Detached => Bell::Detached,
+            _ => std::mem::replace(&mut slot.bell, Bell::Nobody),
+        };
+        let detached = matches!(bell, Bell::Detached);
+        let (mut body, mut outcome) = (None, None);
+        slot.stage = match std::mem::replace(&mut slot.stage, Stage::Taken) {
+            Stage::Ended(joined) if detached => {
+                outcome = Some(joined);
+                Stage::Taken
+            }
+            Stage::Unwanted(unwanted, why, taken) => {
+                body = Some(unwanted);
+                if taken || detached {
+                    Stage::Taken
+                } else {
+                    Stage::Ended(Err(why.outcome()))
+                }
+            }
+            other => other,
+        };
+        drop(slot);
+        if let Bell::Future(waker) = bell
+            && let Err(payload) = guarded(|| waker.wake())
+        {
+            discard(payload);
+        }
+        drop_quietly(body);
+        drop_quietly(outcome);
     }
 }
 
@@ -335,6 +402,17 @@ impl<B: Body, S: Sink> Joinable<B::Out> for Cell<B, S> {
                 drop(bell);
                 Some(Err(JoinError::Taken))
             }
+            Stage::Unwanted(body, why, taken) => {
+                slot.stage = Stage::Unwanted(body, why, true);
+                drop(slot);
+                drop(bell);
+                let error = if taken {
+                    JoinError::Taken
+                } else {
+                    why.outcome()
+                };
+                Some(Err(error))
+            }
             pending => {
                 slot.stage = pending;
                 let stale = std::mem::replace(&mut slot.bell, bell);
@@ -346,7 +424,9 @@ impl<B: Body, S: Sink> Joinable<B::Out> for Cell<B, S> {
     }
 
     fn is_ended(&self) -> bool {
-        matches!(self.slot.lock().stage, Stage::Ended(_) | Stage::Taken)
+        let ended =
+            |stage: &_| matches!(stage, Stage::Ended(_) | Stage::Taken | Stage::Unwanted(..));
+        ended(&self.slot.lock().stage)
     }
 
     fn is_last_run(&self) -> bool {
@@ -356,7 +436,7 @@ impl<B: Body, S: Sink> Joinable<B::Out> for Cell<B, S> {
     }
 
     fn cancel(&self) -> bool {
-        self.end(Why::Cancelled) != Ending::Was
+        self.end_alone(Why::Cancelled) != Ending::Was
     }
 
     fn detach(&self) {

@@ -21,6 +21,9 @@ use crate::cell::{Bell, Joinable, Joined};
 ///
 /// By the time a join returns, the figures of the pool and of the scheduled pool show the end.
 ///
+/// In a process that was forked since, a handle has ended with [`JoinError::Forked`], whatever was
+/// so in the parent, and its figures are 0.
+///
 /// # On a worker of the same pool
 /// A join would hold the worker until the task is due, and for ever if the task then needs that
 /// very worker. So the join of a task that has not started is refused there, with
@@ -84,12 +87,12 @@ impl<R: Send + 'static> ScheduledHandle<R> {
     /// # Errors
     /// The handle again, if it has not.
     pub fn try_join(self) -> Result<Result<R, JoinError>, Self> {
-        self.0.cell.take_or_wait(Bell::Nobody).ok_or(self)
+        self.0.look().ok_or(self)
     }
 
     /// Whether a join would return at once.
     pub fn is_finished(&self) -> bool {
-        self.0.cell.is_ended()
+        self.0.is_finished()
     }
 
     /// Takes the task back if it has not started: `true` if so. O(log n).
@@ -145,12 +148,12 @@ impl SeriesHandle {
     /// # Errors
     /// The handle again, if it has not.
     pub fn try_join(self) -> Result<Result<(), JoinError>, Self> {
-        self.0.cell.take_or_wait(Bell::Nobody).ok_or(self)
+        self.0.look().ok_or(self)
     }
 
     /// Whether a join would return at once.
     pub fn is_finished(&self) -> bool {
-        self.0.cell.is_ended()
+        self.0.is_finished()
     }
 
     /// Ends the series: no run starts from now on. `false` if it has ended, or was told to
@@ -164,12 +167,12 @@ impl SeriesHandle {
 
     /// Runs that have ended, those that panicked included.
     pub fn runs(&self) -> u64 {
-        self.0.cell.runs()
+        self.0.runs()
     }
 
     /// Ticks missed so far: the run before had not ended.
     pub fn missed(&self) -> u64 {
-        self.0.cell.missed()
+        self.0.missed()
     }
 
     /// When the next run is due; past while it waits for room. `None` during a run, after the
@@ -182,13 +185,11 @@ impl SeriesHandle {
 impl<R: Send + 'static> Handle<R> {
     /// `None` if the time was up.
     fn wait(&self, deadline: Option<Instant>) -> Option<Joined<R>> {
-        if !self.cell.is_ended() {
-            if self.door.is_forked() {
-                return Some(Err(JoinError::Forked));
-            }
-            if self.door.is_own_worker() && !self.cell.is_last_run() {
-                return Some(Err(JoinError::WouldDeadlock));
-            }
+        if self.door.is_forked() {
+            return Some(Err(JoinError::Forked)); // The fork may have left the cell's lock held.
+        }
+        if !self.cell.is_ended() && self.door.is_own_worker() && !self.cell.is_last_run() {
+            return Some(Err(JoinError::WouldDeadlock));
         }
         let parker = Parker::of_thread();
         loop {
@@ -206,13 +207,26 @@ impl<R: Send + 'static> Handle<R> {
         }
     }
 
-    fn poll(&self, context: &Context<'_>) -> Poll<Joined<R>> {
-        let bell = Bell::Future(context.waker().clone());
-        match self.cell.take_or_wait(bell) {
-            Some(joined) => Poll::Ready(joined),
-            None if self.door.is_forked() => Poll::Ready(Err(JoinError::Forked)),
-            None => Poll::Pending,
+    /// `None` if it has not ended.
+    fn look(&self) -> Option<Joined<R>> {
+        if self.door.is_forked() {
+            return Some(Err(JoinError::Forked));
         }
+        self.cell.take_or_wait(Bell::Nobody)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.door.is_forked() || self.cell.is_ended()
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<Joined<R>> {
+        if self.door.is_forked() {
+            return Poll::Ready(Err(JoinError::Forked));
+        }
+        let bell = Bell::Future(context.waker().clone());
+        self.cell
+            .take_or_wait(bell)
+            .map_or(Poll::Pending, Poll::Ready)
     }
 
     fn cancel(&self) -> bool {
@@ -221,21 +235,42 @@ impl<R: Send + 'static> Handle<R> {
     }
 
     fn next_due(&self) -> Option<Instant> {
+        if self.door.is_forked() {
+            return None;
+        }
         self.epoch.instant(self.cell.next_due()?)
+    }
+
+    fn runs(&self) -> u64 {
+        if self.door.is_forked() {
+            0
+        } else {
+            self.cell.runs()
+        }
+    }
+
+    fn missed(&self) -> u64 {
+        if self.door.is_forked() {
+            0
+        } else {
+            self.cell.missed()
+        }
     }
 
     fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(name)
-            .field("finished", &self.cell.is_ended())
+            .field("finished", &self.is_finished())
             .field("next_due", &self.next_due())
-            .field("runs", &self.cell.runs())
+            .field("runs", &self.runs())
             .finish()
     }
 }
 
 impl<R> Drop for Handle<R> {
     fn drop(&mut self) {
-        self.cell.detach();
+        if !self.door.is_forked() {
+            self.cell.detach();
+        }
     }
 }
 

@@ -39,8 +39,9 @@
 //!    to its grid however late a run comes.
 //! 3. A pending schedule is not in flight: `wait_idle` ignores it. A due one joins the pool's one
 //!    line, first come, first served; `max_waiting` and `nonblocking` do not concern it.
-//! 4. Cancelling is O(log n) and frees at once: the closure, the place in the heap, the place in
-//!    the line. Either the cancel or the run wins, never both, never neither.
+//! 4. Cancelling is O(log n), amortised, and frees at once: the closure, the place in the heap, the
+//!    place in the line. The heap's memory is given back when less than a quarter of it is in use,
+//!    but for what lies before a schedule that stays. Either the cancel or the run wins, never both, never neither.
 //! 5. Every accepted schedule ends, and its handle says how.
 //! 6. No arithmetic overflows: what is too far away is never, and holds up nobody.
 //!
@@ -77,7 +78,8 @@
 //! too, what is pending or waits for room ends with [`Released`](pool_core::JoinError::Released) at
 //! once, on the thread that released the pool, and what the pool has accepted still runs, unless it
 //! is being offered at that very moment. A reboot of the pool does not bring the scheduled pool
-//! back: make another one.
+//! back: make another one. Nor does the old one concern itself with the pool that was rebooted: it
+//! neither releases it nor waits for its end.
 //!
 //! # Panics
 //! As in the pool: caught, counted, shown to its panic hook, given to the handle. A panic ends a

@@ -55,17 +55,19 @@ impl<S: Sink> Core<S> {
         self.end(doomed);
     }
 
-    fn end(&self, doomed: Vec<Arc<dyn Entry>>) -> usize {
-        let ended = doomed
-            .iter()
-            .filter(|entry| entry.end(Why::Released) == Ending::Now)
-            .count();
-        drop(doomed);
-        // Perhaps there was nothing to be ended, and nobody else comes by.
+    /// Ends all of them, and only then runs what is foreign: a waker or a destructor of one may wait
+    /// for another, or for the end.
+    fn end(&self, mut doomed: Vec<Arc<dyn Entry>>) -> usize {
         let mut after = After::new();
+        doomed.retain(|entry| entry.end(Why::Released, &mut after) == Ending::Now);
+        // Perhaps there was nothing to be ended, and nobody else comes by.
         self.state.lock().settle(&mut after);
-        self.perform(after);
-        ended
+        let kept = self.perform(after);
+        for entry in &doomed {
+            entry.pay();
+        }
+        drop(kept); // May wait for the pool's end.
+        doomed.len()
     }
 
     /// Waits until nothing is accepted, nothing is left, and the timer thread is gone. `false` if
@@ -84,7 +86,7 @@ impl<S: Sink> Core<S> {
                     state.joining = false;
                     after.tell.append(&mut state.waiters);
                     drop(state);
-                    self.perform(after);
+                    drop(self.perform(after));
                 }
                 Look::Wait(number) => {
                     match deadline {

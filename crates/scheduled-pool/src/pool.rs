@@ -48,6 +48,8 @@ pub struct ScheduledPool {
 struct Owner {
     core: Arc<Core<Door>>,
     door: Door,
+    /// The pool's, until its next release. One that is rebooted is none of ours.
+    generation: u64,
 }
 
 impl Drop for Owner {
@@ -69,8 +71,12 @@ impl ScheduledPool {
         Builder::new(pool)
     }
 
-    pub(crate) fn new_from(core: Arc<Core<Door>>, pool: Pool, door: Door) -> Self {
-        let owner = Arc::new(Owner { core, door });
+    pub(crate) fn new_from(core: Arc<Core<Door>>, pool: Pool, door: Door, generation: u64) -> Self {
+        let owner = Arc::new(Owner {
+            core,
+            door,
+            generation,
+        });
         Self { owner, pool }
     }
 
@@ -136,8 +142,8 @@ impl ScheduledPool {
         self.spawn_once(self.core().after(delay), task)
     }
 
-    /// Runs `task` once, at `when`; at once if that has passed. Else as
-    /// [`spawn_after`](ScheduledPool::spawn_after).
+    /// Runs `task` once, at `when`; at once if that has passed, after those that were due before it,
+    /// and late by as much. Else as [`spawn_after`](ScheduledPool::spawn_after).
     ///
     /// # Errors
     /// The task comes back unrun: see [`ScheduleError`].
@@ -263,7 +269,8 @@ impl ScheduledPool {
     /// To keep the pool, drop the scheduled pool instead.
     #[doc(alias = "shutdown")]
     pub fn release(&self) -> bool {
-        self.core().release(true)
+        // In a forked child nothing is left to release, and the lock may be held.
+        !self.door().is_forked() && self.core().release(true)
     }
 
     /// Takes no more schedules, ends all that have not started, and releases the pool with
@@ -274,7 +281,14 @@ impl ScheduledPool {
     /// its last. Does not wait for it.
     #[doc(alias = "shutdownNow")]
     pub fn release_now(&self) -> usize {
-        self.core().release_now() + self.pool.release_now()
+        if self.door().is_forked() {
+            return 0;
+        }
+        let ended = self.core().release_now();
+        if self.door().generation() != self.owner.generation {
+            return ended; // Rebooted since it was released: that is not ours.
+        }
+        ended + self.pool.release_now()
     }
 
     /// Waits until it is released (by whomever), every schedule has ended, the timer thread is
@@ -282,7 +296,8 @@ impl ScheduledPool {
     ///
     /// # Errors
     /// [`WouldDeadlock`](WaitError::WouldDeadlock) on one of the pool's workers, and what the
-    /// pool's `wait_released` says.
+    /// pool's `wait_released` says: [`Rebooted`](WaitError::Rebooted) if the pool was, since it was
+    /// released. Every schedule has ended then, too; the pool that was rebooted is not waited for.
     #[doc(alias = "awaitTermination")]
     pub fn wait_released(&self) -> Result<(), WaitError> {
         self.wait(None)
@@ -314,10 +329,7 @@ impl ScheduledPool {
         if !self.core().wait_released(deadline) {
             return Err(WaitError::TimedOut);
         }
-        match deadline {
-            None => self.pool.wait_released(),
-            Some(when) => self.pool.wait_released_deadline(when),
-        }
+        self.door().wait_for_end(self.owner.generation, deadline)
     }
 
     /// A handle that keeps nothing open, e.g. for a task that schedules itself again.

@@ -10,7 +10,7 @@ use crate::series::OnPanic;
 
 pub use crate::cell::{Bell, Joinable, Joined};
 pub use crate::sink::{Offer, Place, Sink};
-pub use crate::state::{Keep, Spare};
+pub use crate::state::{Keep, Kept, Spare};
 pub use crate::timer::{Config, Core};
 
 impl<S: Sink> Core<S> {

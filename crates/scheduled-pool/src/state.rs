@@ -23,16 +23,25 @@ use sync_shim::thread::JoinHandle;
 use crate::sink::{Place, Sink};
 use crate::stats::Stats;
 
+/// For so many schedules memory is kept, however few are left.
+const KEPT: usize = 1024;
+
 /// The timer thread is awake: it looks at the heap before it sleeps.
 const AWAKE: u64 = 0;
 
-/// Keeps the pool open. Told whether to release it when it need not be kept any more.
-pub type Keep = Box<dyn FnOnce(bool) + Send>;
+/// Keeps the pool open. Told whether to release it when it need not be kept any more. What comes
+/// back is dropped last of all: it may wait for the pool's end.
+pub type Keep = Box<dyn FnOnce(bool) -> Kept + Send>;
+/// A handle of the pool.
+pub type Kept = Box<dyn Send>;
 
 /// A schedule as the timer sees it.
 pub(crate) trait Entry: Errand {
-    /// Ends it, or has it end after the present run.
-    fn end(&self, why: Why) -> Ending;
+    /// Ends it, or has it end after the present run. After `Ending::Now` what `after` says is to be
+    /// performed, then `pay` called.
+    fn end(&self, why: Why, after: &mut After) -> Ending;
+    /// Calls and drops what is foreign, and left over from the end.
+    fn pay(&self);
 }
 
 /// Why a schedule ends that could have gone on.
@@ -114,6 +123,10 @@ pub(crate) struct State<S: Sink> {
     /// Whether the pool is released once it need not be kept open.
     pub(crate) releases: bool,
     pub(crate) heap: DelayHeap<Record<S>>,
+    /// Schedules that ended since memory was last given back.
+    ended_since_trim: usize,
+    /// And how many were left then.
+    left_at_trim: usize,
     /// The timer thread, once it has been started and until it is joined.
     pub(crate) thread: Option<JoinHandle>,
     /// Somebody joins it at this moment.
@@ -151,6 +164,8 @@ impl<S: Sink> State<S> {
             life: Life::Open,
             releases: false,
             heap: DelayHeap::new(),
+            ended_since_trim: 0,
+            left_at_trim: 0,
             thread: None,
             joining: false,
             wakes_at: AWAKE,
@@ -272,14 +287,16 @@ impl<S: Sink> State<S> {
         Ok(Some(was))
     }
 
-    /// A schedule has ended. It comes back: to be dropped.
+    /// A schedule has ended, and `publish` makes its outcome visible. It comes back: to be dropped.
     pub(crate) fn remove(
         &mut self,
         id: EntryId,
         tally: Tally,
         report: Report,
         after: &mut After,
+        publish: impl FnOnce(),
     ) -> Option<Record<S>> {
+        publish(); // Whoever finds that nothing is left finds every handle told.
         let record = self.heap.remove(id)?.value;
         self.stats.pending -= usize::from(matches!(record.at, At::Pending));
         *match tally {
@@ -288,8 +305,24 @@ impl<S: Sink> State<S> {
             Tally::Released => &mut self.stats.released,
         } += 1;
         self.count(report);
+        self.trim();
         self.settle(after);
         Some(record)
+    }
+
+    /// Gives memory back if little of it is in use. Paid for by those that have ended since the last
+    /// time. What lies before one that stays cannot be given back, so a try that was in vain is
+    /// made again when a quarter of them is left.
+    fn trim(&mut self) {
+        self.ended_since_trim += 1;
+        let (left, room) = (self.heap.len(), self.heap.capacity());
+        let quartered = left < self.left_at_trim && left <= self.left_at_trim.div_ceil(4);
+        let is_paid_for = self.ended_since_trim >= room / 4 || quartered;
+        if room > KEPT && left < room / 4 && is_paid_for {
+            self.ended_since_trim = 0;
+            self.left_at_trim = left;
+            self.heap.shrink_to(KEPT.max(2 * left));
+        }
     }
 
     fn count(&mut self, report: Report) {

@@ -25,7 +25,7 @@ use crate::cell::Cell;
 use crate::error::Reason;
 use crate::plan::Plan;
 use crate::sink::{Offer, Sink};
-use crate::state::{After, At, Due, Keep, Record, Report, Spare, State, Tally, Vain};
+use crate::state::{After, At, Due, Keep, Kept, Record, Report, Spare, State, Tally, Vain};
 use crate::stats::Stats;
 
 /// The timer thread's name, unless the builder says otherwise.
@@ -99,7 +99,7 @@ impl<S: Sink> Core<S> {
         self.epoch.after(self.clock.now(), delay)
     }
 
-    /// That time; one that has passed is now.
+    /// That time. One that has passed is due, before those that passed after it.
     pub(crate) fn at(&self, when: Instant) -> u64 {
         self.epoch.nanos(when)
     }
@@ -139,7 +139,7 @@ impl<S: Sink> Core<S> {
             .ok_or(Reason::TooMany)?;
         cell.enter(id);
         drop(state);
-        self.perform(after);
+        drop(self.perform(after));
         Ok(())
     }
 
@@ -160,33 +160,34 @@ impl<S: Sink> Core<S> {
     pub(crate) fn again(&self, id: EntryId, due: u64, report: Report) -> Result<(), Vain> {
         let mut after = After::new();
         let was = self.state.lock().again(id, due, report, &mut after);
-        self.perform(after);
+        drop(self.perform(after));
         was.map(drop) // A ticket takes the pool's lock: ours is free.
     }
 
-    /// A schedule has ended. What comes back is to be dropped, then performed.
+    /// A schedule has ended; `publish` makes that visible to its handle, in the section in which
+    /// the figures show it. What comes back is to be dropped, what is owed performed.
     pub(crate) fn remove(
         &self,
         id: EntryId,
         tally: Tally,
         report: Report,
-    ) -> (Option<Record<S>>, After) {
-        let mut after = After::new();
-        let record = self.state.lock().remove(id, tally, report, &mut after);
-        (record, after)
+        after: &mut After,
+        publish: impl FnOnce(),
+    ) -> Option<Record<S>> {
+        let mut state = self.state.lock();
+        state.remove(id, tally, report, after, publish)
     }
 
-    /// Pays what a section owes. May release the pool, which is foreign code.
-    pub(crate) fn perform(&self, after: After) {
+    /// Pays what a section owes. May release the pool, which is foreign code. What comes back is to
+    /// be dropped last.
+    pub(crate) fn perform(&self, after: After) -> Option<Kept> {
         if after.wake {
             self.parker.unpark();
         }
         for (_, waiter) in after.tell {
             waiter.unpark();
         }
-        if let Some((keep, releases)) = after.keep {
-            keep(releases);
-        }
+        after.keep.map(|(keep, releases)| keep(releases))
     }
 
     /// All figures.

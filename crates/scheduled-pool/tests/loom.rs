@@ -15,13 +15,15 @@ use std::time::Duration;
 
 use pool_core::JoinError;
 use pool_core::errand::{Env, Errand};
-use scheduled_pool::protocol::{Bell, Config, Core, Joinable, Joined, Offer, Place, Sink};
+use scheduled_pool::protocol::{Bell, Config, Core, Joinable, Joined, Kept, Offer, Place, Sink};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{ManualClock, Mutex, Parker};
 
+/// Due at once.
+const NOW: Duration = Duration::ZERO;
 /// Far beyond what any model's clock comes to.
-const LATE: u64 = 1 << 50;
+const LATE: Duration = Duration::from_hours(1);
 
 /// A pool of at most one worker, reduced to what the timer knows of a pool.
 #[derive(Clone)]
@@ -197,15 +199,20 @@ struct Rig {
 
 impl Rig {
     fn new(room: bool) -> Self {
+        Self::with(room, false)
+    }
+
+    /// Whether there is room, and whether series go on after the release.
+    fn with(room: bool, continue_series: bool) -> Self {
         let (twin, clock, kept) = (Twin::new(room), ManualClock::new(), Count::new());
         let let_go = kept.clone();
-        let keep = Box::new(move |_| let_go.up());
-        let core = Core::new(
-            twin.clone(),
-            Arc::new(clock.clone()),
-            Config::default(),
-            keep,
-        );
+        let keep = Box::new(move |_| {
+            let_go.up();
+            Box::new(()) as Kept
+        });
+        let mut config = Config::default();
+        config.spare.series = continue_series;
+        let core = Core::new(twin.clone(), Arc::new(clock.clone()), config, keep);
         Self {
             twin,
             core,
@@ -225,8 +232,15 @@ impl Rig {
         }
     }
 
-    fn once(&self, due: u64) -> Option<Arc<dyn Joinable<()>>> {
-        self.core.once(due, self.task())
+    fn once(&self, delay: Duration) -> Option<Arc<dyn Joinable<()>>> {
+        self.core.once(self.core.after(delay), self.task())
+    }
+
+    /// A series that begins now and rests for `delay`.
+    fn series(&self, delay: Duration, runs: Option<u64>) -> Option<Arc<dyn Joinable<()>>> {
+        let rest = delay.as_nanos().try_into().unwrap();
+        self.core
+            .series(self.core.after(NOW), rest, runs, self.task())
     }
 
     /// Everything has ended: the timer goes, the pool is let go once, nothing is held.
@@ -249,6 +263,7 @@ impl Rig {
         assert_eq!(self.core.stats().unended, 0);
         assert_eq!(self.kept.get(), 1);
         assert_eq!(Arc::strong_count(&self.captured), 1);
+        assert_eq!(Arc::strong_count(&self.twin.0), 2, "a ticket was kept");
     }
 }
 
@@ -268,7 +283,7 @@ fn a_cancel_racing_the_fire_has_one_winner() {
     check("a_cancel_racing_the_fire_has_one_winner", Some(3), || {
         let rig = Rig::new(true);
         let worker = rig.twin.worker();
-        let handle = rig.once(0).unwrap();
+        let handle = rig.once(NOW).unwrap();
         let cancelled = handle.cancel();
         if cancelled {
             assert_eq!(Arc::strong_count(&rig.captured), 1, "freed at once");
@@ -292,7 +307,7 @@ fn a_cancel_racing_the_line_leaves_no_place_behind() {
         Some(3),
         || {
             let rig = Rig::new(false);
-            let handle = rig.once(0).unwrap();
+            let handle = rig.once(NOW).unwrap();
             assert!(handle.cancel());
             assert!(matches!(join(&handle), Err(JoinError::Cancelled)));
             rig.end();
@@ -309,7 +324,7 @@ fn a_cancel_racing_the_hand_over_of_room_has_one_winner() {
         Some(2),
         || {
             let rig = Rig::new(false);
-            let handle = rig.once(0).unwrap();
+            let handle = rig.once(NOW).unwrap();
             let canceller = {
                 let handle = Arc::clone(&handle);
                 spawn(move || handle.cancel())
@@ -337,7 +352,7 @@ fn a_release_racing_a_schedule_strands_no_task() {
             assert!(rig.once(LATE).unwrap().cancel());
             let task = {
                 let (core, task) = (Arc::clone(&rig.core), rig.task());
-                spawn(move || core.once(0, task))
+                spawn(move || core.once(core.after(NOW), task))
             };
             rig.core.release(true);
             let handle = task.join().unwrap();
@@ -360,7 +375,7 @@ fn an_earlier_schedule_racing_the_timers_sleep_is_not_slept_over() {
         || {
             let rig = Rig::new(true);
             let late = rig.once(LATE).unwrap();
-            let early = rig.once(0).unwrap();
+            let early = rig.once(NOW).unwrap();
             rig.twin.run_one();
             join(&early).unwrap();
             assert!(late.cancel());
@@ -382,9 +397,9 @@ fn two_schedules_racing_the_timers_sleep_are_both_run() {
             let late = rig.once(LATE).unwrap();
             let other = {
                 let (core, task) = (Arc::clone(&rig.core), rig.task());
-                spawn(move || core.once(0, task).unwrap())
+                spawn(move || core.once(core.after(NOW), task).unwrap())
             };
-            let mine = rig.once(0).unwrap();
+            let mine = rig.once(NOW).unwrap();
             rig.twin.run_one();
             rig.twin.run_one();
             join(&mine).unwrap();
@@ -404,9 +419,10 @@ fn time_that_passes_racing_the_timers_sleep_brings_the_task() {
         Some(3),
         || {
             let rig = Rig::new(true);
+            let due = rig.core.after(Duration::from_nanos(5));
             let clock = rig.clock.clone();
             let time = spawn(move || clock.advance(Duration::from_nanos(5)));
-            let handle = rig.once(5).unwrap();
+            let handle = rig.core.once(due, rig.task()).unwrap();
             rig.twin.run_one();
             join(&handle).unwrap();
             time.join().unwrap();
@@ -423,7 +439,7 @@ fn a_pool_released_elsewhere_racing_a_ticket_ends_its_handle() {
         Some(3),
         || {
             let rig = Rig::new(false);
-            let handle = rig.once(0).unwrap();
+            let handle = rig.once(NOW).unwrap();
             let releaser = {
                 let (twin, core) = (rig.twin.clone(), Arc::clone(&rig.core));
                 spawn(move || twin.release(&core))
@@ -445,7 +461,7 @@ fn a_pool_released_elsewhere_racing_a_fire_strands_no_task() {
         || {
             let rig = Rig::new(true);
             let worker = rig.twin.worker();
-            let handle = rig.once(0).unwrap();
+            let handle = rig.once(NOW).unwrap();
             rig.twin.release(&rig.core);
             let ran = match join(&handle) {
                 Ok(()) => 1,
@@ -467,7 +483,7 @@ fn a_cancel_racing_a_runs_end_ends_the_series_once() {
         || {
             let rig = Rig::new(true);
             let worker = rig.twin.worker();
-            let series = rig.core.series(0, LATE, None, rig.task()).unwrap();
+            let series = rig.series(LATE, None).unwrap();
             assert!(series.cancel());
             assert!(!series.cancel());
             assert!(matches!(join(&series), Err(JoinError::Cancelled)));
@@ -486,7 +502,7 @@ fn a_release_racing_a_runs_end_ends_the_series() {
         || {
             let rig = Rig::new(true);
             let worker = rig.twin.worker();
-            let series = rig.core.series(0, LATE, None, rig.task()).unwrap();
+            let series = rig.series(LATE, None).unwrap();
             rig.core.release(true);
             assert!(matches!(join(&series), Err(JoinError::Released)));
             assert!(rig.core.wait_released(None));
@@ -503,7 +519,7 @@ fn a_pool_released_elsewhere_racing_a_runs_end_ends_the_series() {
         Some(2),
         || {
             let rig = Rig::new(true);
-            let series = rig.core.series(0, LATE, None, rig.task()).unwrap();
+            let series = rig.series(LATE, None).unwrap();
             let releaser = {
                 let (twin, core) = (rig.twin.clone(), Arc::clone(&rig.core));
                 spawn(move || twin.release(&core))
@@ -538,7 +554,7 @@ fn a_series_racing_the_timers_sleep_has_its_next_run() {
         Some(3),
         || {
             let rig = Rig::new(true);
-            let series = rig.core.series(0, 0, Some(2), rig.task()).unwrap();
+            let series = rig.series(NOW, Some(2)).unwrap();
             rig.twin.run_one();
             rig.twin.run_one();
             join(&series).unwrap();
@@ -639,7 +655,15 @@ fn a_late_wait_racing_the_end_says_what_is_so() {
             rig.core.release(true);
             assert!(handle.cancel());
             // Whichever it is: nobody is left entered, and the timer's end is not lost.
-            let _ = rig.core.wait_released(Some(deadline));
+            if rig.core.wait_released(Some(deadline)) {
+                assert_eq!(rig.core.stats().unended, 0, "it said so too early");
+                assert!(rig.core.wait_released(Some(deadline)), "and stays so");
+            } else {
+                assert!(
+                    sync_shim::Clock::now(&rig.clock) >= deadline,
+                    "the time was not up"
+                );
+            }
             assert!(rig.core.wait_released(None));
             time.join().unwrap();
             rig.end();
@@ -653,7 +677,7 @@ fn a_release_now_racing_a_held_task_ends_it() {
     check("a_release_now_racing_a_held_task_ends_it", Some(3), || {
         let rig = Rig::new(true);
         rig.twin.0.state.lock().refusals = usize::MAX;
-        let handle = rig.once(0).unwrap();
+        let handle = rig.once(NOW).unwrap();
         assert_eq!(rig.core.release_now(), 1);
         assert!(matches!(join(&handle), Err(JoinError::Released)));
         assert!(rig.core.wait_released(None));
@@ -670,7 +694,7 @@ fn an_awaited_schedule_racing_its_end_is_woken() {
         || {
             let rig = Rig::new(true);
             let worker = rig.twin.worker();
-            let handle = rig.once(0).unwrap();
+            let handle = rig.once(NOW).unwrap();
             let joined = loom::future::block_on(std::future::poll_fn(|context| {
                 let bell = Bell::Future(context.waker().clone());
                 handle.take_or_wait(bell).map_or(Poll::Pending, Poll::Ready)
@@ -691,13 +715,145 @@ fn a_dropped_handle_racing_the_end_drops_the_value_once() {
         || {
             let rig = Rig::new(true);
             let value = Arc::clone(&rig.captured);
-            let handle = rig.core.once(0, move || value).unwrap();
+            let handle = rig.core.once(rig.core.after(NOW), move || value).unwrap();
             let twin = rig.twin.clone();
             let worker = spawn(move || twin.run_one());
             handle.detach();
             worker.join().unwrap();
             rig.end();
             drop(handle); // Not what dropped the value.
+        },
+    );
+}
+
+/// What is done when the last waker of it is dropped.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A join against the waker that it replaces, whose drop waits for another schedule: the inner
+/// wait does not take the token of the outer one.
+#[test]
+fn a_stale_waker_that_waits_racing_the_end_strands_no_join() {
+    check(
+        "a_stale_waker_that_waits_racing_the_end_strands_no_join",
+        Some(3),
+        || {
+            let rig = Rig::new(true);
+            let (handle, inner) = (rig.once(LATE).unwrap(), rig.once(LATE).unwrap());
+            let canceller = {
+                let (handle, inner) = (Arc::clone(&handle), Arc::clone(&inner));
+                spawn(move || {
+                    assert!(inner.cancel());
+                    assert!(handle.cancel());
+                })
+            };
+            let waits = OnDrop(move || assert!(join(&inner).is_err()));
+            let waker = testkit::waker_fn(move || _ = &waits);
+            let joined = handle.take_or_wait(Bell::Future(waker));
+            // Replaces the waker, whose drop waits.
+            let joined = joined.unwrap_or_else(|| join(&handle));
+            assert!(matches!(joined, Err(JoinError::Cancelled)));
+            canceller.join().unwrap();
+            rig.end();
+        },
+    );
+}
+
+/// A wait for the end against the last run's end: it returns after the handle was told.
+#[test]
+fn a_wait_for_the_end_racing_the_last_run_returns_after_its_handle_was_told() {
+    check(
+        "a_wait_for_the_end_racing_the_last_run_returns_after_its_handle_was_told",
+        Some(3),
+        || {
+            let rig = Rig::new(true);
+            let worker = rig.twin.worker();
+            let handle = rig.once(NOW).unwrap();
+            rig.core.release(true);
+            assert!(rig.core.wait_released(None));
+            assert!(handle.is_ended(), "the end came before the handle was told");
+            rig.end_beside(worker);
+        },
+    );
+}
+
+/// A release against the end of a run whose series would go on at a time that never comes: it ends.
+#[test]
+fn a_release_racing_the_end_of_a_run_without_a_next_lets_the_pool_go() {
+    check(
+        "a_release_racing_the_end_of_a_run_without_a_next_lets_the_pool_go",
+        Some(3),
+        || {
+            let rig = Rig::with(true, true);
+            let worker = rig.twin.worker();
+            let never = Duration::from_nanos(u64::MAX);
+            let series = rig.series(never, None).unwrap();
+            rig.core.release(true);
+            assert!(matches!(join(&series), Err(JoinError::Released)));
+            rig.end_beside(worker);
+        },
+    );
+}
+
+/// The end of a run against the note of its place in the line: its ticket is dropped.
+#[test]
+fn a_series_racing_its_place_in_the_line_leaves_no_ticket_behind() {
+    check(
+        "a_series_racing_its_place_in_the_line_leaves_no_ticket_behind",
+        Some(3),
+        || {
+            let rig = Rig::new(false);
+            let series = rig.series(NOW, Some(2)).unwrap();
+            rig.twin.make_room();
+            rig.twin.run_one();
+            rig.twin.run_one();
+            join(&series).unwrap();
+            rig.end();
+        },
+    );
+}
+
+/// A release against the timer's sleep: what is pending still runs at its time.
+#[test]
+fn a_release_racing_the_timers_sleep_still_runs_what_is_pending() {
+    check(
+        "a_release_racing_the_timers_sleep_still_runs_what_is_pending",
+        Some(3),
+        || {
+            let rig = Rig::new(true);
+            let handle = rig.once(Duration::from_nanos(5)).unwrap();
+            rig.core.release(true);
+            rig.clock.advance(Duration::from_nanos(5));
+            rig.twin.run_one();
+            join(&handle).unwrap();
+            rig.end();
+        },
+    );
+}
+
+/// Two takers of an outcome against the drop of the closure that it leaves: one gets it.
+#[test]
+fn an_outcome_taken_before_its_closure_is_dropped_is_taken_once() {
+    check(
+        "an_outcome_taken_before_its_closure_is_dropped_is_taken_once",
+        Some(3),
+        || {
+            let rig = Rig::new(true);
+            let handle = rig.once(LATE).unwrap();
+            let canceller = {
+                let handle = Arc::clone(&handle);
+                spawn(move || assert!(handle.cancel()))
+            };
+            assert!(matches!(join(&handle), Err(JoinError::Cancelled)));
+            assert!(matches!(join(&handle), Err(JoinError::Taken)));
+            canceller.join().unwrap();
+            assert!(matches!(join(&handle), Err(JoinError::Taken)));
+            rig.end();
         },
     );
 }

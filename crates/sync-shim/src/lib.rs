@@ -47,6 +47,8 @@ mod yielding;
 
 #[cfg(not(anthill_loom))]
 pub use clock::MonotonicClock;
+#[cfg(anthill_loom)]
+pub use clock::alarms;
 pub use clock::{Alarm, Clock, ManualClock};
 pub use futex::Futex;
 pub use lock::{Condvar, Mutex, MutexGuard};

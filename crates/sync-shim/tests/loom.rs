@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use sync_shim::alarms::{Alarms, Key, LINGER, State, Time};
 use sync_shim::atomic::{AtomicU32, Ordering::Relaxed};
 use sync_shim::cell::UnsafeCell;
-use sync_shim::model::{check, set_fair_wakes, spawn};
-use sync_shim::{Clock, Condvar, Futex, ManualClock, Mutex, Parker};
+use sync_shim::model::{JoinHandle, check, set_fair_wakes, spawn};
+use sync_shim::{Clock, Condvar, Futex, ManualClock, Mutex, MutexGuard, Parker};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -356,4 +357,283 @@ fn whoever_waits_for_two_sleepers_sees_both() {
         watcher.join().expect("the watcher ends well");
         drop(alarms);
     });
+}
+
+/// A model's time, and the condition that its alarm thread sleeps on. Moved under the alarms' lock.
+struct Twin {
+    begin: Instant,
+    moved: Mutex<Moved>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy)]
+struct Moved {
+    now: Instant,
+    /// What the thread sleeps for.
+    until: Option<Instant>,
+}
+
+impl Time for Twin {
+    fn now(&self) -> Instant {
+        self.moved.lock().now
+    }
+
+    fn wait_until(&self, state: &mut MutexGuard<'_, State>, when: Instant) {
+        {
+            let mut moved = self.moved.lock();
+            if moved.now >= when {
+                return;
+            }
+            moved.until = Some(when);
+        }
+        self.changed.wait(state);
+        self.moved.lock().until = None;
+    }
+
+    fn notify(&self) {
+        self.changed.notify_one();
+    }
+}
+
+/// Alarms over a twin of time, and the threads they have started.
+#[derive(Clone)]
+struct Rig {
+    alarms: Arc<Alarms<Twin>>,
+    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    begin: Instant,
+}
+
+/// Far beyond what any model's clock comes to.
+const LATE: Duration = Duration::from_hours(1);
+
+impl Rig {
+    fn new() -> Self {
+        let begin = Instant::now();
+        let moved = Mutex::new(Moved {
+            now: begin,
+            until: None,
+        });
+        let changed = Condvar::new();
+        let alarms = Alarms::new(Twin {
+            begin,
+            moved,
+            changed,
+        });
+        Self {
+            alarms: Arc::new(alarms),
+            threads: Arc::new(Mutex::new(Vec::new())),
+            begin,
+        }
+    }
+
+    /// Sets an alarm that rings at `since_begin`.
+    fn set(&self, since_begin: Duration, waker: Waker) -> Key {
+        let start = || {
+            let alarms = Arc::clone(&self.alarms);
+            self.threads.lock().push(spawn(move || alarms.serve()));
+            Ok(())
+        };
+        let key = self.alarms.set(0, self.begin + since_begin, waker, start);
+        key.expect("there is a thread, or one is started")
+    }
+
+    /// As `set`, with a parker that finds a token once it has rung.
+    fn set_parker(&self, since_begin: Duration) -> Parker {
+        let parker = Parker::new();
+        let inner = parker.clone();
+        self.set(since_begin, testkit::waker_fn(move || inner.unpark()));
+        parker
+    }
+
+    /// Moves time, and wakes the thread if what it sleeps for has come; for nothing else, so that
+    /// no step of time stands in for a notification that is missing.
+    fn advance_to(&self, since_begin: Duration) {
+        self.alarms.with_lock(|twin| {
+            let mut moved = twin.moved.lock();
+            moved.now = moved.now.max(twin.begin + since_begin);
+            if moved.until.is_some_and(|until| until <= moved.now) {
+                twin.changed.notify_one();
+            }
+        });
+    }
+
+    /// All is rung or taken back: the threads end once they have lingered, and not before.
+    fn end(&self, last: Duration) {
+        self.advance_to(last + LINGER);
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            thread.join().expect("an alarm thread ends well");
+        }
+    }
+}
+
+#[test]
+fn an_alarm_set_racing_the_alarm_threads_end_is_rung() {
+    check(
+        "an_alarm_set_racing_the_alarm_threads_end_is_rung",
+        Some(3),
+        || {
+            let rig = Rig::new();
+            rig.set_parker(Duration::ZERO).park();
+            let time = {
+                let rig = rig.clone();
+                spawn(move || rig.advance_to(LINGER))
+            };
+            // Before, while or after the thread ends: it serves this one, or another is started.
+            rig.set_parker(Duration::ZERO).park();
+            time.join().expect("the clock ends well");
+            rig.end(LINGER);
+        },
+    );
+}
+
+#[test]
+fn an_earlier_alarm_racing_the_alarm_threads_sleep_is_not_slept_over() {
+    check(
+        "an_earlier_alarm_racing_the_alarm_threads_sleep_is_not_slept_over",
+        None,
+        || {
+            let rig = Rig::new();
+            let late = rig.set(LATE, Waker::noop().clone());
+            rig.set_parker(Duration::ZERO).park();
+            rig.alarms.take_back(0, late);
+            rig.end(Duration::ZERO);
+        },
+    );
+}
+
+#[test]
+fn two_alarms_racing_the_alarm_threads_sleep_are_both_rung() {
+    check(
+        "two_alarms_racing_the_alarm_threads_sleep_are_both_rung",
+        Some(3),
+        || {
+            let rig = Rig::new();
+            let late = rig.set(LATE, Waker::noop().clone());
+            let other = {
+                let rig = rig.clone();
+                spawn(move || rig.set_parker(SECOND).park())
+            };
+            // Due already, and so the earlier one, whichever comes first.
+            rig.set_parker(Duration::ZERO).park();
+            rig.advance_to(SECOND);
+            other.join().expect("the other ends well");
+            rig.alarms.take_back(0, late);
+            rig.end(SECOND);
+        },
+    );
+}
+
+#[test]
+fn an_alarm_taken_back_racing_the_alarm_threads_sleep_lets_the_thread_end() {
+    check(
+        "an_alarm_taken_back_racing_the_alarm_threads_sleep_lets_the_thread_end",
+        None,
+        || {
+            let rig = Rig::new();
+            let late = rig.set(LATE, Waker::noop().clone());
+            rig.alarms.take_back(0, late);
+            rig.end(Duration::ZERO); // After what it lingers for, and not an hour later.
+        },
+    );
+}
+
+#[test]
+fn an_alarm_set_after_one_was_taken_back_is_rung_at_its_time() {
+    check(
+        "an_alarm_set_after_one_was_taken_back_is_rung_at_its_time",
+        Some(3),
+        || {
+            let rig = Rig::new();
+            let late = rig.set(LATE, Waker::noop().clone());
+            rig.alarms.take_back(0, late);
+            let time = {
+                let rig = rig.clone();
+                spawn(move || rig.advance_to(SECOND))
+            };
+            rig.set_parker(SECOND).park();
+            time.join().expect("the clock ends well");
+            rig.end(SECOND);
+        },
+    );
+}
+
+#[test]
+fn an_alarm_taken_back_racing_its_ring_is_rung_or_dropped_and_not_both() {
+    check(
+        "an_alarm_taken_back_racing_its_ring_is_rung_or_dropped_and_not_both",
+        None,
+        || {
+            let rig = Rig::new();
+            let rung = Arc::new(AtomicU32::new(0));
+            let inner = Arc::clone(&rung);
+            let key = rig.set(
+                Duration::ZERO,
+                testkit::waker_fn(move || {
+                    inner.fetch_add(1, Relaxed);
+                }),
+            );
+            rig.alarms.take_back(0, key);
+            rig.end(Duration::ZERO);
+            assert!(rung.load(Relaxed) <= 1);
+            assert_eq!(Arc::strong_count(&rung), 1, "its waker was kept");
+        },
+    );
+}
+
+#[test]
+fn a_last_alarm_pending_keeps_the_alarm_thread() {
+    check(
+        "a_last_alarm_pending_keeps_the_alarm_thread",
+        Some(3),
+        || {
+            let rig = Rig::new();
+            let first = rig.set(SECOND, Waker::noop().clone());
+            let last = rig.set_parker(LATE);
+            rig.alarms.take_back(0, first);
+            let time = {
+                let rig = rig.clone();
+                spawn(move || {
+                    rig.advance_to(SECOND + LINGER);
+                    rig.advance_to(LATE);
+                })
+            };
+            last.park();
+            time.join().expect("the clock ends well");
+            rig.end(LATE);
+        },
+    );
+}
+
+#[test]
+fn a_token_left_by_a_timed_wait_ends_the_next_wait_early_and_no_more() {
+    check(
+        "a_token_left_by_a_timed_wait_ends_the_next_wait_early_and_no_more",
+        Some(3),
+        || {
+            let (clock, told) = (ManualClock::new(), Arc::new(Mutex::new([false; 2])));
+            let when = clock.now() + SECOND;
+            let tell = |number: usize, parker: Parker| {
+                let told = Arc::clone(&told);
+                spawn(move || {
+                    told.lock()[number] = true;
+                    parker.unpark();
+                })
+            };
+            let first = Parker::of_thread();
+            let late = tell(0, (*first).clone());
+            clock.advance(SECOND);
+            // The time is up, so this gives up, unless its token is there: a late one is left.
+            let _whether_told = clock.park_until(&first, when);
+            drop(first);
+            let second = Parker::of_thread(); // The same parker, perhaps with that token.
+            let giver = tell(1, (*second).clone());
+            while !told.lock()[1] {
+                second.park();
+            }
+            drop(second);
+            late.join().expect("the late one ends well");
+            giver.join().expect("the giver ends well");
+        },
+    );
 }

@@ -1,6 +1,6 @@
 //! The pool under a scheduled pool is released, rebooted or dropped by others.
 
-use pool_core::{JoinError, ManualClock};
+use pool_core::{JoinError, ManualClock, WaitError};
 use scheduled_pool::{ScheduledPool, Series};
 use testkit::DropCounter;
 
@@ -154,6 +154,50 @@ fn a_reboot_does_not_bring_the_scheduled_pool_back_and_another_may_be_made() {
         other.clock.advance(SECOND);
         assert_eq!(task.join().unwrap(), 5);
         other.end();
+    });
+}
+
+#[test]
+fn a_wait_for_the_end_does_not_wait_for_a_pool_that_was_rebooted_since() {
+    bounded(|| {
+        let rig = Rig::new(1);
+        rig.pool.release();
+        rig.pool.wait_released().unwrap();
+        assert!(rig.pool.reboot());
+        let waits = [
+            rig.scheduled.wait_released(),
+            rig.scheduled.wait_released_timeout(SECOND),
+            rig.scheduled.wait_released_deadline(rig.start),
+        ];
+        assert_eq!(waits, [Err(WaitError::Rebooted); 3]);
+        assert!(!rig.pool.is_released());
+    });
+}
+
+#[test]
+fn a_released_scheduled_pool_leaves_a_pool_alone_that_was_rebooted_since() {
+    bounded(|| {
+        for now in [false, true] {
+            let rig = Rig::new(1);
+            let gates = Gates::new(1);
+            let task = gates.task(|| ());
+            let handle = rig.scheduled.spawn_after(SECOND, task).unwrap();
+            rig.clock.advance(SECOND);
+            gates.reached(0);
+            rig.pool.release();
+            assert!(rig.pool.reboot());
+            // The run of the old pool is still under way.
+            if now {
+                assert_eq!(rig.scheduled.release_now(), 0);
+            } else {
+                rig.scheduled.release();
+            }
+            gates.open(0);
+            handle.join().unwrap();
+            assert_eq!(rig.scheduled.wait_released(), Err(WaitError::Rebooted));
+            assert!(!rig.pool.is_released());
+            assert_eq!(rig.pool.spawn(|| 5).unwrap().join().unwrap(), 5);
+        }
     });
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Context;
 use std::thread;
 
-use pool_core::{JoinError, ManualClock};
-use scheduled_pool::ScheduledPool;
+use pool_core::{DropPolicy, JoinError, ManualClock};
+use scheduled_pool::{ScheduledHandle, ScheduledPool};
 use testkit::{DropCounter, Gate, PanicOnDrop, waker_fn};
 
 use crate::support::{Rig, SECOND, bounded, every_second, hold, secs, until, untimed};
@@ -226,5 +226,139 @@ fn what_a_released_pool_refuses_is_ended_by_who_released_it() {
         assert_eq!(*names.lock().unwrap(), [Some("the-releaser".to_owned())]);
         held.open();
         rig.end();
+    });
+}
+
+#[test]
+fn captures_that_are_released_may_wait_for_one_another_as_they_are_dropped() {
+    bounded(|| {
+        for elsewhere in [false, true] {
+            let rig = Rig::new(1);
+            let drops = DropCounter::new();
+            let handles: [Arc<Mutex<Option<ScheduledHandle<()>>>>; 2] = Default::default();
+            for (own, other) in [(0, 1), (1, 0)] {
+                let (token, other) = (drops.token(), Arc::clone(&handles[other]));
+                let waits = OnDrop(move || {
+                    let _ = &token;
+                    let Some(other) = other.lock().unwrap().take() else {
+                        return;
+                    };
+                    assert!(matches!(other.join(), Err(JoinError::Released)));
+                });
+                let handle = rig.scheduled.spawn_after(SECOND, move || drop(waits));
+                *handles[own].lock().unwrap() = Some(handle.unwrap());
+            }
+            if elsewhere {
+                rig.pool.release();
+            } else {
+                rig.scheduled.release_now();
+            }
+            assert_eq!(drops.alive(), 0);
+            assert!(
+                handles
+                    .iter()
+                    .all(|handle| handle.lock().unwrap().is_none())
+            );
+            rig.end();
+        }
+    });
+}
+
+#[test]
+fn what_was_captured_may_wait_for_the_end_as_it_is_dropped() {
+    bounded(|| {
+        for cancels in [false, true] {
+            let rig = Rig::new(1);
+            let (scheduled, waited) = (rig.scheduled.downgrade(), Arc::new(Mutex::new(None)));
+            let noted = Arc::clone(&waited);
+            let waits = OnDrop(move || {
+                let ended = scheduled.upgrade().unwrap().wait_released();
+                *noted.lock().unwrap() = Some(ended);
+            });
+            let task = rig.scheduled.spawn_after(SECOND, move || drop(waits));
+            let task = task.unwrap();
+            if cancels {
+                rig.scheduled.release();
+                assert!(task.cancel());
+            } else {
+                rig.scheduled.release_now();
+            }
+            // The pool too, whose release does not wait for the destructor.
+            assert_eq!(*waited.lock().unwrap(), Some(Ok(())));
+            rig.end();
+        }
+    });
+}
+
+#[test]
+fn a_waker_may_wait_for_the_end_and_for_other_schedules() {
+    bounded(|| {
+        let rig = Rig::new(1);
+        let mut first = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
+        let second = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
+        let second = Mutex::new(Some(second));
+        let (scheduled, gate) = (rig.scheduled.clone(), Gate::new());
+        gate.open();
+        let woken = gate.clone();
+        // Runs its continuation in place.
+        let waker = waker_fn(move || {
+            let second = second.lock().unwrap().take().unwrap();
+            assert!(matches!(second.join(), Err(JoinError::Released)));
+            scheduled.wait_released().unwrap();
+            woken.wait();
+        });
+        let polled = Pin::new(&mut first).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        rig.scheduled.release_now();
+        assert_eq!(gate.arrivals(), 1, "no panic on the way");
+        assert!(first.is_finished());
+        rig.end();
+    });
+}
+
+#[test]
+fn a_destructor_that_blocks_holds_up_neither_the_timer_nor_the_handle_nor_the_end() {
+    bounded(|| {
+        let rig = Rig::new(1);
+        let gate = Gate::new();
+        let blocks = gate.clone();
+        let blocks = OnDrop(move || blocks.wait());
+        let task = rig.scheduled.spawn_after(SECOND, move || drop(blocks));
+        let task = Arc::new(task.unwrap());
+        let other = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
+        let canceller = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || task.cancel())
+        };
+        gate.wait_for_arrivals(1);
+        assert!(task.is_finished());
+        rig.clock.advance(SECOND);
+        assert_eq!(other.join().unwrap(), 5);
+        rig.end(); // Waits for the end.
+        gate.open();
+        assert!(canceller.join().unwrap());
+    });
+}
+
+#[test]
+fn the_last_handle_of_a_pool_that_waits_for_its_end_is_dropped_after_the_handles_are_told() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let pool = untimed(1, &clock).drop_policy(DropPolicy::Join);
+        let pool = pool.build().unwrap();
+        let gate = Gate::new();
+        let holds = gate.clone();
+        pool.submit(move || holds.wait()).unwrap();
+        gate.wait_for_arrivals(1);
+        let scheduled = ScheduledPool::new(pool);
+        let mut task = scheduled.spawn_after(SECOND, || ()).unwrap();
+        drop(scheduled);
+        // It lets the pool's task go on, which the drop of the pool's last handle waits for.
+        let opens = gate.clone();
+        let waker = waker_fn(move || opens.open());
+        let polled = Pin::new(&mut task).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        assert!(task.cancel());
+        assert!(gate.is_open());
     });
 }

@@ -5,10 +5,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
+use std::time::Duration;
 
 use pool_core::JoinError;
 use scheduled_pool::{ScheduledHandle, ScheduledPool, SeriesHandle};
-use testkit::{CountingWaker, DropCounter, block_on};
+use testkit::{CountingWaker, DropCounter, block_on, waker_fn};
 
 use crate::support::{Gates, Rig, SECOND, bounded, every_second, secs, until};
 
@@ -243,6 +244,57 @@ fn what_is_printed_says_what_there_is() {
             assert!(text.contains(part), "{text}");
         }
         assert!(handle.cancel());
+        rig.end();
+    });
+}
+
+/// What is done when the last clone of a waker is dropped.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn a_stale_waker_whose_drop_waits_does_not_cost_the_join_its_wake_up() {
+    bounded(|| {
+        let rig = Rig::new(1);
+        let mut handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
+        let (clock, scheduled) = (rig.clock.clone(), rig.scheduled.clone());
+        let waits = OnDrop(move || {
+            // The join has left its parker. Its task runs and ends, and so the token is given,
+            // before the one worker comes to the task that is waited for here.
+            clock.advance(SECOND);
+            let inner = scheduled.spawn_after(Duration::ZERO, || 6).unwrap();
+            assert_eq!(inner.join().unwrap(), 6);
+        });
+        let waker = waker_fn(move || _ = &waits);
+        assert!(poll(&mut handle, &waker).is_pending());
+        drop(waker);
+        assert_eq!(handle.join().unwrap(), 5);
+        rig.end();
+    });
+}
+
+#[test]
+fn a_stale_waker_whose_drop_panics_panics_in_the_join_and_the_task_runs_all_the_same() {
+    bounded(|| {
+        let rig = Rig::new(1);
+        let runs = Arc::new(Mutex::new(0));
+        let inner = Arc::clone(&runs);
+        let count = move || *inner.lock().unwrap() += 1;
+        let mut handle = rig.scheduled.spawn_after(SECOND, count).unwrap();
+        let bomb = OnDrop(|| panic!("a waker's own affair"));
+        let waker = waker_fn(move || _ = &bomb);
+        assert!(poll(&mut handle, &waker).is_pending());
+        drop(waker);
+        let joined = thread::spawn(move || handle.join()).join();
+        assert!(joined.is_err(), "its own panic");
+        rig.clock.advance(SECOND);
+        until(|| rig.scheduled.stats().ended == 1);
+        assert_eq!(*runs.lock().unwrap(), 1);
         rig.end();
     });
 }

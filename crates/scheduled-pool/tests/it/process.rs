@@ -1,6 +1,11 @@
 //! Processes: what a fork finds, and how one ends.
 #![cfg(unix)]
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Waker};
+
 use pool_core::{JoinError, Pool};
 use scheduled_pool::{ScheduleError, ScheduledPool};
 
@@ -40,10 +45,61 @@ fn in_a_forked_child_calls_say_that_the_threads_are_not_there() {
                 assert!(matches!(refused, Err(ScheduleError::Forked(_))));
                 assert_eq!(scheduled.wait_released(), Err(pool_core::WaitError::Forked));
                 assert!(!pending.cancel());
+                assert!(!scheduled.release());
+                assert_eq!(scheduled.release_now(), 0);
                 assert!(matches!(pending.join(), Err(JoinError::Forked)));
                 drop(scheduled);
                 true
             }));
+        },
+    );
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[test]
+fn a_handle_in_a_forked_child_takes_no_lock_that_the_fork_may_have_left_held() {
+    let ended = testkit::in_child(
+        "process::a_handle_in_a_forked_child_takes_no_lock_that_the_fork_may_have_left_held",
+        || {
+            let pool = Pool::builder().capacity(1).build().unwrap();
+            let scheduled = ScheduledPool::new(pool);
+            let series = scheduled.spawn_at_fixed_rate(secs(3600), SECOND, || ());
+            let series = series.unwrap();
+            let over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                // Each holds the handle's lock again and again.
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        while !over.load(SeqCst) {
+                            assert_eq!(series.runs(), 0);
+                        }
+                    });
+                }
+                let all = (0..40).all(|round| {
+                    in_fork(|| {
+                        // SAFETY: takes a number only. The signal is the copy's watchdog.
+                        unsafe { libc::alarm(20) };
+                        assert!(series.is_finished());
+                        assert!(series.next_due().is_none() && !series.cancel());
+                        // SAFETY: the copy ends without dropping the original.
+                        let mut own = unsafe { std::ptr::read(&raw const series) };
+                        match round % 4 {
+                            0 => matches!(own.join(), Err(JoinError::Forked)),
+                            1 => matches!(own.try_join(), Ok(Err(JoinError::Forked))),
+                            2 => {
+                                let mut context = Context::from_waker(Waker::noop());
+                                Pin::new(&mut own).poll(&mut context).is_ready()
+                            }
+                            _ => {
+                                drop(own);
+                                true
+                            }
+                        }
+                    })
+                });
+                over.store(true, SeqCst);
+                assert!(all);
+            });
         },
     );
     assert!(ended.is_ok(), "{ended:?}");

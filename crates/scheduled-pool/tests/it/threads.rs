@@ -360,3 +360,32 @@ fn the_timer_thread_ends_with_the_last_schedule_after_the_last_handle() {
         pool.wait_released().unwrap();
     });
 }
+
+#[test]
+fn points_of_time_before_the_pools_making_keep_their_order_and_their_due_times() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let rig = Rig::over(refusing(1, &clock), clock);
+        // As deadlines that are restored at a start: they have passed while nothing ran.
+        let ago = |seconds| rig.start.checked_sub(secs(seconds)).unwrap();
+        let journal = Journal::new();
+        let schedule = |seconds| {
+            let task = journal.writer(seconds);
+            rig.scheduled.spawn_at(ago(seconds), task).unwrap()
+        };
+        // The timer holds this one, and the others lie in the heap together.
+        let held = schedule(9);
+        rig.sleeps_until(MILLI);
+        let handles = [1, 5, 3, 4, 2].map(schedule);
+        let dues = handles.each_ref().map(ScheduledHandle::due);
+        assert_eq!(dues, [1, 5, 3, 4, 2].map(|seconds| Some(ago(seconds))));
+        rig.clock.advance(MILLI);
+        held.join().unwrap();
+        for handle in handles {
+            handle.join().unwrap();
+        }
+        assert_eq!(journal.entries(), [9, 5, 4, 3, 2, 1]);
+        assert_eq!(rig.scheduled.stats().max_lateness, secs(9) + MILLI);
+        rig.end();
+    });
+}

@@ -1,12 +1,25 @@
-//! The process's alarm thread: wakes wakers at points of monotonic time.
+//! The thread that wakes wakers at points of time: one for each `Alarms`, started by the first
+//! alarm and gone some time after the last.
+//!
+//! Not for: which clock that is, and how its thread is started (`process.rs`; a twin in the
+//! models, which this code does not tell from the machine).
 //!
 //! # What always holds
-//! 1. While an alarm is pending, the thread runs, and sleeps no longer than until the earliest.
+//! 1. While an alarm is pending, the thread runs: it is awake, or sleeps no longer than until
+//!    `sleeps_until`, which is no later than the earliest alarm.
 //! 2. Wakers are called and dropped outside the lock; a panicking one does not stop the thread.
-//! 3. With nothing pending for [`LINGER`], the thread ends.
+//! 3. With nothing pending for [`LINGER`], the thread ends. It is woken for that once: when what it
+//!    slept for was taken back and lay farther off.
 //! 4. In a process forked while the thread ran there is none, and no alarm can be set: to start
 //!    another would mean to trust a lock and a condition that the lost thread may have held. That is
 //!    found out without the lock.
+//!
+//! # Why no alarm is slept over
+//! The thread stores `sleeps_until` in the section that ends with its sleep, so that whoever takes
+//! the lock next finds it asleep, and notifies it if it would sleep too long. Whoever does lowers
+//! `sleeps_until`, so that the next one notifies only for a still earlier time: a thread that was
+//! notified looks at everything. The end of the thread and a start are sections of the same lock:
+//! an alarm is seen by the thread that ends, or starts the next.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,110 +28,196 @@ use std::time::{Duration, Instant};
 
 use crate::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::foreign::{discard, guarded};
-use crate::thread::{ThreadOptions, set_precise_timers, spawn_thread};
-use crate::{Condvar, Mutex, fork_count};
+use crate::{Mutex, MutexGuard};
 
 /// How long the thread outlives its last alarm.
-const LINGER: Duration = Duration::from_secs(10);
+pub const LINGER: Duration = Duration::from_secs(10);
 
-struct Alarms {
-    /// By time, then by order of setting.
-    pending: BTreeMap<(Instant, u64), Waker>,
-    next: u64,
+/// The time that the alarms are set by, and the thread's place to sleep.
+pub trait Time {
+    /// The present.
+    fn now(&self) -> Instant;
+    /// Gives the lock up until `notify` or `when`. May return early for no reason.
+    fn wait_until(&self, state: &mut MutexGuard<'_, State>, when: Instant);
+    /// Ends the wait that is under way, if one is.
+    fn notify(&self);
 }
 
-static ALARMS: Mutex<Alarms> = Mutex::new(Alarms {
-    pending: BTreeMap::new(),
-    next: 0,
-});
-/// While the thread runs, one more than the fork count of the process that it was started in; else 0.
-/// Written under the lock. Relaxed: a forked copy reads what was written before the fork.
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
-/// Notified when the earliest alarm got earlier.
-static EARLIER: Condvar = Condvar::new();
+/// Alarms, and the thread that serves them.
+#[derive(Debug)]
+pub struct Alarms<T> {
+    state: Mutex<State>,
+    /// While the thread runs, one more than the fork count of the process that it was started in;
+    /// else 0. Written under the lock. Relaxed: under the lock that orders it, and a forked copy
+    /// reads what was written before the fork.
+    running: AtomicUsize,
+    time: T,
+}
 
-/// Takes its alarm back when dropped.
-pub(super) struct Pending((Instant, u64));
+/// What the lock protects.
+#[derive(Debug)]
+pub struct State {
+    /// By time, then by order of setting.
+    pending: BTreeMap<Key, Waker>,
+    next: u64,
+    /// Until when the thread sleeps; `None` while it is awake.
+    sleeps_until: Option<Instant>,
+    /// When the last alarm was rung or taken back.
+    idle_since: Option<Instant>,
+}
 
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if is_lost(fork_count()) {
+/// A pending alarm.
+pub type Key = (Instant, u64);
+
+impl State {
+    const fn new() -> Self {
+        Self {
+            pending: BTreeMap::new(),
+            next: 0,
+            sleeps_until: None,
+            idle_since: None,
+        }
+    }
+
+    /// The thread has to look at everything by then: whether it must be notified.
+    fn wake_by(&mut self, when: Instant) -> bool {
+        let sleeps_over = self.sleeps_until.is_some_and(|until| when < until);
+        if sleeps_over {
+            self.sleeps_until = Some(when); // Whoever is not earlier need not notify it as well.
+        }
+        sleeps_over
+    }
+}
+
+impl<T: Time> Alarms<T> {
+    /// No alarm, no thread.
+    #[cfg(not(anthill_loom))]
+    pub const fn new(time: T) -> Self {
+        Self {
+            state: Mutex::new(State::new()),
+            running: AtomicUsize::new(0),
+            time,
+        }
+    }
+
+    /// No alarm, no thread.
+    #[cfg(anthill_loom)]
+    pub fn new(time: T) -> Self {
+        Self {
+            state: Mutex::new(State::new()),
+            running: AtomicUsize::new(0),
+            time,
+        }
+    }
+
+    /// Whether the thread ran in a process of which this one is a copy.
+    fn is_lost(&self, forks: usize) -> bool {
+        let running = self.running.load(Relaxed);
+        running != 0 && running != forks + 1
+    }
+
+    /// Enters an alarm; `start` starts the thread if there is none, by having it call
+    /// [`serve`](Self::serve). `forks` is the fork count of this process.
+    ///
+    /// # Errors
+    /// What `start` says, and that the thread did not survive a fork.
+    pub fn set(
+        &self,
+        forks: usize,
+        when: Instant,
+        waker: Waker,
+        start: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<Key> {
+        if self.is_lost(forks) {
+            return Err(io::Error::other("the alarm thread did not survive a fork"));
+        }
+        let mut state = self.state.lock();
+        let key = (when, state.next);
+        state.next += 1;
+        state.pending.insert(key, waker);
+        if self.running.load(Relaxed) != 0 {
+            let notify = state.wake_by(when);
+            drop(state);
+            if notify {
+                self.time.notify();
+            }
+            return Ok(key);
+        }
+        // The start is under the lock, so that there is never a second thread; it runs no foreign
+        // code.
+        match start() {
+            Ok(()) => {
+                self.running.store(forks + 1, Relaxed);
+                Ok(key)
+            }
+            Err(refused) => {
+                let waker = state.pending.remove(&key);
+                drop(state);
+                drop(waker);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Takes an alarm back, if it has not been rung.
+    pub fn take_back(&self, forks: usize, key: Key) {
+        if self.is_lost(forks) {
             return; // Nobody will ever call the waker.
         }
-        let waker = ALARMS.lock().pending.remove(&self.0);
+        let mut notify = false;
+        let mut state = self.state.lock();
+        let waker = state.pending.remove(&key);
+        if waker.is_some() && state.pending.is_empty() {
+            let now = self.time.now();
+            state.idle_since = Some(now);
+            // It may sleep for what was taken back: then it begins to linger now. While it
+            // lingers, alarms that come and go do not concern it, so this is rare.
+            notify = state.wake_by(now + LINGER);
+        }
+        drop(state);
+        if notify {
+            self.time.notify();
+        }
         drop(waker); // Foreign code: the lock is free again.
     }
-}
 
-/// Whether the thread ran in a process of which this one is a copy.
-fn is_lost(forks: usize) -> bool {
-    let running = RUNNING.load(Relaxed);
-    running != 0 && running != forks + 1
-}
-
-pub(super) fn set(when: Instant, waker: Waker) -> io::Result<Pending> {
-    let forks = fork_count();
-    if is_lost(forks) {
-        return Err(io::Error::other("the alarm thread did not survive a fork"));
-    }
-    let mut alarms = ALARMS.lock();
-    let key = (when, alarms.next);
-    alarms.next += 1;
-    alarms.pending.insert(key, waker);
-    if RUNNING.load(Relaxed) != 0 {
-        let earliest = alarms.pending.keys().next() == Some(&key);
-        drop(alarms);
-        if earliest {
-            EARLIER.notify_one();
-        }
-        return Ok(Pending(key));
-    }
-    // The start is under the lock, so that there is never a second thread; it runs no foreign
-    // code.
-    let options = ThreadOptions {
-        name: Some("anthill-alarms"),
-        ..ThreadOptions::default()
-    };
-    match spawn_thread(options, serve) {
-        Ok(_detached) => {
-            RUNNING.store(forks + 1, Relaxed);
-            Ok(Pending(key))
-        }
-        Err(refused) => {
-            let waker = alarms.pending.remove(&key);
-            drop(alarms);
-            drop(waker);
-            Err(refused)
-        }
-    }
-}
-
-fn serve() {
-    set_precise_timers();
-    let mut alarms = ALARMS.lock();
-    loop {
-        let now = Instant::now();
-        match alarms.pending.first_entry() {
-            Some(first) if first.key().0 <= now => {
-                let waker = first.remove();
-                drop(alarms);
-                // A waker is foreign code; what it panics with is not ours to carry.
-                if let Err(payload) = guarded(|| waker.wake()) {
-                    discard(payload);
+    /// The thread. Returns when nothing has been pending for [`LINGER`].
+    pub fn serve(&self) {
+        let mut state = self.state.lock();
+        loop {
+            state.sleeps_until = None;
+            let now = self.time.now();
+            let until = match state.pending.first_entry() {
+                Some(first) if first.key().0 <= now => {
+                    let waker = first.remove();
+                    state.idle_since = Some(now);
+                    drop(state);
+                    // A waker is foreign code; what it panics with is not ours to carry.
+                    if let Err(payload) = guarded(|| waker.wake()) {
+                        discard(payload);
+                    }
+                    state = self.state.lock();
+                    continue;
                 }
-                alarms = ALARMS.lock();
-            }
-            Some(first) => {
-                let when = first.key().0;
-                EARLIER.wait_until(&mut alarms, when);
-            }
-            None => {
-                let timed_out = EARLIER.wait_for(&mut alarms, LINGER).timed_out();
-                if timed_out && alarms.pending.is_empty() {
-                    RUNNING.store(0, Relaxed);
-                    return;
+                Some(first) => first.key().0,
+                None => {
+                    let end = *state.idle_since.get_or_insert(now) + LINGER;
+                    if end <= now {
+                        self.running.store(0, Relaxed);
+                        return;
+                    }
+                    end
                 }
-            }
+            };
+            state.sleeps_until = Some(until);
+            self.time.wait_until(&mut state, until);
         }
+    }
+
+    /// For a twin of time, which moves it under the lock.
+    #[cfg(anthill_loom)]
+    pub fn with_lock<R>(&self, call: impl FnOnce(&T) -> R) -> R {
+        let _state = self.state.lock();
+        call(&self.time)
     }
 }

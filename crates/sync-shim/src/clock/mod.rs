@@ -5,11 +5,16 @@
 //! 2. A clock does not go backwards.
 //! 3. Points past what an `Instant` can express are "never": [`Clock::after`] says so.
 
-#[cfg(not(anthill_loom))]
-mod alarms;
+#[cfg_attr(
+    not(anthill_loom),
+    expect(unreachable_pub, reason = "public to the models alone")
+)]
+pub mod alarms;
 mod manual;
 #[cfg(not(anthill_loom))]
 mod monotonic;
+#[cfg(not(anthill_loom))]
+mod process;
 
 use std::task::Waker;
 use std::time::{Duration, Instant};
