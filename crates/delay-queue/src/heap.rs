@@ -22,6 +22,7 @@ mod line;
 mod near;
 mod place;
 mod slots;
+pub(crate) mod steps;
 mod unique;
 
 use alloc::vec::Vec;
@@ -245,6 +246,21 @@ impl<T> DelayHeap<T> {
     /// What is due by `now` is put in order, and looked at.
     pub fn next_after(&mut self, now: u64) -> Option<u64> {
         self.line.next_after(by(now), &mut self.slots)
+    }
+
+    /// As [`count_ready`](Self::count_ready), for who asks again and again while the count changes
+    /// by little: each entry is looked at once until it is pushed or reset anew. It may count more
+    /// than `limit`.
+    #[cfg(feature = "std")]
+    pub(crate) fn gather(&mut self, now: u64, limit: usize) -> usize {
+        self.line.gather(by(now), limit, &mut self.slots)
+    }
+
+    /// The next due time of what was not gathered, which can be [`NEVER`]. If that is also when
+    /// nothing is left.
+    #[cfg(feature = "std")]
+    pub(crate) fn next_ungathered(&mut self) -> u64 {
+        self.line.next_ungathered(&mut self.slots)
     }
 
     /// Takes the next entry on probation, if it is due by `now`: it may come back.

@@ -32,6 +32,12 @@ impl Key {
         }
     }
 
+    /// Behind this one, and before or equal to all others that are: no two have one order number,
+    /// and the highest is not used.
+    pub(super) fn next(self) -> Self {
+        Self::new(self.due, self.order().saturating_add(1), 0)
+    }
+
     pub(super) fn order(self) -> u32 {
         (self.order_and_slot >> 32) as u32
     }

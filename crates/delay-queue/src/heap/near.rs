@@ -1,4 +1,5 @@
-//! A heap of keys in which every node has four children.
+//! A heap of keys in which every node has four children. A line has two of them: of the keys that
+//! are near, and of those that are gathered.
 //!
 //! # Invariants
 //! 1. No key is before its parent's. The parent of the key at `i` is at `(i - 1) / ARITY`.
@@ -9,17 +10,27 @@ use alloc::vec::Vec;
 use super::key::Key;
 use super::place::Place;
 use super::slots::Slots;
+use super::steps;
 
 const ARITY: usize = 4;
 
 #[derive(Debug)]
-pub(super) struct Near {
+pub(super) struct Near<const GATHERED: bool> {
     keys: Vec<Key>,
 }
 
-impl Near {
+impl<const GATHERED: bool> Near<GATHERED> {
     pub(super) const fn new() -> Self {
         Self { keys: Vec::new() }
+    }
+
+    #[inline]
+    fn place(position: usize) -> Place {
+        if GATHERED {
+            Place::gathered(position)
+        } else {
+            Place::heap(position)
+        }
     }
 
     #[inline]
@@ -39,7 +50,7 @@ impl Near {
     pub(super) fn push<T>(&mut self, key: Key, slots: &mut Slots<T>) -> Place {
         self.keys.push(key);
         let position = self.rise(self.keys.len() - 1, key, slots);
-        Place::heap(position)
+        Self::place(position)
     }
 
     pub(super) fn remove<T>(&mut self, position: usize, slots: &mut Slots<T>) {
@@ -52,7 +63,7 @@ impl Near {
             } else {
                 self.sink(position, last, slots)
             };
-            slots.moved(last.slot(), Place::heap(position));
+            slots.moved(last.slot(), Self::place(position));
         }
     }
 
@@ -84,6 +95,7 @@ impl Near {
         let mut position = 0;
         loop {
             let child = ARITY * position + 1;
+            steps::count_one();
             if self.keys.get(position).is_some_and(|&key| go_on(key)) && child < self.keys.len() {
                 position = child;
                 continue;
@@ -108,7 +120,7 @@ impl Near {
                 break;
             }
             self.keys[position] = above;
-            slots.moved(above.slot(), Place::heap(position));
+            slots.moved(above.slot(), Self::place(position));
             position = parent;
         }
         self.keys[position] = key;
@@ -128,7 +140,7 @@ impl Near {
                 break;
             }
             self.keys[position] = below;
-            slots.moved(below.slot(), Place::heap(position));
+            slots.moved(below.slot(), Self::place(position));
             position = least;
         }
         self.keys[position] = key;

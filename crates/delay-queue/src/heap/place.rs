@@ -11,6 +11,8 @@ pub(super) struct Place(NonZeroU32);
 pub(super) enum Where {
     /// In the heap of near ones.
     Heap(usize),
+    /// In the heap of gathered ones.
+    Gathered(usize),
     /// In the run.
     Run(usize),
     /// In the chunks.
@@ -23,6 +25,9 @@ const BITS: u32 = 30;
 const HEAP: u32 = 1 << BITS;
 const RUN: u32 = 2 << BITS;
 const CHUNKS: u32 = 3 << BITS;
+/// Of those without a list in their upper bits, the ones from here on are gathered. The word below
+/// is [`Place::NOWHERE`].
+const FIRST_GATHERED: usize = 2;
 /// Every index is below this.
 pub(super) const LIMIT: usize = 1 << BITS;
 
@@ -32,6 +37,10 @@ impl Place {
 
     pub(super) fn heap(index: usize) -> Self {
         Self::new(HEAP, index)
+    }
+
+    pub(super) fn gathered(index: usize) -> Self {
+        Self::new(0, index + FIRST_GATHERED)
     }
 
     pub(super) fn run(index: usize) -> Self {
@@ -48,7 +57,10 @@ impl Place {
             HEAP => Where::Heap(index),
             RUN => Where::Run(index),
             CHUNKS => Where::Chunks(index),
-            _ => Where::Nowhere,
+            _ => match index.checked_sub(FIRST_GATHERED) {
+                Some(index) => Where::Gathered(index),
+                None => Where::Nowhere,
+            },
         }
     }
 
@@ -56,7 +68,7 @@ impl Place {
         debug_assert!(index < LIMIT);
         #[expect(clippy::cast_possible_truncation, reason = "it is below the limit")]
         let word = list | index as u32;
-        // None of the lists is zero, so neither is the word.
+        // None of the lists is zero, and without one the index is not: so neither is the word.
         Self(NonZeroU32::new(word).unwrap_or(NonZeroU32::MIN))
     }
 }
