@@ -344,7 +344,8 @@ impl Watch for Told {
 fn watch(pool: &Pool, call: impl Fn() + Send + Sync + 'static) -> Arc<Told> {
     let told = Arc::new(Told(AtomicUsize::new(0), Box::new(call)));
     let watch = Arc::clone(&told) as Arc<dyn Watch>;
-    assert!(pool.door().watch(Arc::downgrade(&watch)));
+    let door = pool.door();
+    assert!(door.watch(Arc::downgrade(&watch), door.generation()));
     told
 }
 
@@ -361,7 +362,8 @@ fn a_watch_is_told_of_one_release_with_no_lock_held() {
         assert!(!pool.release());
         assert_eq!(told.0.load(SeqCst), 1);
         let late = Arc::clone(&told) as Arc<dyn Watch>;
-        assert!(!pool.door().watch(Arc::downgrade(&late)));
+        let door = pool.door();
+        assert!(!door.watch(Arc::downgrade(&late), door.generation()));
         assert!(pool.reboot());
         pool.release_now();
         assert_eq!(told.0.load(SeqCst), 1, "it asked for one release");

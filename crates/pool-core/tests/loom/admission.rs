@@ -420,7 +420,7 @@ fn a_watch_racing_a_release_learns_of_it() {
             let pool = pool.clone();
             spawn(move || _ = pool.release())
         };
-        let in_time = pool.door().watch(Arc::downgrade(&watch));
+        let in_time = pool.door().watch(Arc::downgrade(&watch), 0);
         releaser.join().unwrap();
         assert_eq!(told.count(), usize::from(in_time));
         end(&pool);
