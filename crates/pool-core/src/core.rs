@@ -220,10 +220,6 @@ impl<R: Runner> Core<R> {
     ) -> Settled<R::Job> {
         loop {
             if let Some(settled) = seat.wait(parker, self.clock(), deadline) {
-                #[cfg(not(anthill_loom))]
-                if settled.is_ok() && deadline.is_none() {
-                    self.linger();
-                }
                 return settled;
             }
             if let Some(job) = self.leave_line(seat, ticket) {

@@ -67,10 +67,6 @@ pub(crate) struct State<J> {
     pub(crate) on_start: Vec<Arc<Notice>>,
     pub(crate) on_idle: Vec<Arc<Notice>>,
     pub(crate) on_end: Vec<Arc<Notice>>,
-    /// Submitters whose tasks were accepted, and that come back when half the queue is free.
-    pub(crate) lingering: Vec<Arc<Notice>>,
-    /// Some of them were told, and nobody has come to linger since.
-    pub(crate) invited: bool,
     /// Those that want to know of the release.
     pub(crate) watches: Vec<Weak<dyn Watch>>,
     pub(crate) counts: Counts,
@@ -195,7 +191,7 @@ impl<J> State<J> {
     /// A task has ended: its worker takes the next, if nothing else is to be decided.
     #[inline]
     pub(crate) fn go_on(&mut self, outcome: Outcome) -> Option<J> {
-        if !self.calm || self.is_to_invite() {
+        if !self.calm {
             return None;
         }
         let next = self.queue.pop()?;
@@ -231,7 +227,6 @@ impl<J> State<J> {
         self.end(outcome);
         self.admit_heads(after);
         self.tell_if_idle(after);
-        self.invite(after);
         if self.view().surplus() > 0 {
             // Somebody may be parked all the same: the surplus one was being started when the
             // capacity shrank.
@@ -373,7 +368,6 @@ impl<J> State<J> {
                 after.drop_later(seat);
             }
         }
-        after.tell(&mut self.lingering);
         for watch in self.watches.drain(..) {
             after.tell_watch(watch);
         }
@@ -464,8 +458,6 @@ impl<J> State<J> {
             on_start: Vec::new(),
             on_idle: Vec::new(),
             on_end: Vec::new(),
-            lingering: Vec::new(),
-            invited: false,
             watches: Vec::new(),
             counts: Counts::default(),
             calm: false,
