@@ -13,7 +13,7 @@ use sync_shim::{Clock, Parker, fork_count};
 use crate::after::{After, NoticeWait};
 use crate::config::{Config, WithinWorker};
 use crate::decide::{Admission, Manner, OwnWorker, WhenFull};
-use crate::error::{BuildError, Reason};
+use crate::error::{BuildError, Reason, SubmitError};
 use crate::gauge::Gauge;
 use crate::handle::Home;
 use crate::idle::WorkerCell;
@@ -67,6 +67,44 @@ pub enum Patience {
 
 pub(crate) type Guard<'a, R> = Whole<'a, <R as Runner>::Job>;
 
+/// A job that was not accepted, with the lock under which that was decided.
+pub(crate) struct NotAdmitted<'a, R: Runner> {
+    // The first field drops first: a job's captures drop when the lock is free.
+    pub(crate) guard: Guard<'a, R>,
+    pub(crate) job: R::Job,
+    pub(crate) why: Closed,
+}
+
+/// Why a job is not accepted.
+pub(crate) enum Closed {
+    Full,
+    Released,
+    /// There is room, but no worker, and the operating system refused to start the first.
+    NoThread(io::Error),
+}
+
+impl<R: Runner> NotAdmitted<'_, R> {
+    /// It is refused for good, and counted so.
+    pub(crate) fn count(mut self) -> (Reason, R::Job) {
+        self.guard.counts.refused += 1;
+        let reason = match self.why {
+            Closed::Full => Reason::Full,
+            Closed::Released => Reason::Released,
+            Closed::NoThread(refused) => Reason::NoThread(refused),
+        };
+        (reason, self.job)
+    }
+
+    /// It comes back uncounted: another pool may take it.
+    pub(crate) fn give_back(self) -> SubmitError<R::Job> {
+        match self.why {
+            Closed::Full => SubmitError::Full(self.job),
+            Closed::Released => SubmitError::Released(self.job),
+            Closed::NoThread(refused) => SubmitError::NoThread(self.job, refused),
+        }
+    }
+}
+
 impl<R: Runner> Core<R> {
     pub(crate) fn new(
         runner: R,
@@ -103,6 +141,63 @@ impl<R: Runner> Core<R> {
         }
     }
 
+    /// The one way in, for threads, futures, multi-pools and schedulers: accepts the job if there is
+    /// room, having started the first worker if there is none.
+    #[inline]
+    pub(crate) fn admit(self: &Arc<Self>, job: R::Job) -> Result<(), NotAdmitted<'_, R>> {
+        if let Some(vacancy) = self.state.vacancy() {
+            if vacancy.enter(job) {
+                self.hint();
+            }
+            return Ok(());
+        }
+        self.admit_decided(job)
+    }
+
+    #[inline(never)]
+    fn admit_decided(self: &Arc<Self>, job: R::Job) -> Result<(), NotAdmitted<'_, R>> {
+        let mut guard = self.state.lock();
+        let why = loop {
+            match guard.view().admission() {
+                Admission::Room => {
+                    let mut after = After::new();
+                    guard.accept(job, &mut after);
+                    drop(guard);
+                    self.perform(&mut after);
+                    return Ok(());
+                }
+                Admission::Full => break Closed::Full,
+                Admission::Released => break Closed::Released,
+                Admission::FirstWorker => {
+                    let started;
+                    (guard, started) = self.start_first(guard);
+                    if let Err(refused) = started {
+                        break Closed::NoThread(refused);
+                    }
+                }
+            }
+        };
+        Err(NotAdmitted { guard, job, why })
+    }
+
+    /// There is room but no worker: starts the first, or waits for the start of it by another
+    /// thread. The caller decides anew, so who is told `Ok` has a live worker.
+    #[cold]
+    fn start_first<'a>(
+        self: &'a Arc<Self>,
+        mut guard: Guard<'a, R>,
+    ) -> (Guard<'a, R>, io::Result<()>) {
+        if guard.starting {
+            let notice = NoticeWait::new();
+            guard.on_start.push(notice.notice());
+            drop(guard);
+            notice.wait();
+            return (self.state.lock(), Ok(()));
+        }
+        guard.starting = true;
+        self.start_reserved(guard)
+    }
+
     /// Accepts the job, waits for room as long as `patience` says, or gives the job back. For those
     /// that nothing [refuses](Self::refuses).
     #[inline]
@@ -111,42 +206,21 @@ impl<R: Runner> Core<R> {
         job: R::Job,
         patience: Patience,
     ) -> Result<(), (Reason, R::Job)> {
-        if let Some(vacancy) = self.state.vacancy() {
-            if vacancy.enter(job) {
-                self.hint();
-            }
-            return Ok(());
+        match self.admit(job) {
+            Ok(()) => Ok(()),
+            Err(refused) => self.submit_refused(refused, patience),
         }
-        self.submit_decided(job, patience)
     }
 
-    /// Accepts the job if there is room, and does what a full pool does if there is none.
-    #[inline(never)]
-    fn submit_decided(
+    #[cold]
+    fn submit_refused(
         self: &Arc<Self>,
-        job: R::Job,
+        refused: NotAdmitted<'_, R>,
         patience: Patience,
     ) -> Result<(), (Reason, R::Job)> {
-        let (mut guard, admission) = match self.admission() {
-            Ok(admitted) => admitted,
-            Err((mut guard, refused)) => {
-                guard.counts.refused += 1;
-                return Err((Reason::NoThread(refused), job));
-            }
-        };
-        match admission {
-            Admission::Room => {
-                let mut after = After::new();
-                guard.accept(job, &mut after);
-                drop(guard);
-                self.perform(&mut after);
-                Ok(())
-            }
-            Admission::Full => self.submit_full(guard, job, patience),
-            Admission::Released | Admission::FirstWorker => {
-                guard.counts.refused += 1;
-                Err((Reason::Released, job))
-            }
+        match refused.why {
+            Closed::Full => self.submit_full(refused.guard, refused.job, patience),
+            _ => Err(refused.count()),
         }
     }
 
@@ -178,34 +252,6 @@ impl<R: Runner> Core<R> {
                 let ticket = guard.enrol(Arc::clone(&seat));
                 drop(guard);
                 self.wait_for_room(&seat, ticket, &parker, deadline)
-            }
-        }
-    }
-
-    /// The lock, and whether a task may be accepted. If there is room but no worker, the first
-    /// is started (or its start awaited) before the answer, so whoever is told `Room` may push.
-    pub(crate) fn admission(
-        self: &Arc<Self>,
-    ) -> Result<(Guard<'_, R>, Admission), (Guard<'_, R>, io::Error)> {
-        let mut guard = self.state.lock();
-        loop {
-            match guard.view().admission() {
-                Admission::FirstWorker if guard.starting => {
-                    let notice = NoticeWait::new();
-                    guard.on_start.push(notice.notice());
-                    drop(guard);
-                    notice.wait();
-                    guard = self.state.lock();
-                }
-                Admission::FirstWorker => {
-                    guard.starting = true;
-                    let result;
-                    (guard, result) = self.start_reserved(guard);
-                    if let Err(refused) = result {
-                        return Err((guard, refused));
-                    }
-                }
-                other => return Ok((guard, other)),
             }
         }
     }

@@ -14,7 +14,7 @@ use sync_shim::{Clock, Parker};
 
 use crate::after::After;
 use crate::capacity::Capacity;
-use crate::core::{Core, Runner};
+use crate::core::{Core, NotAdmitted, Runner};
 use crate::decide::Admission;
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::handle::Home;
@@ -116,24 +116,10 @@ impl<R: Runner> Child<R> {
     /// # Errors
     /// The job comes back; never `TimedOut`.
     pub fn accept(&self, job: R::Job) -> Result<(), SubmitError<R::Job>> {
-        let (mut guard, admission) = match self.0.admission() {
-            Ok(admitted) => admitted,
-            Err((guard, refused)) => {
-                drop(guard);
-                return Err(SubmitError::NoThread(job, refused));
-            }
-        };
-        match admission {
-            Admission::Room => {
-                let mut after = After::new();
-                guard.accept(job, &mut after);
-                drop(guard);
-                self.0.perform(&mut after);
-                Ok(())
-            }
-            Admission::Full => Err(SubmitError::Full(job)),
-            Admission::Released | Admission::FirstWorker => Err(SubmitError::Released(job)),
+        if self.0.state.is_full() {
+            return Err(SubmitError::Full(job)); // No lock was taken.
         }
+        self.0.admit(job).map_err(NotAdmitted::give_back)
     }
 
     /// Puts a ticket into the line, or takes its task at once if there is room.
