@@ -351,7 +351,24 @@ impl<R: Runner> Core<R> {
             *cell.thread.lock() = Some(thread);
             cell.parker.unpark(); // It is registered: it may look.
         });
+        if guard.line.len() > 0 && result.is_ok() {
+            guard = self.admit_line(guard);
+        }
         (guard, result)
+    }
+
+    /// A worker has been started. Where it is a pool's first, a multi-pool's waiters may stand in the
+    /// line, though there is room: they go before the caller, in the section that counts the worker.
+    #[cold]
+    fn admit_line<'a>(self: &'a Arc<Self>, mut guard: Guard<'a, R>) -> Guard<'a, R> {
+        let mut after = After::new();
+        guard.admit_heads(&mut after); // The new worker rouses others if it finds more than one task.
+        if after.is_paid() {
+            return guard;
+        }
+        drop(guard);
+        self.perform(&mut after); // Wakers are foreign code.
+        self.state.lock()
     }
 
     pub(crate) fn run_in_place(&self, job: R::Job) {

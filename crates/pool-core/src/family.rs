@@ -96,6 +96,8 @@ pub enum Enrolled<R: Runner> {
     Taken(Owed<R>),
     /// There is room, but no worker yet: ask [`Child::accept`], which starts one.
     NoWorker,
+    /// As before, and it stands in the line all the same: whoever starts the first worker lets it in.
+    Unstaffed(u64),
     /// The pool is released.
     Released,
 }
@@ -122,8 +124,9 @@ impl<R: Runner> Child<R> {
         self.0.admit(job).map_err(NotAdmitted::give_back)
     }
 
-    /// Puts a ticket into the line, or takes its task at once if there is room.
-    pub fn enrol(&self, ticket: &Ticket<R::Job>) -> Enrolled<R> {
+    /// Puts a ticket into the line, or takes its task at once if there is room. With `unstaffed` also
+    /// into the line of a pool that has room and no worker.
+    pub fn enrol(&self, ticket: &Ticket<R::Job>, unstaffed: bool) -> Enrolled<R> {
         let mut guard = self.0.state.lock();
         match guard.view().admission() {
             Admission::Full => Enrolled::InLine(guard.enrol(Arc::clone(&ticket.0))),
@@ -134,6 +137,9 @@ impl<R: Runner> Child<R> {
                 }
                 drop(guard);
                 Enrolled::Taken(self.owed(after))
+            }
+            Admission::FirstWorker if unstaffed => {
+                Enrolled::Unstaffed(guard.enrol(Arc::clone(&ticket.0)))
             }
             Admission::FirstWorker => Enrolled::NoWorker,
             Admission::Released => Enrolled::Released,

@@ -10,7 +10,8 @@
 //! 1. `in_flight` counts exactly the accepted tasks that hold room: those in the queue, and one for
 //!    each worker that runs one. Those a `release_now` is disposing of have not ended either; they
 //!    hold none and are counted in `disposing`.
-//! 2. Seats stand in the line only while there is no room, so only while some worker is live.
+//! 2. Seats stand in the line only while there is no room, so only while some worker is live; or,
+//!    those of a multi-pool's waiters, while the system refuses to start the first worker.
 //! 3. While the queue holds a task some worker is live, and one that is live looks at the queue
 //!    under the lock before it parks and before it is gone.
 //! 4. If the queue holds a task and nobody searches, then nobody is parked, and there are as many
@@ -139,10 +140,10 @@ impl<J> State<J> {
         }
     }
 
-    /// Room goes to the line's heads, as long as there is any of either.
+    /// Room goes to the line's heads, as long as there is any of either, and a worker.
     #[inline]
     pub(crate) fn admit_heads(&mut self, after: &mut After<J>) {
-        while self.line.len() > 0 && self.view().has_room() {
+        while self.line.len() > 0 && self.live > 0 && self.view().has_room() {
             let Some(seat) = self.line.pop() else { break };
             // A seat that another pool served, or that its owner is leaving, is empty.
             if let Some(job) = seat.claim() {
