@@ -91,6 +91,28 @@ fn a_thread_that_passes_a_sleeper_does_not_strand_it() {
     );
 }
 
+/// Two sleepers, each woken and passed in turn: one that was woken before, and gets the lock at its
+/// second wake-up, still takes it as contended, for the other sleeps again.
+#[test]
+fn a_sleeper_woken_for_the_second_time_does_not_strand_the_other() {
+    check(
+        "a_sleeper_woken_for_the_second_time_does_not_strand_the_other",
+        Some(3),
+        || {
+            let lock = Arc::new(SpinLock::new(0));
+            let mut held = lock.lock();
+            let waiters = [(); 2].map(|()| adder(&lock, 1));
+            *held += 1;
+            drop(held);
+            (0..2).for_each(|_| *lock.lock() += 1);
+            for waiter in waiters {
+                waiter.join().expect("a waiter ends well");
+            }
+            assert_eq!(*lock.lock(), 5);
+        },
+    );
+}
+
 #[test]
 fn a_turn_reserved_for_a_sleeper_is_not_taken_by_another() {
     let name = "a_turn_reserved_for_a_sleeper_is_not_taken_by_another";

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pool_core::JoinError;
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
-use super::{Runs, end, untimed};
+use super::{Runs, check, end, untimed};
 
 /// Finish against join: the joiner gets the value.
 #[test]
