@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use sync_shim::thread::Tag;
+
 use crate::after::{After, NoticeWait};
 use crate::capacity::{Capacity, UNLIMITED};
 use crate::core::{Core, Runner};
@@ -54,6 +56,16 @@ impl<R: Runner> Core<R> {
         mut keep: impl FnMut(R::Item),
     ) -> usize {
         let mut released = 0;
+        // While captures drop, this thread counts as a worker of the pool: a wait for rest or for
+        // the end would wait for itself, and a join of a task taken out with this one, too.
+        let outer = Tag::get();
+        if outer.family == Tag::NONE.family {
+            Tag {
+                family: self.family,
+                ..outer
+            }
+            .set();
+        }
         for job in jobs {
             let (ran, item) = self.runner.release(job);
             item.into_iter().for_each(&mut keep);
@@ -68,6 +80,7 @@ impl<R: Runner> Core<R> {
                 handle.resolve();
             }
         }
+        outer.set();
         released
     }
 
