@@ -33,8 +33,7 @@
 //! | an idle worker is reused | the one that idled last (with `preallocate`: the longest) |
 //! | a blocking submit on an own worker of a full pool | runs the task in place |
 //! | nesting limit | 64 |
-//! | a worker without work looks for it | 64 spins and 8 yields, then parks |
-//! | a submitter at a full pool, a thread that joins | 64 spins and 4 yields, then parks |
+//! | a worker without work, a submitter at a full pool, a thread that joins | spins and yields for some microseconds, then parks |
 //! | drop of the last handle | `Drain`: accepted tasks run, the drop does not block |
 //! | name | `pool` |
 //! | stack | the platform's |

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use backoff_spinlock::SpinLock;
 use sync_shim::model::{JoinHandle, check, set_fair_wakes, spawn};
+use sync_shim::thread::yield_now;
 
 fn adder(lock: &Arc<SpinLock<u32>>, times: u32) -> JoinHandle<()> {
     let lock = Arc::clone(lock);
@@ -87,6 +88,30 @@ fn a_thread_that_passes_a_sleeper_does_not_strand_it() {
                 waiter.join().expect("a waiter ends well");
             }
             assert_eq!(*lock.lock(), 4);
+        },
+    );
+}
+
+/// Two sleepers, each woken and passed in turn: one that was woken before, and gets the lock at its
+/// second wake-up, still takes it as contended, for the other sleeps again. The yields have the
+/// others run while the lock is held, which would else take three pre-emptions.
+#[test]
+fn a_sleeper_woken_for_the_second_time_does_not_strand_the_other() {
+    check(
+        "a_sleeper_woken_for_the_second_time_does_not_strand_the_other",
+        Some(1),
+        || {
+            let lock = Arc::new(SpinLock::new(0));
+            let waiters = [(); 2].map(|()| adder(&lock, 1));
+            for _ in 0..3 {
+                let mut held = lock.lock();
+                yield_now();
+                *held += 1;
+            }
+            for waiter in waiters {
+                waiter.join().expect("a waiter ends well");
+            }
+            assert_eq!(*lock.lock(), 5);
         },
     );
 }

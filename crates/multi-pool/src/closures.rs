@@ -202,6 +202,9 @@ impl MultiPool {
 
     /// Releases, and takes out the tasks that have not started: their number. What they captured
     /// is dropped on this thread, and their handles end with `Released`.
+    ///
+    /// Meanwhile this thread counts as an own worker: a capture whose drop joins another task that was
+    /// taken out runs it in place, and one that waits for rest or for the end is refused.
     pub fn release_now(&self) -> usize {
         self.shared().release_now(|()| {})
     }

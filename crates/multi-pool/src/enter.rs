@@ -1,6 +1,7 @@
 //! Submitting as a future.
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -8,7 +9,7 @@ use std::task::{Context, Poll};
 use pool_core::family::Bell;
 use pool_core::{Runner, SubmitError};
 
-use crate::shared::{Answer, Shared};
+use crate::shared::{Answer, NoRoom, Shared};
 use crate::standing::{Entered, Standing};
 
 /// Resolves once the job is accepted, or with the job and why it is not.
@@ -39,18 +40,19 @@ impl<R: Runner, M> Enter<R, M> {
         }
     }
 
-    fn enter(&mut self, job: R::Job, context: &Context<'_>) -> Poll<Answer<R>> {
-        let job = match self.shared.offer(job) {
-            Err(SubmitError::Full(job)) => job,
-            answer => return Poll::Ready(answer.map_err(|refusal| self.shared.refuse(refusal))),
+    /// The first poll. `None`: the job waits in the lines.
+    fn enter(&mut self, job: R::Job) -> Option<Answer<R>> {
+        let (job, starved) = match self.shared.offer(job) {
+            Ok(()) => return Some(Ok(())),
+            Err(NoRoom::Full { job, starved }) => (job, starved),
+            Err(NoRoom::Refused(refusal)) => return Some(Err(self.shared.refuse(refusal))),
         };
-        let bell = || Bell::Future(Some(context.waker().clone()));
-        match self.shared.stand(job, bell) {
+        match self.shared.stand(job, starved, || Bell::Future(None)) {
             Entered::Standing(standing) => {
                 self.stage = Stage::Standing(standing);
-                Poll::Pending
+                None
             }
-            Entered::Answered(answer) => Poll::Ready(answer),
+            Entered::Answered(answer) => Some(answer),
         }
     }
 }
@@ -62,24 +64,27 @@ where
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let answer = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Outside(job) => self.enter(job, context),
-            Stage::Standing(standing) => {
-                if let Some(answer) = standing.ticket.poll(context.waker()) {
-                    standing.leave(&self.shared);
-                    Poll::Ready(answer)
-                } else {
-                    self.stage = Stage::Standing(standing);
-                    Poll::Pending
-                }
+        let mut answer = None;
+        if let Stage::Outside(_) = self.stage
+            && let Stage::Outside(job) = mem::replace(&mut self.stage, Stage::Over)
+        {
+            answer = self.enter(job);
+        }
+        // Also at once after it took its places, where it has no waker yet. The waker's clone is
+        // foreign code: if it panics, the places are still ours to give up.
+        if let Stage::Standing(standing) = &self.stage {
+            answer = standing.ticket.poll(context.waker());
+            if answer.is_some() {
+                standing.leave(&self.shared);
             }
-            // Polled after it was ready: it has nothing more to say.
-            Stage::Over => Poll::Pending,
+        }
+        // Polled after it was ready, it has nothing more to say.
+        let Some(answer) = answer else {
+            return Poll::Pending;
         };
-        answer.map(|answer| {
-            let map = self.map.take();
-            map.expect("the answer is given once")(answer)
-        })
+        self.stage = Stage::Over;
+        let map = self.map.take();
+        Poll::Ready(map.expect("the answer is given once")(answer))
     }
 }
 

@@ -16,7 +16,7 @@ use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::{Mutex, Parker};
 
 use crate::standing::{Entered, Standing};
-use crate::strategy::{Load, Loads, Strategy};
+use crate::strategy::{Loads, Strategy};
 
 pub(crate) struct Shared<R: Runner> {
     pub(crate) name: String,
@@ -32,6 +32,15 @@ pub(crate) struct Shared<R: Runner> {
     pub(crate) life: Mutex<()>,
     /// Refusals that no pool counted. A statistic: no other memory is read because of it.
     refused: AtomicU64,
+}
+
+/// Why no pool has accepted a job.
+pub(crate) enum NoRoom<R: Runner> {
+    /// Those in which a worker lives are full. `starved`: another has room, but the operating system
+    /// refused to start its first worker.
+    Full { job: R::Job, starved: bool },
+    /// To wait would be of no use.
+    Refused(SubmitError<R::Job>),
 }
 
 /// What came of a submit: the task was accepted, or comes back.
@@ -76,13 +85,14 @@ impl<R: Runner> Shared<R> {
     /// Hands the job to a pool, waits for room as long as `patience` says, or gives it back.
     pub(crate) fn submit(&self, job: R::Job, patience: Patience) -> Answer<R> {
         match self.offer(job) {
-            Err(SubmitError::Full(job)) => self.submit_full(job, patience),
-            answer => answer.map_err(|refusal| self.refuse(refusal)),
+            Ok(()) => Ok(()),
+            Err(NoRoom::Full { job, starved }) => self.submit_full(job, starved, patience),
+            Err(NoRoom::Refused(refusal)) => Err(self.refuse(refusal)),
         }
     }
 
     #[cold]
-    fn submit_full(&self, job: R::Job, patience: Patience) -> Answer<R> {
+    fn submit_full(&self, job: R::Job, starved: bool, patience: Patience) -> Answer<R> {
         let Patience::Until(deadline) = patience else {
             return Err(self.refuse(SubmitError::Full(job)));
         };
@@ -95,7 +105,7 @@ impl<R: Runner> Shared<R> {
             OwnWorker::Refuse => return Err(self.refuse(SubmitError::Full(job))),
         }
         let parker = Parker::of_thread();
-        match self.stand(job, || Bell::Thread(parker.clone())) {
+        match self.stand(job, starved, || Bell::Thread(parker.clone())) {
             Entered::Standing(standing) => standing.wait(self, &parker, deadline),
             Entered::Answered(answer) => answer,
         }
@@ -103,9 +113,9 @@ impl<R: Runner> Shared<R> {
 
     /// Offers the job to the pool that the strategy chooses, then to the others. Waits for
     /// nothing but the start of a first worker.
-    pub(crate) fn offer(&self, job: R::Job) -> Answer<R> {
+    pub(crate) fn offer(&self, job: R::Job) -> Result<(), NoRoom<R>> {
         if self.first().is_forked() {
-            return Err(SubmitError::Forked(job));
+            return Err(NoRoom::Refused(SubmitError::Forked(job)));
         }
         // Foreign code: no lock is held, and if it panics nothing has changed.
         let choice = self
@@ -113,56 +123,73 @@ impl<R: Runner> Shared<R> {
             .choose(&Loads::of_pools(&self.gauges, &self.crowd));
         let choice = choice % self.children.len();
         match self.children[choice].accept(job) {
-            Err(SubmitError::Full(job)) => self.offer_others(choice, job, None),
-            Err(SubmitError::NoThread(job, error)) => self.offer_others(choice, job, Some(error)),
-            answer => answer,
+            Ok(()) => Ok(()),
+            Err(refusal) => self.offer_others(choice, refusal),
         }
     }
 
     /// First those that seem to have a worker free, then every one: only a pool's lock knows. One
     /// that had room and could start no worker is asked twice, which does no harm.
     #[cold]
-    fn offer_others(
-        &self,
-        choice: usize,
-        mut job: R::Job,
-        mut no_thread: Option<std::io::Error>,
-    ) -> Answer<R> {
+    fn offer_others(&self, choice: usize, refusal: SubmitError<R::Job>) -> Result<(), NoRoom<R>> {
         let pools = self.children.len();
         let loads = Loads::of_pools(&self.gauges, &self.crowd);
-        let seems_free =
-            |&index: &usize| loads.get(index).is_some_and(|load: Load| load.has_worker());
+        let seems_free = |&index: &usize| loads.has_worker(index);
         let others = (choice + 1..pools).chain(0..choice);
-        for index in others.clone().filter(seems_free).chain(others) {
-            job = match self.children[index].accept(job) {
-                Err(SubmitError::Full(job)) => job,
-                Err(SubmitError::NoThread(job, error)) => {
+        let mut offers = others.clone().filter(seems_free).chain(others);
+        let (mut refusal, mut full, mut no_thread) = (refusal, false, None);
+        loop {
+            let job = match refusal {
+                SubmitError::Full(job) => {
+                    full = true;
+                    job
+                }
+                SubmitError::NoThread(job, error) => {
                     no_thread = Some(error);
                     job
                 }
-                answer => return answer,
+                released => return Err(NoRoom::Refused(released)),
             };
+            let Some(index) = offers.next() else {
+                // While a worker lives somewhere, a refused thread is no error.
+                return Err(match no_thread {
+                    Some(error) if !full => NoRoom::Refused(SubmitError::NoThread(job, error)),
+                    refused => NoRoom::Full {
+                        job,
+                        starved: refused.is_some(),
+                    },
+                });
+            };
+            match self.children[index].accept(job) {
+                Ok(()) => return Ok(()),
+                Err(other) => refusal = other,
+            }
         }
-        Err(match no_thread {
-            Some(error) => SubmitError::NoThread(job, error),
-            None => SubmitError::Full(job),
-        })
     }
 
     /// Takes places for the job in every line, unless that turns out to be needless. `bell` may
-    /// call foreign code.
-    pub(crate) fn stand(&self, mut job: R::Job, bell: impl Fn() -> Bell) -> Entered<R> {
+    /// call foreign code. `starved`: a pool that has room could start no worker just now.
+    pub(crate) fn stand(
+        &self,
+        mut job: R::Job,
+        mut starved: bool,
+        bell: impl Fn() -> Bell,
+    ) -> Entered<R> {
         loop {
-            match Standing::enter(self, job, bell()) {
+            let back = match Standing::enter(self, job, bell(), starved) {
                 Ok(entered) => return entered,
-                // A pool has room and no worker. To start one takes foreign code, so no lock.
-                Err(back) => match self.offer(back) {
-                    Err(SubmitError::Full(back)) => job = back,
-                    answer => {
-                        let answer = answer.map_err(|refusal| self.refuse(refusal));
-                        return Entered::Answered(answer);
-                    }
-                },
+                Err(back) => back,
+            };
+            // A pool has room and no worker. To start one takes foreign code, so no lock.
+            match self.offer(back) {
+                Ok(()) => return Entered::Answered(Ok(())),
+                Err(NoRoom::Full {
+                    job: back,
+                    starved: again,
+                }) => (job, starved) = (back, again),
+                Err(NoRoom::Refused(refusal)) => {
+                    return Entered::Answered(Err(self.refuse(refusal)));
+                }
             }
         }
     }

@@ -20,6 +20,9 @@
 //!   pool and takes the task back, or every place it took was in time for a release to see it.
 //! - *The time is up, or the future dropped, as a pool takes the task.* Both ask the ticket's
 //!   lock. Whoever is second finds nothing and goes by what the first did.
+//! - *A pool has room, and the system starts no worker for it.* The owner waits for those that have
+//!   workers, and has a place in that pool's line too: who gets a worker started there lets the line
+//!   in before its own task. If no pool has a worker, the task comes back.
 //! - *The first waiter takes its places in one pool before, and in another after the second.* It
 //!   cannot: places are taken under `door`.
 
@@ -44,12 +47,18 @@ pub(crate) enum Entered<R: Runner> {
 }
 
 impl<R: Runner> Standing<R> {
-    /// Takes the places.
+    /// Takes the places. With `starved`, also where there is room and no worker, so that who starts
+    /// one there does not pass this waiter; as long as some pool has a worker.
     ///
     /// # Errors
     /// The job, if it is to be offered again: there is a pool with room and without a worker.
-    pub(crate) fn enter(shared: &Shared<R>, job: R::Job, bell: Bell) -> Result<Entered<R>, R::Job> {
-        let mut stopped = None;
+    pub(crate) fn enter(
+        shared: &Shared<R>,
+        job: R::Job,
+        bell: Bell,
+        starved: bool,
+    ) -> Result<Entered<R>, R::Job> {
+        let (mut stopped, mut staffed) = (None, false);
         let door = shared.door.lock();
         if shared.crowd.len() >= shared.first().max_waiting() {
             drop(door);
@@ -61,8 +70,12 @@ impl<R: Runner> Standing<R> {
             places: Vec::with_capacity(shared.children.len()),
         };
         for child in &shared.children {
-            match child.enrol(&standing.ticket) {
-                Enrolled::InLine(place) => standing.places.push(place),
+            match child.enrol(&standing.ticket, starved) {
+                Enrolled::InLine(place) => {
+                    standing.places.push(place);
+                    staffed = true; // There somebody runs tasks, and will come to this one.
+                }
+                Enrolled::Unstaffed(place) => standing.places.push(place),
                 other => {
                     stopped = Some(other);
                     break;
@@ -71,8 +84,8 @@ impl<R: Runner> Standing<R> {
         }
         drop(door);
         match stopped {
-            None => Ok(Entered::Standing(standing)),
-            Some(Enrolled::NoWorker) => standing.back_out(shared, Err),
+            None if staffed => Ok(Entered::Standing(standing)),
+            None | Some(Enrolled::NoWorker) => standing.back_out(shared, Err),
             Some(Enrolled::Released) => standing.back_out(shared, |job| {
                 let refusal = shared.refuse(SubmitError::Released(job));
                 Ok(Entered::Answered(Err(refusal)))

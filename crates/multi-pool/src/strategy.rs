@@ -132,6 +132,36 @@ impl<'a> Loads<'a> {
         }
     }
 
+    /// Whether a pool has a worker free, or may start one: as [`Load::has_worker`] says, but cheaper
+    /// than [`get`](Loads::get), for it reads nothing that changes with every task. `false` if there
+    /// is no such pool.
+    pub fn has_worker(&self, index: usize) -> bool {
+        match self.0 {
+            Source::Pools(gauges, _) => gauges.get(index).is_some_and(|gauge| gauge.has_worker()),
+            Source::Given(loads) => loads.get(index).is_some_and(Load::has_worker),
+        }
+    }
+
+    /// Whether a pool has room, if only in its queue: as [`Load::has_room`] says. `false` if there is
+    /// no such pool.
+    pub fn has_room(&self, index: usize) -> bool {
+        match self.0 {
+            Source::Pools(gauges, _) => gauges.get(index).is_some_and(|gauge| gauge.has_room()),
+            Source::Given(loads) => loads.get(index).is_some_and(Load::has_room),
+        }
+    }
+
+    /// A pool's tasks in flight and waiting, without its other figures.
+    fn tasks(&self, index: usize) -> Option<usize> {
+        match self.0 {
+            Source::Pools(gauges, crowd) => {
+                let gauge = gauges.get(index)?;
+                Some(gauge.in_flight() + crowd.len())
+            }
+            Source::Given(loads) => loads.get(index).map(|load| load.in_flight + load.waiting),
+        }
+    }
+
     /// Reads the loads one after the other, from pool 0 on.
     pub fn iter(&self) -> impl Iterator<Item = Load> + use<'a> {
         let loads = *self;
@@ -166,17 +196,11 @@ impl Strategy for RoundRobin {
         let pools = loads.len().max(1);
         // Relaxed: each call gets a number of its own, and nothing else is read because of it.
         let turn = self.next.fetch_add(1, Relaxed) % pools;
-        let mut with_room = None;
-        for index in (turn..pools).chain(0..turn) {
-            let Some(load) = loads.get(index) else { break };
-            if load.has_worker() {
-                return index;
-            }
-            if with_room.is_none() && load.has_room() {
-                with_room = Some(index);
-            }
-        }
-        with_room.unwrap_or(turn)
+        let mut in_turn = (turn..pools).chain(0..turn);
+        let worker = in_turn.clone().find(|&index| loads.has_worker(index));
+        worker
+            .or_else(|| in_turn.find(|&index| loads.has_room(index)))
+            .unwrap_or(turn)
     }
 
     fn reset(&self) {
@@ -192,8 +216,7 @@ pub struct LeastTasks;
 
 impl Strategy for LeastTasks {
     fn choose(&self, loads: &Loads<'_>) -> usize {
-        let tasks = loads.iter().map(|load| load.in_flight + load.waiting);
-        let least = tasks.enumerate().min_by_key(|&(_, tasks)| tasks);
-        least.map_or(0, |(index, _)| index)
+        let pools = 0..loads.len();
+        pools.min_by_key(|&index| loads.tasks(index)).unwrap_or(0)
     }
 }

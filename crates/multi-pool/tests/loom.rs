@@ -9,13 +9,15 @@
 #![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
 
 use std::future::Future;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use multi_pool::{MultiPool, WeakMultiPool};
+use multi_pool::{Loads, MultiPool, Strategy, WeakMultiPool};
 use pool_core::{Builder, Closures, ManualClock, Pool, SubmitError};
+use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{check, spawn};
 
@@ -55,9 +57,14 @@ fn lines_are_empty(pool: &MultiPool) -> bool {
 
 /// Both pools have all their room again, whatever has happened to them; then they end.
 fn have_room_and_end(pool: &MultiPool) {
+    have_room_and_end_of(pool, 2);
+}
+
+fn have_room_and_end_of(pool: &MultiPool, pools: usize) {
     pool.wait_idle().unwrap();
-    assert!(lines_are_empty(pool));
-    for index in 0..2 {
+    assert_eq!(pool.waiting(), 0);
+    for index in 0..pools {
+        assert_eq!(pool.waiting_of(index), Ok(0));
         assert_eq!(pool.stats_of(index).unwrap().in_flight, 0);
     }
     end(pool);
@@ -259,6 +266,123 @@ fn a_release_racing_a_reboot_leaves_both_pools_alike() {
             rebooter.join().unwrap();
             let answers = [(); 2].map(|()| pool.try_submit(|| {}).is_ok());
             assert_eq!(answers, [!pool.is_released(); 2]);
+            end(&pool);
+        },
+    );
+}
+
+/// Two that come to a full multi-pool that lets one wait: one waits, the other is refused.
+#[test]
+fn two_waiters_racing_for_the_only_place_take_it_once() {
+    check(
+        "two_waiters_racing_for_the_only_place_take_it_once",
+        Some(2),
+        || {
+            let each = untimed().max_waiting(1);
+            let pool = MultiPool::builder(each).pools(1).build().unwrap();
+            let gate = Parker::new();
+            let shut = gate.clone();
+            pool.submit(move || shut.park()).unwrap();
+            let both = Arc::new(AtomicUsize::new(0));
+            let wait = |pool: MultiPool, both: Arc<AtomicUsize>| {
+                let mut future = pin!(pool.submit_async(|| {}));
+                let mut context = Context::from_waker(Waker::noop());
+                let waits = future.as_mut().poll(&mut context).is_pending();
+                both.fetch_add(usize::from(waits), Relaxed);
+                assert!(pool.waiting() <= 1);
+            };
+            let other = {
+                let (pool, both) = (pool.clone(), Arc::clone(&both));
+                spawn(move || wait(pool, both))
+            };
+            wait(pool.clone(), Arc::clone(&both));
+            other.join().unwrap();
+            assert!(both.load(Relaxed) > 0);
+            gate.unpark();
+            have_room_and_end_of(&pool, 1);
+        },
+    );
+}
+
+/// Two tunings: whichever comes last, all pools have the same capacity.
+#[test]
+fn two_tunings_racing_leave_both_pools_alike() {
+    check("two_tunings_racing_leave_both_pools_alike", Some(3), || {
+        let pool = pair(untimed());
+        let tuner = {
+            let pool = pool.clone();
+            spawn(move || pool.tune(2).unwrap())
+        };
+        pool.tune(3).unwrap();
+        tuner.join().unwrap();
+        let [first, second] = [0, 1].map(|index| pool.stats_of(index).unwrap().capacity);
+        assert_eq!(first, second);
+        end(&pool);
+    });
+}
+
+/// Chooses one pool always.
+struct Always(usize);
+
+impl Strategy for Always {
+    fn choose(&self, _: &Loads<'_>) -> usize {
+        self.0
+    }
+}
+
+/// A submit that does not wait, against the end of a task in the pool that is chosen: that one or
+/// the other, which lies before it, has room.
+#[test]
+fn a_try_racing_a_completion_finds_the_room_in_any_pool() {
+    check(
+        "a_try_racing_a_completion_finds_the_room_in_any_pool",
+        Some(2),
+        || {
+            let builder = MultiPool::builder(untimed()).pools(2);
+            let pool = builder.strategy(Always(1)).build().unwrap();
+            pool.submit(|| {}).unwrap();
+            assert!(pool.try_submit(|| {}).is_ok());
+            have_room_and_end(&pool);
+        },
+    );
+}
+
+/// A waiter that stands in the line of a pool without a worker, since the system refused to start
+/// one, against the submit that gets it started: the waiter is served first. The task that holds
+/// the other pool ends only when the waiter's has run.
+#[test]
+fn a_waiter_racing_a_late_first_worker_is_served_by_it() {
+    check(
+        "a_waiter_racing_a_late_first_worker_is_served_by_it",
+        Some(1),
+        || {
+            let starts = AtomicUsize::new(0);
+            let each = untimed().thread_gate(move || {
+                // The second start is refused: that of the waiter, at the second pool.
+                if starts.fetch_add(1, Relaxed) == 1 {
+                    Err(io::Error::from(io::ErrorKind::WouldBlock))
+                } else {
+                    Ok(())
+                }
+            });
+            let (pool, runs) = (pair(each), Runs::new());
+            let gate = Parker::new();
+            let shut = gate.clone();
+            pool.submit(move || shut.park()).unwrap();
+            let open = runs.task();
+            let mut future = pin!(pool.submit_async(move || {
+                open();
+                gate.unpark();
+            }));
+            let mut context = Context::from_waker(Waker::noop());
+            let _ = future.as_mut().poll(&mut context);
+            let late = {
+                let (pool, task) = (pool.clone(), runs.task());
+                spawn(move || pool.try_submit(task).is_ok())
+            };
+            let late = usize::from(late.join().unwrap());
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 1 + late);
             end(&pool);
         },
     );

@@ -111,12 +111,7 @@ impl<J> After<J> {
     }
 
     pub(crate) fn tell(&mut self, notices: &mut Vec<Arc<Notice>>) {
-        self.tell_some(notices, usize::MAX);
-    }
-
-    /// Tells the first ones.
-    pub(crate) fn tell_some(&mut self, notices: &mut Vec<Arc<Notice>>, most: usize) {
-        for notice in notices.drain(..most.min(notices.len())) {
+        for notice in notices.drain(..) {
             self.tokens.push(Token::Tell(notice));
         }
     }

@@ -13,7 +13,7 @@ use sync_shim::{Clock, Parker, fork_count};
 use crate::after::{After, NoticeWait};
 use crate::config::{Config, WithinWorker};
 use crate::decide::{Admission, Manner, OwnWorker, WhenFull};
-use crate::error::{BuildError, Reason};
+use crate::error::{BuildError, Reason, SubmitError};
 use crate::gauge::Gauge;
 use crate::handle::Home;
 use crate::idle::WorkerCell;
@@ -67,6 +67,48 @@ pub enum Patience {
 
 pub(crate) type Guard<'a, R> = Whole<'a, <R as Runner>::Job>;
 
+/// A job that was not accepted, with the lock under which that was decided.
+pub(crate) struct NotAdmitted<'a, R: Runner> {
+    // The first field drops first: a job's captures drop when the lock is free.
+    pub(crate) guard: Guard<'a, R>,
+    pub(crate) job: R::Job,
+    pub(crate) why: Closed,
+}
+
+/// Why a job is not accepted.
+pub(crate) enum Closed {
+    Full,
+    Released,
+    /// There is room, but no worker, and the operating system refused to start the first.
+    NoThread(io::Error),
+    /// There is room, but no worker yet, and the start that another thread makes takes too long.
+    TimedOut,
+}
+
+impl<R: Runner> NotAdmitted<'_, R> {
+    /// It is refused for good, and counted so.
+    pub(crate) fn count(mut self) -> (Reason, R::Job) {
+        self.guard.counts.refused += 1;
+        let reason = match self.why {
+            Closed::Full => Reason::Full,
+            Closed::Released => Reason::Released,
+            Closed::NoThread(refused) => Reason::NoThread(refused),
+            Closed::TimedOut => Reason::TimedOut,
+        };
+        (reason, self.job)
+    }
+
+    /// It comes back uncounted: another pool may take it.
+    pub(crate) fn give_back(self) -> SubmitError<R::Job> {
+        match self.why {
+            Closed::Full => SubmitError::Full(self.job),
+            Closed::Released => SubmitError::Released(self.job),
+            Closed::NoThread(refused) => SubmitError::NoThread(self.job, refused),
+            Closed::TimedOut => SubmitError::TimedOut(self.job),
+        }
+    }
+}
+
 impl<R: Runner> Core<R> {
     pub(crate) fn new(
         runner: R,
@@ -103,6 +145,89 @@ impl<R: Runner> Core<R> {
         }
     }
 
+    /// The one way in, for threads, futures, multi-pools and schedulers: accepts the job if there is
+    /// room, having started the first worker if there is none.
+    #[inline]
+    pub(crate) fn admit(self: &Arc<Self>, job: R::Job) -> Result<(), NotAdmitted<'_, R>> {
+        self.admit_until(job, None)
+    }
+
+    /// As [`admit`](Self::admit), but awaits a start that another thread makes no longer than that.
+    #[inline]
+    fn admit_until(
+        self: &Arc<Self>,
+        job: R::Job,
+        deadline: Option<Instant>,
+    ) -> Result<(), NotAdmitted<'_, R>> {
+        if let Some(vacancy) = self.state.vacancy() {
+            if vacancy.enter(job) {
+                self.hint();
+            }
+            return Ok(());
+        }
+        self.admit_decided(job, deadline)
+    }
+
+    #[inline(never)]
+    fn admit_decided(
+        self: &Arc<Self>,
+        job: R::Job,
+        deadline: Option<Instant>,
+    ) -> Result<(), NotAdmitted<'_, R>> {
+        let mut guard = self.state.lock();
+        let why = loop {
+            match guard.view().admission() {
+                Admission::Room => {
+                    let mut after = After::new();
+                    guard.accept(job, &mut after);
+                    drop(guard);
+                    self.perform(&mut after);
+                    return Ok(());
+                }
+                Admission::Full => break Closed::Full,
+                Admission::Released => break Closed::Released,
+                Admission::FirstWorker => {
+                    let started;
+                    (guard, started) = self.start_first(guard, deadline);
+                    if let Err(closed) = started {
+                        break closed;
+                    }
+                }
+            }
+        };
+        Err(NotAdmitted { guard, job, why })
+    }
+
+    /// There is room but no worker: starts the first, or waits for the start of it by another
+    /// thread. The caller decides anew, so a task is accepted only where a worker lives.
+    #[cold]
+    fn start_first<'a>(
+        self: &'a Arc<Self>,
+        mut guard: Guard<'a, R>,
+        deadline: Option<Instant>,
+    ) -> (Guard<'a, R>, Result<(), Closed>) {
+        if !guard.starting {
+            guard.starting = true;
+            let (mut guard, started) = self.start_reserved(guard);
+            guard.spoken_for |= started.is_ok();
+            return (guard, started.map_err(Closed::NoThread));
+        }
+        if starter_of() == self.number() {
+            // The gate of that start submits to its own pool: it would wait for itself.
+            return (guard, Err(Closed::NoThread(io::ErrorKind::Deadlock.into())));
+        }
+        let notice = NoticeWait::new();
+        guard.on_start.push(notice.notice());
+        drop(guard);
+        let mut started = notice.wait_until(self.clock(), deadline);
+        let mut guard = self.state.lock();
+        if !started {
+            notice.leave(&mut guard.on_start);
+            started = notice.is_given(); // Given between the time-out and the lock.
+        }
+        (guard, if started { Ok(()) } else { Err(Closed::TimedOut) })
+    }
+
     /// Accepts the job, waits for room as long as `patience` says, or gives the job back. For those
     /// that nothing [refuses](Self::refuses).
     #[inline]
@@ -111,46 +236,25 @@ impl<R: Runner> Core<R> {
         job: R::Job,
         patience: Patience,
     ) -> Result<(), (Reason, R::Job)> {
-        if let Some(vacancy) = self.state.vacancy() {
-            if vacancy.enter(job) {
-                self.hint();
-            }
-            return Ok(());
-        }
-        self.submit_decided(job, patience)
-    }
-
-    /// Accepts the job if there is room, and does what a full pool does if there is none.
-    #[inline(never)]
-    fn submit_decided(
-        self: &Arc<Self>,
-        job: R::Job,
-        patience: Patience,
-    ) -> Result<(), (Reason, R::Job)> {
         let deadline = match patience {
             Patience::None => None,
             Patience::Until(deadline) => deadline,
         };
-        let (mut guard, admission) = match self.admission_until(deadline) {
-            Ok(admitted) => admitted,
-            Err((mut guard, refused)) => {
-                guard.counts.refused += 1;
-                return Err((refused, job));
-            }
-        };
-        match admission {
-            Admission::Room => {
-                let mut after = After::new();
-                guard.accept(job, &mut after);
-                drop(guard);
-                self.perform(&mut after);
-                Ok(())
-            }
-            Admission::Full => self.submit_full(guard, job, patience),
-            Admission::Released | Admission::FirstWorker => {
-                guard.counts.refused += 1;
-                Err((Reason::Released, job))
-            }
+        match self.admit_until(job, deadline) {
+            Ok(()) => Ok(()),
+            Err(refused) => self.submit_refused(refused, patience),
+        }
+    }
+
+    #[cold]
+    fn submit_refused(
+        self: &Arc<Self>,
+        refused: NotAdmitted<'_, R>,
+        patience: Patience,
+    ) -> Result<(), (Reason, R::Job)> {
+        match refused.why {
+            Closed::Full => self.submit_full(refused.guard, refused.job, patience),
+            _ => Err(refused.count()),
         }
     }
 
@@ -186,58 +290,6 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// The lock, and whether a task may be accepted. If there is room but no worker, the first
-    /// is started (or its start awaited) before the answer, so whoever is told `Room` may push.
-    pub(crate) fn admission(
-        self: &Arc<Self>,
-    ) -> Result<(Guard<'_, R>, Admission), (Guard<'_, R>, io::Error)> {
-        self.admission_until(None).map_err(|(guard, reason)| {
-            let Reason::NoThread(refused) = reason else {
-                unreachable!("nothing else refuses without a time limit");
-            };
-            (guard, refused)
-        })
-    }
-
-    /// As [`admission`](Core::admission), but awaits a start that another thread makes no longer
-    /// than that.
-    fn admission_until(
-        self: &Arc<Self>,
-        deadline: Option<Instant>,
-    ) -> Result<(Guard<'_, R>, Admission), (Guard<'_, R>, Reason)> {
-        let mut guard = self.state.lock();
-        loop {
-            match guard.view().admission() {
-                Admission::FirstWorker if guard.starting => {
-                    if starter_of() == self.number() {
-                        return Err((guard, Reason::NoThread(io::ErrorKind::Deadlock.into())));
-                    }
-                    let notice = NoticeWait::new();
-                    guard.on_start.push(notice.notice());
-                    drop(guard);
-                    let given = notice.wait_until(self.clock(), deadline);
-                    guard = self.state.lock();
-                    if !given {
-                        notice.leave(&mut guard.on_start);
-                        if !notice.is_given() {
-                            return Err((guard, Reason::TimedOut));
-                        }
-                    }
-                }
-                Admission::FirstWorker => {
-                    guard.starting = true;
-                    let result;
-                    (guard, result) = self.start_reserved(guard);
-                    if let Err(refused) = result {
-                        return Err((guard, Reason::NoThread(refused)));
-                    }
-                    guard.spoken_for = true;
-                }
-                other => return Ok((guard, other)),
-            }
-        }
-    }
-
     /// Another one for each pool that lives.
     fn number(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self).addr()
@@ -253,10 +305,6 @@ impl<R: Runner> Core<R> {
     ) -> Settled<R::Job> {
         loop {
             if let Some(settled) = seat.wait(parker, self.clock(), deadline) {
-                #[cfg(not(anthill_loom))]
-                if settled.is_ok() && deadline.is_none() {
-                    self.linger();
-                }
                 return settled;
             }
             if let Some(job) = self.leave_line(seat, ticket) {
@@ -363,7 +411,24 @@ impl<R: Runner> Core<R> {
             *cell.thread.lock() = Some(thread);
             cell.parker.unpark(); // It is registered: it may look.
         });
+        if guard.line.len() > 0 && result.is_ok() {
+            guard = self.admit_line(guard);
+        }
         (guard, result)
+    }
+
+    /// A worker has been started. Where it is a pool's first, a multi-pool's waiters may stand in the
+    /// line, though there is room: they go before the caller, in the section that counts the worker.
+    #[cold]
+    fn admit_line<'a>(self: &'a Arc<Self>, mut guard: Guard<'a, R>) -> Guard<'a, R> {
+        let mut after = After::new();
+        guard.admit_heads(&mut after); // The new worker rouses others if it finds more than one task.
+        if after.is_paid() {
+            return guard;
+        }
+        drop(guard);
+        self.perform(&mut after); // Wakers are foreign code.
+        self.state.lock()
     }
 
     pub(crate) fn run_in_place(&self, job: R::Job) {

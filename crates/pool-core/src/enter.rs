@@ -1,13 +1,13 @@
 //! Submitting as a future.
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::after::After;
-use crate::core::{Core, Runner};
-use crate::decide::{Admission, Manner, WhenFull};
+use crate::core::{Closed, Core, Runner};
+use crate::decide::{Manner, WhenFull};
 use crate::error::Reason;
 use crate::handle::Home;
 use crate::line::{Seat, Settled};
@@ -41,43 +41,24 @@ impl<R: Runner, M> Enter<R, M> {
         }
     }
 
-    fn enter(&mut self, job: R::Job, context: &Context<'_>) -> Poll<Settled<R::Job>> {
+    /// The first poll. `None`: the job waits in the line.
+    fn enter(&mut self, job: R::Job) -> Option<Settled<R::Job>> {
         if self.core.is_forked() {
-            return Poll::Ready(Err((Reason::Forked, job)));
+            return Some(Err((Reason::Forked, job)));
         }
-        let waker = context.waker().clone(); // Foreign code, so before the lock is taken.
-        let (mut guard, admission) = match self.core.admission() {
-            Ok(admitted) => admitted,
-            Err((mut guard, refused)) => {
-                guard.counts.refused += 1;
-                return Poll::Ready(Err((Reason::NoThread(refused), job)));
-            }
+        let Err(mut refused) = self.core.admit(job) else {
+            return Some(Ok(()));
         };
-        match admission {
-            Admission::Room => {
-                let mut after = After::new();
-                guard.accept(job, &mut after);
-                drop(guard);
-                self.core.perform(&mut after);
-                Poll::Ready(Ok(()))
-            }
-            Admission::Full if guard.view().when_full(Manner::Await) == WhenFull::Enrol => {
-                let seat = Seat::of_future(job, waker);
-                let ticket = guard.enrol(Arc::clone(&seat));
-                drop(guard);
-                self.stage = Stage::InLine(seat, ticket);
-                Poll::Pending
-            }
-            refused => {
-                guard.counts.refused += 1;
-                drop(guard);
-                let reason = match refused {
-                    Admission::Full => Reason::Full,
-                    _ => Reason::Released,
-                };
-                Poll::Ready(Err((reason, job)))
-            }
+        let enrols = matches!(refused.why, Closed::Full)
+            && refused.guard.view().when_full(Manner::Await) == WhenFull::Enrol;
+        if !enrols {
+            return Some(Err(refused.count()));
         }
+        let seat = Seat::of_future(refused.job);
+        let ticket = refused.guard.enrol(Arc::clone(&seat));
+        drop(refused.guard);
+        self.stage = Stage::InLine(seat, ticket);
+        None
     }
 }
 
@@ -88,23 +69,24 @@ where
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let settled = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Outside(job) => self.enter(job, context),
-            Stage::InLine(seat, ticket) => {
-                if let Some(settled) = seat.poll(context.waker()) {
-                    Poll::Ready(settled)
-                } else {
-                    self.stage = Stage::InLine(seat, ticket);
-                    Poll::Pending
-                }
-            }
-            // Polled after it was ready: it has nothing more to say.
-            Stage::Over => Poll::Pending,
+        let mut settled = None;
+        if let Stage::Outside(_) = self.stage
+            && let Stage::Outside(job) = mem::replace(&mut self.stage, Stage::Over)
+        {
+            settled = self.enter(job);
+        }
+        // Also at once after it took its seat, which has no waker yet. The waker's clone is foreign
+        // code: if it panics, the seat is still ours to give up.
+        if let Stage::InLine(seat, _) = &self.stage {
+            settled = seat.poll(context.waker());
+        }
+        // Polled after it was ready, it has nothing more to say.
+        let Some(settled) = settled else {
+            return Poll::Pending;
         };
-        settled.map(|settled| {
-            let map = self.map.take();
-            map.expect("the answer is given once")(settled)
-        })
+        self.stage = Stage::Over;
+        let map = self.map.take();
+        Poll::Ready(map.expect("the answer is given once")(settled))
     }
 }
 

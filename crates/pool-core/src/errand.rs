@@ -15,10 +15,8 @@ use std::time::Instant;
 
 use sync_shim::Clock;
 
-use crate::after::After;
 use crate::closures::{Closures, Pool};
-use crate::core::Core;
-use crate::decide::Admission;
+use crate::core::{Closed, Core};
 use crate::error::WaitError;
 use crate::handle::Home;
 use crate::line::Seat;
@@ -100,33 +98,24 @@ impl Door {
     /// thread, or wait for the start of the first.
     pub fn enter(&self, errand: Arc<dyn Errand>) -> Entered {
         let job = Task::new(Entry(errand));
-        // The job of a refused errand is dropped after the guard.
-        let (mut guard, admission) = match self.0.admission() {
-            Ok(admitted) => admitted,
-            Err((guard, refused)) => {
-                drop(guard);
-                return Entered::NoThread(refused);
-            }
+        let Err(mut refused) = self.0.admit(job) else {
+            return Entered::Accepted;
         };
-        match admission {
-            Admission::Room => {
-                let mut after = After::new();
-                guard.accept(job, &mut after);
-                drop(guard);
-                self.0.perform(&mut after);
-                Entered::Accepted
-            }
-            Admission::Full => {
-                let seat = Seat::of_errand(job);
-                let place = guard.enrol(Arc::clone(&seat));
-                drop(guard);
+        match refused.why {
+            Closed::Full => {
+                let seat = Seat::of_errand(refused.job);
+                let place = refused.guard.enrol(Arc::clone(&seat));
+                drop(refused.guard);
                 let core = Arc::clone(&self.0);
                 Entered::InLine(Ticket { core, seat, place })
             }
-            Admission::Released | Admission::FirstWorker => {
-                guard.counts.refused += 1;
+            Closed::Released => {
+                refused.guard.counts.refused += 1;
                 Entered::Released
             }
+            // The scheduler tries again: it is no refusal.
+            Closed::NoThread(error) => Entered::NoThread(error),
+            Closed::TimedOut => unreachable!("there is no time limit"),
         }
     }
 

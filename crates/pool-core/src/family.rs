@@ -14,7 +14,7 @@ use sync_shim::{Clock, Parker};
 
 use crate::after::After;
 use crate::capacity::Capacity;
-use crate::core::{Core, Runner};
+use crate::core::{Core, NotAdmitted, Runner};
 use crate::decide::Admission;
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::handle::Home;
@@ -96,6 +96,8 @@ pub enum Enrolled<R: Runner> {
     Taken(Owed<R>),
     /// There is room, but no worker yet: ask [`Child::accept`], which starts one.
     NoWorker,
+    /// As before, and it stands in the line all the same: whoever starts the first worker lets it in.
+    Unstaffed(u64),
     /// The pool is released.
     Released,
 }
@@ -116,28 +118,15 @@ impl<R: Runner> Child<R> {
     /// # Errors
     /// The job comes back; never `TimedOut`.
     pub fn accept(&self, job: R::Job) -> Result<(), SubmitError<R::Job>> {
-        let (mut guard, admission) = match self.0.admission() {
-            Ok(admitted) => admitted,
-            Err((guard, refused)) => {
-                drop(guard);
-                return Err(SubmitError::NoThread(job, refused));
-            }
-        };
-        match admission {
-            Admission::Room => {
-                let mut after = After::new();
-                guard.accept(job, &mut after);
-                drop(guard);
-                self.0.perform(&mut after);
-                Ok(())
-            }
-            Admission::Full => Err(SubmitError::Full(job)),
-            Admission::Released | Admission::FirstWorker => Err(SubmitError::Released(job)),
+        if self.0.state.is_full() {
+            return Err(SubmitError::Full(job)); // No lock was taken.
         }
+        self.0.admit(job).map_err(NotAdmitted::give_back)
     }
 
-    /// Puts a ticket into the line, or takes its task at once if there is room.
-    pub fn enrol(&self, ticket: &Ticket<R::Job>) -> Enrolled<R> {
+    /// Puts a ticket into the line, or takes its task at once if there is room. With `unstaffed` also
+    /// into the line of a pool that has room and no worker.
+    pub fn enrol(&self, ticket: &Ticket<R::Job>, unstaffed: bool) -> Enrolled<R> {
         let mut guard = self.0.state.lock();
         match guard.view().admission() {
             Admission::Full => Enrolled::InLine(guard.enrol(Arc::clone(&ticket.0))),
@@ -148,6 +137,9 @@ impl<R: Runner> Child<R> {
                 }
                 drop(guard);
                 Enrolled::Taken(self.owed(after))
+            }
+            Admission::FirstWorker if unstaffed => {
+                Enrolled::Unstaffed(guard.enrol(Arc::clone(&ticket.0)))
             }
             Admission::FirstWorker => Enrolled::NoWorker,
             Admission::Released => Enrolled::Released,

@@ -6,18 +6,21 @@
 //! that other pools pay nothing for it. What enters is counted under the inbox's lock and what
 //! leaves under the state's, so that neither counter has two writers at a time.
 
-use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+use crossbeam_utils::CachePadded;
+use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use crate::capacity::{Capacity, QueueDepth};
+use crate::capacity::{Capacity, QueueDepth, UNLIMITED, limit};
 
-/// Aligned so that reading one child's figures takes no line away from another's.
+/// What submitters write, what workers write, and what seldom changes lie on cache lines of their
+/// own: a strategy that only asks whether a worker is free takes no line away from either.
 ///
 /// Relaxed throughout: each is a figure of its own, and nothing else is read because of it.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Gauge {
-    entered: AtomicUsize,
-    left: AtomicUsize,
+    entered: CachePadded<AtomicUsize>,
+    left: CachePadded<AtomicUsize>,
+    free: AtomicBool,
     live: AtomicUsize,
     capacity: AtomicUsize,
     depth: usize,
@@ -26,8 +29,9 @@ pub struct Gauge {
 impl Gauge {
     pub(crate) fn new(capacity: usize, depth: usize) -> Self {
         Self {
-            entered: AtomicUsize::new(0),
-            left: AtomicUsize::new(0),
+            entered: CachePadded::new(AtomicUsize::new(0)),
+            left: CachePadded::new(AtomicUsize::new(0)),
+            free: AtomicBool::new(capacity > 0),
             live: AtomicUsize::new(0),
             capacity: AtomicUsize::new(capacity),
             depth,
@@ -51,6 +55,29 @@ impl Gauge {
     pub(crate) fn size(&self, live: usize, capacity: usize) {
         self.live.store(live, Relaxed);
         self.capacity.store(capacity, Relaxed);
+    }
+
+    /// Whether a worker is free or may be started. Written where the inbox's lock is held, and only
+    /// if it changes.
+    #[inline]
+    pub(crate) fn show_free(&self, free: bool) {
+        if self.free.load(Relaxed) != free {
+            self.free.store(free, Relaxed);
+        }
+    }
+
+    /// Whether fewer tasks are in flight than there may be workers. While workers of a busy pool go
+    /// on to the next task this is not written, which changes nothing: each of them stays busy.
+    #[inline]
+    pub fn has_worker(&self) -> bool {
+        self.free.load(Relaxed)
+    }
+
+    /// Whether one more task would be accepted, if only into the queue.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        let limit = limit(self.capacity.load(Relaxed), self.depth);
+        limit == UNLIMITED || self.in_flight() < limit
     }
 
     /// Accepted and unfinished tasks.

@@ -10,7 +10,7 @@
 //! # When not to use it
 //! - Data-parallel computation: rayon splits and balances it.
 //! - Input and output of an async runtime: a task holds a thread while it waits.
-//! - Millions of tasks of less than a microsecond: each costs two short sections of one lock. Put
+//! - Millions of tasks of less than a microsecond: each costs two short sections of a lock. Put
 //!   several into one.
 //! - Tasks that borrow from the caller: they are `'static`; scopes are not offered.
 //!
@@ -53,7 +53,7 @@
 //! # What blocks, and what it costs
 //! | call | blocks | costs |
 //! |---|---|---|
-//! | `try_submit` | no | one section of the pool's lock; no allocation for up to 56 bytes of captures, one box for more |
+//! | `try_submit` | no | one section: at a busy pool of the inbox's lock alone, else of both locks; no allocation for up to 56 bytes of captures, one box for more |
 //! | `submit`, `submit_timeout`, `submit_deadline` | at a full pool; on an own worker it runs the task in place | the same |
 //! | `submit_async` | no; the future waits | the same, and one allocation if it has to wait |
 //! | `spawn` and its kin | as their `submit` | one allocation more |
@@ -78,11 +78,6 @@
 //! worker from being used, if there are many of these: threads of workers that have ended are at most
 //! as many as there have been workers at once, or eight, and are shown in [`Stats::ending`]. Such a
 //! destructor must not wait for a task of its own pool.
-//!
-//! A `submit` that had to wait for room in a queue of 16 or more may return up to 100 µs after its
-//! task was accepted: it stays away until half the queue is free, so that a fast submitter waits
-//! once for hundreds of tasks. One with a time-out or a deadline returns at once, and so does one on
-//! an own worker.
 //!
 //! A task costs two sections, one to push it and one to end it and take the next. A busy pool makes
 //! no system call per task: a worker is woken only if none is looking for work.
@@ -123,11 +118,8 @@ mod func;
 mod gauge;
 mod handle;
 mod idle;
-mod invite;
 mod life;
 mod line;
-#[cfg(not(anthill_loom))]
-mod linger;
 mod lock;
 mod pool;
 mod queue;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sync_shim::thread::JoinHandle;
+use sync_shim::thread::{JoinHandle, Tag};
 
 use crate::after::{After, NoticeWait};
 use crate::capacity::{Capacity, UNLIMITED};
@@ -57,6 +57,16 @@ impl<R: Runner> Core<R> {
         mut keep: impl FnMut(R::Item),
     ) -> usize {
         let mut released = 0;
+        // While captures drop, this thread counts as a worker of the pool: a wait for rest or for
+        // the end would wait for itself, and a join of a task taken out with this one, too.
+        let outer = Tag::get();
+        if outer.family == Tag::NONE.family {
+            Tag {
+                family: self.family,
+                ..outer
+            }
+            .set();
+        }
         for job in jobs {
             let (ran, item) = self.runner.release(job);
             item.into_iter().for_each(&mut keep);
@@ -71,6 +81,7 @@ impl<R: Runner> Core<R> {
                 handle.resolve();
             }
         }
+        outer.set();
         released
     }
 

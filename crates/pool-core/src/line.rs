@@ -24,7 +24,7 @@ use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use sync_shim::{Clock, Mutex, Parker};
 
 use crate::error::Reason;
-use crate::foreign::{discard, guarded};
+use crate::foreign::{discard, drop_quietly, guarded};
 use crate::wait::{SUBMIT, spin_until};
 
 /// One waiter's place, shared by its owner and the lines it stands in.
@@ -92,9 +92,9 @@ impl<J> Seat<J> {
         Self::new(job, Bell::Thread(parker), None, false)
     }
 
-    /// A seat whose owner is polled.
-    pub(crate) fn of_future(job: J, waker: Waker) -> Arc<Self> {
-        Self::new(job, Bell::Future(Some(waker)), None, false)
+    /// A seat whose owner is polled; [`poll`](Seat::poll) says how to wake it.
+    pub(crate) fn of_future(job: J) -> Arc<Self> {
+        Self::new(job, Bell::Future(None), None, false)
     }
 
     /// A seat whose owner need not be told, and which does not count as one that waits.
@@ -110,7 +110,7 @@ impl<J> Seat<J> {
 
     fn new(job: J, bell: Bell, crowd: Option<Arc<Crowd>>, uncounted: bool) -> Arc<Self> {
         Arc::new(Self {
-            polled: matches!(bell, Bell::Future(Some(_))),
+            polled: matches!(bell, Bell::Future(_)) && !uncounted,
             settled: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 stage: Stage::Waiting(job),
@@ -258,7 +258,7 @@ impl<J> Seat<J> {
             _ => Some(fresh),
         };
         drop(inner);
-        drop(stale);
+        drop_quietly(stale); // Foreign code, and the answer is not to be lost by its panic.
         outcome
     }
 }

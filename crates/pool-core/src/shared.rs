@@ -46,6 +46,8 @@ struct Inbox<J> {
     searchers: bool,
     queue: TaskQueue<J>,
     gauge: Option<Arc<Gauge>>,
+    /// With a gauge: how many more until no worker is free.
+    free: usize,
 }
 
 /// The whole state, for as long as it lives: the lock is held.
@@ -64,6 +66,7 @@ impl<J> Shared<J> {
             searchers: false,
             queue: TaskQueue::new(),
             gauge: state.gauge.clone(),
+            free: 0,
         };
         Self {
             halves: Pair::new(state, inbox),
@@ -136,6 +139,8 @@ impl<J> Vacancy<'_, J> {
         inbox.queue.push(job);
         if let Some(gauge) = &inbox.gauge {
             gauge.enter();
+            inbox.free = inbox.free.saturating_sub(1);
+            gauge.show_free(inbox.free > 0);
         }
         inbox.searchers
     }
@@ -171,6 +176,10 @@ impl<J> Drop for Whole<'_, J> {
         let (state, inbox) = self.both.halves();
         inbox.room = state.settle();
         inbox.searchers = state.searching > 0;
+        if let Some(gauge) = &inbox.gauge {
+            inbox.free = state.capacity.saturating_sub(state.in_flight);
+            gauge.show_free(inbox.free > 0);
+        }
         tell(self.full, state.is_full());
     }
 }

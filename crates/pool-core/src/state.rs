@@ -10,7 +10,8 @@
 //! 1. `in_flight` counts exactly the accepted tasks that hold room: those in the queue, and one for
 //!    each worker that runs one. Those a `release_now` is disposing of have not ended either; they
 //!    hold none and are counted in `disposing`.
-//! 2. Seats stand in the line only while there is no room, so only while some worker is live.
+//! 2. Seats stand in the line only while there is no room, so only while some worker is live; or,
+//!    those of a multi-pool's waiters, while the system refuses to start the first worker.
 //! 3. While the queue holds a task some worker is live, and one that is live looks at the queue
 //!    under the lock before it parks and before it is gone.
 //! 4. If the queue holds a task and nobody searches, then nobody is parked, and there are as many
@@ -74,10 +75,6 @@ pub(crate) struct State<J> {
     pub(crate) on_start: Vec<Arc<Notice>>,
     pub(crate) on_idle: Vec<Arc<Notice>>,
     pub(crate) on_end: Vec<Arc<Notice>>,
-    /// Submitters whose tasks were accepted, and that come back when half the queue is free.
-    pub(crate) lingering: Vec<Arc<Notice>>,
-    /// Some of them were told, and nobody has come to linger since.
-    pub(crate) invited: bool,
     /// Those that want to know of the release.
     pub(crate) watches: Vec<Weak<dyn Watch>>,
     pub(crate) counts: Counts,
@@ -166,10 +163,10 @@ impl<J> State<J> {
         }
     }
 
-    /// Room goes to the line's heads, as long as there is any of either.
+    /// Room goes to the line's heads, as long as there is any of either, and a worker.
     #[inline]
     pub(crate) fn admit_heads(&mut self, after: &mut After<J>) {
-        while self.line.len() > 0 && self.view().has_room() {
+        while self.line.len() > 0 && self.live > 0 && self.view().has_room() {
             let Some(seat) = self.line.pop() else { break };
             // A seat that another pool served, or that its owner is leaving, is empty.
             if let Some(job) = seat.claim() {
@@ -218,7 +215,7 @@ impl<J> State<J> {
     /// A task has ended: its worker takes the next, if nothing else is to be decided.
     #[inline]
     pub(crate) fn go_on(&mut self, outcome: Outcome) -> Option<J> {
-        if !self.calm || self.is_to_invite() {
+        if !self.calm {
             return None;
         }
         let next = self.queue.pop()?;
@@ -261,7 +258,6 @@ impl<J> State<J> {
         self.end(outcome);
         self.admit_heads(after);
         self.tell_if_idle(after);
-        self.invite(after);
         if calls_out || after.calls_out() {
             self.rouse(after); // Others do what is there to be done meanwhile.
             return Next::CallOut;
@@ -527,7 +523,6 @@ impl<J> State<J> {
                 after.drop_later(seat);
             }
         }
-        after.tell(&mut self.lingering);
         for watch in self.watches.drain(..) {
             after.tell_watch(watch);
         }
@@ -621,8 +616,6 @@ impl<J> State<J> {
             on_start: Vec::new(),
             on_idle: Vec::new(),
             on_end: Vec::new(),
-            lingering: Vec::new(),
-            invited: false,
             watches: Vec::new(),
             counts: Counts::default(),
             calm: false,

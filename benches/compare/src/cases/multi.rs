@@ -35,7 +35,7 @@ fn spread(run: &Run, pools: u32, producers: u32) -> Outcome {
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for producers in [1, 4] {
+    for producers in [1, 4, 16] {
         for pools in [1, 2, 4] {
             let single: &[&str] = if pools == 1 { &["single pool"] } else { &[] };
             let names = [&["anthill", "anthill least tasks"], single].concat();

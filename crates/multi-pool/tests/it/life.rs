@@ -293,3 +293,68 @@ fn releases_and_reboots_from_all_sides_leave_all_pools_alike() {
         end(&pool);
     });
 }
+
+/// Calls it when it is dropped.
+struct OnDrop<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> OnDrop<F> {
+    fn new(call: F) -> Self {
+        Self(Some(call))
+    }
+}
+
+impl<F: FnOnce()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        self.0.take().unwrap()();
+    }
+}
+
+#[test]
+fn a_release_now_does_not_hang_on_a_capture_that_joins_a_task_of_another_pool() {
+    bounded(|| {
+        let each = Pool::builder().capacity(1).queue_depth(4);
+        let pool = MultiPool::builder(each).pools(2).build().unwrap();
+        let gates = hold_all(&pool, 2);
+        pool.submit(|| ()).unwrap(); // To the first pool.
+        let second = pool.spawn(|| 7).unwrap(); // To the second, which is emptied later.
+        let (sent, joined) = std::sync::mpsc::channel();
+        let capture = OnDrop::new(move || sent.send(second.join().ok()).unwrap());
+        pool.submit(move || drop(capture)).unwrap(); // To the first.
+        assert_eq!(
+            (
+                pool.stats_of(0).unwrap().queued,
+                pool.stats_of(1).unwrap().queued
+            ),
+            (2, 1)
+        );
+        // What the capture joins is run for it, as a worker's join does.
+        assert_eq!(pool.release_now(), 2);
+        assert_eq!(joined.recv(), Ok(Some(7)));
+        gates.iter().for_each(Gate::open);
+        end(&pool);
+        let stats = pool.stats();
+        assert_eq!((stats.completed, stats.released), (3, 2));
+        assert!(!pool.is_own_worker());
+    });
+}
+
+#[test]
+fn a_capture_that_waits_for_rest_in_a_release_now_is_told_that_it_would_wait_for_itself() {
+    bounded(|| {
+        let each = Pool::builder().capacity(1).queue_depth(4);
+        let pool = MultiPool::builder(each).pools(2).build().unwrap();
+        let gates = hold_all(&pool, 2);
+        let (sent, told) = std::sync::mpsc::channel();
+        let weak = pool.downgrade();
+        let capture = OnDrop::new(move || {
+            let pool = weak.upgrade().unwrap();
+            let answers = [pool.wait_idle(), pool.wait_released()];
+            sent.send(answers.map(|answer| answer.is_err())).unwrap();
+        });
+        pool.submit(move || drop(capture)).unwrap();
+        assert_eq!(pool.release_now(), 1);
+        assert_eq!(told.recv(), Ok([true, true]));
+        gates.iter().for_each(Gate::open);
+        end(&pool);
+    });
+}

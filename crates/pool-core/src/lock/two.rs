@@ -1,40 +1,43 @@
-//! Two spin locks.
+//! Two locks: spin locks, and in models mutexes.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use backoff_spinlock::{SpinGuard, SpinLock};
+#[cfg(not(anthill_loom))]
+use backoff_spinlock::{SpinGuard as Guard, SpinLock as Lock};
 use crossbeam_utils::CachePadded;
+#[cfg(anthill_loom)]
+use sync_shim::{Mutex as Lock, MutexGuard as Guard};
 
 pub(crate) struct Pair<A, B> {
     // On cache lines of their own: who wants one half takes none away from the other's.
-    first: CachePadded<SpinLock<A>>,
-    second: CachePadded<SpinLock<B>>,
+    first: CachePadded<Lock<A>>,
+    second: CachePadded<Lock<B>>,
 }
 
 /// The first half.
 pub(crate) struct First<'a, A, B> {
-    first: SpinGuard<'a, A>,
-    second: &'a SpinLock<B>,
+    first: Guard<'a, A>,
+    second: &'a Lock<B>,
 }
 
 /// The second half.
 pub(crate) struct Second<'a, A, B> {
-    second: SpinGuard<'a, B>,
+    second: Guard<'a, B>,
     of: PhantomData<&'a A>,
 }
 
 /// Both.
 pub(crate) struct Both<'a, A, B> {
-    first: SpinGuard<'a, A>,
-    second: SpinGuard<'a, B>,
+    first: Guard<'a, A>,
+    second: Guard<'a, B>,
 }
 
 impl<A, B> Pair<A, B> {
     pub(crate) fn new(first: A, second: B) -> Self {
         Self {
-            first: CachePadded::new(SpinLock::new(first)),
-            second: CachePadded::new(SpinLock::new(second)),
+            first: CachePadded::new(Lock::new(first)),
+            second: CachePadded::new(Lock::new(second)),
         }
     }
 

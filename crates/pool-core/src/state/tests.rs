@@ -115,7 +115,7 @@ fn a_worker_takes_no_task_in_the_section_that_owes_user_code() {
 
     // To a future in the line.
     let mut state = busy(1, 0);
-    state.enrol(Seat::of_future(9, Waker::noop().clone()));
+    state.enrol(Seat::of_future(9));
     let (next, calls_out) = section(|after| state.finish(Outcome::Completed, false, after));
     assert!(matches!(next, Next::CallOut) && calls_out);
     assert_eq!(state.queue.len(), 1);

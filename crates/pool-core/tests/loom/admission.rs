@@ -11,9 +11,9 @@ use pool_core::errand::{Entered, Env, Errand, Outcome, Ran, Resolve, Watch};
 use pool_core::{ManualClock, SubmitError};
 use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
-use super::{Runs, end, untimed};
+use super::{Runs, check, end, untimed};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use pool_core::{ManualClock, Pool};
 use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
-use super::{Runs, end, untimed};
+use super::{Runs, check, end, untimed};
 
 const SECOND: Duration = Duration::from_secs(1);
 

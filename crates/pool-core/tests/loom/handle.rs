@@ -7,9 +7,9 @@ use std::task::{Context, Wake, Waker};
 
 use pool_core::JoinError;
 use sync_shim::Parker;
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
-use super::{Runs, end, untimed};
+use super::{Runs, check, end, untimed};
 
 /// A waker that does something when it is woken.
 struct Once<F>(Mutex<Option<F>>);

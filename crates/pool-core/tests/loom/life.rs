@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use pool_core::{ManualClock, SubmitError, WaitError};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
-use super::{Runs, end, untimed};
+use super::{Runs, check, end, untimed};
 
 /// `wait_idle` against the last task's end: the waiter is told.
 #[test]

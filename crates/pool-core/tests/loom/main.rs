@@ -20,6 +20,26 @@ use std::sync::Arc;
 
 use pool_core::{Builder, Closures, Pool};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+use sync_shim::model;
+
+/// Explores a model on one lock in the place of the pool's two, and then on the two, with one
+/// pre-emption fewer: the executions have more steps there, and by `lock.rs` no other outcomes.
+fn check(name: &str, bound: Option<usize>, body: impl Fn() + Send + Sync + 'static) {
+    let body = Arc::new(body);
+    for two in [false, true] {
+        let body = Arc::clone(&body);
+        let run = move || {
+            model::set_two_locks(two);
+            body();
+        };
+        if two {
+            let fewer = bound.map_or(2, |bound| bound.saturating_sub(1).max(1));
+            model::check(&format!("{name} (two locks)"), Some(fewer), run);
+        } else {
+            model::check(name, bound, run);
+        }
+    }
+}
 
 /// A pool without a keep-alive: nothing in it is woken by time.
 fn untimed(capacity: usize) -> Builder<Closures> {

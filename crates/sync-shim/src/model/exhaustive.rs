@@ -8,6 +8,7 @@ std::thread_local! {
     /// loom runs all threads of a model on the one thread that called it, so this is the
     /// model's own.
     static FAIR_WAKES: Cell<bool> = const { Cell::new(false) };
+    static TWO_LOCKS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Says whether [`Futex::wake_one_fairly`](crate::Futex::wake_one_fairly) reserves, for the
@@ -15,6 +16,17 @@ std::thread_local! {
 /// decides, so a model of what rests on it is run both ways.
 pub fn set_fair_wakes(fair: bool) {
     FAIR_WAKES.set(fair);
+}
+
+/// Says whether a pool that this execution makes from here on has its two locks, as on the machine, or
+/// (at first) one in the place of both.
+pub fn set_two_locks(two: bool) {
+    TWO_LOCKS.set(two);
+}
+
+/// See [`set_two_locks`].
+pub fn two_locks() -> bool {
+    TWO_LOCKS.get()
 }
 
 pub(crate) fn fair_wakes() -> bool {
@@ -49,6 +61,7 @@ pub fn check(name: &str, bound: Option<usize>, body: impl Fn() + Send + Sync + '
     builder.check(move || {
         count.fetch_add(1, Relaxed);
         set_fair_wakes(false);
+        set_two_locks(false);
         body();
     });
     let bound = bound.map_or_else(|| "none".to_owned(), |bound| bound.to_string());
