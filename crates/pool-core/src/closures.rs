@@ -34,7 +34,7 @@ use crate::task::{Task, Work};
 /// }
 /// pool.wait_idle()?;
 /// assert_eq!(sum.load(Ordering::Relaxed), 499_500);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 pub type Pool = WorkerPool<Closures>;
 

@@ -32,7 +32,7 @@ use crate::run::{Env, Outcome, Ran};
 ///     sum += handle.join()?;
 /// }
 /// assert_eq!(sum, 385);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 #[doc(alias = "PoolWithFunc")]
 #[doc(alias = "PoolWithFuncGeneric")]

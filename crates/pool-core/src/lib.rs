@@ -36,7 +36,7 @@
 //!
 //! pool.wait_idle_timeout(Duration::from_secs(60))?;
 //! assert_eq!(pool.stats().submitted, pool.stats().completed);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
 //! # The words

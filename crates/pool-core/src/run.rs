@@ -115,10 +115,7 @@ impl Env {
 
     /// A panic in one of the pool's tasks, as a handle tells it.
     pub fn panicked(&self, payload: Payload) -> JoinError {
-        JoinError::Panicked(Panicked {
-            payload,
-            pool: Arc::clone(&self.name),
-        })
+        JoinError::Panicked(Panicked::new(payload, Arc::clone(&self.name)))
     }
 
     /// The one place where tasks are run and their panics caught. The hook has seen the payload

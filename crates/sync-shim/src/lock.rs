@@ -40,6 +40,11 @@ mod twin {
             MutexGuard(Some(self.0.lock().expect(NO_POISON)))
         }
 
+        /// The value of a lock that nobody else can take.
+        pub fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut().expect(NO_POISON)
+        }
+
         /// Takes the value out.
         pub fn into_inner(self) -> T {
             self.0.into_inner().expect(NO_POISON)

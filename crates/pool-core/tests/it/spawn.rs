@@ -30,14 +30,14 @@ fn a_handle_tells_what_its_task_panicked_with_and_where() {
     bounded(|| {
         let pool = Pool::builder().capacity(1).name("kitchen").build().unwrap();
         let handle = pool.spawn(|| panic!("burnt toast")).unwrap();
-        let Err(JoinError::Panicked(panicked)) = handle.join() else {
+        let Err(JoinError::Panicked(mut panicked)) = handle.join() else {
             panic!("it panicked");
         };
         assert_eq!(
             (panicked.message(), panicked.pool()),
             (Some("burnt toast"), "kitchen")
         );
-        assert!(panicked.payload().is::<&'static str>());
+        assert!(panicked.payload_mut().is::<&'static str>());
         let handle = pool.spawn(|| std::panic::panic_any(42_u8)).unwrap();
         let error = handle.join().unwrap_err();
         assert_eq!(error.to_string(), "the task panicked in pool `kitchen`");

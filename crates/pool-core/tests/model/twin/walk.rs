@@ -375,8 +375,8 @@ fn end_of(id: Id, joined: Result<Id, JoinError>) -> End {
             assert_eq!(value, id, "another task's value");
             End::Value
         }
-        Err(JoinError::Panicked(panicked)) => {
-            let payload = panicked.payload().downcast_ref::<Deliberate>();
+        Err(JoinError::Panicked(mut panicked)) => {
+            let payload = panicked.payload_mut().downcast_ref::<Deliberate>();
             assert_eq!(payload.map(|deliberate| deliberate.0), Some(id));
             End::Panicked
         }
