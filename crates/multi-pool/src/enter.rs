@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use pool_core::family::Bell;
 use pool_core::{Runner, SubmitError};
@@ -39,12 +39,12 @@ impl<R: Runner, M> Enter<R, M> {
         }
     }
 
-    fn enter(&mut self, job: R::Job, context: &Context<'_>) -> Poll<Answer<R>> {
+    fn enter(&mut self, job: R::Job, waker: &Waker) -> Poll<Answer<R>> {
         let job = match self.shared.offer(job) {
             Err(SubmitError::Full(job)) => job,
             answer => return Poll::Ready(answer.map_err(|refusal| self.shared.refuse(refusal))),
         };
-        let bell = || Bell::Future(Some(context.waker().clone()));
+        let bell = || Bell::Future(Some(waker.clone()));
         match self.shared.stand(job, bell) {
             Entered::Standing(standing) => {
                 self.stage = Stage::Standing(standing);
@@ -62,10 +62,15 @@ where
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        if matches!(self.stage, Stage::Over) {
+            return Poll::Pending; // Polled after it was ready: it has nothing more to say.
+        }
+        // Foreign code, which may panic: so far nothing has changed, and a drop takes the job out.
+        let waker = context.waker().clone();
         let answer = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Outside(job) => self.enter(job, context),
+            Stage::Outside(job) => self.enter(job, &waker),
             Stage::Standing(standing) => {
-                if let Some(answer) = standing.ticket.poll(context.waker()) {
+                if let Some(answer) = standing.ticket.poll(waker) {
                     standing.leave(&self.shared);
                     Poll::Ready(answer)
                 } else {
@@ -73,8 +78,7 @@ where
                     Poll::Pending
                 }
             }
-            // Polled after it was ready: it has nothing more to say.
-            Stage::Over => Poll::Pending,
+            Stage::Over => unreachable!("looked at above"),
         };
         answer.map(|answer| {
             let map = self.map.take();

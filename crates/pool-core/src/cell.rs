@@ -36,6 +36,10 @@ pub(crate) trait Body: Send + 'static {
 /// A spawned task's value, or why there is none.
 pub(crate) type Joined<R> = Result<R, JoinError>;
 
+/// A body larger than this is put into the cell in a box. Whoever takes it out moves it through a
+/// dozen frames, which it would fill.
+pub(crate) const LARGE: usize = 1024;
+
 pub(crate) struct SpawnCell<B: Body> {
     ended: AtomicBool,
     slot: Mutex<Slot<B>>,
@@ -237,5 +241,89 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
         // unwinding would abort.
         drop_quietly(stale);
         drop_quietly(value);
+    }
+}
+
+#[cfg(all(test, unix, not(anthill_loom)))]
+mod tests {
+    use std::future::Future;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use testkit::in_child;
+
+    use super::*;
+    use crate::{JoinHandle, Pool};
+
+    struct Seven;
+
+    impl Body for Seven {
+        type Out = u32;
+        fn call(self) -> u32 {
+            7
+        }
+        fn name() -> &'static str {
+            "seven"
+        }
+    }
+
+    /// Calls `action` in a forked child with a handle whose lock was held as the process forked.
+    /// The child is ended by an alarm if it waits for that lock.
+    fn in_forked_child(test: &str, action: impl FnOnce(JoinHandle<u32>)) {
+        let ended = in_child(test, || {
+            let pool = Pool::builder().capacity(1).build().expect("it has one");
+            let cell = SpawnCell::new(Seven);
+            let handle = JoinHandle::new(Arc::clone(&cell) as _, Arc::clone(pool.core()) as _);
+            let held = cell.slot.lock();
+            // SAFETY: there is no other thread; the child leaves by `_exit`.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0, "the system forks");
+            if child == 0 {
+                // SAFETY: both calls end this process and nothing else, one of them in time.
+                unsafe {
+                    libc::alarm(30);
+                    let done = catch_unwind(AssertUnwindSafe(|| action(handle)));
+                    libc::_exit(i32::from(done.is_err()));
+                }
+            }
+            let mut status = -1;
+            // SAFETY: `status` is ours to write.
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(
+                (waited, status),
+                (child, 0),
+                "a signal: it waited for the lock"
+            );
+            drop(held);
+            drop(handle);
+        });
+        assert!(ended.is_ok(), "{ended:?}");
+    }
+
+    #[test]
+    fn a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging() {
+        let test = "cell::tests::a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging";
+        in_forked_child(test, |mut handle| {
+            let mut context = Context::from_waker(Waker::noop());
+            let polled = Pin::new(&mut handle).poll(&mut context);
+            assert!(matches!(polled, Poll::Ready(Err(JoinError::Forked))));
+            assert!(!handle.is_finished() && !handle.cancel());
+            assert!(matches!(handle.join(), Err(JoinError::Forked)));
+        });
+    }
+
+    #[test]
+    fn a_try_on_an_inherited_handle_says_that_the_task_stayed_behind() {
+        let test = "cell::tests::a_try_on_an_inherited_handle_says_that_the_task_stayed_behind";
+        in_forked_child(test, |handle| {
+            assert!(matches!(handle.try_join(), Ok(Err(JoinError::Forked))));
+        });
+    }
+
+    #[test]
+    fn dropping_an_inherited_handle_takes_no_lock() {
+        let test = "cell::tests::dropping_an_inherited_handle_takes_no_lock";
+        in_forked_child(test, drop);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::builder::Builder;
-use crate::cell::{Body, SpawnCell};
+use crate::cell::{Body, LARGE, SpawnCell};
 use crate::core::{Core, Patience, Runner};
 use crate::enter::Enter;
 use crate::error::SubmitError;
@@ -105,6 +105,21 @@ impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static> Body for Call<F> {
     }
 }
 
+/// A large closure in a spawn's cell: a body is moved through the stacks of those that take it out.
+struct LargeCall<F>(Box<F>);
+
+impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static> Body for LargeCall<F> {
+    type Out = T;
+
+    fn call(self) -> T {
+        (*self.0)()
+    }
+
+    fn name() -> &'static str {
+        type_name::<F>()
+    }
+}
+
 /// The closure of a task that came back.
 fn closure_of<F: FnOnce() + Send + 'static>(task: Task) -> F {
     match task.into_work::<Plain<F>>() {
@@ -119,7 +134,12 @@ fn closure_of<F: FnOnce() + Send + 'static>(task: Task) -> F {
 pub struct SpawnedClosure<F: FnOnce() -> T + Send + 'static, T: Send + 'static> {
     // Made at once, so that a future dropped after its task was accepted detaches it.
     handle: JoinHandle<T>,
-    cell: Arc<SpawnCell<Call<F>>>,
+    cell: ClosureCell<F, T>,
+}
+
+enum ClosureCell<F: FnOnce() -> T + Send + 'static, T: Send + 'static> {
+    Small(Arc<SpawnCell<Call<F>>>),
+    Large(Arc<SpawnCell<LargeCall<F>>>),
 }
 
 impl<F, T> SpawnedClosure<F, T>
@@ -128,9 +148,22 @@ where
     T: Send + 'static,
 {
     fn new(closure: F, core: &Arc<Core<Closures>>) -> (Task, Self) {
-        let cell = SpawnCell::new(Call(closure));
+        if size_of::<F>() > LARGE {
+            let cell = SpawnCell::new(LargeCall(Box::new(closure)));
+            Self::of_cell(cell, core, ClosureCell::Large)
+        } else {
+            Self::of_cell(SpawnCell::new(Call(closure)), core, ClosureCell::Small)
+        }
+    }
+
+    fn of_cell<B: Body<Out = T>>(
+        cell: Arc<SpawnCell<B>>,
+        core: &Arc<Core<Closures>>,
+        keep: impl FnOnce(Arc<SpawnCell<B>>) -> ClosureCell<F, T>,
+    ) -> (Task, Self) {
         let entry = Task::new(Spawned(Arc::clone(&cell)));
         let handle = JoinHandle::new(Arc::clone(&cell) as _, Arc::clone(core) as _);
+        let cell = keep(cell);
         (entry, Self { handle, cell })
     }
 
@@ -144,7 +177,10 @@ where
     ) -> Result<JoinHandle<T>, SubmitError<F>> {
         match settled {
             Ok(()) => Ok(self.handle),
-            Err(refused) => Err(refused.map(|_entry| self.cell.take_back().0)),
+            Err(refused) => Err(refused.map(|_entry| match self.cell {
+                ClosureCell::Small(cell) => cell.take_back().0,
+                ClosureCell::Large(cell) => *cell.take_back().0,
+            })),
         }
     }
 }
@@ -276,7 +312,7 @@ impl Pool {
     }
 
     /// Hands a task over and returns a handle to its value. Waits as [`submit`](Pool::submit)
-    /// does. Costs one allocation.
+    /// does. Costs one allocation, and one more for a closure of more than a kilobyte.
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].

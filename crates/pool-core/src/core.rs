@@ -237,7 +237,8 @@ impl<R: Runner> Core<R> {
         let mut guard = self.state.lock();
         let left = guard.line.leave(ticket);
         let job = seat.withdraw();
-        guard.counts.refused += u64::from(job.is_some());
+        // A scheduler takes back what was cancelled: no call was refused.
+        guard.counts.refused += u64::from(job.is_some() && !seat.is_of_errand());
         drop(guard);
         drop(left);
         job

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::after::After;
 use crate::core::{Core, Runner};
@@ -41,11 +41,10 @@ impl<R: Runner, M> Enter<R, M> {
         }
     }
 
-    fn enter(&mut self, job: R::Job, context: &Context<'_>) -> Poll<Settled<R::Job>> {
+    fn enter(&mut self, job: R::Job, waker: Waker) -> Poll<Settled<R::Job>> {
         if self.core.is_forked() {
             return Poll::Ready(Err((Reason::Forked, job)));
         }
-        let waker = context.waker().clone(); // Foreign code, so before the lock is taken.
         let (mut guard, admission) = match self.core.admission() {
             Ok(admitted) => admitted,
             Err((mut guard, refused)) => {
@@ -88,18 +87,23 @@ where
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        if matches!(self.stage, Stage::Over) {
+            return Poll::Pending; // Polled after it was ready: it has nothing more to say.
+        }
+        // Foreign code, which may panic: so far nothing has changed, and a drop takes the job out.
+        let waker = context.waker().clone();
         let settled = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Outside(job) => self.enter(job, context),
+            Stage::Outside(job) => self.enter(job, waker),
+            Stage::InLine(seat, _) if self.core.is_forked() => Poll::Ready(seat.abandon()),
             Stage::InLine(seat, ticket) => {
-                if let Some(settled) = seat.poll(context.waker()) {
+                if let Some(settled) = seat.poll(waker) {
                     Poll::Ready(settled)
                 } else {
                     self.stage = Stage::InLine(seat, ticket);
                     Poll::Pending
                 }
             }
-            // Polled after it was ready: it has nothing more to say.
-            Stage::Over => Poll::Pending,
+            Stage::Over => unreachable!("looked at above"),
         };
         settled.map(|settled| {
             let map = self.map.take();

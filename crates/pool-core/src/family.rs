@@ -77,7 +77,7 @@ impl<J> Ticket<J> {
     }
 
     /// As [`outcome`](Ticket::outcome); if it has not ended, `waker` is called when it does.
-    pub fn poll(&self, waker: &Waker) -> Option<Result<(), SubmitError<J>>> {
+    pub fn poll(&self, waker: Waker) -> Option<Result<(), SubmitError<J>>> {
         self.0.poll(waker).map(told)
     }
 

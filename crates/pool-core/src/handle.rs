@@ -81,10 +81,13 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if it has not.
     pub fn try_join(self) -> Result<Result<R, JoinError>, Self> {
+        if self.home.is_forked() {
+            return Ok(Err(JoinError::Forked));
+        }
         self.cell.take_or_wait(Bell::Nobody).ok_or(self)
     }
 
-    /// Whether a join would return at once. One load.
+    /// Whether the task has ended. One load.
     pub fn is_finished(&self) -> bool {
         self.cell.is_ended()
     }
@@ -95,14 +98,15 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// [`JoinError::Cancelled`]. Its place in the queue is given up when a worker comes to it.
     /// A task that runs is not interrupted.
     pub fn cancel(&self) -> bool {
-        self.cell.cancel()
+        !self.home.is_forked() && self.cell.cancel()
     }
 
     fn wait(self, deadline: Option<Instant>) -> Result<Joined<R>, Self> {
+        // Before the cell's lock, which a fork may have left held.
+        if self.home.is_forked() {
+            return Ok(Err(JoinError::Forked));
+        }
         if !self.cell.is_ended() {
-            if self.home.is_forked() {
-                return Ok(Err(JoinError::Forked));
-            }
             if self.home.is_own_worker() {
                 self.run_in_place();
             }
@@ -140,10 +144,12 @@ impl<R: Send + 'static> Future for JoinHandle<R> {
     /// Ready once the task has ended; polled again after that, it is ready with
     /// [`JoinError::Taken`].
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.home.is_forked() {
+            return Poll::Ready(Err(JoinError::Forked));
+        }
         let bell = Bell::Future(context.waker().clone());
         match self.cell.take_or_wait(bell) {
             Some(value) => Poll::Ready(value),
-            None if self.home.is_forked() => Poll::Ready(Err(JoinError::Forked)),
             None => Poll::Pending,
         }
     }
@@ -151,7 +157,13 @@ impl<R: Send + 'static> Future for JoinHandle<R> {
 
 impl<R> Drop for JoinHandle<R> {
     fn drop(&mut self) {
-        self.cell.detach();
+        if self.home.is_forked() {
+            // The lock may be held by a thread that is not there, and what it protects be half
+            // changed: it is neither taken nor dropped.
+            std::mem::forget(Arc::clone(&self.cell));
+        } else {
+            self.cell.detach();
+        }
     }
 }
 

@@ -117,6 +117,7 @@ mod line;
 #[cfg(not(anthill_loom))]
 mod linger;
 mod lock;
+mod pack;
 mod pool;
 mod queue;
 mod run;

@@ -24,7 +24,7 @@ use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use sync_shim::{Clock, Mutex, Parker};
 
 use crate::error::Reason;
-use crate::foreign::{discard, guarded};
+use crate::foreign::{discard, drop_quietly, guarded};
 use crate::wait::{SUBMIT, spin_until};
 
 /// One waiter's place, shared by its owner and the lines it stands in.
@@ -116,6 +116,11 @@ impl<J> Seat<J> {
             crowd,
             uncounted,
         })
+    }
+
+    /// Whether a scheduler's task waits here.
+    pub(crate) fn is_of_errand(&self) -> bool {
+        self.uncounted
     }
 
     /// Takes the task for a queue. `None` if somebody was faster.
@@ -240,18 +245,29 @@ impl<J> Seat<J> {
     }
 
     /// As [`outcome`](Seat::outcome); if it has not ended, `waker` is the bell from now on.
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<Settled<J>> {
-        // Cloned first: a waker's clone is foreign code.
-        let fresh = waker.clone();
+    pub(crate) fn poll(&self, waker: Waker) -> Option<Settled<J>> {
         let mut inner = self.inner.lock();
         let outcome = Self::outcome_of(&mut inner.stage);
         let stale = match &mut inner.bell {
-            Bell::Future(bell) if outcome.is_none() => bell.replace(fresh),
-            _ => Some(fresh),
+            Bell::Future(bell) if outcome.is_none() => bell.replace(waker),
+            _ => Some(waker),
         };
         drop(inner);
-        drop(stale);
+        drop_quietly(stale); // Its panic is not to cost the outcome.
         outcome
+    }
+
+    /// The owner asks in a forked child, where a thread that is not there may hold the lock. Then
+    /// the task was just leaving the line, there.
+    pub(crate) fn abandon(&self) -> Settled<J> {
+        let Some(mut inner) = self.inner.try_lock() else {
+            return Ok(());
+        };
+        match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
+            Stage::Waiting(job) => Err((Reason::Forked, job)),
+            Stage::Returned(job) => Err((Reason::Released, job)),
+            Stage::Served | Stage::Withdrawn => Ok(()),
+        }
     }
 }
 

@@ -1,20 +1,20 @@
 //! A task of any type in one cache line.
 //!
-//! Boxing every closure would cost an allocation per task. A task of up to seven words lies in
-//! the entry itself; a larger one costs one box.
+//! `pack.rs` says where what it holds lies: up to seven words in the entry itself.
 //!
 //! Not for: typed pools, whose entries have one type and need no erasure.
 //!
 //! # Invariants
-//! 1. `space` holds a live `W` (or a pointer from `Box::<W>::into_raw`) of the type the table was
-//!    made for, from `new` until the one call that takes it out.
+//! 1. `space` was made by `put` for a `W` of the type the table was made for, and holds it from
+//!    `new` until the one call that takes it out.
 //! 2. Whoever takes it out forgets the `Task`, so its `Drop` does not run.
 //! 3. `table` is of a `&'static Table`. `W: Send`, so a `Task` may be sent. It is never shared.
 
 use std::any::{TypeId, type_name};
 use std::fmt;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::ManuallyDrop;
 
+use crate::pack::{Space, put, take};
 use crate::run::{Env, Ran};
 
 /// What can become a [`Task`].
@@ -24,9 +24,6 @@ pub(crate) trait Work: Send + 'static {
     /// Will not be run: drops it. Does not unwind.
     fn release(self) -> Ran;
 }
-
-const WORDS: usize = 7;
-type Space = MaybeUninit<[usize; WORDS]>;
 
 /// One erased task. Dropping it drops what it holds, unrun.
 #[repr(align(64))]
@@ -53,18 +50,9 @@ unsafe impl Send for Task {}
 
 impl Task {
     pub(crate) fn new<W: Work>(work: W) -> Self {
-        let mut space = Space::uninit();
-        if fits::<W>() {
-            // SAFETY: `fits` says that the space is large and aligned enough for a `W`.
-            unsafe { space.as_mut_ptr().cast::<W>().write(work) };
-        } else {
-            let boxed = Box::into_raw(Box::new(work));
-            // SAFETY: a thin pointer fits a word.
-            unsafe { space.as_mut_ptr().cast::<*mut W>().write(boxed) };
-        }
         Self {
             table: const { &Table::of::<W>() },
-            space,
+            space: put(work),
         }
     }
 
@@ -129,26 +117,6 @@ impl Table {
                 drop(unsafe { take::<W>(space) });
             },
         }
-    }
-}
-
-const fn fits<W>() -> bool {
-    size_of::<W>() <= size_of::<Space>() && align_of::<W>() <= align_of::<Space>()
-}
-
-/// Moves the work out of the space.
-///
-/// # Safety
-/// The space holds a `W` as `Task::new` put it there, and is not used again.
-unsafe fn take<W>(space: *mut Space) -> W {
-    if fits::<W>() {
-        // SAFETY: the caller's.
-        unsafe { space.cast::<W>().read() }
-    } else {
-        // SAFETY: the caller's.
-        let boxed = unsafe { space.cast::<*mut W>().read() };
-        // SAFETY: it came from `Box::into_raw` in `Task::new`, and is taken once.
-        *unsafe { Box::from_raw(boxed) }
     }
 }
 
@@ -220,7 +188,7 @@ mod tests {
                 RELEASED
             }
         }
-        assert!(!fits::<Aligned>());
+        assert!(!crate::pack::fits::<Aligned>());
         assert_eq!(Task::new(Aligned(3)).release().outcome, Outcome::Released);
     }
 }

@@ -40,6 +40,11 @@ mod twin {
             MutexGuard(Some(self.0.lock().expect(NO_POISON)))
         }
 
+        /// Takes the lock if it is free.
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
+        }
+
         /// The value of a lock that nobody else can take.
         pub fn get_mut(&mut self) -> &mut T {
             self.0.get_mut().expect(NO_POISON)

@@ -66,7 +66,10 @@ fn a_refusal_comes_apart_into_its_reason_and_the_task() {
         let pool = pool.build().unwrap();
         pool.release();
         let (reason, word) = pool.submit("late".to_owned()).unwrap_err().into_parts();
-        assert_eq!((reason.to_string(), &*word), ("the pool is released".to_owned(), "late"));
+        assert_eq!(
+            (reason.to_string(), &*word),
+            ("the pool is released".to_owned(), "late")
+        );
     });
 }
 

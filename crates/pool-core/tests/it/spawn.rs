@@ -284,3 +284,26 @@ fn a_join_shows_every_figure_of_the_tasks_end() {
         }
     });
 }
+
+#[test]
+fn a_closure_of_a_quarter_of_a_megabyte_leaves_a_workers_stack_room() {
+    let test = || {
+        bounded(|| {
+            let pool = pool(1);
+            let captured = [7_u8; 256 << 10];
+            let handle = pool.spawn(move || captured[captured.len() - 1]).unwrap();
+            assert_eq!(handle.join().unwrap(), 7);
+            let gate = hold(&pool, 1);
+            let refused = pool.try_spawn(move || captured[0]).unwrap_err();
+            assert_eq!(
+                refused.into_task()(),
+                7,
+                "the closure comes back out of its box"
+            );
+            gate.open();
+        });
+    };
+    // The caller passes the closure by value through several calls.
+    let caller = thread::Builder::new().stack_size(64 << 20).spawn(test);
+    caller.unwrap().join().unwrap();
+}
