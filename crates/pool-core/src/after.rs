@@ -15,7 +15,9 @@ use crate::foreign::{discard, drop_quietly, guarded};
 use crate::idle::WorkerCell;
 use crate::line::Seat;
 
-/// Gathered under the pool's lock, performed after it.
+/// Gathered under the pool's lock, performed after it: first what only tells threads of ours
+/// ([`pay`](After::pay)), then the start, then what runs user code
+/// ([`call_out`](After::call_out)). So user code that takes its time holds up nothing but itself.
 ///
 /// Mostly nothing is owed, and then it must cost nothing: it is never moved (a move reads what was
 /// written a moment ago in other sizes, which stalls the processor for longer than the section
@@ -26,22 +28,59 @@ pub(crate) struct After<J> {
     pub(crate) start: bool,
     /// Somebody spins for work.
     pub(crate) searchers: bool,
-    // Mostly there is one call or none, and then nothing is allocated.
-    first: ManuallyDrop<Option<Owed<J>>>,
-    rest: ManuallyDrop<Vec<Owed<J>>>,
+    tokens: ManuallyDrop<Few<Token<J>>>,
+    calls: ManuallyDrop<Few<Call<J>>>,
 }
 
-enum Owed<J> {
+/// What is owed to a thread that waits.
+enum Token<J> {
     /// A worker was popped from the idle.
     Unpark(Arc<WorkerCell>),
-    /// A seat was settled.
+    /// A seat was settled on which a thread sleeps.
     Ring(Arc<Seat<J>>),
-    /// A seat was found empty. Its waker may be dropped with it, which is foreign code.
-    Drop(Arc<Seat<J>>),
     /// Something that was waited for has come.
     Tell(Arc<Notice>),
+}
+
+/// What runs user code.
+enum Call<J> {
+    /// A seat was settled, and has a waker.
+    Wake(Arc<Seat<J>>),
+    /// A seat was found empty. Its waker may be dropped with it.
+    Drop(Arc<Seat<J>>),
     /// The pool was released, and somebody wants to know.
     Watch(Weak<dyn Watch>),
+}
+
+/// A list that mostly holds one entry or none, and then allocates nothing.
+struct Few<T> {
+    first: Option<T>,
+    rest: Vec<T>,
+}
+
+impl<T> Few<T> {
+    const EMPTY: Self = Self {
+        first: None,
+        rest: Vec::new(),
+    };
+
+    fn push(&mut self, entry: T) {
+        if self.first.is_none() {
+            self.first = Some(entry);
+        } else {
+            self.rest.push(entry);
+        }
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    fn take(&mut self) -> impl Iterator<Item = T> + use<T> {
+        let rest = mem::take(&mut self.rest);
+        self.first.take().into_iter().chain(rest)
+    }
 }
 
 impl<J> After<J> {
@@ -50,29 +89,25 @@ impl<J> After<J> {
         Self {
             start: false,
             searchers: false,
-            first: ManuallyDrop::new(None),
-            rest: ManuallyDrop::new(Vec::new()),
-        }
-    }
-
-    fn owe(&mut self, owed: Owed<J>) {
-        if self.first.is_none() {
-            *self.first = Some(owed);
-        } else {
-            self.rest.push(owed);
+            tokens: ManuallyDrop::new(Few::EMPTY),
+            calls: ManuallyDrop::new(Few::EMPTY),
         }
     }
 
     pub(crate) fn unpark(&mut self, cell: Arc<WorkerCell>) {
-        self.owe(Owed::Unpark(cell));
+        self.tokens.push(Token::Unpark(cell));
     }
 
     pub(crate) fn ring(&mut self, seat: Arc<Seat<J>>) {
-        self.owe(Owed::Ring(seat));
+        if seat.has_waker() {
+            self.calls.push(Call::Wake(seat));
+        } else {
+            self.tokens.push(Token::Ring(seat));
+        }
     }
 
     pub(crate) fn drop_later(&mut self, seat: Arc<Seat<J>>) {
-        self.owe(Owed::Drop(seat));
+        self.calls.push(Call::Drop(seat));
     }
 
     pub(crate) fn tell(&mut self, notices: &mut Vec<Arc<Notice>>) {
@@ -82,30 +117,44 @@ impl<J> After<J> {
     /// Tells the first ones.
     pub(crate) fn tell_some(&mut self, notices: &mut Vec<Arc<Notice>>, most: usize) {
         for notice in notices.drain(..most.min(notices.len())) {
-            self.owe(Owed::Tell(notice));
+            self.tokens.push(Token::Tell(notice));
         }
     }
 
     pub(crate) fn tell_watch(&mut self, watch: Weak<dyn Watch>) {
-        self.owe(Owed::Watch(watch));
+        self.calls.push(Call::Watch(watch));
     }
 
     /// Nothing is owed. A busy pool's sections end here, so it is kept short.
     #[inline]
     pub(crate) fn is_paid(&self) -> bool {
-        !self.start && self.first.is_none()
+        !self.start && self.tokens.is_empty() && self.calls.is_empty()
     }
 
-    /// Pays everything but the start. No lock may be held: bells ring foreign wakers.
+    /// Whether user code is to be run.
+    #[inline]
+    pub(crate) fn calls_out(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Tells the threads that wait. Runs no user code.
     pub(crate) fn pay(&mut self) {
-        let rest = mem::take(&mut *self.rest);
-        for owed in self.first.take().into_iter().chain(rest) {
-            match owed {
-                Owed::Unpark(cell) => cell.parker.unpark(),
-                Owed::Ring(seat) => seat.ring(),
-                Owed::Drop(seat) => _ = drop_quietly(seat),
-                Owed::Tell(notice) => notice.give(),
-                Owed::Watch(watch) => {
+        for token in self.tokens.take() {
+            match token {
+                Token::Unpark(cell) => cell.parker.unpark(),
+                Token::Ring(seat) => seat.ring(),
+                Token::Tell(notice) => notice.give(),
+            }
+        }
+    }
+
+    /// Runs the user code that is owed, after everything else is paid. No lock may be held.
+    pub(crate) fn call_out(&mut self) {
+        for call in self.calls.take() {
+            match call {
+                Call::Wake(seat) => seat.ring(),
+                Call::Drop(seat) => _ = drop_quietly(seat),
+                Call::Watch(watch) => {
                     if let Some(watch) = watch.upgrade()
                         && let Err(payload) = guarded(|| watch.released())
                     {

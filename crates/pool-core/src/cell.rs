@@ -6,11 +6,14 @@
 //!
 //! # Invariants
 //! 1. The body leaves the cell exactly once, under the cell's lock.
-//! 2. The stage goes `Queued`, then `Running` or `Stashed`, then `Ended`, then `Taken`; never back.
+//! 2. The stage goes `Queued`, then `Running`, then `Stashed`, then `Ended`, then `Taken`; it may
+//!    leave some out, and never goes back.
 //! 3. The value is visible to the handle only from `Ended` on, which comes after the pool's room
 //!    and figures show the end.
 //! 4. Foreign code (the body, its destructor, wakers, the value's destructor) runs with no lock
 //!    held.
+//! 5. A value for which there is no handle is dropped as a part of its task. One whose handle goes
+//!    later is dropped with the handle, on that thread.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -22,8 +25,8 @@ use sync_shim::atomic::{
 use sync_shim::{Mutex, Parker};
 
 use crate::error::JoinError;
-use crate::foreign::{discard, drop_quietly, guarded};
-use crate::run::{Env, Outcome, Ran, Resolve};
+use crate::foreign::drop_quietly;
+use crate::run::{Env, Outcome, Ran, Resolve, wake};
 
 /// What a spawned task does.
 pub(crate) trait Body: Send + 'static {
@@ -67,6 +70,16 @@ pub(crate) enum Bell {
     Future(Waker),
     /// There is no handle any more: the value is dropped where it arises.
     Detached,
+}
+
+/// Who is to be told of a task's end, as known when its value arises.
+enum Listener {
+    /// There is no handle.
+    Nobody,
+    /// A handle that is not awaited: telling it runs no user code.
+    Handle,
+    /// A waker.
+    Waker,
 }
 
 /// A cell as its handle sees it.
@@ -114,22 +127,42 @@ impl<B: Body> SpawnCell<B> {
             .expect("a refused task is unrun, and has no handle that could cancel it")
     }
 
-    fn call(&self, body: B, env: &Env) -> Outcome {
+    fn call(&self, body: B, env: &Env) -> (Outcome, Listener) {
         let (value, outcome) = match env.execute(B::name(), || body.call()) {
             Ok(value) => (Ok(value), Outcome::Completed),
             Err(payload) => (Err(env.panicked(payload)), Outcome::Panicked),
         };
-        self.slot.lock().stage = Stage::Stashed(value);
-        outcome
+        (outcome, self.stash(value))
+    }
+
+    /// Lays the value aside until the figures show the end; or drops it, as there is no handle.
+    fn stash(&self, value: Joined<B::Out>) -> Listener {
+        let mut slot = self.slot.lock();
+        let listener = match slot.bell {
+            Bell::Detached => {
+                slot.stage = Stage::Taken;
+                drop(slot);
+                drop_quietly(value); // Still a part of the task (invariant 5).
+                return Listener::Nobody;
+            }
+            Bell::Future(_) => Listener::Waker,
+            Bell::Nobody | Bell::Thread(_) => Listener::Handle,
+        };
+        slot.stage = Stage::Stashed(value);
+        listener
     }
 
     /// A worker has popped the entry.
     pub(crate) fn run(self: Arc<Self>, env: &Env) -> Ran {
         match self.claim(Stage::Running, Outcome::Elsewhere) {
-            Some(body) => Ran {
-                outcome: self.call(body, env),
-                resolve: Some(self),
-            },
+            Some(body) => {
+                let (outcome, listener) = self.call(body, env);
+                Ran {
+                    outcome,
+                    calls_out: matches!(listener, Listener::Waker),
+                    resolve: (!matches!(listener, Listener::Nobody)).then_some(self as _),
+                }
+            }
             None => self.bury(),
         }
     }
@@ -138,51 +171,43 @@ impl<B: Body> SpawnCell<B> {
     pub(crate) fn release(self: Arc<Self>) -> (Ran, Option<B>) {
         let stashed = Stage::Stashed(Err(JoinError::Released));
         match self.claim(stashed, Outcome::Cancelled) {
-            Some(body) => {
-                let ran = Ran {
-                    outcome: Outcome::Released,
-                    resolve: Some(self),
-                };
-                (ran, Some(body))
-            }
+            Some(body) => (Ran::new(Outcome::Released, Some(self)), Some(body)),
             None => (self.bury(), None),
         }
     }
 
     /// The entry was a tombstone.
     fn bury(&self) -> Ran {
-        Ran {
-            outcome: self.slot.lock().tombstone,
-            resolve: None,
-        }
+        Ran::untold(self.slot.lock().tombstone)
     }
 }
 
 impl<B: Body> Resolve for SpawnCell<B> {
     fn resolve(&self) {
-        let mut slot = self.slot.lock();
-        let Stage::Stashed(value) = std::mem::replace(&mut slot.stage, Stage::Taken) else {
-            unreachable!("a cell is resolved once, after its value was stashed");
-        };
-        let bell = std::mem::replace(&mut slot.bell, Bell::Nobody);
-        if matches!(bell, Bell::Detached) {
-            drop(slot);
-            self.ended.store(true, Release); // Pairs with the load in `is_ended`.
-            drop_quietly(value);
-            return;
+        if let Some(waker) = self.settle() {
+            wake(waker);
         }
+    }
+
+    fn settle(&self) -> Option<Waker> {
+        let mut slot = self.slot.lock();
+        let value = match std::mem::replace(&mut slot.stage, Stage::Taken) {
+            Stage::Stashed(value) => value,
+            Stage::Taken => return None, // The handle went after the value was stashed.
+            Stage::Queued(_) | Stage::Running | Stage::Ended(_) => {
+                unreachable!("a cell is resolved once, after its value was stashed")
+            }
+        };
         slot.stage = Stage::Ended(value);
+        let bell = std::mem::replace(&mut slot.bell, Bell::Nobody);
         drop(slot);
         self.ended.store(true, Release); // Pairs with the load in `is_ended`.
         match bell {
             Bell::Thread(parker) => parker.unpark(),
-            Bell::Future(waker) => {
-                if let Err(payload) = guarded(|| waker.wake()) {
-                    discard(payload);
-                }
-            }
+            Bell::Future(waker) => return Some(waker),
             Bell::Nobody | Bell::Detached => {}
         }
+        None
     }
 }
 
@@ -223,13 +248,13 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
 
     fn run_in_place(&self, env: &Env) -> Option<Outcome> {
         let body = self.claim(Stage::Running, Outcome::Elsewhere)?;
-        Some(self.call(body, env))
+        Some(self.call(body, env).0)
     }
 
     fn detach(&self) {
         let mut slot = self.slot.lock();
         let value = match std::mem::replace(&mut slot.stage, Stage::Taken) {
-            Stage::Ended(value) => Some(value),
+            Stage::Ended(value) | Stage::Stashed(value) => Some(value),
             pending => {
                 slot.stage = pending;
                 None

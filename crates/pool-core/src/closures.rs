@@ -68,10 +68,7 @@ impl<F: FnOnce() + Send + 'static> Work for Plain<F> {
 
     fn release(self) -> Ran {
         drop_quietly(self.0);
-        Ran {
-            outcome: Outcome::Released,
-            resolve: None,
-        }
+        Ran::untold(Outcome::Released)
     }
 }
 

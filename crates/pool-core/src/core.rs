@@ -244,7 +244,8 @@ impl<R: Runner> Core<R> {
         job
     }
 
-    /// Pays what is owed, and starts a worker if one was reserved.
+    /// Pays what is owed: first to threads that wait, then the start that was reserved, then user
+    /// code.
     #[inline]
     pub(crate) fn perform(self: &Arc<Self>, after: &mut After<R::Job>) {
         if after.searchers {
@@ -264,18 +265,33 @@ impl<R: Runner> Core<R> {
 
     fn perform_owed(self: &Arc<Self>, after: &mut After<R::Job>) {
         after.pay();
-        if after.start {
-            self.start_one();
-        }
+        self.start_owed(after);
+        after.call_out();
     }
 
-    /// Starts the worker that was reserved. A refusal is counted; the queue is looked after by
-    /// those that live, and each later submit and task end tries again.
+    /// The part of [`perform`](Core::perform) that only tells threads.
+    pub(crate) fn pay(&self, after: &mut After<R::Job>) {
+        if after.searchers {
+            self.hint();
+        }
+        after.pay();
+    }
+
+    /// Starts the worker that was reserved, if one was. `false` if it was refused.
+    ///
+    /// A refusal is counted; the queue is looked after by those that live, and each later submit
+    /// and task end tries again.
+    #[inline]
+    pub(crate) fn start_owed(self: &Arc<Self>, after: &After<R::Job>) -> bool {
+        !after.start || self.start_one()
+    }
+
     #[cold]
-    fn start_one(self: &Arc<Self>) {
+    fn start_one(self: &Arc<Self>) -> bool {
         let guard = self.state.lock();
-        let (guard, _refused_is_counted) = self.start_reserved(guard);
+        let (guard, started) = self.start_reserved(guard);
         drop(guard);
+        started.is_ok()
     }
 
     /// Starts a worker. `starting` was set by the caller; it is reset when the lock is back.
@@ -305,7 +321,7 @@ impl<R: Runner> Core<R> {
         let mut after = After::<R::Job>::new();
         after.tell(&mut guard.on_start);
         guard.tell_if_ended(&mut after);
-        after.pay(); // Notices only: no foreign code under the lock.
+        after.pay(); // Runs no user code, so it may be under the lock.
         let result = result.map(|thread| {
             *cell.thread.lock() = Some(thread);
             cell.parker.unpark(); // It is registered: it may look.

@@ -95,10 +95,7 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
     fn release(&self, job: FuncJob<T, R>) -> (Ran, Option<T>) {
         match job.0 {
             Kind::Plain(argument) => {
-                let ran = Ran {
-                    outcome: Outcome::Released,
-                    resolve: None,
-                };
+                let ran = Ran::untold(Outcome::Released);
                 (ran, Some(argument.into_inner()))
             }
             Kind::Spawned(cell) => {

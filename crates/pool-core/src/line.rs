@@ -35,6 +35,8 @@ pub(crate) struct Seat<J> {
     crowd: Option<Arc<Crowd>>,
     /// Of a scheduler's task: it stands in the line however many may wait.
     uncounted: bool,
+    /// Its owner is polled, so that ringing it runs user code.
+    polled: bool,
 }
 
 /// How many seats of several lines hold a task.
@@ -108,6 +110,7 @@ impl<J> Seat<J> {
 
     fn new(job: J, bell: Bell, crowd: Option<Arc<Crowd>>, uncounted: bool) -> Arc<Self> {
         Arc::new(Self {
+            polled: matches!(bell, Bell::Future(Some(_))),
             settled: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 stage: Stage::Waiting(job),
@@ -173,6 +176,11 @@ impl<J> Seat<J> {
         if let Some(crowd) = &self.crowd {
             crowd.0.fetch_sub(1, Relaxed);
         }
+    }
+
+    /// Whether telling the owner calls a waker, which is user code.
+    pub(crate) fn has_waker(&self) -> bool {
+        self.polled
     }
 
     /// Tells the owner that the seat is settled.

@@ -65,6 +65,13 @@ impl<J> TaskQueue<J> {
         self.front.pop_front()
     }
 
+    /// Puts back what was just taken: it is the next to leave again.
+    #[cold]
+    pub(crate) fn unpop(&mut self, entry: J) {
+        self.front.push_front(entry);
+        self.len += 1;
+    }
+
     /// The back block is full, or has no memory yet.
     #[cold]
     fn new_block(&mut self) {
@@ -163,6 +170,27 @@ mod tests {
             popped += 1;
         }
         assert_eq!((popped, queue.len()), (pushed, 0));
+    }
+
+    #[test]
+    fn an_entry_that_is_put_back_is_the_next_to_leave_whatever_the_length() {
+        for length in [1, 2, BLOCK, BLOCK + 1, 2 * BLOCK + 1] {
+            let mut queue = TaskQueue::new();
+            (0..length).for_each(|entry| queue.push(entry));
+            for expected in 0..length {
+                let entry = queue.pop().expect("not all have left");
+                queue.unpop(entry);
+                assert_eq!(queue.len(), length - expected);
+                assert_eq!(queue.pop(), Some(expected));
+            }
+            assert_eq!((queue.len(), queue.pop()), (0, None));
+            queue.unpop(7);
+            queue.push(8);
+            assert_eq!(
+                [queue.pop(), queue.pop(), queue.pop()],
+                [Some(7), Some(8), None]
+            );
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
+use std::task::Waker;
 
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -30,12 +31,29 @@ pub struct Ran {
     pub(crate) outcome: Outcome,
     /// A handle that is told after room and figures show the end.
     pub(crate) resolve: Option<Arc<dyn Resolve>>,
+    /// Telling it runs user code.
+    pub(crate) calls_out: bool,
 }
 
 impl Ran {
-    /// For an [`Errand`](crate::errand::Errand).
+    /// For an [`Errand`](crate::errand::Errand), whose end is its owner's affair: user code, as
+    /// far as the pool knows.
     pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
-        Self { outcome, resolve }
+        let calls_out = resolve.is_some();
+        Self {
+            outcome,
+            resolve,
+            calls_out,
+        }
+    }
+
+    /// There is no handle to be told.
+    pub(crate) fn untold(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            resolve: None,
+            calls_out: false,
+        }
     }
 
     /// What a worker does with it, for models: tells the handle.
@@ -51,6 +69,20 @@ impl Ran {
 pub trait Resolve: Send + Sync {
     /// Makes the outcome visible and wakes whoever waits. Does not unwind.
     fn resolve(&self);
+
+    /// As [`resolve`](Resolve::resolve), but a waker is left to the caller to be called, who may
+    /// have something else to do first.
+    fn settle(&self) -> Option<Waker> {
+        self.resolve();
+        None
+    }
+}
+
+/// Calls a waker, which is user code.
+pub(crate) fn wake(waker: Waker) {
+    if let Err(payload) = guarded(|| waker.wake()) {
+        discard(payload);
+    }
 }
 
 /// A panic in a task, as the panic hook sees it.
@@ -136,10 +168,7 @@ impl Env {
                 Outcome::Panicked
             }
         };
-        Ran {
-            outcome,
-            resolve: None,
-        }
+        Ran::untold(outcome)
     }
 
     fn report(&self, task: &'static str, payload: &(dyn Any + Send)) {

@@ -78,6 +78,8 @@ pub(crate) struct State<J> {
     calm: bool,
     /// Of a multi-pool's child: where the figures are shown to those without the lock.
     pub(crate) gauge: Option<Arc<Gauge>>,
+    /// Starting a thread asks the user's gate first.
+    gated: bool,
 }
 
 /// What a worker does after a section.
@@ -87,12 +89,15 @@ pub(crate) enum Next<J> {
     Search,
     /// Go, counted as leaving.
     Leave,
+    /// Run the user code that is owed, counted as busy and without a task, and then
+    /// [`go`](State::go) on.
+    CallOut,
 }
 
 /// What a worker does that searched under the lock.
 pub(crate) enum Found<J> {
-    Run(J),
-    Leave,
+    /// Found work, or the time to go.
+    Next(Next<J>),
     /// Park, until then if a time is given.
     Park(Option<Instant>),
 }
@@ -225,13 +230,30 @@ impl<J> State<J> {
         self.open && !self.view().has_room()
     }
 
-    /// A task has ended: one section frees its room and finds the next.
+    /// A task has ended: one section frees its room and finds the next. Unless user code is owed:
+    /// to its handle (`calls_out`), or to the line.
     #[inline]
-    pub(crate) fn finish(&mut self, outcome: Outcome, after: &mut After<J>) -> Next<J> {
+    pub(crate) fn finish(
+        &mut self,
+        outcome: Outcome,
+        calls_out: bool,
+        after: &mut After<J>,
+    ) -> Next<J> {
         self.end(outcome);
         self.admit_heads(after);
         self.tell_if_idle(after);
         self.invite(after);
+        if calls_out || after.calls_out() {
+            self.rouse(after); // Others do what is there to be done meanwhile.
+            return Next::CallOut;
+        }
+        self.go(true, after)
+    }
+
+    /// A worker that is busy with nothing any more goes on. `may_start`: not if it has just been
+    /// refused a thread, or it would ask for ever.
+    #[inline]
+    pub(crate) fn go(&mut self, may_start: bool, after: &mut After<J>) -> Next<J> {
         if self.view().surplus() > 0 {
             // Somebody may be parked all the same: the surplus one was being started when the
             // capacity shrank.
@@ -240,8 +262,7 @@ impl<J> State<J> {
             return Next::Leave;
         }
         if let Some(job) = self.queue.pop() {
-            self.rouse(after);
-            Next::Run(job)
+            self.take(job, may_start, after)
         } else if self.open {
             self.searching += 1;
             Next::Search
@@ -249,6 +270,32 @@ impl<J> State<J> {
             self.leaving += 1;
             Next::Leave
         }
+    }
+
+    /// A busy worker has popped a task. It keeps it, unless it is to ask the user's gate first.
+    #[inline]
+    fn take(&mut self, job: J, may_start: bool, after: &mut After<J>) -> Next<J> {
+        if may_start || self.idle.len() > 0 {
+            self.rouse(after);
+        }
+        if after.start && self.gated {
+            self.queue.unpop(job);
+            return Next::CallOut;
+        }
+        Next::Run(job)
+    }
+
+    /// A worker has to call a waker that came as it went on already: it is busy again, and what
+    /// it was about to do is left to others.
+    #[cold]
+    pub(crate) fn put_off(&mut self, next: Next<J>, after: &mut After<J>) {
+        match next {
+            Next::Run(job) => self.queue.unpop(job),
+            Next::Search => self.searching -= 1,
+            Next::Leave => self.leaving -= 1,
+            Next::CallOut => {}
+        }
+        self.rouse(after);
     }
 
     #[inline]
@@ -275,14 +322,13 @@ impl<J> State<J> {
         if self.view().surplus() == 0
             && let Some(job) = self.queue.pop()
         {
-            self.rouse(after);
-            return Found::Run(job);
+            return Found::Next(self.take(job, true, after));
         }
         match self.view().without_work(self.kept) {
             Without::Leave => {
                 self.leaving += 1;
-                self.rouse(after); // As in `finish`.
-                Found::Leave
+                self.rouse(after); // As in `go`.
+                Found::Next(Next::Leave)
             }
             Without::ParkTimed => {
                 let since = self.idle.push(cell, now);
@@ -470,6 +516,7 @@ impl<J> State<J> {
             counts: Counts::default(),
             calm: false,
             gauge: None,
+            gated: config.thread_gate.is_some(),
         })
     }
 

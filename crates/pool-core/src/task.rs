@@ -129,6 +129,7 @@ mod tests {
     const RELEASED: Ran = Ran {
         outcome: Outcome::Released,
         resolve: None,
+        calls_out: false,
     };
 
     /// Holds one reference beside `N` bytes.

@@ -1,6 +1,7 @@
 //! A worker's life: search, run, park, leave.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Instant;
 
 use sync_shim::atomic::Ordering::Relaxed;
@@ -11,7 +12,7 @@ use crate::core::{Core, Guard, Runner};
 use crate::foreign::drop_quietly;
 use crate::handle::Home;
 use crate::idle::{Call, WorkerCell};
-use crate::run::Outcome;
+use crate::run::{Ran, wake};
 use crate::state::{Found, Next};
 use crate::wait::Search;
 
@@ -59,20 +60,20 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         let garbage = matches!(found, Found::Park(_)).then(|| guard.trim());
         drop(guard);
         drop(garbage);
-        core.perform(&mut after);
-        match found {
-            Found::Run(job) => {
-                if run_until_idle(core, job) == AfterRun::Leave {
-                    return;
+        core.pay(&mut after);
+        let started = core.start_owed(&after);
+        let called = match found {
+            Found::Park(until) => search.watch(|| park(core, cell, until)),
+            Found::Next(next) => match run_until_idle(core, next, started) {
+                AfterRun::Search => {
+                    search.look(|| core.work.load(Relaxed));
+                    Call::Work
                 }
-                search.look(|| core.work.load(Relaxed));
-            }
-            Found::Leave => return,
-            Found::Park(until) => {
-                if search.watch(|| park(core, cell, until)) == Call::Retire {
-                    return;
-                }
-            }
+                AfterRun::Leave => Call::Retire,
+            },
+        };
+        if called == Call::Retire {
+            return;
         }
     }
 }
@@ -83,41 +84,108 @@ enum AfterRun {
     Leave,
 }
 
-/// Runs a task, and the next, as long as there is a next.
-fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
+/// Does what is next, as long as there is a next.
+fn run_until_idle<R: Runner>(
+    core: &Arc<Core<R>>,
+    mut next: Next<R::Job>,
+    started: bool,
+) -> AfterRun {
+    if let Next::CallOut = next {
+        next = go_on(core, started);
+    }
     loop {
-        let ran = core.runner.run(job, &core.env);
-        let next = match core.state.next(ran.outcome) {
-            Ok(next) => Next::Run(next),
-            Err(guard) => finish(core, guard, ran.outcome),
-        };
-        // Room and figures show the end: now the handle may.
-        if let Some(handle) = ran.resolve {
-            handle.resolve();
-        }
-        match next {
-            Next::Run(next) => job = next,
+        next = match next {
+            Next::Run(job) => run(core, job),
             Next::Search => return AfterRun::Search,
             Next::Leave => return AfterRun::Leave,
-        }
+            Next::CallOut => unreachable!("user code has been run"),
+        };
+    }
+}
+
+/// Runs a task. What comes next has been decided, and everything that its end brings, is done.
+#[inline]
+fn run<R: Runner>(core: &Arc<Core<R>>, job: R::Job) -> Next<R::Job> {
+    let ran = core.runner.run(job, &core.env);
+    if ran.calls_out {
+        return finish(core, core.state.lock(), ran);
+    }
+    let next = match core.state.next(ran.outcome) {
+        Ok(next) => Next::Run(next),
+        Err(guard) => return finish(core, guard, ran),
+    };
+    // Room and figures show the end: now the handle may.
+    match ran.resolve.and_then(|handle| handle.settle()) {
+        None => next,
+        Some(waker) => call_waker(core, next, waker),
     }
 }
 
 /// A task has ended, and what comes next has to be decided.
 #[inline(never)]
-fn finish<R: Runner>(
-    core: &Arc<Core<R>>,
-    mut guard: Guard<'_, R>,
-    outcome: Outcome,
-) -> Next<R::Job> {
+fn finish<R: Runner>(core: &Arc<Core<R>>, mut guard: Guard<'_, R>, ran: Ran) -> Next<R::Job> {
     let mut after = After::new();
-    let next = guard.finish(outcome, &mut after);
+    let next = guard.finish(ran.outcome, ran.calls_out, &mut after);
     if matches!(next, Next::Search) {
         core.work.store(false, Relaxed); // A hint, as in `serve`.
     }
     drop(guard);
-    core.perform(&mut after);
+    core.pay(&mut after);
+    // Room and figures show the end: now the handle may. Before what may take its time, unless
+    // it may itself.
+    let mut handle = ran.resolve;
+    let mut waker = None;
+    if !ran.calls_out {
+        waker = handle.take().and_then(|handle| handle.settle());
+    }
+    let started = core.start_owed(&after);
+    if ran.calls_out {
+        waker = handle.take().and_then(|handle| handle.settle());
+    }
+    let next = match (next, waker) {
+        (next, None) => next,
+        (Next::CallOut, Some(waker)) => {
+            wake(waker);
+            Next::CallOut
+        }
+        (next, Some(waker)) => return call_waker(core, next, waker),
+    };
+    if let Next::CallOut = next {
+        after.call_out();
+        return go_on(core, started);
+    }
     next
+}
+
+/// User code has been run. `may_start`: no thread was refused on the way.
+#[cold]
+fn go_on<R: Runner>(core: &Arc<Core<R>>, mut may_start: bool) -> Next<R::Job> {
+    loop {
+        let mut after = After::new();
+        let mut guard = core.state.lock();
+        let next = guard.go(may_start, &mut after);
+        if matches!(next, Next::Search) {
+            core.work.store(false, Relaxed); // A hint, as in `serve`.
+        }
+        drop(guard);
+        core.pay(&mut after);
+        may_start = core.start_owed(&after); // Asking the gate is all that `go` may leave owed.
+        let Next::CallOut = next else { return next };
+    }
+}
+
+/// A future registered its waker after the task had left its value, and before the handle was
+/// told: it is called by a worker that is busy with nothing else.
+#[cold]
+fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) -> Next<R::Job> {
+    let mut after = After::new();
+    let mut guard = core.state.lock();
+    guard.put_off(next, &mut after);
+    drop(guard);
+    core.pay(&mut after);
+    let started = core.start_owed(&after);
+    wake(waker);
+    go_on(core, started)
 }
 
 /// Sleeps until called for work (the caller has counted us as searching) or retired (as leaving).

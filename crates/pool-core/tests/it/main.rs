@@ -33,3 +33,4 @@ mod support;
 mod thread_options;
 mod threads;
 mod tune;
+mod user_code;
