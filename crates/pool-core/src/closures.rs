@@ -56,6 +56,14 @@ impl Runner for Closures {
     fn release(&self, job: Task) -> (Ran, Option<()>) {
         (job.release(), None)
     }
+
+    fn seize(&self, job: &Task) -> bool {
+        job.seize()
+    }
+
+    fn is_tombstone(&self, job: &Task) -> bool {
+        job.is_tombstone()
+    }
 }
 
 /// A closure that nobody waits for.
@@ -84,6 +92,14 @@ impl<B: Body> Work for Spawned<B> {
         let (ran, body) = self.0.release();
         drop_quietly(body);
         ran
+    }
+
+    fn seize(&self) -> bool {
+        self.0.seize()
+    }
+
+    fn is_tombstone(&self) -> bool {
+        self.0.is_tombstone()
     }
 }
 

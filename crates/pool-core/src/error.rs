@@ -188,9 +188,10 @@ pub enum JoinError {
     Taken,
     /// This process is a fork of the one that made the pool; the task stayed there.
     Forked,
-    /// A scheduled task that has not started was joined on one of its pool's own workers, which
-    /// would hold the worker until it is due, and perhaps for ever. A pool's own handles never
-    /// say so.
+    /// The task has not started, the caller is one of its pool's own workers, and may not run it
+    /// in place: as many tasks as the [nesting limit](crate::Builder::nesting_limit) allows run
+    /// inside one another, or it is a scheduled task, which would hold the worker until it is due.
+    /// The task runs all the same.
     WouldDeadlock,
 }
 

@@ -104,6 +104,20 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
             }
         }
     }
+
+    fn seize(&self, job: &FuncJob<T, R>) -> bool {
+        match &job.0 {
+            Kind::Plain(_) => true,
+            Kind::Spawned(cell) => cell.seize(),
+        }
+    }
+
+    fn is_tombstone(&self, job: &FuncJob<T, R>) -> bool {
+        match &job.0 {
+            Kind::Plain(_) => false,
+            Kind::Spawned(cell) => cell.is_tombstone(),
+        }
+    }
 }
 
 /// The argument of a task that came back.

@@ -44,10 +44,12 @@ impl<R: Runner> Core<R> {
         if guard.open {
             guard.release(&mut after);
         }
-        (guard.take_unstarted(), after)
+        let jobs = guard.take_unstarted(&|job| self.runner.seize(job));
+        (jobs, after)
     }
 
-    /// Ends what a [`close_now`](Core::close_now) took out: how many were still there to be run.
+    /// Ends what a [`close_now`](Core::close_now) of this thread took out: how many were still
+    /// there to be run.
     pub(crate) fn dispose(
         self: &Arc<Self>,
         jobs: impl Iterator<Item = R::Job>,
@@ -58,16 +60,19 @@ impl<R: Runner> Core<R> {
             let (ran, item) = self.runner.release(job);
             item.into_iter().for_each(&mut keep);
             released += usize::from(ran.outcome == Outcome::Released);
-            let mut after = After::new();
-            let mut guard = self.state.lock();
-            guard.disposed(ran.outcome, &mut after);
-            drop(guard);
-            self.perform(&mut after);
+            if ran.outcome != Outcome::Withdrawn {
+                let mut after = After::new();
+                let mut guard = self.state.lock();
+                guard.disposed(ran.outcome, &mut after);
+                drop(guard);
+                self.perform(&mut after);
+            }
             // The figures show the end: now the handle may.
             if let Some(handle) = ran.resolve {
                 handle.resolve();
             }
         }
+        self.state.lock().end_disposal();
         released
     }
 
@@ -126,6 +131,9 @@ impl<R: Runner> Core<R> {
             if guard.unfinished() == 0 {
                 return Ok(());
             }
+            if guard.is_disposed_of_here() {
+                return Err(WaitError::WouldDeadlock);
+            }
             guard.on_idle.push(notice.notice());
         }
         if notice.wait_until(self.clock(), deadline) {
@@ -183,6 +191,7 @@ impl<R: Runner> Core<R> {
                         Some(thread)
                     }
                     None if ended => return Ok(()),
+                    None if guard.is_disposed_of_here() => return Err(WaitError::WouldDeadlock),
                     None => {
                         guard.on_end.push(notice.notice());
                         None

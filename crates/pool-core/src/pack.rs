@@ -47,6 +47,21 @@ pub(crate) unsafe fn take<W>(space: *mut Space) -> W {
     }
 }
 
+/// The value, where it lies.
+///
+/// # Safety
+/// The space holds a `W` as `put` put it there.
+pub(crate) unsafe fn look<W>(space: &Space) -> &W {
+    let space = &raw const *space;
+    if fits::<W>() {
+        // SAFETY: the caller's; it is borrowed for as long as the space.
+        unsafe { &*space.cast::<W>() }
+    } else {
+        // SAFETY: the caller's; the box is the space's for as long as that is borrowed.
+        unsafe { &*space.cast::<*const W>().read() }
+    }
+}
+
 /// One value of a known type in a space.
 pub(crate) struct Packed<T> {
     space: Space,

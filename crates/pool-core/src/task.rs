@@ -14,7 +14,7 @@ use std::any::{TypeId, type_name};
 use std::fmt;
 use std::mem::ManuallyDrop;
 
-use crate::pack::{Space, put, take};
+use crate::pack::{Space, look, put, take};
 use crate::run::{Env, Ran};
 
 /// What can become a [`Task`].
@@ -23,6 +23,14 @@ pub(crate) trait Work: Send + 'static {
     fn run(self, env: &Env) -> Ran;
     /// Will not be run: drops it. Does not unwind.
     fn release(self) -> Ran;
+    /// See [`Runner::seize`](crate::Runner). Where there is no handle, there is no race.
+    fn seize(&self) -> bool {
+        true
+    }
+    /// See [`Runner::is_tombstone`](crate::Runner).
+    fn is_tombstone(&self) -> bool {
+        false
+    }
 }
 
 /// One erased task. Dropping it drops what it holds, unrun.
@@ -43,6 +51,9 @@ struct Table {
     run: unsafe fn(*mut Space, &Env) -> Ran,
     release: unsafe fn(*mut Space) -> Ran,
     drop: unsafe fn(*mut Space),
+    /// These look at it where it lies.
+    seize: unsafe fn(*const Space) -> bool,
+    is_tombstone: unsafe fn(*const Space) -> bool,
 }
 
 // SAFETY: invariant 3.
@@ -73,6 +84,16 @@ impl Task {
         let release = task.table().release;
         // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
         unsafe { release(&raw mut task.space) }
+    }
+
+    pub(crate) fn seize(&self) -> bool {
+        // SAFETY: invariant 1.
+        unsafe { (self.table().seize)(&raw const self.space) }
+    }
+
+    pub(crate) fn is_tombstone(&self) -> bool {
+        // SAFETY: invariant 1.
+        unsafe { (self.table().is_tombstone)(&raw const self.space) }
     }
 
     /// The work again, if it is a `W`.
@@ -116,6 +137,10 @@ impl Table {
                 // SAFETY: as in `run`.
                 drop(unsafe { take::<W>(space) });
             },
+            // SAFETY: as in `run`; it stays where it is.
+            seize: |space| unsafe { look::<W>(&*space) }.seize(),
+            // SAFETY: as in `seize`.
+            is_tombstone: |space| unsafe { look::<W>(&*space) }.is_tombstone(),
         }
     }
 }

@@ -110,7 +110,6 @@ impl<K: Kind> Walk<K> {
     fn run(&mut self, ops: &[Op]) {
         self.settle(&"the building", false);
         for op in ops {
-            self.model.begin();
             self.step(*op);
             self.settle(op, matches!(op, Op::Advance { .. }));
         }
@@ -382,6 +381,7 @@ fn end_of(id: Id, joined: Result<Id, JoinError>) -> End {
         }
         Err(JoinError::Cancelled) => End::Cancelled,
         Err(JoinError::Released) => End::Released,
+        Err(JoinError::WouldDeadlock) => End::Refused,
         Err(other) => panic!("no program leads to {other:?}"),
     }
 }
