@@ -363,12 +363,11 @@ mod tests {
             let child = unsafe { libc::fork() };
             assert!(child >= 0, "the system forks");
             if child == 0 {
-                // SAFETY: both calls end this process and nothing else, one of them in time.
-                unsafe {
-                    libc::alarm(30);
-                    let done = catch_unwind(AssertUnwindSafe(|| action(handle)));
-                    libc::_exit(i32::from(done.is_err()));
-                }
+                // SAFETY: ends this process in time, if nothing else does.
+                unsafe { libc::alarm(30) };
+                let done = catch_unwind(AssertUnwindSafe(|| action(handle)));
+                // SAFETY: ends the process and nothing else.
+                unsafe { libc::_exit(i32::from(done.is_err())) };
             }
             let mut status = -1;
             // SAFETY: `status` is ours to write.

@@ -153,7 +153,8 @@ impl<T> error::Error for SubmitError<T> {
 pub enum WaitError {
     /// The time was up first.
     TimedOut,
-    /// The caller is one of the pool's own workers, and so would wait for itself.
+    /// The caller would wait for itself: it is one of the pool's own workers, or a destructor of
+    /// what a task captured, run by the cancel or the `release_now` that took the task out.
     WouldDeadlock,
     /// The pool was rebooted before its workers had ended.
     Rebooted,
@@ -165,7 +166,7 @@ impl fmt::Display for WaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TimedOut => "the time was up",
-            Self::WouldDeadlock => "a worker cannot wait for its own pool",
+            Self::WouldDeadlock => "the caller would wait for itself",
             Self::Rebooted => "the pool was rebooted meanwhile",
             Self::Forked => "the pool's workers stayed in the process that forked",
         })
@@ -296,7 +297,7 @@ impl fmt::Display for JoinError {
             Self::Taken => f.write_str("the task's value was taken before"),
             Self::Forked => f.write_str("the task stayed in the process that forked"),
             Self::WouldDeadlock => {
-                f.write_str("a worker cannot wait for a task that its pool has not started")
+                f.write_str("a worker cannot wait for a task that has not started")
             }
         }
     }

@@ -128,11 +128,11 @@ impl<R: Runner> Core<R> {
         let notice = NoticeWait::new();
         {
             let mut guard = self.state.lock();
-            if guard.unfinished() == 0 {
-                return Ok(());
-            }
             if guard.is_disposed_of_here() {
                 return Err(WaitError::WouldDeadlock);
+            }
+            if guard.unfinished() == 0 {
+                return Ok(());
             }
             guard.on_idle.push(notice.notice());
         }
@@ -219,7 +219,8 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// A worker would wait for itself; a forked child for threads that are not there.
+    /// A worker would wait for itself; a forked child for threads that are not there. That the
+    /// caller waits for what it is dropping itself is seen in the wait's section.
     fn may_wait(&self) -> Result<(), WaitError> {
         if self.is_own_worker() {
             Err(WaitError::WouldDeadlock)

@@ -42,8 +42,10 @@ pub(crate) unsafe fn take<W>(space: *mut Space) -> W {
         // SAFETY: the caller's.
         unsafe { space.cast::<W>().read() }
     } else {
-        // SAFETY: the caller's; the pointer came from `Box::into_raw`, and goes back once.
-        *unsafe { Box::from_raw(space.cast::<*mut W>().read()) }
+        // SAFETY: the caller's.
+        let boxed = unsafe { space.cast::<*mut W>().read() };
+        // SAFETY: it came from `Box::into_raw`, and goes back once.
+        *unsafe { Box::from_raw(boxed) }
     }
 }
 
@@ -57,8 +59,10 @@ pub(crate) unsafe fn look<W>(space: &Space) -> &W {
         // SAFETY: the caller's; it is borrowed for as long as the space.
         unsafe { &*space.cast::<W>() }
     } else {
-        // SAFETY: the caller's; the box is the space's for as long as that is borrowed.
-        unsafe { &*space.cast::<*const W>().read() }
+        // SAFETY: the caller's.
+        let boxed = unsafe { space.cast::<*const W>().read() };
+        // SAFETY: the box is the space's for as long as that is borrowed.
+        unsafe { &*boxed }
     }
 }
 

@@ -378,7 +378,7 @@ mod tests {
                 let mut queue = TaskQueue::new();
                 (0..length).for_each(|entry| queue.push(entry));
                 assert_eq!(queue.pop(), (length > 0).then_some(0));
-                let goes = |entry: &usize| entry % gone == 0;
+                let goes = |entry: &usize| entry.is_multiple_of(gone);
                 let left = (1..length).filter(|entry| !goes(entry)).count();
                 let swept = sweep_all(&mut queue, goes);
                 assert_eq!(

@@ -52,8 +52,8 @@ struct Table {
     release: unsafe fn(*mut Space) -> Ran,
     drop: unsafe fn(*mut Space),
     /// These look at it where it lies.
-    seize: unsafe fn(*const Space) -> bool,
-    is_tombstone: unsafe fn(*const Space) -> bool,
+    seize: unsafe fn(&Space) -> bool,
+    is_tombstone: unsafe fn(&Space) -> bool,
 }
 
 // SAFETY: invariant 3.
@@ -88,12 +88,12 @@ impl Task {
 
     pub(crate) fn seize(&self) -> bool {
         // SAFETY: invariant 1.
-        unsafe { (self.table().seize)(&raw const self.space) }
+        unsafe { (self.table().seize)(&self.space) }
     }
 
     pub(crate) fn is_tombstone(&self) -> bool {
         // SAFETY: invariant 1.
-        unsafe { (self.table().is_tombstone)(&raw const self.space) }
+        unsafe { (self.table().is_tombstone)(&self.space) }
     }
 
     /// The work again, if it is a `W`.
@@ -138,9 +138,9 @@ impl Table {
                 drop(unsafe { take::<W>(space) });
             },
             // SAFETY: as in `run`; it stays where it is.
-            seize: |space| unsafe { look::<W>(&*space) }.seize(),
+            seize: |space| unsafe { look::<W>(space) }.seize(),
             // SAFETY: as in `seize`.
-            is_tombstone: |space| unsafe { look::<W>(&*space) }.is_tombstone(),
+            is_tombstone: |space| unsafe { look::<W>(space) }.is_tombstone(),
         }
     }
 }

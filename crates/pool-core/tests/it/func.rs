@@ -169,6 +169,10 @@ fn on_a_large_stack(test: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
+#[expect(
+    clippy::large_stack_arrays,
+    reason = "what lies on the stack is the subject"
+)]
 fn an_argument_of_a_quarter_of_a_megabyte_leaves_a_workers_stack_room() {
     type Large = [u8; 256 << 10];
     on_a_large_stack(|| {
@@ -184,6 +188,10 @@ fn an_argument_of_a_quarter_of_a_megabyte_leaves_a_workers_stack_room() {
 }
 
 #[test]
+#[expect(
+    clippy::large_stack_arrays,
+    reason = "what lies on the stack is the subject"
+)]
 fn an_argument_of_a_megabyte_takes_a_stack_of_a_few_of_them() {
     on_a_large_stack(|| {
         bounded(|| {

@@ -288,6 +288,10 @@ fn a_join_shows_every_figure_of_the_tasks_end() {
 }
 
 #[test]
+#[expect(
+    clippy::large_stack_arrays,
+    reason = "what lies on the stack is the subject"
+)]
 fn a_closure_of_a_quarter_of_a_megabyte_leaves_a_workers_stack_room() {
     let test = || {
         bounded(|| {
