@@ -215,12 +215,12 @@ fn a_cancel_racing_a_release_now_has_one_winner() {
             let held = gate.clone();
             pool.submit(move || held.park()).unwrap();
             let queued = pool.spawn(runs.task()).unwrap();
-            let releaser = {
+            let other = {
                 let pool = pool.clone();
                 spawn(move || pool.release_now())
             };
             let cancelled = queued.cancel();
-            let released = releaser.join().unwrap();
+            let released = other.join().unwrap();
             // The first task may have been released, too: then nothing is held.
             match queued.join() {
                 Err(JoinError::Cancelled) => assert!(cancelled),
