@@ -158,8 +158,8 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// How many tasks may run in place inside one another before a submit is refused. Each takes
-    /// stack.
+    /// How many tasks may run in place inside one another before a submit, or the join of a task
+    /// that has not started, is refused. Each takes [stack](Self::stack_size).
     pub fn nesting_limit(mut self, tasks: u32) -> Self {
         self.nesting_limit = tasks;
         self

@@ -1,11 +1,11 @@
 //! A spawned task: closure, state and value in one shared allocation.
 //!
-//! The queue and the handle each hold a reference. Whoever takes the body out of the cell first
-//! decides what becomes of the task: a worker or a joiner runs it, a canceller or a releaser
-//! drops it.
+//! The queue and the handle each hold a reference. Whoever claims the task first decides what
+//! becomes of it: a worker or a joiner runs it, a canceller or a releaser drops what it captured.
+//! If the handle was first, the entry in the queue is a *tombstone*.
 //!
 //! # Invariants
-//! 1. The body leaves the cell exactly once, under the cell's lock.
+//! 1. A task is claimed at most once, and the body leaves the cell with that claim's owner.
 //! 2. The stage goes `Queued`, then `Running`, then `Stashed`, then `Ended`, then `Taken`; it may
 //!    leave some out, and never goes back.
 //! 3. The value is visible to the handle only from `Ended` on, which comes after the pool's room
@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use sync_shim::atomic::{
-    AtomicBool,
-    Ordering::{Acquire, Release},
+    AtomicBool, AtomicU8,
+    Ordering::{Acquire, Relaxed, Release},
 };
 use sync_shim::{Mutex, Parker};
 
@@ -39,7 +39,12 @@ pub(crate) trait Body: Send + 'static {
 /// A spawned task's value, or why there is none.
 pub(crate) type Joined<R> = Result<R, JoinError>;
 
+/// A body larger than this is put into the cell in a box. Whoever takes it out moves it through a
+/// dozen frames, which it would fill.
+pub(crate) const LARGE: usize = 1024;
+
 pub(crate) struct SpawnCell<B: Body> {
+    claim: AtomicClaim,
     ended: AtomicBool,
     slot: Mutex<Slot<B>>,
 }
@@ -47,8 +52,51 @@ pub(crate) struct SpawnCell<B: Body> {
 struct Slot<B: Body> {
     stage: Stage<B>,
     bell: Bell,
-    /// What the queue's entry counts as when it is popped, if the body was gone before.
-    tombstone: Outcome,
+}
+
+/// Who has claimed a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Claim {
+    Nobody,
+    /// Whoever had its entry: a worker, or the caller that a full pool told to run it in place.
+    Entry,
+    /// A `release_now`, which will drop what the task captured.
+    Release,
+    /// Its handle, in a section of the pool that has its entry: its room is given back.
+    Handle,
+    /// Its handle, to cancel it. The entry holds the room until a worker comes to it.
+    Cancel,
+    /// Its handle, to run it in place. The entry holds the room until a worker comes to it.
+    Join,
+}
+
+/// Relaxed throughout: it says who may move the body, and nothing else is read because of it. The
+/// body is moved under the slot's lock.
+struct AtomicClaim(AtomicU8);
+
+impl AtomicClaim {
+    fn get(&self) -> Claim {
+        let all = [
+            Claim::Entry,
+            Claim::Release,
+            Claim::Handle,
+            Claim::Cancel,
+            Claim::Join,
+        ];
+        let value = self.0.load(Relaxed);
+        let found = all.into_iter().find(|&claim| claim as u8 == value);
+        found.unwrap_or(Claim::Nobody)
+    }
+
+    /// `false` if somebody was faster.
+    fn set(&self, claim: Claim) -> bool {
+        let nobody = Claim::Nobody as u8;
+        let won = self
+            .0
+            .compare_exchange(nobody, claim as u8, Relaxed, Relaxed);
+        won.is_ok()
+    }
 }
 
 enum Stage<B: Body> {
@@ -83,44 +131,54 @@ pub(crate) trait Joinable<R>: Resolve {
     /// Takes the value, or leaves a bell to be rung at the end.
     fn take_or_wait(&self, bell: Bell) -> Option<Joined<R>>;
     fn is_ended(&self) -> bool;
-    fn cancel(&self) -> bool;
-    /// Runs the body here, if nobody has taken it. The caller counts the outcome, then resolves.
-    fn run_in_place(&self, env: &Env) -> Option<Outcome>;
+    /// Who has claimed the task. It may be another by now, if it was nobody.
+    fn claimed(&self) -> Claim;
+    /// Claims it for the handle. `false` if somebody was faster.
+    fn claim(&self, claim: Claim) -> bool;
+    /// Drops what it captured. The handle has claimed it, and resolves it afterwards.
+    fn drop_body(&self);
+    /// Runs the body here. The handle has claimed it; it counts the outcome, then resolves.
+    fn run_body(&self, env: &Env) -> Outcome;
     fn detach(&self);
 }
 
 impl<B: Body> SpawnCell<B> {
     pub(crate) fn new(body: B) -> Arc<Self> {
         Arc::new(Self {
+            claim: AtomicClaim(AtomicU8::new(Claim::Nobody as u8)),
             ended: AtomicBool::new(false),
             slot: Mutex::new(Slot {
                 stage: Stage::Queued(body),
                 bell: Bell::Nobody,
-                tombstone: Outcome::Cancelled,
             }),
         })
     }
 
-    /// Moves the body out and the stage on. The one place where parties race for it.
-    fn claim(&self, next: Stage<B>, tombstone: Outcome) -> Option<B> {
+    /// Moves the body out and the stage on, for the one that has claimed it.
+    fn take(&self, next: Stage<B>) -> B {
         let mut slot = self.slot.lock();
-        match std::mem::replace(&mut slot.stage, Stage::Taken) {
-            Stage::Queued(body) => {
-                slot.stage = next;
-                slot.tombstone = tombstone;
-                Some(body)
-            }
-            other => {
-                slot.stage = other;
-                None
-            }
+        match std::mem::replace(&mut slot.stage, next) {
+            Stage::Queued(body) => body,
+            _ => unreachable!("a body is taken by the one that has claimed it, once"),
         }
     }
 
     /// The body of a task that was never accepted.
     pub(crate) fn take_back(&self) -> B {
-        self.claim(Stage::Taken, Outcome::Cancelled)
-            .expect("a refused task is unrun, and has no handle that could cancel it")
+        let ours = self.claim.set(Claim::Entry);
+        assert!(ours, "a refused task is unrun, and has no handle yet");
+        self.take(Stage::Taken)
+    }
+
+    /// Claims the task for a `release_now`, in the section that takes its entry out. `false` if it
+    /// is a tombstone that holds no room.
+    pub(crate) fn seize(&self) -> bool {
+        self.claim.set(Claim::Release) || !self.is_tombstone()
+    }
+
+    /// Whether the handle has taken the task out, and given its room back.
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.claim.get() == Claim::Handle
     }
 
     fn call(&self, body: B, env: &Env) -> (Outcome, Listener) {
@@ -150,31 +208,35 @@ impl<B: Body> SpawnCell<B> {
 
     /// A worker has popped the entry.
     pub(crate) fn run(self: Arc<Self>, env: &Env) -> Ran {
-        match self.claim(Stage::Running, Outcome::Elsewhere) {
-            Some(body) => {
-                let (outcome, listener) = self.call(body, env);
-                Ran {
-                    outcome,
-                    calls_out: matches!(listener, Listener::Waker),
-                    resolve: (!matches!(listener, Listener::Nobody)).then_some(self as _),
-                }
-            }
-            None => self.bury(),
+        if !self.claim.set(Claim::Entry) {
+            return self.bury();
+        }
+        let body = self.take(Stage::Running);
+        let (outcome, listener) = self.call(body, env);
+        Ran {
+            outcome,
+            calls_out: matches!(listener, Listener::Waker),
+            resolve: (!matches!(listener, Listener::Nobody)).then_some(self as _),
         }
     }
 
-    /// The entry left the queue and will not be run. A body that was still there comes back.
+    /// The entry left the queue and will not be run. A body that was [seized](Self::seize) with it
+    /// comes back.
     pub(crate) fn release(self: Arc<Self>) -> (Ran, Option<B>) {
-        let stashed = Stage::Stashed(Err(JoinError::Released));
-        match self.claim(stashed, Outcome::Cancelled) {
-            Some(body) => (Ran::new(Outcome::Released, Some(self)), Some(body)),
-            None => (self.bury(), None),
+        if self.claim.get() != Claim::Release {
+            return (self.bury(), None);
         }
+        let body = self.take(Stage::Stashed(Err(JoinError::Released)));
+        (Ran::new(Outcome::Released, Some(self)), Some(body))
     }
 
     /// The entry was a tombstone.
     fn bury(&self) -> Ran {
-        Ran::untold(self.slot.lock().tombstone)
+        Ran::untold(match self.claim.get() {
+            Claim::Cancel => Outcome::Cancelled,
+            Claim::Join => Outcome::Elsewhere,
+            _ => Outcome::Withdrawn,
+        })
     }
 }
 
@@ -220,7 +282,7 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
                 slot.stage = pending;
                 let stale = std::mem::replace(&mut slot.bell, bell);
                 drop(slot);
-                drop(stale); // May be a foreign waker: the lock is free.
+                drop_quietly(stale); // May be a foreign waker: the lock is free.
                 None
             }
         }
@@ -230,21 +292,21 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
         self.ended.load(Acquire) // Pairs with the stores in `resolve`.
     }
 
-    fn cancel(&self) -> bool {
-        let stashed = Stage::Stashed(Err(JoinError::Cancelled));
-        match self.claim(stashed, Outcome::Cancelled) {
-            Some(body) => {
-                drop_quietly(body);
-                self.resolve();
-                true
-            }
-            None => false,
-        }
+    fn claimed(&self) -> Claim {
+        self.claim.get()
     }
 
-    fn run_in_place(&self, env: &Env) -> Option<Outcome> {
-        let body = self.claim(Stage::Running, Outcome::Elsewhere)?;
-        Some(self.call(body, env).0)
+    fn claim(&self, claim: Claim) -> bool {
+        self.claim.set(claim)
+    }
+
+    fn drop_body(&self) {
+        drop_quietly(self.take(Stage::Stashed(Err(JoinError::Cancelled))));
+    }
+
+    fn run_body(&self, env: &Env) -> Outcome {
+        let body = self.take(Stage::Running);
+        self.call(body, env).0
     }
 
     fn detach(&self) {
@@ -262,5 +324,88 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
         // unwinding would abort.
         drop_quietly(stale);
         drop_quietly(value);
+    }
+}
+
+#[cfg(all(test, unix, not(anthill_loom)))]
+mod tests {
+    use std::future::Future;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use testkit::in_child;
+
+    use super::*;
+    use crate::{JoinHandle, Pool};
+
+    struct Seven;
+
+    impl Body for Seven {
+        type Out = u32;
+        fn call(self) -> u32 {
+            7
+        }
+        fn name() -> &'static str {
+            "seven"
+        }
+    }
+
+    /// Calls `action` in a forked child with a handle whose lock was held as the process forked.
+    /// The child is ended by an alarm if it waits for that lock.
+    fn in_forked_child(test: &str, action: impl FnOnce(JoinHandle<u32>)) {
+        let ended = in_child(test, || {
+            let pool = Pool::builder().capacity(1).build().expect("it has one");
+            let cell = SpawnCell::new(Seven);
+            let handle = JoinHandle::new(Arc::clone(&cell) as _, Arc::clone(pool.core()) as _);
+            let held = cell.slot.lock();
+            // SAFETY: there is no other thread; the child leaves by `_exit`.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0, "the system forks");
+            if child == 0 {
+                // SAFETY: ends this process in time, if nothing else does.
+                unsafe { libc::alarm(30) };
+                let done = catch_unwind(AssertUnwindSafe(|| action(handle)));
+                // SAFETY: ends the process and nothing else.
+                unsafe { libc::_exit(i32::from(done.is_err())) };
+            }
+            let mut status = -1;
+            // SAFETY: `status` is ours to write.
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(
+                (waited, status),
+                (child, 0),
+                "a signal: it waited for the lock"
+            );
+            drop(held);
+            drop(handle);
+        });
+        assert!(ended.is_ok(), "{ended:?}");
+    }
+
+    #[test]
+    fn a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging() {
+        let test = "cell::tests::a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging";
+        in_forked_child(test, |mut handle| {
+            let mut context = Context::from_waker(Waker::noop());
+            let polled = Pin::new(&mut handle).poll(&mut context);
+            assert!(matches!(polled, Poll::Ready(Err(JoinError::Forked))));
+            assert!(!handle.is_finished() && !handle.cancel());
+            assert!(matches!(handle.join(), Err(JoinError::Forked)));
+        });
+    }
+
+    #[test]
+    fn a_try_on_an_inherited_handle_says_that_the_task_stayed_behind() {
+        let test = "cell::tests::a_try_on_an_inherited_handle_says_that_the_task_stayed_behind";
+        in_forked_child(test, |handle| {
+            assert!(matches!(handle.try_join(), Ok(Err(JoinError::Forked))));
+        });
+    }
+
+    #[test]
+    fn dropping_an_inherited_handle_takes_no_lock() {
+        let test = "cell::tests::dropping_an_inherited_handle_takes_no_lock";
+        in_forked_child(test, drop);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::builder::Builder;
-use crate::cell::{Body, SpawnCell};
+use crate::cell::{Body, LARGE, SpawnCell};
 use crate::core::{Core, Patience, Runner};
 use crate::enter::Enter;
 use crate::error::SubmitError;
@@ -34,7 +34,7 @@ use crate::task::{Task, Work};
 /// }
 /// pool.wait_idle()?;
 /// assert_eq!(sum.load(Ordering::Relaxed), 499_500);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 pub type Pool = WorkerPool<Closures>;
 
@@ -55,6 +55,14 @@ impl Runner for Closures {
 
     fn release(&self, job: Task) -> (Ran, Option<()>) {
         (job.release(), None)
+    }
+
+    fn seize(&self, job: &Task) -> bool {
+        job.seize()
+    }
+
+    fn is_tombstone(&self, job: &Task) -> bool {
+        job.is_tombstone()
     }
 }
 
@@ -85,6 +93,14 @@ impl<B: Body> Work for Spawned<B> {
         drop_quietly(body);
         ran
     }
+
+    fn seize(&self) -> bool {
+        self.0.seize()
+    }
+
+    fn is_tombstone(&self) -> bool {
+        self.0.is_tombstone()
+    }
 }
 
 /// A closure in a spawn's cell.
@@ -95,6 +111,21 @@ impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static> Body for Call<F> {
 
     fn call(self) -> T {
         (self.0)()
+    }
+
+    fn name() -> &'static str {
+        type_name::<F>()
+    }
+}
+
+/// A large closure in a spawn's cell: a body is moved through the stacks of those that take it out.
+struct LargeCall<F>(Box<F>);
+
+impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static> Body for LargeCall<F> {
+    type Out = T;
+
+    fn call(self) -> T {
+        (*self.0)()
     }
 
     fn name() -> &'static str {
@@ -116,7 +147,12 @@ fn closure_of<F: FnOnce() + Send + 'static>(task: Task) -> F {
 pub struct SpawnedClosure<F: FnOnce() -> T + Send + 'static, T: Send + 'static> {
     // Made at once, so that a future dropped after its task was accepted detaches it.
     handle: JoinHandle<T>,
-    cell: Arc<SpawnCell<Call<F>>>,
+    cell: ClosureCell<F, T>,
+}
+
+enum ClosureCell<F: FnOnce() -> T + Send + 'static, T: Send + 'static> {
+    Small(Arc<SpawnCell<Call<F>>>),
+    Large(Arc<SpawnCell<LargeCall<F>>>),
 }
 
 impl<F, T> SpawnedClosure<F, T>
@@ -125,9 +161,22 @@ where
     T: Send + 'static,
 {
     fn new(closure: F, core: &Arc<Core<Closures>>) -> (Task, Self) {
-        let cell = SpawnCell::new(Call(closure));
+        if size_of::<F>() > LARGE {
+            let cell = SpawnCell::new(LargeCall(Box::new(closure)));
+            Self::of_cell(cell, core, ClosureCell::Large)
+        } else {
+            Self::of_cell(SpawnCell::new(Call(closure)), core, ClosureCell::Small)
+        }
+    }
+
+    fn of_cell<B: Body<Out = T>>(
+        cell: Arc<SpawnCell<B>>,
+        core: &Arc<Core<Closures>>,
+        keep: impl FnOnce(Arc<SpawnCell<B>>) -> ClosureCell<F, T>,
+    ) -> (Task, Self) {
         let entry = Task::new(Spawned(Arc::clone(&cell)));
         let handle = JoinHandle::new(Arc::clone(&cell) as _, Arc::clone(core) as _);
+        let cell = keep(cell);
         (entry, Self { handle, cell })
     }
 
@@ -141,7 +190,10 @@ where
     ) -> Result<JoinHandle<T>, SubmitError<F>> {
         match settled {
             Ok(()) => Ok(self.handle),
-            Err(refused) => Err(refused.map(|_entry| self.cell.take_back().0)),
+            Err(refused) => Err(refused.map(|_entry| match self.cell {
+                ClosureCell::Small(cell) => cell.take_back().0,
+                ClosureCell::Large(cell) => *cell.take_back().0,
+            })),
         }
     }
 }
@@ -276,7 +328,7 @@ impl Pool {
     }
 
     /// Hands a task over and returns a handle to its value. Waits as [`submit`](Pool::submit)
-    /// does. Costs one allocation.
+    /// does. Costs one allocation, and one more for a closure of more than a kilobyte.
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].

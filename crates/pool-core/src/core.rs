@@ -11,6 +11,7 @@ use sync_shim::thread::{Tag, ThreadOptions, as_starter_of, spawn_thread, starter
 use sync_shim::{Clock, Parker, fork_count};
 
 use crate::after::{After, NoticeWait};
+use crate::cell::Claim;
 use crate::config::{Config, WithinWorker};
 use crate::decide::{Admission, Manner, OwnWorker, WhenFull};
 use crate::error::{BuildError, Reason, SubmitError};
@@ -36,6 +37,13 @@ pub trait Runner: Send + Sync + 'static {
     fn run(&self, job: Self::Job, env: &Env) -> Ran;
     #[doc(hidden)]
     fn release(&self, job: Self::Job) -> (Ran, Option<Self::Item>);
+    /// Asked of each entry in the section that takes it out to be released, which ends the races
+    /// for it. `false` if it holds no room any more.
+    #[doc(hidden)]
+    fn seize(&self, job: &Self::Job) -> bool;
+    /// Whether the handle took the task out, so that only its entry is left.
+    #[doc(hidden)]
+    fn is_tombstone(&self, job: &Self::Job) -> bool;
 }
 
 pub(crate) struct Core<R: Runner> {
@@ -225,7 +233,14 @@ impl<R: Runner> Core<R> {
             notice.leave(&mut guard.on_start);
             started = notice.is_given(); // Given between the time-out and the lock.
         }
-        (guard, if started { Ok(()) } else { Err(Closed::TimedOut) })
+        (
+            guard,
+            if started {
+                Ok(())
+            } else {
+                Err(Closed::TimedOut)
+            },
+        )
     }
 
     /// Accepts the job, waits for room as long as `patience` says, or gives the job back. For those
@@ -318,7 +333,8 @@ impl<R: Runner> Core<R> {
         let mut guard = self.state.lock();
         let left = guard.line.leave(ticket);
         let job = seat.withdraw();
-        guard.counts.refused += u64::from(job.is_some());
+        // A scheduler takes back what was cancelled: no call was refused.
+        guard.counts.refused += u64::from(job.is_some() && !seat.is_of_errand());
         drop(guard);
         drop(left);
         job
@@ -435,16 +451,24 @@ impl<R: Runner> Core<R> {
         let mut job = Some(job);
         let mut resolve = None;
         let outcome = self.nested(&mut || {
-            let ran = self.runner.run(job.take()?, &self.env);
+            let job = job.take().expect("it is run once");
+            let ran = self.runner.run(job, &self.env);
             resolve = ran.resolve;
-            Some(ran.outcome)
+            ran.outcome
         });
-        if let Some(outcome) = outcome {
-            self.count_in_place(outcome);
-        }
+        self.state.lock().counts.count(outcome);
         if let Some(handle) = resolve {
             handle.resolve();
         }
+    }
+
+    /// Ends a task whose entry, in whichever pool it lies, holds its room until it is popped.
+    fn withdraw_blindly(&self, purpose: Claim, end: &mut dyn FnMut() -> Outcome) -> bool {
+        let outcome = end();
+        if purpose == Claim::Join {
+            self.state.lock().counts.count(outcome); // A cancelled one is counted when popped.
+        }
+        true
     }
 
     pub(crate) fn own_worker(&self) -> OwnWorker {
@@ -486,7 +510,15 @@ impl<R: Runner> Home for Core<R> {
         fork_count() != self.forks
     }
 
-    fn nested(&self, run: &mut dyn FnMut() -> Option<Outcome>) -> Option<Outcome> {
+    fn may_nest(&self) -> bool {
+        Tag::get().depth < self.config.nesting_limit
+    }
+
+    fn is_disposing(&self) -> bool {
+        self.state.lock().is_disposed_of_here()
+    }
+
+    fn nested(&self, run: &mut dyn FnMut() -> Outcome) -> Outcome {
         let outer = Tag::get();
         Tag {
             depth: outer.depth + 1,
@@ -498,7 +530,39 @@ impl<R: Runner> Home for Core<R> {
         outcome
     }
 
-    fn count_in_place(&self, outcome: Outcome) {
-        self.state.lock().counts.count(outcome);
+    fn withdraw(
+        self: Arc<Self>,
+        purpose: Claim,
+        claim: &mut dyn FnMut(Claim) -> bool,
+        end: &mut dyn FnMut() -> Outcome,
+    ) -> bool {
+        if self.gauge.is_some() {
+            // A handle of a multi-pool does not know which of the pools has the entry.
+            return claim(purpose) && self.withdraw_blindly(purpose, end);
+        }
+        let mut after = After::new();
+        let mut guard = self.state.lock();
+        if !claim(Claim::Handle) {
+            return false;
+        }
+        let mut swept = guard.withdraw(&|job| self.runner.is_tombstone(job), &mut after);
+        drop(guard);
+        if let Some(entries) = &mut swept {
+            entries.clear(); // Perhaps the last references to their tasks: the lock is free.
+        }
+        self.perform(&mut after);
+        // What is foreign and may take its time comes last: nobody waits for its end but those
+        // that wait for this task's, or for all.
+        let outcome = end();
+        let mut after = After::new();
+        let mut guard = self.state.lock();
+        guard.disposed(outcome, &mut after);
+        guard.end_disposal();
+        if let Some(block) = swept {
+            guard.queue.give_back(block);
+        }
+        drop(guard);
+        self.perform(&mut after);
+        true
     }
 }

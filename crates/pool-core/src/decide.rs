@@ -18,7 +18,7 @@ pub(crate) struct View {
     pub(crate) open: bool,
     /// Accepted and unfinished: these hold room.
     pub(crate) in_flight: usize,
-    /// Taken out unstarted, and not disposed of yet: these do not.
+    /// Taken out unstarted, and not ended yet: these do not.
     pub(crate) disposing: usize,
     /// Accepted and not started.
     pub(crate) queued: usize,

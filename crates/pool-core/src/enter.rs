@@ -78,7 +78,11 @@ where
         // Also at once after it took its seat, which has no waker yet. The waker's clone is foreign
         // code: if it panics, the seat is still ours to give up.
         if let Stage::InLine(seat, _) = &self.stage {
-            settled = seat.poll(context.waker());
+            settled = if self.core.is_forked() {
+                Some(seat.abandon())
+            } else {
+                seat.poll(context.waker())
+            };
         }
         // Polled after it was ready, it has nothing more to say.
         let Some(settled) = settled else {

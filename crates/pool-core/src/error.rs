@@ -1,13 +1,36 @@
 //! Why a call was refused. A refused task comes back in the error, unrun.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::TryReserveError;
 use std::sync::Arc;
 use std::{error, fmt, io};
 
+use sync_shim::Mutex;
+
+use crate::foreign::Payload;
+
 /// The task was not taken. It comes back unrun.
+///
+/// Without a type, `SubmitError` is the bare reason. It is `Send`, `Sync` and `'static` whatever
+/// the task captures, so `?` turns it into any boxed error:
+///
+/// ```
+/// use pool_core::{Pool, SubmitError};
+/// use std::error::Error;
+///
+/// fn greet(pool: &Pool, name: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
+///     let line = format!("hello {name}");
+///     pool.submit(move || println!("{line}")).map_err(SubmitError::without_task)?;
+///     Ok(())
+/// }
+/// # let pool = Pool::builder().capacity(1).build()?;
+/// # greet(&pool, "ant")?;
+/// # pool.wait_idle()?;
+/// # Ok::<(), Box<dyn Error + Send + Sync>>(())
+/// ```
 #[non_exhaustive]
-pub enum SubmitError<T> {
+pub enum SubmitError<T = ()> {
     /// As many tasks are in flight as there may be, and the call may not wait.
     Full(T),
     /// The pool is released.
@@ -46,6 +69,17 @@ impl<T> SubmitError<T> {
     /// The task.
     pub fn into_task(self) -> T {
         self.split().1
+    }
+
+    /// The reason alone. Drops the task, here.
+    pub fn without_task(self) -> SubmitError {
+        self.into_parts().0
+    }
+
+    /// The reason, and the task.
+    pub fn into_parts(self) -> (SubmitError, T) {
+        let (reason, task) = self.split();
+        (reason.with(()), task)
     }
 
     /// Whether a later try may succeed without anything else changing first.
@@ -119,7 +153,8 @@ impl<T> error::Error for SubmitError<T> {
 pub enum WaitError {
     /// The time was up first.
     TimedOut,
-    /// The caller is one of the pool's own workers, and so would wait for itself.
+    /// The caller would wait for itself: it is one of the pool's own workers, or a destructor of
+    /// what a task captured, run by the cancel or the `release_now` that took the task out.
     WouldDeadlock,
     /// The pool was rebooted before its workers had ended.
     Rebooted,
@@ -131,7 +166,7 @@ impl fmt::Display for WaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TimedOut => "the time was up",
-            Self::WouldDeadlock => "a worker cannot wait for its own pool",
+            Self::WouldDeadlock => "the caller would wait for itself",
             Self::Rebooted => "the pool was rebooted meanwhile",
             Self::Forked => "the pool's workers stayed in the process that forked",
         })
@@ -154,37 +189,57 @@ pub enum JoinError {
     Taken,
     /// This process is a fork of the one that made the pool; the task stayed there.
     Forked,
-    /// A scheduled task that has not started was joined on one of its pool's own workers, which
-    /// would hold the worker until it is due, and perhaps for ever. A pool's own handles never
-    /// say so.
+    /// The task has not started, the caller is one of its pool's own workers, and may not run it
+    /// in place: as many tasks as the [nesting limit](crate::Builder::nesting_limit) allows run
+    /// inside one another, or it is a scheduled task, which would hold the worker until it is due.
+    /// The task runs all the same.
     WouldDeadlock,
 }
 
 /// What a task panicked with, and where.
-pub struct Panicked {
-    pub(crate) payload: Box<dyn Any + Send>,
-    pub(crate) pool: Arc<str>,
+pub struct Panicked(Box<Panic>);
+
+struct Panic {
+    /// A payload may be sent and not shared. In a lock it may be both; the lock is never taken,
+    /// because only an owner gets at what is in it.
+    payload: Mutex<Payload>,
+    message: Option<Cow<'static, str>>,
+    pool: Arc<str>,
 }
 
 impl Panicked {
+    pub(crate) fn new(payload: Payload, pool: Arc<str>) -> Self {
+        let message = payload
+            .downcast_ref::<&'static str>()
+            .map(|&text| Cow::Borrowed(text))
+            .or_else(|| panic_message(&*payload).map(|text| Cow::Owned(text.to_owned())));
+        Self(Box::new(Panic {
+            payload: Mutex::new(payload),
+            message,
+            pool,
+        }))
+    }
+
     /// What the task panicked with.
-    pub fn payload(&self) -> &(dyn Any + Send) {
-        &*self.payload
+    ///
+    /// For an owner alone: a payload need not be `Sync`, and this error is.
+    pub fn payload_mut(&mut self) -> &mut (dyn Any + Send) {
+        &mut **self.0.payload.get_mut()
     }
 
     /// What the task panicked with, to be passed on, e.g. to [`std::panic::resume_unwind`].
     pub fn into_payload(self) -> Box<dyn Any + Send> {
-        self.payload
+        self.0.payload.into_inner()
     }
 
     /// The panic's message, if it has one.
     pub fn message(&self) -> Option<&str> {
-        panic_message(&*self.payload)
+        self.0.message.as_deref()
     }
 
     /// The name of the pool that ran the task.
     pub fn pool(&self) -> &str {
-        &self.pool
+        &self.0.pool
     }
 }
 
@@ -200,7 +255,7 @@ impl JoinError {
     /// What the task panicked with, if it did.
     pub fn into_panic(self) -> Option<Box<dyn Any + Send>> {
         match self {
-            Self::Panicked(panicked) => Some(panicked.payload),
+            Self::Panicked(panicked) => Some(panicked.into_payload()),
             _ => None,
         }
     }
@@ -210,7 +265,7 @@ impl fmt::Debug for Panicked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Panicked")
             .field("message", &self.message())
-            .field("pool", &self.pool)
+            .field("pool", &self.pool())
             .finish_non_exhaustive()
     }
 }
@@ -232,7 +287,7 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Panicked(panicked) => {
-                write!(f, "the task panicked in pool `{}`", panicked.pool)?;
+                write!(f, "the task panicked in pool `{}`", panicked.pool())?;
                 panicked
                     .message()
                     .map_or(Ok(()), |text| write!(f, ": {text}"))
@@ -242,7 +297,7 @@ impl fmt::Display for JoinError {
             Self::Taken => f.write_str("the task's value was taken before"),
             Self::Forked => f.write_str("the task stayed in the process that forked"),
             Self::WouldDeadlock => {
-                f.write_str("a worker cannot wait for a task that its pool has not started")
+                f.write_str("a worker cannot wait for a task that has not started")
             }
         }
     }

@@ -14,13 +14,18 @@ use crate::error::SubmitError;
 use crate::family::Child;
 use crate::handle::JoinHandle;
 use crate::line::Settled;
+use crate::pack::Packed;
 use crate::pool::{WeakWorkerPool, WorkerPool};
 use crate::run::{Env, Outcome, Ran};
 
 /// A pool that calls one function with each argument submitted.
 ///
-/// The argument lies in the queue as it is: no allocation per task, whatever its size, and no
-/// value of it has a special meaning.
+/// An argument of up to 56 bytes lies in the queue as it is, without an allocation; a larger one
+/// costs one box. No value of it has a special meaning.
+///
+/// The function takes it by value, so a worker's stack has to hold it a few times over in a debug
+/// build: give what is larger than a few hundred kilobytes to the pool in a box of its own, or set
+/// the [stack size](crate::Builder::stack_size).
 ///
 /// ```
 /// use pool_core::FuncPool;
@@ -32,7 +37,7 @@ use crate::run::{Env, Outcome, Ran};
 ///     sum += handle.join()?;
 /// }
 /// assert_eq!(sum, 385);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 #[doc(alias = "PoolWithFunc")]
 #[doc(alias = "PoolWithFuncGeneric")]
@@ -52,13 +57,13 @@ pub struct Func<T, R> {
 pub struct FuncJob<T: Send + 'static, R: Send + 'static>(Kind<T, R>);
 
 enum Kind<T: Send + 'static, R: Send + 'static> {
-    Plain(T),
+    Plain(Packed<T>),
     Spawned(Arc<SpawnCell<Call<T, R>>>),
 }
 
 /// An argument in a spawn's cell.
 struct Call<T, R> {
-    argument: T,
+    argument: Packed<T>,
     function: Arc<Function<T, R>>,
 }
 
@@ -66,7 +71,7 @@ impl<T: Send + 'static, R: Send + 'static> Body for Call<T, R> {
     type Out = R;
 
     fn call(self) -> R {
-        (self.function)(self.argument)
+        (self.function)(self.argument.into_inner())
     }
 
     fn name() -> &'static str {
@@ -81,7 +86,7 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
     fn run(&self, job: FuncJob<T, R>, env: &Env) -> Ran {
         match job.0 {
             Kind::Plain(argument) => {
-                env.execute_detached(type_name::<T>(), || (self.function)(argument))
+                env.execute_detached(type_name::<T>(), || (self.function)(argument.into_inner()))
             }
             Kind::Spawned(cell) => cell.run(env),
         }
@@ -91,12 +96,26 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
         match job.0 {
             Kind::Plain(argument) => {
                 let ran = Ran::untold(Outcome::Released);
-                (ran, Some(argument))
+                (ran, Some(argument.into_inner()))
             }
             Kind::Spawned(cell) => {
                 let (ran, body) = cell.release();
-                (ran, body.map(|call| call.argument))
+                (ran, body.map(|call| call.argument.into_inner()))
             }
+        }
+    }
+
+    fn seize(&self, job: &FuncJob<T, R>) -> bool {
+        match &job.0 {
+            Kind::Plain(_) => true,
+            Kind::Spawned(cell) => cell.seize(),
+        }
+    }
+
+    fn is_tombstone(&self, job: &FuncJob<T, R>) -> bool {
+        match &job.0 {
+            Kind::Plain(_) => false,
+            Kind::Spawned(cell) => cell.is_tombstone(),
         }
     }
 }
@@ -104,8 +123,8 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
 /// The argument of a task that came back.
 fn argument_of<T: Send + 'static, R: Send + 'static>(job: FuncJob<T, R>) -> T {
     match job.0 {
-        Kind::Plain(argument) => argument,
-        Kind::Spawned(cell) => cell.take_back().argument,
+        Kind::Plain(argument) => argument.into_inner(),
+        Kind::Spawned(cell) => cell.take_back().argument.into_inner(),
     }
 }
 
@@ -120,7 +139,7 @@ impl<T: Send + 'static, R: Send + 'static> Func<T, R> {
     /// An argument whose value nobody waits for.
     #[doc(hidden)]
     pub fn plain(argument: T) -> FuncJob<T, R> {
-        FuncJob(Kind::Plain(argument))
+        FuncJob(Kind::Plain(Packed::new(argument)))
     }
 
     /// The argument of a job that came back.
@@ -133,7 +152,7 @@ impl<T: Send + 'static, R: Send + 'static> Func<T, R> {
     #[doc(hidden)]
     pub fn spawned(argument: T, child: &Child<Self>) -> (FuncJob<T, R>, JoinHandle<R>) {
         let cell = SpawnCell::new(Call {
-            argument,
+            argument: Packed::new(argument),
             function: Arc::clone(&child.0.runner.function),
         });
         let job = FuncJob(Kind::Spawned(Arc::clone(&cell)));
@@ -153,12 +172,12 @@ impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
         if let Some(reason) = self.core().refuses(patience) {
             return Err(reason.with(argument));
         }
-        refuse(self.core().submit(FuncJob(Kind::Plain(argument)), patience))
+        refuse(self.core().submit(Func::plain(argument), patience))
     }
 
     fn cell(&self, argument: T) -> Arc<SpawnCell<Call<T, R>>> {
         SpawnCell::new(Call {
-            argument,
+            argument: Packed::new(argument),
             function: Arc::clone(&self.core().runner.function),
         })
     }
@@ -220,11 +239,12 @@ impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
         &self,
         argument: T,
     ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<T, R> {
-        let job = FuncJob(Kind::Plain(argument));
+        let job = Func::plain(argument);
         Enter::new(Arc::clone(self.core()), job, refuse)
     }
 
-    /// Hands an argument over and returns a handle to the value. Costs one allocation.
+    /// Hands an argument over and returns a handle to the value. Costs one allocation, and
+    /// one more for an argument of more than 56 bytes.
     ///
     /// # Errors
     /// The argument comes back: see [`SubmitError`].

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use sync_shim::{Clock, Parker};
 
-use crate::cell::{Bell, Joinable, Joined};
+use crate::cell::{Bell, Claim, Joinable, Joined};
 use crate::error::JoinError;
 use crate::run::{Env, Outcome};
 use crate::wait::{JOIN_SPIN, spin_until};
@@ -22,10 +22,21 @@ pub(crate) trait Home: Send + Sync {
     fn is_own_worker(&self) -> bool;
     /// Whether the workers stayed in another process.
     fn is_forked(&self) -> bool;
+    /// Whether the caller, an own worker, may run another task inside its own.
+    fn may_nest(&self) -> bool;
+    /// Whether the calling thread is ending tasks that it took out of the queue.
+    fn is_disposing(&self) -> bool;
     /// Runs what may itself submit, one level deeper in this thread's nesting.
-    fn nested(&self, run: &mut dyn FnMut() -> Option<Outcome>) -> Option<Outcome>;
-    /// Counts a task that a joiner ran in place.
-    fn count_in_place(&self, outcome: Outcome);
+    fn nested(&self, run: &mut dyn FnMut() -> Outcome) -> Outcome;
+    /// Takes a task out of the queue for its handle: its room is free at once. `claim` is asked in
+    /// the section; if it says no, nothing has happened. `end` then ends the task, here, and the
+    /// figures show it.
+    fn withdraw(
+        self: Arc<Self>,
+        purpose: Claim,
+        claim: &mut dyn FnMut(Claim) -> bool,
+        end: &mut dyn FnMut() -> Outcome,
+    ) -> bool;
 }
 
 /// Waits for a spawned task, takes its value, or cancels it.
@@ -36,9 +47,20 @@ pub(crate) trait Home: Send + Sync {
 /// By the time a join returns, the pool's room and figures show the task's end.
 ///
 /// # On a worker of the same pool
-/// Joining a task that has not started runs it in place, so a task may wait for those it has
-/// spawned without holding a worker idle. No other task is ever run inside a join. If the task
-/// runs elsewhere the join blocks.
+/// [`join`](JoinHandle::join) of a task that has not started runs it in place, so a task may wait
+/// for those it has spawned without holding a worker idle. Its room is free from then on, and it
+/// counts as in flight until it ends. No other task is ever run inside a join. If the task runs
+/// elsewhere the join blocks.
+///
+/// Tasks in place inside one another take stack. At the pool's
+/// [nesting limit](crate::Builder::nesting_limit) the join is refused with
+/// [`JoinError::WouldDeadlock`]: to block there would deadlock once all workers do it. The task
+/// runs all the same, and its value is dropped.
+///
+/// Nothing is started in place by a join with a time limit, which could not keep it, nor by a
+/// poll, which is not to block. Both wait for another worker to start the task. So a task that
+/// blocks on a future of its own pool (`block_on`) holds its worker, and in a full pool may wait
+/// for ever: join there.
 #[must_use = "dropping a handle detaches its task; `submit` is cheaper if nobody waits"]
 pub struct JoinHandle<R> {
     cell: Arc<dyn Joinable<R>>,
@@ -53,13 +75,15 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// Blocks until the task has ended.
     ///
     /// # Errors
-    /// Why there is no value: the task panicked, was cancelled, or was released unrun.
+    /// Why there is no value: the task panicked, was cancelled, or was released unrun; or, on an
+    /// own worker, it may not be run in place.
     pub fn join(self) -> Result<R, JoinError> {
         self.wait(None)
             .unwrap_or_else(|_| unreachable!("a wait without a limit has an outcome"))
     }
 
-    /// Blocks until the task has ended, at most for so long by the pool's clock.
+    /// Blocks until the task has ended, at most for so long by the pool's clock. Runs nothing in
+    /// place.
     ///
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
@@ -68,7 +92,8 @@ impl<R: Send + 'static> JoinHandle<R> {
         self.wait(deadline)
     }
 
-    /// Blocks until the task has ended, at most until then by the pool's clock.
+    /// Blocks until the task has ended, at most until then by the pool's clock. Runs nothing in
+    /// place.
     ///
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
@@ -81,30 +106,53 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if it has not.
     pub fn try_join(self) -> Result<Result<R, JoinError>, Self> {
+        if self.home.is_forked() {
+            return Ok(Err(JoinError::Forked));
+        }
         self.cell.take_or_wait(Bell::Nobody).ok_or(self)
     }
 
-    /// Whether a join would return at once. One load.
+    /// Whether the task has ended. One load.
     pub fn is_finished(&self) -> bool {
         self.cell.is_ended()
     }
 
-    /// Takes the task back if it has not started: `true` if so. O(1).
+    /// Takes the task back if it has not started: `true` if so. O(1) amortised.
     ///
-    /// What it captured is dropped at once, on this thread, and the handle ends with
-    /// [`JoinError::Cancelled`]. Its place in the queue is given up when a worker comes to it.
-    /// A task that runs is not interrupted.
+    /// Its room is free at once: the head of the line is accepted before this returns. What it
+    /// captured is dropped on this thread, and the handle ends with [`JoinError::Cancelled`]. A
+    /// task that runs is not interrupted. May call the wakers of futures that were accepted, and
+    /// start a thread for one.
     pub fn cancel(&self) -> bool {
-        self.cell.cancel()
+        !self.home.is_forked()
+            && self.withdraw(Claim::Cancel, &mut || {
+                self.cell.drop_body();
+                Outcome::Cancelled
+            })
+    }
+
+    /// Takes the task out of the queue and ends it, if it has not started.
+    fn withdraw(&self, purpose: Claim, end: &mut dyn FnMut() -> Outcome) -> bool {
+        let ours = self.cell.claimed() == Claim::Nobody
+            && Arc::clone(&self.home).withdraw(purpose, &mut |claim| self.cell.claim(claim), end);
+        if ours {
+            self.cell.resolve(); // Room and figures show the end.
+        }
+        ours
     }
 
     fn wait(self, deadline: Option<Instant>) -> Result<Joined<R>, Self> {
+        // Before the cell's lock, which a fork may have left held.
+        if self.home.is_forked() {
+            return Ok(Err(JoinError::Forked));
+        }
         if !self.cell.is_ended() {
-            if self.home.is_forked() {
-                return Ok(Err(JoinError::Forked));
+            if self.cell.claimed() == Claim::Release && self.home.is_disposing() {
+                // It would wait for the thread that it is.
+                return Ok(Err(JoinError::Released));
             }
-            if self.home.is_own_worker() {
-                self.run_in_place();
+            if deadline.is_none() && self.home.is_own_worker() && !self.run_in_place() {
+                return Ok(Err(JoinError::WouldDeadlock));
             }
             spin_until(JOIN_SPIN, || self.cell.is_ended());
         }
@@ -124,13 +172,19 @@ impl<R: Send + 'static> JoinHandle<R> {
         }
     }
 
-    fn run_in_place(&self) {
-        let env = self.home.env();
-        let ran = self.home.nested(&mut || self.cell.run_in_place(env));
-        if let Some(outcome) = ran {
-            self.home.count_in_place(outcome);
-            self.cell.resolve();
+    /// Runs the task here, if it has not started. `false` if that is not allowed.
+    fn run_in_place(&self) -> bool {
+        if self.cell.claimed() != Claim::Nobody {
+            return true;
         }
+        let may_nest = self.home.may_nest();
+        if may_nest {
+            self.withdraw(Claim::Join, &mut || {
+                let run = &mut || self.cell.run_body(self.home.env());
+                self.home.nested(run)
+            });
+        }
+        may_nest
     }
 }
 
@@ -140,10 +194,12 @@ impl<R: Send + 'static> Future for JoinHandle<R> {
     /// Ready once the task has ended; polled again after that, it is ready with
     /// [`JoinError::Taken`].
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.home.is_forked() {
+            return Poll::Ready(Err(JoinError::Forked));
+        }
         let bell = Bell::Future(context.waker().clone());
         match self.cell.take_or_wait(bell) {
             Some(value) => Poll::Ready(value),
-            None if self.home.is_forked() => Poll::Ready(Err(JoinError::Forked)),
             None => Poll::Pending,
         }
     }
@@ -151,7 +207,13 @@ impl<R: Send + 'static> Future for JoinHandle<R> {
 
 impl<R> Drop for JoinHandle<R> {
     fn drop(&mut self) {
-        self.cell.detach();
+        if self.home.is_forked() {
+            // The lock may be held by a thread that is not there, and what it protects be half
+            // changed: it is neither taken nor dropped.
+            std::mem::forget(Arc::clone(&self.cell));
+        } else {
+            self.cell.detach();
+        }
     }
 }
 
@@ -161,5 +223,89 @@ impl<R> fmt::Debug for JoinHandle<R> {
             .field("pool", &self.home.env().name)
             .field("finished", &self.cell.is_ended())
             .finish()
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use crate::{Pool, QueueDepth, WithinWorker};
+    use testkit::Gate;
+
+    /// Entries in the pool's queue, tombstones included.
+    fn entries(pool: &Pool) -> usize {
+        pool.core().state.lock().queue.len()
+    }
+
+    fn pool() -> Pool {
+        let pool = Pool::builder()
+            .capacity(1)
+            .queue_depth(QueueDepth::Unlimited);
+        pool.build().expect("it has a capacity")
+    }
+
+    #[test]
+    fn a_hundred_thousand_children_joined_in_place_leave_few_entries_behind() {
+        let pool = pool();
+        let inner = pool.clone();
+        let outer = pool.spawn(move || {
+            let joined = (0..100_000).map(|n| {
+                let child = inner.spawn(move || n).expect("there is room");
+                assert_eq!(child.join().expect("it is run in place"), n);
+                entries(&inner)
+            });
+            let most = joined.max();
+            (most, inner.queued(), inner.in_flight())
+        });
+        let (most, queued, in_flight) = outer.expect("there is room").join().expect("it ends");
+        assert!(most < Some(100), "{most:?} entries");
+        assert_eq!((queued, in_flight), (0, 1));
+    }
+
+    #[test]
+    fn a_hundred_thousand_cancelled_tasks_among_others_are_swept_out_from_between_them() {
+        let pool = pool();
+        let (gate, held) = (Gate::new(), Gate::new());
+        let wait = held.clone();
+        pool.submit(move || wait.wait()).expect("there is room");
+        held.wait_for_arrivals(1);
+        let mut kept = Vec::new();
+        for n in 0..100_000_u32 {
+            let handle = pool.spawn(move || n).expect("there is room");
+            if n % 100 == 0 {
+                kept.push((n, handle));
+            } else {
+                assert!(handle.cancel());
+            }
+            let live = kept.len();
+            assert_eq!(pool.queued(), live);
+            assert!(
+                entries(&pool) <= 2 * live + 600,
+                "{} beside {live}",
+                entries(&pool)
+            );
+        }
+        drop(gate);
+        held.open();
+        for (n, handle) in kept {
+            assert_eq!(handle.join().expect("it runs"), n);
+        }
+        pool.wait_idle().expect("no worker waits");
+        assert_eq!((entries(&pool), pool.stats().cancelled), (0, 99_000));
+    }
+
+    #[test]
+    fn a_task_at_a_full_pool_that_blocks_its_workers_joins_its_children_one_after_the_other() {
+        let pool = Pool::builder().capacity(1).queue_depth(1);
+        let pool = pool.within_worker(WithinWorker::Block).build();
+        let pool = pool.expect("it has a capacity");
+        let inner = pool.clone();
+        let outer = pool.spawn(move || {
+            (0..1000_u32)
+                .map(|n| inner.spawn(move || n).expect("there is room").join())
+                .map(|joined| joined.expect("it is run in place"))
+                .sum::<u32>()
+        });
+        let sum = outer.expect("there is room").join().expect("it ends");
+        assert_eq!(sum, 499_500);
     }
 }

@@ -36,7 +36,7 @@
 //!
 //! pool.wait_idle_timeout(Duration::from_secs(60))?;
 //! assert_eq!(pool.stats().submitted, pool.stats().completed);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
 //! # The words
@@ -57,8 +57,8 @@
 //! | `submit`, `submit_timeout`, `submit_deadline` | at a full pool; on an own worker it runs the task in place | the same |
 //! | `submit_async` | no; the future waits | the same, and one allocation if it has to wait |
 //! | `spawn` and its kin | as their `submit` | one allocation more |
-//! | `JoinHandle::join` | until the task has ended | nothing once it has; a short spin before it sleeps |
-//! | `JoinHandle::cancel` | no | O(1); drops the captures here |
+//! | `JoinHandle::join` | until the task has ended; on an own worker it runs one that has not started in place | nothing once it has; a short spin before it sleeps |
+//! | `JoinHandle::cancel` | no | O(1) amortised, two sections; drops the captures here |
 //! | `stats`, `running`, `waiting`, .. | no | one section |
 //! | `tune`, `release`, `reboot` | no | one section, O(workers and waiters concerned) |
 //! | `release_now` | no | O(queued); drops their captures here |
@@ -88,8 +88,8 @@
 //! library itself panics only where a method says so, and none does on a user's input.
 //!
 //! # Forks
-//! In a forked child the workers are missing. Submits, waits and joins say so
-//! ([`SubmitError::Forked`], ..) instead of hanging.
+//! In a forked child the workers are missing. Submits, waits and handles say so
+//! ([`SubmitError::Forked`], ..) instead of hanging; an inherited handle that is dropped leaks.
 //!
 //! # Ancestry
 //! The face, and the idle workers with their one binary search for the expired, come from
@@ -121,6 +121,7 @@ mod idle;
 mod life;
 mod line;
 mod lock;
+mod pack;
 mod pool;
 mod queue;
 mod run;

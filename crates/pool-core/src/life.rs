@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sync_shim::thread::{JoinHandle, Tag};
+use sync_shim::thread::JoinHandle;
 
 use crate::after::{After, NoticeWait};
 use crate::capacity::{Capacity, UNLIMITED};
@@ -47,41 +47,35 @@ impl<R: Runner> Core<R> {
         if guard.open {
             guard.release(&mut after);
         }
-        (guard.take_unstarted(), after)
+        let jobs = guard.take_unstarted(&|job| self.runner.seize(job));
+        (jobs, after)
     }
 
-    /// Ends what a [`close_now`](Core::close_now) took out: how many were still there to be run.
+    /// Ends what a [`close_now`](Core::close_now) of this thread took out: how many were still
+    /// there to be run.
     pub(crate) fn dispose(
         self: &Arc<Self>,
         jobs: impl Iterator<Item = R::Job>,
         mut keep: impl FnMut(R::Item),
     ) -> usize {
         let mut released = 0;
-        // While captures drop, this thread counts as a worker of the pool: a wait for rest or for
-        // the end would wait for itself, and a join of a task taken out with this one, too.
-        let outer = Tag::get();
-        if outer.family == Tag::NONE.family {
-            Tag {
-                family: self.family,
-                ..outer
-            }
-            .set();
-        }
         for job in jobs {
             let (ran, item) = self.runner.release(job);
             item.into_iter().for_each(&mut keep);
             released += usize::from(ran.outcome == Outcome::Released);
-            let mut after = After::new();
-            let mut guard = self.state.lock();
-            guard.disposed(ran.outcome, &mut after);
-            drop(guard);
-            self.perform(&mut after);
+            if ran.outcome != Outcome::Withdrawn {
+                let mut after = After::new();
+                let mut guard = self.state.lock();
+                guard.disposed(ran.outcome, &mut after);
+                drop(guard);
+                self.perform(&mut after);
+            }
             // The figures show the end: now the handle may.
             if let Some(handle) = ran.resolve {
                 handle.resolve();
             }
         }
-        outer.set();
+        self.state.lock().end_disposal();
         released
     }
 
@@ -137,6 +131,9 @@ impl<R: Runner> Core<R> {
         let notice = NoticeWait::new();
         {
             let mut guard = self.state.lock();
+            if guard.is_disposed_of_here() {
+                return Err(WaitError::WouldDeadlock);
+            }
             if guard.unfinished() == 0 {
                 return Ok(());
             }
@@ -191,6 +188,9 @@ impl<R: Runner> Core<R> {
                     return Err(WaitError::Rebooted);
                 }
                 if guard.joining || !guard.view().ended() {
+                    if guard.is_disposed_of_here() {
+                        return Err(WaitError::WouldDeadlock);
+                    }
                     guard.on_end.push(notice.notice());
                     None
                 } else {
@@ -232,7 +232,8 @@ impl<R: Runner> Core<R> {
         self.perform(&mut after);
     }
 
-    /// A worker would wait for itself; a forked child for threads that are not there.
+    /// A worker would wait for itself; a forked child for threads that are not there. That the
+    /// caller waits for what it is dropping itself is seen in the wait's section.
     fn may_wait(&self) -> Result<(), WaitError> {
         if self.is_own_worker() {
             Err(WaitError::WouldDeadlock)

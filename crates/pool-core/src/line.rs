@@ -121,6 +121,11 @@ impl<J> Seat<J> {
         })
     }
 
+    /// Whether a scheduler's task waits here.
+    pub(crate) fn is_of_errand(&self) -> bool {
+        self.uncounted
+    }
+
     /// Takes the task for a queue. `None` if somebody was faster.
     pub(crate) fn claim(&self) -> Option<J> {
         self.take(Stage::Served)
@@ -260,6 +265,19 @@ impl<J> Seat<J> {
         drop(inner);
         drop_quietly(stale); // Foreign code, and the answer is not to be lost by its panic.
         outcome
+    }
+
+    /// The owner asks in a forked child, where a thread that is not there may hold the lock. Then
+    /// the task was just leaving the line, there.
+    pub(crate) fn abandon(&self) -> Settled<J> {
+        let Some(mut inner) = self.inner.try_lock() else {
+            return Ok(());
+        };
+        match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
+            Stage::Waiting(job) => Err((Reason::Forked, job)),
+            Stage::Returned(job) => Err((Reason::Released, job)),
+            Stage::Served | Stage::Withdrawn => Ok(()),
+        }
     }
 }
 

@@ -98,7 +98,7 @@ impl<R: Runner> WorkerPool<R> {
 
     /// Accepted tasks that have not started.
     pub fn queued(&self) -> usize {
-        self.core().state.lock().queue.len()
+        self.core().state.lock().queued()
     }
 
     /// Accepted tasks that have not ended.

@@ -24,6 +24,8 @@ pub(crate) struct TaskQueue<J> {
     spare: Vec<VecDeque<J>>,
     /// How many emptied blocks are kept at the moment.
     keep: usize,
+    /// The block that is swept next.
+    broom: usize,
     len: usize,
 }
 
@@ -35,6 +37,7 @@ impl<J> TaskQueue<J> {
             back: VecDeque::new(),
             spare: Vec::new(),
             keep: SPARE,
+            broom: 0,
             len: 0,
         }
     }
@@ -117,6 +120,72 @@ impl<J> TaskQueue<J> {
             self.middle.extend(blocks.filter(|block| !block.is_empty()));
             std::mem::swap(&mut self.back, &mut other.back);
             self.len += std::mem::take(&mut other.len);
+        }
+    }
+
+    /// All entries, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &J> {
+        let middle = self.middle.iter().flatten();
+        self.front.iter().chain(middle).chain(&self.back)
+    }
+
+    /// Takes what `goes` names out of one block, and out of the next one when called again, round
+    /// and round: no call takes long, however many entries there are. What is left of a block
+    /// joins the one before if it fits, so that of two neighbours that were swept one is more than
+    /// half full.
+    pub(crate) fn sweep(&mut self, goes: impl Fn(&J) -> bool) -> VecDeque<J> {
+        let last = self.middle.len() + 1;
+        let at = self.broom.min(last);
+        self.broom = if at == last { 0 } else { at + 1 };
+        let mut swept = self.spare.pop().unwrap_or_default();
+        let block = match at {
+            0 => &mut self.front,
+            at if at == last => &mut self.back,
+            at => &mut self.middle[at - 1],
+        };
+        for _ in 0..block.len() {
+            let Some(entry) = block.pop_front() else {
+                break;
+            };
+            let kept = if goes(&entry) {
+                &mut swept
+            } else {
+                &mut *block
+            };
+            kept.push_back(entry);
+        }
+        self.len -= swept.len();
+        if at > 0 && at < last {
+            self.join_neighbours(at - 1);
+        }
+        swept
+    }
+
+    /// A block that a sweep gave out comes back empty, for the next.
+    pub(crate) fn give_back(&mut self, block: VecDeque<J>) {
+        if self.spare.len() < self.keep {
+            self.spare.push(block);
+        }
+    }
+
+    /// A middle block joins the one before, if both fit into one.
+    fn join_neighbours(&mut self, at: usize) {
+        let (before, block) = match at.checked_sub(1) {
+            None => (&mut self.front, &mut self.middle[0]),
+            Some(before) => {
+                let mut two = self.middle.range_mut(before..=at);
+                let (Some(before), Some(block)) = (two.next(), two.next()) else {
+                    return;
+                };
+                (before, block)
+            }
+        };
+        if before.len() + block.len() <= BLOCK {
+            before.append(block);
+            let emptied = self.middle.remove(at);
+            self.broom -= 1; // It points to the block that came after.
+            self.spare.extend(emptied);
+            self.spare.truncate(self.keep);
         }
     }
 
@@ -293,5 +362,62 @@ mod tests {
             assert!(kept(queue) <= (2 * SPARE + 2) * BLOCK, "{}", kept(queue));
             assert_eq!(queue.trim().len(), 0, "what is always kept");
         }
+    }
+
+    /// Sweeps every block once.
+    fn sweep_all(queue: &mut TaskQueue<usize>, goes: impl Fn(&usize) -> bool) -> usize {
+        let blocks = queue.middle.len() + 2;
+        queue.broom = 0;
+        (0..blocks).map(|_| queue.sweep(&goes).len()).sum()
+    }
+
+    #[test]
+    fn a_sweep_takes_what_it_is_told_to_out_of_one_block_and_keeps_the_order_of_the_rest() {
+        for length in [0, 1, BLOCK, BLOCK + 1, 4 * BLOCK + 9] {
+            for gone in [1, 2, 3, 7] {
+                let mut queue = TaskQueue::new();
+                (0..length).for_each(|entry| queue.push(entry));
+                assert_eq!(queue.pop(), (length > 0).then_some(0));
+                let goes = |entry: &usize| entry.is_multiple_of(gone);
+                let left = (1..length).filter(|entry| !goes(entry)).count();
+                let swept = sweep_all(&mut queue, goes);
+                assert_eq!(
+                    (queue.len(), swept),
+                    (left, length.saturating_sub(1) - left)
+                );
+                assert_eq!(queue.iter().count(), left);
+                queue.push(length);
+                let entries: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+                let expected = (1..length).filter(|entry| !goes(entry)).chain([length]);
+                assert!(entries.into_iter().eq(expected), "{length}, {gone}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_sweep_looks_at_one_block_and_the_next_at_the_next() {
+        let mut queue = TaskQueue::new();
+        fill(&mut queue, 5);
+        let sizes: Vec<_> = (0..12)
+            .map(|_| queue.sweep(|entry| entry % 2 == 0).len())
+            .collect();
+        assert!(sizes.iter().all(|&size| size <= BLOCK), "{sizes:?}");
+        assert_eq!(
+            sizes.iter().sum::<usize>(),
+            5 * BLOCK / 2,
+            "none was left out"
+        );
+    }
+
+    #[test]
+    fn blocks_that_sweeps_have_thinned_out_are_joined_and_their_memory_is_given_back() {
+        let mut queue = TaskQueue::new();
+        fill(&mut queue, 100);
+        let swept = sweep_all(&mut queue, |entry| entry % 100 != 0);
+        assert_eq!((swept, queue.len()), (100 * BLOCK - BLOCK, BLOCK));
+        assert!(queue.middle.len() <= 3, "{}", queue.middle.len());
+        assert!(queue.spare.len() <= SPARE);
+        let entries: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert!(entries.into_iter().eq((0..BLOCK).map(|n| n * 100)));
     }
 }

@@ -21,8 +21,10 @@ pub enum Outcome {
     Cancelled,
     /// Taken out unstarted by a `release_now`.
     Released,
-    /// A joiner ran it in place, and has counted it or will.
+    /// A joiner ran it in place, and has counted it or will; its entry held the room.
     Elsewhere,
+    /// Its handle took it out of the queue, gave its room back, and has counted it or will.
+    Withdrawn,
 }
 
 /// A task has been run, or disposed of unrun.
@@ -147,10 +149,7 @@ impl Env {
 
     /// A panic in one of the pool's tasks, as a handle tells it.
     pub fn panicked(&self, payload: Payload) -> JoinError {
-        JoinError::Panicked(Panicked {
-            payload,
-            pool: Arc::clone(&self.name),
-        })
+        JoinError::Panicked(Panicked::new(payload, Arc::clone(&self.name)))
     }
 
     /// The one place where tasks are run and their panics caught. The hook has seen the payload

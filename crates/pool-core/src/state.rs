@@ -8,8 +8,8 @@
 //!
 //! # Invariants, whenever the lock is free and the inbox empty
 //! 1. `in_flight` counts exactly the accepted tasks that hold room: those in the queue, and one for
-//!    each worker that runs one. Those a `release_now` is disposing of have not ended either; they
-//!    hold none and are counted in `disposing`.
+//!    each worker that runs one. Those that a `release_now` or a handle took out have not ended
+//!    either; they hold none and are counted in `disposing`, and a handle's entry is a tombstone.
 //! 2. Seats stand in the line only while there is no room, so only while some worker is live; or,
 //!    those of a multi-pool's waiters, while the system refuses to start the first worker.
 //! 3. While the queue holds a task some worker is live, and one that is live looks at the queue
@@ -17,11 +17,11 @@
 //! 4. If the queue holds a task and nobody searches, then nobody is parked, and there are as many
 //!    workers as there may be, or one is being started (or the system refused one).
 
-use std::collections::TryReserveError;
+use std::collections::{TryReserveError, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use sync_shim::thread::JoinHandle;
+use sync_shim::thread::{JoinHandle, thread_number};
 
 use crate::after::{After, Notice};
 use crate::capacity::Capacity;
@@ -36,6 +36,10 @@ use crate::queue::TaskQueue;
 use crate::run::Outcome;
 use crate::stats::{Counts, Stats};
 
+/// Tombstones that are left to the workers, however short the queue is. In a model one, so that a
+/// worker meets it, and the next is swept.
+const FEW_TOMBSTONES: usize = if cfg!(anthill_loom) { 1 } else { 32 };
+
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct State<J> {
     pub(crate) open: bool,
@@ -48,9 +52,15 @@ pub(crate) struct State<J> {
     pub(crate) kept: usize,
 
     pub(crate) in_flight: usize,
-    /// Taken out of the queue by a `release_now`, their captures not dropped yet.
+    /// Taken out of the queue, by a `release_now` or by their handles, and not ended yet: their
+    /// captures are being dropped, or they run inside another task.
     pub(crate) disposing: usize,
+    /// Threads that took these out, once for each time.
+    disposers: Vec<usize>,
     pub(crate) queue: TaskQueue<J>,
+    /// Entries whose tasks their handles took out: in the queue, or just popped by a worker that
+    /// is on its way to the next.
+    pub(crate) tombstones: usize,
     pub(crate) line: Line<J>,
 
     pub(crate) live: usize,
@@ -122,7 +132,7 @@ impl<J> State<J> {
             open: self.open,
             in_flight: self.in_flight,
             disposing: self.disposing,
-            queued: self.queue.len(),
+            queued: self.queued(),
             waiting: self.line.counted(),
             max_waiting: self.max_waiting,
             capacity: self.capacity,
@@ -134,6 +144,15 @@ impl<J> State<J> {
             leaving: self.leaving,
             starting: self.starting,
         }
+    }
+
+    /// Accepted tasks that have not started.
+    ///
+    /// One too few while a worker has a tombstone in its hands. It does nothing else before its
+    /// next look at the queue, so it is on its way to the one that is not counted.
+    #[inline]
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.len().saturating_sub(self.tombstones)
     }
 
     /// Accepts a task for which there is room and a live worker.
@@ -205,6 +224,10 @@ impl<J> State<J> {
     /// A task that held room has ended.
     #[inline]
     fn end(&mut self, outcome: Outcome) {
+        if outcome == Outcome::Withdrawn {
+            self.tombstones -= 1; // All else was done when it was withdrawn.
+            return;
+        }
         self.counts.count(outcome);
         self.in_flight -= 1;
         if let Some(gauge) = &self.gauge {
@@ -533,8 +556,13 @@ impl<J> State<J> {
 
     /// A released pool's queue is emptied by a `release_now`. The tasks stay unfinished until
     /// their captures are dropped, which is foreign code.
-    pub(crate) fn take_unstarted(&mut self) -> impl Iterator<Item = J> + use<J> {
-        let unstarted = self.queue.len();
+    pub(crate) fn take_unstarted(
+        &mut self,
+        seize: &dyn Fn(&J) -> bool,
+    ) -> impl Iterator<Item = J> + use<J> {
+        let unstarted = self.queue.iter().filter(|job| seize(job)).count();
+        self.tombstones -= self.queue.len() - unstarted;
+        self.disposers.push(thread_number());
         self.in_flight -= unstarted;
         self.disposing += unstarted;
         if let Some(gauge) = &self.gauge {
@@ -543,7 +571,47 @@ impl<J> State<J> {
         self.queue.take_all()
     }
 
-    /// One of those taken by `take_unstarted` has been disposed of.
+    /// What the calling thread took out has ended.
+    pub(crate) fn end_disposal(&mut self) {
+        let us = thread_number();
+        if let Some(at) = self.disposers.iter().rposition(|&thread| thread == us) {
+            self.disposers.swap_remove(at);
+        }
+    }
+
+    /// Whether the calling thread has taken out what has not ended: then it cannot wait for that.
+    pub(crate) fn is_disposed_of_here(&self) -> bool {
+        self.disposers.contains(&thread_number())
+    }
+
+    /// A handle has just claimed a task whose entry is in the queue, or was popped by a worker
+    /// that now finds it a tombstone. The task holds no room any more; the rest of it is the
+    /// handle's affair, which says when it is [`disposed`](State::disposed) of.
+    ///
+    /// Tombstones that are too many are swept out, to be dropped when the lock is free; their block
+    /// may [come back](TaskQueue::give_back).
+    pub(crate) fn withdraw(
+        &mut self,
+        is_tombstone: &dyn Fn(&J) -> bool,
+        after: &mut After<J>,
+    ) -> Option<VecDeque<J>> {
+        self.tombstones += 1;
+        self.in_flight -= 1;
+        self.disposing += 1;
+        self.disposers.push(thread_number());
+        if let Some(gauge) = &self.gauge {
+            gauge.leave(1);
+        }
+        self.admit_heads(after);
+        self.rouse(after);
+        (self.tombstones > self.queue.len() / 2 + FEW_TOMBSTONES).then(|| {
+            let swept = self.queue.sweep(is_tombstone);
+            self.tombstones -= swept.len();
+            swept
+        })
+    }
+
+    /// One of those that were taken out has been disposed of, or has ended.
     pub(crate) fn disposed(&mut self, outcome: Outcome, after: &mut After<J>) {
         self.disposing -= 1;
         self.counts.count(outcome);
@@ -596,7 +664,9 @@ impl<J> State<J> {
             kept: config.min_workers,
             in_flight: 0,
             disposing: 0,
+            disposers: Vec::new(),
             queue: TaskQueue::new(),
+            tombstones: 0,
             line: Line::new(),
             live: 0,
             searching: 0,
@@ -635,7 +705,7 @@ impl<J> State<J> {
             idle,
             ending: self.ending.len(),
             in_flight: self.unfinished(),
-            queued: self.queue.len(),
+            queued: self.queued(),
             waiting: self.line.len(),
             submitted: counts.submitted,
             completed: counts.completed,

@@ -25,7 +25,7 @@ impl Counts {
             Outcome::Panicked => self.panicked += 1,
             Outcome::Cancelled => self.cancelled += 1,
             Outcome::Released => self.released += 1,
-            Outcome::Elsewhere => {}
+            Outcome::Elsewhere | Outcome::Withdrawn => {}
         }
     }
 }
@@ -51,7 +51,8 @@ pub struct Stats {
     pub ending: usize,
     /// Accepted tasks that have not ended.
     pub in_flight: usize,
-    /// Accepted tasks that have not started; cancelled ones until a worker comes to them.
+    /// Accepted tasks that have not started. A task leaves this figure at once when it is
+    /// cancelled, or joined in place.
     pub queued: usize,
     /// Threads and futures in the line for room, and due tasks of a scheduled pool.
     pub waiting: usize,

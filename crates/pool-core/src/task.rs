@@ -1,20 +1,20 @@
 //! A task of any type in one cache line.
 //!
-//! Boxing every closure would cost an allocation per task. A task of up to seven words lies in
-//! the entry itself; a larger one costs one box.
+//! `pack.rs` says where what it holds lies: up to seven words in the entry itself.
 //!
 //! Not for: typed pools, whose entries have one type and need no erasure.
 //!
 //! # Invariants
-//! 1. `space` holds a live `W` (or a pointer from `Box::<W>::into_raw`) of the type the table was
-//!    made for, from `new` until the one call that takes it out.
+//! 1. `space` was made by `put` for a `W` of the type the table was made for, and holds it from
+//!    `new` until the one call that takes it out.
 //! 2. Whoever takes it out forgets the `Task`, so its `Drop` does not run.
 //! 3. `table` is of a `&'static Table`. `W: Send`, so a `Task` may be sent. It is never shared.
 
 use std::any::{TypeId, type_name};
 use std::fmt;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::ManuallyDrop;
 
+use crate::pack::{Space, look, put, take};
 use crate::run::{Env, Ran};
 
 /// What can become a [`Task`].
@@ -23,10 +23,15 @@ pub(crate) trait Work: Send + 'static {
     fn run(self, env: &Env) -> Ran;
     /// Will not be run: drops it. Does not unwind.
     fn release(self) -> Ran;
+    /// See [`Runner::seize`](crate::Runner). Where there is no handle, there is no race.
+    fn seize(&self) -> bool {
+        true
+    }
+    /// See [`Runner::is_tombstone`](crate::Runner).
+    fn is_tombstone(&self) -> bool {
+        false
+    }
 }
-
-const WORDS: usize = 7;
-type Space = MaybeUninit<[usize; WORDS]>;
 
 /// One erased task. Dropping it drops what it holds, unrun.
 #[repr(align(64))]
@@ -46,6 +51,9 @@ struct Table {
     run: unsafe fn(*mut Space, &Env) -> Ran,
     release: unsafe fn(*mut Space) -> Ran,
     drop: unsafe fn(*mut Space),
+    /// These look at it where it lies.
+    seize: unsafe fn(&Space) -> bool,
+    is_tombstone: unsafe fn(&Space) -> bool,
 }
 
 // SAFETY: invariant 3.
@@ -53,18 +61,9 @@ unsafe impl Send for Task {}
 
 impl Task {
     pub(crate) fn new<W: Work>(work: W) -> Self {
-        let mut space = Space::uninit();
-        if fits::<W>() {
-            // SAFETY: `fits` says that the space is large and aligned enough for a `W`.
-            unsafe { space.as_mut_ptr().cast::<W>().write(work) };
-        } else {
-            let boxed = Box::into_raw(Box::new(work));
-            // SAFETY: a thin pointer fits a word.
-            unsafe { space.as_mut_ptr().cast::<*mut W>().write(boxed) };
-        }
         Self {
             table: const { &Table::of::<W>() },
-            space,
+            space: put(work),
         }
     }
 
@@ -85,6 +84,16 @@ impl Task {
         let release = task.table().release;
         // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
         unsafe { release(&raw mut task.space) }
+    }
+
+    pub(crate) fn seize(&self) -> bool {
+        // SAFETY: invariant 1.
+        unsafe { (self.table().seize)(&self.space) }
+    }
+
+    pub(crate) fn is_tombstone(&self) -> bool {
+        // SAFETY: invariant 1.
+        unsafe { (self.table().is_tombstone)(&self.space) }
     }
 
     /// The work again, if it is a `W`.
@@ -128,27 +137,11 @@ impl Table {
                 // SAFETY: as in `run`.
                 drop(unsafe { take::<W>(space) });
             },
+            // SAFETY: as in `run`; it stays where it is.
+            seize: |space| unsafe { look::<W>(space) }.seize(),
+            // SAFETY: as in `seize`.
+            is_tombstone: |space| unsafe { look::<W>(space) }.is_tombstone(),
         }
-    }
-}
-
-const fn fits<W>() -> bool {
-    size_of::<W>() <= size_of::<Space>() && align_of::<W>() <= align_of::<Space>()
-}
-
-/// Moves the work out of the space.
-///
-/// # Safety
-/// The space holds a `W` as `Task::new` put it there, and is not used again.
-unsafe fn take<W>(space: *mut Space) -> W {
-    if fits::<W>() {
-        // SAFETY: the caller's.
-        unsafe { space.cast::<W>().read() }
-    } else {
-        // SAFETY: the caller's.
-        let boxed = unsafe { space.cast::<*mut W>().read() };
-        // SAFETY: it came from `Box::into_raw` in `Task::new`, and is taken once.
-        *unsafe { Box::from_raw(boxed) }
     }
 }
 
@@ -221,7 +214,7 @@ mod tests {
                 RELEASED
             }
         }
-        assert!(!fits::<Aligned>());
+        assert!(!crate::pack::fits::<Aligned>());
         assert_eq!(Task::new(Aligned(3)).release().outcome, Outcome::Released);
     }
 }

@@ -131,10 +131,10 @@ fn submitting_a_large_closure_allocates_once() {
 }
 
 #[test]
-fn an_argument_of_any_size_allocates_nothing() {
-    alone(|| {
-        let pool = FuncPool::builder(|(bytes, gate): ([u8; 300], Option<Gate>)| {
-            assert_eq!(bytes[299], 1);
+fn a_small_argument_allocates_nothing_and_a_large_one_once() {
+    fn allocations<const SIZE: usize>() -> usize {
+        let pool = FuncPool::builder(|(bytes, gate): ([u8; SIZE], Option<Gate>)| {
+            assert_eq!(bytes[SIZE - 1], 1);
             if let Some(gate) = gate {
                 gate.wait();
             }
@@ -143,12 +143,21 @@ fn an_argument_of_any_size_allocates_nothing() {
         let pool = pool.start_hook(look).build().unwrap();
         let count = when_warm(|| {
             cost(
-                |gate| pool.submit(([1; 300], Some(gate))).unwrap(),
-                || (0..1000).for_each(|_| pool.submit(([1; 300], None)).unwrap()),
+                |gate| pool.submit(([1; SIZE], Some(gate))).unwrap(),
+                || (0..1000).for_each(|_| pool.submit(([1; SIZE], None)).unwrap()),
                 || pool.wait_idle().unwrap(),
             )
         });
-        assert_eq!((count, pool.stats().panicked), (0, 0));
+        assert_eq!(pool.stats().panicked, 0);
+        count
+    }
+    alone(|| {
+        assert_eq!(allocations::<48>(), 0);
+        let large = allocations::<300>();
+        assert!(
+            (1000..=1002).contains(&large),
+            "two of them hold the workers: {large}"
+        );
     });
 }
 

@@ -39,6 +39,16 @@ mod twin {
             MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
         }
 
+        /// Takes the lock if it is free.
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
+        }
+
+        /// The value of a lock that nobody else can take.
+        pub fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut().expect(NO_POISON)
+        }
+
         /// Takes the value out.
         pub fn into_inner(self) -> T {
             self.0.into_inner().unwrap_or_else(PoisonError::into_inner)

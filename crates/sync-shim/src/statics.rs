@@ -60,10 +60,11 @@ std::thread_local! {
 crate::runtime::thread_local! {
     static TAG: Cell<Tag> = Cell::new(Tag::NONE);
     static STARTER: Cell<usize> = Cell::new(0);
+    static NUMBER: Cell<usize> = Cell::new(0);
     static PARKER: Cell<Option<Parker>> = Cell::new(None);
 }
 
-/// The calling thread's number: from 1, in the order in which threads ask first. In a model all are 1.
+/// The calling thread's number: from 1, in the order in which threads ask first.
 #[cfg(not(anthill_loom))]
 #[inline]
 pub fn thread_number() -> usize {
@@ -77,10 +78,17 @@ pub fn thread_number() -> usize {
     number
 }
 
-/// The calling thread's number: in a model all are 1.
+/// The calling thread's number. In a model only whether two are equal means anything: the numbers
+/// go on from one execution to the next.
 #[cfg(anthill_loom)]
 pub fn thread_number() -> usize {
-    1
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Relaxed));
+        }
+        number.get()
+    })
 }
 
 pub(crate) fn tag() -> Tag {

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 /// Counts how often its wakers were woken. Clones count together.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +63,14 @@ pub fn waker_fn(wake: impl Fn() + Send + Sync + 'static) -> Waker {
         }
     }
     Waker::from(Arc::new(Call(wake)))
+}
+
+/// A waker whose clone panics. It is told of nothing.
+pub fn waker_whose_clone_panics() -> Waker {
+    const TABLE: RawWakerVTable =
+        RawWakerVTable::new(|_| panic!("a waker's clone"), |_| (), |_| (), |_| ());
+    // SAFETY: the pointer is never looked at, and the functions keep nothing.
+    unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &TABLE)) }
 }
 
 /// Runs a future to its end on this thread.

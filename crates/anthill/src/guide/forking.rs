@@ -4,7 +4,8 @@
 //! its workers are not. A call that would wait for them, or queue a task nobody will ever take,
 //! says so instead: `submit` and `spawn` return [`SubmitError::Forked`](crate::SubmitError::Forked)
 //! with the task, the waits [`WaitError::Forked`](crate::WaitError::Forked), a handle
-//! [`JoinError::Forked`](crate::JoinError::Forked). Dropping an inherited pool does nothing.
+//! [`JoinError::Forked`](crate::JoinError::Forked), even if its task had ended before. Dropping an
+//! inherited pool does nothing, and an inherited handle leaks its task.
 //!
 //! Make no other calls on an inherited pool. Figures, `tune` and `release` take its lock, which
 //! may have been held, at the moment of the fork, by a thread that is not there.

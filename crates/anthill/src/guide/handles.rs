@@ -41,7 +41,11 @@
 //! A worker that joins a task of its own pool runs it in place if it has not started, so tasks
 //! that wait for those they spawned need no free worker. It never runs any *other* task meanwhile,
 //! so no stranger's work ends up on your stack, under your locks. If the awaited task runs
-//! elsewhere, the join blocks.
+//! elsewhere, the join blocks. The room of a task that is joined in place is free at once.
+//!
+//! It does so down to the [nesting limit](super::nesting); there the join is refused with
+//! [`JoinError::WouldDeadlock`](crate::JoinError::WouldDeadlock), and the task runs later. A join
+//! with a time limit starts nothing in place, because it could not keep the limit.
 //!
 //! ```
 //! use anthill::Pool;
@@ -65,9 +69,14 @@
 //! Two tasks that join each other wait for ever, as two threads would. Waiting for the whole pool
 //! on one of its workers is refused: [`WouldDeadlock`](crate::WaitError::WouldDeadlock).
 //!
+//! A poll runs nothing in place either: it is not to block. So a task that *blocks on a future* of
+//! its own pool (`block_on(handle)`, `block_on(pool.submit_async(..))`) holds its worker meanwhile,
+//! and waits for ever if every worker does so. In a task use `join` and `submit`; or let each poll be
+//! a task of its own, as an executor on the pool does.
+//!
 //! # Cancelling
-//! A task that has not started can be taken back. What it captured is dropped at once, on the
-//! calling thread. A task that runs is not interrupted; give it a flag to look at, if it is to
+//! A task that has not started can be taken back. Its room is free at once, and what it captured
+//! is dropped on the calling thread. A task that runs is not interrupted; give it a flag to look at, if it is to
 //! stop early.
 //!
 //! ```
@@ -89,5 +98,3 @@
 //! # assert_eq!(pool.stats().cancelled, 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
-//! Its place in the queue is freed when a worker comes to it; until then it counts as queued.

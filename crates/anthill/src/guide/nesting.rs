@@ -29,8 +29,14 @@
 //! ```
 //!
 //! Tasks in place inside one another take stack, so there is a nesting limit (64), at which the
-//! submit is refused with `Full`. A task run in place counts as submitted and completed, but not
-//! as in flight: it belongs to the one around it.
+//! submit is refused with `Full`, and the join of a task that has not started with
+//! [`JoinError::WouldDeadlock`](crate::JoinError::WouldDeadlock). To go deeper, set
+//! [`nesting_limit`](crate::Builder::nesting_limit) and
+//! [`stack_size`](crate::Builder::stack_size) together.
+//!
+//! A task run in place by a submit counts as submitted and completed, but not as in flight: it
+//! belongs to the one around it. One that a join runs in place was accepted before; it holds no
+//! room, and is in flight until it ends.
 //!
 //! # Locks held across a submit
 //! What you hold while you submit, you hold while the task runs in place. If that task wants the

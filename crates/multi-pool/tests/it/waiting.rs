@@ -1,5 +1,6 @@
 //! Waiting for whichever pool has room first.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use multi_pool::{MultiFuncPool, MultiPool};
 use pool_core::{FuncPool, ManualClock, Pool, SubmitError};
-use testkit::{CountingWaker, DropCounter, Gate};
+use testkit::{CountingWaker, DropCounter, Gate, waker_whose_clone_panics};
 
 use crate::support::{
     Journal, bounded, end, enter_lines, hold, hold_all, multi, poll, poll_with, until,
@@ -388,5 +389,33 @@ fn a_waiter_that_was_served_can_wait_again_at_once() {
         gate.open();
         end(&pool);
         assert_eq!(pool.stats().completed, 2001);
+    });
+}
+
+#[test]
+fn a_waker_whose_clone_panics_leaves_a_future_that_still_takes_its_task_out_when_it_is_dropped() {
+    bounded(|| {
+        let (pool, drops) = (multi(2, 1), DropCounter::new());
+        let gates = hold_all(&pool, 2);
+        let token = drops.token();
+        let mut entering = pool.submit_async(move || drop(token));
+        let polls = |entering: &mut _| {
+            catch_unwind(AssertUnwindSafe(|| {
+                poll_with(entering, &waker_whose_clone_panics())
+            }))
+        };
+        assert!(polls(&mut entering).is_err());
+        assert_eq!((pool.waiting(), drops.alive()), (0, 1), "nothing has begun");
+        assert!(poll(&mut entering).is_pending());
+        assert!(polls(&mut entering).is_err());
+        assert_eq!(
+            (pool.waiting(), drops.alive()),
+            (1, 1),
+            "it keeps its places"
+        );
+        drop(entering);
+        assert!(lines_are_empty(&pool) && drops.alive() == 0);
+        gates.iter().for_each(Gate::open);
+        end(&pool);
     });
 }

@@ -1,7 +1,6 @@
 //! Single sections, asked of states that take luck to get into from outside.
 
 use std::sync::Arc;
-use std::task::Waker;
 
 use sync_shim::Parker;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread;
 
 use pool_core::{FuncPool, JoinError, SubmitError};
 use testkit::{Gate, block_on};
@@ -158,5 +159,49 @@ fn a_value_nobody_waits_for_is_dropped_on_its_worker() {
         pool.submit(()).unwrap();
         until(|| journal.len() == 1);
         assert_eq!(journal.entries(), [Some("dropper-0".to_owned())]);
+    });
+}
+
+/// Runs the test on a stack that holds what the caller itself passes by value.
+fn on_a_large_stack(test: impl FnOnce() + Send + 'static) {
+    let thread = thread::Builder::new().stack_size(64 << 20).spawn(test);
+    thread.unwrap().join().unwrap();
+}
+
+#[test]
+#[expect(
+    clippy::large_stack_arrays,
+    reason = "what lies on the stack is the subject"
+)]
+fn an_argument_of_a_quarter_of_a_megabyte_leaves_a_workers_stack_room() {
+    type Large = [u8; 256 << 10];
+    on_a_large_stack(|| {
+        bounded(|| {
+            let pool = FuncPool::builder(|bytes: Large| bytes[bytes.len() - 1]);
+            let pool = pool.capacity(1).queue_depth(2).build().unwrap();
+            pool.submit([1; 256 << 10]).unwrap();
+            assert_eq!(pool.spawn([7; 256 << 10]).unwrap().join().unwrap(), 7);
+            pool.wait_idle().unwrap();
+            assert_eq!(pool.stats().completed, 2);
+        });
+    });
+}
+
+#[test]
+#[expect(
+    clippy::large_stack_arrays,
+    reason = "what lies on the stack is the subject"
+)]
+fn an_argument_of_a_megabyte_takes_a_stack_of_a_few_of_them() {
+    on_a_large_stack(|| {
+        bounded(|| {
+            let pool = FuncPool::builder(|bytes: [u8; 1 << 20]| bytes[bytes.len() - 1]);
+            let pool = pool.capacity(1).queue_depth(2).stack_size(8 << 20);
+            let pool = pool.build().unwrap();
+            pool.submit([1; 1 << 20]).unwrap();
+            assert_eq!(pool.spawn([7; 1 << 20]).unwrap().join().unwrap(), 7);
+            pool.wait_idle().unwrap();
+            assert_eq!(pool.stats().completed, 2);
+        });
     });
 }

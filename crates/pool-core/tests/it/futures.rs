@@ -1,14 +1,16 @@
 //! Futures under runtimes of others, and wakers that misbehave.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
+use std::thread;
 
 use async_executor::Executor;
 use pool_core::Pool;
-use testkit::{CountingWaker, Gate, block_on, waker_fn};
+use testkit::{CountingWaker, DropCounter, Gate, block_on, waker_fn, waker_whose_clone_panics};
 
-use crate::support::{bounded, hold, poll, poll_with, pool, until};
+use crate::support::{bounded, hold, poll, poll_with, pool, queueing, until};
 
 /// A hundred tasks through a pool of two, each awaited as it enters and as it ends.
 async fn hundred(pool: Pool, sum: Arc<AtomicU64>) -> u64 {
@@ -187,4 +189,92 @@ fn a_waker_that_panics_harms_nobody_but_its_own_future() {
             (4, 0, 1)
         );
     });
+}
+
+#[test]
+fn a_waker_whose_clone_panics_leaves_a_future_that_still_takes_its_task_out_when_it_is_dropped() {
+    bounded(|| {
+        let (pool, drops) = (pool(1), DropCounter::new());
+        let gate = hold(&pool, 1);
+        let token = drops.token();
+        let mut entering = pool.submit_async(move || drop(token));
+        let polls = |entering: &mut _| {
+            catch_unwind(AssertUnwindSafe(|| {
+                poll_with(entering, &waker_whose_clone_panics())
+            }))
+        };
+        assert!(polls(&mut entering).is_err());
+        assert_eq!((pool.waiting(), drops.alive()), (0, 1), "nothing has begun");
+        assert!(poll(&mut entering).is_pending());
+        assert!(polls(&mut entering).is_err());
+        assert_eq!(
+            (pool.waiting(), drops.alive()),
+            (1, 1),
+            "it keeps its place"
+        );
+        drop(entering);
+        assert_eq!((pool.waiting(), drops.alive()), (0, 0));
+        gate.open();
+        pool.wait_idle().unwrap();
+        assert_eq!(pool.stats().submitted, 1);
+    });
+}
+
+#[test]
+fn a_handle_polled_with_a_waker_whose_clone_panics_can_be_awaited_all_the_same() {
+    bounded(|| {
+        let pool = queueing(1);
+        let gate = hold(&pool, 1);
+        let mut handle = pool.spawn(|| 7).unwrap();
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            poll_with(&mut handle, &waker_whose_clone_panics())
+        }));
+        assert!(polled.is_err());
+        gate.open();
+        assert_eq!(block_on(handle).unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_handle_polled_on_an_own_worker_starts_nothing_in_place_and_a_join_of_it_does() {
+    bounded(|| {
+        let pool = queueing(1);
+        let inner = pool.clone();
+        let outer = pool.spawn(move || {
+            let here = thread::current().id();
+            let mut child = inner.spawn(|| thread::current().id()).unwrap();
+            assert!(poll(&mut child).is_pending() && !child.is_finished());
+            child.join().unwrap() == here
+        });
+        assert!(outer.unwrap().join().unwrap());
+    });
+}
+
+#[test]
+fn a_future_that_is_polled_by_tasks_of_the_pool_may_await_others_of_its_tasks() {
+    bounded(|| {
+        // A single worker: each poll is a task of its own, so a pending one frees the worker.
+        let pool = queueing(100);
+        let executor = Arc::new(Executor::new());
+        let inner = pool.clone();
+        let awaits = executor.spawn(async move { hundred_of(&inner).await });
+        while !awaits.is_finished() {
+            let turn = Arc::clone(&executor);
+            pool.spawn(move || _ = turn.try_tick())
+                .unwrap()
+                .join()
+                .unwrap();
+        }
+        assert_eq!(block_on(awaits), 4950);
+        assert_eq!(pool.stats().peak_live, 1);
+    });
+}
+
+/// The values of a hundred tasks, one after the other.
+async fn hundred_of(pool: &Pool) -> u64 {
+    let mut sum = 0;
+    for n in 0..100 {
+        sum += pool.spawn_async(move || n).await.unwrap().await.unwrap();
+    }
+    sum
 }

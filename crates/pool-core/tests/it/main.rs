@@ -11,6 +11,7 @@ mod burst;
 mod deadlines;
 mod ended;
 mod errand;
+mod errors;
 mod expiry;
 mod func;
 mod futures;

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pool_core::{Clock, Pool, WaitError};
+use pool_core::{Clock, JoinError, ManualClock, Pool, QueueDepth, WaitError};
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, end, pool, until};
+use crate::support::{Journal, bounded, end, pool, queueing, until};
 
 #[test]
 fn a_worker_that_joins_a_task_not_yet_started_runs_it_and_no_other() {
@@ -36,7 +36,7 @@ fn a_worker_that_joins_a_task_not_yet_started_runs_it_and_no_other() {
             let failing = inner.try_spawn(|| panic!("in place")).unwrap();
             let held = lock.lock().unwrap();
             assert_eq!(awaited.unwrap().join().unwrap(), here);
-            let panicked = failing.join_timeout(Duration::ZERO).unwrap().unwrap_err();
+            let panicked = failing.join().unwrap_err();
             assert!(panicked.into_panic().is_some());
             drop(held);
             log.write("joined");
@@ -46,8 +46,8 @@ fn a_worker_that_joins_a_task_not_yet_started_runs_it_and_no_other() {
         assert_eq!((within.completed, within.panicked), (1, 1));
         assert_eq!(
             (within.queued, within.in_flight),
-            (3, 4),
-            "their entries are still there"
+            (1, 2),
+            "the stranger, and the task that looks"
         );
         pool.wait_idle().unwrap();
         assert_eq!(journal.entries(), ["awaited", "joined", "stranger"]);
@@ -188,5 +188,116 @@ fn a_thread_locals_destructor_may_still_submit() {
         end(&pool);
         assert_eq!(journal.entries(), [true]);
         assert_eq!(pool.stats().threads_started, 2);
+    });
+}
+
+#[test]
+fn a_task_that_a_join_runs_in_place_holds_no_room_and_is_in_flight_until_it_ends() {
+    bounded(|| {
+        let pool = queueing(1);
+        let inner = pool.clone();
+        let outer = pool.spawn(move || {
+            let looks = inner.clone();
+            let child = inner.spawn(move || {
+                let stats = looks.stats();
+                looks.try_submit(|| ()).unwrap();
+                stats
+            });
+            let child = child.unwrap();
+            assert!(inner.try_submit(|| ()).is_err(), "the child holds the room");
+            let during = child.join().unwrap();
+            assert_eq!(
+                (during.in_flight, during.queued, during.completed),
+                (2, 0, 0)
+            );
+            let after = inner.stats();
+            assert_eq!((after.in_flight, after.queued, after.completed), (2, 1, 1));
+        });
+        outer.unwrap().join().unwrap();
+        pool.wait_idle().unwrap();
+        assert_eq!(pool.stats().completed, 3);
+    });
+}
+
+#[test]
+fn a_join_with_a_time_limit_starts_nothing_in_place() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let pool = Pool::builder().capacity(1).queue_depth(1).keep_alive(None);
+        let pool = pool.clock(clock.clone()).build().unwrap();
+        let inner = pool.clone();
+        let outer = pool.spawn(move || {
+            let journal = Journal::new();
+            let child = inner.spawn(journal.writer("child")).unwrap();
+            let child = child.join_timeout(Duration::from_secs(1)).unwrap_err();
+            let child = child.join_deadline(Instant::now()).unwrap_err();
+            assert_eq!((journal.len(), child.is_finished()), (0, false));
+            child.join().unwrap();
+            journal.len()
+        });
+        clock.wait_for_sleepers(1);
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(outer.unwrap().join().unwrap(), 1);
+    });
+}
+
+/// Spawns a task that spawns a task..., each joining the next: how deep it came.
+fn descend(pool: &Pool, deeper: u32) -> Result<u32, JoinError> {
+    if deeper == 0 {
+        return Ok(0);
+    }
+    let inner = pool.clone();
+    let next = pool.spawn(move || descend(&inner, deeper - 1)).unwrap();
+    Ok(next.join()?? + 1)
+}
+
+#[test]
+fn recursion_by_spawn_and_join_ends_at_the_nesting_limit_and_not_at_that_of_the_stack() {
+    bounded(|| {
+        for limit in [0, 1, 64] {
+            let pool = Pool::builder().capacity(1).nesting_limit(limit);
+            let pool = pool.queue_depth(QueueDepth::Unlimited).build().unwrap();
+            let depth = |deeper| {
+                let inner = pool.clone();
+                let outer = pool.spawn(move || descend(&inner, deeper));
+                let depth = outer.unwrap().join().unwrap();
+                pool.wait_idle().unwrap();
+                depth
+            };
+            assert_eq!(depth(limit).unwrap(), limit);
+            let beyond = depth(limit + 1);
+            assert!(
+                matches!(beyond, Err(JoinError::WouldDeadlock)),
+                "{beyond:?}"
+            );
+            let far_beyond = depth(10_000);
+            assert!(matches!(far_beyond, Err(JoinError::WouldDeadlock)));
+            let stats = pool.stats();
+            // Those whose joins were refused have run all the same.
+            assert_eq!(stats.completed, u64::from(2 * limit) + 10_004);
+            assert_eq!((stats.in_flight, stats.panicked), (0, 0));
+        }
+    });
+}
+
+#[test]
+fn a_worker_at_the_nesting_limit_still_waits_for_a_task_that_another_has_started() {
+    bounded(|| {
+        let pool = Pool::builder()
+            .capacity(2)
+            .nesting_limit(0)
+            .build()
+            .unwrap();
+        let (inner, gate) = (pool.clone(), Gate::new());
+        let held = gate.clone();
+        let outer = pool.spawn(move || {
+            let wait = held.clone();
+            let child = inner.spawn(move || wait.wait()).unwrap();
+            held.wait_for_arrivals(1);
+            child.join()
+        });
+        gate.wait_for_arrivals(1);
+        gate.open();
+        outer.unwrap().join().unwrap().unwrap();
     });
 }

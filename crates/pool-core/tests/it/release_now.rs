@@ -1,9 +1,10 @@
 //! Releasing at once: what has not started is taken out, counted, and given back or dropped.
 
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use pool_core::{JoinError, WaitError};
+use pool_core::{JoinError, JoinHandle, Pool, WaitError};
 use testkit::{DropCounter, Gate, waker_fn};
 
 use crate::support::{Journal, bounded, hold, poll_with, queueing, until};
@@ -117,5 +118,59 @@ fn a_released_tasks_handle_is_told_when_its_captures_are_gone_and_its_end_is_cou
                 .all(|handle| matches!(handle.join(), Err(JoinError::Released)))
         );
         gate.open();
+    });
+}
+
+#[test]
+fn a_capture_that_waits_for_the_pool_as_it_is_released_would_wait_for_itself() {
+    type Answers = Journal<[Result<(), WaitError>; 3]>;
+    struct Waits(Pool, Answers);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            let long = Duration::MAX;
+            self.1.write([
+                self.0.wait_idle(),
+                self.0.wait_released(),
+                self.0.release_timeout(long),
+            ]);
+        }
+    }
+    bounded(|| {
+        let pool = queueing(2);
+        let (gate, answers) = (hold(&pool, 1), Answers::new());
+        let capture = Waits(pool.clone(), answers.clone());
+        pool.try_submit(move || drop(capture)).unwrap();
+        assert_eq!(pool.release_now(), 1);
+        assert_eq!(answers.entries(), [[Err(WaitError::WouldDeadlock); 3]]);
+        gate.open();
+        pool.wait_idle().unwrap();
+        pool.wait_released().unwrap();
+    });
+}
+
+#[test]
+fn a_capture_that_joins_another_task_of_the_same_release_learns_that_it_is_released() {
+    struct Joins(Option<JoinHandle<()>>, Journal<bool>);
+    impl Drop for Joins {
+        fn drop(&mut self) {
+            let joined = self.0.take().map(JoinHandle::join);
+            self.1
+                .write(matches!(joined, Some(Err(JoinError::Released))));
+        }
+    }
+    bounded(|| {
+        let pool = queueing(3);
+        let (gate, journal) = (hold(&pool, 1), Journal::new());
+        let slot = Arc::new(Mutex::new(None));
+        let late = Arc::clone(&slot);
+        pool.try_submit(move || drop(late)).unwrap();
+        let second = pool.try_spawn(|| ()).unwrap();
+        *slot.lock().unwrap() = Some(Joins(Some(second), journal.clone()));
+        drop(slot);
+        assert_eq!(pool.release_now(), 2);
+        assert_eq!(journal.entries(), [true]);
+        gate.open();
+        pool.wait_released().unwrap();
+        assert_eq!(pool.stats().released, 2);
     });
 }

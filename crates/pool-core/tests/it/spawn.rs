@@ -9,7 +9,9 @@ use std::time::Duration;
 use pool_core::{Clock, DropPolicy, JoinError, ManualClock, Pool};
 use testkit::{CountingWaker, DropCounter, Gate, block_on};
 
-use crate::support::{Journal, bounded, end, hold, poll, poll_with, pool, queueing, until};
+use crate::support::{
+    Journal, bounded, end, hold, poll, poll_with, pool, queueing, until, wait_in_line,
+};
 
 #[test]
 fn a_handle_gives_the_tasks_value() {
@@ -30,14 +32,14 @@ fn a_handle_tells_what_its_task_panicked_with_and_where() {
     bounded(|| {
         let pool = Pool::builder().capacity(1).name("kitchen").build().unwrap();
         let handle = pool.spawn(|| panic!("burnt toast")).unwrap();
-        let Err(JoinError::Panicked(panicked)) = handle.join() else {
+        let Err(JoinError::Panicked(mut panicked)) = handle.join() else {
             panic!("it panicked");
         };
         assert_eq!(
             (panicked.message(), panicked.pool()),
             (Some("burnt toast"), "kitchen")
         );
-        assert!(panicked.payload().is::<&'static str>());
+        assert!(panicked.payload_mut().is::<&'static str>());
         let handle = pool.spawn(|| std::panic::panic_any(42_u8)).unwrap();
         let error = handle.join().unwrap_err();
         assert_eq!(error.to_string(), "the task panicked in pool `kitchen`");
@@ -134,10 +136,10 @@ fn cancelling_a_queued_task_drops_its_captures_here_and_now() {
         assert!(handle.cancel());
         assert_eq!(dropped.entries(), [thread::current().id()]);
         assert!(handle.is_finished() && !handle.cancel(), "only once");
-        // Its entry keeps its place until a worker comes to it.
         assert_eq!(
             (pool.queued(), pool.in_flight(), pool.stats().cancelled),
-            (1, 2, 0)
+            (0, 1, 1),
+            "it is gone, though no worker has come by"
         );
         assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
         gate.open();
@@ -282,5 +284,127 @@ fn a_join_shows_every_figure_of_the_tasks_end() {
             assert_eq!((stats.in_flight, stats.busy), (0, 0));
             assert_eq!(stats.completed + stats.panicked, round);
         }
+    });
+}
+
+#[test]
+#[expect(
+    clippy::large_stack_arrays,
+    reason = "what lies on the stack is the subject"
+)]
+fn a_closure_of_a_quarter_of_a_megabyte_leaves_a_workers_stack_room() {
+    let test = || {
+        bounded(|| {
+            let pool = pool(1);
+            let captured = [7_u8; 256 << 10];
+            let handle = pool.spawn(move || captured[captured.len() - 1]).unwrap();
+            assert_eq!(handle.join().unwrap(), 7);
+            let gate = hold(&pool, 1);
+            let refused = pool.try_spawn(move || captured[0]).unwrap_err();
+            assert_eq!(
+                refused.into_task()(),
+                7,
+                "the closure comes back out of its box"
+            );
+            gate.open();
+        });
+    };
+    // The caller passes the closure by value through several calls.
+    let caller = thread::Builder::new().stack_size(64 << 20).spawn(test);
+    caller.unwrap().join().unwrap();
+}
+
+#[test]
+fn cancelling_gives_the_tasks_room_to_the_head_of_the_line_at_once() {
+    bounded(|| {
+        let pool = queueing(1);
+        let gate = hold(&pool, 1);
+        let queued = pool.try_spawn(|| ()).unwrap();
+        let thread = wait_in_line(&pool, || ());
+        assert!(queued.cancel());
+        thread.join().unwrap().unwrap(); // Accepted, though no worker has come by.
+        assert_eq!((pool.queued(), pool.in_flight()), (1, 2));
+        gate.open();
+        pool.wait_idle().unwrap();
+        let stats = pool.stats();
+        assert_eq!((stats.completed, stats.cancelled), (2, 1));
+    });
+}
+
+#[test]
+fn a_future_whose_task_enters_for_one_that_is_cancelled_is_woken_by_the_canceller() {
+    bounded(|| {
+        let pool = queueing(1);
+        let gate = hold(&pool, 1);
+        let queued = pool.try_spawn(|| ()).unwrap();
+        let (mut entering, waker) = (pool.submit_async(|| ()), CountingWaker::new());
+        assert!(poll_with(&mut entering, &waker.waker()).is_pending());
+        assert!(queued.cancel());
+        assert_eq!((waker.wakes(), pool.queued()), (1, 1));
+        assert!(matches!(poll(&mut entering), Poll::Ready(Ok(()))));
+        gate.open();
+    });
+}
+
+#[test]
+fn spawning_and_cancelling_in_a_loop_on_a_busy_pool_is_never_refused() {
+    bounded(|| {
+        let pool = queueing(2);
+        let gate = hold(&pool, 1);
+        for _ in 0..10_000 {
+            assert!(pool.try_spawn(|| ()).unwrap().cancel());
+        }
+        assert_eq!((pool.in_flight(), pool.stats().cancelled), (1, 10_000));
+        gate.open();
+    });
+}
+
+#[test]
+fn nobody_is_told_that_the_pool_is_idle_before_a_cancelled_tasks_captures_are_dropped() {
+    struct Held(Gate);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            self.0.wait();
+        }
+    }
+    bounded(|| {
+        let pool = queueing(1);
+        let (gate, dropping) = (hold(&pool, 1), Gate::new());
+        let capture = Held(dropping.clone());
+        let queued = pool.try_spawn(move || drop(capture)).unwrap();
+        let canceller = thread::spawn(move || queued.cancel());
+        dropping.wait_for_arrivals(1);
+        gate.open();
+        until(|| pool.stats().completed == 1);
+        assert_eq!((pool.in_flight(), pool.queued()), (1, 0));
+        pool.try_submit(|| ()).unwrap(); // It holds no room.
+        let idle = pool.wait_idle_timeout(Duration::ZERO);
+        assert_eq!(idle, Err(pool_core::WaitError::TimedOut));
+        dropping.open();
+        assert!(canceller.join().unwrap());
+        pool.wait_idle().unwrap();
+    });
+}
+
+#[test]
+fn a_capture_that_waits_for_the_pool_as_its_task_is_cancelled_would_wait_for_itself() {
+    struct Waits(Pool, Journal<Result<(), pool_core::WaitError>>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.1.write(self.0.wait_idle());
+        }
+    }
+    bounded(|| {
+        let pool = queueing(1);
+        let (gate, journal) = (hold(&pool, 1), Journal::new());
+        let capture = Waits(pool.clone(), journal.clone());
+        let queued = pool.try_spawn(move || drop(capture)).unwrap();
+        assert!(queued.cancel());
+        assert_eq!(
+            journal.entries(),
+            [Err(pool_core::WaitError::WouldDeadlock)]
+        );
+        gate.open();
+        pool.wait_idle().unwrap();
     });
 }

@@ -67,7 +67,14 @@ fn a_detached_task_ends_when_its_value_is_gone() {
     bounded(|| {
         let (pool, dropping) = (staffed(1, 8), Gate::new());
         let value = Dallies(dropping.clone());
-        drop(pool.spawn(move || value).unwrap());
+        let detached = Gate::new();
+        let held = detached.clone();
+        let handle = pool.spawn(move || {
+            held.wait(); // With a handle left, the value would be dropped by that handle's drop.
+            value
+        });
+        drop(handle.unwrap());
+        detached.open();
         dropping.wait_for_arrivals(1);
         let late = pool.wait_idle_timeout(Duration::ZERO);
         assert_eq!(late, Err(WaitError::TimedOut));
@@ -91,8 +98,14 @@ fn a_value_may_wait_for_another_task_as_it_is_dropped_detached() {
     }
     bounded(|| {
         let pool = staffed(2, 8);
-        let value = Asks(pool.clone());
-        drop(pool.spawn(move || value).unwrap());
+        let (value, detached) = (Asks(pool.clone()), Gate::new());
+        let held = detached.clone();
+        let handle = pool.spawn(move || {
+            held.wait(); // As above.
+            value
+        });
+        drop(handle.unwrap());
+        detached.open();
         pool.wait_idle().unwrap();
         assert_eq!(pool.stats().completed, 2);
     });

@@ -244,3 +244,144 @@ fn a_dropped_handle_racing_the_finish_leaves_no_value_behind_a_wait_for_rest() {
         },
     );
 }
+
+/// Cancel against one that waits for room, with every worker held: the waiter gets the room, so
+/// its submit returns before any worker is free.
+#[test]
+fn a_cancel_racing_a_waiter_gives_it_the_room() {
+    check(
+        "a_cancel_racing_a_waiter_gives_it_the_room",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+            let gate = Parker::new();
+            let held = gate.clone();
+            pool.submit(move || held.park()).unwrap();
+            let queued = pool.spawn(runs.task()).unwrap();
+            let waiter = {
+                let (pool, task) = (pool.clone(), runs.task());
+                spawn(move || pool.submit(task).unwrap())
+            };
+            assert!(queued.cancel(), "the only worker is held");
+            assert_eq!(pool.stats().cancelled, 1);
+            waiter.join().unwrap();
+            gate.unpark();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 1);
+            end(&pool);
+        },
+    );
+}
+
+/// Cancel against the worker that pops the entry: the room is given back once, by one of them.
+#[test]
+fn a_cancel_racing_the_worker_that_pops_the_entry_frees_the_room_once() {
+    check(
+        "a_cancel_racing_the_worker_that_pops_the_entry_frees_the_room_once",
+        Some(3),
+        || {
+            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+            let handle = pool.spawn(runs.task()).unwrap();
+            if handle.cancel() {
+                let stats = pool.stats();
+                assert_eq!((stats.in_flight, stats.queued, stats.cancelled), (0, 0, 1));
+                pool.try_submit(runs.task()).unwrap();
+            } else {
+                handle.join().unwrap();
+            }
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 1);
+            end(&pool);
+        },
+    );
+}
+
+/// Cancel against `release_now`: one of them ends the task, and it is counted once.
+#[test]
+fn a_cancel_racing_a_release_now_has_one_winner() {
+    check(
+        "a_cancel_racing_a_release_now_has_one_winner",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+            let gate = Parker::new();
+            let held = gate.clone();
+            pool.submit(move || held.park()).unwrap();
+            let queued = pool.spawn(runs.task()).unwrap();
+            let other = {
+                let pool = pool.clone();
+                spawn(move || pool.release_now())
+            };
+            let cancelled = queued.cancel();
+            let released = other.join().unwrap();
+            // The first task may have been released, too: then nothing is held.
+            match queued.join() {
+                Err(JoinError::Cancelled) => assert!(cancelled),
+                Err(JoinError::Released) => assert!(!cancelled && released > 0),
+                other => panic!("{other:?}"),
+            }
+            gate.unpark();
+            end(&pool);
+            let stats = pool.stats();
+            assert_eq!(stats.cancelled, u64::from(cancelled));
+            assert_eq!(stats.released, released as u64);
+            assert_eq!(runs.count(), 0);
+        },
+    );
+}
+
+/// The sweep of tombstones against the worker that pops: a task among them is neither lost nor run
+/// twice.
+#[test]
+fn a_sweep_racing_a_worker_takes_no_living_task() {
+    check(
+        "a_sweep_racing_a_worker_takes_no_living_task",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).queue_depth(5).build().unwrap(), Runs::new());
+            let first = [(); 3].map(|()| pool.spawn(|| ()).unwrap());
+            pool.submit(runs.task()).unwrap();
+            let last = pool.spawn(|| ()).unwrap();
+            let cancelled = first.iter().chain([&last]).filter(|task| task.cancel());
+            let cancelled = cancelled.count() as u64;
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 1);
+            let stats = pool.stats();
+            assert_eq!(
+                (stats.cancelled, stats.completed),
+                (cancelled, 5 - cancelled)
+            );
+            end(&pool);
+        },
+    );
+}
+
+/// A join in place against one that waits for room: the waiter gets the room of the task that was
+/// joined, while the task that joined it still runs.
+#[test]
+fn a_join_in_place_racing_a_waiter_gives_it_the_room() {
+    check(
+        "a_join_in_place_racing_a_waiter_gives_it_the_room",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+            let gate = Parker::new();
+            let (inner, child, held) = (pool.downgrade(), runs.task(), gate.clone());
+            let outer = pool.spawn(move || {
+                let pool = inner.upgrade().unwrap();
+                pool.spawn(child).unwrap().join().unwrap();
+                held.park();
+            });
+            let waiter = {
+                let (pool, task) = (pool.clone(), runs.task());
+                spawn(move || pool.submit(task).unwrap())
+            };
+            waiter.join().unwrap();
+            gate.unpark();
+            outer.unwrap().join().unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 2);
+            end(&pool);
+        },
+    );
+}

@@ -34,6 +34,8 @@ pub(crate) enum End {
     Panicked,
     Cancelled,
     Released,
+    /// It would have to be run in place, and the nesting limit forbids that.
+    Refused,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

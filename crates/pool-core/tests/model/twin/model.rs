@@ -1,10 +1,8 @@
 //! The pool in one thread's arithmetic: what it must show once every worker has come to rest, at
 //! its task's gate or parked.
 //!
-//! It knows neither locks nor wake-ups, and takes nothing from the crate but the vocabulary. It is
-//! exact in everything but one figure: while tombstones of cancelled tasks are cleared by fresh
-//! workers, one worker more or less may be started for each; [`Model::adopt`] takes over how many
-//! it was.
+//! It knows neither locks nor wake-ups, nor the tombstones of tasks that their handles took out,
+//! and takes nothing from the crate but the vocabulary. It is exact in every figure.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -31,7 +29,7 @@ pub(crate) struct Model {
     pub(super) workers: BTreeMap<Id, Vec<Placed>>,
     /// Tasks that wait in the line for another task's room.
     pub(super) blocked: BTreeSet<Id>,
-    pub(super) queue: VecDeque<Entry>,
+    pub(super) queue: VecDeque<Id>,
     pub(super) line: VecDeque<Waiter>,
     /// Longest idle first.
     pub(super) idle: Vec<Idle>,
@@ -42,8 +40,6 @@ pub(crate) struct Model {
     pub(super) answers: Vec<(Id, Expected)>,
     /// Joins within tasks that have ended since they were last taken.
     pub(super) joins: Vec<(Id, End)>,
-    /// Workers that may have been started beyond `counts.started`.
-    pub(super) uncertain: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,20 +52,6 @@ pub(super) struct Placed {
 pub(super) enum Place {
     Hand { spawn: bool },
     Join,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) id: Id,
-    pub(super) body: Body,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Body {
-    Whole,
-    Cancelled,
-    /// A joiner has taken it.
-    Elsewhere,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +96,6 @@ impl Model {
             counts: Counts::default(),
             answers: Vec::new(),
             joins: Vec::new(),
-            uncertain: 0,
         };
         for _ in 0..settings.min_workers.max(settings.prestart) {
             assert!(model.start(), "nobody refuses yet");
@@ -177,18 +158,32 @@ impl Model {
         self.settle();
     }
 
-    /// A task at its gate joins a spawned one, if that has not started: it runs it in place.
+    /// A task at its gate joins a spawned one, if that has not started: it runs it in place, down
+    /// to the nesting limit.
     pub(crate) fn join_within(&mut self, outer: Id, id: Id) {
+        let limit = self.settings.nesting_limit as usize;
+        let nested = self.stack_of(outer).1.len();
         match self.spawns[&id] {
+            Stage::Queued if nested >= limit => {
+                self.joins.push((id, End::Refused));
+            }
             Stage::Queued => {
-                self.entry(id).body = Body::Elsewhere;
-                self.spawns.insert(id, Stage::Started);
                 let by = Place::Join;
                 self.stack_of(outer).1.push(Placed { id, by });
+                self.leave_queue(id, Stage::Started);
             }
             Stage::Ended(end) => self.joins.push((id, end)),
             Stage::Started => unreachable!("such a join would block, so no program does it"),
         }
+        self.settle();
+    }
+
+    /// Its handle takes a task out of the queue, and its room is free.
+    fn leave_queue(&mut self, id: Id, stage: Stage) {
+        self.queue.retain(|&queued| queued != id);
+        self.spawns.insert(id, stage);
+        self.admit();
+        self.rouse();
     }
 
     /// A task at its gate is told to end.
@@ -222,8 +217,9 @@ impl Model {
     pub(crate) fn cancel(&mut self, id: Id) -> bool {
         let in_time = self.spawns[&id] == Stage::Queued;
         if in_time {
-            self.entry(id).body = Body::Cancelled;
-            self.spawns.insert(id, Stage::Ended(End::Cancelled));
+            self.counts.cancelled += 1;
+            self.leave_queue(id, Stage::Ended(End::Cancelled));
+            self.settle();
         }
         in_time
     }
@@ -272,18 +268,11 @@ impl Model {
     /// Which tasks come back, first come first.
     pub(crate) fn release_now(&mut self) -> Vec<Id> {
         self.release();
-        let mut back = Vec::new();
-        for entry in std::mem::take(&mut self.queue) {
-            match entry.body {
-                Body::Whole => {
-                    self.counts.released += 1;
-                    back.push(entry.id);
-                    if let Some(stage) = self.spawns.get_mut(&entry.id) {
-                        *stage = Stage::Ended(End::Released);
-                    }
-                }
-                Body::Cancelled => self.counts.cancelled += 1,
-                Body::Elsewhere => {}
+        let back = Vec::from(std::mem::take(&mut self.queue));
+        self.counts.released += back.len() as u64;
+        for id in &back {
+            if let Some(stage) = self.spawns.get_mut(id) {
+                *stage = Stage::Ended(End::Released);
             }
         }
         back
@@ -291,23 +280,6 @@ impl Model {
 
     pub(crate) fn reboot(&mut self) -> bool {
         !std::mem::replace(&mut self.open, true)
-    }
-
-    /// So many workers were started where the model left it open. `false` if it cannot be.
-    pub(crate) fn adopt(&mut self, started: u64) -> bool {
-        let Some(more) = started.checked_sub(self.counts.started) else {
-            return false;
-        };
-        if more > self.uncertain as u64 {
-            return false;
-        }
-        for _ in 0..more {
-            self.counts.started += 1;
-            self.live += 1;
-            self.work(); // The queue was left to the others: it idles, or leaves.
-        }
-        self.settle();
-        true
     }
 }
 
@@ -331,8 +303,18 @@ impl Model {
         }
     }
 
-    pub(crate) fn in_flight(&self) -> usize {
+    /// Tasks that hold room.
+    pub(super) fn occupied(&self) -> usize {
         self.workers.len() + self.queue.len()
+    }
+
+    /// Accepted tasks that have not ended: those that a join runs in place, too.
+    pub(crate) fn in_flight(&self) -> usize {
+        let placed = self.workers.values().flatten();
+        self.occupied()
+            + placed
+                .filter(|placed| matches!(placed.by, Place::Join))
+                .count()
     }
 
     /// Who may be told what to do, in order.
@@ -374,11 +356,6 @@ impl Model {
         std::mem::take(&mut self.joins)
     }
 
-    /// Begins a step; what was uncertain in the last is known by now.
-    pub(crate) fn begin(&mut self) {
-        self.uncertain = 0;
-    }
-
     /// Where workers are kept for good it cannot be seen when they have parked, so time is moved
     /// until all others have expired.
     pub(crate) fn is_coarse(&self) -> bool {
@@ -388,7 +365,7 @@ impl Model {
     /// What holds of every pool at rest, whatever was done to it.
     pub(crate) fn check(&self) {
         let limit = self.capacity.saturating_add(self.depth);
-        assert!(self.line.is_empty() || self.in_flight() >= limit);
+        assert!(self.line.is_empty() || self.occupied() >= limit);
         assert!(self.live <= self.capacity.max(self.workers.len()));
         assert!(
             self.queue.is_empty() || self.live > 0,

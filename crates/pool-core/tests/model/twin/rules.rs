@@ -5,18 +5,17 @@ use std::time::Duration;
 
 use super::figures::Expected;
 use super::job::Id;
-use super::model::{Body, Entry, Idle, Model, Placed, Stage, Waiter};
+use super::model::{Idle, Model, Placed, Stage, Waiter};
 use super::subject::Why;
 
 impl Model {
     pub(super) fn has_room(&self) -> bool {
-        self.in_flight() < self.capacity.saturating_add(self.depth)
+        self.occupied() < self.capacity.saturating_add(self.depth)
     }
 
     pub(super) fn accept(&mut self, id: Id, spawn: bool) {
         self.counts.submitted += 1;
-        let body = Body::Whole;
-        self.queue.push_back(Entry { id, body });
+        self.queue.push_back(id);
         if spawn {
             self.spawns.insert(id, Stage::Queued);
         }
@@ -77,24 +76,14 @@ impl Model {
 
     /// A worker without a task looks for one.
     pub(super) fn work(&mut self) {
-        while self.live <= self.capacity
-            && let Some(entry) = self.queue.pop_front()
+        if self.live <= self.capacity
+            && let Some(id) = self.queue.pop_front()
         {
-            match entry.body {
-                Body::Whole => {
-                    self.workers.insert(entry.id, Vec::new());
-                    if let Some(stage) = self.spawns.get_mut(&entry.id) {
-                        *stage = Stage::Started;
-                    }
-                    return;
-                }
-                Body::Cancelled => self.counts.cancelled += 1,
-                Body::Elsewhere => {}
+            self.workers.insert(id, Vec::new());
+            if let Some(stage) = self.spawns.get_mut(&id) {
+                *stage = Stage::Started;
             }
-            if !self.queue.is_empty() && self.live < self.capacity && !self.threads_refused {
-                self.uncertain += 1; // Another may be started before this one looks again.
-            }
-            self.admit();
+            return;
         }
         if self.open && self.live <= self.capacity {
             self.idle.push(Idle {
@@ -137,11 +126,6 @@ impl Model {
     pub(super) fn retire_oldest(&mut self, count: usize) {
         self.idle.drain(..count);
         self.live -= count;
-    }
-
-    pub(super) fn entry(&mut self, id: Id) -> &mut Entry {
-        let entry = self.queue.iter_mut().find(|entry| entry.id == id);
-        entry.expect("a spawned task that has not started is in the queue")
     }
 
     /// The worker on whose stack the task lies innermost, and what is nested there.

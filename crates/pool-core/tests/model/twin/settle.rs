@@ -21,9 +21,7 @@ impl<K: Kind> Walk<K> {
         let began = Instant::now();
         loop {
             let seen = self.figures();
-            let mut model = self.model.clone();
-            if model.adopt(seen.counts.started) && model.figures() == seen {
-                self.model = model;
+            if self.model.figures() == seen {
                 break;
             }
             assert!(
@@ -108,12 +106,10 @@ impl<K: Kind> Walk<K> {
 
     /// Everything comes to its end.
     pub(super) fn finale(&mut self) {
-        self.model.begin();
         self.step(Op::Threads { refused: false });
         self.step(Op::Release);
         self.settle(&"the release", false);
         while let Some(id) = pick(self.model.at_gates(), 0) {
-            self.model.begin();
             self.finish(id, false);
             self.settle(&"the release, while tasks end", false);
         }

@@ -110,7 +110,6 @@ impl<K: Kind> Walk<K> {
     fn run(&mut self, ops: &[Op]) {
         self.settle(&"the building", false);
         for op in ops {
-            self.model.begin();
             self.step(*op);
             self.settle(op, matches!(op, Op::Advance { .. }));
         }
@@ -375,13 +374,14 @@ fn end_of(id: Id, joined: Result<Id, JoinError>) -> End {
             assert_eq!(value, id, "another task's value");
             End::Value
         }
-        Err(JoinError::Panicked(panicked)) => {
-            let payload = panicked.payload().downcast_ref::<Deliberate>();
+        Err(JoinError::Panicked(mut panicked)) => {
+            let payload = panicked.payload_mut().downcast_ref::<Deliberate>();
             assert_eq!(payload.map(|deliberate| deliberate.0), Some(id));
             End::Panicked
         }
         Err(JoinError::Cancelled) => End::Cancelled,
         Err(JoinError::Released) => End::Released,
+        Err(JoinError::WouldDeadlock) => End::Refused,
         Err(other) => panic!("no program leads to {other:?}"),
     }
 }
