@@ -2,8 +2,13 @@
 
 use std::task::Waker;
 
+use std::collections::BTreeMap;
+
+use testkit::Rng;
+
 use super::{Owed, State};
 use crate::heap::steps;
+use crate::{DelayHeap, NEVER};
 
 /// So many entries fall due, at the time `due` says for each, and one future more than that waits.
 fn waiting(count: u32, due: impl Fn(u32) -> u64) -> State<u32> {
@@ -50,5 +55,58 @@ fn an_entry_that_falls_due_costs_the_same_however_many_lie_ready_before_it() {
         let mut state = waiting(count, |n| 10 + u64::from(n.saturating_sub(half)));
         let looked_at = run(&mut state, half, |n| 10 + u64::from(n));
         assert!(looked_at <= 3 * u64::from(count), "{looked_at} of {count}");
+    }
+}
+
+/// Gathering changes nothing that can be seen but what it answers, also as order numbers end and
+/// are given anew.
+#[test]
+fn what_is_gathered_leaves_in_order_and_is_counted_whatever_happens_to_it() {
+    let mut rng = Rng::from_env();
+    for _ in 0..200 {
+        let mut heap = DelayHeap::beginning_with(u32::MAX - 30, 0);
+        let mut twin = BTreeMap::new();
+        let mut order = 0;
+        for _ in 0..200 {
+            let due = rng.below(40) as u64;
+            let pick = rng.below(twin.len().max(1));
+            let picked = twin.iter().nth(pick).map(|(&key, &id)| (key, id));
+            order += 1;
+            match (rng.below(8), picked) {
+                (0..=2, _) => _ = twin.insert((due, order), heap.push((), due)),
+                (3, Some((key, id))) => {
+                    assert_eq!(heap.reset(id, due), Some(key.0));
+                    twin.remove(&key);
+                    twin.insert((due, order), id);
+                }
+                (4, Some((key, id))) => {
+                    assert!(heap.remove(id).is_some());
+                    twin.remove(&key);
+                }
+                (5, _) => {
+                    let popped = heap.pop_ready(due).map(|entry| entry.id);
+                    let first = twin.first_entry().filter(|first| first.key().0 <= due);
+                    assert_eq!(popped, first.map(|first| first.remove()));
+                }
+                (6, _) => {
+                    if let Some(out) = heap.check_out(due) {
+                        assert!(heap.check_in(out).is_ok());
+                    }
+                }
+                _ => {
+                    let limit = rng.below(6);
+                    let ready = twin.keys().take_while(|key| key.0 <= due).count();
+                    let gathered = heap.gather(due, limit);
+                    assert!(gathered >= ready.min(limit));
+                    let next = twin.keys().nth(gathered).map_or(NEVER, |key| key.0);
+                    assert_eq!(heap.next_ungathered(), next);
+                    if rng.chance(9) {
+                        heap.shrink_to(0);
+                    }
+                }
+            }
+        }
+        let left = heap.into_iter().map(|entry| entry.id);
+        assert!(left.eq(twin.into_values()));
     }
 }
