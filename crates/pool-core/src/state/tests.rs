@@ -178,16 +178,16 @@ fn every_figure_shows_what_it_is_called_after() {
         start_failures: 109,
         peak_live: 110,
     };
-    let stats = state.stats(111);
-    assert_eq!((stats.capacity, stats.live), (Capacity::Limited(20), 20));
-    assert_eq!((stats.busy, stats.idle, stats.ending), (8, 12, 0));
-    assert_eq!((stats.in_flight, stats.queued, stats.waiting), (13, 6, 7));
-    assert_eq!((stats.submitted, stats.completed), (101, 102));
+    let shown = state.stats(111);
+    assert_eq!((shown.capacity, shown.live), (Capacity::Limited(20), 20));
+    assert_eq!((shown.busy, shown.idle, shown.ending), (8, 12, 0));
+    assert_eq!((shown.in_flight, shown.queued, shown.waiting), (13, 6, 7));
+    assert_eq!((shown.submitted, shown.completed), (101, 102));
     assert_eq!(
-        (stats.panicked, stats.cancelled, stats.released),
+        (shown.panicked, shown.cancelled, shown.released),
         (103, 104, 105)
     );
-    assert_eq!((stats.refused, stats.threads_started), (106, 107));
-    assert_eq!((stats.threads_retired, stats.thread_failures), (108, 109));
-    assert_eq!((stats.peak_live, stats.hook_panics), (110, 111));
+    assert_eq!((shown.refused, shown.threads_started), (106, 107));
+    assert_eq!((shown.threads_retired, shown.thread_failures), (108, 109));
+    assert_eq!((shown.peak_live, shown.hook_panics), (110, 111));
 }
