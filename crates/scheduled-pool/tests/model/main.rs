@@ -1,0 +1,21 @@
+//! Random programs on the timer, over a pool that runs when it is told to, with a model beside it.
+//!
+//! `PROPTEST_CASES` says how many programs, `ANTHILL_SEED` which.
+#![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod twin;
+
+use testkit::{LIMIT, walk_programs, watchdog};
+
+use twin::program::{HEAD, LONGEST, STEP, decode};
+
+#[test]
+fn a_timer_is_where_its_model_is_after_each_step_of_any_program() {
+    walk_programs::<HEAD, STEP, _, _>(256, LONGEST, decode, |settings, ops| {
+        watchdog(LIMIT, || twin::walk(settings, ops));
+    });
+}

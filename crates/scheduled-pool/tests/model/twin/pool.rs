@@ -1,0 +1,121 @@
+//! A pool that runs when it is told to, on the thread that tells it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use pool_core::errand::{Env, Errand};
+use scheduled_pool::protocol::{Core, Offer, Place, Sink};
+
+/// See above. Clones are the same pool.
+#[derive(Clone)]
+pub(crate) struct Pool(Arc<Mutex<State>>);
+
+struct State {
+    open: bool,
+    room: usize,
+    accepted: VecDeque<Arc<dyn Errand>>,
+    line: VecDeque<(u64, Arc<dyn Errand>)>,
+    next: u64,
+    /// The next offer is a marker, which is not run.
+    marked: bool,
+}
+
+pub(crate) struct Ticket(Pool, u64);
+
+impl Sink for Pool {
+    type Ticket = Ticket;
+
+    fn offer(&self, errand: Arc<dyn Errand>) -> Offer<Ticket> {
+        let mut state = self.0.lock().unwrap();
+        if std::mem::take(&mut state.marked) {
+            return Offer::Accepted;
+        }
+        if !state.open {
+            return Offer::Released;
+        }
+        if state.accepted.len() < state.room {
+            state.accepted.push_back(errand);
+            return Offer::Accepted;
+        }
+        let number = state.next;
+        state.next += 1;
+        state.line.push_back((number, errand));
+        Offer::InLine(Ticket(self.clone(), number))
+    }
+}
+
+impl Place for Ticket {
+    fn is_returned(&self) -> bool {
+        let state = self.0.0.lock().unwrap();
+        !state.open && state.line.iter().any(|&(number, _)| number == self.1)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock().unwrap();
+        let at = state.line.iter().position(|&(number, _)| number == self.1);
+        let left = at.and_then(|at| state.line.remove(at));
+        drop(state);
+        drop(left);
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(room: usize) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            open: true,
+            room,
+            accepted: VecDeque::new(),
+            line: VecDeque::new(),
+            next: 0,
+            marked: false,
+        })))
+    }
+
+    /// The next offer is a marker.
+    pub(crate) fn mark(&self) {
+        self.0.lock().unwrap().marked = true;
+    }
+
+    /// The marker has come.
+    pub(crate) fn is_marked(&self) -> bool {
+        !self.0.lock().unwrap().marked
+    }
+
+    /// Runs what was accepted first, or stands first in the line. `false` if there is nothing.
+    pub(crate) fn run(&self) -> bool {
+        let next = {
+            let mut state = self.0.lock().unwrap();
+            let next = state.accepted.pop_front();
+            let head = if state.open {
+                state.line.pop_front()
+            } else {
+                None
+            };
+            let head = head.map(|(_, errand)| errand);
+            match next {
+                None => head,
+                next => {
+                    state.accepted.extend(head);
+                    next
+                }
+            }
+        };
+        let Some(errand) = next else { return false };
+        errand.run(&Env::bare()).settle();
+        true
+    }
+
+    /// Accepted, and in the line.
+    pub(crate) fn lengths(&self) -> (usize, usize) {
+        let state = self.0.lock().unwrap();
+        (state.accepted.len(), state.line.len())
+    }
+
+    /// As a pool's release does: gives the line back, then tells the watch.
+    pub(crate) fn release(&self, core: &Core<Self>) {
+        self.0.lock().unwrap().open = false;
+        core.sink_released();
+    }
+}
