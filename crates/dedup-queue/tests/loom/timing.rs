@@ -287,8 +287,9 @@ fn a_wait_whose_clock_panics_leaves_neither_a_waiter_nor_a_drain_behind() {
             };
             let wait = AssertUnwindSafe(|| queue.get_timeout(SECOND).map(drop).is_ok());
             let got = catch_unwind(wait).is_ok();
-            adder.join().unwrap();
+            // Before the add has come, too: it must not call the one that has gone.
             assert_eq!(queue.stats().waiting, 0);
+            adder.join().unwrap();
             let held = queue.try_get();
             assert_eq!(held.is_ok(), !got);
             queue.add_after(2, SECOND).unwrap();
