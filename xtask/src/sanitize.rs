@@ -45,20 +45,35 @@ fn names(tools: &[Sanitizer]) -> String {
     names.collect::<Vec<_>>().join(" and ")
 }
 
-/// `--tests` leaves out the doc tests, which rustdoc would link without the runtime; some tests
-/// run the examples.
 fn asan(workspace: &Workspace, shell: &Shell, packages: &[&str]) -> Result<()> {
+    let _stable = shell.push_env("RUSTC_BOOTSTRAP", "1");
+    let _flags = shell.push_env("RUSTFLAGS", "-Zsanitizer=address");
+    // Tests ask for memory that no machine has, to see it refused.
+    let _options = shell.push_env("ASAN_OPTIONS", "allocator_may_return_null=1");
+    let _target = shell.push_env("CARGO_TARGET_DIR", workspace.target.join("asan"));
+    test(shell, packages, &[], &[]).context("AddressSanitizer")
+}
+
+/// Builds the examples, which some tests run, and runs the tests. Not the doc tests, which rustdoc
+/// would link without the runtime.
+pub(crate) fn test(
+    shell: &Shell,
+    packages: &[&str],
+    options: &[&str],
+    harness: &[&str],
+) -> Result<()> {
+    let common = ["--all-features", "--target", TRIPLE];
     cmd!(
         shell,
-        "cargo test --no-fail-fast --all-features --tests --examples --target {TRIPLE} {packages...}"
+        "cargo build --examples {common...} {options...} {packages...}"
     )
-    .env("RUSTC_BOOTSTRAP", "1")
-    // Tests ask for memory that no machine has, to see it refused.
-    .env("ASAN_OPTIONS", "allocator_may_return_null=1")
-    .env("RUSTFLAGS", "-Zsanitizer=address")
-    .env("CARGO_TARGET_DIR", workspace.target.join("asan"))
-    .run()
-    .context("AddressSanitizer")
+    .run()?;
+    cmd!(
+        shell,
+        "cargo test --no-fail-fast --tests {common...} {options...} {packages...} -- {harness...}"
+    )
+    .run()?;
+    Ok(())
 }
 
 fn memcheck(workspace: &Workspace, shell: &Shell, packages: &[&str], install: bool) -> Result<()> {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
-use crate::sanitize::TRIPLE;
+use crate::sanitize::{self, TRIPLE};
 use crate::workspace::{MissingTool, Workspace};
 
 /// The release of Debian that has the compiler: 1.96, with LLVM 22.
@@ -62,19 +62,14 @@ pub(crate) fn run(
                       (apt-get, 150 MB, unpacked 950): pass --install";
         return Err(MissingTool(remedy.to_owned()).into());
     }
-    cmd!(
-        shell,
-        "cargo test --no-fail-fast -Zbuild-std --all-features --tests --examples
-        --target {TRIPLE} {packages...} -- --skip {SKIPPED}"
-    )
-    .env("RUSTC", rustc)
-    .env("RUSTC_BOOTSTRAP", "1")
-    .env("RUSTFLAGS", "-Zsanitizer=thread")
+    let _compiler = shell.push_env("RUSTC", rustc);
+    let _stable = shell.push_env("RUSTC_BOOTSTRAP", "1");
+    let _flags = shell.push_env("RUSTFLAGS", "-Zsanitizer=thread");
     // Tests ask for memory that no machine has, to see it refused.
-    .env("TSAN_OPTIONS", "allocator_may_return_null=1")
-    .env("CARGO_TARGET_DIR", workspace.target.join("tsan"))
-    .run()
-    .context("ThreadSanitizer")
+    let _options = shell.push_env("TSAN_OPTIONS", "allocator_may_return_null=1");
+    let _target = shell.push_env("CARGO_TARGET_DIR", workspace.target.join("tsan"));
+    sanitize::test(shell, packages, &["-Zbuild-std"], &["--skip", SKIPPED])
+        .context("ThreadSanitizer")
 }
 
 /// Downloads and unpacks the packages, and writes the compiler's starter last.

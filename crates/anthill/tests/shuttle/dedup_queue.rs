@@ -22,6 +22,7 @@ struct Submits(Pool, Ledger);
 impl Metrics for Submits {
     fn depth(&self, _: &str, _: i64) {
         self.0.submit(self.1.task()).unwrap();
+        self.0.spawn(self.1.task()).unwrap().join().unwrap();
     }
 
     fn queue_duration_seconds(&self, _: &str, _: Duration) {
@@ -124,6 +125,40 @@ fn metrics_that_wait_for_a_pool_cost_no_wake_up() {
         pool.wait_released().unwrap();
         ledger.is_settled();
     });
+}
+
+/// Metrics that wait on the getter's own thread, when it is about to sleep again: a held key falls
+/// due, so the getter, which keeps the time, learns of a delivery that is owed and of none that is
+/// ready. What wakes it comes while the metrics wait.
+#[test]
+fn metrics_that_wait_take_no_wake_up_of_the_getter_that_calls_them() {
+    explore(
+        "metrics_that_wait_take_no_wake_up_of_the_getter_that_calls_them",
+        || {
+            let (pool, ledger, clock) = (small_pool(), Ledger::default(), ManualClock::new());
+            let queue: Queue<Delaying> = KeyQueue::<u32, _, _, Delaying>::builder()
+                .hasher(Fixed::default())
+                .clock(clock.clone())
+                .metrics(Submits(pool.clone(), ledger.clone()))
+                .build();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            queue.add_after(1, SECOND).unwrap();
+            let getter = {
+                let queue = queue.clone();
+                spawn(move || queue.get().unwrap().done())
+            };
+            let time = spawn(move || clock.advance(SECOND));
+            (0..random_below(8)).for_each(|_| yield_now());
+            held.done();
+            getter.join().unwrap();
+            time.join().unwrap();
+            pool.wait_idle().unwrap();
+            pool.release();
+            pool.wait_released().unwrap();
+            ledger.is_settled();
+        },
+    );
 }
 
 /// Drains that are dropped at any point, beside one that is not.
