@@ -13,6 +13,8 @@
 //! are put in order only then. `line.rs` begins with the whole of it.
 
 mod blocks;
+#[cfg(all(test, feature = "std", not(anthill_loom)))]
+mod bounded;
 mod chunks;
 mod entry;
 mod far;
@@ -115,7 +117,7 @@ impl<T> DelayHeap<T> {
     /// An empty heap with memory for so many entries.
     ///
     /// # Panics
-    /// If so much memory cannot be asked for.
+    /// If they are more than 2<sup>28</sup>.
     pub fn with_capacity(capacity: usize) -> Self {
         let mut heap = Self::new();
         heap.reserve(capacity);
@@ -340,10 +342,12 @@ impl<T> DelayHeap<T> {
     /// Allocates memory for so many entries beside those that are there.
     ///
     /// # Panics
-    /// If so much memory cannot be asked for.
+    /// If they would be more than 2<sup>28</sup> in all.
     pub fn reserve(&mut self, additional: usize) {
+        // First the larger part: what cannot be had is refused before the other is asked for.
+        let all = self.len + self.out.len();
+        self.slots.reserve(all.saturating_add(additional));
         self.line.reserve(additional);
-        self.slots.reserve(self.len + self.out.len() + additional);
     }
 
     /// Gives back memory, but for so many entries, or as many as there are.

@@ -27,7 +27,7 @@ const ELSEWHERE: u32 = u32::MAX - 1;
 /// As many lists are allocated at a time.
 pub(super) const LISTS: usize = 128;
 /// So many stale ones more than half of the live ones are left alone.
-const SLACK: u32 = CHUNK as u32;
+const SLACK: u32 = CHUNK as u32 / 2;
 
 #[derive(Debug)]
 pub(super) struct Chunks {
@@ -284,7 +284,7 @@ impl Chunks {
         of.live -= 1;
         if of.live == 0 {
             self.free_list(list);
-        } else if self.has_grown && of.len > of.live + of.live / 4 * 3 + SLACK {
+        } else if self.has_grown && of.len > of.live + of.live / 2 + SLACK {
             return Left::Few;
         }
         Left::Enough

@@ -384,6 +384,16 @@ impl Far {
         chunks: &mut Chunks,
         slots: &mut Slots<T>,
     ) {
+        if chunks.len(list) <= self.few {
+            let live = chunks.live(list);
+            while let Some(chunk) = chunks.pop(list) {
+                let keys = chunk.slots();
+                into.extend(keys.filter_map(|(slot, place)| slots.key_at(slot, place)));
+            }
+            chunks.forget_live(list, live);
+            self.live -= live;
+            return self.list_is_out(bounds);
+        }
         let span = self.gather(list, chunks, slots);
         let count = self.desk.len();
         if count > self.few && span.first < span.last && count <= *moves {
@@ -398,6 +408,12 @@ impl Far {
         }
         into.append(&mut self.desk);
         self.desk.shrink_to(2 * self.few);
+        self.list_is_out(bounds);
+    }
+
+    /// The current bucket, or the rest, has moved out of here.
+    #[inline]
+    fn list_is_out(&mut self, bounds: Span) {
         if let Some(rung) = self.rungs.last_mut() {
             rung.current += 1;
         }
