@@ -38,7 +38,10 @@ impl<T> Blocks<T> {
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<&T> {
         match self.first.get(index) {
-            None => self.blocks.get((index >> SHIFT).wrapping_sub(1))?.get(index % BLOCK),
+            None => self
+                .blocks
+                .get((index >> SHIFT).wrapping_sub(1))?
+                .get(index % BLOCK),
             first => first,
         }
     }

@@ -20,7 +20,12 @@ impl Checked {
 
     fn check(&mut self) {
         self.1 = self.1.max(steps::take());
-        assert!(self.1 <= MOST, "{} steps, at {} entries", self.1, self.0.len());
+        assert!(
+            self.1 <= MOST,
+            "{} steps, at {} entries",
+            self.1,
+            self.0.len()
+        );
     }
 
     fn push(&mut self, due: u64) -> super::EntryId {
@@ -60,7 +65,13 @@ fn a_push_and_a_pop_take_few_steps_whatever_the_order() {
         |index| 1 << (scattered(index) % 60),
         |index| scattered(index) % 300 + (scattered(index) >> 32 << 40),
         |index| index + scattered(index) % 1_000,
-        |index| if index < MANY / 2 { MANY + scattered(index) } else { scattered(index) % MANY },
+        |index| {
+            if index < MANY / 2 {
+                MANY + scattered(index)
+            } else {
+                scattered(index) % MANY
+            }
+        },
     ];
     for due in orders {
         let (mut heap, _) = filled(due);
@@ -80,7 +91,12 @@ fn a_steady_state_takes_few_steps_at_a_time() {
 
 #[test]
 fn a_reset_and_a_removal_take_few_steps_whatever_lies_around() {
-    for due in [scattered as fn(u64) -> u64, |index| index, |_| NEVER, |index| index % 3] {
+    for due in [
+        scattered as fn(u64) -> u64,
+        |index| index,
+        |_| NEVER,
+        |index| index % 3,
+    ] {
         let (mut heap, ids) = filled(due);
         for round in 0..3 {
             for (index, id) in (0..).zip(&ids) {
