@@ -13,6 +13,8 @@
 //! are put in order only then. `line.rs` begins with the whole of it.
 
 mod blocks;
+#[cfg(all(test, feature = "std", not(anthill_loom)))]
+mod bounded;
 mod chunks;
 mod entry;
 mod far;
@@ -55,8 +57,11 @@ pub(crate) const MOST: usize = slots::LIMIT;
 /// and sharing between threads, for which there is `DelayQueue`.
 ///
 /// # Cost
-/// Costs are amortized: a single call can be longer, when the next entries have to be sorted or
-/// memory grows. With n entries, [`push`](Self::push), [`pop`](Self::pop) and what is made of them
+/// Costs are amortized, but no single call moves more than some thousand entries, however many there
+/// are, beside those it is asked for: longer lists are cut while they grow. Memory is added in blocks and not copied,
+/// but for an index of some bytes for each sixteen entries. What takes longer with more entries:
+/// [`clear`](Self::clear), [`shrink_to`](Self::shrink_to), [`count_ready`](Self::count_ready),
+/// [`next_after`](Self::next_after), and dropping the heap. With n entries, [`push`](Self::push), [`pop`](Self::pop) and what is made of them
 /// are O(log n), [`remove`](Self::remove) mostly O(1), [`peek_due`](Self::peek_due) always.
 ///
 /// ```
@@ -115,7 +120,7 @@ impl<T> DelayHeap<T> {
     /// An empty heap with memory for so many entries.
     ///
     /// # Panics
-    /// If so much memory cannot be asked for.
+    /// If they are more than 2<sup>28</sup>.
     pub fn with_capacity(capacity: usize) -> Self {
         let mut heap = Self::new();
         heap.reserve(capacity);
@@ -340,10 +345,12 @@ impl<T> DelayHeap<T> {
     /// Allocates memory for so many entries beside those that are there.
     ///
     /// # Panics
-    /// If so much memory cannot be asked for.
+    /// If they would be more than 2<sup>28</sup> in all.
     pub fn reserve(&mut self, additional: usize) {
+        // First the larger part: what cannot be had is refused before the other is asked for.
+        let all = self.len + self.out.len();
+        self.slots.reserve(all.saturating_add(additional));
         self.line.reserve(additional);
-        self.slots.reserve(self.len + self.out.len() + additional);
     }
 
     /// Gives back memory, but for so many entries, or as many as there are.

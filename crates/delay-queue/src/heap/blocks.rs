@@ -38,7 +38,10 @@ impl<T> Blocks<T> {
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<&T> {
         match self.first.get(index) {
-            None => self.blocks.get((index >> SHIFT).wrapping_sub(1))?.get(index % BLOCK),
+            None => self
+                .blocks
+                .get((index >> SHIFT).wrapping_sub(1))?
+                .get(index % BLOCK),
             first => first,
         }
     }
@@ -90,13 +93,7 @@ impl<T> Blocks<T> {
     }
 
     /// Makes room for so many in all.
-    ///
-    /// # Panics
-    /// If a `Vec` of so many would.
     pub(super) fn reserve(&mut self, capacity: usize) {
-        let bytes = capacity.checked_mul(size_of::<T>().max(1));
-        let most = isize::MAX as usize;
-        assert!(bytes.is_some_and(|bytes| bytes <= most), "capacity overflow");
         if capacity > self.capacity {
             self.grow_to(capacity);
         }

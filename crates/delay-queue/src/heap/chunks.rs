@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use super::blocks::Blocks;
+use super::key::Key;
 use super::place::Place;
 use super::slots::Slots;
 use super::steps;
@@ -27,7 +28,7 @@ const ELSEWHERE: u32 = u32::MAX - 1;
 /// As many lists are allocated at a time.
 pub(super) const LISTS: usize = 128;
 /// So many stale ones more than half of the live ones are left alone.
-const SLACK: u32 = CHUNK as u32;
+const SLACK: u32 = CHUNK as u32 / 2;
 
 #[derive(Debug)]
 pub(super) struct Chunks {
@@ -284,7 +285,7 @@ impl Chunks {
         of.live -= 1;
         if of.live == 0 {
             self.free_list(list);
-        } else if self.has_grown && of.len > of.live + of.live / 4 * 3 + SLACK {
+        } else if self.has_grown && of.len > of.live + of.live / 2 + SLACK {
             return Left::Few;
         }
         Left::Enough
@@ -398,22 +399,12 @@ impl Chunks {
         }
     }
 
-    /// All lists, without what is stale, in memory of their own for so many slots.
-    pub(super) fn rebuilt<T>(&mut self, capacity: usize, slots: &mut Slots<T>) -> Self {
-        let mut new = Self::new();
-        new.lists = self.lists.iter().copied().map(List::emptied).collect();
-        new.free_lists = mem::take(&mut self.free_lists);
-        new.is_lane = mem::take(&mut self.is_lane);
-        new.reserve(capacity);
-        // First who is live, then who lies where: a new place can be one where its slot is stale.
+    /// The live keys of all lists.
+    pub(super) fn keys<T>(&self, slots: &Slots<T>) -> Vec<Key> {
         let lists = 0..small(self.lists.len());
-        let all = lists.flat_map(|list| self.iter(list).map(move |at| (list, at)));
-        let live = all.filter(|(_, (slot, place))| slots.is_at(*slot, *place));
-        let live: Vec<_> = live.map(|(list, (slot, _))| (list, slot)).collect();
-        for (list, slot) in live {
-            slots.moved(slot, new.push(list, slot));
-        }
-        new
+        let all = lists.flat_map(|list| self.iter(list));
+        all.filter_map(|(slot, place)| slots.key_at(slot, place))
+            .collect()
     }
 
     /// How many slots its memory is for.
@@ -466,16 +457,6 @@ impl Chunks {
     fn free_chunk(&mut self, chunk: u32) {
         self.next[chunk as usize] = mem::replace(&mut self.free, chunk);
         self.free_count += 1;
-    }
-}
-
-impl List {
-    fn emptied(self) -> Self {
-        if self.first == ELSEWHERE {
-            self
-        } else {
-            Self::EMPTY
-        }
     }
 }
 

@@ -112,12 +112,7 @@ impl Far {
 
     /// Adds a key that is not before the edge, and tells where it lies.
     #[inline]
-    pub(super) fn push<T>(
-        &mut self,
-        key: Key,
-        chunks: &mut Chunks,
-        slots: &mut Slots<T>,
-    ) -> Place {
+    pub(super) fn push<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
         let mut list = self.find(key.due, chunks);
         if chunks.is_chunk_full(list) {
             list = self.make_room(list, key.due, chunks, slots);
@@ -227,13 +222,7 @@ impl Far {
     }
 
     /// Makes a bucket a rung of its own, or a queue.
-    fn cut_bucket<T>(
-        &mut self,
-        list: u32,
-        due: u64,
-        chunks: &mut Chunks,
-        slots: &mut Slots<T>,
-    ) {
+    fn cut_bucket<T>(&mut self, list: u32, due: u64, chunks: &mut Chunks, slots: &mut Slots<T>) {
         let bounds = self.bounds(due, chunks);
         if bounds.first == bounds.last {
             let queue = Fifo::of_list(list, chunks);
@@ -251,7 +240,7 @@ impl Far {
             last: bounds.last.min(span.last.saturating_add(pad)),
         };
         let end = bounds.last.saturating_add(1);
-        let mut rung = Rung::new(covered, MOST_BUCKETS, end, chunks);
+        let mut rung = Rung::new(covered, MOST_BUCKETS / 2, end, chunks);
         rung.end = end;
         let node = self.add_node(Node::Rung(rung));
         chunks.put_elsewhere(list, node);
@@ -384,6 +373,16 @@ impl Far {
         chunks: &mut Chunks,
         slots: &mut Slots<T>,
     ) {
+        if chunks.len(list) <= self.few {
+            let live = chunks.live(list);
+            while let Some(chunk) = chunks.pop(list) {
+                let keys = chunk.slots();
+                into.extend(keys.filter_map(|(slot, place)| slots.key_at(slot, place)));
+            }
+            chunks.forget_live(list, live);
+            self.live -= live;
+            return self.list_is_out(bounds);
+        }
         let span = self.gather(list, chunks, slots);
         let count = self.desk.len();
         if count > self.few && span.first < span.last && count <= *moves {
@@ -398,6 +397,12 @@ impl Far {
         }
         into.append(&mut self.desk);
         self.desk.shrink_to(2 * self.few);
+        self.list_is_out(bounds);
+    }
+
+    /// The current bucket, or the rest, has moved out of here.
+    #[inline]
+    fn list_is_out(&mut self, bounds: Span) {
         if let Some(rung) = self.rungs.last_mut() {
             rung.current += 1;
         }
@@ -534,13 +539,6 @@ impl Far {
             }
             Node::Unused => {}
         }
-    }
-
-    pub(super) fn shrink(&mut self) {
-        self.desk = Vec::new();
-        self.rungs.shrink_to_fit();
-        self.nodes.shrink_to_fit();
-        self.free_nodes.shrink_to_fit();
     }
 }
 

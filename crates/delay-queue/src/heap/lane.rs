@@ -165,11 +165,6 @@ impl Lane {
         }
     }
 
-    /// All lists have been made anew.
-    pub(super) fn rebuilt(&mut self, chunks: &Chunks) {
-        self.rewritten(self.front_list, chunks);
-    }
-
     /// The keys from the first on.
     pub(super) fn iter<T>(&self, chunks: &Chunks, slots: &Slots<T>) -> impl Iterator<Item = Key> {
         let all = self.fifo.lists().flat_map(|list| chunks.iter(list));

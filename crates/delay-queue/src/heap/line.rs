@@ -308,9 +308,21 @@ impl Line {
     /// Gives back memory, but for so many keys.
     pub(super) fn shrink_to<T>(&mut self, capacity: usize, slots: &mut Slots<T>) {
         let capacity = capacity.min(self.chunks.capacity());
-        self.chunks = self.chunks.rebuilt(capacity, slots);
-        self.lane.rebuilt(&self.chunks);
-        self.far.shrink();
+        // In order, all of them go with the lane.
+        let mut keys = self.chunks.keys(slots);
+        keys.sort_unstable();
+        self.chunks = Chunks::new();
+        self.chunks.reserve(capacity);
+        self.lane = Lane::new(self.sizes.segment);
+        self.far = Far::new(self.sizes.leaf, self.sizes.few);
+        for key in keys {
+            let place = if self.lane.takes(key) {
+                self.lane.push(key, &mut self.chunks)
+            } else {
+                self.far.push(key, &mut self.chunks, slots)
+            };
+            slots.moved(key.slot(), place);
+        }
         let mut run = Vec::new();
         for (index, key) in self.run.iter().enumerate() {
             if let Some((_, place)) = slots.lift(key.slot(), Place::run(index)) {
@@ -323,6 +335,7 @@ impl Line {
         self.heap.keys_mut().shrink_to_fit();
         self.gathered.keys_mut().shrink_to_fit();
         self.desk = Vec::new();
+        self.refill(slots);
     }
 
     /// The keys of the run in order.

@@ -66,6 +66,7 @@ impl<T> Slots<T> {
 
     /// Sees to it that as many slots can be taken without allocation, those that are included.
     pub(super) fn reserve(&mut self, capacity: usize) {
+        assert!(capacity <= LIMIT, "capacity overflow");
         let slots = capacity.saturating_add(self.retired);
         self.all.reserve(slots);
     }
@@ -80,7 +81,8 @@ impl<T> Slots<T> {
     }
 
     /// Puts the value into the slot that [`next`](Self::next) has told, and gives its generation.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
     pub(super) fn insert(&mut self, key: Key, place: Place, value: T) -> u32 {
         let mut generation = self.floor;
         let vacant = self.all.get_mut(self.free as usize);
@@ -198,7 +200,8 @@ impl<T> Slots<T> {
     }
 
     /// Frees the slot: gives its generation and its value.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
     pub(super) fn free(&mut self, index: u32) -> Option<(u32, T)> {
         let slot = self.all.get_mut(index as usize)?;
         let generation = slot.generation();

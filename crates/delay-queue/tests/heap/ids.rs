@@ -144,3 +144,20 @@ fn an_old_id_finds_no_new_entry_after_an_empty_heap_was_shrunk() {
         assert_stale(&mut heap, id);
     }
 }
+
+#[test]
+fn an_empty_heap_that_was_shrunk_begins_with_new_generations() {
+    let mut heap = DelayHeap::in_small_steps(u32::MAX - 1, 16);
+    let mut old = Vec::new();
+    for value in 0..100 {
+        old.push(heap.push(value, 0));
+        heap.pop();
+        heap.shrink_to_fit();
+        assert_eq!(heap.capacity(), 0);
+    }
+    heap.push(0, 0);
+    assert!(old.windows(2).all(|ids| ids[0] != ids[1]));
+    for id in old {
+        assert_stale(&mut heap, id);
+    }
+}
