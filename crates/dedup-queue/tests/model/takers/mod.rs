@@ -27,6 +27,8 @@ use dedup_queue::{
 use program::{Act, DRAINS, GETTERS, KEYS, Op, Settings};
 
 type Queue = DedupRetryQueue<u8, RandomState, ManualClock>;
+type Getter = GetFuture<u8, RandomState, ManualClock, Retrying>;
+type Drain = DrainFuture<u8, RandomState, ManualClock, Retrying>;
 type Key = Held<'static, u8, Retrying>;
 
 /// How deep wakers may act within wakers.
@@ -103,8 +105,8 @@ struct World {
     me: Weak<Self>,
     queue: Queue,
     clock: ManualClock,
-    getters: [Mutex<Place<GetFuture<u8, RandomState, ManualClock, Retrying>>>; GETTERS],
-    drains: [Mutex<Place<DrainFuture<u8, RandomState, ManualClock, Retrying>>>; DRAINS],
+    getters: [Mutex<Place<Getter>>; GETTERS],
+    drains: [Mutex<Place<Drain>>; DRAINS],
     books: Mutex<Books>,
 }
 

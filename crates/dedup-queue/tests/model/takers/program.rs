@@ -102,8 +102,8 @@ impl Op {
     fn from_bytes([kind, which, arg]: [u8; STEP]) -> Self {
         let (key, span, act) = (which % KEYS, u64::from(arg % 8), Act::from_byte(arg));
         let (getter, drain) = (usize::from(which) % GETTERS, usize::from(which) % DRAINS);
+        let is_rare = arg < 64; // Or no program would be long.
         match kind % 64 {
-            0..=9 => Self::Add(key),
             10..=13 => Self::AddAfter(key, span),
             14..=15 => Self::AddRateLimited(key),
             16 => Self::Remove(key),
@@ -116,14 +116,11 @@ impl Op {
             42..=43 => Self::DropGetter(getter),
             44..=52 => Self::RunWoken(act),
             53..=60 => Self::Advance(span),
-            // Rarer, or no program would be long.
-            61 if arg < 64 => Self::Drain(drain, Act::from_byte(arg.wrapping_mul(17))),
-            61 => Self::Get(getter, act),
-            62 if arg < 64 => Self::DropDrain(drain),
-            62 => Self::Add(key),
-            _ if arg < 8 => Self::ShutDown,
-            _ if arg < 16 => Self::DrainNow,
-            _ => Self::Get(getter, act),
+            61 if is_rare => Self::Drain(drain, Act::from_byte(arg.wrapping_mul(17))),
+            62 if is_rare => Self::DropDrain(drain),
+            63 if arg < 8 => Self::ShutDown,
+            63 if arg < 16 => Self::DrainNow,
+            _ => Self::Add(key),
         }
     }
 }
