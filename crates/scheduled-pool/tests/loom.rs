@@ -857,3 +857,24 @@ fn an_outcome_taken_before_its_closure_is_dropped_is_taken_once() {
         },
     );
 }
+
+/// A wait whose time is up while something is left: it says so, and leaves nothing entered.
+#[test]
+fn a_late_wait_for_a_schedule_that_is_left_does_not_say_that_it_ended() {
+    check(
+        "a_late_wait_for_a_schedule_that_is_left_does_not_say_that_it_ended",
+        Some(2),
+        || {
+            let rig = Rig::new(true);
+            let deadline = sync_shim::Clock::now(&rig.clock) + Duration::from_nanos(5);
+            let clock = rig.clock.clone();
+            let handle = rig.once(LATE).unwrap();
+            rig.core.release(true);
+            let time = spawn(move || clock.advance(Duration::from_nanos(5)));
+            assert!(!rig.core.wait_released(Some(deadline)));
+            time.join().unwrap();
+            assert!(handle.cancel());
+            rig.end();
+        },
+    );
+}
