@@ -21,20 +21,19 @@ use std::collections::{TryReserveError, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use sync_shim::thread::{JoinHandle, thread_number};
+use sync_shim::thread::thread_number;
 
 use crate::after::{After, Notice};
-use crate::capacity::Capacity;
 use crate::config::Config;
 use crate::decide::{Rouse, View, Without};
-use crate::ending::{Ending, Exit};
+use crate::ending::Ending;
 use crate::errand::Watch;
 use crate::gauge::Gauge;
-use crate::idle::{Call, IdleSet, WorkerCell};
+use crate::idle::{IdleSet, WorkerCell};
 use crate::line::{Line, Seat};
 use crate::queue::TaskQueue;
 use crate::run::Outcome;
-use crate::stats::{Counts, Stats};
+use crate::stats::Counts;
 
 /// Tombstones that are left to the workers, however short the queue is. In a model one, so that a
 /// worker meets it, and the next is swept.
@@ -385,155 +384,6 @@ impl<J> State<J> {
         }
     }
 
-    /// A parked worker is awake, and was not called: whether it is to wait for its time-out.
-    pub(crate) fn is_timed(&mut self, cell: &Arc<WorkerCell>, since: Option<Instant>) -> bool {
-        let timed = self.view().without_work(self.kept) != Without::Park;
-        if !timed {
-            self.keep(cell, since);
-        }
-        timed
-    }
-
-    /// A worker parks without a time-out. Where there are any, others that come make it one too
-    /// many.
-    fn keep(&mut self, cell: &Arc<WorkerCell>, since: Option<Instant>) {
-        if since.is_some() && !cell.set_untimed(true) {
-            self.untimed.push(Arc::clone(cell));
-        }
-    }
-
-    /// One more worker stays than did. If these are more than are kept, those that parked without a
-    /// time-out look at it again: one of them may be the one too many.
-    fn time_the_kept(&mut self, after: &mut After<J>) {
-        if self.untimed.is_empty() || self.live - self.leaving <= self.kept {
-            return;
-        }
-        for cell in self.untimed.drain(..) {
-            cell.set_untimed(false);
-            if cell.call() == Call::Parked {
-                after.unpark(cell);
-            }
-        }
-    }
-
-    /// Retires the parked workers that have been idle since `limit` or longer.
-    pub(crate) fn expire(&mut self, limit: Instant, after: &mut After<J>) {
-        let above = (self.live - self.leaving).saturating_sub(self.kept);
-        let stale = self.idle.expire(limit, above);
-        self.dismiss(stale, after);
-    }
-
-    /// Retires parked workers that there are too many of.
-    pub(crate) fn retire_surplus(&mut self, after: &mut After<J>) {
-        let surplus = self.view().surplus();
-        let cells = self.idle.retire_oldest(surplus);
-        self.dismiss(cells, after);
-    }
-
-    fn dismiss(&mut self, cells: Vec<Arc<WorkerCell>>, after: &mut After<J>) {
-        self.leaving += cells.len();
-        for cell in cells {
-            after.unpark(cell);
-        }
-    }
-
-    /// A retired worker looks again: if work came that it must not leave behind, it searches.
-    pub(crate) fn recall(&mut self, after: &mut After<J>) -> bool {
-        let stays = self.view().must_stay();
-        if stays {
-            self.leaving -= 1;
-            self.searching += 1;
-            self.time_the_kept(after);
-        }
-        stays
-    }
-
-    /// As [`recall`](State::recall), by a worker whose stop hook has run: its start hook runs again
-    /// before it looks for the work, if there is one.
-    pub(crate) fn stay(&mut self, after: &mut After<J>) -> bool {
-        let stays = self.recall(after);
-        if stays && self.hooked {
-            self.searching -= 1;
-            self.entering += 1;
-        }
-        stays
-    }
-
-    /// A worker's start hook has run.
-    pub(crate) fn entered(&mut self) {
-        self.entering -= 1;
-    }
-
-    /// The worker is gone, but for its thread, unless too many threads are ending. It must have
-    /// asked [`stay`](State::stay) in the same section.
-    pub(crate) fn depart(
-        &mut self,
-        cell: &Arc<WorkerCell>,
-        thread: &mut Option<JoinHandle>,
-        after: &mut After<J>,
-    ) -> Exit {
-        if self.ending.is_full(self.counts.peak_live) {
-            return self.ending.make_room();
-        }
-        if cell.set_untimed(false) {
-            self.untimed.retain(|other| !Arc::ptr_eq(other, cell));
-        }
-        self.leaving -= 1;
-        self.live -= 1;
-        self.show_size();
-        self.counts.retired += 1;
-        self.tell_if_ended(after);
-        // Who ends a pool joins them all.
-        let before = if self.open {
-            self.ending.take_finished()
-        } else {
-            Vec::new()
-        };
-        self.ending.enter(thread.take());
-        Exit::Gone(before)
-    }
-
-    /// So many threads have been joined.
-    pub(crate) fn joined(&mut self, threads: usize, after: &mut After<J>) {
-        self.ending.leave(threads);
-        after.tell(&mut self.ending.on_room);
-    }
-
-    pub(crate) fn tell_if_ended(&mut self, after: &mut After<J>) {
-        if self.view().ended() {
-            after.tell(&mut self.on_end);
-        }
-    }
-
-    /// A start has come to its end; the worker searches from now on, or runs its hook.
-    pub(crate) fn started(&mut self, success: bool, after: &mut After<J>) {
-        self.starting = false;
-        if success {
-            self.live += 1;
-            if self.hooked {
-                self.entering += 1;
-            } else {
-                self.searching += 1;
-            }
-            self.time_the_kept(after);
-            self.counts.started += 1;
-            self.counts.peak_live = self.counts.peak_live.max(self.live);
-            self.show_size();
-        } else {
-            self.counts.start_failures += 1;
-        }
-    }
-
-    /// Tasks that came while a worker was being started have roused nobody. If there are more of them
-    /// than workers on their way in, and those run a hook first, another start is reserved.
-    pub(crate) fn reserve_another(&mut self) -> bool {
-        let on_their_way = self.searching + self.entering;
-        let another =
-            self.hooked && self.queue.len() > on_their_way && self.view().rouse() == Rouse::Start;
-        self.starting |= another;
-        another
-    }
-
     /// Nothing is accepted any more: waiters get their tasks back, idle workers go.
     pub(crate) fn release(&mut self, after: &mut After<J>) {
         self.open = false;
@@ -694,33 +544,8 @@ impl<J> State<J> {
             hooked: config.start_hook.is_some(),
         })
     }
-
-    pub(crate) fn stats(&self, hook_panics: u64) -> Stats {
-        let idle = self.searching + self.idle.len() + self.leaving;
-        let counts = &self.counts;
-        Stats {
-            capacity: Capacity::from_bound(self.capacity),
-            live: self.live,
-            busy: self.live - idle,
-            idle,
-            ending: self.ending.len(),
-            in_flight: self.unfinished(),
-            queued: self.queued(),
-            waiting: self.line.len(),
-            submitted: counts.submitted,
-            completed: counts.completed,
-            panicked: counts.panicked,
-            cancelled: counts.cancelled,
-            released: counts.released,
-            refused: counts.refused,
-            threads_started: counts.started,
-            threads_retired: counts.retired,
-            thread_failures: counts.start_failures,
-            peak_live: counts.peak_live,
-            hook_panics,
-        }
-    }
 }
 
+mod staff;
 #[cfg(all(test, not(anthill_loom)))]
 mod tests;

@@ -2,6 +2,7 @@
 
 use crate::capacity::Capacity;
 use crate::run::Outcome;
+use crate::state::State;
 
 /// Counted under the pool's lock, only ever added to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -108,6 +109,34 @@ impl Stats {
             thread_failures: self.thread_failures + other.thread_failures,
             peak_live: self.peak_live + other.peak_live,
             hook_panics: self.hook_panics + other.hook_panics,
+        }
+    }
+}
+
+impl<J> State<J> {
+    pub(crate) fn stats(&self, hook_panics: u64) -> Stats {
+        let idle = self.searching + self.idle.len() + self.leaving;
+        let counts = &self.counts;
+        Stats {
+            capacity: Capacity::from_bound(self.capacity),
+            live: self.live,
+            busy: self.live - idle,
+            idle,
+            ending: self.ending.len(),
+            in_flight: self.unfinished(),
+            queued: self.queued(),
+            waiting: self.line.len(),
+            submitted: counts.submitted,
+            completed: counts.completed,
+            panicked: counts.panicked,
+            cancelled: counts.cancelled,
+            released: counts.released,
+            refused: counts.refused,
+            threads_started: counts.started,
+            threads_retired: counts.retired,
+            thread_failures: counts.start_failures,
+            peak_live: counts.peak_live,
+            hook_panics,
         }
     }
 }

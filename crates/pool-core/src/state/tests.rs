@@ -6,6 +6,7 @@ use sync_shim::Parker;
 
 use super::*;
 use crate::after::NoticeWait;
+use crate::capacity::Capacity;
 use crate::{Builder, Closures, Pool};
 
 fn builder(capacity: usize, depth: usize) -> Builder<Closures> {
