@@ -31,7 +31,7 @@ pub(crate) fn hand<K: Kind>(world: &Arc<World>, pool: &WorkerPool<K>, rng: &mut 
         K::submit(pool, job, call.how)
     };
     if let Some(handle) = hear(world, id, answer) {
-        conclude(world, id, handle, call.then);
+        conclude(world, id, handle, call.then, false);
     }
 }
 
@@ -67,7 +67,7 @@ fn hand_async<K: Kind>(
     if let Some(answer) = answer
         && let Some(handle) = hear(world, id, answer)
     {
-        conclude(world, id, handle, call.then);
+        conclude(world, id, handle, call.then, false);
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn hand_within(world: &Arc<World>, mut call: Call, plan: Plan) {
     match port.hand(job, call.how, call.spawn) {
         Ok(answer) => {
             if let Some(handle) = hear(world, id, answer) {
-                conclude(world, id, handle, call.then);
+                conclude(world, id, handle, call.then, true);
             }
         }
         Err(job) => _ = identify(|| job.run()), // The pool has no handle any more.
@@ -107,7 +107,7 @@ fn hear(world: &World, id: Id, answer: Answer) -> Option<Handle> {
     }
 }
 
-fn conclude(world: &World, id: Id, handle: Handle, then: Then) {
+fn conclude(world: &World, id: Id, handle: Handle, then: Then, within: bool) {
     let mut cancelled = false;
     let joined = match then {
         Then::Join => handle.join(),
@@ -129,6 +129,7 @@ fn conclude(world: &World, id: Id, handle: Handle, then: Then) {
         }
         Err(JoinError::Cancelled) => cancelled,
         Err(JoinError::Released) => !cancelled,
+        Err(JoinError::WouldDeadlock) => within, // At the nesting limit.
         Err(_) => false,
     };
     world.expect(right, || {
