@@ -60,8 +60,9 @@ impl Limits {
     pub(crate) fn sample<K: Kind>(&self, pool: &WorkerPool<K>) -> Result<(), String> {
         let mut force = self.lock();
         let stats = pool.stats();
-        // At this instant: one for each task that a worker runs, and one for each in the queue.
-        let tasks = stats.busy + stats.queued;
+        // Those that hold room at this instant, at most: a worker may be busy with a hook or a waker,
+        // and what a `release_now` took out is in flight until it is dropped, and holds none.
+        let tasks = stats.in_flight.min(stats.busy + stats.queued);
         let ended = stats.completed + stats.panicked + stats.cancelled + stats.released;
         let late = usize::from(force.on_its_way.is_some());
         let right = stats.capacity.limit().unwrap_or(UNLIMITED) == force.capacity
