@@ -10,6 +10,7 @@ use testkit::{Rng, block_on};
 
 use crate::job::{Call, Id, Job, Out, Plan, Then, World};
 use crate::ledger::Said;
+use crate::limits::taking_out;
 use crate::port::Port;
 use crate::subject::{Answer, Handle, How, Kind, identify};
 
@@ -110,10 +111,11 @@ fn hear(world: &World, id: Id, answer: Answer) -> Option<Handle> {
 fn conclude(world: &World, id: Id, handle: Handle, then: Then, within: bool) {
     let mut cancelled = false;
     let joined = match then {
+        Then::Join if within => taking_out(|| handle.join()),
         Then::Join => handle.join(),
         Then::Await => block_on(handle),
         Then::Cancel => {
-            cancelled = handle.cancel();
+            cancelled = taking_out(|| handle.cancel());
             if cancelled {
                 world.ledger.say(id, Said::Cancelled);
             }
