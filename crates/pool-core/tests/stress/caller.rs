@@ -10,6 +10,7 @@ use testkit::{Rng, block_on};
 
 use crate::job::{Call, Id, Job, Out, Plan, Then, World};
 use crate::ledger::Said;
+use crate::limits::taking_out;
 use crate::port::Port;
 use crate::subject::{Answer, Handle, How, Kind, identify};
 
@@ -31,7 +32,7 @@ pub(crate) fn hand<K: Kind>(world: &Arc<World>, pool: &WorkerPool<K>, rng: &mut 
         K::submit(pool, job, call.how)
     };
     if let Some(handle) = hear(world, id, answer) {
-        conclude(world, id, handle, call.then);
+        conclude(world, id, handle, call.then, false);
     }
 }
 
@@ -67,7 +68,7 @@ fn hand_async<K: Kind>(
     if let Some(answer) = answer
         && let Some(handle) = hear(world, id, answer)
     {
-        conclude(world, id, handle, call.then);
+        conclude(world, id, handle, call.then, false);
     }
 }
 
@@ -85,7 +86,7 @@ pub(crate) fn hand_within(world: &Arc<World>, mut call: Call, plan: Plan) {
     match port.hand(job, call.how, call.spawn) {
         Ok(answer) => {
             if let Some(handle) = hear(world, id, answer) {
-                conclude(world, id, handle, call.then);
+                conclude(world, id, handle, call.then, true);
             }
         }
         Err(job) => _ = identify(|| job.run()), // The pool has no handle any more.
@@ -107,13 +108,14 @@ fn hear(world: &World, id: Id, answer: Answer) -> Option<Handle> {
     }
 }
 
-fn conclude(world: &World, id: Id, handle: Handle, then: Then) {
+fn conclude(world: &World, id: Id, handle: Handle, then: Then, within: bool) {
     let mut cancelled = false;
     let joined = match then {
+        Then::Join if within => taking_out(|| handle.join()),
         Then::Join => handle.join(),
         Then::Await => block_on(handle),
         Then::Cancel => {
-            cancelled = handle.cancel();
+            cancelled = taking_out(|| handle.cancel());
             if cancelled {
                 world.ledger.say(id, Said::Cancelled);
             }
@@ -129,6 +131,7 @@ fn conclude(world: &World, id: Id, handle: Handle, then: Then) {
         }
         Err(JoinError::Cancelled) => cancelled,
         Err(JoinError::Released) => !cancelled,
+        Err(JoinError::WouldDeadlock) => within, // At the nesting limit.
         Err(_) => false,
     };
     world.expect(right, || {

@@ -1,11 +1,24 @@
 //! The capacity, its changes, and what may be seen of it at any moment.
 
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 
 use pool_core::{Stats, WorkerPool};
 use testkit::Rng;
 
 use crate::subject::Kind;
+
+/// Cancels and joins within tasks that began, and that ended: each may have a task in its hands
+/// meanwhile.
+static TAKEN_OUT: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(0), AtomicUsize::new(0));
+
+/// Runs what may take a task out of the queue.
+pub(crate) fn taking_out<T>(call: impl FnOnce() -> T) -> T {
+    TAKEN_OUT.0.fetch_add(1, SeqCst);
+    let answer = call();
+    TAKEN_OUT.1.fetch_add(1, SeqCst);
+    answer
+}
 
 /// As a number to compare with.
 const UNLIMITED: usize = usize::MAX;
@@ -59,7 +72,10 @@ impl Limits {
     /// Takes one sample, and says what is wrong with it.
     pub(crate) fn sample<K: Kind>(&self, pool: &WorkerPool<K>) -> Result<(), String> {
         let mut force = self.lock();
+        let ended_before = TAKEN_OUT.1.load(SeqCst);
         let stats = pool.stats();
+        // What handles took out is in flight, too, and holds no room: so many at most.
+        let taken_out = TAKEN_OUT.0.load(SeqCst) - ended_before;
         // Those that hold room at this instant, at most: a worker may be busy with a hook or a waker,
         // and what a `release_now` took out is in flight until it is dropped, and holds none.
         let tasks = stats.in_flight.min(stats.busy + stats.queued);
@@ -68,7 +84,7 @@ impl Limits {
         let right = stats.capacity.limit().unwrap_or(UNLIMITED) == force.capacity
             && stats.live <= force.workers.saturating_add(late)
             && stats.peak_live <= force.highest
-            && tasks <= force.tasks
+            && tasks <= force.tasks.saturating_add(taken_out)
             && stats.busy + stats.idle == stats.live
             && ended <= stats.submitted
             && stats.threads_started - stats.threads_retired == stats.live as u64
