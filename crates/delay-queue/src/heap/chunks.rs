@@ -28,7 +28,7 @@ const ELSEWHERE: u32 = u32::MAX - 1;
 /// As many lists are allocated at a time.
 pub(super) const LISTS: usize = 128;
 /// So many stale ones more than half of the live ones are left alone.
-const SLACK: u32 = CHUNK as u32 / 2;
+const SLACK: u32 = 8;
 
 #[derive(Debug)]
 pub(super) struct Chunks {
@@ -419,8 +419,8 @@ impl Chunks {
         if of.len == 0 {
             return;
         }
-        let last = (of.end as usize - 1) / CHUNK;
-        self.next[last] = mem::replace(&mut self.free, of.first);
+        let back = (of.end as usize - 1) / CHUNK;
+        self.next[back] = mem::replace(&mut self.free, of.first);
         self.free_count += (of.len as usize).div_ceil(CHUNK);
     }
 
