@@ -390,7 +390,10 @@ impl Chunks {
         debug_assert!(self.is_empty(to));
         self.lists[to as usize] = of;
         let mut chunk = of.first;
-        while of.len > 0 {
+        if of.len == 0 {
+            return;
+        }
+        loop {
             self.owner[chunk as usize] = to;
             if of.is_last(chunk) {
                 break;
