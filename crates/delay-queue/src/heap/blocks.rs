@@ -11,7 +11,7 @@ const BLOCK: usize = 1 << SHIFT;
 pub(super) struct Blocks<T> {
     /// The first block, which is found without a detour: it is all there is of most.
     first: Vec<T>,
-    blocks: Vec<Vec<T>>,
+    others: Vec<Vec<T>>,
     len: usize,
     capacity: usize,
 }
@@ -20,7 +20,7 @@ impl<T> Blocks<T> {
     pub(super) const fn new() -> Self {
         Self {
             first: Vec::new(),
-            blocks: Vec::new(),
+            others: Vec::new(),
             len: 0,
             capacity: 0,
         }
@@ -39,7 +39,7 @@ impl<T> Blocks<T> {
     pub(super) fn get(&self, index: usize) -> Option<&T> {
         match self.first.get(index) {
             None => self
-                .blocks
+                .others
                 .get((index >> SHIFT).wrapping_sub(1))?
                 .get(index % BLOCK),
             first => first,
@@ -51,7 +51,7 @@ impl<T> Blocks<T> {
         if index < BLOCK {
             return self.first.get_mut(index);
         }
-        let block = self.blocks.get_mut((index >> SHIFT) - 1)?;
+        let block = self.others.get_mut((index >> SHIFT) - 1)?;
         block.get_mut(index % BLOCK)
     }
 
@@ -80,7 +80,7 @@ impl<T> Blocks<T> {
     /// Drops all and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.first.clear();
-        self.blocks.iter_mut().for_each(Vec::clear);
+        self.others.iter_mut().for_each(Vec::clear);
         self.len = 0;
     }
 
@@ -88,7 +88,7 @@ impl<T> Blocks<T> {
     fn block(&mut self, number: usize) -> Option<&mut Vec<T>> {
         match number.checked_sub(1) {
             None => Some(&mut self.first),
-            Some(number) => self.blocks.get_mut(number),
+            Some(number) => self.others.get_mut(number),
         }
     }
 
@@ -117,8 +117,8 @@ impl<T> Blocks<T> {
             if self.capacity < BLOCK {
                 self.first.reserve_exact(wanted - self.first.len());
             } else if filled == 0 {
-                self.blocks.push(Vec::with_capacity(wanted));
-            } else if let Some(block) = self.blocks.last_mut() {
+                self.others.push(Vec::with_capacity(wanted));
+            } else if let Some(block) = self.others.last_mut() {
                 block.reserve_exact(wanted - block.len());
             }
             self.capacity += wanted - filled;
@@ -132,15 +132,15 @@ impl<T> Blocks<T> {
             return;
         }
         let blocks = capacity.div_ceil(BLOCK);
-        self.blocks.truncate(blocks.saturating_sub(1));
+        self.others.truncate(blocks.saturating_sub(1));
         if blocks < 2 {
             self.first.shrink_to(capacity);
-        } else if capacity % BLOCK > 0
-            && let Some(block) = self.blocks.last_mut()
+        } else if !capacity.is_multiple_of(BLOCK)
+            && let Some(block) = self.others.last_mut()
         {
             block.shrink_to(capacity % BLOCK);
         }
-        self.blocks.shrink_to_fit();
+        self.others.shrink_to_fit();
         self.capacity = capacity;
     }
 }

@@ -28,7 +28,7 @@ const ELSEWHERE: u32 = u32::MAX - 1;
 /// As many lists are allocated at a time.
 pub(super) const LISTS: usize = 128;
 /// So many stale ones more than half of the live ones are left alone.
-const SLACK: u32 = CHUNK as u32 / 2;
+const SLACK: u32 = 8;
 
 #[derive(Debug)]
 pub(super) struct Chunks {
@@ -390,7 +390,10 @@ impl Chunks {
         debug_assert!(self.is_empty(to));
         self.lists[to as usize] = of;
         let mut chunk = of.first;
-        while of.len > 0 {
+        if of.len == 0 {
+            return;
+        }
+        loop {
             self.owner[chunk as usize] = to;
             if of.is_last(chunk) {
                 break;
@@ -419,8 +422,8 @@ impl Chunks {
         if of.len == 0 {
             return;
         }
-        let last = (of.end as usize - 1) / CHUNK;
-        self.next[last] = mem::replace(&mut self.free, of.first);
+        let back = (of.end as usize - 1) / CHUNK;
+        self.next[back] = mem::replace(&mut self.free, of.first);
         self.free_count += (of.len as usize).div_ceil(CHUNK);
     }
 

@@ -68,8 +68,8 @@ impl Lane {
         slots: &mut Slots<T>,
     ) -> Option<Key> {
         let last = mem::replace(&mut self.last, self.second_last);
-        let list = self.fifo.last()?;
-        let place = chunks.back(list)?;
+        let back = self.fifo.last()?;
+        let place = chunks.back(back)?;
         if !slots.is_at(last.slot(), Place::chunks(place)) {
             return None;
         }
@@ -77,7 +77,7 @@ impl Lane {
             self.pop(chunks, slots);
         } else {
             // If few are left, that is seen when the next one goes.
-            chunks.outdate(list);
+            chunks.outdate(back);
         }
         Some(last)
     }
