@@ -163,7 +163,8 @@ fn a_future_dropped_in_two_lines_racing_the_hand_over_loses_no_room() {
                 }));
                 let mut context = Context::from_waker(Waker::noop());
                 // Discarded: the task may be accepted or wait, and what runs is counted.
-                let _ = future.as_mut().poll(&mut context);
+                // Discarded: it may have entered at once, or wait; either way its task is counted below.
+            let _ = future.as_mut().poll(&mut context);
             }
             assert!(lines_are_empty(&pool));
             pool.wait_idle().unwrap();
@@ -375,6 +376,7 @@ fn a_waiter_racing_a_late_first_worker_is_served_by_it() {
                 gate.unpark();
             }));
             let mut context = Context::from_waker(Waker::noop());
+            // Discarded: it may have entered at once, or wait; either way its task is counted below.
             let _ = future.as_mut().poll(&mut context);
             let late = {
                 let (pool, task) = (pool.clone(), runs.task());

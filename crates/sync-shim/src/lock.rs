@@ -11,7 +11,7 @@ pub use twin::{Condvar, Mutex, MutexGuard};
 mod twin {
     use std::fmt;
     use std::ops::{Deref, DerefMut};
-    use std::sync::PoisonError;
+    use std::sync::{PoisonError, TryLockError};
 
     use crate::runtime;
 
@@ -41,12 +41,16 @@ mod twin {
 
         /// Takes the lock if it is free.
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
+            match self.0.try_lock() {
+                Ok(guard) => Some(MutexGuard(Some(guard))),
+                Err(TryLockError::Poisoned(held)) => Some(MutexGuard(Some(held.into_inner()))),
+                Err(TryLockError::WouldBlock) => None,
+            }
         }
 
         /// The value of a lock that nobody else can take.
         pub fn get_mut(&mut self) -> &mut T {
-            self.0.get_mut().expect(NO_POISON)
+            self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
         }
 
         /// Takes the value out.

@@ -204,7 +204,11 @@ fn a_waker_whose_clone_panics_leaves_a_future_that_still_takes_its_task_out_when
             }))
         };
         assert!(polls(&mut entering).is_err());
-        assert_eq!((pool.waiting(), drops.alive()), (0, 1), "nothing has begun");
+        assert_eq!(
+            (pool.waiting(), drops.alive()),
+            (1, 1),
+            "it has its place, and no waker yet"
+        );
         assert!(poll(&mut entering).is_pending());
         assert!(polls(&mut entering).is_err());
         assert_eq!(

@@ -52,7 +52,14 @@ fn a_task_does_not_wait_for_the_destructor_of_a_detached_value() {
     bounded(|| {
         let (pool, dropping) = (staffed(2, 8), Gate::new());
         let value = Dallies(dropping.clone());
-        drop(pool.spawn(move || value).unwrap());
+        let detached = Gate::new();
+        let held = detached.clone();
+        let handle = pool.spawn(move || {
+            held.wait(); // With a handle left, the value would be dropped by that handle's drop.
+            value
+        });
+        drop(handle.unwrap());
+        detached.open();
         dropping.wait_for_arrivals(1);
         assert_eq!((pool.busy(), pool.in_flight()), (1, 1));
         another_task_is_run(&pool);
