@@ -10,16 +10,15 @@ mod oracle;
 
 fuzz_target!(|bytes: &[u8]| {
     let (first, ops) = bytes.split_at(bytes.len().min(2));
-    // Generations may run out soon, or never; lists may be cut when they are short.
-    let (longest, generation) = match *first {
-        [longest, generations] if longest % 2 == 1 => (
-            16 + usize::from(longest / 2),
+    // Order numbers and generations may run out soon, or never.
+    let (order, generation) = match *first {
+        [orders, generations] if orders % 2 == 1 => (
+            u32::MAX - u32::from(orders),
             u32::MAX - u32::from(generations % 4),
         ),
-        [longest, _] => (16 + usize::from(longest / 2), 0),
-        _ => (1 << 11, 0),
+        _ => (0, 0),
     };
     let (ops, _) = ops.as_chunks();
     let program = ops.iter().copied().map(oracle::Op::from_bytes);
-    oracle::walk(generation, longest, program);
+    oracle::walk(order, generation, program);
 });

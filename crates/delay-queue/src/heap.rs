@@ -12,13 +12,9 @@
 //! A value stays in its slot; keys move towards the front of a line as their time comes near, and
 //! are put in order only then. `line.rs` begins with the whole of it.
 
-mod blocks;
-#[cfg(all(test, feature = "std", not(anthill_loom)))]
-mod bounded;
 mod chunks;
 mod entry;
 mod far;
-mod fifo;
 mod iter;
 mod key;
 mod lane;
@@ -35,7 +31,7 @@ use core::fmt;
 pub use entry::{CheckedOut, Entry, EntryId};
 pub use iter::{DrainReady, IntoIter, Iter};
 use key::Key;
-use line::{Line, Sizes};
+use line::Line;
 use place::Place;
 use slots::{Slots, small};
 
@@ -57,11 +53,8 @@ pub(crate) const MOST: usize = slots::LIMIT;
 /// and sharing between threads, for which there is `DelayQueue`.
 ///
 /// # Cost
-/// Costs are amortized, but no single call moves more than some thousand entries, however many there
-/// are, beside those it is asked for: longer lists are cut while they grow. Memory is added in blocks and not copied,
-/// but for an index of some bytes for each sixteen entries. What takes longer with more entries:
-/// [`clear`](Self::clear), [`shrink_to`](Self::shrink_to), [`count_ready`](Self::count_ready),
-/// [`next_after`](Self::next_after), and dropping the heap. With n entries, [`push`](Self::push), [`pop`](Self::pop) and what is made of them
+/// Costs are amortized: a single call can be longer, when the next entries have to be sorted or
+/// memory grows. With n entries, [`push`](Self::push), [`pop`](Self::pop) and what is made of them
 /// are O(log n), [`remove`](Self::remove) mostly O(1), [`peek_due`](Self::peek_due) always.
 ///
 /// ```
@@ -84,35 +77,26 @@ pub struct DelayHeap<T> {
     /// Keys of entries that are checked out.
     out: Vec<Key>,
     len: usize,
-    next_order: u64,
+    next_order: u32,
     number: u64,
 }
 
 impl<T> DelayHeap<T> {
     /// An empty heap. Allocates nothing.
     pub fn new() -> Self {
-        Self::beginning_with(0, Sizes::USUAL)
+        Self::beginning_with(0, 0)
     }
 
-    /// An empty heap whose generations begin with this one, so that tests see how they end, and
-    /// which takes short lists for long ones.
+    /// An empty heap whose order numbers and generations begin with these: so that tests see how
+    /// they end.
     #[doc(hidden)]
-    pub fn in_small_steps(generation: u32, longest: usize) -> Self {
-        let sizes = Sizes {
-            leaf: longest,
-            segment: longest,
-            few: longest / 4,
-        };
-        Self::beginning_with(generation, sizes)
-    }
-
-    fn beginning_with(generation: u32, sizes: Sizes) -> Self {
+    pub fn beginning_with(next_order: u32, generation: u32) -> Self {
         Self {
-            line: Line::new(sizes),
+            line: Line::new(),
             slots: Slots::new(generation),
             out: Vec::new(),
             len: 0,
-            next_order: 0,
+            next_order,
             number: unique::number(),
         }
     }
@@ -120,7 +104,7 @@ impl<T> DelayHeap<T> {
     /// An empty heap with memory for so many entries.
     ///
     /// # Panics
-    /// If they are more than 2<sup>28</sup>.
+    /// If so much memory cannot be asked for.
     pub fn with_capacity(capacity: usize) -> Self {
         let mut heap = Self::new();
         heap.reserve(capacity);
@@ -145,7 +129,7 @@ impl<T> DelayHeap<T> {
     #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
     #[inline(always)]
     pub fn try_push(&mut self, value: T, due: u64) -> Result<EntryId, T> {
-        let Some(slot) = self.next_slot() else {
+        let Some(slot) = self.slots.next() else {
             return Err(value);
         };
         let key = Key::new(due, self.order(), slot);
@@ -161,7 +145,7 @@ impl<T> DelayHeap<T> {
     #[inline]
     pub fn remove(&mut self, id: EntryId) -> Option<Entry<T>> {
         let (due, place) = self.find(id)?;
-        let was_first = self.line.take_out(id.slot(), place, &mut self.slots);
+        let was_first = self.line.take_out(place, &mut self.slots);
         let (_, value) = self.slots.free(id.slot())?;
         self.len -= 1;
         if was_first {
@@ -177,7 +161,7 @@ impl<T> DelayHeap<T> {
     pub fn reset(&mut self, id: EntryId, due: u64) -> Option<u64> {
         let (old, place) = self.find(id)?;
         let key = Key::new(due, self.order(), id.slot());
-        let was_first = self.line.take_out(id.slot(), place, &mut self.slots);
+        let was_first = self.line.take_out(place, &mut self.slots);
         self.slots.moved(id.slot(), Place::NOWHERE);
         let place = self.line.push(key, &mut self.slots);
         self.slots.reset(key, place);
@@ -305,7 +289,7 @@ impl<T> DelayHeap<T> {
             return Err(out);
         };
         let Entry { id, value, .. } = out.0;
-        let place = self.line.push_again(key, &mut self.slots);
+        let place = self.line.push(key, &mut self.slots);
         self.slots.check_in(key, place, value);
         self.line.pushed(key, &mut self.slots);
         self.len += 1;
@@ -345,12 +329,10 @@ impl<T> DelayHeap<T> {
     /// Allocates memory for so many entries beside those that are there.
     ///
     /// # Panics
-    /// If they would be more than 2<sup>28</sup> in all.
+    /// If so much memory cannot be asked for.
     pub fn reserve(&mut self, additional: usize) {
-        // First the larger part: what cannot be had is refused before the other is asked for.
-        let all = self.len + self.out.len();
-        self.slots.reserve(all.saturating_add(additional));
         self.line.reserve(additional);
+        self.slots.reserve(self.len + self.out.len() + additional);
     }
 
     /// Gives back memory, but for so many entries, or as many as there are.
@@ -358,9 +340,6 @@ impl<T> DelayHeap<T> {
     /// An entry never changes its place, so memory before one that stays cannot be given back.
     /// O(n log n). Ids stay good.
     pub fn shrink_to(&mut self, min_capacity: usize) {
-        if self.is_empty() && self.out.is_empty() {
-            self.begin_anew();
-        }
         self.slots
             .shrink_to(min_capacity.max(self.len) + self.out.len());
         self.line
@@ -394,25 +373,6 @@ impl<T> DelayHeap<T> {
     /// All entries, in order. O(n log n).
     pub fn into_sorted_vec(self) -> Vec<Entry<T>> {
         self.into_iter().collect()
-    }
-
-    /// The slot of the next value, if there can be one more.
-    #[inline]
-    fn next_slot(&mut self) -> Option<u32> {
-        let next = self.slots.next();
-        if next.is_none() && self.is_empty() && self.out.is_empty() {
-            // Every slot there can be has used up its generations.
-            self.begin_anew();
-            return self.slots.next();
-        }
-        next
-    }
-
-    /// Makes an empty heap another one, to which no id that was given out means anything.
-    #[cold]
-    fn begin_anew(&mut self) {
-        self.slots.begin_anew();
-        self.number = unique::number();
     }
 
     #[inline]
@@ -477,11 +437,32 @@ impl<T> DelayHeap<T> {
 
     /// The next order number.
     #[inline]
-    fn order(&mut self) -> u64 {
-        // A thousand million a second need 584 years to use them up.
+    fn order(&mut self) -> u32 {
+        if self.next_order == u32::MAX {
+            self.renumber();
+        }
         let order = self.next_order;
         self.next_order += 1;
         order
+    }
+
+    /// Numbers all keys from zero on, in the order they have.
+    #[cold]
+    fn renumber(&mut self) {
+        let checked_out = self.out.iter().map(|key| key.order());
+        let mut orders: Vec<u32> = self.slots.orders_mut().map(|order| *order).collect();
+        orders.extend(checked_out);
+        orders.sort_unstable();
+        let rank = |order| small(orders.partition_point(|&other| other < order));
+        let rank_key = |key: Key| Key::new(key.due, rank(key.order()), key.slot());
+        for order in self.slots.orders_mut() {
+            *order = rank(*order);
+        }
+        self.line.renumber(rank_key);
+        for key in &mut self.out {
+            *key = rank_key(*key);
+        }
+        self.next_order = small(orders.len());
     }
 }
 

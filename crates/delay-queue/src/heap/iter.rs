@@ -4,9 +4,6 @@ use core::iter::FusedIterator;
 
 use super::{DelayHeap, Entry};
 
-/// So many entries, at most, are expected because an iterator says that they come.
-const MOST_AHEAD: usize = 1 << 20;
-
 /// Entries that are due, in order. See [`DelayHeap::drain_ready`].
 #[must_use = "an entry leaves when the iterator yields it"]
 #[derive(Debug)]
@@ -106,8 +103,7 @@ impl<T> FusedIterator for IntoIter<T> {}
 impl<T> Extend<(T, u64)> for DelayHeap<T> {
     fn extend<I: IntoIterator<Item = (T, u64)>>(&mut self, pairs: I) {
         let pairs = pairs.into_iter();
-        // A hint is no promise: memory for more than this comes as it is needed.
-        self.reserve(pairs.size_hint().0.min(MOST_AHEAD));
+        self.reserve(pairs.size_hint().0);
         for (value, due) in pairs {
             self.push(value, due);
         }

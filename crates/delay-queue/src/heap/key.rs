@@ -4,42 +4,51 @@ use core::cmp::Ordering;
 
 /// When an entry falls due, where it stands among those due at the same time, and whose it is.
 ///
-/// No two entries share an order number, so two keys compare as two numbers of 128 bits do:
-/// without a branch.
+/// The second half is packed so that two keys compare as two numbers of 128 bits do: without a
+/// branch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key {
     pub(super) due: u64,
-    pub(super) order: u64,
-    slot: u32,
+    /// The order in the upper half, the slot in the lower one.
+    order_and_slot: u64,
 }
 
 impl Key {
     /// Before every entry's key.
-    pub(super) const FIRST: Self = Self::new(0, 0, 0);
+    pub(super) const FIRST: Self = Self {
+        due: 0,
+        order_and_slot: 0,
+    };
     /// Behind every entry's key.
-    pub(super) const LAST: Self = Self::new(u64::MAX, u64::MAX, u32::MAX);
+    pub(super) const LAST: Self = Self {
+        due: u64::MAX,
+        order_and_slot: u64::MAX,
+    };
 
-    pub(super) const fn new(due: u64, order: u64, slot: u32) -> Self {
-        Self { due, order, slot }
-    }
-
-    /// Behind all that are due before, and before all others.
-    pub(super) const fn at(due: u64) -> Self {
-        Self::new(due, 0, 0)
+    pub(super) fn new(due: u64, order: u32, slot: u32) -> Self {
+        Self {
+            due,
+            order_and_slot: u64::from(order) << 32 | u64::from(slot),
+        }
     }
 
     /// Behind this one, and before or equal to all others that are: no two have one order number,
     /// and the highest is not used.
     pub(super) fn next(self) -> Self {
-        Self::new(self.due, self.order.saturating_add(1), 0)
+        Self::new(self.due, self.order().saturating_add(1), 0)
     }
 
+    pub(super) fn order(self) -> u32 {
+        (self.order_and_slot >> 32) as u32
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the other half is cut off")]
     pub(super) fn slot(self) -> u32 {
-        self.slot
+        self.order_and_slot as u32
     }
 
     fn rank(self) -> u128 {
-        u128::from(self.due) << 64 | u128::from(self.order)
+        u128::from(self.due) << 64 | u128::from(self.order_and_slot)
     }
 }
 

@@ -3,24 +3,19 @@
 //! Time-outs that are all equally long come so, and cost next to nothing here. One that is much
 //! longer than the others would end that: it is taken out again when the next one comes.
 
+use alloc::vec::Vec;
 use core::mem;
 
-use super::chunks::Chunks;
-use super::fifo::Fifo;
+use super::chunks::{Chunks, List};
 use super::key::Key;
 use super::place::Place;
 use super::slots::Slots;
 
 #[derive(Debug)]
 pub(super) struct Lane {
-    fifo: Fifo,
-    /// How long its lists should get.
-    length: usize,
-    /// The list the first key is on, and where.
-    front_list: u32,
+    list: List,
+    /// Where the first key is.
     front: usize,
-    /// The list the last key was put on.
-    back_list: u32,
     /// That key, or the last one of all.
     first: Key,
     /// The last key that came.
@@ -30,13 +25,10 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) const fn new(length: usize) -> Self {
+    pub(super) const fn new() -> Self {
         Self {
-            fifo: Fifo::new(),
-            length,
-            front_list: 0,
-            back_list: 0,
-            front: usize::MAX,
+            list: List::EMPTY,
+            front: 0,
             first: Key::LAST,
             last: Key::FIRST,
             second_last: Key::FIRST,
@@ -62,22 +54,16 @@ impl Lane {
 
     /// Takes the last key out, if it is still there.
     #[cold]
-    pub(super) fn leave_last<T>(
-        &mut self,
-        chunks: &mut Chunks,
-        slots: &mut Slots<T>,
-    ) -> Option<Key> {
+    pub(super) fn leave_last<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) -> Option<Key> {
         let last = mem::replace(&mut self.last, self.second_last);
-        let back = self.fifo.last()?;
-        let place = chunks.back(back)?;
+        let place = self.list.back()?;
         if !slots.is_at(last.slot(), Place::chunks(place)) {
             return None;
         }
         if place == self.front {
             self.pop(chunks, slots);
         } else {
-            // If few are left, that is seen when the next one goes.
-            chunks.outdate(back);
+            chunks.outdate_one();
         }
         Some(last)
     }
@@ -85,31 +71,20 @@ impl Lane {
     /// Adds a key and tells where it lies.
     #[inline]
     pub(super) fn push(&mut self, key: Key, chunks: &mut Chunks) -> Place {
-        self.second_last = mem::replace(&mut self.last, key);
-        if self.first.due == u64::MAX || chunks.is_chunk_full(self.back_list) {
-            return self.push_to_next(key, chunks);
-        }
-        chunks.push_beside(self.back_list, key.slot())
-    }
-
-    #[cold]
-    fn push_to_next(&mut self, key: Key, chunks: &mut Chunks) -> Place {
-        let list = self.fifo.back(self.length, true, chunks);
-        self.back_list = list;
-        let place = chunks.push(list, key.slot());
-        if self.first == Key::LAST {
-            self.front_list = list;
-            self.front = chunks.front(list);
+        let was_empty = self.list.is_empty();
+        let place = chunks.push(&mut self.list, key.slot());
+        if was_empty {
+            self.front = self.list.front();
             self.first = key;
         }
+        self.second_last = mem::replace(&mut self.last, key);
         place
     }
 
     /// Takes the first key off, and what is stale after it.
     #[inline]
     pub(super) fn pop<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) {
-        chunks.outdate(self.front_list);
-        if let Some(index) = chunks.beside(self.front_list, self.front)
+        if let Some(index) = self.list.beside(self.front)
             && let Some(key) = slots.key_at(chunks.at(index), Place::chunks(index))
         {
             self.front = index;
@@ -121,53 +96,66 @@ impl Lane {
 
     #[cold]
     fn skip<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) {
-        if !chunks.is_empty(self.front_list) {
-            while let Some(index) = chunks.advance(self.front_list, self.front) {
-                self.front = index;
-                if let Some(key) = slots.key_at(chunks.at(index), Place::chunks(index)) {
-                    self.first = key;
-                    return;
-                }
+        while let Some(index) = chunks.advance(&mut self.list, self.front) {
+            self.front = index;
+            if let Some(key) = slots.key_at(chunks.at(index), Place::chunks(index)) {
+                self.first = key;
+                return;
             }
+            chunks.forget_one();
         }
-        self.next_list(chunks, slots);
-    }
-
-    #[cold]
-    fn next_list<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) {
-        let Some(list) = self.fifo.front(chunks) else {
-            let fifo = mem::replace(&mut self.fifo, Fifo::new());
-            *self = Self {
-                fifo,
-                ..Self::new(self.length)
-            };
-            return;
-        };
-        self.front_list = list;
-        self.front = chunks.front(list);
-        match slots.key_at(chunks.at(self.front), Place::chunks(self.front)) {
-            Some(key) => self.first = key,
-            // The list has a live key.
-            None => self.skip(chunks, slots),
-        }
+        *self = Self::new();
     }
 
     /// Whether the first key is there.
     #[inline]
     pub(super) fn is_front(&self, index: usize) -> bool {
-        self.front == index
-    }
-
-    /// The list has been made anew: its first one is live.
-    pub(super) fn rewritten(&mut self, list: u32, chunks: &Chunks) {
-        if self.first != Key::LAST && list == self.front_list {
-            self.front = chunks.front(list);
-        }
+        self.front == index && !self.list.is_empty()
     }
 
     /// The keys from the first on.
     pub(super) fn iter<T>(&self, chunks: &Chunks, slots: &Slots<T>) -> impl Iterator<Item = Key> {
-        let all = self.fifo.lists().flat_map(|list| chunks.iter(list));
+        let all = chunks.iter(self.list).skip(self.passed());
         all.filter_map(|(slot, place)| slots.key_at(slot, place))
+    }
+
+    /// Tells the slots that their keys lie nowhere, and lists those slots in order.
+    pub(super) fn leave<T>(&mut self, chunks: &Chunks, slots: &mut Slots<T>) -> Vec<u32> {
+        let mut left = Vec::new();
+        for (slot, place) in chunks.iter(self.list).skip(self.passed()) {
+            if let Some((_, place)) = slots.lift(slot, place) {
+                *place = Place::NOWHERE;
+                left.push(slot);
+            }
+        }
+        self.list = List::EMPTY;
+        left
+    }
+
+    /// Puts back those that [`leave`](Self::leave) has listed.
+    pub(super) fn enter<T>(&mut self, left: &[u32], chunks: &mut Chunks, slots: &mut Slots<T>) {
+        for &slot in left {
+            slots.moved(slot, chunks.push(&mut self.list, slot));
+        }
+        if !self.list.is_empty() {
+            self.front = self.list.front();
+        }
+    }
+
+    /// How many of the first chunk have left.
+    fn passed(&self) -> usize {
+        if self.list.is_empty() {
+            return 0;
+        }
+        self.front - self.list.front()
+    }
+
+    /// Order numbers have changed.
+    pub(super) fn renumber(&mut self, rank: impl Fn(Key) -> Key) {
+        if !self.list.is_empty() {
+            self.first = rank(self.first);
+            self.last = rank(self.last);
+            self.second_last = rank(self.second_last);
+        }
     }
 }

@@ -19,7 +19,7 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use super::chunks::{Chunks, Left};
+use super::chunks::Chunks;
 use super::far::Far;
 use super::key::Key;
 use super::lane::Lane;
@@ -27,25 +27,6 @@ use super::near::Near;
 use super::place::{Place, Where};
 use super::slots::Slots;
 use super::steps;
-
-/// From what size on things are cut, so that a step stays short: smaller ones for tests.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
-    /// No list of the far part gets longer, but by a chunk.
-    pub(super) leaf: usize,
-    /// Nor one of the lane.
-    pub(super) segment: usize,
-    /// So few keys are sorted at once.
-    pub(super) few: usize,
-}
-
-impl Sizes {
-    pub(super) const USUAL: Self = Self {
-        leaf: 1 << 11,
-        segment: 1 << 9,
-        few: 64,
-    };
-}
 
 #[derive(Debug)]
 pub(super) struct Line {
@@ -65,7 +46,6 @@ pub(super) struct Line {
     /// The first key of all, and which list it is in.
     first: Key,
     source: Source,
-    sizes: Sizes,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,26 +57,23 @@ enum Source {
 }
 
 const HEAP_LIMIT: usize = 64;
-/// A heap of more keys than this stays one.
-const MOST_SPILT: usize = 4 * HEAP_LIMIT;
 /// So few keys may be sorted by counting.
 const COUNTABLE: usize = 24;
 
 impl Line {
-    pub(super) const fn new(sizes: Sizes) -> Self {
+    pub(super) const fn new() -> Self {
         Self {
-            lane: Lane::new(sizes.segment),
+            lane: Lane::new(),
             run: Vec::new(),
             heap: Near::new(),
             gathered: Near::new(),
             gathered_end: Key::FIRST,
             heap_limit: HEAP_LIMIT,
-            far: Far::new(sizes.leaf, sizes.few),
+            far: Far::new(),
             chunks: Chunks::new(),
             desk: Vec::new(),
             first: Key::LAST,
             source: Source::Run,
-            sizes,
         }
     }
 
@@ -120,6 +97,9 @@ impl Line {
         if key < self.gathered_end {
             return self.gathered.push(key, slots);
         }
+        if self.chunks.should_be_swept() {
+            self.sweep(self.chunks.capacity(), slots);
+        }
         if self.lane.takes(key) {
             if !self.lane.is_before(key) {
                 self.move_last_away(slots);
@@ -133,7 +113,6 @@ impl Line {
     #[cold]
     fn move_last_away<T>(&mut self, slots: &mut Slots<T>) {
         if let Some(last) = self.lane.leave_last(&mut self.chunks, slots) {
-            slots.moved(last.slot(), Place::NOWHERE);
             let place = self.push_beside_lane(last, slots);
             slots.moved(last.slot(), place);
         }
@@ -145,10 +124,10 @@ impl Line {
     )]
     #[inline(always)]
     fn push_beside_lane<T>(&mut self, key: Key, slots: &mut Slots<T>) -> Place {
-        if key < self.far.edge() {
-            self.heap.push(key, slots)
+        if key.due >= self.far.edge() {
+            self.far.push(key, &mut self.chunks)
         } else {
-            self.far.push(key, &mut self.chunks, slots)
+            self.heap.push(key, slots)
         }
     }
 
@@ -221,34 +200,14 @@ impl Line {
         }
     }
 
-    /// Adds a key that is not the last one there was to be pushed, and tells where it lies.
-    pub(super) fn push_again<T>(&mut self, key: Key, slots: &mut Slots<T>) -> Place {
-        // Elsewhere it might have to stand before others of its time. It was due when it left, so
-        // it is mostly near.
-        if key < self.gathered_end {
-            self.gathered.push(key, slots)
-        } else {
-            self.heap.push(key, slots)
-        }
-    }
-
-    /// Takes out the key of this slot that lies there: the slot must not say so any more soon
-    /// after.
+    /// Takes out the key that lies there, of which its slot must not know any more soon after.
     ///
     /// Tells whether it was the first of its list: then [`refill`](Self::refill) has to follow.
     #[inline]
-    pub(super) fn take_out<T>(&mut self, slot: u32, place: Place, slots: &mut Slots<T>) -> bool {
+    pub(super) fn take_out<T>(&mut self, place: Place, slots: &mut Slots<T>) -> bool {
         match place.get() {
             Where::Chunks(index) if !self.lane.is_front(index) => {
-                let list = self.chunks.owner(index);
-                if !self.chunks.is_lane(list) {
-                    self.far.left();
-                }
-                if self.chunks.outdate(list) == Left::Few {
-                    slots.moved(slot, Place::NOWHERE);
-                    self.chunks.rewrite(list, slots);
-                    self.lane.rewritten(list, &self.chunks);
-                }
+                self.chunks.outdate_one();
                 return false;
             }
             Where::Chunks(_) => self.lane.pop(&mut self.chunks, slots),
@@ -271,7 +230,7 @@ impl Line {
             let sorted = run.chain(lane).take(limit);
             let count = sorted.inspect(|_| steps::count_one()).count();
             let count = count + self.heap.count_ready(now, limit - count);
-            if count == limit || now < self.far.edge().due || self.far.is_empty() {
+            if count == limit || now < self.far.edge() || self.far.is_empty() {
                 return gathered + count;
             }
             self.pull(slots);
@@ -288,7 +247,7 @@ impl Line {
             let heaps = self.heap.next_after(now).into_iter();
             let heaps = heaps.chain(self.gathered.next_after(now));
             let next = sorted.chain(heaps).min();
-            if self.far.is_empty() || next.is_some_and(|next| next <= self.far.edge().due) {
+            if self.far.is_empty() || next.is_some_and(|next| next <= self.far.edge()) {
                 return next;
             }
             self.pull(slots);
@@ -301,28 +260,13 @@ impl Line {
         chunks.clear();
         *self = Self {
             chunks,
-            ..Self::new(self.sizes)
+            ..Self::new()
         };
     }
 
     /// Gives back memory, but for so many keys.
     pub(super) fn shrink_to<T>(&mut self, capacity: usize, slots: &mut Slots<T>) {
-        let capacity = capacity.min(self.chunks.capacity());
-        // In order, all of them go with the lane.
-        let mut keys = self.chunks.keys(slots);
-        keys.sort_unstable();
-        self.chunks = Chunks::new();
-        self.chunks.reserve(capacity);
-        self.lane = Lane::new(self.sizes.segment);
-        self.far = Far::new(self.sizes.leaf, self.sizes.few);
-        for key in keys {
-            let place = if self.lane.takes(key) {
-                self.lane.push(key, &mut self.chunks)
-            } else {
-                self.far.push(key, &mut self.chunks, slots)
-            };
-            slots.moved(key.slot(), place);
-        }
+        self.sweep(capacity.min(self.chunks.capacity()), slots);
         let mut run = Vec::new();
         for (index, key) in self.run.iter().enumerate() {
             if let Some((_, place)) = slots.lift(key.slot(), Place::run(index)) {
@@ -335,7 +279,18 @@ impl Line {
         self.heap.keys_mut().shrink_to_fit();
         self.gathered.keys_mut().shrink_to_fit();
         self.desk = Vec::new();
-        self.refill(slots);
+    }
+
+    /// Changes order numbers. Keys keep the order they have.
+    pub(super) fn renumber(&mut self, rank: impl Fn(Key) -> Key) {
+        let keys = self.run.iter_mut().chain(self.heap.keys_mut());
+        let keys = keys.chain(self.gathered.keys_mut());
+        keys.for_each(|key| *key = rank(*key));
+        self.gathered_end = rank(self.gathered_end);
+        self.lane.renumber(&rank);
+        if self.first != Key::LAST {
+            self.first = rank(self.first);
+        }
     }
 
     /// The keys of the run in order.
@@ -386,7 +341,7 @@ impl Line {
                 first = self.heap.first();
                 source = Source::Heap;
             }
-            if first < self.far.edge() || self.far.is_empty() {
+            if first.due < self.far.edge() || self.far.is_empty() {
                 return (first, source);
             }
             self.pull(slots);
@@ -443,22 +398,31 @@ impl Line {
         is_sorted
     }
 
-    /// Moves the heap to the far part, but for what must not be behind keys that are there.
+    /// Moves the heap to the far part, unless that is of no use.
     #[cold]
     fn spill<T>(&mut self, slots: &mut Slots<T>) {
-        let edge = self.far.edge();
         let keys = self.heap.keys_mut();
-        if keys.len() <= MOST_SPILT {
-            keys.sort_unstable();
-            let kept = keys.partition_point(|key| key.due < edge.due);
-            self.far.take(&keys[..kept], &mut self.chunks, slots);
-            keys.drain(..kept);
-            // What is in order is a heap.
-            for (index, key) in keys.iter().enumerate() {
-                slots.moved(key.slot(), Place::heap(index));
-            }
+        if self.far.take(keys, &mut self.chunks, slots) {
+            keys.clear();
             keys.shrink_to(2 * HEAP_LIMIT);
+            self.heap_limit = HEAP_LIMIT;
+        } else {
+            self.heap_limit = 2 * keys.len();
         }
-        self.heap_limit = HEAP_LIMIT.max(2 * keys.len());
+    }
+
+    /// Makes the lists of the lane and of the far part anew, without what is stale.
+    #[cold]
+    fn sweep<T>(&mut self, capacity: usize, slots: &mut Slots<T>) {
+        let lane = self.lane.leave(&self.chunks, slots);
+        self.far.forget_all();
+        self.chunks = Chunks::with_capacity(capacity);
+        // In the order of the slots, which is the order in which memory likes to be read.
+        for (key, place) in slots.iter_mut() {
+            if matches!(place.get(), Where::Chunks(_)) {
+                *place = self.far.push(key, &mut self.chunks);
+            }
+        }
+        self.lane.enter(&lane, &mut self.chunks, slots);
     }
 }

@@ -10,7 +10,6 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use super::blocks::Blocks;
 use super::key::Key;
 use super::place::Place;
 
@@ -18,13 +17,10 @@ use super::place::Place;
 const NONE: u32 = u32::MAX;
 /// As many slots as there can be. There are more places: some are stale, some lie idle.
 pub(super) const LIMIT: usize = super::place::LIMIT / 4;
-/// A slot whose generation is higher is not given back: the floor would leave too few to those that
-/// come after it.
-const HIGHEST_FLOOR: u32 = 1 << 31;
 
 #[derive(Debug)]
 pub(super) struct Slots<T> {
-    all: Blocks<Slot<T>>,
+    all: Vec<Slot<T>>,
     /// The first of the free slots, which are a list through their links.
     free: u32,
     retired: usize,
@@ -36,7 +32,7 @@ pub(super) struct Slots<T> {
 enum Slot<T> {
     Taken {
         due: u64,
-        order: u64,
+        order: u32,
         /// Never zero, by which both kinds are told apart: that takes no memory of its own.
         place: Place,
         generation: u32,
@@ -52,7 +48,7 @@ enum Slot<T> {
 impl<T> Slots<T> {
     pub(super) const fn new(floor: u32) -> Self {
         Self {
-            all: Blocks::new(),
+            all: Vec::new(),
             free: NONE,
             retired: 0,
             floor,
@@ -66,9 +62,8 @@ impl<T> Slots<T> {
 
     /// Sees to it that as many slots can be taken without allocation, those that are included.
     pub(super) fn reserve(&mut self, capacity: usize) {
-        assert!(capacity <= LIMIT, "capacity overflow");
         let slots = capacity.saturating_add(self.retired);
-        self.all.reserve(slots);
+        self.all.reserve(slots.saturating_sub(self.all.len()));
     }
 
     /// The slot that the next value will have, if there can be one more.
@@ -81,8 +76,7 @@ impl<T> Slots<T> {
     }
 
     /// Puts the value into the slot that [`next`](Self::next) has told, and gives its generation.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
+    #[inline]
     pub(super) fn insert(&mut self, key: Key, place: Place, value: T) -> u32 {
         let mut generation = self.floor;
         let vacant = self.all.get_mut(self.free as usize);
@@ -97,7 +91,7 @@ impl<T> Slots<T> {
         }
         let taken = Slot::Taken {
             due: key.due,
-            order: key.order,
+            order: key.order(),
             place,
             generation,
             value,
@@ -186,6 +180,17 @@ impl<T> Slots<T> {
         }
     }
 
+    /// The keys of all entries, and their places, to be changed.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut Place)> {
+        let taken = (0..).zip(&mut self.all);
+        taken.filter_map(|(index, slot)| match slot {
+            Slot::Taken {
+                due, order, place, ..
+            } => Some((Key::new(*due, *order, index), place)),
+            Slot::Vacant { .. } => None,
+        })
+    }
+
     /// The entry has another key, which lies there.
     #[inline]
     pub(super) fn reset(&mut self, key: Key, there: Place) {
@@ -194,14 +199,21 @@ impl<T> Slots<T> {
         }) = self.all.get_mut(key.slot() as usize)
         {
             *due = key.due;
-            *order = key.order;
+            *order = key.order();
             *place = there;
         }
     }
 
+    /// Every order number, to be changed.
+    pub(super) fn orders_mut(&mut self) -> impl Iterator<Item = &mut u32> {
+        self.all.iter_mut().filter_map(|slot| match slot {
+            Slot::Taken { order, .. } => Some(order),
+            Slot::Vacant { .. } => None,
+        })
+    }
+
     /// Frees the slot: gives its generation and its value.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
+    #[inline]
     pub(super) fn free(&mut self, index: u32) -> Option<(u32, T)> {
         let slot = self.all.get_mut(index as usize)?;
         let generation = slot.generation();
@@ -235,7 +247,7 @@ impl<T> Slots<T> {
             let generation = slot.generation();
             *slot = Slot::Taken {
                 due: key.due,
-                order: key.order,
+                order: key.order(),
                 place,
                 generation,
                 value,
@@ -260,15 +272,6 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Forgets all slots and their generations. There must be no entry left that could come back,
-    /// and no id of one may be taken for that of another.
-    pub(super) fn begin_anew(&mut self) {
-        self.all.clear();
-        self.free = NONE;
-        self.retired = 0;
-        self.floor = 0;
-    }
-
     /// Gives back the memory of free slots at the end, but for `room` entries in all.
     pub(super) fn shrink_to(&mut self, room: usize) {
         let mut free = Vec::new();
@@ -280,7 +283,6 @@ impl<T> Slots<T> {
         free.sort_unstable();
         while let (Some(&index), Some(last)) = (free.last(), self.all.last())
             && index as usize + 1 == self.all.len()
-            && last.generation() <= HIGHEST_FLOOR.max(self.floor)
         {
             self.floor = self.floor.max(last.generation());
             self.all.pop();

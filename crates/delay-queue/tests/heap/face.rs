@@ -104,29 +104,3 @@ fn iterators_know_what_is_left() {
     entries.next();
     assert_eq!(entries.len(), 8);
 }
-
-#[test]
-#[should_panic(expected = "capacity overflow")]
-fn memory_that_cannot_be_asked_for_is_refused_by_a_panic() {
-    let mut heap = DelayHeap::new();
-    heap.push(0, 0);
-    heap.reserve(usize::MAX);
-}
-
-#[test]
-fn extending_by_an_iterator_that_promises_too_much_takes_what_comes() {
-    struct Boaster(u64);
-    impl Iterator for Boaster {
-        type Item = (u64, u64);
-        fn next(&mut self) -> Option<(u64, u64)> {
-            self.0 = self.0.checked_sub(1)?;
-            Some((self.0, self.0))
-        }
-        fn size_hint(&self) -> (usize, Option<usize>) {
-            (usize::MAX, None)
-        }
-    }
-    let mut heap = DelayHeap::new();
-    heap.extend(Boaster(10));
-    assert_eq!(heap.len(), 10);
-}

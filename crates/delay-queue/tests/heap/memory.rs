@@ -39,22 +39,6 @@ fn memory() {
         a_million_entries_give_their_memory_back(due);
     }
     cancelling_and_pushing_in_turn_does_not_grow();
-    slots_whose_generations_end_are_not_used_up_one_by_one();
-}
-
-/// One entry stays, another comes and goes, and memory is given back each time.
-fn slots_whose_generations_end_are_not_used_up_one_by_one() {
-    let before = BYTES.load(SeqCst);
-    let mut heap = DelayHeap::in_small_steps(u32::MAX - 500, 1 << 11);
-    heap.push(0_u64, 0);
-    for _ in 0..50_000 {
-        let id = heap.push(1, 1);
-        heap.remove(id);
-        heap.shrink_to_fit();
-    }
-    let bytes = BYTES.load(SeqCst) - before;
-    println!("{bytes} bytes when generations have ended a hundred times");
-    assert!(bytes < 20_000, "{bytes} bytes");
 }
 
 fn uniform(rng: &mut Rng, _: u64) -> u64 {

@@ -104,21 +104,20 @@ fn time(a: u8, b: u8) -> u64 {
 
 /// Runs the program on a heap and on its oracle. Every answer and every state are equal.
 ///
-/// Generations begin with this one. Lists in the heap are cut when they are longer than that: short
-/// ones, so that short programs come to every step of cutting and moving.
+/// Order numbers and generations begin with these.
 ///
 /// # Panics
 /// If they are not.
-pub(crate) fn walk(generation: u32, longest: usize, ops: impl IntoIterator<Item = Op>) {
+pub(crate) fn walk(order: u32, generation: u32, ops: impl IntoIterator<Item = Op>) {
     let mut pair = Pair {
-        heap: Heap::in_small_steps(generation, longest),
+        heap: Heap::beginning_with(order, generation),
         oracle: BTreeMap::new(),
         ids: Vec::new(),
         out: Vec::new(),
         pushes: 0,
     };
     // Its ids have the same slots and generations, and another heap.
-    let mut foreign = Heap::in_small_steps(generation, longest);
+    let mut foreign = Heap::beginning_with(order, generation);
     pair.ids.push(foreign.push(0, 0));
     pair.ids.push(foreign.push(0, 1));
     for op in ops {

@@ -2,6 +2,11 @@
 
 use delay_queue::{DelayHeap, NEVER};
 
+fn popped(heap: &mut DelayHeap<u64>, count: usize) -> Vec<u64> {
+    let popped = (0..count).filter_map(|_| heap.pop());
+    popped.map(|entry| entry.value).collect()
+}
+
 #[test]
 fn equal_dues_leave_in_the_order_of_their_pushes() {
     for due in [0, 7, u64::MAX - 1, NEVER] {
@@ -70,6 +75,45 @@ fn never_is_last_and_never_ready_and_can_be_reset() {
     assert_eq!(heap.peek_due(), Some(NEVER));
     assert_eq!(heap.reset(never, 3), Some(NEVER));
     assert_eq!(heap.pop_ready(3).unwrap().id, never);
+}
+
+#[test]
+fn order_holds_when_order_numbers_run_out() {
+    for before in 0..10 {
+        let mut heap = DelayHeap::beginning_with(u32::MAX - before, 0);
+        for value in 0..1_000 {
+            heap.push(value, value % 3);
+        }
+        let entries = heap.into_sorted_vec();
+        assert_eq!(entries.len(), 1_000);
+        assert!(
+            entries.is_sorted_by_key(|entry| (entry.due, entry.value)),
+            "{before}"
+        );
+    }
+}
+
+#[test]
+fn an_entry_checked_out_before_order_numbers_run_out_comes_back_to_its_place() {
+    let mut heap = DelayHeap::beginning_with(u32::MAX - 3, 0);
+    heap.push(0, 5);
+    heap.push(1, 5);
+    let first = heap.check_out(5).unwrap();
+    for value in 2..10 {
+        heap.push(value, 5);
+    }
+    heap.check_in(first).unwrap();
+    assert_eq!(popped(&mut heap, 10), (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn resetting_counts_as_a_push_also_when_order_numbers_run_out() {
+    let mut heap = DelayHeap::beginning_with(u32::MAX - 2, 0);
+    let ids: Vec<_> = (0..2).map(|value| heap.push(value, 5)).collect();
+    heap.reset(ids[0], 5);
+    heap.reset(ids[1], 5);
+    heap.reset(ids[0], 5);
+    assert_eq!(popped(&mut heap, 2), [1, 0]);
 }
 
 #[test]
