@@ -34,6 +34,7 @@ impl Key {
 
     /// Behind this one, and before or equal to all others that are: no two have one order number,
     /// and the highest is not used.
+    #[cfg(feature = "std")]
     pub(super) fn next(self) -> Self {
         Self::new(self.due, self.order().saturating_add(1), 0)
     }

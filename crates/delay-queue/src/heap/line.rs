@@ -167,6 +167,7 @@ impl Line {
 
     /// Gathers keys that are due by `now`, until there are `limit` of them, and tells how many
     /// are gathered: if they are fewer than the limit, it is all that are due.
+    #[cfg(feature = "std")]
     pub(super) fn gather<T>(&mut self, now: u64, limit: usize, slots: &mut Slots<T>) -> usize {
         while self.gathered.keys().len() < limit {
             let (first, source) = self.first_ungathered(slots);
@@ -188,6 +189,7 @@ impl Line {
     }
 
     /// The least due time of those that are not gathered.
+    #[cfg(feature = "std")]
     pub(super) fn next_ungathered<T>(&mut self, slots: &mut Slots<T>) -> u64 {
         let (first, _) = self.first_ungathered(slots);
         first.due
