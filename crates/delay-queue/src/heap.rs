@@ -104,7 +104,7 @@ impl<T> DelayHeap<T> {
     /// An empty heap with memory for so many entries.
     ///
     /// # Panics
-    /// If so much memory cannot be asked for.
+    /// If they are more than 2<sup>28</sup>.
     pub fn with_capacity(capacity: usize) -> Self {
         let mut heap = Self::new();
         heap.reserve(capacity);
@@ -329,17 +329,26 @@ impl<T> DelayHeap<T> {
     /// Allocates memory for so many entries beside those that are there.
     ///
     /// # Panics
-    /// If so much memory cannot be asked for.
+    /// If they would be more than 2<sup>28</sup> in all.
     pub fn reserve(&mut self, additional: usize) {
+        // The slots first: they refuse what is too much before any memory is asked for.
+        let present = self.len + self.out.len();
+        self.slots.reserve(present.saturating_add(additional));
         self.line.reserve(additional);
-        self.slots.reserve(self.len + self.out.len() + additional);
     }
 
     /// Gives back memory, but for so many entries, or as many as there are.
     ///
-    /// An entry never changes its place, so memory before one that stays cannot be given back.
-    /// O(n log n). Ids stay good.
+    /// An entry never changes its place, so memory before one that stays cannot be given back. Once
+    /// a place was used 2<sup>31</sup> times, that is so for every place, until a shrink finds the
+    /// heap empty. O(n log n). Ids stay good.
     pub fn shrink_to(&mut self, min_capacity: usize) {
+        if self.is_empty() && self.out.is_empty() {
+            // No entry is there or can come back. Under a new number no id that was given out
+            // finds anything, so generations can begin again.
+            self.number = unique::number();
+            self.slots.begin_anew();
+        }
         self.slots
             .shrink_to(min_capacity.max(self.len) + self.out.len());
         self.line

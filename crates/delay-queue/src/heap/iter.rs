@@ -4,6 +4,9 @@ use core::iter::FusedIterator;
 
 use super::{DelayHeap, Entry};
 
+/// For no more entries than this is memory reserved because an iterator says that they come.
+const MOST_AHEAD: usize = 1 << 20;
+
 /// Entries that are due, in order. See [`DelayHeap::drain_ready`].
 #[must_use = "an entry leaves when the iterator yields it"]
 #[derive(Debug)]
@@ -100,10 +103,12 @@ impl<T> Iterator for IntoIter<T> {
 impl<T> ExactSizeIterator for IntoIter<T> {}
 impl<T> FusedIterator for IntoIter<T> {}
 
+/// Memory is reserved for as many pairs as the iterator says that it has at least, but for no more
+/// than 2<sup>20</sup>: an iterator can be wrong. For more than those it grows as they come.
 impl<T> Extend<(T, u64)> for DelayHeap<T> {
     fn extend<I: IntoIterator<Item = (T, u64)>>(&mut self, pairs: I) {
         let pairs = pairs.into_iter();
-        self.reserve(pairs.size_hint().0);
+        self.reserve(pairs.size_hint().0.min(MOST_AHEAD));
         for (value, due) in pairs {
             self.push(value, due);
         }

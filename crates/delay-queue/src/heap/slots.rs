@@ -6,6 +6,8 @@
 //! 2. A vacant slot is on the free list, or its entry is checked out, or it is retired: its
 //!    generations are used up.
 //! 3. `floor` is not below any generation that a slot which is no more would have had next.
+//!
+//! They hold from one number of the heap to the next, with which the generations begin again.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -17,6 +19,9 @@ use super::place::Place;
 const NONE: u32 = u32::MAX;
 /// As many slots as there can be. There are more places: some are stale, some lie idle.
 pub(super) const LIMIT: usize = super::place::LIMIT / 4;
+/// A free slot whose next generation is higher is not given back: slots that come after it would
+/// begin so high that they end soon, and each one that has ended keeps its memory.
+const HIGHEST_FLOOR: u32 = 1 << 31;
 
 #[derive(Debug)]
 pub(super) struct Slots<T> {
@@ -62,6 +67,7 @@ impl<T> Slots<T> {
 
     /// Sees to it that as many slots can be taken without allocation, those that are included.
     pub(super) fn reserve(&mut self, capacity: usize) {
+        assert!(capacity <= LIMIT, "capacity overflow");
         let slots = capacity.saturating_add(self.retired);
         self.all.reserve(slots.saturating_sub(self.all.len()));
     }
@@ -272,6 +278,15 @@ impl<T> Slots<T> {
         }
     }
 
+    /// Forgets all slots and their generations. No entry may be left, also none that is checked
+    /// out, and ids from before must not be looked up any more.
+    pub(super) fn begin_anew(&mut self) {
+        self.all.clear();
+        self.free = NONE;
+        self.retired = 0;
+        self.floor = 0;
+    }
+
     /// Gives back the memory of free slots at the end, but for `room` entries in all.
     pub(super) fn shrink_to(&mut self, room: usize) {
         let mut free = Vec::new();
@@ -283,6 +298,7 @@ impl<T> Slots<T> {
         free.sort_unstable();
         while let (Some(&index), Some(last)) = (free.last(), self.all.last())
             && index as usize + 1 == self.all.len()
+            && last.generation() <= self.floor.max(HIGHEST_FLOOR)
         {
             self.floor = self.floor.max(last.generation());
             self.all.pop();

@@ -1,5 +1,7 @@
 //! What each method says of itself.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use delay_queue::{CheckedOut, DelayHeap, Entry, EntryId, NEVER};
 
 fn assert_shareable<T: Send + Sync + 'static>() {}
@@ -103,4 +105,38 @@ fn iterators_know_what_is_left() {
     let mut entries = heap.into_iter();
     entries.next();
     assert_eq!(entries.len(), 8);
+}
+
+#[test]
+fn memory_that_cannot_be_asked_for_is_refused_by_a_panic() {
+    let most = 1 << 28;
+    for absurd in [most, usize::MAX / 64, usize::MAX / 2, usize::MAX] {
+        let mut heap = DelayHeap::new();
+        heap.push(0, 0);
+        let refused = catch_unwind(AssertUnwindSafe(|| heap.reserve(absurd)));
+        let said = *refused.unwrap_err().downcast::<&str>().unwrap();
+        assert_eq!(said, "capacity overflow", "{absurd}");
+        assert_eq!(heap.pop().unwrap().value, 0);
+    }
+    let refused = catch_unwind(|| DelayHeap::<u8>::with_capacity(usize::MAX / 64));
+    assert!(refused.is_err());
+}
+
+#[test]
+fn extending_by_an_iterator_that_promises_too_much_takes_what_comes() {
+    struct Boaster(u64);
+    impl Iterator for Boaster {
+        type Item = (u64, u64);
+        fn next(&mut self) -> Option<(u64, u64)> {
+            self.0 = self.0.checked_sub(1)?;
+            Some((self.0, self.0))
+        }
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            (usize::MAX, None)
+        }
+    }
+    let mut heap = DelayHeap::new();
+    heap.extend(Boaster(10));
+    assert_eq!(heap.len(), 10);
+    assert_eq!(Boaster(10).collect::<DelayHeap<_>>().len(), 10);
 }

@@ -144,3 +144,23 @@ fn an_old_id_finds_no_new_entry_after_an_empty_heap_was_shrunk() {
         assert_stale(&mut heap, id);
     }
 }
+
+#[test]
+fn no_id_comes_back_when_an_empty_heap_begins_with_new_generations() {
+    let mut heap = DelayHeap::beginning_with(0, u32::MAX - 1);
+    let mut old = std::collections::HashSet::new();
+    for value in 0..100 {
+        // So often that the first slot is retired.
+        for _ in 0..3 {
+            assert!(old.insert(heap.push(value, 0)));
+            heap.pop();
+        }
+        heap.shrink_to_fit();
+        assert_eq!(heap.capacity(), 0);
+    }
+    heap.push(0, 0);
+    assert!(heap.capacity() >= 1);
+    for id in old {
+        assert_stale(&mut heap, id);
+    }
+}

@@ -39,6 +39,41 @@ fn memory() {
         a_million_entries_give_their_memory_back(due);
     }
     cancelling_and_pushing_in_turn_does_not_grow();
+    slots_whose_generations_end_are_not_used_up_one_by_one();
+    an_empty_heap_that_was_shrunk_begins_with_new_generations();
+}
+
+/// One entry stays, another comes and goes, and memory is given back each time.
+fn slots_whose_generations_end_are_not_used_up_one_by_one() {
+    let before = BYTES.load(SeqCst);
+    let mut heap = DelayHeap::beginning_with(0, u32::MAX - 500);
+    heap.push(0_u64, 0);
+    for _ in 0..10_000 {
+        let id = heap.push(1, 1);
+        heap.remove(id);
+        heap.shrink_to_fit();
+    }
+    let bytes = BYTES.load(SeqCst) - before;
+    println!("{bytes} bytes when generations have ended twenty times");
+    assert!(bytes < 10_000, "{bytes} bytes");
+}
+
+fn an_empty_heap_that_was_shrunk_begins_with_new_generations() {
+    let before = BYTES.load(SeqCst);
+    let mut heap = DelayHeap::beginning_with(0, u32::MAX - 1);
+    // None of the slots whose generations have ended is kept,
+    for _ in 0..1_000 {
+        heap.push(0_u64, 0);
+        heap.pop();
+        heap.shrink_to_fit();
+    }
+    // and none of the slots after them ends as soon.
+    for _ in 0..1_000 {
+        heap.push(0, 0);
+        heap.pop();
+    }
+    let bytes = BYTES.load(SeqCst) - before;
+    assert!(bytes < 1_000, "{bytes} bytes");
 }
 
 fn uniform(rng: &mut Rng, _: u64) -> u64 {
