@@ -164,7 +164,7 @@ fn a_future_dropped_in_two_lines_racing_the_hand_over_loses_no_room() {
                 let mut context = Context::from_waker(Waker::noop());
                 // Discarded: the task may be accepted or wait, and what runs is counted.
                 // Discarded: it may have entered at once, or wait; either way its task is counted below.
-            let _ = future.as_mut().poll(&mut context);
+                let _ = future.as_mut().poll(&mut context);
             }
             assert!(lines_are_empty(&pool));
             pool.wait_idle().unwrap();

@@ -361,7 +361,7 @@ impl<R: Runner> Core<R> {
 
     fn perform_owed(self: &Arc<Self>, after: &mut After<R::Job>) {
         after.pay();
-        self.start_owed(after);
+        self.start_owed(after.start);
         after.call_out();
     }
 
@@ -378,18 +378,28 @@ impl<R: Runner> Core<R> {
     /// A refusal is counted; the queue is looked after by those that live, and each later submit
     /// and task end tries again.
     #[inline]
-    pub(crate) fn start_owed(self: &Arc<Self>, after: &After<R::Job>) -> bool {
-        !after.start || self.start_one()
+    pub(crate) fn start_owed(self: &Arc<Self>, owed: bool) -> bool {
+        !owed || self.start_one().1
+    }
+
+    /// As [`start_owed`](Core::start_owed), by a worker that owes nothing else. In the section that
+    /// counts the new worker it counts as searching again: there are two now to look at the queue,
+    /// and the new one, if it is first, is not to start a third.
+    #[cold]
+    pub(crate) fn start_and_search(self: &Arc<Self>) -> bool {
+        let (mut guard, started) = self.start_one();
+        guard.searching += 1;
+        started
     }
 
     #[cold]
-    fn start_one(self: &Arc<Self>) -> bool {
+    fn start_one(self: &Arc<Self>) -> (Guard<'_, R>, bool) {
         let mut guard = self.state.lock();
         loop {
             let started;
             (guard, started) = self.start_reserved(guard);
             if started.is_err() || !guard.reserve_another() {
-                return started.is_ok();
+                return (guard, started.is_ok());
             }
         }
     }

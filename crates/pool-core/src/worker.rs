@@ -13,7 +13,7 @@ use crate::foreign::drop_quietly;
 use crate::handle::Home;
 use crate::idle::{Call, WorkerCell};
 use crate::run::{Ran, wake};
-use crate::state::{Found, Next, Rest};
+use crate::state::{Found, Next, Rest, State};
 use crate::wait::Search;
 
 /// The body of a worker's thread.
@@ -49,9 +49,11 @@ fn enter<R: Runner>(core: &Arc<Core<R>>) -> AfterRun {
         return AfterRun::Search;
     };
     core.env.call_hook(|| hook());
-    core.state.lock().entered();
-    let next = go_on(core, true);
-    run_until_idle(core, next, true)
+    let next = go_on(core, |state| {
+        state.entered();
+        true
+    });
+    run_until_idle(core, next)
 }
 
 /// Joins threads that have ended, with nothing else to do.
@@ -83,10 +85,9 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         drop(guard);
         drop(garbage);
         core.pay(&mut after);
-        let started = core.start_owed(&after);
         let called = match found {
             Found::Park(rest) => search.watch(|| park(core, cell, &rest)),
-            Found::Next(next) => match run_until_idle(core, next, started) {
+            Found::Next(next) => match run_until_idle(core, start_owed(core, next, after.start)) {
                 AfterRun::Search => {
                     search.look(|| core.work.load(Relaxed));
                     Call::Work
@@ -106,15 +107,26 @@ enum AfterRun {
     Leave,
 }
 
-/// Does what is next, as long as there is a next.
-fn run_until_idle<R: Runner>(
+/// A section has decided what is `next`, and owes no user code but the gate of the thread to be
+/// started, if one is `owed`. Where a gate is to be asked, it left the task to others (`CallOut`).
+fn start_owed<R: Runner>(
     core: &Arc<Core<R>>,
     mut next: Next<R::Job>,
-    started: bool,
-) -> AfterRun {
-    if let Next::CallOut = next {
-        next = go_on(core, started);
+    mut owed: bool,
+) -> Next<R::Job> {
+    while let Next::CallOut = next {
+        let may_start = core.start_and_search();
+        (next, owed) = decide(core, |state| {
+            state.searching -= 1;
+            may_start
+        });
     }
+    core.start_owed(owed);
+    next
+}
+
+/// Does what is next, as long as there is a next.
+fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut next: Next<R::Job>) -> AfterRun {
     loop {
         next = match next {
             Next::Run(job) => run_while_calm(core, job),
@@ -163,7 +175,10 @@ fn finish<R: Runner>(core: &Arc<Core<R>>, mut guard: Guard<'_, R>, ran: Ran) -> 
     if !ran.calls_out {
         waker = handle.take().and_then(|handle| handle.settle());
     }
-    let started = core.start_owed(&after);
+    if !ran.calls_out && !after.calls_out() && waker.is_none() {
+        return start_owed(core, next, after.start);
+    }
+    let started = core.start_owed(after.start);
     if ran.calls_out {
         waker = handle.take().and_then(|handle| handle.settle());
     }
@@ -177,26 +192,39 @@ fn finish<R: Runner>(core: &Arc<Core<R>>, mut guard: Guard<'_, R>, ran: Ran) -> 
     };
     if let Next::CallOut = next {
         after.call_out();
-        return go_on(core, started);
+        return go_on(core, |_| started);
     }
     next
 }
 
-/// User code has been run. `may_start`: no thread was refused on the way.
+/// User code has been run: the worker was busy with that, and goes on. `back` is the start of its
+/// section.
 #[cold]
-fn go_on<R: Runner>(core: &Arc<Core<R>>, mut may_start: bool) -> Next<R::Job> {
-    loop {
-        let mut after = After::new();
-        let mut guard = core.state.lock();
-        let next = guard.go(may_start, &mut after);
-        if matches!(next, Next::Search) {
-            core.work.store(false, Relaxed); // A hint, as in `serve`.
-        }
-        drop(guard);
-        core.pay(&mut after);
-        may_start = core.start_owed(&after); // Asking the gate is all that `go` may leave owed.
-        let Next::CallOut = next else { return next };
+fn go_on<R: Runner>(
+    core: &Arc<Core<R>>,
+    back: impl FnOnce(&mut State<R::Job>) -> bool,
+) -> Next<R::Job> {
+    let (next, owed) = decide(core, back);
+    start_owed(core, next, owed)
+}
+
+/// The section in which a worker without a task decides what comes next, and whether a start is
+/// owed. `back` counts it as busy, and says whether another worker may be started: not if a thread
+/// was refused on the way.
+fn decide<R: Runner>(
+    core: &Arc<Core<R>>,
+    back: impl FnOnce(&mut State<R::Job>) -> bool,
+) -> (Next<R::Job>, bool) {
+    let mut after = After::new();
+    let mut guard = core.state.lock();
+    let may_start = back(&mut guard);
+    let next = guard.go(may_start, &mut after);
+    if matches!(next, Next::Search) {
+        core.work.store(false, Relaxed); // A hint, as in `serve`.
     }
+    drop(guard);
+    core.pay(&mut after);
+    (next, after.start)
 }
 
 /// A future registered its waker after the task had left its value, and before the handle was
@@ -208,9 +236,9 @@ fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) 
     guard.put_off(next, &mut after);
     drop(guard);
     core.pay(&mut after);
-    let started = core.start_owed(&after);
+    let started = core.start_owed(after.start);
     wake(waker);
-    go_on(core, started)
+    go_on(core, |_| started)
 }
 
 /// Sleeps until called for work (the caller has counted us as searching) or retired (as leaving).
