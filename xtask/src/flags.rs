@@ -39,7 +39,7 @@ xflags::xflags! {
 
         /// The concurrency mutants: each must be killed by a model or a test.
         cmd cmutants {
-            /// Only the mutants whose id contains this; docs/testing.md stays as it is.
+            /// Only the mutants whose id contains this; docs/mutants.md keeps the rows of the others.
             optional --only id: String
             /// Mutants tried at a time, each in a copy of the tree (default 1).
             optional --jobs jobs: usize

@@ -25,7 +25,7 @@ impl<R: Runner> Shared<R> {
                 owed.push(closed.2);
             }
         }
-        owed.into_iter().for_each(Owed::pay);
+        Owed::pay_all(owed);
         (was_open, generations)
     }
 
@@ -38,7 +38,7 @@ impl<R: Runner> Shared<R> {
             taken.extend(self.children.iter().map(Child::close_now));
         }
         let (jobs, owed): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
-        owed.into_iter().for_each(Owed::pay);
+        Owed::pay_all(owed);
         let each = self.children.iter().zip(jobs);
         each.map(|(child, jobs)| child.dispose(jobs, &mut keep))
             .sum()
@@ -56,7 +56,7 @@ impl<R: Runner> Shared<R> {
                 owed.push(reopened.1);
             }
         }
-        owed.into_iter().for_each(Owed::pay);
+        Owed::pay_all(owed);
         if was_released {
             self.strategy.reset(); // Foreign code: no lock is held.
         }
@@ -74,7 +74,7 @@ impl<R: Runner> Shared<R> {
                 tuned
             })
         };
-        owed.into_iter().for_each(Owed::pay);
+        Owed::pay_all(owed);
         tuned
     }
 

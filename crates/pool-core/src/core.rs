@@ -216,8 +216,7 @@ impl<R: Runner> Core<R> {
     ) -> (Guard<'a, R>, Result<(), Closed>) {
         if !guard.starting {
             guard.starting = true;
-            let (mut guard, started) = self.start_reserved(guard);
-            guard.spoken_for |= started.is_ok();
+            let (guard, started) = self.start_reserved(guard);
             return (guard, started.map_err(Closed::NoThread));
         }
         if starter_of() == self.number() {

@@ -44,6 +44,20 @@ impl<R: Runner> Owed<R> {
     pub fn pay(mut self) {
         self.core.perform(&mut self.after);
     }
+
+    /// Pays what several pools owe as if it were one that does: threads are woken at all of them
+    /// before a worker is started at any, and user code of one holds nothing up at another.
+    pub fn pay_all(mut owed: Vec<Self>) {
+        for one in &mut owed {
+            one.core.pay(&mut one.after);
+        }
+        for one in &owed {
+            one.core.start_owed(one.after.start);
+        }
+        for one in &mut owed {
+            one.after.call_out();
+        }
+    }
 }
 
 /// One waiter's place in the lines of several pools. The first of them that has room takes the

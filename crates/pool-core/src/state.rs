@@ -73,7 +73,8 @@ pub(crate) struct State<J> {
     pub(crate) starting: bool,
     /// Live, and in their start hook: busy, as far as everybody else knows.
     entering: usize,
-    /// The holder of the lock has just started the first worker, for the task that it brings.
+    /// The holder of the lock has just started a worker, and perhaps brings a task for it: until the
+    /// lock is given back that worker has not looked at the queue yet, and will.
     pub(crate) spoken_for: bool,
 
     /// Threads of workers that have ended, and may still drop their thread-locals.

@@ -135,7 +135,7 @@ pub(crate) fn check_texts(workspace: &Workspace, mutants: &[Mutant]) -> Result<(
     Ok(())
 }
 
-/// Checks that every mutant can still be applied and stands in the table of docs/testing.md.
+/// Checks that every mutant can still be applied and stands in the table of docs/mutants.md.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let mutants = load(workspace)?;
     check_texts(workspace, &mutants)?;

@@ -1,4 +1,4 @@
-//! What is said about the mutants: a line each, a summary, and the table in docs/testing.md.
+//! What is said about the mutants: a line each, a summary, and the table in docs/mutants.md.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ use super::{Fate, Watcher};
 use crate::workspace::Workspace;
 
 /// Holds the table; relative to the root.
-pub(crate) const DOC: &str = "docs/testing.md";
+pub(crate) const DOC: &str = "docs/mutants.md";
 const BEGIN: &str = "<!-- cmutants:begin -->\n";
 const END: &str = "<!-- cmutants:end -->";
 

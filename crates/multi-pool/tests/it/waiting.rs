@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use multi_pool::{MultiFuncPool, MultiPool};
 use pool_core::{FuncPool, ManualClock, Pool, SubmitError};
-use testkit::{CountingWaker, DropCounter, Gate, waker_whose_clone_panics};
+use testkit::{CountingWaker, DropCounter, Gate, waker_fn, waker_whose_clone_panics};
 
 use crate::support::{
     Journal, bounded, end, enter_lines, hold, hold_all, multi, poll, poll_with, until,
@@ -389,6 +389,33 @@ fn a_waiter_that_was_served_can_wait_again_at_once() {
         gate.open();
         end(&pool);
         assert_eq!(pool.stats().completed, 2001);
+    });
+}
+
+#[test]
+fn a_waker_that_one_pools_tuning_calls_does_not_hold_up_what_another_owes() {
+    bounded(|| {
+        let (clock, served) = (ManualClock::new(), Gate::new());
+        let each = Pool::builder().capacity(1).clock(clock.clone());
+        let pool = MultiPool::builder(each).pools(2).build().unwrap();
+        let gates = hold_all(&pool, 2);
+        let mut entering = pool.submit_async(|| ());
+        let waiting = served.clone();
+        assert!(poll_with(&mut entering, &waker_fn(move || waiting.wait())).is_pending());
+        let waiter = {
+            let (pool, served) = (pool.clone(), served.clone());
+            thread::spawn(move || {
+                pool.submit_timeout(|| (), SECOND).unwrap();
+                served.open();
+            })
+        };
+        clock.wait_for_sleepers(1); // It sleeps.
+        // The first pool takes the future's task, the second the thread's, which the waker waits for.
+        pool.tune(2).unwrap();
+        waiter.join().unwrap();
+        assert!(poll(&mut entering).is_ready());
+        gates.iter().for_each(Gate::open);
+        end(&pool);
     });
 }
 

@@ -144,6 +144,7 @@ impl<J> State<J> {
             } else {
                 self.searching += 1;
             }
+            self.spoken_for = true;
             self.time_the_kept(after);
             self.counts.started += 1;
             self.counts.peak_live = self.counts.peak_live.max(self.live);
