@@ -41,6 +41,8 @@ xflags::xflags! {
         cmd cmutants {
             /// Only the mutants whose id contains this; docs/mutants.md keeps the rows of the others.
             optional --only id: String
+            /// Only those that have no row in docs/mutants.md yet.
+            optional --new
             /// Mutants tried at a time, each in a copy of the tree (default 1).
             optional --jobs jobs: usize
             /// Name the mutants and run none.

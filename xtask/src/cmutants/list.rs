@@ -142,7 +142,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let table = workspace.read(super::report::DOC)?;
     for Mutant { id, .. } in &mutants {
         ensure!(
-            table.contains(&format!("| `{id}` |")),
+            super::report::has_row(&table, id),
             "mutant {id} is not in {}: run `cargo xtask cmutants`",
             super::report::DOC
         );

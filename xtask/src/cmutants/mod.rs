@@ -72,6 +72,10 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
         mutants.retain(|mutant| mutant.id.contains(only));
         ensure!(!mutants.is_empty(), "no mutant's id contains `{only}`");
     }
+    if flags.new {
+        let table = workspace.read(report::DOC)?;
+        mutants.retain(|mutant| !report::has_row(&table, &mutant.id));
+    }
     list::check_texts(workspace, &mutants)?;
     if flags.list {
         for mutant in &mutants {

@@ -80,6 +80,11 @@ fn row((mutant, fate): &(&Mutant, Fate)) -> String {
     format!("{}{kind} | `{file}` | {fate} |", row_start(id))
 }
 
+/// Whether the table knows the mutant's fate.
+pub(super) fn has_row(table: &str, id: &str) -> bool {
+    table.contains(&row_start(id))
+}
+
 fn row_start(id: &str) -> String {
     format!("| `{id}` | ")
 }
