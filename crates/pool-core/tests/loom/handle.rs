@@ -23,7 +23,9 @@ impl<F: FnOnce() + Send + 'static> Once<F> {
 impl<F: FnOnce() + Send + 'static> Wake for Once<F> {
     fn wake(self: Arc<Self>) {
         let call = self.0.lock().unwrap().take();
-        call.into_iter().for_each(|call| call());
+        if let Some(call) = call {
+            call();
+        }
     }
 }
 
@@ -186,15 +188,15 @@ fn waker_waits_for_a_task(submitted_before: bool) {
             woken.unpark();
         }
     });
-    let mut poll = || {
+    let mut is_pending = || {
         let mut context = Context::from_waker(&waker);
         Pin::new(&mut handle).poll(&mut context).is_pending()
     };
     let pending = if submitted_before {
         pool.submit(next).unwrap();
-        poll()
+        is_pending()
     } else {
-        let pending = poll();
+        let pending = is_pending();
         pool.submit(next).unwrap();
         pending
     };
