@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 /// Elements in a block are 2^this.
-const SHIFT: usize = 11;
+const SHIFT: usize = 14;
 const BLOCK: usize = 1 << SHIFT;
 
 #[derive(Debug)]

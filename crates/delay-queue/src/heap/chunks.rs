@@ -26,7 +26,7 @@ const NONE: u32 = u32::MAX;
 /// No chunk either: what the list consists of is found elsewhere.
 const ELSEWHERE: u32 = u32::MAX - 1;
 /// As many lists are allocated at a time.
-pub(super) const LISTS: usize = 128;
+pub(super) const LISTS: usize = 256;
 /// So many stale ones more than half of the live ones are left alone.
 const SLACK: u32 = CHUNK as u32 / 2;
 
@@ -261,21 +261,33 @@ impl Chunks {
         if self.is_chunk_full(list) {
             self.extend(list);
         }
-        self.push_beside(list, slot)
-    }
-
-    /// As [`push`](Self::push), if its last chunk is not full.
-    #[inline]
-    pub(super) fn push_beside(&mut self, list: u32, slot: u32) -> Place {
-        let list = &mut self.lists[list as usize];
-        let index = list.end as usize;
-        list.end += 1;
-        list.len += 1;
-        list.live += 1;
+        let of = &mut self.lists[list as usize];
+        let index = of.end as usize;
+        of.end += 1;
+        of.len += 1;
+        of.live += 1;
         if let Some(chunk) = self.slots.get_mut(index / CHUNK) {
             chunk[index % CHUNK] = slot;
         }
         Place::chunks(index)
+    }
+
+    /// As [`push`](Self::push), if its last chunk is not full, as it is of what is found elsewhere.
+    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
+    #[inline(always)]
+    pub(super) fn push_beside(&mut self, list: u32, slot: u32) -> Option<Place> {
+        let of = &mut self.lists[list as usize];
+        let index = of.end as usize;
+        if index.is_multiple_of(CHUNK) {
+            return None;
+        }
+        of.end += 1;
+        of.len += 1;
+        of.live += 1;
+        if let Some(chunk) = self.slots.get_mut(index / CHUNK) {
+            chunk[index % CHUNK] = slot;
+        }
+        Some(Place::chunks(index))
     }
 
     /// One on the list is not live any more.
@@ -321,7 +333,14 @@ impl Chunks {
     /// [`forget_live`](Self::forget_live).
     #[inline]
     pub(super) fn pop(&mut self, list: u32) -> Option<Chunk> {
-        let of = &mut self.lists[list as usize];
+        let mut of = self.list(list);
+        let chunk = self.pop_of(&mut of);
+        self.lists[list as usize] = of;
+        chunk
+    }
+
+    #[inline]
+    fn pop_of(&mut self, of: &mut List) -> Option<Chunk> {
         if of.len == 0 {
             return None;
         }
@@ -342,6 +361,39 @@ impl Chunks {
             slots: slots.unwrap_or([u32::MAX; CHUNK]),
             count,
         })
+    }
+
+    /// Takes all off the list, and moves the live ones: so many.
+    #[inline]
+    pub(super) fn take_all<T>(
+        &mut self,
+        list: u32,
+        into: &mut Vec<Key>,
+        slots: &Slots<T>,
+    ) -> usize {
+        let of = mem::replace(&mut self.lists[list as usize], List::EMPTY);
+        if of.len == 0 {
+            return 0;
+        }
+        let mut chunk = of.first;
+        loop {
+            let Some(listed) = self.slots.get(chunk as usize) else {
+                break;
+            };
+            let places = (chunk as usize * CHUNK..).map(Place::chunks);
+            for (&slot, place) in listed[..of.count(chunk)].iter().zip(places) {
+                if let Some(key) = slots.key_at(slot, place) {
+                    into.push(key);
+                }
+            }
+            if of.is_last(chunk) {
+                break;
+            }
+            chunk = self.next[chunk as usize];
+        }
+        self.next[chunk as usize] = mem::replace(&mut self.free, of.first);
+        self.free_count += (of.len as usize).div_ceil(CHUNK);
+        of.live as usize
     }
 
     /// So many live ones were taken off with their chunks. If none is left, the rest is freed.
@@ -370,17 +422,14 @@ impl Chunks {
     #[cold]
     pub(super) fn rewrite<T>(&mut self, list: u32, slots: &mut Slots<T>) {
         self.has_grown = false;
-        let mut live = Vec::with_capacity(self.live(list));
-        for (slot, place) in self.iter(list) {
-            steps::count_one();
-            if slots.is_at(slot, place) {
-                live.push(slot);
+        let mut old = mem::replace(&mut self.lists[list as usize], List::EMPTY);
+        while let Some(chunk) = self.pop_of(&mut old) {
+            for (slot, place) in chunk.slots() {
+                steps::count_one();
+                if let Some((_, place)) = slots.lift(slot, place) {
+                    *place = self.push(list, slot);
+                }
             }
-        }
-        self.free_list(list);
-        for slot in live {
-            let place = self.push(list, slot);
-            slots.moved(slot, place);
         }
     }
 

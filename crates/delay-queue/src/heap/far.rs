@@ -113,6 +113,37 @@ impl Far {
     /// Adds a key that is not before the edge, and tells where it lies.
     #[inline]
     pub(super) fn push<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
+        if let Some(list) = self.list(key.due)
+            && let Some(place) = chunks.push_beside(list, key.slot())
+        {
+            self.live += 1;
+            return place;
+        }
+        self.push_to_next(key, chunks, slots)
+    }
+
+    /// The list for keys that are due then, if it is not found elsewhere.
+    #[inline]
+    fn list(&mut self, due: u64) -> Option<u32> {
+        let rungs = self.rungs.iter().rev();
+        match rungs.into_iter().find(|rung| due < rung.end) {
+            Some(rung) => Some(rung.list(due)),
+            None if due == u64::MAX => Some(self.rest? + 1),
+            None => {
+                self.rest_span.include(due);
+                self.rest
+            }
+        }
+    }
+
+    /// As `push`, if another chunk is needed, or the list is found elsewhere.
+    #[inline(never)]
+    fn push_to_next<T>(
+        &mut self,
+        key: Key,
+        chunks: &mut Chunks,
+        slots: &mut Slots<T>,
+    ) -> Place {
         let mut list = self.find(key.due, chunks);
         if chunks.is_chunk_full(list) {
             list = self.make_room(list, key.due, chunks, slots);
@@ -121,17 +152,27 @@ impl Far {
         chunks.push(list, key.slot())
     }
 
-    /// As `push`, for keys that are moved: nothing is cut.
-    fn put<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) {
+    /// As `push`, for keys that are moved: nothing is cut, and the caller counts them.
+    #[inline]
+    fn put(&mut self, key: Key, chunks: &mut Chunks) -> Place {
         steps::count_one();
+        if let Some(list) = self.list(key.due)
+            && let Some(place) = chunks.push_beside(list, key.slot())
+        {
+            return place;
+        }
+        self.put_to_next(key, chunks)
+    }
+
+    #[inline(never)]
+    fn put_to_next(&mut self, key: Key, chunks: &mut Chunks) -> Place {
         let leaf = self.leaf;
         let list = self.find(key.due, chunks);
         let list = match self.queue(list, chunks) {
             Some(queue) => queue.back(leaf, false, chunks),
             None => list,
         };
-        self.live += 1;
-        slots.moved(key.slot(), chunks.push(list, key.slot()));
+        chunks.push(list, key.slot())
     }
 
     /// One on this list has gone.
@@ -310,8 +351,9 @@ impl Far {
             }
         }
         self.edge = Key::at(first.due);
+        self.live += keys.len();
         for &key in keys {
-            self.put(key, chunks, slots);
+            slots.moved(key.slot(), self.put(key, chunks));
         }
     }
 
@@ -346,7 +388,7 @@ impl Far {
             let bounds = rung.bounds(bucket, bounds);
             let list = rung.lists + super::chunks::small(bucket);
             let Some(node) = chunks.elsewhere(list) else {
-                self.pull_list(list, bounds, into, &mut moves, chunks, slots);
+                self.pull_list(list, bounds, bounds.last + 1, into, &mut moves, chunks, slots);
                 continue;
             };
             match self.nodes.get_mut(node as usize) {
@@ -368,45 +410,42 @@ impl Far {
         &mut self,
         list: u32,
         bounds: Span,
+        end: u64,
         into: &mut Vec<Key>,
         moves: &mut usize,
         chunks: &mut Chunks,
         slots: &mut Slots<T>,
     ) {
-        if chunks.len(list) <= self.few {
-            let live = chunks.live(list);
-            while let Some(chunk) = chunks.pop(list) {
-                let keys = chunk.slots();
-                into.extend(keys.filter_map(|(slot, place)| slots.key_at(slot, place)));
-            }
-            chunks.forget_live(list, live);
-            self.live -= live;
-            return self.list_is_out(bounds);
-        }
-        let span = self.gather(list, chunks, slots);
-        let count = self.desk.len();
-        if count > self.few && span.first < span.last && count <= *moves {
+        let count = chunks.len(list);
+        if count > self.few && bounds.first < bounds.last && count <= *moves {
             *moves -= count;
             let count = (count / SHARE).next_power_of_two();
             let count = count.clamp(FEWEST_BUCKETS, MOST_BUCKETS);
-            let rung = Rung::new(span, count, bounds.last + 1, chunks);
-            self.edge = self.edge.max(Key::at(span.first));
+            let rung = Rung::new(bounds, count, end, chunks);
+            self.edge = self.edge.max(Key::at(bounds.first));
             self.rungs.push(rung);
-            self.put_desk(chunks, slots);
-            return;
+            return self.spread(list, chunks, slots);
         }
-        into.append(&mut self.desk);
-        self.desk.shrink_to(2 * self.few);
-        self.list_is_out(bounds);
-    }
-
-    /// The current bucket, or the rest, has moved out of here.
-    #[inline]
-    fn list_is_out(&mut self, bounds: Span) {
+        self.live -= chunks.take_all(list, into, slots);
         if let Some(rung) = self.rungs.last_mut() {
             rung.current += 1;
         }
-        self.edge = Key::at(bounds.last + 1);
+        self.edge = Key::at(end);
+    }
+
+    /// Moves the keys of a list to the last rung.
+    fn spread<T>(&mut self, list: u32, chunks: &mut Chunks, slots: &mut Slots<T>) {
+        let live = chunks.live(list);
+        while let Some(chunk) = chunks.pop(list) {
+            for (slot, place) in chunk.slots() {
+                if let Some((key, place)) = slots.lift(slot, place) {
+                    *place = self.put(key, chunks);
+                } else {
+                    steps::count_one();
+                }
+            }
+        }
+        chunks.forget_live(list, live);
     }
 
     #[cold]
@@ -421,12 +460,8 @@ impl Far {
             return;
         };
         if !chunks.is_empty(rest) {
-            let bounds = Span {
-                first: self.rest_span.first,
-                last: u64::MAX - 1,
-            };
-            self.rest_span = Span::NONE;
-            return self.pull_list(rest, bounds, into, moves, chunks, slots);
+            let bounds = core::mem::replace(&mut self.rest_span, Span::NONE);
+            return self.pull_list(rest, bounds, u64::MAX, into, moves, chunks, slots);
         }
         let list = rest + 1;
         debug_assert!(!chunks.is_empty(list), "{} are nowhere", self.live);
@@ -497,8 +532,9 @@ impl Far {
 
     fn put_desk<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) {
         let desk = core::mem::take(&mut self.desk);
+        self.live += desk.len();
         for &key in &desk {
-            self.put(key, chunks, slots);
+            slots.moved(key.slot(), self.put(key, chunks));
         }
         self.desk = desk;
         self.desk.clear();

@@ -86,10 +86,12 @@ impl Lane {
     #[inline]
     pub(super) fn push(&mut self, key: Key, chunks: &mut Chunks) -> Place {
         self.second_last = mem::replace(&mut self.last, key);
-        if self.first.due == u64::MAX || chunks.is_chunk_full(self.back_list) {
-            return self.push_to_next(key, chunks);
+        if self.first.due < u64::MAX
+            && let Some(place) = chunks.push_beside(self.back_list, key.slot())
+        {
+            return place;
         }
-        chunks.push_beside(self.back_list, key.slot())
+        self.push_to_next(key, chunks)
     }
 
     #[cold]

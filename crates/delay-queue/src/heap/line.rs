@@ -41,8 +41,8 @@ pub(super) struct Sizes {
 
 impl Sizes {
     pub(super) const USUAL: Self = Self {
-        leaf: 1 << 11,
-        segment: 1 << 9,
+        leaf: 1 << 13,
+        segment: 1 << 11,
         few: 64,
     };
 }
