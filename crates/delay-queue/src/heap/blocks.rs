@@ -3,20 +3,24 @@
 
 use alloc::vec::Vec;
 
-/// Elements in a block are 2^this.
+/// Elements in a block are 2^this, but for the first one.
 const SHIFT: usize = 14;
 const BLOCK: usize = 1 << SHIFT;
+/// As many elements are in the first block when there are others.
+const FIRST: usize = 1 << 17;
 
+/// Up to `DOUBLED` elements the first block doubles, then it grows by an eighth.
 #[derive(Debug)]
-pub(super) struct Blocks<T> {
+pub(super) struct Blocks<T, const DOUBLED: usize> {
     /// The first block, which is found without a detour: it is all there is of most.
     first: Vec<T>,
+    /// The others, each of one size, but for the last one.
     blocks: Vec<Vec<T>>,
     len: usize,
     capacity: usize,
 }
 
-impl<T> Blocks<T> {
+impl<T, const DOUBLED: usize> Blocks<T, DOUBLED> {
     pub(super) const fn new() -> Self {
         Self {
             first: Vec::new(),
@@ -38,39 +42,63 @@ impl<T> Blocks<T> {
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<&T> {
         match self.first.get(index) {
-            None => self
-                .blocks
-                .get((index >> SHIFT).wrapping_sub(1))?
-                .get(index % BLOCK),
-            first => first,
+            None => self.get_behind(index),
+            found => found,
         }
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        if index < BLOCK {
+        if index < self.first.len() {
             return self.first.get_mut(index);
         }
-        let block = self.blocks.get_mut((index >> SHIFT) - 1)?;
-        block.get_mut(index % BLOCK)
+        self.get_mut_behind(index)
+    }
+
+    /// Not inlined, so that the first block costs no more than a `Vec` does.
+    #[inline(never)]
+    fn get_behind(&self, index: usize) -> Option<&T> {
+        let index = index.wrapping_sub(FIRST);
+        self.blocks.get(index >> SHIFT)?.get(index % BLOCK)
+    }
+
+    #[inline(never)]
+    fn get_mut_behind(&mut self, index: usize) -> Option<&mut T> {
+        let index = index.wrapping_sub(FIRST);
+        self.blocks.get_mut(index >> SHIFT)?.get_mut(index % BLOCK)
     }
 
     #[inline]
     pub(super) fn push(&mut self, value: T) {
-        if self.len == self.capacity {
-            self.grow(1);
-        }
-        if let Some(block) = self.block(self.len >> SHIFT) {
-            block.push(value);
+        if self.first.len() < self.first.capacity() {
+            self.first.push(value);
             self.len += 1;
+        } else {
+            self.push_behind(value);
         }
+    }
+
+    #[inline(never)]
+    fn push_behind(&mut self, value: T) {
+        if self.len == self.capacity {
+            self.grow();
+        }
+        if self.len < FIRST {
+            self.first.push(value);
+        } else if let Some(block) = self.blocks.get_mut((self.len - FIRST) >> SHIFT) {
+            block.push(value);
+        }
+        self.len += 1;
     }
 
     pub(super) fn pop(&mut self) -> Option<T> {
         let last = self.len.checked_sub(1)?;
-        let value = self.block(last >> SHIFT)?.pop();
+        let block = match last.checked_sub(FIRST) {
+            Some(behind) => self.blocks.get_mut(behind >> SHIFT)?,
+            None => &mut self.first,
+        };
         self.len = last;
-        value
+        block.pop()
     }
 
     pub(super) fn last(&self) -> Option<&T> {
@@ -84,14 +112,6 @@ impl<T> Blocks<T> {
         self.len = 0;
     }
 
-    #[inline]
-    fn block(&mut self, number: usize) -> Option<&mut Vec<T>> {
-        match number.checked_sub(1) {
-            None => Some(&mut self.first),
-            Some(number) => self.blocks.get_mut(number),
-        }
-    }
-
     /// Makes room for so many in all.
     pub(super) fn reserve(&mut self, capacity: usize) {
         if capacity > self.capacity {
@@ -100,23 +120,27 @@ impl<T> Blocks<T> {
     }
 
     #[cold]
-    fn grow(&mut self, more: usize) {
-        let doubled = if self.len < BLOCK {
-            (2 * self.len).clamp(4, BLOCK)
-        } else {
-            // The next block is allocated whole.
-            (self.len + more).next_multiple_of(BLOCK)
+    #[inline(never)]
+    fn grow(&mut self) {
+        let more = match self.len {
+            FIRST.. => BLOCK,
+            len if len < DOUBLED => len.max(4),
+            len => len / 8,
         };
-        self.grow_to(doubled);
+        let limit = if self.len < FIRST { FIRST } else { usize::MAX };
+        self.grow_to((self.len + more).min(limit));
     }
 
     fn grow_to(&mut self, capacity: usize) {
+        if self.capacity < FIRST {
+            let first = capacity.min(FIRST);
+            self.first.reserve_exact(first - self.first.len());
+            self.capacity = first;
+        }
         while self.capacity < capacity {
-            let filled = self.capacity % BLOCK;
+            let filled = (self.capacity - FIRST) % BLOCK;
             let wanted = (capacity - (self.capacity - filled)).min(BLOCK);
-            if self.capacity < BLOCK {
-                self.first.reserve_exact(wanted - self.first.len());
-            } else if filled == 0 {
+            if filled == 0 {
                 self.blocks.push(Vec::with_capacity(wanted));
             } else if let Some(block) = self.blocks.last_mut() {
                 block.reserve_exact(wanted - block.len());
@@ -131,14 +155,14 @@ impl<T> Blocks<T> {
         if capacity >= self.capacity {
             return;
         }
-        let blocks = capacity.div_ceil(BLOCK);
-        self.blocks.truncate(blocks.saturating_sub(1));
-        if blocks < 2 {
+        let behind = capacity.saturating_sub(FIRST);
+        self.blocks.truncate(behind.div_ceil(BLOCK));
+        if behind == 0 {
             self.first.shrink_to(capacity);
-        } else if capacity % BLOCK > 0
+        } else if !behind.is_multiple_of(BLOCK)
             && let Some(block) = self.blocks.last_mut()
         {
-            block.shrink_to(capacity % BLOCK);
+            block.shrink_to(behind % BLOCK);
         }
         self.blocks.shrink_to_fit();
         self.capacity = capacity;

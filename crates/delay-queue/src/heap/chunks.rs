@@ -21,6 +21,8 @@ use super::steps;
 
 /// Slots in a chunk.
 const CHUNK: usize = 16;
+/// Up to so many chunks the memory doubles, then it grows by an eighth.
+const DOUBLED: usize = 1 << 8;
 /// No chunk.
 const NONE: u32 = u32::MAX;
 /// No chunk either: what the list consists of is found elsewhere.
@@ -32,7 +34,7 @@ const SLACK: u32 = CHUNK as u32 / 2;
 
 #[derive(Debug)]
 pub(super) struct Chunks {
-    slots: Blocks<[u32; CHUNK]>,
+    slots: Blocks<[u32; CHUNK], DOUBLED>,
     /// For each chunk the one after it.
     next: Vec<u32>,
     /// For each chunk the list it is on.
@@ -307,8 +309,8 @@ impl Chunks {
     #[inline]
     pub(super) fn beside(&self, list: u32, index: usize) -> Option<usize> {
         let next = index + 1;
-        let is_on = next != self.list(list).end as usize && !self.is_empty(list);
-        (is_on && !next.is_multiple_of(CHUNK)).then_some(next)
+        let is_beside = !next.is_multiple_of(CHUNK) && next != self.list(list).end as usize;
+        is_beside.then_some(next)
     }
 
     /// Where the next after the one at `index` is, if there is one. Chunks before it are freed.

@@ -19,6 +19,8 @@ pub(super) struct Lane {
     /// The list the first key is on, and where.
     front_list: u32,
     front: usize,
+    /// How many of the first list have left and are not yet counted off.
+    passed: usize,
     /// The list the last key was put on.
     back_list: u32,
     /// That key, or the last one of all.
@@ -35,6 +37,7 @@ impl Lane {
             fifo: Fifo::new(),
             length,
             front_list: 0,
+            passed: 0,
             back_list: 0,
             front: usize::MAX,
             first: Key::LAST,
@@ -110,7 +113,7 @@ impl Lane {
     /// Takes the first key off, and what is stale after it.
     #[inline]
     pub(super) fn pop<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) {
-        chunks.outdate(self.front_list);
+        self.passed += 1;
         if let Some(index) = chunks.beside(self.front_list, self.front)
             && let Some(key) = slots.key_at(chunks.at(index), Place::chunks(index))
         {
@@ -123,6 +126,7 @@ impl Lane {
 
     #[cold]
     fn skip<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) {
+        chunks.forget_live(self.front_list, mem::take(&mut self.passed));
         if !chunks.is_empty(self.front_list) {
             while let Some(index) = chunks.advance(self.front_list, self.front) {
                 self.front = index;
@@ -164,6 +168,7 @@ impl Lane {
     pub(super) fn rewritten(&mut self, list: u32, chunks: &Chunks) {
         if self.first != Key::LAST && list == self.front_list {
             self.front = chunks.front(list);
+            self.passed = 0;
         }
     }
 

@@ -24,7 +24,7 @@ const HIGHEST_FLOOR: u32 = 1 << 31;
 
 #[derive(Debug)]
 pub(super) struct Slots<T> {
-    all: Blocks<Slot<T>>,
+    all: Blocks<Slot<T>, { usize::MAX }>,
     /// The first of the free slots, which are a list through their links.
     free: u32,
     retired: usize,
@@ -84,29 +84,23 @@ impl<T> Slots<T> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
     pub(super) fn insert(&mut self, key: Key, place: Place, value: T) -> u32 {
-        let mut generation = self.floor;
-        let vacant = self.all.get_mut(self.free as usize);
-        if let Some(slot) = &vacant
-            && let Slot::Vacant {
-                generation: next,
-                link,
-            } = **slot
-        {
-            generation = next;
-            self.free = link;
-        }
-        let taken = Slot::Taken {
+        let taken = |generation| Slot::Taken {
             due: key.due,
             order: key.order,
             place,
             generation,
             value,
         };
-        match vacant {
-            Some(slot) => *slot = taken,
-            None => self.all.push(taken),
+        if self.free != NONE
+            && let Some(slot) = self.all.get_mut(self.free as usize)
+            && let Slot::Vacant { generation, link } = *slot
+        {
+            self.free = link;
+            *slot = taken(generation);
+            return generation;
         }
-        generation
+        self.all.push(taken(self.floor));
+        self.floor
     }
 
     /// When this entry is due, and the place of its key, if it is there.
