@@ -29,7 +29,7 @@ use super::steps;
 
 /// How many keys a bucket should get when a list is cut whose time has come.
 const SHARE: usize = 8;
-const FEWEST_BUCKETS: usize = 16;
+const FEWEST_BUCKETS: usize = 128;
 const MOST_BUCKETS: usize = LISTS;
 /// With as many rungs, another one is made twice as long as its keys need.
 const MANY_RUNGS: usize = 8;
@@ -345,7 +345,7 @@ impl Far {
                     let all = self.edge.due - first.due;
                     span.first = span.first.saturating_sub(all);
                 }
-                let mut rung = Rung::new(span, MOST_BUCKETS, self.edge.due, chunks);
+                let mut rung = Rung::new(span, FEWEST_BUCKETS, self.edge.due, chunks);
                 rung.current = rung.bucket_of(first.due);
                 self.rungs.push(rung);
             }
