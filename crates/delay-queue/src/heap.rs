@@ -34,7 +34,7 @@ use core::fmt;
 
 pub use entry::{CheckedOut, Entry, EntryId};
 pub use iter::{DrainReady, IntoIter, Iter};
-use key::Key;
+use key::{First, Key};
 use line::{Line, Sizes};
 use place::Place;
 use slots::{Slots, small};
@@ -213,7 +213,7 @@ impl<T> DelayHeap<T> {
 
     /// The entry that leaves next, due or not. O(1).
     pub fn peek(&self) -> Option<Entry<&T>> {
-        self.look_at(self.first()?.slot())
+        self.look_at(self.first()?.slot)
     }
 
     /// When the next entry falls due. O(1).
@@ -227,8 +227,8 @@ impl<T> DelayHeap<T> {
         if self.is_empty() {
             return None;
         }
-        let key = self.line.pop(&mut self.slots);
-        self.leave(key)
+        let first = self.line.pop(&mut self.slots);
+        self.leave(first)
     }
 
     /// Takes the next entry if it is due by `now`. One that is due [`NEVER`] never is.
@@ -238,8 +238,8 @@ impl<T> DelayHeap<T> {
         if !self.is_ready(now) {
             return None;
         }
-        let key = self.line.pop(&mut self.slots);
-        self.leave(key)
+        let first = self.line.pop(&mut self.slots);
+        self.leave(first)
     }
 
     /// Takes up to `max` entries that are due by `now`, in order.
@@ -286,7 +286,8 @@ impl<T> DelayHeap<T> {
         if !self.is_ready(now) {
             return None;
         }
-        let key = self.line.pop(&mut self.slots);
+        let key = self.slots.key(self.line.first().slot)?;
+        self.line.pop(&mut self.slots);
         let link = small(self.out.len());
         let (generation, value) = self.slots.check_out(key.slot(), link)?;
         self.out.push(key);
@@ -307,7 +308,7 @@ impl<T> DelayHeap<T> {
         let Entry { id, value, .. } = out.0;
         let place = self.line.push_again(key, &mut self.slots);
         self.slots.check_in(key, place, value);
-        self.line.pushed(key, &mut self.slots);
+        self.line.tidy(&mut self.slots);
         self.len += 1;
         Ok(id)
     }
@@ -430,7 +431,7 @@ impl<T> DelayHeap<T> {
     }
 
     #[inline]
-    fn first(&self) -> Option<Key> {
+    fn first(&self) -> Option<First> {
         (self.len > 0).then(|| self.line.first())
     }
 
@@ -443,11 +444,11 @@ impl<T> DelayHeap<T> {
     /// The entry of a key that has left the line.
     #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
     #[inline(always)]
-    fn leave(&mut self, key: Key) -> Option<Entry<T>> {
-        let (generation, value) = self.slots.free(key.slot())?;
+    fn leave(&mut self, first: First) -> Option<Entry<T>> {
+        let (generation, value) = self.slots.free(first.slot)?;
         self.len -= 1;
-        let id = self.id(key.slot(), generation);
-        let due = key.due;
+        let id = self.id(first.slot, generation);
+        let due = first.due;
         Some(Entry { id, due, value })
     }
 

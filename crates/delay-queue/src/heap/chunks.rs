@@ -27,6 +27,8 @@ const DOUBLED: usize = 1 << 8;
 const NONE: u32 = u32::MAX;
 /// No chunk either: what the list consists of is found elsewhere.
 const ELSEWHERE: u32 = u32::MAX - 1;
+/// Added to the number of a list that is the lane's.
+const LANE: u32 = 1 << 31;
 /// As many lists are allocated at a time.
 pub(super) const LISTS: usize = 256;
 /// So many stale ones more than half of the live ones are left alone.
@@ -37,7 +39,7 @@ pub(super) struct Chunks {
     slots: Blocks<[u32; CHUNK], DOUBLED>,
     /// For each chunk the one after it.
     next: Vec<u32>,
-    /// For each chunk the list it is on.
+    /// For each chunk the list it is on, and whether that is the lane's.
     owner: Vec<u32>,
     free: u32,
     free_count: usize,
@@ -162,12 +164,6 @@ impl Chunks {
         first
     }
 
-    /// Whether the list is of those that were added for the lane.
-    #[inline]
-    pub(super) fn is_lane(&self, list: u32) -> bool {
-        self.is_lane[list as usize / LISTS]
-    }
-
     /// They are empty, and used no more.
     #[cold]
     pub(super) fn drop_lists(&mut self, first: u32) {
@@ -233,10 +229,11 @@ impl Chunks {
         (self.list(list).end as usize).is_multiple_of(CHUNK)
     }
 
-    /// Which list this one is on.
+    /// Which list this one is on, and whether it is of those that were added for the lane.
     #[inline]
-    pub(super) fn owner(&self, index: usize) -> u32 {
-        self.owner[index / CHUNK]
+    pub(super) fn owner(&self, index: usize) -> (u32, bool) {
+        let owner = self.owner[index / CHUNK];
+        (owner & !LANE, owner & LANE > 0)
     }
 
     /// The slot that is listed there.
@@ -485,7 +482,8 @@ impl Chunks {
             }
             None => self.new_chunk(),
         };
-        self.owner[chunk as usize] = list;
+        let is_lane = self.is_lane[list as usize / LISTS];
+        self.owner[chunk as usize] = if is_lane { list | LANE } else { list };
         let of = &mut self.lists[list as usize];
         if of.is_empty() {
             of.first = chunk;

@@ -101,8 +101,8 @@ impl Far {
     }
 
     #[inline]
-    pub(super) fn edge(&self) -> Key {
-        self.edge
+    pub(super) fn edge(&self) -> &Key {
+        &self.edge
     }
 
     #[inline]

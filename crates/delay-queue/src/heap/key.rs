@@ -13,6 +13,24 @@ pub(super) struct Key {
     slot: u32,
 }
 
+/// What is first: of its key only what has to be known of one that leaves.
+///
+/// Two words, which travel in registers; the three of a key are copied by way of memory, and waited
+/// for there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct First {
+    pub(super) due: u64,
+    pub(super) slot: u32,
+}
+
+impl First {
+    /// There is none: behind all others.
+    pub(super) const NONE: Self = Self {
+        due: u64::MAX,
+        slot: u32::MAX,
+    };
+}
+
 impl Key {
     /// Before every entry's key.
     pub(super) const FIRST: Self = Self::new(0, 0, 0);
@@ -38,7 +56,16 @@ impl Key {
         self.slot
     }
 
-    fn rank(self) -> u128 {
+    #[inline]
+    pub(super) fn as_first(&self) -> First {
+        First {
+            due: self.due,
+            slot: self.slot,
+        }
+    }
+
+    #[inline]
+    fn rank(&self) -> u128 {
         u128::from(self.due) << 64 | u128::from(self.order)
     }
 }

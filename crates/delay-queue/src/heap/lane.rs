@@ -25,10 +25,10 @@ pub(super) struct Lane {
     back_list: u32,
     /// That key, or the last one of all.
     first: Key,
-    /// The last key that came.
-    last: Key,
-    /// The one before it.
-    second_last: Key,
+    /// When the last key that came is due.
+    last_due: u64,
+    /// And the one before it.
+    second_last_due: u64,
 }
 
 impl Lane {
@@ -41,26 +41,27 @@ impl Lane {
             back_list: 0,
             front: usize::MAX,
             first: Key::LAST,
-            last: Key::FIRST,
-            second_last: Key::FIRST,
+            last_due: 0,
+            second_last_due: 0,
         }
     }
 
     #[inline]
-    pub(super) fn first(&self) -> Key {
-        self.first
+    pub(super) fn first(&self) -> &Key {
+        &self.first
     }
 
-    /// Whether the key may be pushed, if need be after the last one has left.
+    /// Whether the key may be pushed, if need be after the last one has left. No key that came
+    /// before may have a higher order number.
     #[inline]
     pub(super) fn takes(&self, key: Key) -> bool {
-        self.second_last < key && key.due != u64::MAX
+        self.second_last_due <= key.due && key.due != u64::MAX
     }
 
     /// Whether the last key is before this one and may stay.
     #[inline]
     pub(super) fn is_before(&self, key: Key) -> bool {
-        self.last < key
+        self.last_due <= key.due
     }
 
     /// Takes the last key out, if it is still there.
@@ -70,12 +71,10 @@ impl Lane {
         chunks: &mut Chunks,
         slots: &mut Slots<T>,
     ) -> Option<Key> {
-        let last = mem::replace(&mut self.last, self.second_last);
+        self.last_due = self.second_last_due;
         let list = self.fifo.last()?;
         let place = chunks.back(list)?;
-        if !slots.is_at(last.slot(), Place::chunks(place)) {
-            return None;
-        }
+        let last = slots.key_at(chunks.at(place), Place::chunks(place))?;
         if place == self.front {
             self.pop(chunks, slots);
         } else {
@@ -88,7 +87,7 @@ impl Lane {
     /// Adds a key and tells where it lies.
     #[inline]
     pub(super) fn push(&mut self, key: Key, chunks: &mut Chunks) -> Place {
-        self.second_last = mem::replace(&mut self.last, key);
+        self.second_last_due = mem::replace(&mut self.last_due, key.due);
         if self.first.due < u64::MAX
             && let Some(place) = chunks.push_beside(self.back_list, key.slot())
         {

@@ -21,7 +21,7 @@ use core::mem;
 
 use super::chunks::{Chunks, Left};
 use super::far::Far;
-use super::key::Key;
+use super::key::{First, Key};
 use super::lane::Lane;
 use super::near::Near;
 use super::place::{Place, Where};
@@ -63,7 +63,7 @@ pub(super) struct Line {
     /// Where keys are sorted.
     desk: Vec<Key>,
     /// The first key of all, and which list it is in.
-    first: Key,
+    first: First,
     source: Source,
     sizes: Sizes,
 }
@@ -94,7 +94,7 @@ impl Line {
             far: Far::new(sizes.leaf, sizes.few),
             chunks: Chunks::new(),
             desk: Vec::new(),
-            first: Key::LAST,
+            first: First::NONE,
             source: Source::Run,
             sizes,
         }
@@ -106,7 +106,7 @@ impl Line {
 
     /// The first key, or the last one of all if there is none.
     #[inline]
-    pub(super) fn first(&self) -> Key {
+    pub(super) fn first(&self) -> First {
         self.first
     }
 
@@ -145,7 +145,7 @@ impl Line {
     )]
     #[inline(always)]
     fn push_beside_lane<T>(&mut self, key: Key, slots: &mut Slots<T>) -> Place {
-        if key < self.far.edge() {
+        if key < *self.far.edge() {
             self.heap.push(key, slots)
         } else {
             self.far.push(key, &mut self.chunks, slots)
@@ -155,7 +155,9 @@ impl Line {
     /// To be called after each push, when the slot says where the key lies.
     #[inline]
     pub(super) fn pushed<T>(&mut self, key: Key, slots: &mut Slots<T>) {
-        if key < self.first || self.heap.keys().len() > self.heap_limit {
+        let first = self.first;
+        let is_first = key.due <= first.due && (key.due < first.due || first.slot == u32::MAX);
+        if is_first || self.heap.keys().len() > self.heap_limit {
             self.tidy(slots);
         }
     }
@@ -174,7 +176,7 @@ impl Line {
         reason = "measured: calls cost a tenth of a push and pop"
     )]
     #[inline(always)]
-    pub(super) fn pop<T>(&mut self, slots: &mut Slots<T>) -> Key {
+    pub(super) fn pop<T>(&mut self, slots: &mut Slots<T>) -> First {
         let first = self.first;
         match self.source {
             Source::Run => self.pop_run(slots),
@@ -200,9 +202,12 @@ impl Line {
                 Source::Run | Source::Gathered => self.pop_run(slots),
             }
             steps::count_one();
-            self.gathered_end = first.next();
-            let place = self.gathered.push(first, slots);
-            slots.moved(first.slot(), place);
+            let Some(key) = slots.key(first.slot) else {
+                break;
+            };
+            self.gathered_end = key.next();
+            let place = self.gathered.push(key, slots);
+            slots.moved(key.slot(), place);
         }
         self.refill(slots);
         self.gathered.keys().len()
@@ -240,8 +245,8 @@ impl Line {
     pub(super) fn take_out<T>(&mut self, slot: u32, place: Place, slots: &mut Slots<T>) -> bool {
         match place.get() {
             Where::Chunks(index) if !self.lane.is_front(index) => {
-                let list = self.chunks.owner(index);
-                if !self.chunks.is_lane(list) {
+                let (list, is_lane) = self.chunks.owner(index);
+                if !is_lane {
                     self.far.left();
                 }
                 if self.chunks.outdate(list) == Left::Few {
@@ -361,10 +366,11 @@ impl Line {
     )]
     #[inline(always)]
     pub(super) fn refill<T>(&mut self, slots: &mut Slots<T>) {
-        self.first = self.gathered.first();
-        self.source = Source::Gathered;
-        if self.first == Key::LAST {
+        if self.gathered.keys().is_empty() {
             (self.first, self.source) = self.first_ungathered(slots);
+        } else {
+            self.first = self.gathered.first().as_first();
+            self.source = Source::Gathered;
         }
     }
 
@@ -374,9 +380,9 @@ impl Line {
         reason = "measured: calls cost a tenth of a push and pop"
     )]
     #[inline(always)]
-    fn first_ungathered<T>(&mut self, slots: &mut Slots<T>) -> (Key, Source) {
+    fn first_ungathered<T>(&mut self, slots: &mut Slots<T>) -> (First, Source) {
         loop {
-            let mut first = self.run.last().copied().unwrap_or(Key::LAST);
+            let mut first = self.run.last().unwrap_or(&Key::LAST);
             let mut source = Source::Run;
             if self.lane.first() < first {
                 first = self.lane.first();
@@ -387,7 +393,7 @@ impl Line {
                 source = Source::Heap;
             }
             if first < self.far.edge() || self.far.is_empty() {
-                return (first, source);
+                return (first.as_first(), source);
             }
             self.pull(slots);
         }
@@ -446,7 +452,7 @@ impl Line {
     /// Moves the heap to the far part, but for what must not be behind keys that are there.
     #[cold]
     fn spill<T>(&mut self, slots: &mut Slots<T>) {
-        let edge = self.far.edge();
+        let edge = *self.far.edge();
         let keys = self.heap.keys_mut();
         if keys.len() <= MOST_SPILT {
             keys.sort_unstable();

@@ -34,8 +34,8 @@ impl<const GATHERED: bool> Near<GATHERED> {
     }
 
     #[inline]
-    pub(super) fn first(&self) -> Key {
-        self.keys.first().copied().unwrap_or(Key::LAST)
+    pub(super) fn first(&self) -> &Key {
+        self.keys.first().unwrap_or(&Key::LAST)
     }
 
     pub(super) fn keys(&self) -> &[Key] {

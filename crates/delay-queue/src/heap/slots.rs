@@ -169,6 +169,14 @@ impl<T> Slots<T> {
         }
     }
 
+    /// The key of the entry in this slot.
+    pub(super) fn key(&self, index: u32) -> Option<Key> {
+        match self.all.get(index as usize)? {
+            Slot::Taken { due, order, .. } => Some(Key::new(*due, *order, index)),
+            Slot::Vacant { .. } => None,
+        }
+    }
+
     /// As [`key_at`](Self::key_at), with the place, to be changed.
     #[inline]
     pub(super) fn lift(&mut self, index: u32, there: Place) -> Option<(Key, &mut Place)> {
