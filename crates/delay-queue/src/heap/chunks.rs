@@ -290,7 +290,8 @@ impl Chunks {
     }
 
     /// One on the list is not live any more.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
+    #[inline(always)]
     pub(super) fn outdate(&mut self, list: u32) -> Left {
         let of = &mut self.lists[list as usize];
         of.live -= 1;
@@ -302,12 +303,13 @@ impl Chunks {
         Left::Enough
     }
 
-    /// The index after this one, if it is in the same chunk.
-    #[inline]
-    pub(super) fn beside(&self, list: u32, index: usize) -> Option<usize> {
-        let next = index + 1;
-        let is_beside = !next.is_multiple_of(CHUNK) && next != self.list(list).end as usize;
-        is_beside.then_some(next)
+    /// Behind the last one of its chunk.
+    pub(super) fn chunk_end(&self, list: u32, index: usize) -> usize {
+        let end = (index / CHUNK + 1) * CHUNK;
+        end.min(match self.list(list) {
+            of if of.is_last(small(index / CHUNK)) => of.end as usize,
+            _ => end,
+        })
     }
 
     /// Where the next after the one at `index` is, if there is one. Chunks before it are freed.

@@ -111,7 +111,8 @@ impl Far {
     }
 
     /// Adds a key that is not before the edge, and tells where it lies.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
+    #[inline(always)]
     pub(super) fn push<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
         if let Some(list) = self.list(key.due)
             && let Some(place) = chunks.push_beside(list, key.slot())

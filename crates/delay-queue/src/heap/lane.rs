@@ -19,6 +19,8 @@ pub(super) struct Lane {
     /// The list the first key is on, and where.
     front_list: u32,
     front: usize,
+    /// Up to here, keys follow the first one in the same chunk, and perhaps further.
+    limit: usize,
     /// How many of the first list have left and are not yet counted off.
     passed: usize,
     /// The list the last key was put on.
@@ -37,6 +39,7 @@ impl Lane {
             fifo: Fifo::new(),
             length,
             front_list: 0,
+            limit: 0,
             passed: 0,
             back_list: 0,
             front: usize::MAX,
@@ -104,6 +107,7 @@ impl Lane {
         if self.first == Key::LAST {
             self.front_list = list;
             self.front = chunks.front(list);
+            self.limit = self.front + 1;
             self.first = key;
         }
         place
@@ -113,7 +117,8 @@ impl Lane {
     #[inline]
     pub(super) fn pop<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) {
         self.passed += 1;
-        if let Some(index) = chunks.beside(self.front_list, self.front)
+        let index = self.front + 1;
+        if index < self.limit
             && let Some(key) = slots.key_at(chunks.at(index), Place::chunks(index))
         {
             self.front = index;
@@ -131,6 +136,7 @@ impl Lane {
                 self.front = index;
                 if let Some(key) = slots.key_at(chunks.at(index), Place::chunks(index)) {
                     self.first = key;
+                    self.limit = chunks.chunk_end(self.front_list, index);
                     return;
                 }
             }
@@ -150,6 +156,7 @@ impl Lane {
         };
         self.front_list = list;
         self.front = chunks.front(list);
+        self.limit = self.front + 1;
         match slots.key_at(chunks.at(self.front), Place::chunks(self.front)) {
             Some(key) => self.first = key,
             // The list has a live key.
@@ -167,6 +174,7 @@ impl Lane {
     pub(super) fn rewritten(&mut self, list: u32, chunks: &Chunks) {
         if self.first != Key::LAST && list == self.front_list {
             self.front = chunks.front(list);
+            self.limit = self.front + 1;
             self.passed = 0;
         }
     }
