@@ -297,7 +297,7 @@ impl Chunks {
         of.live -= 1;
         if of.live == 0 {
             self.free_list(list);
-        } else if self.has_grown && of.len > of.live + of.live / 2 + SLACK {
+        } else if self.has_grown && of.len > 2 * of.live + SLACK {
             return Left::Few;
         }
         Left::Enough
