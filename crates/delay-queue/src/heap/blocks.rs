@@ -9,13 +9,13 @@ const BLOCK: usize = 1 << SHIFT;
 /// As many elements are in the first block when there are others.
 const FIRST: usize = 1 << 17;
 
-/// Up to `DOUBLED` elements the first block doubles, then it grows by an eighth.
+/// Up to `DOUBLED` elements the first block doubles, then it grows by a sixteenth.
 #[derive(Debug)]
 pub(super) struct Blocks<T, const DOUBLED: usize> {
     /// The first block, which is found without a detour: it is all there is of most.
     first: Vec<T>,
     /// The others, each of one size, but for the last one.
-    blocks: Vec<Vec<T>>,
+    others: Vec<Vec<T>>,
     len: usize,
     capacity: usize,
 }
@@ -24,7 +24,7 @@ impl<T, const DOUBLED: usize> Blocks<T, DOUBLED> {
     pub(super) const fn new() -> Self {
         Self {
             first: Vec::new(),
-            blocks: Vec::new(),
+            others: Vec::new(),
             len: 0,
             capacity: 0,
         }
@@ -59,13 +59,13 @@ impl<T, const DOUBLED: usize> Blocks<T, DOUBLED> {
     #[inline(never)]
     fn get_behind(&self, index: usize) -> Option<&T> {
         let index = index.wrapping_sub(FIRST);
-        self.blocks.get(index >> SHIFT)?.get(index % BLOCK)
+        self.others.get(index >> SHIFT)?.get(index % BLOCK)
     }
 
     #[inline(never)]
     fn get_mut_behind(&mut self, index: usize) -> Option<&mut T> {
         let index = index.wrapping_sub(FIRST);
-        self.blocks.get_mut(index >> SHIFT)?.get_mut(index % BLOCK)
+        self.others.get_mut(index >> SHIFT)?.get_mut(index % BLOCK)
     }
 
     #[inline]
@@ -85,7 +85,7 @@ impl<T, const DOUBLED: usize> Blocks<T, DOUBLED> {
         }
         if self.len < FIRST {
             self.first.push(value);
-        } else if let Some(block) = self.blocks.get_mut((self.len - FIRST) >> SHIFT) {
+        } else if let Some(block) = self.others.get_mut((self.len - FIRST) >> SHIFT) {
             block.push(value);
         }
         self.len += 1;
@@ -94,7 +94,7 @@ impl<T, const DOUBLED: usize> Blocks<T, DOUBLED> {
     pub(super) fn pop(&mut self) -> Option<T> {
         let last = self.len.checked_sub(1)?;
         let block = match last.checked_sub(FIRST) {
-            Some(behind) => self.blocks.get_mut(behind >> SHIFT)?,
+            Some(behind) => self.others.get_mut(behind >> SHIFT)?,
             None => &mut self.first,
         };
         self.len = last;
@@ -108,7 +108,7 @@ impl<T, const DOUBLED: usize> Blocks<T, DOUBLED> {
     /// Drops all and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.first.clear();
-        self.blocks.iter_mut().for_each(Vec::clear);
+        self.others.iter_mut().for_each(Vec::clear);
         self.len = 0;
     }
 
@@ -125,7 +125,7 @@ impl<T, const DOUBLED: usize> Blocks<T, DOUBLED> {
         let more = match self.len {
             FIRST.. => BLOCK,
             len if len < DOUBLED => len.max(4),
-            len => len / 8,
+            len => len / 16,
         };
         let limit = if self.len < FIRST { FIRST } else { usize::MAX };
         self.grow_to((self.len + more).min(limit));
@@ -141,8 +141,8 @@ impl<T, const DOUBLED: usize> Blocks<T, DOUBLED> {
             let filled = (self.capacity - FIRST) % BLOCK;
             let wanted = (capacity - (self.capacity - filled)).min(BLOCK);
             if filled == 0 {
-                self.blocks.push(Vec::with_capacity(wanted));
-            } else if let Some(block) = self.blocks.last_mut() {
+                self.others.push(Vec::with_capacity(wanted));
+            } else if let Some(block) = self.others.last_mut() {
                 block.reserve_exact(wanted - block.len());
             }
             self.capacity += wanted - filled;
@@ -156,15 +156,15 @@ impl<T, const DOUBLED: usize> Blocks<T, DOUBLED> {
             return;
         }
         let behind = capacity.saturating_sub(FIRST);
-        self.blocks.truncate(behind.div_ceil(BLOCK));
+        self.others.truncate(behind.div_ceil(BLOCK));
         if behind == 0 {
             self.first.shrink_to(capacity);
         } else if !behind.is_multiple_of(BLOCK)
-            && let Some(block) = self.blocks.last_mut()
+            && let Some(block) = self.others.last_mut()
         {
             block.shrink_to(behind % BLOCK);
         }
-        self.blocks.shrink_to_fit();
+        self.others.shrink_to_fit();
         self.capacity = capacity;
     }
 }

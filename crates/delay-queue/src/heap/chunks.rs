@@ -21,7 +21,7 @@ use super::steps;
 
 /// Slots in a chunk.
 const CHUNK: usize = 16;
-/// Up to so many chunks the memory doubles, then it grows by an eighth.
+/// Up to so many chunks the memory doubles, then it grows by a sixteenth.
 const DOUBLED: usize = 1 << 8;
 /// No chunk.
 const NONE: u32 = u32::MAX;
@@ -32,7 +32,7 @@ const LANE: u32 = 1 << 31;
 /// As many lists are allocated at a time.
 pub(super) const LISTS: usize = 256;
 /// So many stale ones more than half of the live ones are left alone.
-const SLACK: u32 = CHUNK as u32 / 2;
+const SLACK: u32 = 4;
 
 #[derive(Debug)]
 pub(super) struct Chunks {
@@ -297,7 +297,7 @@ impl Chunks {
         of.live -= 1;
         if of.live == 0 {
             self.free_list(list);
-        } else if self.has_grown && of.len > 2 * of.live + SLACK {
+        } else if self.has_grown && of.len > of.live + of.live / 2 + SLACK {
             return Left::Few;
         }
         Left::Enough
@@ -377,10 +377,7 @@ impl Chunks {
             return 0;
         }
         let mut chunk = of.first;
-        loop {
-            let Some(listed) = self.slots.get(chunk as usize) else {
-                break;
-            };
+        while let Some(listed) = self.slots.get(chunk as usize) {
             let places = (chunk as usize * CHUNK..).map(Place::chunks);
             for (&slot, place) in listed[..of.count(chunk)].iter().zip(places) {
                 if let Some(key) = slots.key_at(slot, place) {
@@ -440,7 +437,10 @@ impl Chunks {
         debug_assert!(self.is_empty(to));
         self.lists[to as usize] = of;
         let mut chunk = of.first;
-        while of.len > 0 {
+        if of.len == 0 {
+            return;
+        }
+        loop {
             self.owner[chunk as usize] = to;
             if of.is_last(chunk) {
                 break;
@@ -469,8 +469,8 @@ impl Chunks {
         if of.len == 0 {
             return;
         }
-        let last = (of.end as usize - 1) / CHUNK;
-        self.next[last] = mem::replace(&mut self.free, of.first);
+        let end = (of.end as usize - 1) / CHUNK;
+        self.next[end] = mem::replace(&mut self.free, of.first);
         self.free_count += (of.len as usize).div_ceil(CHUNK);
     }
 
@@ -498,6 +498,15 @@ impl Chunks {
     fn new_chunk(&mut self) -> u32 {
         self.has_grown = true;
         let chunk = small(self.next.len());
+        if self.next.len() == self.next.capacity() {
+            // As the slots do.
+            let more = match self.next.len() {
+                len @ ..DOUBLED => len.max(4),
+                len => len / 16,
+            };
+            self.next.reserve_exact(more);
+            self.owner.reserve_exact(more);
+        }
         self.next.push(NONE);
         self.owner.push(NONE);
         self.slots.push([u32::MAX; CHUNK]);

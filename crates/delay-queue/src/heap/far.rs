@@ -139,12 +139,7 @@ impl Far {
 
     /// As `push`, if another chunk is needed, or the list is found elsewhere.
     #[inline(never)]
-    fn push_to_next<T>(
-        &mut self,
-        key: Key,
-        chunks: &mut Chunks,
-        slots: &mut Slots<T>,
-    ) -> Place {
+    fn push_to_next<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
         let mut list = self.find(key.due, chunks);
         if chunks.is_chunk_full(list) {
             list = self.make_room(list, key.due, chunks, slots);
@@ -282,7 +277,7 @@ impl Far {
             last: bounds.last.min(span.last.saturating_add(pad)),
         };
         let end = bounds.last.saturating_add(1);
-        let mut rung = Rung::new(covered, MOST_BUCKETS / 2, end, chunks);
+        let mut rung = Rung::new(covered, MOST_BUCKETS / 4, end, chunks);
         rung.end = end;
         let node = self.add_node(Node::Rung(rung));
         chunks.put_elsewhere(list, node);
@@ -389,7 +384,7 @@ impl Far {
             let bounds = rung.bounds(bucket, bounds);
             let list = rung.lists + super::chunks::small(bucket);
             let Some(node) = chunks.elsewhere(list) else {
-                self.pull_list(list, bounds, bounds.last + 1, into, &mut moves, chunks, slots);
+                self.pull_list(list, bounds, into, &mut moves, chunks, slots);
                 continue;
             };
             match self.nodes.get_mut(node as usize) {
@@ -411,12 +406,13 @@ impl Far {
         &mut self,
         list: u32,
         bounds: Span,
-        end: u64,
         into: &mut Vec<Key>,
         moves: &mut usize,
         chunks: &mut Chunks,
         slots: &mut Slots<T>,
     ) {
+        let is_rest = Some(list) == self.rest;
+        let end = if is_rest { u64::MAX } else { bounds.last + 1 };
         let count = chunks.len(list);
         if count > self.few && bounds.first < bounds.last && count <= *moves {
             *moves -= count;
@@ -462,7 +458,7 @@ impl Far {
         };
         if !chunks.is_empty(rest) {
             let bounds = core::mem::replace(&mut self.rest_span, Span::NONE);
-            return self.pull_list(rest, bounds, u64::MAX, into, moves, chunks, slots);
+            return self.pull_list(rest, bounds, into, moves, chunks, slots);
         }
         let list = rest + 1;
         debug_assert!(!chunks.is_empty(list), "{} are nowhere", self.live);

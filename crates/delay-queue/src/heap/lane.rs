@@ -77,14 +77,14 @@ impl Lane {
         self.last_due = self.second_last_due;
         let list = self.fifo.last()?;
         let place = chunks.back(list)?;
-        let last = slots.key_at(chunks.at(place), Place::chunks(place))?;
+        let key = slots.key_at(chunks.at(place), Place::chunks(place))?;
         if place == self.front {
             self.pop(chunks, slots);
         } else {
             // If few are left, that is seen when the next one goes.
             chunks.outdate(list);
         }
-        Some(last)
+        Some(key)
     }
 
     /// Adds a key and tells where it lies.

@@ -3,6 +3,7 @@
 use std::task::Waker;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::OccupiedEntry;
 
 use testkit::Rng;
 
@@ -86,7 +87,7 @@ fn what_is_gathered_leaves_in_order_and_is_counted_whatever_happens_to_it() {
                 (5, _) => {
                     let popped = heap.pop_ready(due).map(|entry| entry.id);
                     let first = twin.first_entry().filter(|first| first.key().0 <= due);
-                    assert_eq!(popped, first.map(|first| first.remove()));
+                    assert_eq!(popped, first.map(OccupiedEntry::remove));
                 }
                 (6, _) => {
                     if let Some(out) = heap.check_out(due) {
