@@ -392,6 +392,10 @@ impl Line {
     #[inline(always)]
     fn first_ungathered<T>(&mut self, slots: &mut Slots<T>) -> (First, Source) {
         loop {
+            let lane = self.lane.first();
+            if self.run.is_empty() && self.heap.keys().is_empty() && lane < self.far.edge() {
+                return (lane.as_first(), Source::Lane);
+            }
             let mut first = self.run.last().unwrap_or(&Key::LAST);
             let mut source = Source::Run;
             if self.lane.first() < first {
