@@ -396,6 +396,13 @@ impl Line {
             if self.run.is_empty() && self.heap.keys().is_empty() && lane < self.far.edge() {
                 return (lane.as_first(), Source::Lane);
             }
+            if let Some(run) = self.run.last()
+                && run < lane
+                && run < self.heap.first()
+                && run < self.far.edge()
+            {
+                return (run.as_first(), Source::Run);
+            }
             let mut first = self.run.last().unwrap_or(&Key::LAST);
             let mut source = Source::Run;
             if self.lane.first() < first {
