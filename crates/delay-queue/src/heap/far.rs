@@ -15,7 +15,7 @@
 //!    from `edge` on without a gap. The first bucket that is in use of a rung takes what is before
 //!    it, the last one what is behind it up to the rung's end.
 //! 3. Keys of one time lie in the order of their order numbers, wherever they lie.
-//! 4. A list has no more than `leaf` keys (and a chunk), or it is a queue of such lists, of keys
+//! 4. A list has no more than `leaf` live keys, and twice as many in all (and a chunk), or it is a queue of such lists, of keys
 //!    that are all due at one time.
 
 use alloc::vec::Vec;
@@ -226,7 +226,9 @@ impl Far {
             if let Some(queue) = self.queue(list, chunks) {
                 return queue.back(leaf, false, chunks);
             }
-            if chunks.len(list) < leaf {
+            // What is stale does not make a list long, or half of it at most.
+            let len = chunks.len(list);
+            if len < leaf || len < 2 * leaf && chunks.live(list) < leaf {
                 return list;
             }
             if Some(list) == self.rest {
