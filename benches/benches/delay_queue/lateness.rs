@@ -113,8 +113,8 @@ impl Log {
 }
 
 fn ours_thread(timers: usize, span: Duration, spin: Duration) -> Vec<f64> {
-    let queue = DelayQueue::<()>::builder().spin_window(spin).build();
-    let queue: DelayQueue<Instant> = queue.expect("valid settings");
+    let queue = DelayQueue::<Instant>::builder().spin_window(spin).build();
+    let queue = queue.expect("valid settings");
     let mut log = Log::new(timers);
     for due in dues(timers, span) {
         queue.push_at(due, due).expect("open");
