@@ -47,19 +47,23 @@ fn another_task_is_run(pool: &Pool) {
     assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
 }
 
+/// A task whose value is dropped by its worker: it ends after its handle has gone.
+fn spawn_detached(pool: &Pool, value: impl Send + 'static) {
+    let detached = Gate::new();
+    let held = detached.clone();
+    let handle = pool.spawn(move || {
+        held.wait();
+        value
+    });
+    drop(handle.unwrap());
+    detached.open();
+}
+
 #[test]
 fn a_task_does_not_wait_for_the_destructor_of_a_detached_value() {
     bounded(|| {
         let (pool, dropping) = (staffed(2, 8), Gate::new());
-        let value = Dallies(dropping.clone());
-        let detached = Gate::new();
-        let held = detached.clone();
-        let handle = pool.spawn(move || {
-            held.wait(); // With a handle left, the value would be dropped by that handle's drop.
-            value
-        });
-        drop(handle.unwrap());
-        detached.open();
+        spawn_detached(&pool, Dallies(dropping.clone()));
         dropping.wait_for_arrivals(1);
         assert_eq!((pool.busy(), pool.in_flight()), (1, 1));
         another_task_is_run(&pool);
@@ -73,15 +77,7 @@ fn a_task_does_not_wait_for_the_destructor_of_a_detached_value() {
 fn a_detached_task_ends_when_its_value_is_gone() {
     bounded(|| {
         let (pool, dropping) = (staffed(1, 8), Gate::new());
-        let value = Dallies(dropping.clone());
-        let detached = Gate::new();
-        let held = detached.clone();
-        let handle = pool.spawn(move || {
-            held.wait(); // With a handle left, the value would be dropped by that handle's drop.
-            value
-        });
-        drop(handle.unwrap());
-        detached.open();
+        spawn_detached(&pool, Dallies(dropping.clone()));
         dropping.wait_for_arrivals(1);
         let late = pool.wait_idle_timeout(Duration::ZERO);
         assert_eq!(late, Err(WaitError::TimedOut));
@@ -105,14 +101,7 @@ fn a_value_may_wait_for_another_task_as_it_is_dropped_detached() {
     }
     bounded(|| {
         let pool = staffed(2, 8);
-        let (value, detached) = (Asks(pool.clone()), Gate::new());
-        let held = detached.clone();
-        let handle = pool.spawn(move || {
-            held.wait(); // As above.
-            value
-        });
-        drop(handle.unwrap());
-        detached.open();
+        spawn_detached(&pool, Asks(pool.clone()));
         pool.wait_idle().unwrap();
         assert_eq!(pool.stats().completed, 2);
     });
