@@ -1,4 +1,6 @@
 //! `cargo xtask sanitize`: the tests while a tool watches each access.
+//!
+//! What a test leaks by itself is listed in `xtask/lsan.supp`, each with its reason.
 
 use std::process::Command;
 
@@ -51,6 +53,12 @@ fn asan(workspace: &Workspace, shell: &Shell, packages: &[&str]) -> Result<()> {
     // Tests ask for memory that no machine has, to see it refused.
     // A stack that overflows ends the process by a signal, as it does without.
     let _options = shell.push_env("ASAN_OPTIONS", "allocator_may_return_null=1:handle_segv=0");
+    let suppressions = workspace.root.join("xtask/lsan.supp");
+    let suppressions = format!(
+        "suppressions={}:print_suppressions=0",
+        suppressions.display()
+    );
+    let _leaks = shell.push_env("LSAN_OPTIONS", suppressions);
     let _target = shell.push_env("CARGO_TARGET_DIR", workspace.target.join("asan"));
     test(shell, packages, &[], &[]).context("AddressSanitizer")
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use dedup_queue::{DedupQueue, DedupRetryQueue, Metrics};
 use testkit::PanicOnDrop;
@@ -163,19 +163,19 @@ fn a_key_whose_drop_panics_is_done_all_the_same() {
     queue
         .add(bomb(2))
         .unwrap_or_else(|_| unreachable!("it is open"));
-    let key = std::mem::ManuallyDrop::new(bomb(2));
-    queue.remove(&*key);
+    let key = bomb(2);
+    queue.remove(&key);
     assert_eq!(figures(queue.stats()), [0; 5]);
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(key))).is_err());
 }
 
 #[test]
 fn metrics_may_use_the_queue_and_may_panic() {
-    struct Broken(OnceLock<DedupQueue<u32>>);
+    struct Broken(Mutex<Option<DedupQueue<u32>>>);
     impl Metrics for Broken {
         fn adds_total(&self, _: &str, _: u64) {
-            if let Some(queue) = self.0.get() {
-                queue.stats();
-            }
+            let queue = self.0.lock().unwrap().clone();
+            queue.expect("it is there").stats();
             panic!("broken metrics");
         }
         fn queue_duration_seconds(&self, _: &str, _: std::time::Duration) {
@@ -186,17 +186,19 @@ fn metrics_may_use_the_queue_and_may_panic() {
         }
     }
     bounded(|| {
-        let metrics = std::sync::Arc::new(Broken(OnceLock::new()));
+        let metrics = std::sync::Arc::new(Broken(Mutex::new(None)));
         let queue = DedupQueue::<u32>::builder()
             .metrics(metrics.clone())
             .build();
-        assert!(metrics.0.set(queue.clone()).is_ok());
+        *metrics.0.lock().unwrap() = Some(queue.clone());
         queue.add(1).unwrap();
         let held = queue.get().unwrap();
         queue.add(1).unwrap();
         drop(held);
         assert_eq!(*queue.get().unwrap(), 1);
         assert_eq!(figures(queue.stats()), [0; 5]);
+        // The queue holds its metrics, which hold the queue.
+        *metrics.0.lock().unwrap() = None;
     });
 }
 

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use dedup_queue::{Report, parallelize_chunks, parallelize_until};
@@ -57,12 +58,9 @@ fn nothing_to_do_is_done_at_once_and_a_few_pieces_need_no_more_threads() {
 #[test]
 fn as_many_pieces_run_at_a_time_as_there_are_workers() {
     bounded(|| {
-        let gate = Gate::new();
+        let all = Barrier::new(4);
         let report = parallelize_until(non_zero(4), 4, never, |_| {
-            if gate.arrivals() == 3 {
-                gate.open(); // The fourth lets all go.
-            }
-            gate.wait();
+            all.wait();
         });
         assert_eq!(report.done, 4);
     });

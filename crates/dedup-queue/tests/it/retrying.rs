@@ -1,8 +1,8 @@
 //! Failures: counted, forgotten, given up.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use dedup_queue::{
@@ -232,23 +232,24 @@ fn a_dirty_key_that_is_given_up_is_delivered_once_more_as_if_new() {
 #[test]
 fn the_dead_letter_hook_may_use_the_queue_and_its_panic_is_its_callers() {
     let (builder, _clock) = builder();
-    let shared = Arc::new(std::sync::OnceLock::<Queue<Retrying>>::new());
+    let shared = Arc::new(Mutex::new(None::<Queue<Retrying>>));
     let hook = Arc::clone(&shared);
     let queue = builder
         .max_attempts(NonZeroU32::MIN)
         .dead_letter(move |key, _| {
-            let queue = hook.get().unwrap();
+            let queue = hook.lock().unwrap().clone().unwrap();
             assert_eq!(queue.stats().held, 0, "the key is let go already");
             queue.add(key).unwrap();
             panic!("no letters, please");
         })
         .build();
-    assert!(shared.set(queue.clone()).is_ok());
+    *shared.lock().unwrap() = Some(queue.clone());
     queue.add("a").unwrap();
     let held = get(&queue);
     let retried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| held.retry()));
     assert!(retried.is_err());
     assert_eq!(figures(queue.stats()), [1, 0, 0, 0, 0]);
+    *shared.lock().unwrap() = None; // The queue holds its hook, which holds the queue.
 }
 
 #[test]
@@ -273,19 +274,20 @@ fn a_limiter_that_panics_leaves_the_key_done_and_nothing_counted() {
 
 #[test]
 fn a_limiter_may_use_the_queue_and_is_asked_again_if_the_count_changed() {
-    struct Nosy(std::sync::OnceLock<Queue<Retrying>>, AtomicU32);
+    struct Nosy(Mutex<Option<Queue<Retrying>>>, AtomicU32);
     impl RateLimiter<&'static str> for Nosy {
         fn delay(&self, key: &&'static str, failures: u32, _: Instant) -> Duration {
             if self.1.fetch_add(1, Relaxed) == 0 {
-                self.0.get().unwrap().forget(key); // Behind the back of the call under way.
+                let queue = self.0.lock().unwrap().clone().unwrap();
+                queue.forget(key); // Behind the back of the call under way.
             }
             MS * failures
         }
     }
     let (builder, clock) = builder();
-    let limiter = Arc::new(Nosy(std::sync::OnceLock::new(), AtomicU32::new(1)));
+    let limiter = Arc::new(Nosy(Mutex::new(None), AtomicU32::new(1)));
     let queue = builder.limiter(Arc::clone(&limiter)).build();
-    assert!(limiter.0.set(queue.clone()).is_ok());
+    *limiter.0.lock().unwrap() = Some(queue.clone());
     assert_eq!(fail(&queue, &clock, "a", 2), [after(1), after(2)]);
     clock.advance(1000 * MS);
     limiter.1.store(0, Relaxed);
@@ -298,6 +300,7 @@ fn a_limiter_may_use_the_queue_and_is_asked_again_if_the_count_changed() {
     limiter.1.store(0, Relaxed);
     assert_eq!(queue.add_rate_limited("a"), Ok(after(1)));
     assert_eq!(queue.failures(&"a"), 1);
+    *limiter.0.lock().unwrap() = None; // The queue holds its limiter, which holds the queue.
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -581,24 +581,26 @@ fn a_key_goes_to_a_sleeping_worker_while_another_is_in_its_metrics() {
             .build();
         queue.add(9).unwrap();
         let held = queue.get().unwrap();
+        let (taken, received) = mpsc::channel();
         thread::scope(|scope| {
-            // The first keeps the time and comes back in time, its own deadline; the others sleep.
-            let keeper = scope.spawn(|| queue.get_timeout(MS).is_err());
-            clock.wait_for_sleepers(1);
-            let sleeper = scope.spawn(|| *queue.get().unwrap());
+            for _ in 0..2 {
+                let taken = taken.clone();
+                let queue = &queue;
+                scope.spawn(move || taken.send(*queue.get().unwrap()).unwrap());
+            }
             until(|| queue.stats().waiting == 2);
             queue.add_after(9, MS).unwrap();
+            // One of the two sleeps no longer than until then.
+            until(|| queue.stats().waiting == 2 && queue.stats().rearms == 1);
             metrics.arm();
-            // Whoever looks first is held in its metrics: the keeper, or this one.
-            let last = scope.spawn(|| {
-                clock.advance(MS);
-                queue.try_get().is_err()
-            });
+            clock.advance(MS);
+            // That one has looked, and is held in its metrics. The other one sleeps.
             gate.wait_for_arrivals(1);
             queue.add(1).unwrap();
-            assert_eq!(sleeper.join().unwrap(), 1);
+            assert_eq!(received.recv(), Ok(1));
             gate.open();
-            assert!(keeper.join().unwrap() && last.join().unwrap());
+            queue.add(2).unwrap();
+            assert_eq!(received.recv(), Ok(2));
         });
         drop(held);
     });

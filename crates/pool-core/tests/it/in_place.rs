@@ -203,10 +203,11 @@ fn trying_and_awaiting_never_run_a_task_in_place() {
             let mut future = inner.submit_async(log.writer(()));
             assert!(poll(&mut future).is_pending());
             assert_eq!((log.len(), inner.waiting()), (0, 1));
-            std::mem::forget(future); // It stays in the line, and need not be polled.
+            future // It stays in the line, and need not be polled.
         });
-        outer.unwrap().join().unwrap();
+        let future = outer.unwrap().join().unwrap();
         pool.wait_idle().unwrap();
+        drop(future);
         assert_eq!(journal.len(), 1);
 
         let nonblocking = Pool::builder()
