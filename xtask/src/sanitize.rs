@@ -23,6 +23,8 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> 
     };
     let packages: Vec<_> = packages.iter().flat_map(|name| ["-p", name]).collect();
     let shell = workspace.shell()?;
+    // The tests' watchdogs wait for as many times as long.
+    let _slowdown = shell.push_env("TESTKIT_SLOWDOWN", "20");
     let tools = match flags.tool {
         Some(tool) => vec![tool],
         None => vec![Sanitizer::Asan, Sanitizer::Tsan],

@@ -94,7 +94,7 @@ fn prepare(shell: &Shell, folder: &Path) -> Result<()> {
         symlink(from, &to).with_context(|| to.display().to_string())?;
     }
     let starter = folder.join("rustc.new");
-    fs::write(&starter, starter_text(&usr))?;
+    fs::write(&starter, STARTER)?;
     fs::set_permissions(&starter, fs::Permissions::from_mode(0o755))?;
     fs::rename(&starter, folder.join("rustc")).context("the starter")
 }
@@ -129,16 +129,13 @@ fn private_apt(shell: &Shell, folder: &Path) -> Result<Vec<String>> {
     Ok(options.flat_map(|it| ["-o".to_owned(), it]).collect())
 }
 
-/// A compiler that runs on its own C library, whatever the machine has.
-fn starter_text(usr: &Path) -> String {
-    let usr = usr.display();
-    let libraries = format!("{usr}/lib/x86_64-linux-gnu");
-    format!(
-        "#!/bin/sh\n\
-         exec '{libraries}/ld-linux-x86-64.so.2' --library-path '{libraries}' \
-         '{usr}/bin/rustc' --sysroot '{usr}' \"$@\"\n"
-    )
-}
+/// A compiler that runs on its own C library, whatever the machine has, and wherever its folder lies.
+const STARTER: &str = r#"#!/bin/sh
+usr=$(dirname "$(readlink -f "$0")")/root/usr
+libraries=$usr/lib/x86_64-linux-gnu
+exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" \
+    "$usr/bin/rustc" --sysroot "$usr" "$@"
+"#;
 
 /// Where a toolchain keeps the sanitizer's runtime.
 fn runtime(toolchain: &Path) -> PathBuf {

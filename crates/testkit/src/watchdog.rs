@@ -1,5 +1,6 @@
 //! A safety net under tests that may hang.
 
+use std::env;
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -8,11 +9,17 @@ use std::time::Duration;
 /// The limit for a test that has no reason for another one.
 pub const LIMIT: Duration = Duration::from_mins(1);
 
+/// By how much a tool that watches each access makes tests slower: limits are this many times as long.
+const SLOWDOWN: &str = "TESTKIT_SLOWDOWN";
+
 /// Runs `test` on this thread; if it has not ended after `limit`, says so and aborts the process.
+/// The limit is longer where the environment names a `SLOWDOWN`.
 ///
 /// Only a net: a test must be able to fail without it.
 pub fn watchdog<R>(limit: Duration, test: impl FnOnce() -> R) -> R {
     let name = thread::current().name().unwrap_or("unnamed").to_owned();
+    let slowdown = env::var(SLOWDOWN).ok().and_then(|it| it.parse().ok());
+    let limit = limit.saturating_mul(slowdown.unwrap_or(1));
     let (running, ended) = channel::<()>();
     thread::spawn(move || {
         if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
