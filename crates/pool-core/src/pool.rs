@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::capacity::Capacity;
-use crate::core::{Core, Patience, Runner};
+use crate::core::{Core, Runner};
 use crate::error::{TuneError, WaitError};
 use crate::handle::Home;
 use crate::stats::Stats;
@@ -37,20 +37,7 @@ impl<R: Runner> WorkerPool<R> {
         &self.0.core
     }
 
-    /// What `submit` and `spawn` do at a full pool.
-    pub(crate) fn patience(&self) -> Patience {
-        if self.core().config.nonblocking {
-            Patience::None
-        } else {
-            Patience::Until(None)
-        }
-    }
-
-    pub(crate) fn patience_of(&self, timeout: Duration) -> Patience {
-        Patience::Until(self.deadline(timeout))
-    }
-
-    fn deadline(&self, timeout: Duration) -> Option<Instant> {
+    pub(crate) fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.core().clock().after(timeout)
     }
 
