@@ -60,7 +60,6 @@ pub trait Admit<R: Runner>: Sized {
     ///
     /// # Errors
     /// The task comes back unrun.
-    #[inline]
     fn submit_task<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>
     where
         R: Accepts<T>,
@@ -76,7 +75,6 @@ pub trait Admit<R: Runner>: Sized {
     ///
     /// # Errors
     /// The task comes back unrun.
-    #[inline]
     fn spawn_task<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Spawned<R::Value, T>
     where
         R: Accepts<T>,
@@ -128,14 +126,12 @@ pub(crate) type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
 
 /// A job and its handle. The handle is made first, so that a future which is dropped after its job
 /// was accepted detaches it.
-#[inline]
 fn promise<R: Accepts<T>, T>(task: T, child: Child<R>) -> (R::Job, JoinHandle<R::Value>) {
     let (job, promise) = child.0.runner.spawned(task);
     (job, JoinHandle::new(promise.0, child.0))
 }
 
 /// The one place where a handle goes to the caller.
-#[inline]
 fn settle<R: Accepts<T>, T>(
     admitted: Admitted<R>,
     handle: JoinHandle<R::Value>,
