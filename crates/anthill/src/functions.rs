@@ -4,18 +4,20 @@
 
 use std::time::Duration;
 
-use pool_core::{Capacity, JoinHandle, Stats, SubmitError, TuneError, WaitError};
+use pool_core::{
+    Accepts, Capacity, Closures, JoinHandle, Stats, SubmitError, TuneError, WaitError,
+};
 
 use crate::default::default_pool;
 
-/// Hands a task over to the default pool. Waits while the pool is full. See
+/// Hands a closure over to the default pool. Waits while the pool is full. See
 /// [`Pool::submit`](crate::Pool::submit).
 ///
 /// # Errors
 /// The task comes back unrun: see [`SubmitError`].
 pub fn submit<F>(task: F) -> Result<(), SubmitError<F>>
 where
-    F: FnOnce() + Send + 'static,
+    Closures: Accepts<F>,
 {
     default_pool().submit(task)
 }
@@ -26,7 +28,7 @@ where
 /// The task comes back unrun: see [`SubmitError`].
 pub fn try_submit<F>(task: F) -> Result<(), SubmitError<F>>
 where
-    F: FnOnce() + Send + 'static,
+    Closures: Accepts<F>,
 {
     default_pool().try_submit(task)
 }
@@ -37,12 +39,12 @@ where
 /// The task comes back unrun: see [`SubmitError`].
 pub fn submit_timeout<F>(task: F, timeout: Duration) -> Result<(), SubmitError<F>>
 where
-    F: FnOnce() + Send + 'static,
+    Closures: Accepts<F>,
 {
     default_pool().submit_timeout(task, timeout)
 }
 
-/// Hands a task over to the default pool and returns a handle to its value. Waits while the pool
+/// Hands a closure over to the default pool and returns a handle to its value. Waits while the pool
 /// is full. See [`Pool::spawn`](crate::Pool::spawn).
 ///
 /// # Errors
@@ -130,7 +132,7 @@ pub fn release_timeout(timeout: Duration) -> Result<(), WaitError> {
     default_pool().release_timeout(timeout)
 }
 
-/// Waits until the default pool is released (by whomever) and every worker's thread is gone.
+/// Waits until the default pool has ended: it is released, and every worker's thread is gone.
 ///
 /// # Errors
 /// See [`WaitError`].

@@ -4,7 +4,8 @@ use pool_core::Closures;
 
 use crate::multi::{MultiWorkerPool, WeakMultiWorkerPool};
 
-/// Several pools of closures behind one face.
+/// Several pools of closures behind one interface: closures are handed over with
+/// [`submit`](MultiWorkerPool::submit) and [`spawn`](MultiWorkerPool::spawn).
 ///
 /// ```
 /// use multi_pool::MultiPool;

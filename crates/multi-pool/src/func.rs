@@ -4,7 +4,8 @@ use pool_core::Func;
 
 use crate::multi::{MultiWorkerPool, WeakMultiWorkerPool};
 
-/// Several pools of one function behind one face.
+/// Several pools of one function behind one interface: arguments are handed over with
+/// [`submit`](MultiWorkerPool::submit) and [`spawn`](MultiWorkerPool::spawn).
 ///
 /// ```
 /// use multi_pool::MultiFuncPool;

@@ -14,6 +14,10 @@ use crate::task::{Task, Work};
 
 /// A pool that runs closures.
 ///
+/// Closures are handed over with [`submit`](WorkerPool::submit) and [`spawn`](WorkerPool::spawn), which
+/// gives a handle to what the closure returns; there are calls that refuse at a full pool, that wait
+/// so long, and that are futures.
+///
 /// ```
 /// use pool_core::Pool;
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +39,7 @@ pub type Pool = WorkerPool<Closures>;
 /// A [`Pool`]'s handle that keeps nothing open.
 pub type WeakPool = WeakWorkerPool<Closures>;
 
-/// Runs closures.
+/// Runs closures: the runner of a [`Pool`].
 #[derive(Clone, Debug)]
 pub struct Closures(());
 

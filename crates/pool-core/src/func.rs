@@ -14,6 +14,10 @@ use crate::run::{Env, Outcome, Ran};
 
 /// A pool that calls one function with each argument submitted.
 ///
+/// Arguments are handed over with [`submit`](WorkerPool::submit), which drops the function's value,
+/// and [`spawn`](WorkerPool::spawn), which gives a handle to it; there are calls that refuse at a full
+/// pool, that wait so long, and that are futures.
+///
 /// An argument of up to 56 bytes lies in the queue as it is, without an allocation; a larger one
 /// costs one box. No value of it has a special meaning.
 ///
@@ -42,7 +46,7 @@ pub type WeakFuncPool<T, R = ()> = WeakWorkerPool<Func<T, R>>;
 
 type Function<T, R> = dyn Fn(T) -> R + Send + Sync;
 
-/// Runs one function.
+/// Runs one function: the runner of a [`FuncPool`].
 pub struct Func<T, R> {
     function: Arc<Function<T, R>>,
 }

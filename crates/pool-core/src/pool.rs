@@ -13,6 +13,8 @@ use crate::stats::Stats;
 /// A bounded, elastic pool of worker threads, as both [`Pool`](crate::Pool) and
 /// [`FuncPool`](crate::FuncPool) are.
 ///
+/// It takes tasks of each type that its runner [accepts](crate::Accepts).
+///
 /// A handle: cloning it is cheap, clones are the same pool, and the last one's drop releases the
 /// pool as its [`DropPolicy`](crate::DropPolicy) says.
 pub struct WorkerPool<R: Runner>(Arc<Owner<R>>);
