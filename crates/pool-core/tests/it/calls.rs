@@ -102,7 +102,7 @@ fn an_argument_is_converted_as_any_other_functions_would_be() {
 
         let texts = FuncPool::builder(|text: String| text.len()).capacity(1);
         let texts = texts.build().unwrap();
-        texts.submit(Default::default()).unwrap();
+        texts.submit("four".parse().unwrap()).unwrap();
         assert_eq!(join(texts.spawn("four".into())).unwrap(), 4);
 
         let slices = FuncPool::builder(|text: &'static str| text.len()).capacity(1);
