@@ -31,7 +31,9 @@ impl<R: Runner> Admit<R> for Shared<R> {
 }
 
 /// Handing tasks over: closures, or the arguments of one function, as [`Accepts`] says. Each call
-/// does what [`WorkerPool`](pool_core::WorkerPool)'s of the same name does, for all pools at once.
+/// does what [`WorkerPool`](pool_core::WorkerPool)'s of the same name does, for all pools at once; a
+/// refused task comes back in the error, unrun.
+#[expect(clippy::missing_errors_doc, reason = "said once, above")]
 impl<R: Runner> MultiWorkerPool<R> {
     /// Hands a task over, to be run and forgotten. Waits while every pool is full; whichever frees
     /// room first takes it.
@@ -43,9 +45,6 @@ impl<R: Runner> MultiWorkerPool<R> {
     /// [`WithinWorker`](pool_core::WithinWorker)). Pools that were built
     /// [`nonblocking`](pool_core::Builder::nonblocking) refuse. May block for as long as starting a
     /// thread takes.
-    ///
-    /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
     #[doc(alias = "Submit")]
     #[doc(alias = "Invoke")]
     pub fn submit<T>(&self, task: T) -> Result<(), SubmitError<T>>
@@ -56,9 +55,6 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// As [`submit`](Self::submit), but refuses if every pool is full. Never waits for room.
-    ///
-    /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
     pub fn try_submit<T>(&self, task: T) -> Result<(), SubmitError<T>>
     where
         R: Accepts<T>,
@@ -67,9 +63,6 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// As [`submit`](Self::submit), but waits at most for so long.
-    ///
-    /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
     pub fn submit_timeout<T>(&self, task: T, timeout: Duration) -> Result<(), SubmitError<T>>
     where
         R: Accepts<T>,
@@ -79,9 +72,6 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// As [`submit`](Self::submit), but waits at most until then.
-    ///
-    /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
     pub fn submit_deadline<T>(&self, task: T, deadline: Instant) -> Result<(), SubmitError<T>>
     where
         R: Accepts<T>,
@@ -95,9 +85,6 @@ impl<R: Runner> MultiWorkerPool<R> {
     /// Futures and threads stand in one order. Nothing happens before the first poll; after it
     /// the future need not be polled again. Dropping it takes back what has not been accepted. It
     /// never runs in place. Works under any runtime.
-    ///
-    /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
     pub fn submit_async<T>(
         &self,
         task: T,
@@ -110,9 +97,6 @@ impl<R: Runner> MultiWorkerPool<R> {
 
     /// Hands a task over and returns a handle to its value. Waits as [`submit`](Self::submit) does.
     /// Costs what it costs [one pool](pool_core::WorkerPool::spawn).
-    ///
-    /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
     pub fn spawn<T>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
     where
         R: Accepts<T>,
@@ -121,9 +105,6 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// As [`spawn`](Self::spawn), but refuses if every pool is full. Never waits for room.
-    ///
-    /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
     pub fn try_spawn<T>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
     where
         R: Accepts<T>,
@@ -132,9 +113,6 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// As [`spawn`](Self::spawn), but waits at most for so long.
-    ///
-    /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
     pub fn spawn_timeout<T>(
         &self,
         task: T,
@@ -148,9 +126,6 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// As [`spawn`](Self::spawn), but waits at most until then.
-    ///
-    /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
     pub fn spawn_deadline<T>(
         &self,
         task: T,
@@ -163,9 +138,6 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// As [`spawn`](Self::spawn), as a future that resolves to the handle.
-    ///
-    /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
     pub fn spawn_async<T>(
         &self,
         task: T,

@@ -29,24 +29,19 @@ pub enum OnFull {
 
 /// How a job gets in: to one pool, or to the one of several that a strategy chooses.
 ///
-/// The provided methods are what the ten calls of both come to.
+/// The provided methods are what the ten calls of both come to. What is refused comes back.
+#[expect(clippy::missing_errors_doc, reason = "said once, above")]
 pub trait Admit<R: Runner>: Sized {
     /// The pool that a handle asks for the clock and the panic hook.
     fn child(self: &Arc<Self>) -> Child<R>;
 
     /// Refuses before a job is made of the task, and counts that.
-    ///
-    /// # Errors
-    /// The bare reason.
     #[inline]
     fn refuse_early(&self, _on_full: OnFull) -> Result<(), SubmitError> {
         Ok(())
     }
 
     /// Accepts the job, waits for room as `on_full` says, or gives the job back.
-    ///
-    /// # Errors
-    /// The job comes back.
     fn admit_job(self: &Arc<Self>, job: R::Job, on_full: OnFull) -> Admitted<R>;
 
     /// As a future that waits for room: it resolves to what `settle` makes of the answer.
@@ -57,9 +52,6 @@ pub trait Admit<R: Runner>: Sized {
     ) -> impl Future<Output = T> + Send + Unpin;
 
     /// Hands a task over that has no handle.
-    ///
-    /// # Errors
-    /// The task comes back unrun.
     fn submit_task<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>
     where
         R: Accepts<T>,
@@ -72,9 +64,6 @@ pub trait Admit<R: Runner>: Sized {
     }
 
     /// Hands a task over that has one.
-    ///
-    /// # Errors
-    /// The task comes back unrun.
     fn spawn_task<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Spawned<R::Value, T>
     where
         R: Accepts<T>,
@@ -87,9 +76,6 @@ pub trait Admit<R: Runner>: Sized {
     }
 
     /// As a future.
-    ///
-    /// # Errors
-    /// The task comes back unrun.
     fn submit_task_async<T>(
         self: Arc<Self>,
         task: T,
@@ -103,9 +89,6 @@ pub trait Admit<R: Runner>: Sized {
     }
 
     /// As a future that resolves to the handle.
-    ///
-    /// # Errors
-    /// The task comes back unrun.
     fn spawn_task_async<T>(
         self: Arc<Self>,
         task: T,

@@ -25,7 +25,9 @@ use crate::submit::{Admit, OnFull, Spawned};
 /// A future of no known type.
 pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Figures and life of a pool. Each method does what [`WorkerPool`]'s of the same name does.
+/// Figures and life of a pool. Each method does what [`WorkerPool`]'s of the same name does; those
+/// whose names end in `until` wait without a limit if there is no deadline.
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
 pub trait Workers: Send + Sync {
     /// The pool's name.
     fn name(&self) -> &str;
@@ -41,28 +43,16 @@ pub trait Workers: Send + Sync {
     fn deadline(&self, timeout: Duration) -> Option<Instant>;
 
     /// Changes the capacity (of a multi-pool: each pool's).
-    ///
-    /// # Errors
-    /// For a capacity of zero, and for an unlimited one if the pool is preallocated.
     fn tune(&self, capacity: Capacity) -> Result<(), TuneError>;
     /// Accepts nothing from now on. `false` if that was done before.
     fn release(&self) -> bool;
     /// Releases, and drops what has not started: the number of those tasks.
     fn release_now(&self) -> usize;
-    /// Releases, and waits for the end at most until then, or without a limit.
-    ///
-    /// # Errors
-    /// See [`WaitError`]. The pool is released all the same.
+    /// Releases, and waits for the end.
     fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
-    /// Waits for the end at most until then, or without a limit.
-    ///
-    /// # Errors
-    /// See [`WaitError`].
+    /// Waits for the end.
     fn wait_released_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
-    /// Waits until nothing is in flight, at most until then, or without a limit.
-    ///
-    /// # Errors
-    /// See [`WaitError`].
+    /// Waits until nothing is in flight.
     fn wait_idle_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
     /// Opens a released pool again. `false` if it is open.
     fn reboot(&self) -> bool;
@@ -93,64 +83,41 @@ pub trait Workers: Send + Sync {
         self.stats().in_flight
     }
     /// Releases, and waits for the end at most for so long.
-    ///
-    /// # Errors
-    /// See [`WaitError`]. The pool is released all the same.
     fn release_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.release_until(self.deadline(timeout))
     }
     /// Releases, and waits for the end at most until then.
-    ///
-    /// # Errors
-    /// See [`WaitError`]. The pool is released all the same.
     fn release_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
         self.release_until(Some(deadline))
     }
     /// Waits until the pool has ended.
-    ///
-    /// # Errors
-    /// See [`WaitError`].
     fn wait_released(&self) -> Result<(), WaitError> {
         self.wait_released_until(None)
     }
     /// Waits for the end at most for so long.
-    ///
-    /// # Errors
-    /// See [`WaitError`].
     fn wait_released_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.wait_released_until(self.deadline(timeout))
     }
     /// Waits for the end at most until then.
-    ///
-    /// # Errors
-    /// See [`WaitError`].
     fn wait_released_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
         self.wait_released_until(Some(deadline))
     }
     /// Waits until nothing is in flight.
-    ///
-    /// # Errors
-    /// See [`WaitError`].
     fn wait_idle(&self) -> Result<(), WaitError> {
         self.wait_idle_until(None)
     }
     /// Waits until nothing is in flight, at most for so long.
-    ///
-    /// # Errors
-    /// See [`WaitError`].
     fn wait_idle_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.wait_idle_until(self.deadline(timeout))
     }
     /// Waits until nothing is in flight, at most until then.
-    ///
-    /// # Errors
-    /// See [`WaitError`].
     fn wait_idle_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
         self.wait_idle_until(Some(deadline))
     }
 }
 
-/// Takes tasks of type `T`: closures, or a typed pool's arguments.
+/// Takes tasks of type `T`: closures, or a typed pool's arguments. Each method does what
+/// [`WorkerPool`]'s of the same name does; a refused task comes back in the error.
 ///
 /// ```
 /// use pool_core::{FuncPool, Pool, Submit};
@@ -163,89 +130,56 @@ pub trait Workers: Send + Sync {
 /// assert!(twice(&FuncPool::builder(|_: u8| ()).capacity(1).build()?, &7));
 /// # Ok::<(), pool_core::BuildError>(())
 /// ```
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
 pub trait Submit<T>: Workers {
     /// Hands a task over; `on_full` says what happens at a full pool.
-    ///
-    /// # Errors
-    /// The task comes back: see [`SubmitError`].
     fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>;
     /// As a future that resolves once the task is accepted.
-    ///
-    /// # Errors
-    /// The task comes back: see [`SubmitError`].
     fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>>;
 
     /// Waits while the pool is full.
-    ///
-    /// # Errors
-    /// The task comes back: see [`SubmitError`].
     fn submit(&self, task: T) -> Result<(), SubmitError<T>> {
         self.submit_with(task, self.on_full())
     }
     /// Refuses at a full pool.
-    ///
-    /// # Errors
-    /// The task comes back: see [`SubmitError`].
     fn try_submit(&self, task: T) -> Result<(), SubmitError<T>> {
         self.submit_with(task, OnFull::Refuse)
     }
     /// Waits at most for so long.
-    ///
-    /// # Errors
-    /// The task comes back: see [`SubmitError`].
     fn submit_timeout(&self, task: T, timeout: Duration) -> Result<(), SubmitError<T>> {
         self.submit_with(task, OnFull::Wait(self.deadline(timeout)))
     }
     /// Waits at most until then.
-    ///
-    /// # Errors
-    /// The task comes back: see [`SubmitError`].
     fn submit_deadline(&self, task: T, deadline: Instant) -> Result<(), SubmitError<T>> {
         self.submit_with(task, OnFull::Wait(Some(deadline)))
     }
 }
 
-/// Takes tasks of type `T` and returns handles to their values.
+/// Takes tasks of type `T` and returns handles to their values. Each method does what
+/// [`WorkerPool`]'s of the same name does; a refused task comes back in the error.
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
 pub trait Spawn<T>: Workers {
     /// What a task returns.
     type Value: Send + 'static;
 
     /// Hands a task over; `on_full` says what happens at a full pool.
-    ///
-    /// # Errors
-    /// The task comes back: see [`SubmitError`].
     fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<Self::Value, T>;
     /// As a future that resolves to the handle.
-    ///
-    /// # Errors
-    /// The task comes back: see [`SubmitError`].
     fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<Self::Value, T>>;
 
     /// Waits while the pool is full.
-    ///
-    /// # Errors
-    /// The task comes back: see [`SubmitError`].
     fn spawn(&self, task: T) -> Spawned<Self::Value, T> {
         self.spawn_with(task, self.on_full())
     }
     /// Refuses at a full pool.
-    ///
-    /// # Errors
-    /// The task comes back: see [`SubmitError`].
     fn try_spawn(&self, task: T) -> Spawned<Self::Value, T> {
         self.spawn_with(task, OnFull::Refuse)
     }
     /// Waits at most for so long.
-    ///
-    /// # Errors
-    /// The task comes back: see [`SubmitError`].
     fn spawn_timeout(&self, task: T, timeout: Duration) -> Spawned<Self::Value, T> {
         self.spawn_with(task, OnFull::Wait(self.deadline(timeout)))
     }
     /// Waits at most until then.
-    ///
-    /// # Errors
-    /// The task comes back: see [`SubmitError`].
     fn spawn_deadline(&self, task: T, deadline: Instant) -> Spawned<Self::Value, T> {
         self.spawn_with(task, OnFull::Wait(Some(deadline)))
     }
