@@ -1,52 +1,47 @@
 //! The default pool's calls as functions. The calls that are not here are on [`default_pool`].
 //!
-//! Each makes the pool if it is the first, and is otherwise the method of the same name.
+//! Each makes the pool if it is the first, and is otherwise the method of the same name, with its
+//! errors.
+#![expect(
+    clippy::missing_errors_doc,
+    reason = "those of the methods, to which the docs lead"
+)]
 
 use std::time::Duration;
 
-use pool_core::{Capacity, JoinHandle, Stats, SubmitError, TuneError, WaitError};
+use pool_core::{
+    Accepts, Capacity, Closures, JoinHandle, Stats, SubmitError, TuneError, WaitError,
+};
 
 use crate::default::default_pool;
 
-/// Hands a task over to the default pool. Waits while the pool is full. See
+/// Hands a closure over to the default pool. Waits while the pool is full. See
 /// [`Pool::submit`](crate::Pool::submit).
-///
-/// # Errors
-/// The task comes back unrun: see [`SubmitError`].
 pub fn submit<F>(task: F) -> Result<(), SubmitError<F>>
 where
-    F: FnOnce() + Send + 'static,
+    Closures: Accepts<F>,
 {
     default_pool().submit(task)
 }
 
-/// As [`submit`], but refuses at a full pool.
-///
-/// # Errors
-/// The task comes back unrun: see [`SubmitError`].
+/// As [`submit`], but refuses at a full pool: see [`Pool::try_submit`](crate::Pool::try_submit).
 pub fn try_submit<F>(task: F) -> Result<(), SubmitError<F>>
 where
-    F: FnOnce() + Send + 'static,
+    Closures: Accepts<F>,
 {
     default_pool().try_submit(task)
 }
 
-/// As [`submit`], but waits at most for so long.
-///
-/// # Errors
-/// The task comes back unrun: see [`SubmitError`].
+/// As [`submit`], but waits at most for so long: see [`Pool::submit_timeout`](crate::Pool::submit_timeout).
 pub fn submit_timeout<F>(task: F, timeout: Duration) -> Result<(), SubmitError<F>>
 where
-    F: FnOnce() + Send + 'static,
+    Closures: Accepts<F>,
 {
     default_pool().submit_timeout(task, timeout)
 }
 
-/// Hands a task over to the default pool and returns a handle to its value. Waits while the pool
+/// Hands a closure over to the default pool and returns a handle to its value. Waits while the pool
 /// is full. See [`Pool::spawn`](crate::Pool::spawn).
-///
-/// # Errors
-/// The task comes back unrun: see [`SubmitError`].
 pub fn spawn<F, T>(task: F) -> Result<JoinHandle<T>, SubmitError<F>>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -55,10 +50,7 @@ where
     default_pool().spawn(task)
 }
 
-/// As [`spawn`], but refuses at a full pool.
-///
-/// # Errors
-/// The task comes back unrun: see [`SubmitError`].
+/// As [`spawn`], but refuses at a full pool: see [`Pool::try_spawn`](crate::Pool::try_spawn).
 pub fn try_spawn<F, T>(task: F) -> Result<JoinHandle<T>, SubmitError<F>>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -97,19 +89,13 @@ pub fn stats() -> Stats {
 }
 
 /// Changes the default pool's capacity. See [`WorkerPool::tune`](crate::WorkerPool::tune).
-///
-/// # Errors
-/// For a capacity of zero, and for an unlimited one if the pool is preallocated.
 #[doc(alias = "Tune")]
 pub fn tune(capacity: impl Into<Capacity>) -> Result<(), TuneError> {
     default_pool().tune(capacity)
 }
 
-/// Waits until nothing is in flight in the default pool.
-///
-/// # Errors
-/// [`WouldDeadlock`](WaitError::WouldDeadlock) on one of its workers,
-/// [`Forked`](WaitError::Forked) in a forked child.
+/// Waits until nothing is in flight in the default pool. See
+/// [`WorkerPool::wait_idle`](crate::WorkerPool::wait_idle).
 pub fn wait_idle() -> Result<(), WaitError> {
     default_pool().wait_idle()
 }
@@ -121,19 +107,15 @@ pub fn release() -> bool {
     default_pool().release()
 }
 
-/// Releases the default pool, and waits for its end, at most for so long.
-///
-/// # Errors
-/// See [`WaitError`]. The pool is released all the same.
+/// Releases the default pool, and waits for its end, at most for so long. See
+/// [`WorkerPool::release_timeout`](crate::WorkerPool::release_timeout).
 #[doc(alias = "ReleaseTimeout")]
 pub fn release_timeout(timeout: Duration) -> Result<(), WaitError> {
     default_pool().release_timeout(timeout)
 }
 
-/// Waits until the default pool is released (by whomever) and every worker's thread is gone.
-///
-/// # Errors
-/// See [`WaitError`].
+/// Waits until the default pool has ended: it is released, and every worker's thread is gone.
+/// See [`WorkerPool::wait_released`](crate::WorkerPool::wait_released).
 pub fn wait_released() -> Result<(), WaitError> {
     default_pool().wait_released()
 }

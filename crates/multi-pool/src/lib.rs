@@ -54,13 +54,14 @@ mod builder;
 mod closures;
 mod enter;
 mod error;
-mod face;
 mod func;
 mod life;
 mod multi;
 mod shared;
 mod standing;
 mod strategy;
+mod submit;
+mod traits;
 
 pub use builder::MultiBuilder;
 pub use closures::{MultiPool, WeakMultiPool};

@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pool_core::family::Patience;
-use pool_core::{Builder, Capacity, Runner, Stats, TuneError, WorkerPool};
+use pool_core::{Builder, Capacity, OnFull, Runner, Stats, TuneError, WorkerPool};
 
 use crate::builder::MultiBuilder;
 use crate::error::{IndexError, MultiWaitError};
@@ -51,15 +50,11 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// What `submit` and `spawn` do if every pool is full.
-    pub(crate) fn patience(&self) -> Patience {
-        self.shared().first().patience()
+    pub(crate) fn on_full(&self) -> OnFull {
+        self.shared().first().on_full()
     }
 
-    pub(crate) fn patience_of(&self, timeout: Duration) -> Patience {
-        self.shared().first().patience_of(timeout)
-    }
-
-    fn deadline(&self, timeout: Duration) -> Option<Instant> {
+    pub(crate) fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.shared().first().clock().after(timeout)
     }
 
@@ -231,7 +226,7 @@ impl<R: Runner> MultiWorkerPool<R> {
         self.release_until(Some(deadline))
     }
 
-    fn release_until(&self, deadline: Option<Instant>) -> Result<(), MultiWaitError> {
+    pub(crate) fn release_until(&self, deadline: Option<Instant>) -> Result<(), MultiWaitError> {
         let (_, generations) = self.shared().release();
         self.shared().wait_for_end(&generations, deadline)
     }
@@ -261,7 +256,10 @@ impl<R: Runner> MultiWorkerPool<R> {
         self.wait_released_until(Some(deadline))
     }
 
-    fn wait_released_until(&self, deadline: Option<Instant>) -> Result<(), MultiWaitError> {
+    pub(crate) fn wait_released_until(
+        &self,
+        deadline: Option<Instant>,
+    ) -> Result<(), MultiWaitError> {
         let generations = self.shared().generations();
         self.shared().wait_for_end(&generations, deadline)
     }

@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use pool_core::family::{Bell, Child, Crowd, Gauge, OwnWorker, Patience};
-use pool_core::{Runner, SubmitError};
+use pool_core::family::{Bell, Child, Crowd, Gauge, OwnWorker};
+use pool_core::{OnFull, Runner, SubmitError};
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::{Mutex, Parker};
 
@@ -82,18 +82,18 @@ impl<R: Runner> Shared<R> {
         refusal
     }
 
-    /// Hands the job to a pool, waits for room as long as `patience` says, or gives it back.
-    pub(crate) fn submit(&self, job: R::Job, patience: Patience) -> Answer<R> {
+    /// Hands the job to a pool, waits for room as long as `on_full` says, or gives it back.
+    pub(crate) fn submit(&self, job: R::Job, on_full: OnFull) -> Answer<R> {
         match self.offer(job) {
             Ok(()) => Ok(()),
-            Err(NoRoom::Full { job, starved }) => self.submit_full(job, starved, patience),
+            Err(NoRoom::Full { job, starved }) => self.submit_full(job, starved, on_full),
             Err(NoRoom::Refused(refusal)) => Err(self.refuse(refusal)),
         }
     }
 
     #[cold]
-    fn submit_full(&self, job: R::Job, starved: bool, patience: Patience) -> Answer<R> {
-        let Patience::Until(deadline) = patience else {
+    fn submit_full(&self, job: R::Job, starved: bool, on_full: OnFull) -> Answer<R> {
+        let OnFull::Wait(deadline) = on_full else {
             return Err(self.refuse(SubmitError::Full(job)));
         };
         match self.first().own_worker() {

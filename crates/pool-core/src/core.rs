@@ -23,6 +23,7 @@ use crate::run::{Env, Outcome, Ran};
 use crate::shared::{Shared, Whole};
 use crate::state::State;
 use crate::stats::Stats;
+use crate::submit::OnFull;
 use crate::tally::Tally;
 use crate::worker;
 
@@ -62,15 +63,6 @@ pub(crate) struct Core<R: Runner> {
     pub(crate) gauge: Option<Arc<Gauge>>,
     /// `fork_count()` where the workers are.
     forks: usize,
-}
-
-/// How long a call waits for room.
-#[derive(Clone, Copy, Debug)]
-pub enum Patience {
-    /// Not at all.
-    None,
-    /// Until then, or without a limit.
-    Until(Option<Instant>),
 }
 
 pub(crate) type Guard<'a, R> = Whole<'a, <R as Runner>::Job>;
@@ -142,10 +134,10 @@ impl<R: Runner> Core<R> {
 
     /// What refuses a task before anything is made of it, without the lock. It has been counted.
     #[inline]
-    pub(crate) fn refuses(&self, patience: Patience) -> Option<Reason> {
+    pub(crate) fn refuses(&self, on_full: OnFull) -> Option<Reason> {
         if self.is_forked() {
             Some(Reason::Forked)
-        } else if matches!(patience, Patience::None) && self.state.is_full() {
+        } else if matches!(on_full, OnFull::Refuse) && self.state.is_full() {
             self.refused.add_one();
             Some(Reason::Full)
         } else {
@@ -242,21 +234,21 @@ impl<R: Runner> Core<R> {
         )
     }
 
-    /// Accepts the job, waits for room as long as `patience` says, or gives the job back. For those
+    /// Accepts the job, waits for room as long as `on_full` says, or gives the job back. For those
     /// that nothing [refuses](Self::refuses).
     #[inline]
     pub(crate) fn submit(
         self: &Arc<Self>,
         job: R::Job,
-        patience: Patience,
+        on_full: OnFull,
     ) -> Result<(), (Reason, R::Job)> {
-        let deadline = match patience {
-            Patience::None => None,
-            Patience::Until(deadline) => deadline,
+        let deadline = match on_full {
+            OnFull::Refuse => None,
+            OnFull::Wait(deadline) => deadline,
         };
         match self.admit_until(job, deadline) {
             Ok(()) => Ok(()),
-            Err(refused) => self.submit_refused(refused, patience),
+            Err(refused) => self.submit_refused(refused, on_full),
         }
     }
 
@@ -264,10 +256,10 @@ impl<R: Runner> Core<R> {
     fn submit_refused(
         self: &Arc<Self>,
         refused: NotAdmitted<'_, R>,
-        patience: Patience,
+        on_full: OnFull,
     ) -> Result<(), (Reason, R::Job)> {
         match refused.why {
-            Closed::Full => self.submit_full(refused.guard, refused.job, patience),
+            Closed::Full => self.submit_full(refused.guard, refused.job, on_full),
             _ => Err(refused.count()),
         }
     }
@@ -277,11 +269,11 @@ impl<R: Runner> Core<R> {
         self: &Arc<Self>,
         mut guard: Guard<'_, R>,
         job: R::Job,
-        patience: Patience,
+        on_full: OnFull,
     ) -> Result<(), (Reason, R::Job)> {
-        let (manner, deadline) = match patience {
-            Patience::None => (Manner::Try, None),
-            Patience::Until(deadline) => (Manner::Block(self.own_worker()), deadline),
+        let (manner, deadline) = match on_full {
+            OnFull::Refuse => (Manner::Try, None),
+            OnFull::Wait(deadline) => (Manner::Block(self.own_worker()), deadline),
         };
         match guard.view().when_full(manner) {
             WhenFull::Refuse => {

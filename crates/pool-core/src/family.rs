@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sync_shim::{Clock, Parker};
 
@@ -20,16 +20,22 @@ use crate::error::{SubmitError, TuneError, WaitError};
 use crate::handle::Home;
 use crate::line::{Seat, Settled};
 use crate::pool::WorkerPool;
+use crate::submit::OnFull;
 
-pub use crate::closures::SpawnedClosure;
-pub use crate::core::Patience;
 pub use crate::decide::OwnWorker;
 pub use crate::gauge::Gauge;
 pub use crate::line::{Bell, Crowd};
+pub use crate::submit::{Admit, Admitted};
 
 /// One pool of a family. It keeps the pool in memory, and nothing open.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
 pub struct Child<R: Runner>(pub(crate) Arc<Core<R>>);
+
+impl<R: Runner> Clone for Child<R> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
 /// What a section leaves to be done once no lock is held: it may call foreign code.
 #[must_use = "what is owed has to be paid"]
@@ -199,18 +205,9 @@ impl<R: Runner> Child<R> {
         self.0.clock()
     }
 
-    /// How long `submit` waits for room.
-    pub fn patience(&self) -> Patience {
-        if self.0.config.nonblocking {
-            Patience::None
-        } else {
-            Patience::Until(None)
-        }
-    }
-
-    /// Patience for so long.
-    pub fn patience_of(&self, timeout: Duration) -> Patience {
-        Patience::Until(self.clock().after(timeout))
+    /// What `submit` does at a full pool.
+    pub fn on_full(&self) -> OnFull {
+        self.0.on_full()
     }
 
     /// How many may wait.

@@ -98,6 +98,7 @@
 //! wakes nobody while somebody searches, and that a searcher that finds work wakes the next, is
 //! the rule of Go's scheduler.
 
+mod accept;
 mod after;
 mod builder;
 mod capacity;
@@ -111,7 +112,6 @@ mod enter;
 #[doc(hidden)]
 pub mod errand;
 mod error;
-mod face;
 #[doc(hidden)]
 pub mod family;
 mod func;
@@ -128,26 +128,30 @@ mod run;
 mod shared;
 mod state;
 mod stats;
+mod submit;
 mod tally;
 mod task;
+mod traits;
 mod wait;
 mod worker;
 
 use sync_shim::foreign;
 
+pub use accept::Accepts;
 pub use builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
 pub use capacity::{Capacity, QueueDepth};
 pub use closures::{Closures, Pool, WeakPool};
 pub use config::{DropPolicy, WithinWorker};
 pub use core::Runner;
 pub use error::{BuildError, JoinError, Panicked, SubmitError, TuneError, WaitError};
-pub use face::{BoxedFuture, Spawn, Submit, Workers};
 pub use func::{Func, FuncJob, FuncPool, WeakFuncPool};
 pub use handle::JoinHandle;
 pub use pool::{WeakWorkerPool, WorkerPool};
 pub use run::TaskPanic;
 pub use stats::Stats;
+pub use submit::OnFull;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;
 pub use sync_shim::{Clock, ManualClock};
 pub use task::Task;
+pub use traits::{BoxedFuture, Spawn, Submit, Workers};

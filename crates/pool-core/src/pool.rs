@@ -5,13 +5,15 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::capacity::Capacity;
-use crate::core::{Core, Patience, Runner};
+use crate::core::{Core, Runner};
 use crate::error::{TuneError, WaitError};
 use crate::handle::Home;
 use crate::stats::Stats;
 
 /// A bounded, elastic pool of worker threads, as both [`Pool`](crate::Pool) and
 /// [`FuncPool`](crate::FuncPool) are.
+///
+/// It takes tasks of each type that its runner [accepts](crate::Accepts).
 ///
 /// A handle: cloning it is cheap, clones are the same pool, and the last one's drop releases the
 /// pool as its [`DropPolicy`](crate::DropPolicy) says.
@@ -37,20 +39,7 @@ impl<R: Runner> WorkerPool<R> {
         &self.0.core
     }
 
-    /// What `submit` and `spawn` do at a full pool.
-    pub(crate) fn patience(&self) -> Patience {
-        if self.core().config.nonblocking {
-            Patience::None
-        } else {
-            Patience::Until(None)
-        }
-    }
-
-    pub(crate) fn patience_of(&self, timeout: Duration) -> Patience {
-        Patience::Until(self.deadline(timeout))
-    }
-
-    fn deadline(&self, timeout: Duration) -> Option<Instant> {
+    pub(crate) fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.core().clock().after(timeout)
     }
 

@@ -7,11 +7,12 @@
 
 mod balance;
 mod building;
-mod faces;
+
 mod figures;
 mod last_handle;
 mod life;
 mod own_worker;
 mod support;
 mod threads;
+mod traits;
 mod waiting;

@@ -8,6 +8,7 @@
 mod admission;
 mod building;
 mod burst;
+mod calls;
 mod deadlines;
 mod ended;
 mod errand;

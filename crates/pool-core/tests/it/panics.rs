@@ -250,6 +250,18 @@ fn a_value_whose_drop_panics_costs_no_worker() {
 }
 
 #[test]
+fn a_submitted_closure_whose_value_panics_as_it_is_dropped_has_panicked() {
+    bounded(|| {
+        let pool = pool(1);
+        pool.submit(PanicOnDrop::new).unwrap();
+        pool.wait_idle().unwrap();
+        let stats = pool.stats();
+        assert_eq!((stats.panicked, stats.completed), (1, 0));
+        assert_eq!(stats.threads_started, 1);
+    });
+}
+
+#[test]
 fn a_handle_whose_value_or_payload_panics_as_it_is_dropped_is_dropped_quietly() {
     bounded(|| {
         let pool = pool(1);

@@ -74,6 +74,24 @@ fn a_task_does_not_wait_for_the_destructor_of_a_detached_value() {
 }
 
 #[test]
+fn a_submitted_closure_ends_when_what_it_returned_is_gone() {
+    bounded(|| {
+        let (pool, dropping) = (staffed(2, 8), Gate::new());
+        let value = Dallies(dropping.clone());
+        pool.submit(move || value).unwrap();
+        dropping.wait_for_arrivals(1);
+        assert_eq!((pool.busy(), pool.in_flight()), (1, 1));
+        another_task_is_run(&pool);
+        let late = pool.wait_idle_timeout(Duration::ZERO);
+        assert_eq!(late, Err(WaitError::TimedOut));
+        assert_eq!(pool.stats().completed, 1);
+        dropping.open();
+        pool.wait_idle().unwrap();
+        assert_eq!(pool.stats().completed, 2);
+    });
+}
+
+#[test]
 fn a_detached_task_ends_when_its_value_is_gone() {
     bounded(|| {
         let (pool, dropping) = (staffed(1, 8), Gate::new());

@@ -1,12 +1,14 @@
 //! One face for every kind of pool.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use multi_pool::{MultiFuncPool, MultiPool};
-use pool_core::{Capacity, FuncPool, Pool, Spawn, Submit, WaitError, Workers};
-use testkit::block_on;
+use pool_core::{Capacity, FuncPool, Pool, Spawn, Submit, SubmitError, WaitError, Workers};
+use testkit::{Gate, block_on};
 
 use crate::support::bounded;
 
@@ -96,6 +98,76 @@ fn handles_come_from_every_kind_of_pool() {
         assert_eq!(spawn_all(&each.clone().build().unwrap(), || 6), [7; 5]);
         let pools = MultiFuncPool::builder(each).pools(3);
         assert_eq!(spawn_all(&pools.build().unwrap(), || 6), [7; 5]);
+    });
+}
+
+/// Each call at a pool that holds as many tasks as it may.
+fn refused_by_all<T>(
+    pool: &(impl Submit<T> + Spawn<T> + ?Sized),
+    task: impl Fn() -> T,
+    is_nonblocking: bool,
+) {
+    use SubmitError::{Full, TimedOut};
+    let now = Instant::now();
+    if is_nonblocking {
+        assert!(matches!(pool.submit(task()), Err(Full(_))));
+        assert!(matches!(pool.spawn(task()), Err(Full(_))));
+    }
+    assert!(matches!(pool.try_submit(task()), Err(Full(_))));
+    assert!(matches!(pool.try_spawn(task()), Err(Full(_))));
+    let late = pool.submit_timeout(task(), Duration::ZERO);
+    assert!(matches!(late, Err(TimedOut(_))));
+    assert!(matches!(
+        pool.submit_deadline(task(), now),
+        Err(TimedOut(_))
+    ));
+    let late = pool.spawn_timeout(task(), Duration::ZERO);
+    assert!(matches!(late, Err(TimedOut(_))));
+    assert!(matches!(pool.spawn_deadline(task(), now), Err(TimedOut(_))));
+    let entering = pool.spawn_async(task());
+    assert!(polled(entering).is_none(), "it waits in the line");
+    let late = pool.wait_idle_timeout(Duration::ZERO);
+    assert_eq!(late, Err(WaitError::TimedOut));
+    assert_eq!(pool.wait_idle_deadline(now), Err(WaitError::TimedOut));
+    assert_eq!((pool.in_flight(), pool.free()), (2, Some(0)));
+}
+
+/// What a future answers to its first poll.
+fn polled<T>(mut future: impl Future<Output = T> + Unpin) -> Option<T> {
+    match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn at_a_full_pool_each_call_does_what_its_name_says_whichever_kind_it_is() {
+    bounded(|| {
+        for is_nonblocking in [false, true] {
+            let gate = Gate::new();
+            let each = Pool::builder().nonblocking(is_nonblocking);
+            let one = each.clone().capacity(2).build().unwrap();
+            let many = MultiPool::builder(each.capacity(1)).pools(2);
+            let many = many.build().unwrap();
+            let held = gate.clone();
+            let each = FuncPool::builder(move |()| held.wait()).nonblocking(is_nonblocking);
+            let typed = each.clone().capacity(2).build().unwrap();
+            let several = MultiFuncPool::builder(each.capacity(1)).pools(2);
+            let several = several.build().unwrap();
+            for _ in 0..2 {
+                let [first, second] = [gate.clone(), gate.clone()];
+                one.submit(move || first.wait()).unwrap();
+                many.submit(move || second.wait()).unwrap();
+                typed.submit(()).unwrap();
+                several.submit(()).unwrap();
+            }
+            gate.wait_for_arrivals(8);
+            refused_by_all(&one, || || (), is_nonblocking);
+            refused_by_all(&many, || || (), is_nonblocking);
+            refused_by_all(&typed, || (), is_nonblocking);
+            refused_by_all(&several, || (), is_nonblocking);
+            gate.open();
+        }
     });
 }
 

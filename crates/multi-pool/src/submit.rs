@@ -1,0 +1,150 @@
+//! The ten calls that hand a task over, to whichever of the pools has room.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pool_core::family::{Admit, Admitted, Child};
+use pool_core::{Accepts, JoinHandle, OnFull, Runner, SubmitError};
+
+use crate::enter::Enter;
+use crate::multi::MultiWorkerPool;
+use crate::shared::Shared;
+
+impl<R: Runner> Admit<R> for Shared<R> {
+    fn child(self: &Arc<Self>) -> Child<R> {
+        self.first().clone()
+    }
+
+    #[inline]
+    fn admit_job(self: &Arc<Self>, job: R::Job, on_full: OnFull) -> Admitted<R> {
+        self.submit(job, on_full)
+    }
+
+    fn admit_async<T>(
+        self: Arc<Self>,
+        job: R::Job,
+        settle: impl FnOnce(Admitted<R>) -> T + Send,
+    ) -> impl Future<Output = T> + Send + Unpin {
+        Enter::new(self, job, settle)
+    }
+}
+
+/// Handing tasks over: closures, or the arguments of one function, as [`Accepts`] says. Each call
+/// does what [`WorkerPool`](pool_core::WorkerPool)'s of the same name does, for all pools at once; a
+/// refused task comes back in the error, unrun.
+#[expect(clippy::missing_errors_doc, reason = "said once, above")]
+impl<R: Runner> MultiWorkerPool<R> {
+    /// Hands a task over, to be run and forgotten. Waits while every pool is full; whichever frees
+    /// room first takes it.
+    ///
+    /// What a closure returns is dropped on the worker as a part of the task, as a function's value
+    /// is.
+    ///
+    /// On a worker of any of the pools it is run in place instead (see
+    /// [`WithinWorker`](pool_core::WithinWorker)). Pools that were built
+    /// [`nonblocking`](pool_core::Builder::nonblocking) refuse. May block for as long as starting a
+    /// thread takes.
+    #[doc(alias = "Submit")]
+    #[doc(alias = "Invoke")]
+    pub fn submit<T>(&self, task: T) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.shared().submit_task(task, self.on_full())
+    }
+
+    /// As [`submit`](Self::submit), but refuses if every pool is full. Never waits for room.
+    pub fn try_submit<T>(&self, task: T) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.shared().submit_task(task, OnFull::Refuse)
+    }
+
+    /// As [`submit`](Self::submit), but waits at most for so long.
+    pub fn submit_timeout<T>(&self, task: T, timeout: Duration) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        let deadline = self.deadline(timeout);
+        self.shared().submit_task(task, OnFull::Wait(deadline))
+    }
+
+    /// As [`submit`](Self::submit), but waits at most until then.
+    pub fn submit_deadline<T>(&self, task: T, deadline: Instant) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.shared()
+            .submit_task(task, OnFull::Wait(Some(deadline)))
+    }
+
+    /// As [`submit`](Self::submit), as a future: it resolves once a pool has accepted the task.
+    ///
+    /// Futures and threads stand in one order. Nothing happens before the first poll; after it
+    /// the future need not be polled again. Dropping it takes back what has not been accepted. It
+    /// never runs in place. Works under any runtime.
+    pub fn submit_async<T>(
+        &self,
+        task: T,
+    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<R, T>
+    where
+        R: Accepts<T>,
+    {
+        Arc::clone(self.shared()).submit_task_async(task)
+    }
+
+    /// Hands a task over and returns a handle to its value. Waits as [`submit`](Self::submit) does.
+    /// Costs what it costs [one pool](pool_core::WorkerPool::spawn).
+    pub fn spawn<T>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.shared().spawn_task(task, self.on_full())
+    }
+
+    /// As [`spawn`](Self::spawn), but refuses if every pool is full. Never waits for room.
+    pub fn try_spawn<T>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.shared().spawn_task(task, OnFull::Refuse)
+    }
+
+    /// As [`spawn`](Self::spawn), but waits at most for so long.
+    pub fn spawn_timeout<T>(
+        &self,
+        task: T,
+        timeout: Duration,
+    ) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        let deadline = self.deadline(timeout);
+        self.shared().spawn_task(task, OnFull::Wait(deadline))
+    }
+
+    /// As [`spawn`](Self::spawn), but waits at most until then.
+    pub fn spawn_deadline<T>(
+        &self,
+        task: T,
+        deadline: Instant,
+    ) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.shared().spawn_task(task, OnFull::Wait(Some(deadline)))
+    }
+
+    /// As [`spawn`](Self::spawn), as a future that resolves to the handle.
+    pub fn spawn_async<T>(
+        &self,
+        task: T,
+    ) -> impl Future<Output = Result<JoinHandle<R::Value>, SubmitError<T>>> + Send + Unpin + use<R, T>
+    where
+        R: Accepts<T>,
+    {
+        Arc::clone(self.shared()).spawn_task_async(task)
+    }
+}

@@ -1,0 +1,361 @@
+//! The ten calls that hand a task to a pool, and what they come to.
+//!
+//! A call says what it does at a full pool ([`OnFull`]). The runner makes a job of the task
+//! ([`Accepts`]), the pool or a multi-pool's strategy admits it ([`Admit`]), and a refused job is made
+//! into the task again.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::accept::Accepts;
+use crate::core::{Core, Runner};
+use crate::enter::Enter;
+use crate::error::SubmitError;
+use crate::family::Child;
+use crate::handle::JoinHandle;
+use crate::line::Settled;
+use crate::pool::WorkerPool;
+
+/// What a call does at a full pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFull {
+    /// It is refused.
+    Refuse,
+    /// It waits for room until then, or without a limit; on an own worker it does what
+    /// [`WithinWorker`](crate::WithinWorker) says.
+    Wait(Option<Instant>),
+}
+
+/// How a job gets in: to one pool, or to the one of several that a strategy chooses.
+///
+/// The provided methods are what the ten calls of both come to. What is refused comes back.
+#[expect(clippy::missing_errors_doc, reason = "said once, above")]
+pub trait Admit<R: Runner>: Sized {
+    /// The pool that a handle asks for the clock and the panic hook.
+    fn child(self: &Arc<Self>) -> Child<R>;
+
+    /// Refuses before a job is made of the task, and counts that.
+    #[inline]
+    fn refuse_early(&self, _on_full: OnFull) -> Result<(), SubmitError> {
+        Ok(())
+    }
+
+    /// Accepts the job, waits for room as `on_full` says, or gives the job back.
+    fn admit_job(self: &Arc<Self>, job: R::Job, on_full: OnFull) -> Admitted<R>;
+
+    /// As a future that waits for room: it resolves to what `settle` makes of the answer.
+    fn admit_async<T>(
+        self: Arc<Self>,
+        job: R::Job,
+        settle: impl FnOnce(Admitted<R>) -> T + Send,
+    ) -> impl Future<Output = T> + Send + Unpin;
+
+    /// Hands a task over that has no handle.
+    fn submit_task<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        if let Err(refused) = self.refuse_early(on_full) {
+            return Err(refused.map(|()| task));
+        }
+        let admitted = self.admit_job(R::plain(task), on_full);
+        admitted.map_err(|refused| refused.map(R::task_of))
+    }
+
+    /// Hands a task over that has one.
+    fn spawn_task<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Spawned<R::Value, T>
+    where
+        R: Accepts<T>,
+    {
+        if let Err(refused) = self.refuse_early(on_full) {
+            return Err(refused.map(|()| task));
+        }
+        let (job, handle) = promise(task, self.child());
+        settle::<R, T>(self.admit_job(job, on_full), handle)
+    }
+
+    /// As a future.
+    fn submit_task_async<T>(
+        self: Arc<Self>,
+        task: T,
+    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin
+    where
+        R: Accepts<T>,
+    {
+        self.admit_async(R::plain(task), |admitted| {
+            admitted.map_err(|refused| refused.map(R::task_of))
+        })
+    }
+
+    /// As a future that resolves to the handle.
+    fn spawn_task_async<T>(
+        self: Arc<Self>,
+        task: T,
+    ) -> impl Future<Output = Spawned<R::Value, T>> + Send + Unpin
+    where
+        R: Accepts<T>,
+    {
+        let (job, handle) = promise(task, self.child());
+        self.admit_async(job, |admitted| settle::<R, T>(admitted, handle))
+    }
+}
+
+/// Whether a job was accepted; if not, it comes back.
+pub type Admitted<R> = Result<(), SubmitError<<R as Runner>::Job>>;
+
+/// The handle of an accepted task, or the task.
+pub(crate) type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
+
+/// A job and its handle. The handle is made first, so that a future which is dropped after its job
+/// was accepted detaches it.
+fn promise<R: Accepts<T>, T>(task: T, child: Child<R>) -> (R::Job, JoinHandle<R::Value>) {
+    let (job, promise) = child.0.runner.spawned(task);
+    (job, JoinHandle::new(promise.0, child.0))
+}
+
+/// The one place where a handle goes to the caller.
+fn settle<R: Accepts<T>, T>(
+    admitted: Admitted<R>,
+    handle: JoinHandle<R::Value>,
+) -> Spawned<R::Value, T> {
+    match admitted {
+        Ok(()) => Ok(handle),
+        Err(refused) => Err(refused.map(R::task_of)),
+    }
+}
+
+impl<R: Runner> Admit<R> for Core<R> {
+    #[inline]
+    fn child(self: &Arc<Self>) -> Child<R> {
+        Child(Arc::clone(self))
+    }
+
+    #[inline]
+    fn refuse_early(&self, on_full: OnFull) -> Result<(), SubmitError> {
+        self.refuses(on_full)
+            .map_or(Ok(()), |reason| Err(reason.with(())))
+    }
+
+    #[inline]
+    fn admit_job(self: &Arc<Self>, job: R::Job, on_full: OnFull) -> Admitted<R> {
+        refusal(self.submit(job, on_full))
+    }
+
+    fn admit_async<T>(
+        self: Arc<Self>,
+        job: R::Job,
+        settle: impl FnOnce(Admitted<R>) -> T + Send,
+    ) -> impl Future<Output = T> + Send + Unpin {
+        Enter::new(self, job, |settled| settle(refusal(settled)))
+    }
+}
+
+#[inline]
+fn refusal<J>(settled: Settled<J>) -> Result<(), SubmitError<J>> {
+    settled.map_err(|(reason, job)| reason.with(job))
+}
+
+impl<R: Runner> Core<R> {
+    /// What `submit` and `spawn` do at a full pool.
+    #[inline]
+    pub(crate) fn on_full(&self) -> OnFull {
+        if self.config.nonblocking {
+            OnFull::Refuse
+        } else {
+            OnFull::Wait(None)
+        }
+    }
+}
+
+/// Handing tasks over. A [`Pool`](crate::Pool) takes closures, a [`FuncPool`](crate::FuncPool) its
+/// function's arguments: what each takes, and what becomes of its value, [`Accepts`] says.
+impl<R: Runner> WorkerPool<R> {
+    /// Hands a task over, to be run and forgotten. Waits while the pool is full.
+    ///
+    /// A closure may return anything; like a function's value, that is dropped on the worker as a
+    /// part of the task. A closure or an argument of up to 56 bytes is stored without an allocation,
+    /// a larger one in a box.
+    ///
+    /// On one of the pool's own workers a full pool runs the task in place instead (see
+    /// [`WithinWorker`](crate::WithinWorker)). A pool that was built
+    /// [`nonblocking`](crate::Builder::nonblocking) refuses. May block for as long as starting the
+    /// first thread takes.
+    ///
+    /// ```
+    /// use pool_core::{FuncPool, Pool};
+    /// use std::sync::mpsc;
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// let from_closure = sender.clone();
+    /// pool.submit(move || from_closure.send(1))?;
+    ///
+    /// let numbers = FuncPool::builder(move |n: u32| sender.send(n)).capacity(1).build()?;
+    /// numbers.submit(2)?;
+    /// assert_eq!(receiver.recv()? + receiver.recv()?, 3);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    #[doc(alias = "Submit")]
+    #[doc(alias = "Invoke")]
+    pub fn submit<T>(&self, task: T) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.core().submit_task(task, self.core().on_full())
+    }
+
+    /// As [`submit`](Self::submit), but refuses at a full pool. Never waits for room; while there is
+    /// no worker at all it starts the first one, or waits for its start.
+    ///
+    /// ```
+    /// use pool_core::{Pool, SubmitError};
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// match pool.try_submit(|| println!("hello")) {
+    ///     Ok(()) => {}
+    ///     Err(SubmitError::Full(task)) => task(), // It came back: run it here.
+    ///     Err(other) => return Err(other.into()),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn try_submit<T>(&self, task: T) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.core().submit_task(task, OnFull::Refuse)
+    }
+
+    /// As [`submit`](Self::submit), but waits at most for so long. A start of the first worker that
+    /// it has to make itself takes as long as it takes.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn submit_timeout<T>(&self, task: T, timeout: Duration) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        let deadline = self.deadline(timeout);
+        self.core().submit_task(task, OnFull::Wait(deadline))
+    }
+
+    /// As [`submit`](Self::submit), but waits at most until then.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn submit_deadline<T>(&self, task: T, deadline: Instant) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.core().submit_task(task, OnFull::Wait(Some(deadline)))
+    }
+
+    /// As [`submit`](Self::submit), as a future: it resolves once the task is accepted.
+    ///
+    /// Futures and threads stand in one line. Nothing happens before the first poll, which may have
+    /// to start the first worker, or to wait for its start; after it the future need not be polled
+    /// for its task to be accepted. Dropping it takes a task that has not been accepted back. It
+    /// never runs the task in place. Works under any runtime.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn submit_async<T>(
+        &self,
+        task: T,
+    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<R, T>
+    where
+        R: Accepts<T>,
+    {
+        Arc::clone(self.core()).submit_task_async(task)
+    }
+
+    /// Hands a task over and returns a handle to its value. Waits as [`submit`](Self::submit) does.
+    ///
+    /// Costs one allocation, and one more for a closure of more than a kilobyte or an argument of
+    /// more than 56 bytes.
+    ///
+    /// ```
+    /// use pool_core::{FuncPool, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// assert_eq!(pool.spawn(|| 6 * 7)?.join()?, 42);
+    ///
+    /// let squares = FuncPool::builder(|n: u64| n * n).capacity(1).build()?;
+    /// assert_eq!(squares.spawn(7)?.join()?, 49);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn spawn<T>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.core().spawn_task(task, self.core().on_full())
+    }
+
+    /// As [`spawn`](Self::spawn), but refuses at a full pool, as [`try_submit`](Self::try_submit)
+    /// does.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn try_spawn<T>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.core().spawn_task(task, OnFull::Refuse)
+    }
+
+    /// As [`spawn`](Self::spawn), but waits at most for so long, as
+    /// [`submit_timeout`](Self::submit_timeout) does.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn spawn_timeout<T>(
+        &self,
+        task: T,
+        timeout: Duration,
+    ) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        let deadline = self.deadline(timeout);
+        self.core().spawn_task(task, OnFull::Wait(deadline))
+    }
+
+    /// As [`spawn`](Self::spawn), but waits at most until then.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn spawn_deadline<T>(
+        &self,
+        task: T,
+        deadline: Instant,
+    ) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.core().spawn_task(task, OnFull::Wait(Some(deadline)))
+    }
+
+    /// As [`spawn`](Self::spawn), as a future that resolves to the handle once the task is accepted;
+    /// see [`submit_async`](Self::submit_async). Dropped after that, it detaches the task.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn spawn_async<T>(
+        &self,
+        task: T,
+    ) -> impl Future<Output = Result<JoinHandle<R::Value>, SubmitError<T>>> + Send + Unpin + use<R, T>
+    where
+        R: Accepts<T>,
+    {
+        Arc::clone(self.core()).spawn_task_async(task)
+    }
+}

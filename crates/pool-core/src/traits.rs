@@ -1,0 +1,248 @@
+//! One interface for every kind of pool, so that a caller need not care which it was given.
+//!
+//! [`Workers`] is what all have in common, [`Submit`] takes tasks of one type, [`Spawn`] gives
+//! handles to their values. `Pool`, `FuncPool` and the multi-pools have them all.
+//!
+//! Not for: calls on a pool of known type. Its own methods do the same and return futures that are
+//! not boxed.
+//!
+//! All three may be trait objects: `&dyn Submit<Box<dyn FnOnce() + Send>>` is any pool of closures.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::accept::Accepts;
+use crate::capacity::Capacity;
+use crate::core::Runner;
+use crate::error::{SubmitError, TuneError, WaitError};
+use crate::foreign::drop_quietly;
+use crate::pool::WorkerPool;
+use crate::stats::Stats;
+use crate::submit::{Admit, OnFull, Spawned};
+
+/// A future of no known type.
+pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Figures and life of a pool. Each method does what [`WorkerPool`]'s of the same name does; those
+/// whose names end in `until` wait without a limit if there is no deadline.
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+pub trait Workers: Send + Sync {
+    /// The pool's name.
+    fn name(&self) -> &str;
+    /// All figures.
+    fn stats(&self) -> Stats;
+    /// Whether the pool has been released, and not rebooted since.
+    fn is_released(&self) -> bool;
+    /// Whether the calling thread is one of the pool's workers.
+    fn is_own_worker(&self) -> bool;
+    /// What a submit without a time limit does at a full pool, as built.
+    fn on_full(&self) -> OnFull;
+    /// When a wait that begins now and takes so long is over, by the pool's clock; `None` if never.
+    fn deadline(&self, timeout: Duration) -> Option<Instant>;
+
+    /// Changes the capacity (of a multi-pool: each pool's).
+    fn tune(&self, capacity: Capacity) -> Result<(), TuneError>;
+    /// Accepts nothing from now on. `false` if that was done before.
+    fn release(&self) -> bool;
+    /// Releases, and drops what has not started: the number of those tasks.
+    fn release_now(&self) -> usize;
+    /// Releases, and waits for the end.
+    fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
+    /// Waits for the end.
+    fn wait_released_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
+    /// Waits until nothing is in flight.
+    fn wait_idle_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
+    /// Opens a released pool again. `false` if it is open.
+    fn reboot(&self) -> bool;
+
+    /// Live workers, idle ones included.
+    fn running(&self) -> usize {
+        self.stats().live
+    }
+    /// Workers that could still be started; `None` if unlimited.
+    fn free(&self) -> Option<usize> {
+        let stats = self.stats();
+        Some(stats.capacity.limit()?.saturating_sub(stats.live))
+    }
+    /// Threads and futures that wait for room.
+    fn waiting(&self) -> usize {
+        self.stats().waiting
+    }
+    /// The most live workers there may be.
+    fn capacity(&self) -> Capacity {
+        self.stats().capacity
+    }
+    /// Accepted tasks that have not started.
+    fn queued(&self) -> usize {
+        self.stats().queued
+    }
+    /// Accepted tasks that have not ended.
+    fn in_flight(&self) -> usize {
+        self.stats().in_flight
+    }
+    /// Releases, and waits for the end at most for so long.
+    fn release_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.release_until(self.deadline(timeout))
+    }
+    /// Releases, and waits for the end at most until then.
+    fn release_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
+        self.release_until(Some(deadline))
+    }
+    /// Waits until the pool has ended.
+    fn wait_released(&self) -> Result<(), WaitError> {
+        self.wait_released_until(None)
+    }
+    /// Waits for the end at most for so long.
+    fn wait_released_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.wait_released_until(self.deadline(timeout))
+    }
+    /// Waits for the end at most until then.
+    fn wait_released_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
+        self.wait_released_until(Some(deadline))
+    }
+    /// Waits until nothing is in flight.
+    fn wait_idle(&self) -> Result<(), WaitError> {
+        self.wait_idle_until(None)
+    }
+    /// Waits until nothing is in flight, at most for so long.
+    fn wait_idle_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.wait_idle_until(self.deadline(timeout))
+    }
+    /// Waits until nothing is in flight, at most until then.
+    fn wait_idle_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
+        self.wait_idle_until(Some(deadline))
+    }
+}
+
+/// Takes tasks of type `T`: closures, or a typed pool's arguments. Each method does what
+/// [`WorkerPool`]'s of the same name does; a refused task comes back in the error.
+///
+/// ```
+/// use pool_core::{FuncPool, Pool, Submit};
+///
+/// fn twice<T: Clone>(pool: &impl Submit<T>, task: &T) -> bool {
+///     pool.submit(task.clone()).is_ok() && pool.submit(task.clone()).is_ok()
+/// }
+///
+/// assert!(twice(&Pool::builder().capacity(1).build()?, &|| ()));
+/// assert!(twice(&FuncPool::builder(|_: u8| ()).capacity(1).build()?, &7));
+/// # Ok::<(), pool_core::BuildError>(())
+/// ```
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+pub trait Submit<T>: Workers {
+    /// Hands a task over; `on_full` says what happens at a full pool.
+    fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>;
+    /// As a future that resolves once the task is accepted.
+    fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>>;
+
+    /// Waits while the pool is full.
+    fn submit(&self, task: T) -> Result<(), SubmitError<T>> {
+        self.submit_with(task, self.on_full())
+    }
+    /// Refuses at a full pool.
+    fn try_submit(&self, task: T) -> Result<(), SubmitError<T>> {
+        self.submit_with(task, OnFull::Refuse)
+    }
+    /// Waits at most for so long.
+    fn submit_timeout(&self, task: T, timeout: Duration) -> Result<(), SubmitError<T>> {
+        self.submit_with(task, OnFull::Wait(self.deadline(timeout)))
+    }
+    /// Waits at most until then.
+    fn submit_deadline(&self, task: T, deadline: Instant) -> Result<(), SubmitError<T>> {
+        self.submit_with(task, OnFull::Wait(Some(deadline)))
+    }
+}
+
+/// Takes tasks of type `T` and returns handles to their values. Each method does what
+/// [`WorkerPool`]'s of the same name does; a refused task comes back in the error.
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+pub trait Spawn<T>: Workers {
+    /// What a task returns.
+    type Value: Send + 'static;
+
+    /// Hands a task over; `on_full` says what happens at a full pool.
+    fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<Self::Value, T>;
+    /// As a future that resolves to the handle.
+    fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<Self::Value, T>>;
+
+    /// Waits while the pool is full.
+    fn spawn(&self, task: T) -> Spawned<Self::Value, T> {
+        self.spawn_with(task, self.on_full())
+    }
+    /// Refuses at a full pool.
+    fn try_spawn(&self, task: T) -> Spawned<Self::Value, T> {
+        self.spawn_with(task, OnFull::Refuse)
+    }
+    /// Waits at most for so long.
+    fn spawn_timeout(&self, task: T, timeout: Duration) -> Spawned<Self::Value, T> {
+        self.spawn_with(task, OnFull::Wait(self.deadline(timeout)))
+    }
+    /// Waits at most until then.
+    fn spawn_deadline(&self, task: T, deadline: Instant) -> Spawned<Self::Value, T> {
+        self.spawn_with(task, OnFull::Wait(Some(deadline)))
+    }
+}
+
+impl<R: Runner> Workers for WorkerPool<R> {
+    fn name(&self) -> &str {
+        self.name()
+    }
+    fn stats(&self) -> Stats {
+        self.stats()
+    }
+    fn is_released(&self) -> bool {
+        self.is_released()
+    }
+    fn is_own_worker(&self) -> bool {
+        self.is_own_worker()
+    }
+    fn on_full(&self) -> OnFull {
+        self.core().on_full()
+    }
+    fn deadline(&self, timeout: Duration) -> Option<Instant> {
+        self.deadline(timeout)
+    }
+    fn tune(&self, capacity: Capacity) -> Result<(), TuneError> {
+        self.tune(capacity)
+    }
+    fn release(&self) -> bool {
+        self.release()
+    }
+    fn release_now(&self) -> usize {
+        self.core().release_now(|item| _ = drop_quietly(item))
+    }
+    fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+        self.core().release_and_wait(deadline)
+    }
+    fn wait_released_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+        self.core().wait_released(deadline)
+    }
+    fn wait_idle_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+        self.core().wait_idle(deadline)
+    }
+    fn reboot(&self) -> bool {
+        self.reboot()
+    }
+}
+
+impl<T: 'static, R: Accepts<T>> Submit<T> for WorkerPool<R> {
+    fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>> {
+        self.core().submit_task(task, on_full)
+    }
+    fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>> {
+        Box::pin(Arc::clone(self.core()).submit_task_async(task))
+    }
+}
+
+impl<T: 'static, R: Accepts<T>> Spawn<T> for WorkerPool<R> {
+    type Value = R::Value;
+
+    fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<R::Value, T> {
+        self.core().spawn_task(task, on_full)
+    }
+    fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<R::Value, T>> {
+        Box::pin(Arc::clone(self.core()).spawn_task_async(task))
+    }
+}
