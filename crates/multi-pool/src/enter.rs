@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use pool_core::family::Bell;
 use pool_core::{Runner, SubmitError};
 
 use crate::shared::{Answer, NoRoom, Shared};
@@ -47,7 +46,7 @@ impl<R: Runner, M> Enter<R, M> {
             Err(NoRoom::Full { job, starved }) => (job, starved),
             Err(NoRoom::Refused(refusal)) => return Some(Err(self.shared.refuse(refusal))),
         };
-        match self.shared.stand(job, starved, || Bell::Future(None)) {
+        match self.shared.stand(job, starved, None) {
             Entered::Standing(standing) => {
                 self.stage = Stage::Standing(standing);
                 None

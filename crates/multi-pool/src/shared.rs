@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use pool_core::family::{Bell, Child, Crowd, Gauge, OwnWorker, Patience};
+use pool_core::family::{Child, Crowd, Gauge, OwnWorker, Patience};
 use pool_core::{Runner, SubmitError};
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::{Mutex, Parker};
@@ -105,7 +105,7 @@ impl<R: Runner> Shared<R> {
             OwnWorker::Refuse => return Err(self.refuse(SubmitError::Full(job))),
         }
         let parker = Parker::of_thread();
-        match self.stand(job, starved, || Bell::Thread(parker.clone())) {
+        match self.stand(job, starved, Some(&parker)) {
             Entered::Standing(standing) => standing.wait(self, &parker, deadline),
             Entered::Answered(answer) => answer,
         }
@@ -167,16 +167,17 @@ impl<R: Runner> Shared<R> {
         }
     }
 
-    /// Takes places for the job in every line, unless that turns out to be needless. `bell` may
-    /// call foreign code. `starved`: a pool that has room could start no worker just now.
+    /// Takes places for the job in every line, unless that turns out to be needless, for a thread
+    /// that sleeps on `sleeper`, or a future that has still to be polled. `starved`: a pool that has
+    /// room could start no worker just now.
     pub(crate) fn stand(
         &self,
         mut job: R::Job,
         mut starved: bool,
-        bell: impl Fn() -> Bell,
+        sleeper: Option<&Parker>,
     ) -> Entered<R> {
         loop {
-            let back = match Standing::enter(self, job, bell(), starved) {
+            let back = match Standing::enter(self, job, sleeper.cloned(), starved) {
                 Ok(entered) => return entered,
                 Err(back) => back,
             };

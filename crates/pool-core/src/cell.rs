@@ -26,7 +26,8 @@ use sync_shim::{Mutex, Parker};
 
 use crate::error::JoinError;
 use crate::foreign::drop_quietly;
-use crate::run::{Env, Outcome, Ran, Resolve, wake};
+use crate::run::{Env, Outcome, Ran, Resolve};
+use crate::waiter::wake;
 
 /// What a spawned task does.
 pub(crate) trait Body: Send + 'static {

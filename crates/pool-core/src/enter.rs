@@ -46,19 +46,24 @@ impl<R: Runner, M> Enter<R, M> {
         if self.core.is_forked() {
             return Some(Err((Reason::Forked, job)));
         }
-        let Err(mut refused) = self.core.admit(job) else {
-            return Some(Ok(()));
-        };
-        let enrols = matches!(refused.why, Closed::Full)
-            && refused.guard.view().when_full(Manner::Await) == WhenFull::Enrol;
-        if !enrols {
-            return Some(Err(refused.count()));
+        let admitted = self.core.admit(job, |state, why, job| {
+            let enrols = matches!(why, Closed::Full)
+                && state.view().when_full(Manner::Await) == WhenFull::Enrol;
+            if !enrols {
+                return Err((state.refuse(why), job));
+            }
+            let seat = Seat::of_future(job);
+            let ticket = state.enrol(Arc::clone(&seat));
+            Ok(Stage::InLine(seat, ticket))
+        });
+        match admitted {
+            Ok(()) => Some(Ok(())),
+            Err(Err(refused)) => Some(Err(refused)),
+            Err(Ok(in_line)) => {
+                self.stage = in_line;
+                None
+            }
         }
-        let seat = Seat::of_future(refused.job);
-        let ticket = refused.guard.enrol(Arc::clone(&seat));
-        drop(refused.guard);
-        self.stage = Stage::InLine(seat, ticket);
-        None
     }
 }
 

@@ -98,38 +98,36 @@ impl Door {
     /// thread, or wait for the start of the first.
     pub fn enter(&self, errand: Arc<dyn Errand>) -> Entered {
         let job = Task::new(Entry(errand));
-        let Err(mut refused) = self.0.admit(job) else {
-            return Entered::Accepted;
-        };
-        match refused.why {
+        // What is given back is dropped when the lock is free.
+        let admitted = self.0.admit(job, |state, why, job| match why {
             Closed::Full => {
-                let seat = Seat::of_errand(refused.job);
-                let place = refused.guard.enrol(Arc::clone(&seat));
-                drop(refused.guard);
+                let seat = Seat::of_errand(job);
+                let place = state.enrol(Arc::clone(&seat));
                 let core = Arc::clone(&self.0);
-                Entered::InLine(Ticket { core, seat, place })
+                (Entered::InLine(Ticket { core, seat, place }), None)
             }
             Closed::Released => {
-                refused.guard.counts.refused += 1;
-                Entered::Released
+                state.counts.refused += 1;
+                (Entered::Released, Some(job))
             }
             // The scheduler tries again: it is no refusal.
-            Closed::NoThread(error) => Entered::NoThread(error),
-            Closed::TimedOut => unreachable!("there is no time limit"),
-        }
+            Closed::NoThread(error) => (Entered::NoThread(error), Some(job)),
+        });
+        admitted.map_or_else(|(entered, _)| entered, |()| Entered::Accepted)
     }
 
     /// Has `watch` told of that [`generation`](Self::generation)'s release. `false` if it is
     /// released already.
     pub fn watch(&self, watch: Weak<dyn Watch>, generation: u64) -> bool {
-        let mut guard = self.0.state.lock();
-        let is_open = guard.open && guard.generation == generation;
-        if is_open {
-            // Those of schedulers that are gone: only memory is freed, under the lock.
-            guard.watches.retain(|other| other.strong_count() > 0);
-            guard.watches.push(watch);
-        }
-        is_open
+        self.0.state.section(|state| {
+            let is_open = state.open && state.generation == generation;
+            if is_open {
+                // Those of schedulers that are gone: only memory is freed, under the lock.
+                state.watches.retain(|other| other.strong_count() > 0);
+                state.watches.push(watch);
+            }
+            is_open
+        })
     }
 
     /// Which release comes next, or has come; raised by each reboot.

@@ -4,7 +4,7 @@
 //!
 //! Each call is one section of one pool's lock, like every other call. What several sections in a
 //! row amount to is the multi-pool's affair; so that it may make them under a lock of its own, a
-//! section here leaves what it owes to others in an [`Owed`].
+//! section here leaves its effects to the caller, as [`Deferred`].
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,50 +12,51 @@ use std::time::{Duration, Instant};
 
 use sync_shim::{Clock, Parker};
 
-use crate::after::After;
 use crate::capacity::Capacity;
-use crate::core::{Core, NotAdmitted, Runner};
+use crate::core::{Core, Runner};
 use crate::decide::Admission;
+use crate::effects::Effects;
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::handle::Home;
 use crate::line::{Seat, Settled};
 use crate::pool::WorkerPool;
+use crate::state::State;
 
 pub use crate::closures::SpawnedClosure;
 pub use crate::core::Patience;
 pub use crate::decide::OwnWorker;
 pub use crate::gauge::Gauge;
-pub use crate::line::{Bell, Crowd};
+pub use crate::line::Crowd;
 
 /// One pool of a family. It keeps the pool in memory, and nothing open.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
 pub struct Child<R: Runner>(pub(crate) Arc<Core<R>>);
 
-/// What a section leaves to be done once no lock is held: it may call foreign code.
-#[must_use = "what is owed has to be paid"]
+/// The deferred effects of a section, to be run once no lock is held: they may be user code.
+#[must_use = "deferred effects have to be run"]
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
-pub struct Owed<R: Runner> {
+pub struct Deferred<R: Runner> {
     core: Arc<Core<R>>,
-    after: After<R::Job>,
+    effects: Effects<R::Job>,
 }
 
-impl<R: Runner> Owed<R> {
-    /// Wakes whoever is to be woken, and starts a worker if one was reserved.
-    pub fn pay(mut self) {
-        self.core.perform(&mut self.after);
+impl<R: Runner> Deferred<R> {
+    /// Wakes waiters, and starts a worker if one was reserved.
+    pub fn run(mut self) {
+        self.core.run(&mut self.effects);
     }
 
-    /// Pays what several pools owe as if it were one that does: threads are woken at all of them
+    /// Runs the effects of several pools as if they were one's: threads are woken at all of them
     /// before a worker is started at any, and user code of one holds nothing up at another.
-    pub fn pay_all(mut owed: Vec<Self>) {
-        for one in &mut owed {
-            one.core.pay(&mut one.after);
+    pub fn run_all(mut all: Vec<Self>) {
+        for one in &mut all {
+            one.core.notify(&mut one.effects);
         }
-        for one in &owed {
-            one.core.start_owed(one.after.start);
+        for one in &all {
+            one.core.start_owed(one.effects.start);
         }
-        for one in &mut owed {
-            one.after.call_out();
+        for one in &mut all {
+            one.effects.run_user_code();
         }
     }
 }
@@ -70,9 +71,10 @@ fn told<J>(settled: Settled<J>) -> Result<(), SubmitError<J>> {
 }
 
 impl<J> Ticket<J> {
-    /// A ticket whose owner is told by `bell`; counted in `crowd` as long as its task waits.
-    pub fn new(job: J, bell: Bell, crowd: &Arc<Crowd>) -> Self {
-        Self(Seat::in_crowd(job, bell, Arc::clone(crowd)))
+    /// A ticket whose owner sleeps on `sleeper`, or else is woken as it says when it is polled;
+    /// counted in `crowd` as long as its task waits.
+    pub fn new(job: J, sleeper: Option<Parker>, crowd: &Arc<Crowd>) -> Self {
+        Self(Seat::in_crowd(job, sleeper, Arc::clone(crowd)))
     }
 
     /// Sleeps until it is settled. `None` if the time is up first.
@@ -107,7 +109,7 @@ pub enum Enrolled<R: Runner> {
     /// It stands in the line, at this place.
     InLine(u64),
     /// There was room: the task was accepted, unless another pool had taken it.
-    Taken(Owed<R>),
+    Taken(Deferred<R>),
     /// There is room, but no worker yet: ask [`Child::accept`], which starts one.
     NoWorker,
     /// As before, and it stands in the line all the same: whoever starts the first worker lets it in.
@@ -135,40 +137,40 @@ impl<R: Runner> Child<R> {
         if self.0.state.is_full() {
             return Err(SubmitError::Full(job)); // No lock was taken.
         }
-        self.0.admit(job).map_err(NotAdmitted::give_back)
+        let admitted = self.0.admit(job, |_, why, job| (why, job));
+        admitted.map_err(|(why, job)| why.reason().with(job))
     }
 
     /// Puts a ticket into the line, or takes its task at once if there is room. With `unstaffed` also
     /// into the line of a pool that has room and no worker.
     pub fn enrol(&self, ticket: &Ticket<R::Job>, unstaffed: bool) -> Enrolled<R> {
-        let mut guard = self.0.state.lock();
-        match guard.view().admission() {
-            Admission::Full => Enrolled::InLine(guard.enrol(Arc::clone(&ticket.0))),
+        let (enrolled, deferred) = self.deferred(|state, effects| match state.view().admission() {
+            Admission::Full => Some(Enrolled::InLine(state.enrol(Arc::clone(&ticket.0)))),
             Admission::Room => {
-                let mut after = After::new();
-                if let Some(job) = ticket.0.claim() {
-                    guard.accept(job, &mut after);
+                // The owner is the caller: it looks at the ticket next.
+                if let Some((job, _awake)) = ticket.0.claim() {
+                    state.accept(job, effects);
                 }
-                drop(guard);
-                Enrolled::Taken(self.owed(after))
+                None
             }
             Admission::FirstWorker if unstaffed => {
-                Enrolled::Unstaffed(guard.enrol(Arc::clone(&ticket.0)))
+                Some(Enrolled::Unstaffed(state.enrol(Arc::clone(&ticket.0))))
             }
-            Admission::FirstWorker => Enrolled::NoWorker,
-            Admission::Released => Enrolled::Released,
-        }
+            Admission::FirstWorker => Some(Enrolled::NoWorker),
+            Admission::Released => Some(Enrolled::Released),
+        });
+        enrolled.unwrap_or(Enrolled::Taken(deferred))
     }
 
     /// A ticket leaves its place in the line, if it still stands there.
     pub fn leave(&self, place: u64) {
-        let left = self.0.state.lock().line.leave(place);
+        let left = self.0.state.section(|state| state.line.leave(place));
         drop(left); // Its waker is foreign: the lock is free.
     }
 
     /// Runs the job here, counted as accepted and ended, as one with its outer task.
     pub fn run_in_place(&self, job: R::Job) {
-        self.0.state.lock().counts.submitted += 1;
+        self.0.state.section(|state| state.counts.submitted += 1);
         self.0.run_in_place(job);
     }
 
@@ -227,9 +229,17 @@ impl<R: Runner> Child<R> {
 
 /// Life.
 impl<R: Runner> Child<R> {
-    fn owed(&self, after: After<R::Job>) -> Owed<R> {
+    /// One section, whose effects are left to the caller.
+    fn deferred<T>(
+        &self,
+        change: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>) -> T,
+    ) -> (T, Deferred<R>) {
         let core = Arc::clone(&self.0);
-        Owed { core, after }
+        let effects = Effects::new();
+        let mut deferred = Deferred { core, effects };
+        let section = |state: &mut State<R::Job>| change(state, &mut deferred.effects);
+        let result = self.0.state.section(section);
+        (result, deferred)
     }
 
     /// Raised by each reboot.
@@ -238,35 +248,31 @@ impl<R: Runner> Child<R> {
     }
 
     /// Releases: whether it was open, and which generation ends.
-    pub fn close(&self) -> (bool, u64, Owed<R>) {
-        let (was_open, generation, after) = self.0.close();
-        (was_open, generation, self.owed(after))
+    pub fn release(&self) -> ((bool, u64), Deferred<R>) {
+        self.deferred(State::release)
     }
 
     /// Releases and takes out what has not started, to be disposed of.
-    pub fn close_now(&self) -> (impl Iterator<Item = R::Job> + use<R>, Owed<R>) {
-        let (jobs, after) = self.0.close_now();
-        (jobs, self.owed(after))
+    pub fn release_now(&self) -> (impl Iterator<Item = R::Job> + use<R>, Deferred<R>) {
+        self.deferred(|state, effects| self.0.take_unstarted(state, effects))
     }
 
-    /// Ends what [`close_now`](Child::close_now) took out: how many could still have been run.
+    /// Ends what [`release_now`](Child::release_now) took out: how many could still have been run.
     pub fn dispose(&self, jobs: impl Iterator<Item = R::Job>, keep: impl FnMut(R::Item)) -> usize {
         self.0.dispose(jobs, keep)
     }
 
     /// Opens again. `false` if it was open.
-    pub fn reopen(&self) -> (bool, Owed<R>) {
-        let (was_released, after) = self.0.reopen();
-        (was_released, self.owed(after))
+    pub fn reboot(&self) -> (bool, Deferred<R>) {
+        self.deferred(State::reboot)
     }
 
     /// Tunes.
     ///
     /// # Errors
     /// As [`WorkerPool::tune`].
-    pub fn set_capacity(&self, capacity: Capacity) -> (Result<(), TuneError>, Owed<R>) {
-        let (tuned, after) = self.0.set_capacity(capacity);
-        (tuned, self.owed(after))
+    pub fn tune(&self, capacity: Capacity) -> (Result<(), TuneError>, Deferred<R>) {
+        self.deferred(|state, effects| state.tune(capacity, effects))
     }
 
     /// Waits for the end of a generation.

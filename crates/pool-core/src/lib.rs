@@ -98,7 +98,6 @@
 //! wakes nobody while somebody searches, and that a searcher that finds work wakes the next, is
 //! the rule of Go's scheduler.
 
-mod after;
 mod builder;
 mod capacity;
 mod cell;
@@ -106,6 +105,7 @@ mod closures;
 mod config;
 mod core;
 mod decide;
+mod effects;
 mod ending;
 mod enter;
 #[doc(hidden)]
@@ -131,6 +131,7 @@ mod stats;
 mod tally;
 mod task;
 mod wait;
+mod waiter;
 mod worker;
 
 use sync_shim::foreign;

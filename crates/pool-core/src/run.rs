@@ -80,13 +80,6 @@ pub trait Resolve: Send + Sync {
     }
 }
 
-/// Calls a waker, which is user code.
-pub(crate) fn wake(waker: Waker) {
-    if let Err(payload) = guarded(|| waker.wake()) {
-        discard(payload);
-    }
-}
-
 /// A panic in a task, as the panic hook sees it.
 pub struct TaskPanic<'a> {
     payload: &'a (dyn Any + Send),
