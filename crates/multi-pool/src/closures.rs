@@ -41,7 +41,9 @@ impl MultiPool {
         F: FnOnce() + Send + 'static,
     {
         let answer = self.shared().submit(Closures::plain(task), patience);
-        answer.map_err(|refusal| refusal.map(Closures::closure_of))
+        answer
+            .map(|_| ())
+            .map_err(|refusal| refusal.map(Closures::closure_of))
     }
 
     fn spawn_with<F, T>(&self, task: F, patience: Patience) -> Result<JoinHandle<T>, SubmitError<F>>
@@ -50,7 +52,10 @@ impl MultiPool {
         T: Send + 'static,
     {
         let (entry, spawned) = Closures::spawned(task, self.shared().first());
-        spawned.settle(self.shared().submit(entry, patience))
+        let answer = self.shared().submit(entry, patience);
+        let pool = *answer.as_ref().unwrap_or(&0);
+        let handle = spawned.settle(answer.map(|_| ()))?;
+        Ok(self.shared().handle_of(pool, handle))
     }
 
     /// Hands a task over, to be run and forgotten. Waits while every pool is full; whichever
@@ -121,7 +126,11 @@ impl MultiPool {
         Enter::new(
             Arc::clone(self.shared()),
             entry,
-            |answer: Answer<Closures>| answer.map_err(|refusal| refusal.map(Closures::closure_of)),
+            |answer: Answer<Closures>| {
+                answer
+                    .map(|_| ())
+                    .map_err(|refusal| refusal.map(Closures::closure_of))
+            },
         )
     }
 
@@ -195,9 +204,16 @@ impl MultiPool {
         T: Send + 'static,
     {
         let (entry, spawned) = Closures::spawned(task, self.shared().first());
-        Enter::new(Arc::clone(self.shared()), entry, |answer| {
-            spawned.settle(answer)
-        })
+        let shared = Arc::clone(self.shared());
+        Enter::new(
+            Arc::clone(self.shared()),
+            entry,
+            move |answer: Answer<Closures>| {
+                let pool = *answer.as_ref().unwrap_or(&0);
+                let handle = spawned.settle(answer.map(|_| ()))?;
+                Ok(shared.handle_of(pool, handle))
+            },
+        )
     }
 
     /// Releases, and takes out the tasks that have not started: their number. What they captured

@@ -42,7 +42,7 @@ impl<R: Runner, M> Enter<R, M> {
     /// The first poll. `None`: the job waits in the lines.
     fn enter(&mut self, job: R::Job) -> Option<Answer<R>> {
         let (job, starved) = match self.shared.offer(job) {
-            Ok(()) => return Some(Ok(())),
+            Ok(pool) => return Some(Ok(pool)),
             Err(NoRoom::Full { job, starved }) => (job, starved),
             Err(NoRoom::Refused(refusal)) => return Some(Err(self.shared.refuse(refusal))),
         };

@@ -37,14 +37,16 @@ pub type WeakMultiFuncPool<T, R = ()> = WeakMultiWorkerPool<Func<T, R>>;
 impl<T: Send + 'static, R: Send + 'static> MultiFuncPool<T, R> {
     fn submit_with(&self, argument: T, patience: Patience) -> Result<(), SubmitError<T>> {
         let answer = self.shared().submit(Func::plain(argument), patience);
-        answer.map_err(|refusal| refusal.map(Func::argument_of))
+        answer
+            .map(|_| ())
+            .map_err(|refusal| refusal.map(Func::argument_of))
     }
 
     fn spawn_with(&self, argument: T, patience: Patience) -> Result<JoinHandle<R>, SubmitError<T>> {
         let (job, handle) = Func::spawned(argument, self.shared().first());
         let answer = self.shared().submit(job, patience);
-        answer.map_err(|refusal| refusal.map(Func::argument_of))?;
-        Ok(handle)
+        let pool = answer.map_err(|refusal| refusal.map(Func::argument_of))?;
+        Ok(self.shared().handle_of(pool, handle))
     }
 
     /// Hands an argument over, to be called with and forgotten. Waits while every pool is full; whichever
@@ -100,7 +102,11 @@ impl<T: Send + 'static, R: Send + 'static> MultiFuncPool<T, R> {
         Enter::new(
             Arc::clone(self.shared()),
             job,
-            |answer: Answer<Func<T, R>>| answer.map_err(|refusal| refusal.map(Func::argument_of)),
+            |answer: Answer<Func<T, R>>| {
+                answer
+                    .map(|_| ())
+                    .map_err(|refusal| refusal.map(Func::argument_of))
+            },
         )
     }
 
@@ -155,12 +161,13 @@ impl<T: Send + 'static, R: Send + 'static> MultiFuncPool<T, R> {
     ) -> impl Future<Output = Result<JoinHandle<R>, SubmitError<T>>> + Send + Unpin + use<T, R>
     {
         let (job, handle) = Func::spawned(argument, self.shared().first());
+        let shared = Arc::clone(self.shared());
         Enter::new(
             Arc::clone(self.shared()),
             job,
-            |answer: Answer<Func<T, R>>| {
-                answer.map_err(|refusal| refusal.map(Func::argument_of))?;
-                Ok(handle)
+            move |answer: Answer<Func<T, R>>| {
+                let pool = answer.map_err(|refusal| refusal.map(Func::argument_of))?;
+                Ok(shared.handle_of(pool, handle))
             },
         )
     }

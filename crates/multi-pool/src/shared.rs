@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use pool_core::family::{Child, Crowd, Gauge, OwnWorker, Patience};
-use pool_core::{Runner, SubmitError};
+use pool_core::family::{self as group, Child, Crowd, Gauge, OwnWorker, Patience};
+use pool_core::{JoinHandle, Runner, SubmitError};
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::{Mutex, Parker};
 
@@ -43,8 +43,8 @@ pub(crate) enum NoRoom<R: Runner> {
     Refused(SubmitError<R::Job>),
 }
 
-/// What came of a submit: the task was accepted, or comes back.
-pub(crate) type Answer<R> = Result<(), SubmitError<<R as Runner>::Job>>;
+/// What came of a submit: a pool accepted the task, or it comes back.
+pub(crate) type Answer<R> = group::Answer<<R as Runner>::Job>;
 
 impl<R: Runner> Shared<R> {
     pub(crate) fn new(
@@ -82,10 +82,22 @@ impl<R: Runner> Shared<R> {
         refusal
     }
 
+    /// The handle of a task that this pool has accepted. It was made before as the first one's.
+    pub(crate) fn handle_of<T: Send + 'static>(
+        &self,
+        pool: usize,
+        handle: JoinHandle<T>,
+    ) -> JoinHandle<T> {
+        if pool == 0 {
+            return handle;
+        }
+        self.children[pool].adopt(handle)
+    }
+
     /// Hands the job to a pool, waits for room as long as `patience` says, or gives it back.
     pub(crate) fn submit(&self, job: R::Job, patience: Patience) -> Answer<R> {
         match self.offer(job) {
-            Ok(()) => Ok(()),
+            Ok(pool) => Ok(pool),
             Err(NoRoom::Full { job, starved }) => self.submit_full(job, starved, patience),
             Err(NoRoom::Refused(refusal)) => Err(self.refuse(refusal)),
         }
@@ -100,7 +112,7 @@ impl<R: Runner> Shared<R> {
             OwnWorker::Stranger => {}
             OwnWorker::RunInPlace => {
                 self.first().run_in_place(job);
-                return Ok(());
+                return Ok(0);
             }
             OwnWorker::Refuse => return Err(self.refuse(SubmitError::Full(job))),
         }
@@ -113,7 +125,7 @@ impl<R: Runner> Shared<R> {
 
     /// Offers the job to the pool that the strategy chooses, then to the others. Waits for
     /// nothing but the start of a first worker.
-    pub(crate) fn offer(&self, job: R::Job) -> Result<(), NoRoom<R>> {
+    pub(crate) fn offer(&self, job: R::Job) -> Result<usize, NoRoom<R>> {
         if self.first().is_forked() {
             return Err(NoRoom::Refused(SubmitError::Forked(job)));
         }
@@ -123,7 +135,7 @@ impl<R: Runner> Shared<R> {
             .choose(&Loads::of_pools(&self.gauges, &self.crowd));
         let choice = choice % self.children.len();
         match self.children[choice].accept(job) {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(choice),
             Err(refusal) => self.offer_others(choice, refusal),
         }
     }
@@ -131,7 +143,11 @@ impl<R: Runner> Shared<R> {
     /// First those that seem to have a worker free, then every one: only a pool's lock knows. One
     /// that had room and could start no worker is asked twice, which does no harm.
     #[cold]
-    fn offer_others(&self, choice: usize, refusal: SubmitError<R::Job>) -> Result<(), NoRoom<R>> {
+    fn offer_others(
+        &self,
+        choice: usize,
+        refusal: SubmitError<R::Job>,
+    ) -> Result<usize, NoRoom<R>> {
         let pools = self.children.len();
         let loads = Loads::of_pools(&self.gauges, &self.crowd);
         let seems_free = |&index: &usize| loads.has_worker(index);
@@ -161,7 +177,7 @@ impl<R: Runner> Shared<R> {
                 });
             };
             match self.children[index].accept(job) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(index),
                 Err(other) => refusal = other,
             }
         }
@@ -183,7 +199,7 @@ impl<R: Runner> Shared<R> {
             };
             // A pool has room and no worker. To start one takes foreign code, so no lock.
             match self.offer(back) {
-                Ok(()) => return Entered::Answered(Ok(())),
+                Ok(pool) => return Entered::Answered(Ok(pool)),
                 Err(NoRoom::Full {
                     job: back,
                     starved: again,

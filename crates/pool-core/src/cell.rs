@@ -64,12 +64,9 @@ pub(crate) enum Claim {
     Entry,
     /// A `release_now`, which will drop what the task captured.
     Release,
-    /// Its handle, in a section of the pool that has its entry: its room is given back.
+    /// Its handle, to cancel it or to run it in place, in a section of the pool that has its entry:
+    /// its room is given back.
     Handle,
-    /// Its handle, to cancel it. The entry holds the room until a worker comes to it.
-    Cancel,
-    /// Its handle, to run it in place. The entry holds the room until a worker comes to it.
-    Join,
 }
 
 /// Relaxed throughout: it says who may move the body, and nothing else is read because of it. The
@@ -78,13 +75,7 @@ struct AtomicClaim(AtomicU8);
 
 impl AtomicClaim {
     fn get(&self) -> Claim {
-        let all = [
-            Claim::Entry,
-            Claim::Release,
-            Claim::Handle,
-            Claim::Cancel,
-            Claim::Join,
-        ];
+        let all = [Claim::Entry, Claim::Release, Claim::Handle];
         let value = self.0.load(Relaxed);
         let found = all.into_iter().find(|&claim| claim as u8 == value);
         found.unwrap_or(Claim::Nobody)
@@ -134,8 +125,8 @@ pub(crate) trait Joinable<R>: Resolve {
     fn is_ended(&self) -> bool;
     /// Who has claimed the task. It may be another by now, if it was nobody.
     fn claimed(&self) -> Claim;
-    /// Claims it for the handle. `false` if somebody was faster.
-    fn claim(&self, claim: Claim) -> bool;
+    /// Claims it for the handle. `false` if it was claimed before.
+    fn claim(&self) -> bool;
     /// Drops what it captured. The handle has claimed it, and resolves it afterwards.
     fn drop_body(&self);
     /// Runs the body here. The handle has claimed it; it counts the outcome, then resolves.
@@ -210,7 +201,7 @@ impl<B: Body> SpawnCell<B> {
     /// A worker has popped the entry.
     pub(crate) fn run(self: Arc<Self>, env: &Env) -> Ran {
         if !self.claim.set(Claim::Entry) {
-            return self.bury();
+            return Ran::untold(Outcome::Withdrawn); // A tombstone.
         }
         let body = self.take(Stage::Running);
         let (outcome, listener) = self.call(body, env);
@@ -225,19 +216,10 @@ impl<B: Body> SpawnCell<B> {
     /// comes back.
     pub(crate) fn release(self: Arc<Self>) -> (Ran, Option<B>) {
         if self.claim.get() != Claim::Release {
-            return (self.bury(), None);
+            return (Ran::untold(Outcome::Withdrawn), None); // A tombstone.
         }
         let body = self.take(Stage::Stashed(Err(JoinError::Released)));
         (Ran::new(Outcome::Released, Some(self)), Some(body))
-    }
-
-    /// The entry was a tombstone.
-    fn bury(&self) -> Ran {
-        Ran::untold(match self.claim.get() {
-            Claim::Cancel => Outcome::Cancelled,
-            Claim::Join => Outcome::Elsewhere,
-            _ => Outcome::Withdrawn,
-        })
     }
 }
 
@@ -297,8 +279,8 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
         self.claim.get()
     }
 
-    fn claim(&self, claim: Claim) -> bool {
-        self.claim.set(claim)
+    fn claim(&self) -> bool {
+        self.claim.set(Claim::Handle)
     }
 
     fn drop_body(&self) {

@@ -11,7 +11,6 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{Tag, ThreadOptions, as_starter_of, spawn_thread, starter_of};
 use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 
-use crate::cell::Claim;
 use crate::config::{Config, WithinWorker};
 use crate::decide::{Admission, Manner, OwnWorker, WhenFull};
 use crate::effects::Effects;
@@ -128,10 +127,14 @@ impl<R: Runner> Core<R> {
         env: Env,
         config: Config,
         family: u64,
-        gauge: Option<Arc<Gauge>>,
+        member: Option<(usize, Arc<Gauge>)>,
     ) -> Result<Arc<Self>, BuildError> {
         let mut state = State::new(&config).map_err(BuildError::OutOfMemory)?;
-        state.gauge.clone_from(&gauge);
+        let gauge = member.map(|(number, gauge)| {
+            state.number = number;
+            state.gauge = Some(Arc::clone(&gauge));
+            gauge
+        });
         Ok(Arc::new(Self {
             state: Shared::new(state),
             work: CachePadded::new(AtomicBool::new(false)),
@@ -350,7 +353,7 @@ impl<R: Runner> Core<R> {
     ) -> Settled<R::Job> {
         loop {
             if let Some(settled) = seat.wait(parker, self.clock(), deadline) {
-                return settled;
+                return settled.map(|_| ());
             }
             if let Some(job) = self.leave_line(seat, ticket) {
                 return Err((Reason::TimedOut, job));
@@ -495,16 +498,6 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// Ends a task whose entry, in whichever pool it lies, holds its room until it is popped.
-    fn withdraw_blindly(&self, purpose: Claim, end: &mut dyn FnMut() -> Outcome) -> bool {
-        let outcome = end();
-        if purpose == Claim::Join {
-            // A cancelled one is counted when popped.
-            self.state.section(|state| state.counts.count(outcome));
-        }
-        true
-    }
-
     pub(crate) fn own_worker(&self) -> OwnWorker {
         let tag = Tag::get();
         if tag.family != self.family {
@@ -566,17 +559,12 @@ impl<R: Runner> Home for Core<R> {
 
     fn withdraw(
         self: Arc<Self>,
-        purpose: Claim,
-        claim: &mut dyn FnMut(Claim) -> bool,
+        claim: &mut dyn FnMut() -> bool,
         end: &mut dyn FnMut() -> Outcome,
     ) -> bool {
-        if self.gauge.is_some() {
-            // A handle of a multi-pool does not know which of the pools has the entry.
-            return claim(purpose) && self.withdraw_blindly(purpose, end);
-        }
         let swept = self.section(|state, effects| {
             // Claimed in the section: the worker that finds a tombstone finds it counted.
-            claim(Claim::Handle).then(|| {
+            claim().then(|| {
                 let is_tombstone = |job: &R::Job| self.runner.is_tombstone(job);
                 state.withdraw(&is_tombstone, effects)
             })

@@ -86,7 +86,8 @@ where
             settled = if self.core.is_forked() {
                 Some(seat.abandon())
             } else {
-                seat.poll(context.waker())
+                let settled = seat.poll(context.waker());
+                settled.map(|settled| settled.map(|_| ()))
             };
         }
         // Polled after it was ready, it has nothing more to say.

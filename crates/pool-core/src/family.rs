@@ -17,7 +17,7 @@ use crate::core::{Core, Runner};
 use crate::decide::Admission;
 use crate::effects::Effects;
 use crate::error::{SubmitError, TuneError, WaitError};
-use crate::handle::Home;
+use crate::handle::{Home, JoinHandle};
 use crate::line::{Seat, Settled};
 use crate::pool::WorkerPool;
 use crate::state::State;
@@ -66,7 +66,10 @@ impl<R: Runner> Deferred<R> {
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
 pub struct Ticket<J>(Arc<Seat<J>>);
 
-fn told<J>(settled: Settled<J>) -> Result<(), SubmitError<J>> {
+/// How a submit to several pools ended: which one accepted the task, or the task and why not.
+pub type Answer<J> = Result<usize, SubmitError<J>>;
+
+fn answer<J>(settled: Settled<J, usize>) -> Answer<J> {
     settled.map_err(|(reason, job)| reason.with(job))
 }
 
@@ -83,18 +86,18 @@ impl<J> Ticket<J> {
         parker: &Parker,
         clock: &dyn Clock,
         deadline: Option<Instant>,
-    ) -> Option<Result<(), SubmitError<J>>> {
-        self.0.wait(parker, clock, deadline).map(told)
+    ) -> Option<Answer<J>> {
+        self.0.wait(parker, clock, deadline).map(answer)
     }
 
     /// How the wait ended, if it has.
-    pub fn outcome(&self) -> Option<Result<(), SubmitError<J>>> {
-        self.0.outcome().map(told)
+    pub fn outcome(&self) -> Option<Answer<J>> {
+        self.0.outcome().map(answer)
     }
 
     /// As [`outcome`](Ticket::outcome); if it has not ended, `waker` is called when it does.
-    pub fn poll(&self, waker: &Waker) -> Option<Result<(), SubmitError<J>>> {
-        self.0.poll(waker).map(told)
+    pub fn poll(&self, waker: &Waker) -> Option<Answer<J>> {
+        self.0.poll(waker).map(answer)
     }
 
     /// Takes the task back. `None` if it has been accepted, or given back by a release.
@@ -141,6 +144,13 @@ impl<R: Runner> Child<R> {
         admitted.map_err(|(why, job)| why.reason().with(job))
     }
 
+    /// Makes `handle` one of this pool's, which has accepted its task: to cancel it, or to join it in
+    /// place, takes its entry out of this pool's queue.
+    pub fn adopt<T: Send + 'static>(&self, mut handle: JoinHandle<T>) -> JoinHandle<T> {
+        handle.set_home(Arc::clone(&self.0) as _);
+        handle
+    }
+
     /// Puts a ticket into the line, or takes its task at once if there is room. With `unstaffed` also
     /// into the line of a pool that has room and no worker.
     pub fn enrol(&self, ticket: &Ticket<R::Job>, unstaffed: bool) -> Enrolled<R> {
@@ -148,7 +158,7 @@ impl<R: Runner> Child<R> {
             Admission::Full => Some(Enrolled::InLine(state.enrol(Arc::clone(&ticket.0)))),
             Admission::Room => {
                 // The owner is the caller: it looks at the ticket next.
-                if let Some((job, _awake)) = ticket.0.claim() {
+                if let Some((job, _awake)) = ticket.0.claim(state.number) {
                     state.accept(job, effects);
                 }
                 None

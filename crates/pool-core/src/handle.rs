@@ -33,8 +33,7 @@ pub(crate) trait Home: Send + Sync {
     /// figures show it.
     fn withdraw(
         self: Arc<Self>,
-        purpose: Claim,
-        claim: &mut dyn FnMut(Claim) -> bool,
+        claim: &mut dyn FnMut() -> bool,
         end: &mut dyn FnMut() -> Outcome,
     ) -> bool;
 }
@@ -70,6 +69,11 @@ pub struct JoinHandle<R> {
 impl<R: Send + 'static> JoinHandle<R> {
     pub(crate) fn new(cell: Arc<dyn Joinable<R>>, home: Arc<dyn Home>) -> Self {
         Self { cell, home }
+    }
+
+    /// It is another pool that has accepted the task.
+    pub(crate) fn set_home(&mut self, home: Arc<dyn Home>) {
+        self.home = home;
     }
 
     /// Blocks until the task has ended.
@@ -125,16 +129,16 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// start a thread for one.
     pub fn cancel(&self) -> bool {
         !self.home.is_forked()
-            && self.withdraw(Claim::Cancel, &mut || {
+            && self.withdraw(&mut || {
                 self.cell.drop_body();
                 Outcome::Cancelled
             })
     }
 
     /// Takes the task out of the queue and ends it, if it has not started.
-    fn withdraw(&self, purpose: Claim, end: &mut dyn FnMut() -> Outcome) -> bool {
+    fn withdraw(&self, end: &mut dyn FnMut() -> Outcome) -> bool {
         let ours = self.cell.claimed() == Claim::Nobody
-            && Arc::clone(&self.home).withdraw(purpose, &mut |claim| self.cell.claim(claim), end);
+            && Arc::clone(&self.home).withdraw(&mut || self.cell.claim(), end);
         if ours {
             self.cell.resolve(); // Room and figures show the end.
         }
@@ -179,7 +183,7 @@ impl<R: Send + 'static> JoinHandle<R> {
         }
         let may_nest = self.home.may_nest();
         if may_nest {
-            self.withdraw(Claim::Join, &mut || {
+            self.withdraw(&mut || {
                 let run = &mut || self.cell.run_body(self.home.env());
                 self.home.nested(run)
             });

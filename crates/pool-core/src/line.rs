@@ -68,16 +68,16 @@ struct Inner<J> {
 
 enum Stage<J> {
     Waiting(J),
-    /// The task was accepted.
-    Served,
+    /// The task was accepted, by the pool of this number.
+    Served(usize),
     /// The pool was released; here is the task.
     Returned(J),
     /// The owner has the task again.
     Withdrawn,
 }
 
-/// How a wait ended.
-pub(crate) type Settled<J> = Result<(), (Reason, J)>;
+/// How a wait ended. `A` says more about the acceptance: of a seat, which pool it was.
+pub(crate) type Settled<J, A = ()> = Result<A, (Reason, J)>;
 
 impl<J> Seat<J> {
     /// A seat whose owner sleeps on `parker`.
@@ -123,9 +123,10 @@ impl<J> Seat<J> {
         self.uncounted
     }
 
-    /// Takes the task for a queue, and who is to be woken. `None` if the task has left the seat.
-    pub(crate) fn claim(&self) -> Option<(J, Option<Waiter>)> {
-        self.take(|job, waiter| (Stage::Served, (job, waiter.take())))
+    /// Takes the task for the queue of the pool of this number, and who is to be woken. `None` if
+    /// the task has left the seat.
+    pub(crate) fn claim(&self, pool: usize) -> Option<(J, Option<Waiter>)> {
+        self.take(|job, waiter| (Stage::Served(pool), (job, waiter.take())))
     }
 
     /// The owner wants its task back. `None` if it has left the seat.
@@ -183,7 +184,7 @@ impl<J> Seat<J> {
         parker: &Parker,
         clock: &dyn Clock,
         deadline: Option<Instant>,
-    ) -> Option<Settled<J>> {
+    ) -> Option<Settled<J, usize>> {
         spin_until(SUBMIT, || self.is_settled());
         loop {
             if let Some(settled) = self.outcome() {
@@ -201,27 +202,28 @@ impl<J> Seat<J> {
     }
 
     /// How the wait ended, if it has.
-    pub(crate) fn outcome(&self) -> Option<Settled<J>> {
+    pub(crate) fn outcome(&self) -> Option<Settled<J, usize>> {
         Self::outcome_of(&mut self.inner.lock().stage)
     }
 
-    fn outcome_of(stage: &mut Stage<J>) -> Option<Settled<J>> {
+    fn outcome_of(stage: &mut Stage<J>) -> Option<Settled<J, usize>> {
         match std::mem::replace(stage, Stage::Withdrawn) {
             Stage::Waiting(job) => {
                 *stage = Stage::Waiting(job);
                 None
             }
             Stage::Returned(job) => Some(Err((Reason::Released, job))),
-            Stage::Served => {
-                *stage = Stage::Served;
-                Some(Ok(()))
+            Stage::Served(pool) => {
+                *stage = Stage::Served(pool);
+                Some(Ok(pool))
             }
-            Stage::Withdrawn => Some(Ok(())),
+            // The owner has its task, and asks no more.
+            Stage::Withdrawn => Some(Ok(0)),
         }
     }
 
     /// As [`outcome`](Seat::outcome); if it has not ended, `waker` is called when it does.
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<Settled<J>> {
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<Settled<J, usize>> {
         // Cloned first: a waker's clone is foreign code.
         let fresh = waker.clone();
         let mut inner = self.inner.lock();
@@ -245,7 +247,7 @@ impl<J> Seat<J> {
         match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
             Stage::Waiting(job) => Err((Reason::Forked, job)),
             Stage::Returned(job) => Err((Reason::Released, job)),
-            Stage::Served | Stage::Withdrawn => Ok(()),
+            Stage::Served(_) | Stage::Withdrawn => Ok(()),
         }
     }
 }
@@ -338,7 +340,7 @@ mod tests {
 
     fn jobs(line: &mut Line<u64>) -> Vec<u64> {
         std::iter::from_fn(|| line.pop())
-            .filter_map(|seat| seat.claim())
+            .filter_map(|seat| seat.claim(3))
             .map(|(job, _)| job)
             .collect()
     }
@@ -369,14 +371,14 @@ mod tests {
     fn a_seat_is_settled_by_exactly_one_of_claim_withdraw_and_give_back() {
         let seat = Seat::of_thread(5, Parker::new());
         assert!(!seat.is_settled() && seat.outcome().is_none());
-        assert_eq!(seat.claim().map(|(job, _)| job), Some(5));
-        assert!(seat.claim().is_none() && seat.withdraw().is_none());
+        assert_eq!(seat.claim(3).map(|(job, _)| job), Some(5));
+        assert!(seat.claim(3).is_none() && seat.withdraw().is_none());
         assert!(!seat.give_back().0);
-        assert!(matches!(seat.outcome(), Some(Ok(()))));
+        assert!(matches!(seat.outcome(), Some(Ok(3))));
 
         let seat = Seat::of_thread(6, Parker::new());
         assert!(matches!(seat.give_back(), (true, Some(Waiter::Thread(_)))));
-        assert!(seat.claim().is_none() && seat.withdraw().is_none());
+        assert!(seat.claim(3).is_none() && seat.withdraw().is_none());
         assert!(matches!(seat.outcome(), Some(Err((Reason::Released, 6)))));
     }
 }

@@ -21,8 +21,6 @@ pub enum Outcome {
     Cancelled,
     /// Taken out unstarted by a `release_now`.
     Released,
-    /// A joiner ran it in place, and has counted it or will; its entry held the room.
-    Elsewhere,
     /// Its handle took it out of the queue, gave its room back, and has counted it or will.
     Withdrawn,
 }

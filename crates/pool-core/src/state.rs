@@ -45,6 +45,8 @@ const FEW_TOMBSTONES: usize = if cfg!(anthill_loom) { 1 } else { 32 };
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct State<J> {
+    /// Which of a multi-pool's pools it is.
+    pub(crate) number: usize,
     pub(crate) open: bool,
     /// Raised by each reboot.
     pub(crate) generation: u64,
@@ -192,7 +194,7 @@ impl<J> State<J> {
         while self.line.len() > 0 && self.live > 0 && self.view().has_room() {
             let Some(seat) = self.line.pop() else { break };
             // A seat that another pool served, or that its owner is leaving, is empty.
-            if let Some((job, waiter)) = seat.claim() {
+            if let Some((job, waiter)) = seat.claim(self.number) {
                 self.enqueue(job, effects);
                 effects.wake(waiter);
             } else {
@@ -546,6 +548,7 @@ impl<J> State<J> {
 impl<J> State<J> {
     pub(crate) fn new(config: &Config) -> Result<Self, TryReserveError> {
         Ok(Self {
+            number: 0,
             open: true,
             generation: 0,
             capacity: config.capacity,

@@ -7,6 +7,7 @@
 
 mod balance;
 mod building;
+mod cancel;
 mod faces;
 mod figures;
 mod last_handle;

@@ -83,7 +83,7 @@ fn a_seat_whose_task_is_gone_takes_no_room_and_is_dropped_as_user_code() {
     let [gone, waits] = [thread_seat(5), thread_seat(6)];
     state.enrol(Arc::clone(&gone));
     state.enrol(Arc::clone(&waits));
-    assert!(gone.claim().is_some(), "another pool had room");
+    assert!(gone.claim(1).is_some(), "another pool had room");
     let (next, calls_out) = section(|effects| state.finish(Outcome::Completed, false, effects));
     assert!(matches!(next, Next::CallOut) && calls_out);
     assert_eq!(
