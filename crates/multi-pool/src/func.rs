@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pool_core::family::Patience;
+use pool_core::internals::Patience;
 use pool_core::{Func, JoinHandle, SubmitError};
 
 use crate::enter::Enter;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pool_core::family::{Child, Deferred};
+use pool_core::internals::{Child, Deferred};
 use pool_core::{Capacity, Runner, TuneError};
 
 use crate::error::MultiWaitError;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pool_core::family::Patience;
+use pool_core::internals::Patience;
 use pool_core::{Builder, Capacity, Runner, Stats, TuneError, WorkerPool};
 
 use crate::builder::MultiBuilder;

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use pool_core::family::{self as group, Child, Crowd, Gauge, OwnWorker, Patience};
+use pool_core::internals::{self as group, Child, Crowd, Gauge, OwnWorker, Patience};
 use pool_core::{JoinHandle, Runner, SubmitError};
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::{Mutex, Parker};

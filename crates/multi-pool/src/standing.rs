@@ -28,7 +28,7 @@
 
 use std::time::Instant;
 
-use pool_core::family::{Enrolled, Ticket};
+use pool_core::internals::{Enrolled, Ticket};
 use pool_core::{Runner, SubmitError};
 use sync_shim::Parker;
 

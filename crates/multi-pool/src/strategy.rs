@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pool_core::family::{Crowd, Gauge};
+use pool_core::internals::{Crowd, Gauge};
 use pool_core::{Capacity, QueueDepth};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 

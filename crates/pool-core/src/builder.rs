@@ -239,15 +239,13 @@ impl<R: Runner> Builder<R> {
     }
 
     /// The name as it stands, which a family's pools number.
-    #[doc(hidden)]
-    pub fn family_name(&self) -> &str {
+    pub(crate) fn name_as_set(&self) -> &str {
         &self.name
     }
 
     /// Builds `count` pools whose workers count as each other's own. At an error those that were
     /// built have ended again.
-    #[doc(hidden)]
-    pub fn build_family(self, count: usize) -> Result<Vec<WorkerPool<R>>, BuildError>
+    pub(crate) fn build_group(self, count: usize) -> Result<Vec<WorkerPool<R>>, BuildError>
     where
         R: Clone,
     {

@@ -1,10 +1,8 @@
 //! What a scheduler needs of a pool: tasks that their owner may take back at any time, a way into
 //! the line that neither waits nor is refused for want of room, and word of the release.
 //!
-//! Not part of the documented interface: it changes with `scheduled-pool`, and without notice.
-//!
 //! # What always holds
-//! 1. An errand that was entered is run or released once, or its ticket still holds its place.
+//! 1. An errand that was entered is run or released once, or it still has its place in the line.
 //! 2. Its seat stands in the one line, first come, first served; it counts as one that waits in
 //!    the figures, and not against `max_waiting`.
 //! 3. A watch is told once, with no lock held, after the seats of the line were given back.
@@ -20,9 +18,8 @@ use crate::core::{Closed, Core};
 use crate::error::WaitError;
 use crate::handle::Home;
 use crate::line::Seat;
+use crate::run::{Env, Ran, Resolve};
 use crate::task::{Task, Work};
-
-pub use crate::run::{Env, Outcome, Ran, Resolve};
 
 /// A task that belongs to the pool and to whoever entered it, who may have taken its body back.
 pub trait Errand: Resolve + 'static {
@@ -67,7 +64,7 @@ pub enum Entered {
     /// There was room: it will be run.
     Accepted,
     /// It waits for room.
-    InLine(Ticket),
+    InLine(Queued),
     /// The pool is released.
     Released,
     /// There is room, but no worker, and the operating system refused to start the first.
@@ -79,21 +76,18 @@ pub enum Entered {
     missing_debug_implementations,
     reason = "never leaves `scheduled-pool`"
 )]
-pub struct Ticket {
+pub struct Queued {
     core: Arc<Core<Closures>>,
     seat: Arc<Seat<Task>>,
-    place: u64,
-}
-
-impl Pool {
-    /// The pool as a scheduler sees it.
-    #[doc(hidden)]
-    pub fn door(&self) -> Door {
-        Door(Arc::clone(self.core()))
-    }
+    number: u64,
 }
 
 impl Door {
+    /// The pool as a scheduler sees it.
+    pub fn of(pool: &Pool) -> Self {
+        Self(Arc::clone(pool.core()))
+    }
+
     /// Enters an errand: never waits for room, is never refused for want of it. May start a
     /// thread, or wait for the start of the first.
     pub fn enter(&self, errand: Arc<dyn Errand>) -> Entered {
@@ -102,9 +96,9 @@ impl Door {
         let admitted = self.0.admit(job, |state, why, job| match why {
             Closed::Full => {
                 let seat = Seat::of_errand(job);
-                let place = state.enrol(Arc::clone(&seat));
+                let number = state.enrol(Arc::clone(&seat));
                 let core = Arc::clone(&self.0);
-                (Entered::InLine(Ticket { core, seat, place }), None)
+                (Entered::InLine(Queued { core, seat, number }), None)
             }
             Closed::Released => {
                 state.counts.refused += 1;
@@ -164,18 +158,18 @@ impl Door {
     }
 }
 
-impl Ticket {
+impl Queued {
     /// Whether a release has given the errand back.
     pub fn is_returned(&self) -> bool {
         self.seat.is_returned()
     }
 }
 
-impl Drop for Ticket {
+impl Drop for Queued {
     fn drop(&mut self) {
         if !self.core.is_forked() {
-            drop(self.core.leave_line(&self.seat, self.place)); // The lock is free again.
-            // What a release gave back refers to its owner, which may refer to this ticket.
+            drop(self.core.leave_line(&self.seat, self.number)); // The lock is free again.
+            // What a release gave back refers to its owner, which may refer to this place.
             drop(self.seat.outcome());
         }
     }
@@ -196,7 +190,7 @@ mod tests {
         let pool = built.expect("a capacity is all that is needed");
         for _ in 0..100 {
             let watch = Arc::new(Deaf) as Arc<dyn Watch>;
-            assert!(pool.door().watch(Arc::downgrade(&watch), 0));
+            assert!(Door::of(&pool).watch(Arc::downgrade(&watch), 0));
         }
         assert_eq!(pool.core().state.lock().watches.len(), 1);
     }

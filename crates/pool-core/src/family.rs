@@ -1,7 +1,5 @@
 //! What a multi-pool needs of its pools, beyond what everybody may call.
 //!
-//! Not part of the documented interface: it changes with `multi-pool`, and without notice.
-//!
 //! Each call is one section of one pool's lock, like every other call. What several sections in a
 //! row amount to is the multi-pool's affair; so that it may make them under a lock of its own, a
 //! section here leaves its effects to the caller, as [`Deferred`].
@@ -12,21 +10,17 @@ use std::time::{Duration, Instant};
 
 use sync_shim::{Clock, Parker};
 
+use crate::builder::Builder;
 use crate::capacity::Capacity;
-use crate::core::{Core, Runner};
-use crate::decide::Admission;
+use crate::core::{Core, Patience, Runner};
+use crate::decide::{Admission, OwnWorker};
 use crate::effects::Effects;
-use crate::error::{SubmitError, TuneError, WaitError};
+use crate::error::{BuildError, SubmitError, TuneError, WaitError};
+use crate::gauge::Gauge;
 use crate::handle::{Home, JoinHandle};
-use crate::line::{Seat, Settled};
+use crate::line::{Crowd, Seat, Settled};
 use crate::pool::WorkerPool;
 use crate::state::State;
-
-pub use crate::closures::SpawnedClosure;
-pub use crate::core::Patience;
-pub use crate::decide::OwnWorker;
-pub use crate::gauge::Gauge;
-pub use crate::line::Crowd;
 
 /// One pool of a family. It keeps the pool in memory, and nothing open.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
@@ -121,11 +115,27 @@ pub enum Enrolled<R: Runner> {
     Released,
 }
 
-impl<R: Runner> WorkerPool<R> {
+/// Builds `count` pools whose workers count as each other's own. At an error those that were built
+/// have ended again.
+///
+/// # Errors
+/// As [`Builder::build`].
+pub fn build_group<R: Runner + Clone>(
+    each: Builder<R>,
+    count: usize,
+) -> Result<Vec<WorkerPool<R>>, BuildError> {
+    each.build_group(count)
+}
+
+/// The name that the pools of a group are numbered by.
+pub fn name_of_group<R: Runner>(each: &Builder<R>) -> &str {
+    each.name_as_set()
+}
+
+impl<R: Runner> Child<R> {
     /// The pool as a multi-pool sees it.
-    #[doc(hidden)]
-    pub fn child(&self) -> Child<R> {
-        Child(Arc::clone(self.core()))
+    pub fn of(pool: &WorkerPool<R>) -> Self {
+        Self(Arc::clone(pool.core()))
     }
 }
 

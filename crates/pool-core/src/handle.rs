@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use sync_shim::{Clock, Parker};
+use sync_shim::Clock;
 
-use crate::cell::{Bell, Claim, Joinable, Joined};
+use crate::cell::{Claim, Joinable};
 use crate::error::JoinError;
+use crate::promise::{self, Joined};
 use crate::run::{Env, Outcome};
 use crate::wait::{JOIN_SPIN, spin_until};
 
@@ -113,7 +114,7 @@ impl<R: Send + 'static> JoinHandle<R> {
         if self.home.is_forked() {
             return Ok(Err(JoinError::Forked));
         }
-        self.cell.take_or_wait(Bell::Nobody).ok_or(self)
+        self.cell.take_or_wait(None).ok_or(self)
     }
 
     /// Whether the task has ended. One load.
@@ -160,20 +161,7 @@ impl<R: Send + 'static> JoinHandle<R> {
             }
             spin_until(JOIN_SPIN, || self.cell.is_ended());
         }
-        let parker = Parker::of_thread();
-        loop {
-            if let Some(value) = self.cell.take_or_wait(Bell::Thread(parker.clone())) {
-                return Ok(value);
-            }
-            match deadline {
-                None => parker.park(),
-                Some(when) => {
-                    if !self.home.clock().park_until(&parker, when) {
-                        return self.try_join();
-                    }
-                }
-            }
-        }
+        promise::join(&*self.cell, self.home.clock(), deadline).ok_or(self)
     }
 
     /// Runs the task here, if it has not started. `false` if that is not allowed.
@@ -201,11 +189,7 @@ impl<R: Send + 'static> Future for JoinHandle<R> {
         if self.home.is_forked() {
             return Poll::Ready(Err(JoinError::Forked));
         }
-        let bell = Bell::Future(context.waker().clone());
-        match self.cell.take_or_wait(bell) {
-            Some(value) => Poll::Ready(value),
-            None => Poll::Pending,
-        }
+        promise::poll(&*self.cell, context)
     }
 }
 

@@ -108,21 +108,21 @@ mod decide;
 mod effects;
 mod ending;
 mod enter;
-#[doc(hidden)]
-pub mod errand;
+mod errand;
 mod error;
 mod face;
-#[doc(hidden)]
-pub mod family;
+mod family;
 mod func;
 mod gauge;
 mod handle;
 mod idle;
+pub mod internals;
 mod life;
 mod line;
 mod lock;
 mod pack;
 mod pool;
+mod promise;
 mod queue;
 mod run;
 mod shared;
