@@ -133,7 +133,12 @@ impl<R: Runner> Shared<R> {
         let choice = self
             .strategy
             .choose(&Loads::of_pools(&self.gauges, &self.crowd));
-        let choice = choice % self.children.len();
+        let pools = self.children.len();
+        let choice = if choice < pools {
+            choice
+        } else {
+            choice % pools
+        };
         match self.children[choice].accept(job) {
             Ok(()) => Ok(choice),
             Err(refusal) => self.offer_others(choice, refusal),
