@@ -203,15 +203,17 @@ impl<R: Runner> Core<R> {
             }
             return Ok(());
         }
-        self.admit_decided(Applicant { job, refused }, wait)
+        self.admit_decided(job, refused, wait)
     }
 
     #[inline(never)]
     fn admit_decided<L, T>(
         self: &Arc<Self>,
-        applicant: Applicant<R::Job, impl FnOnce(&mut State<R::Job>, Closed<L>, R::Job) -> T>,
+        job: R::Job,
+        refused: impl FnOnce(&mut State<R::Job>, Closed<L>, R::Job) -> T,
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
+        let applicant = Applicant { job, refused };
         let mut step = self.section(|state, effects| self.decide(state, effects, applicant));
         loop {
             step = match step {
@@ -262,7 +264,7 @@ impl<R: Runner> Core<R> {
                 applicant.refuse(state, Closed::NoThread(refused))
             }
             Admission::FirstWorker => {
-                let start = EventWait::new();
+                let start = EventWait::of_thread();
                 state.on_start.push(start.event());
                 Step::AwaitStart(start, applicant)
             }

@@ -81,7 +81,7 @@ impl<R: Runner> Core<R> {
     /// Waits until nothing is in flight.
     pub(crate) fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.may_wait()?;
-        let rest = EventWait::new();
+        let rest = EventWait::of_thread();
         let is_idle = self.state.section(|state| {
             if state.is_disposed_of_here() {
                 return Err(WaitError::WouldDeadlock);
@@ -129,7 +129,7 @@ impl<R: Runner> Core<R> {
     ) -> Result<(), WaitError> {
         self.may_wait()?;
         loop {
-            let event = EventWait::new();
+            let event = EventWait::of_thread();
             let end = self.state.section(|state| {
                 if state.generation != generation {
                     return Err(WaitError::Rebooted);

@@ -4,7 +4,6 @@
 //! Not for: deciding who is woken. That is done under the pool's lock, which fills a [`WakeList`];
 //! the list is worked off when the lock is free.
 
-use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
@@ -106,20 +105,24 @@ impl WakeList {
 #[derive(Debug)]
 pub(crate) struct Few<T> {
     first: Option<T>,
-    rest: Vec<T>,
+    #[expect(
+        clippy::box_collection,
+        reason = "one word: each section makes such lists anew"
+    )]
+    rest: Option<Box<Vec<T>>>,
 }
 
 impl<T> Few<T> {
     pub(crate) const EMPTY: Self = Self {
         first: None,
-        rest: Vec::new(),
+        rest: None,
     };
 
     pub(crate) fn push(&mut self, entry: T) {
         if self.first.is_none() {
             self.first = Some(entry);
         } else {
-            self.rest.push(entry);
+            self.rest.get_or_insert_default().push(entry);
         }
     }
 
@@ -129,8 +132,9 @@ impl<T> Few<T> {
     }
 
     pub(crate) fn take(&mut self) -> impl Iterator<Item = T> + use<T> {
-        let rest = mem::take(&mut self.rest);
-        self.first.take().into_iter().chain(rest)
+        let rest = self.rest.take().map(|rest| *rest);
+        let first = self.first.take();
+        first.into_iter().chain(rest.into_iter().flatten())
     }
 }
 
@@ -161,7 +165,7 @@ pub struct EventWait {
 impl EventWait {
     /// The calling thread is going to wait. The event is to be added to `events`, which whoever
     /// holds their lock [sets](WakeList::set_all).
-    pub fn new() -> Self {
+    pub fn of_thread() -> Self {
         let parker = Parker::of_thread();
         Self {
             event: Arc::new(Event {

@@ -312,7 +312,7 @@ fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
                 return None;
             }
             let exit = state.depart(cell, &mut own, effects);
-            let room = matches!(exit, Exit::Wait).then(EventWait::new);
+            let room = matches!(exit, Exit::Wait).then(EventWait::of_thread);
             if let Some(room) = &room {
                 state.ending.on_room.push(room.event());
             }

@@ -73,7 +73,7 @@ impl<S: Sink> Core<S> {
     /// the time was up first.
     pub fn wait_released(&self, deadline: Option<Instant>) -> bool {
         loop {
-            let end = EventWait::new();
+            let end = EventWait::of_thread();
             match self.look(&end) {
                 Look::Ended => return true,
                 Look::Join(thread) => {

@@ -42,7 +42,7 @@ fn thread_seat(job: u32) -> Arc<Seat<u32>> {
 
 #[test]
 fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
-    let event = EventWait::new();
+    let event = EventWait::of_thread();
     let finish = |state: &mut State<u32>| {
         section(|effects| state.finish(Outcome::Completed, false, effects))
     };
@@ -57,7 +57,7 @@ fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
     assert!(event.is_set());
 
     // A task runs when the last of those has been dropped.
-    let event = EventWait::new();
+    let event = EventWait::of_thread();
     let mut state = busy(1, 1);
     state.disposing = 1;
     state.on_idle.push(event.event());
@@ -67,7 +67,7 @@ fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
     assert!(event.is_set());
 
     // The line's head is admitted by the end of the last task.
-    let event = EventWait::new();
+    let event = EventWait::of_thread();
     let mut state = busy(1, 0);
     state.on_idle.push(event.event());
     state.enrol(thread_seat(5));
