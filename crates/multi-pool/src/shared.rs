@@ -125,6 +125,7 @@ impl<R: Runner> Shared<R> {
 
     /// Offers the job to the pool that the strategy chooses, then to the others. Waits for
     /// nothing but the start of a first worker.
+    #[inline]
     pub(crate) fn offer(&self, job: R::Job) -> Result<usize, NoRoom<R>> {
         if self.first().is_forked() {
             return Err(NoRoom::Refused(SubmitError::Forked(job)));

@@ -205,10 +205,11 @@ impl Strategy for RoundRobin {
         if loads.has_worker(turn) {
             return turn;
         }
-        let mut in_turn = (turn..pools).chain(0..turn);
-        let worker = in_turn.clone().find(|&index| loads.has_worker(index));
+        let mut others = (turn + 1..pools).chain(0..turn);
+        let worker = others.clone().find(|&index| loads.has_worker(index));
         worker
-            .or_else(|| in_turn.find(|&index| loads.has_room(index)))
+            .or_else(|| loads.has_room(turn).then_some(turn))
+            .or_else(|| others.find(|&index| loads.has_room(index)))
             .unwrap_or(turn)
     }
 

@@ -146,6 +146,7 @@ impl<R: Runner> Child<R> {
     ///
     /// # Errors
     /// The job comes back; never `TimedOut`.
+    #[inline]
     pub fn accept(&self, job: R::Job) -> Result<(), SubmitError<R::Job>> {
         if self.0.state.is_full() {
             return Err(SubmitError::Full(job)); // No lock was taken.
