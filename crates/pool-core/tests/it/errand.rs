@@ -349,7 +349,7 @@ impl Watch for Told {
 fn watch(pool: &Pool, call: impl Fn() + Send + Sync + 'static) -> Arc<Told> {
     let told = Arc::new(Told(AtomicUsize::new(0), Box::new(call)));
     let watch = Arc::clone(&told) as Arc<dyn Watch>;
-    let door = Door::of(&pool);
+    let door = Door::of(pool);
     assert!(door.watch(Arc::downgrade(&watch), door.generation()));
     told
 }
