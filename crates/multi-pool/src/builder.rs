@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pool_core::{Builder, Runner, WorkerPool};
+use pool_core::internals::{Child, build_group, name_of_group};
+use pool_core::{Builder, Runner};
 
 use crate::error::MultiBuildError;
 use crate::multi::MultiWorkerPool;
@@ -62,9 +63,9 @@ impl<R: Runner> MultiBuilder<R> {
         if self.pools == 0 {
             return Err(MultiBuildError::NoPools);
         }
-        let name = self.each.family_name().to_owned();
-        let pools = self.each.build_family(self.pools)?;
-        let children = pools.iter().map(WorkerPool::child).collect();
+        let name = name_of_group(&self.each).to_owned();
+        let pools = build_group(self.each, self.pools)?;
+        let children = pools.iter().map(Child::of).collect();
         let shared = Shared::new(name, children, self.strategy);
         Ok(MultiWorkerPool::new(pools.into(), Arc::new(shared)))
     }

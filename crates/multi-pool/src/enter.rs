@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use pool_core::family::Bell;
 use pool_core::{Runner, SubmitError};
 
 use crate::shared::{Answer, NoRoom, Shared};
@@ -43,11 +42,11 @@ impl<R: Runner, M> Enter<R, M> {
     /// The first poll. `None`: the job waits in the lines.
     fn enter(&mut self, job: R::Job) -> Option<Answer<R>> {
         let (job, starved) = match self.shared.offer(job) {
-            Ok(()) => return Some(Ok(())),
+            Ok(pool) => return Some(Ok(pool)),
             Err(NoRoom::Full { job, starved }) => (job, starved),
             Err(NoRoom::Refused(refusal)) => return Some(Err(self.shared.refuse(refusal))),
         };
-        match self.shared.stand(job, starved, || Bell::Future(None)) {
+        match self.shared.stand(job, starved, None) {
             Entered::Standing(standing) => {
                 self.stage = Stage::Standing(standing);
                 None
@@ -59,7 +58,7 @@ impl<R: Runner, M> Enter<R, M> {
 
 impl<R: Runner, M, T> Future for Enter<R, M>
 where
-    M: FnOnce(Answer<R>) -> T,
+    M: FnOnce(&Shared<R>, Answer<R>) -> T,
 {
     type Output = T;
 
@@ -84,7 +83,8 @@ where
         };
         self.stage = Stage::Over;
         let map = self.map.take();
-        Poll::Ready(map.expect("the answer is given once")(answer))
+        let map = map.expect("the answer is given once");
+        Poll::Ready(map(&self.shared, answer))
     }
 }
 

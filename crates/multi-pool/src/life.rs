@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pool_core::family::{Child, Owed};
+use pool_core::internals::{Child, Deferred};
 use pool_core::{Capacity, Runner, TuneError};
 
 use crate::error::MultiWaitError;
@@ -12,33 +12,31 @@ use crate::shared::Shared;
 pub(crate) type Generations = Vec<u64>;
 
 impl<R: Runner> Shared<R> {
+    /// One section in each pool, all in a row under `life`; then the effects of all.
+    fn each<T>(&self, section: impl FnMut(&Child<R>) -> (T, Deferred<R>)) -> Vec<T> {
+        let sections: Vec<_> = {
+            let _alike = self.life.lock();
+            self.children.iter().map(section).collect()
+        };
+        let (results, effects) = sections.into_iter().unzip();
+        Deferred::run_all(effects); // May be user code: no lock is held.
+        results
+    }
+
     /// Stops acceptance. Whether it was open, and what ends.
     pub(crate) fn release(&self) -> (bool, Generations) {
-        let mut was_open = false;
-        let (mut generations, mut owed) = (Vec::new(), Vec::new());
-        {
-            let _alike = self.life.lock();
-            for child in &self.children {
-                let closed = child.close();
-                was_open |= closed.0;
-                generations.push(closed.1);
-                owed.push(closed.2);
-            }
-        }
-        Owed::pay_all(owed);
-        (was_open, generations)
+        let released = self.each(Child::release);
+        let was_open = released.iter().any(|&(was_open, _)| was_open);
+        (
+            was_open,
+            released.into_iter().map(|(_, ends)| ends).collect(),
+        )
     }
 
     /// Releases, and takes out what has not started. Calls `keep` with each task's item, which
     /// must not panic.
     pub(crate) fn release_now(&self, mut keep: impl FnMut(R::Item)) -> usize {
-        let mut taken = Vec::new();
-        {
-            let _alike = self.life.lock();
-            taken.extend(self.children.iter().map(Child::close_now));
-        }
-        let (jobs, owed): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
-        Owed::pay_all(owed);
+        let jobs = self.each(Child::release_now);
         let each = self.children.iter().zip(jobs);
         each.map(|(child, jobs)| child.dispose(jobs, &mut keep))
             .sum()
@@ -46,17 +44,7 @@ impl<R: Runner> Shared<R> {
 
     /// Open again, at any time. `false` if it is open.
     pub(crate) fn reboot(&self) -> bool {
-        let mut was_released = false;
-        let mut owed = Vec::new();
-        {
-            let _alike = self.life.lock();
-            for child in &self.children {
-                let reopened = child.reopen();
-                was_released |= reopened.0;
-                owed.push(reopened.1);
-            }
-        }
-        Owed::pay_all(owed);
+        let was_released = self.each(Child::reboot).contains(&true);
         if was_released {
             self.strategy.reset(); // Foreign code: no lock is held.
         }
@@ -65,16 +53,16 @@ impl<R: Runner> Shared<R> {
 
     /// Sets each pool's capacity, up to the first that refuses.
     pub(crate) fn tune(&self, capacity: Capacity) -> Result<(), TuneError> {
-        let mut owed = Vec::new();
+        let mut effects = Vec::new();
         let tuned = {
             let _alike = self.life.lock();
             self.children.iter().try_for_each(|child| {
-                let (tuned, after) = child.set_capacity(capacity);
-                owed.push(after);
+                let (tuned, deferred) = child.tune(capacity);
+                effects.push(deferred);
                 tuned
             })
         };
-        Owed::pay_all(owed);
+        Deferred::run_all(effects);
         tuned
     }
 

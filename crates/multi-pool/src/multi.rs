@@ -167,8 +167,8 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// One pool's figures. Its `refused` are only the waiters it gave back in a release: other
-    /// refusals are nobody's. What is run in place, by a join or a nested submit, is counted as
-    /// ended in pool 0.
+    /// refusals are nobody's. What a nested submit runs in place is counted in pool 0; a task that
+    /// is cancelled, or joined in place, in the pool that had accepted it.
     ///
     /// # Errors
     /// If there is no such pool.

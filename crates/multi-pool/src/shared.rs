@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use pool_core::family::{Bell, Child, Crowd, Gauge, OwnWorker};
+use pool_core::internals::{self as group, Child, Crowd, Gauge, OwnWorker};
 use pool_core::{OnFull, Runner, SubmitError};
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::{Mutex, Parker};
@@ -43,8 +43,8 @@ pub(crate) enum NoRoom<R: Runner> {
     Refused(SubmitError<R::Job>),
 }
 
-/// What came of a submit: the task was accepted, or comes back.
-pub(crate) type Answer<R> = Result<(), SubmitError<<R as Runner>::Job>>;
+/// What came of a submit: a pool accepted the task, or it comes back.
+pub(crate) type Answer<R> = group::Answer<<R as Runner>::Job>;
 
 impl<R: Runner> Shared<R> {
     pub(crate) fn new(
@@ -85,7 +85,7 @@ impl<R: Runner> Shared<R> {
     /// Hands the job to a pool, waits for room as long as `on_full` says, or gives it back.
     pub(crate) fn submit(&self, job: R::Job, on_full: OnFull) -> Answer<R> {
         match self.offer(job) {
-            Ok(()) => Ok(()),
+            Ok(pool) => Ok(pool),
             Err(NoRoom::Full { job, starved }) => self.submit_full(job, starved, on_full),
             Err(NoRoom::Refused(refusal)) => Err(self.refuse(refusal)),
         }
@@ -100,12 +100,12 @@ impl<R: Runner> Shared<R> {
             OwnWorker::Stranger => {}
             OwnWorker::RunInPlace => {
                 self.first().run_in_place(job);
-                return Ok(());
+                return Ok(0);
             }
             OwnWorker::Refuse => return Err(self.refuse(SubmitError::Full(job))),
         }
         let parker = Parker::of_thread();
-        match self.stand(job, starved, || Bell::Thread(parker.clone())) {
+        match self.stand(job, starved, Some(&parker)) {
             Entered::Standing(standing) => standing.wait(self, &parker, deadline),
             Entered::Answered(answer) => answer,
         }
@@ -113,7 +113,8 @@ impl<R: Runner> Shared<R> {
 
     /// Offers the job to the pool that the strategy chooses, then to the others. Waits for
     /// nothing but the start of a first worker.
-    pub(crate) fn offer(&self, job: R::Job) -> Result<(), NoRoom<R>> {
+    #[inline]
+    pub(crate) fn offer(&self, job: R::Job) -> Result<usize, NoRoom<R>> {
         if self.first().is_forked() {
             return Err(NoRoom::Refused(SubmitError::Forked(job)));
         }
@@ -121,9 +122,14 @@ impl<R: Runner> Shared<R> {
         let choice = self
             .strategy
             .choose(&Loads::of_pools(&self.gauges, &self.crowd));
-        let choice = choice % self.children.len();
+        let pools = self.children.len();
+        let choice = if choice < pools {
+            choice
+        } else {
+            choice % pools
+        };
         match self.children[choice].accept(job) {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(choice),
             Err(refusal) => self.offer_others(choice, refusal),
         }
     }
@@ -131,7 +137,11 @@ impl<R: Runner> Shared<R> {
     /// First those that seem to have a worker free, then every one: only a pool's lock knows. One
     /// that had room and could start no worker is asked twice, which does no harm.
     #[cold]
-    fn offer_others(&self, choice: usize, refusal: SubmitError<R::Job>) -> Result<(), NoRoom<R>> {
+    fn offer_others(
+        &self,
+        choice: usize,
+        refusal: SubmitError<R::Job>,
+    ) -> Result<usize, NoRoom<R>> {
         let pools = self.children.len();
         let loads = Loads::of_pools(&self.gauges, &self.crowd);
         let seems_free = |&index: &usize| loads.has_worker(index);
@@ -161,28 +171,29 @@ impl<R: Runner> Shared<R> {
                 });
             };
             match self.children[index].accept(job) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(index),
                 Err(other) => refusal = other,
             }
         }
     }
 
-    /// Takes places for the job in every line, unless that turns out to be needless. `bell` may
-    /// call foreign code. `starved`: a pool that has room could start no worker just now.
+    /// Takes places for the job in every line, unless that turns out to be needless, for a thread
+    /// that sleeps on `sleeper`, or a future that has still to be polled. `starved`: a pool that has
+    /// room could start no worker just now.
     pub(crate) fn stand(
         &self,
         mut job: R::Job,
         mut starved: bool,
-        bell: impl Fn() -> Bell,
+        sleeper: Option<&Parker>,
     ) -> Entered<R> {
         loop {
-            let back = match Standing::enter(self, job, bell(), starved) {
+            let back = match Standing::enter(self, job, sleeper.cloned(), starved) {
                 Ok(entered) => return entered,
                 Err(back) => back,
             };
             // A pool has room and no worker. To start one takes foreign code, so no lock.
             match self.offer(back) {
-                Ok(()) => return Entered::Answered(Ok(())),
+                Ok(pool) => return Entered::Answered(Ok(pool)),
                 Err(NoRoom::Full {
                     job: back,
                     starved: again,

@@ -28,7 +28,7 @@
 
 use std::time::Instant;
 
-use pool_core::family::{Bell, Enrolled, Ticket};
+use pool_core::internals::{Enrolled, Ticket};
 use pool_core::{Runner, SubmitError};
 use sync_shim::Parker;
 
@@ -55,7 +55,7 @@ impl<R: Runner> Standing<R> {
     pub(crate) fn enter(
         shared: &Shared<R>,
         job: R::Job,
-        bell: Bell,
+        sleeper: Option<Parker>,
         starved: bool,
     ) -> Result<Entered<R>, R::Job> {
         let (mut stopped, mut staffed) = (None, false);
@@ -66,7 +66,7 @@ impl<R: Runner> Standing<R> {
             return Ok(Entered::Answered(Err(refusal)));
         }
         let mut standing = Self {
-            ticket: Ticket::new(job, bell, &shared.crowd),
+            ticket: Ticket::new(job, sleeper, &shared.crowd),
             places: Vec::with_capacity(shared.children.len()),
         };
         for child in &shared.children {
@@ -91,8 +91,8 @@ impl<R: Runner> Standing<R> {
                 Ok(Entered::Answered(Err(refusal)))
             }),
             Some(taken) => {
-                if let Enrolled::Taken(owed) = taken {
-                    owed.pay();
+                if let Enrolled::Taken(effects) = taken {
+                    effects.run();
                 }
                 Ok(Entered::Answered(standing.end(shared)))
             }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pool_core::family::{Admit, Admitted, Child};
+use pool_core::internals::{Admit, Admitted, Child};
 use pool_core::{Accepts, JoinHandle, OnFull, Runner, SubmitError};
 
 use crate::enter::Enter;
@@ -24,9 +24,16 @@ impl<R: Runner> Admit<R> for Shared<R> {
     fn admit_async<T>(
         self: Arc<Self>,
         job: R::Job,
-        settle: impl FnOnce(Admitted<R>) -> T + Send,
+        settle: impl FnOnce(&Self, Admitted<R>) -> T + Send,
     ) -> impl Future<Output = T> + Send + Unpin {
         Enter::new(self, job, settle)
+    }
+
+    fn handle_of<T: Send + 'static>(&self, pool: usize, handle: JoinHandle<T>) -> JoinHandle<T> {
+        if pool == 0 {
+            return handle;
+        }
+        self.children[pool].adopt(handle)
     }
 }
 

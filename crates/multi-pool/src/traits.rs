@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pool_core::family::Admit;
+use pool_core::internals::Admit;
 use pool_core::{
     Accepts, BoxedFuture, Capacity, JoinHandle, OnFull, Runner, Spawn, Stats, Submit, SubmitError,
     TuneError, WaitError, Workers,

@@ -389,3 +389,34 @@ fn a_waiter_racing_a_late_first_worker_is_served_by_it() {
         },
     );
 }
+
+/// Cancel against the worker that pops the entry, in a pool that is not the first: one of them has
+/// the task, and that pool's room is given back once.
+#[test]
+fn a_cancel_racing_the_worker_of_the_other_pool_frees_its_room_once() {
+    check(
+        "a_cancel_racing_the_worker_of_the_other_pool_frees_its_room_once",
+        Some(2),
+        || {
+            let runs = Runs::new();
+            let pools = MultiPool::builder(untimed()).pools(2).strategy(Always(1));
+            let pool = pools.build().unwrap();
+            let handle = pool.spawn(runs.task()).unwrap();
+            let cancelled = u64::from(handle.cancel());
+            if cancelled == 1 {
+                let stats = pool.stats_of(1).unwrap();
+                assert_eq!((stats.in_flight, stats.queued, stats.cancelled), (0, 0, 1));
+                pool.try_submit(runs.task()).unwrap();
+            } else {
+                handle.join().unwrap();
+            }
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 1);
+            assert_eq!(pool.stats_of(0).unwrap().submitted, 0);
+            pool.release();
+            pool.wait_released().unwrap();
+            let stats = pool.stats_of(1).unwrap();
+            assert_eq!(stats.submitted, stats.completed + cancelled);
+        },
+    );
+}

@@ -235,19 +235,17 @@ impl<R: Runner> Builder<R> {
     /// If no capacity was said or the settings contradict each other, or if the operating system
     /// refused a thread that was to be started ahead.
     pub fn build(self) -> Result<WorkerPool<R>, BuildError> {
-        self.build_in(unique_id(), false)
+        self.build_in(unique_id(), None)
     }
 
     /// The name as it stands, which a family's pools number.
-    #[doc(hidden)]
-    pub fn family_name(&self) -> &str {
+    pub(crate) fn name_as_set(&self) -> &str {
         &self.name
     }
 
     /// Builds `count` pools whose workers count as each other's own. At an error those that were
     /// built have ended again.
-    #[doc(hidden)]
-    pub fn build_family(self, count: usize) -> Result<Vec<WorkerPool<R>>, BuildError>
+    pub(crate) fn build_group(self, count: usize) -> Result<Vec<WorkerPool<R>>, BuildError>
     where
         R: Clone,
     {
@@ -255,7 +253,7 @@ impl<R: Runner> Builder<R> {
         let mut pools: Vec<WorkerPool<R>> = Vec::new();
         for number in 0..count {
             let name = format!("{}-{number}", self.name);
-            match self.clone().name(name).build_in(family, true) {
+            match self.clone().name(name).build_in(family, Some(number)) {
                 Ok(pool) => pools.push(pool),
                 Err(refused) => {
                     for pool in pools {
@@ -269,11 +267,13 @@ impl<R: Runner> Builder<R> {
         Ok(pools)
     }
 
-    fn build_in(self, family: u64, gauged: bool) -> Result<WorkerPool<R>, BuildError> {
+    /// `member`: which of its family's pools it is.
+    fn build_in(self, family: u64, member: Option<usize>) -> Result<WorkerPool<R>, BuildError> {
         let ahead = self.min_workers.max(self.prestart);
         let (runner, env, config) = self.check()?;
-        let gauge = gauged.then(|| Arc::new(Gauge::new(config.capacity, config.depth)));
-        let core = Core::new(runner, env, config, family, gauge)?;
+        let gauge = || Arc::new(Gauge::new(config.capacity, config.depth));
+        let member = member.map(|number| (number, gauge()));
+        let core = Core::new(runner, env, config, family, member)?;
         let pool = WorkerPool::new(core);
         pool.core()
             .start_ahead(ahead)

@@ -6,27 +6,27 @@
 //!
 //! # Invariants
 //! 1. A task is claimed at most once, and the body leaves the cell with that claim's owner.
-//! 2. The stage goes `Queued`, then `Running`, then `Stashed`, then `Ended`, then `Taken`; it may
-//!    leave some out, and never goes back.
-//! 3. The value is visible to the handle only from `Ended` on, which comes after the pool's room
-//!    and figures show the end.
-//! 4. Foreign code (the body, its destructor, wakers, the value's destructor) runs with no lock
+//! 2. The value is laid aside as it arises. It is kept, which the handle sees, only after the pool's
+//!    room and figures show the end.
+//! 3. Foreign code (the body, its destructor, wakers, the value's destructor) runs with no lock
 //!    held.
-//! 5. A value for which there is no handle is dropped as a part of its task. One whose handle goes
+//! 4. A value for which there is no handle is dropped as a part of its task. One whose handle goes
 //!    later is dropped with the handle, on that thread.
 
 use std::sync::Arc;
 use std::task::Waker;
 
+use sync_shim::Mutex;
 use sync_shim::atomic::{
     AtomicBool, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
 };
-use sync_shim::{Mutex, Parker};
 
 use crate::error::JoinError;
 use crate::foreign::drop_quietly;
-use crate::run::{Env, Outcome, Ran, Resolve, wake};
+use crate::promise::{Joined, Promise, Promised};
+use crate::run::{Env, Outcome, Ran, Resolve};
+use crate::waiter::{Waiter, wake};
 
 /// What a spawned task does.
 pub(crate) trait Body: Send + 'static {
@@ -35,9 +35,6 @@ pub(crate) trait Body: Send + 'static {
     /// What the panic hook is told.
     fn name() -> &'static str;
 }
-
-/// A spawned task's value, or why there is none.
-pub(crate) type Joined<R> = Result<R, JoinError>;
 
 /// A body larger than this is put into the cell in a box. Whoever takes it out moves it through a
 /// dozen frames, which it would fill.
@@ -50,8 +47,9 @@ pub(crate) struct SpawnCell<B: Body> {
 }
 
 struct Slot<B: Body> {
-    stage: Stage<B>,
-    bell: Bell,
+    /// Until it is taken out by the one that has claimed it.
+    body: Option<B>,
+    promise: Promise<B::Out>,
 }
 
 /// Who has claimed a task.
@@ -63,12 +61,9 @@ pub(crate) enum Claim {
     Entry,
     /// A `release_now`, which will drop what the task captured.
     Release,
-    /// Its handle, in a section of the pool that has its entry: its room is given back.
+    /// Its handle, to cancel it or to run it in place, in a section of the pool that has its entry:
+    /// its room is given back.
     Handle,
-    /// Its handle, to cancel it. The entry holds the room until a worker comes to it.
-    Cancel,
-    /// Its handle, to run it in place. The entry holds the room until a worker comes to it.
-    Join,
 }
 
 /// Relaxed throughout: it says who may move the body, and nothing else is read because of it. The
@@ -77,13 +72,7 @@ struct AtomicClaim(AtomicU8);
 
 impl AtomicClaim {
     fn get(&self) -> Claim {
-        let all = [
-            Claim::Entry,
-            Claim::Release,
-            Claim::Handle,
-            Claim::Cancel,
-            Claim::Join,
-        ];
+        let all = [Claim::Entry, Claim::Release, Claim::Handle];
         let value = self.0.load(Relaxed);
         let found = all.into_iter().find(|&claim| claim as u8 == value);
         found.unwrap_or(Claim::Nobody)
@@ -99,42 +88,23 @@ impl AtomicClaim {
     }
 }
 
-enum Stage<B: Body> {
-    Queued(B),
-    Running,
-    Stashed(Joined<B::Out>),
-    Ended(Joined<B::Out>),
-    Taken,
-}
-
-/// Who is told of the end.
-pub(crate) enum Bell {
-    Nobody,
-    Thread(Parker),
-    Future(Waker),
-    /// There is no handle any more: the value is dropped where it arises.
-    Detached,
-}
-
-/// Who is to be told of a task's end, as known when its value arises.
+/// Whose affair a task's end is, as known when its value arises.
 enum Listener {
     /// There is no handle.
     Nobody,
-    /// A handle that is not awaited: telling it runs no user code.
+    /// A handle that no future awaits: to show it the end runs no user code.
     Handle,
     /// A waker.
     Waker,
 }
 
 /// A cell as its handle sees it.
-pub(crate) trait Joinable<R>: Resolve {
-    /// Takes the value, or leaves a bell to be rung at the end.
-    fn take_or_wait(&self, bell: Bell) -> Option<Joined<R>>;
+pub(crate) trait Joinable<R>: Resolve + Promised<R> {
     fn is_ended(&self) -> bool;
     /// Who has claimed the task. It may be another by now, if it was nobody.
     fn claimed(&self) -> Claim;
-    /// Claims it for the handle. `false` if somebody was faster.
-    fn claim(&self, claim: Claim) -> bool;
+    /// Claims it for the handle. `false` if it was claimed before.
+    fn claim(&self) -> bool;
     /// Drops what it captured. The handle has claimed it, and resolves it afterwards.
     fn drop_body(&self);
     /// Runs the body here. The handle has claimed it; it counts the outcome, then resolves.
@@ -148,26 +118,34 @@ impl<B: Body> SpawnCell<B> {
             claim: AtomicClaim(AtomicU8::new(Claim::Nobody as u8)),
             ended: AtomicBool::new(false),
             slot: Mutex::new(Slot {
-                stage: Stage::Queued(body),
-                bell: Bell::Nobody,
+                body: Some(body),
+                promise: Promise::new(),
             }),
         })
     }
 
-    /// Moves the body out and the stage on, for the one that has claimed it.
-    fn take(&self, next: Stage<B>) -> B {
+    /// Moves the body out, for the one that has claimed it. With what else is to be done under the
+    /// lock.
+    fn take(&self, then: impl FnOnce(&mut Promise<B::Out>)) -> B {
         let mut slot = self.slot.lock();
-        match std::mem::replace(&mut slot.stage, next) {
-            Stage::Queued(body) => body,
-            _ => unreachable!("a body is taken by the one that has claimed it, once"),
-        }
+        then(&mut slot.promise);
+        let body = slot.body.take();
+        body.expect("a body is taken by the one that has claimed it, once")
+    }
+
+    /// Moves the body out. There will be no value, for this reason.
+    fn take_unrun(&self, why: JoinError) -> B {
+        self.take(|promise| {
+            let unwanted = promise.lay_aside(Err(why));
+            drop(unwanted); // An error without a panic's payload: no user code.
+        })
     }
 
     /// The body of a task that was never accepted.
     pub(crate) fn take_back(&self) -> B {
         let ours = self.claim.set(Claim::Entry);
         assert!(ours, "a refused task is unrun, and has no handle yet");
-        self.take(Stage::Taken)
+        self.take(|_| {})
     }
 
     /// Claims the task for a `release_now`, in the section that takes its entry out. `false` if it
@@ -192,26 +170,24 @@ impl<B: Body> SpawnCell<B> {
     /// Lays the value aside until the figures show the end; or drops it, as there is no handle.
     fn stash(&self, value: Joined<B::Out>) -> Listener {
         let mut slot = self.slot.lock();
-        let listener = match slot.bell {
-            Bell::Detached => {
-                slot.stage = Stage::Taken;
-                drop(slot);
-                drop_quietly(value); // Still a part of the task (invariant 5).
-                return Listener::Nobody;
-            }
-            Bell::Future(_) => Listener::Waker,
-            Bell::Nobody | Bell::Thread(_) => Listener::Handle,
-        };
-        slot.stage = Stage::Stashed(value);
-        listener
+        if let Some(unwanted) = slot.promise.lay_aside(value) {
+            drop(slot);
+            drop_quietly(unwanted); // Still a part of the task (invariant 4).
+            return Listener::Nobody;
+        }
+        if slot.promise.has_waker() {
+            Listener::Waker
+        } else {
+            Listener::Handle
+        }
     }
 
     /// A worker has popped the entry.
     pub(crate) fn run(self: Arc<Self>, env: &Env) -> Ran {
         if !self.claim.set(Claim::Entry) {
-            return self.bury();
+            return Ran::untold(Outcome::Withdrawn); // A tombstone.
         }
-        let body = self.take(Stage::Running);
+        let body = self.take(|_| {});
         let (outcome, listener) = self.call(body, env);
         Ran {
             outcome,
@@ -224,19 +200,10 @@ impl<B: Body> SpawnCell<B> {
     /// comes back.
     pub(crate) fn release(self: Arc<Self>) -> (Ran, Option<B>) {
         if self.claim.get() != Claim::Release {
-            return (self.bury(), None);
+            return (Ran::untold(Outcome::Withdrawn), None); // A tombstone.
         }
-        let body = self.take(Stage::Stashed(Err(JoinError::Released)));
+        let body = self.take_unrun(JoinError::Released);
         (Ran::new(Outcome::Released, Some(self)), Some(body))
-    }
-
-    /// The entry was a tombstone.
-    fn bury(&self) -> Ran {
-        Ran::untold(match self.claim.get() {
-            Claim::Cancel => Outcome::Cancelled,
-            Claim::Join => Outcome::Elsewhere,
-            _ => Outcome::Withdrawn,
-        })
     }
 }
 
@@ -249,45 +216,29 @@ impl<B: Body> Resolve for SpawnCell<B> {
 
     fn settle(&self) -> Option<Waker> {
         let mut slot = self.slot.lock();
-        let value = match std::mem::replace(&mut slot.stage, Stage::Taken) {
-            Stage::Stashed(value) => value,
-            Stage::Taken => return None, // The handle went after the value was stashed.
-            Stage::Queued(_) | Stage::Running | Stage::Ended(_) => {
-                unreachable!("a cell is resolved once, after its value was stashed")
-            }
-        };
-        slot.stage = Stage::Ended(value);
-        let bell = std::mem::replace(&mut slot.bell, Bell::Nobody);
+        if !slot.promise.keep() {
+            return None;
+        }
+        let waiter = slot.promise.take_waiter();
         drop(slot);
         self.ended.store(true, Release); // Pairs with the load in `is_ended`.
-        match bell {
-            Bell::Thread(parker) => parker.unpark(),
-            Bell::Future(waker) => return Some(waker),
-            Bell::Nobody | Bell::Detached => {}
+        match waiter? {
+            Waiter::Thread(parker) => parker.unpark(),
+            Waiter::Task(waker) => return Some(waker),
         }
         None
     }
 }
 
-impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
-    fn take_or_wait(&self, bell: Bell) -> Option<Joined<B::Out>> {
-        let mut slot = self.slot.lock();
-        match std::mem::replace(&mut slot.stage, Stage::Taken) {
-            Stage::Ended(value) => {
-                drop(slot);
-                Some(value)
-            }
-            Stage::Taken => Some(Err(JoinError::Taken)),
-            pending => {
-                slot.stage = pending;
-                let stale = std::mem::replace(&mut slot.bell, bell);
-                drop(slot);
-                drop_quietly(stale); // May be a foreign waker: the lock is free.
-                None
-            }
-        }
+impl<B: Body> Promised<B::Out> for SpawnCell<B> {
+    fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<B::Out>> {
+        let (value, unneeded) = self.slot.lock().promise.take_or_wait(waiter);
+        drop_quietly(unneeded); // Perhaps a waker: the lock is free.
+        value
     }
+}
 
+impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
     fn is_ended(&self) -> bool {
         self.ended.load(Acquire) // Pairs with the stores in `resolve`.
     }
@@ -296,30 +247,21 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
         self.claim.get()
     }
 
-    fn claim(&self, claim: Claim) -> bool {
-        self.claim.set(claim)
+    fn claim(&self) -> bool {
+        self.claim.set(Claim::Handle)
     }
 
     fn drop_body(&self) {
-        drop_quietly(self.take(Stage::Stashed(Err(JoinError::Cancelled))));
+        drop_quietly(self.take_unrun(JoinError::Cancelled));
     }
 
     fn run_body(&self, env: &Env) -> Outcome {
-        let body = self.take(Stage::Running);
+        let body = self.take(|_| {});
         self.call(body, env).0
     }
 
     fn detach(&self) {
-        let mut slot = self.slot.lock();
-        let value = match std::mem::replace(&mut slot.stage, Stage::Taken) {
-            Stage::Ended(value) | Stage::Stashed(value) => Some(value),
-            pending => {
-                slot.stage = pending;
-                None
-            }
-        };
-        let stale = std::mem::replace(&mut slot.bell, Bell::Detached);
-        drop(slot);
+        let (value, stale) = self.slot.lock().promise.detach();
         // A panic of theirs would end here or at the worker, by chance; and an owner that is
         // unwinding would abort.
         drop_quietly(stale);

@@ -1,6 +1,7 @@
 //! The pool's one core: admission and the starting of workers. `worker.rs` runs tasks, `life.rs`
 //! releases, waits and tunes.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,42 +9,43 @@ use std::time::Instant;
 use crossbeam_utils::CachePadded;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{Tag, ThreadOptions, as_starter_of, spawn_thread, starter_of};
-use sync_shim::{Clock, Parker, fork_count};
+use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 
-use crate::after::{After, NoticeWait};
-use crate::cell::Claim;
 use crate::config::{Config, WithinWorker};
 use crate::decide::{Admission, Manner, OwnWorker, WhenFull};
-use crate::error::{BuildError, Reason, SubmitError};
+use crate::effects::Effects;
+use crate::error::{BuildError, Reason};
 use crate::gauge::Gauge;
 use crate::handle::Home;
 use crate::idle::WorkerCell;
 use crate::line::{Seat, Settled};
 use crate::run::{Env, Outcome, Ran};
-use crate::shared::{Shared, Whole};
+use crate::shared::Shared;
 use crate::state::State;
 use crate::stats::Stats;
 use crate::submit::OnFull;
 use crate::tally::Tally;
+use crate::waiter::EventWait;
 use crate::worker;
 
 /// What a pool does with its jobs: calls closures, or one function with each argument.
+///
+/// For bounds. Its methods are the pool's own affair, and as exempt from semantic versioning as
+/// the [`internals`](crate::internals) that they speak of.
 pub trait Runner: Send + Sync + 'static {
     /// What lies in the queue.
     type Job: Send + 'static;
     /// What `release_now` gives back for a task that never ran.
     type Item: Send + 'static;
 
-    #[doc(hidden)]
+    /// Runs a job on a worker. Does not unwind.
     fn run(&self, job: Self::Job, env: &Env) -> Ran;
-    #[doc(hidden)]
+    /// Ends a job that was taken out to be released. Does not unwind.
     fn release(&self, job: Self::Job) -> (Ran, Option<Self::Item>);
     /// Asked of each entry in the section that takes it out to be released, which ends the races
     /// for it. `false` if it holds no room any more.
-    #[doc(hidden)]
     fn seize(&self, job: &Self::Job) -> bool;
     /// Whether the handle took the task out, so that only its entry is left.
-    #[doc(hidden)]
     fn is_tombstone(&self, job: &Self::Job) -> bool;
 }
 
@@ -65,48 +67,51 @@ pub(crate) struct Core<R: Runner> {
     forks: usize,
 }
 
-pub(crate) type Guard<'a, R> = Whole<'a, <R as Runner>::Job>;
-
-/// A job that was not accepted, with the lock under which that was decided.
-pub(crate) struct NotAdmitted<'a, R: Runner> {
-    // The first field drops first: a job's captures drop when the lock is free.
-    pub(crate) guard: Guard<'a, R>,
-    pub(crate) job: R::Job,
-    pub(crate) why: Closed,
-}
-
-/// Why a job is not accepted.
-pub(crate) enum Closed {
+/// Why a job is not accepted. `L` says how the caller may be late for the start of the first worker
+/// that another thread makes: not at all, unless it has a time limit.
+pub(crate) enum Closed<L = Infallible> {
     Full,
     Released,
     /// There is room, but no worker, and the operating system refused to start the first.
     NoThread(io::Error),
-    /// There is room, but no worker yet, and the start that another thread makes takes too long.
-    TimedOut,
+    /// There is room, but no worker yet, and the start of one takes too long.
+    TimedOut(L),
 }
 
-impl<R: Runner> NotAdmitted<'_, R> {
-    /// It is refused for good, and counted so.
-    pub(crate) fn count(mut self) -> (Reason, R::Job) {
-        self.guard.counts.refused += 1;
-        let reason = match self.why {
-            Closed::Full => Reason::Full,
-            Closed::Released => Reason::Released,
-            Closed::NoThread(refused) => Reason::NoThread(refused),
-            Closed::TimedOut => Reason::TimedOut,
-        };
-        (reason, self.job)
-    }
-
-    /// It comes back uncounted: another pool may take it.
-    pub(crate) fn give_back(self) -> SubmitError<R::Job> {
-        match self.why {
-            Closed::Full => SubmitError::Full(self.job),
-            Closed::Released => SubmitError::Released(self.job),
-            Closed::NoThread(refused) => SubmitError::NoThread(self.job, refused),
-            Closed::TimedOut => SubmitError::TimedOut(self.job),
+impl<L> Closed<L> {
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            Self::Full => Reason::Full,
+            Self::Released => Reason::Released,
+            Self::NoThread(refused) => Reason::NoThread(refused),
+            Self::TimedOut(_) => Reason::TimedOut,
         }
     }
+}
+
+/// The time limit of a call was up.
+pub(crate) struct Late;
+
+/// A job that asks to be let in, and what its caller does in the section that does not let it in.
+struct Applicant<J, F> {
+    job: J,
+    refused: F,
+}
+
+/// What comes next for an [`Applicant`].
+enum Step<J, F, T> {
+    Over(Result<(), T>),
+    /// There is room and no worker. The start of the first is reserved for the caller.
+    StartFirst(Applicant<J, F>),
+    /// Another thread starts the first.
+    AwaitStart(EventWait, Applicant<J, F>),
+}
+
+/// What a submit does that met a full pool.
+enum AtFull<J> {
+    GiveBack(Reason, J),
+    RunInPlace(J),
+    Wait(Arc<Seat<J>>, u64, ThreadParker),
 }
 
 impl<R: Runner> Core<R> {
@@ -115,10 +120,14 @@ impl<R: Runner> Core<R> {
         env: Env,
         config: Config,
         family: u64,
-        gauge: Option<Arc<Gauge>>,
+        member: Option<(usize, Arc<Gauge>)>,
     ) -> Result<Arc<Self>, BuildError> {
         let mut state = State::new(&config).map_err(BuildError::OutOfMemory)?;
-        state.gauge.clone_from(&gauge);
+        let gauge = member.map(|(number, gauge)| {
+            state.number = number;
+            state.gauge = Some(Arc::clone(&gauge));
+            gauge
+        });
         Ok(Arc::new(Self {
             state: Shared::new(state),
             work: CachePadded::new(AtomicBool::new(false)),
@@ -145,93 +154,113 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// The one way in, for threads, futures, multi-pools and schedulers: accepts the job if there is
-    /// room, having started the first worker if there is none.
+    /// One section: takes the lock, changes the state, unlocks, and runs the deferred effects.
     #[inline]
-    pub(crate) fn admit(self: &Arc<Self>, job: R::Job) -> Result<(), NotAdmitted<'_, R>> {
-        self.admit_until(job, None)
+    pub(crate) fn section<T>(
+        self: &Arc<Self>,
+        change: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>) -> T,
+    ) -> T {
+        let mut effects = Effects::new();
+        let result = self.state.section(|state| change(state, &mut effects));
+        self.run(&mut effects);
+        result
     }
 
-    /// As [`admit`](Self::admit), but awaits a start that another thread makes no longer than that.
+    /// The one way in, for threads, futures, multi-pools and schedulers: accepts the job if there is
+    /// room, having started the first worker if there is none. Where it is not accepted, `refused`
+    /// says what becomes of it, in the section that found that out.
     #[inline]
-    fn admit_until(
+    pub(crate) fn admit<T>(
         self: &Arc<Self>,
         job: R::Job,
-        deadline: Option<Instant>,
-    ) -> Result<(), NotAdmitted<'_, R>> {
+        refused: impl FnOnce(&mut State<R::Job>, Closed, R::Job) -> T,
+    ) -> Result<(), T> {
+        self.admit_within(job, refused, |start| {
+            start.wait();
+            Ok(())
+        })
+    }
+
+    /// As [`admit`](Self::admit); `wait` waits for the start of the first worker by another thread.
+    #[inline]
+    fn admit_within<L, T>(
+        self: &Arc<Self>,
+        job: R::Job,
+        refused: impl FnOnce(&mut State<R::Job>, Closed<L>, R::Job) -> T,
+        wait: impl Fn(&EventWait) -> Result<(), L>,
+    ) -> Result<(), T> {
         if let Some(vacancy) = self.state.vacancy() {
             if vacancy.enter(job) {
                 self.hint();
             }
             return Ok(());
         }
-        self.admit_decided(job, deadline)
+        self.admit_decided(job, refused, wait)
     }
 
     #[inline(never)]
-    fn admit_decided(
+    fn admit_decided<L, T>(
         self: &Arc<Self>,
         job: R::Job,
-        deadline: Option<Instant>,
-    ) -> Result<(), NotAdmitted<'_, R>> {
-        let mut guard = self.state.lock();
-        let why = loop {
-            match guard.view().admission() {
-                Admission::Room => {
-                    let mut after = After::new();
-                    guard.accept(job, &mut after);
-                    drop(guard);
-                    self.perform(&mut after);
-                    return Ok(());
+        refused: impl FnOnce(&mut State<R::Job>, Closed<L>, R::Job) -> T,
+        wait: impl Fn(&EventWait) -> Result<(), L>,
+    ) -> Result<(), T> {
+        let applicant = Applicant { job, refused };
+        let mut step = self.section(|state, effects| self.decide(state, effects, applicant));
+        loop {
+            step = match step {
+                Step::Over(result) => return result,
+                // Decided in the section that counts the worker: a task is accepted only where one
+                // lives.
+                Step::StartFirst(applicant) => {
+                    self.start_reserved(|state, effects, started| match started {
+                        Ok(()) => self.decide(state, effects, applicant),
+                        Err(refused) => applicant.refuse(state, Closed::NoThread(refused)),
+                    })
                 }
-                Admission::Full => break Closed::Full,
-                Admission::Released => break Closed::Released,
-                Admission::FirstWorker => {
-                    let started;
-                    (guard, started) = self.start_first(guard, deadline);
-                    if let Err(closed) = started {
-                        break closed;
-                    }
+                Step::AwaitStart(start, applicant) => {
+                    let waited = wait(&start);
+                    self.section(|state, effects| match waited {
+                        // It may have come between the time-out and the lock.
+                        Err(late) if !start.leave(&mut state.on_start) => {
+                            applicant.refuse(state, Closed::TimedOut(late))
+                        }
+                        _ => self.decide(state, effects, applicant),
+                    })
                 }
-            }
-        };
-        Err(NotAdmitted { guard, job, why })
+            };
+        }
     }
 
-    /// There is room but no worker: starts the first, or waits for the start of it by another
-    /// thread. The caller decides anew, so a task is accepted only where a worker lives.
-    #[cold]
-    fn start_first<'a>(
-        self: &'a Arc<Self>,
-        mut guard: Guard<'a, R>,
-        deadline: Option<Instant>,
-    ) -> (Guard<'a, R>, Result<(), Closed>) {
-        if !guard.starting {
-            guard.starting = true;
-            let (guard, started) = self.start_reserved(guard);
-            return (guard, started.map_err(Closed::NoThread));
+    #[inline]
+    fn decide<L, T, F: FnOnce(&mut State<R::Job>, Closed<L>, R::Job) -> T>(
+        self: &Arc<Self>,
+        state: &mut State<R::Job>,
+        effects: &mut Effects<R::Job>,
+        applicant: Applicant<R::Job, F>,
+    ) -> Step<R::Job, F, T> {
+        match state.view().admission() {
+            Admission::Room => {
+                state.accept(applicant.job, effects);
+                Step::Over(Ok(()))
+            }
+            Admission::Full => applicant.refuse(state, Closed::Full),
+            Admission::Released => applicant.refuse(state, Closed::Released),
+            Admission::FirstWorker if !state.starting => {
+                state.starting = true;
+                Step::StartFirst(applicant)
+            }
+            Admission::FirstWorker if starter_of() == self.number() => {
+                // The gate of that start submits to its own pool: it would wait for itself.
+                let refused = io::ErrorKind::Deadlock.into();
+                applicant.refuse(state, Closed::NoThread(refused))
+            }
+            Admission::FirstWorker => {
+                let start = EventWait::of_thread();
+                state.on_start.push(start.event());
+                Step::AwaitStart(start, applicant)
+            }
         }
-        if starter_of() == self.number() {
-            // The gate of that start submits to its own pool: it would wait for itself.
-            return (guard, Err(Closed::NoThread(io::ErrorKind::Deadlock.into())));
-        }
-        let notice = NoticeWait::new();
-        guard.on_start.push(notice.notice());
-        drop(guard);
-        let mut started = notice.wait_until(self.clock(), deadline);
-        let mut guard = self.state.lock();
-        if !started {
-            notice.leave(&mut guard.on_start);
-            started = notice.is_given(); // Given between the time-out and the lock.
-        }
-        (
-            guard,
-            if started {
-                Ok(())
-            } else {
-                Err(Closed::TimedOut)
-            },
-        )
     }
 
     /// Accepts the job, waits for room as long as `on_full` says, or gives the job back. For those
@@ -246,51 +275,54 @@ impl<R: Runner> Core<R> {
             OnFull::Refuse => None,
             OnFull::Wait(deadline) => deadline,
         };
-        match self.admit_until(job, deadline) {
+        let refused = |state: &mut State<R::Job>, why: Closed<Late>, job| match why {
+            Closed::Full => self.at_full(state, job, on_full),
+            other => AtFull::GiveBack(state.refuse(other), job),
+        };
+        let wait = |start: &EventWait| {
+            let came = start.wait_until(self.clock(), deadline);
+            came.then_some(()).ok_or(Late)
+        };
+        match self.admit_within(job, refused, wait) {
             Ok(()) => Ok(()),
-            Err(refused) => self.submit_refused(refused, on_full),
+            Err(refused) => self.submit_refused(refused, deadline),
+        }
+    }
+
+    /// A submit has met a full pool, and is still in that section.
+    fn at_full(&self, state: &mut State<R::Job>, job: R::Job, on_full: OnFull) -> AtFull<R::Job> {
+        let manner = match on_full {
+            OnFull::Refuse => Manner::Try,
+            OnFull::Wait(_) => Manner::Block(self.own_worker()),
+        };
+        match state.view().when_full(manner) {
+            WhenFull::Refuse => AtFull::GiveBack(state.refuse(Closed::<Late>::Full), job),
+            WhenFull::RunInPlace => {
+                state.counts.submitted += 1;
+                AtFull::RunInPlace(job)
+            }
+            WhenFull::Enrol => {
+                let parker = Parker::of_thread();
+                let seat = Seat::of_thread(job, parker.clone());
+                let ticket = state.enrol(Arc::clone(&seat));
+                AtFull::Wait(seat, ticket, parker)
+            }
         }
     }
 
     #[cold]
     fn submit_refused(
-        self: &Arc<Self>,
-        refused: NotAdmitted<'_, R>,
-        on_full: OnFull,
+        &self,
+        refused: AtFull<R::Job>,
+        deadline: Option<Instant>,
     ) -> Result<(), (Reason, R::Job)> {
-        match refused.why {
-            Closed::Full => self.submit_full(refused.guard, refused.job, on_full),
-            _ => Err(refused.count()),
-        }
-    }
-
-    #[cold]
-    fn submit_full(
-        self: &Arc<Self>,
-        mut guard: Guard<'_, R>,
-        job: R::Job,
-        on_full: OnFull,
-    ) -> Result<(), (Reason, R::Job)> {
-        let (manner, deadline) = match on_full {
-            OnFull::Refuse => (Manner::Try, None),
-            OnFull::Wait(deadline) => (Manner::Block(self.own_worker()), deadline),
-        };
-        match guard.view().when_full(manner) {
-            WhenFull::Refuse => {
-                guard.counts.refused += 1;
-                Err((Reason::Full, job))
-            }
-            WhenFull::RunInPlace => {
-                guard.counts.submitted += 1;
-                drop(guard);
+        match refused {
+            AtFull::GiveBack(reason, job) => Err((reason, job)),
+            AtFull::RunInPlace(job) => {
                 self.run_in_place(job);
                 Ok(())
             }
-            WhenFull::Enrol => {
-                let parker = Parker::of_thread();
-                let seat = Seat::of_thread(job, parker.clone());
-                let ticket = guard.enrol(Arc::clone(&seat));
-                drop(guard);
+            AtFull::Wait(seat, ticket, parker) => {
                 self.wait_for_room(&seat, ticket, &parker, deadline)
             }
         }
@@ -311,7 +343,7 @@ impl<R: Runner> Core<R> {
     ) -> Settled<R::Job> {
         loop {
             if let Some(settled) = seat.wait(parker, self.clock(), deadline) {
-                return settled;
+                return settled.map(|_| ());
             }
             if let Some(job) = self.leave_line(seat, ticket) {
                 return Err((Reason::TimedOut, job));
@@ -321,47 +353,48 @@ impl<R: Runner> Core<R> {
 
     /// The owner of a seat gives up. `None` if the task has just been taken, or given back.
     pub(crate) fn leave_line(&self, seat: &Seat<R::Job>, ticket: u64) -> Option<R::Job> {
-        let mut guard = self.state.lock();
-        let left = guard.line.leave(ticket);
-        let job = seat.withdraw();
-        // A scheduler takes back what was cancelled: no call was refused.
-        guard.counts.refused += u64::from(job.is_some() && !seat.is_of_errand());
-        drop(guard);
-        drop(left);
+        let (job, left) = self.state.section(|state| {
+            let left = state.line.leave(ticket);
+            let job = seat.withdraw();
+            // A scheduler takes back what was cancelled: no call was refused.
+            state.counts.refused += u64::from(job.is_some() && !seat.is_of_errand());
+            (job, left)
+        });
+        drop(left); // Its waker is user code: the lock is free.
         job
     }
 
-    /// Pays what is owed: first to threads that wait, then the start that was reserved, then user
-    /// code.
+    /// Runs the deferred effects: wakes threads first, then makes the start that was reserved, then
+    /// runs user code.
     #[inline]
-    pub(crate) fn perform(self: &Arc<Self>, after: &mut After<R::Job>) {
-        if after.searchers {
+    pub(crate) fn run(self: &Arc<Self>, effects: &mut Effects<R::Job>) {
+        if effects.searchers {
             self.hint();
         }
-        if !after.is_paid() {
-            self.perform_owed(after);
+        if !effects.is_empty() {
+            self.run_deferred(effects);
         }
     }
 
-    /// Tells spinning workers of work.
+    /// Shows spinning workers that there is work.
     #[inline]
     fn hint(&self) {
         // Relaxed: they look under the lock before they park.
         self.work.store(true, Relaxed);
     }
 
-    fn perform_owed(self: &Arc<Self>, after: &mut After<R::Job>) {
-        after.pay();
-        self.start_owed(after.start);
-        after.call_out();
+    fn run_deferred(self: &Arc<Self>, effects: &mut Effects<R::Job>) {
+        effects.notify();
+        self.start_owed(effects.start);
+        effects.run_user_code();
     }
 
-    /// The part of [`perform`](Core::perform) that only tells threads.
-    pub(crate) fn pay(&self, after: &mut After<R::Job>) {
-        if after.searchers {
+    /// The part of [`run`](Core::run) that only wakes threads.
+    pub(crate) fn notify(&self, effects: &mut Effects<R::Job>) {
+        if effects.searchers {
             self.hint();
         }
-        after.pay();
+        effects.notify();
     }
 
     /// Starts the worker that was reserved, if one was. `false` if it was refused.
@@ -370,7 +403,7 @@ impl<R: Runner> Core<R> {
     /// and task end tries again.
     #[inline]
     pub(crate) fn start_owed(self: &Arc<Self>, owed: bool) -> bool {
-        !owed || self.start_one().1
+        !owed || self.start_one(|_| {})
     }
 
     /// As [`start_owed`](Core::start_owed), by a worker that owes nothing else. In the section that
@@ -378,31 +411,50 @@ impl<R: Runner> Core<R> {
     /// and the new one, if it is first, is not to start a third.
     #[cold]
     pub(crate) fn start_and_search(self: &Arc<Self>) -> bool {
-        let (mut guard, started) = self.start_one();
-        guard.searching += 1;
-        started
+        self.start_one(|state| state.searching += 1)
     }
 
+    /// Starts the worker that was reserved, and those that are needed beside it. `then` is done in
+    /// the last section.
     #[cold]
-    fn start_one(self: &Arc<Self>) -> (Guard<'_, R>, bool) {
-        let mut guard = self.state.lock();
+    fn start_one(self: &Arc<Self>, then: impl Fn(&mut State<R::Job>)) -> bool {
         loop {
-            let started;
-            (guard, started) = self.start_reserved(guard);
-            if started.is_err() || !guard.reserve_another() {
-                return (guard, started.is_ok());
+            let (started, again) = self.start_reserved(|state, _, started| {
+                let again = started.is_ok() && state.reserve_another();
+                if !again {
+                    then(state);
+                }
+                (started.is_ok(), again)
+            });
+            if !again {
+                return started;
             }
         }
     }
 
-    /// Starts a worker. `starting` was set by the caller; it is reset when the lock is back.
-    pub(crate) fn start_reserved<'a>(
-        self: &'a Arc<Self>,
-        guard: Guard<'a, R>,
-    ) -> (Guard<'a, R>, io::Result<()>) {
-        let number = guard.counts.started;
-        drop(guard);
+    /// Starts a worker, for which `starting` was set. `then` is done in the section that counts it,
+    /// or that finds that the system refused it.
+    pub(crate) fn start_reserved<T>(
+        self: &Arc<Self>,
+        then: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>, io::Result<()>) -> T,
+    ) -> T {
+        let number = self.state.lock().counts.started;
         let cell = WorkerCell::new();
+        let started = self.spawn_worker(number, &cell);
+        self.section(|state, effects| {
+            state.started(started.is_ok(), effects);
+            effects.set_all(&mut state.on_start);
+            state.set_if_ended(effects);
+            if started.is_ok() {
+                effects.wake_worker(&cell); // It is counted: it may look.
+                state.admit_line(effects);
+            }
+            then(state, effects, started)
+        })
+    }
+
+    /// A worker's thread, which waits until it is let in.
+    fn spawn_worker(self: &Arc<Self>, number: u64, cell: &Arc<WorkerCell>) -> io::Result<()> {
         let name = format!("{}-{number}", self.env.name);
         let options = ThreadOptions {
             name: Some(&name),
@@ -410,42 +462,15 @@ impl<R: Runner> Core<R> {
             gate: self.config.thread_gate.as_deref(),
         };
         let body = {
-            let (core, cell) = (Arc::clone(self), Arc::clone(&cell));
+            let (core, cell) = (Arc::clone(self), Arc::clone(cell));
             move || worker::main(core, &cell)
         };
         let start = || as_starter_of(self.number(), || spawn_thread(options, body));
-        let result = crate::foreign::guarded(start).unwrap_or_else(|p| {
+        let started = crate::foreign::guarded(start).unwrap_or_else(|p| {
             crate::foreign::discard(p); // Only the user's gate can panic.
             Err(io::Error::other("the thread gate panicked"))
         });
-        let mut after = After::<R::Job>::new();
-        let mut guard = self.state.lock();
-        guard.started(result.is_ok(), &mut after);
-        after.tell(&mut guard.on_start);
-        guard.tell_if_ended(&mut after);
-        after.pay(); // Runs no user code, so it may be under the lock.
-        let result = result.map(|thread| {
-            *cell.thread.lock() = Some(thread);
-            cell.parker.unpark(); // It is registered: it may look.
-        });
-        if guard.line.len() > 0 && result.is_ok() {
-            guard = self.admit_line(guard);
-        }
-        (guard, result)
-    }
-
-    /// A worker has been started. Where it is a pool's first, a multi-pool's waiters may stand in the
-    /// line, though there is room: they go before the caller, in the section that counts the worker.
-    #[cold]
-    fn admit_line<'a>(self: &'a Arc<Self>, mut guard: Guard<'a, R>) -> Guard<'a, R> {
-        let mut after = After::new();
-        guard.admit_heads(&mut after); // The new worker rouses others if it finds more than one task.
-        if after.is_paid() {
-            return guard;
-        }
-        drop(guard);
-        self.perform(&mut after); // Wakers are foreign code.
-        self.state.lock()
+        started.map(|thread| *cell.thread.lock() = Some(thread))
     }
 
     pub(crate) fn run_in_place(&self, job: R::Job) {
@@ -457,19 +482,10 @@ impl<R: Runner> Core<R> {
             resolve = ran.resolve;
             ran.outcome
         });
-        self.state.lock().counts.count(outcome);
+        self.state.section(|state| state.counts.count(outcome));
         if let Some(handle) = resolve {
             handle.resolve();
         }
-    }
-
-    /// Ends a task whose entry, in whichever pool it lies, holds its room until it is popped.
-    fn withdraw_blindly(&self, purpose: Claim, end: &mut dyn FnMut() -> Outcome) -> bool {
-        let outcome = end();
-        if purpose == Claim::Join {
-            self.state.lock().counts.count(outcome); // A cancelled one is counted when popped.
-        }
-        true
     }
 
     pub(crate) fn own_worker(&self) -> OwnWorker {
@@ -533,37 +549,42 @@ impl<R: Runner> Home for Core<R> {
 
     fn withdraw(
         self: Arc<Self>,
-        purpose: Claim,
-        claim: &mut dyn FnMut(Claim) -> bool,
+        claim: &mut dyn FnMut() -> bool,
         end: &mut dyn FnMut() -> Outcome,
     ) -> bool {
-        if self.gauge.is_some() {
-            // A handle of a multi-pool does not know which of the pools has the entry.
-            return claim(purpose) && self.withdraw_blindly(purpose, end);
-        }
-        let mut after = After::new();
-        let mut guard = self.state.lock();
-        if !claim(Claim::Handle) {
+        let swept = self.section(|state, effects| {
+            // Claimed in the section: the worker that finds a tombstone finds it counted.
+            claim().then(|| {
+                let is_tombstone = |job: &R::Job| self.runner.is_tombstone(job);
+                state.withdraw(&is_tombstone, effects)
+            })
+        });
+        let Some(mut swept) = swept else {
             return false;
-        }
-        let mut swept = guard.withdraw(&|job| self.runner.is_tombstone(job), &mut after);
-        drop(guard);
+        };
         if let Some(entries) = &mut swept {
             entries.clear(); // Perhaps the last references to their tasks: the lock is free.
         }
-        self.perform(&mut after);
         // What is foreign and may take its time comes last: nobody waits for its end but those
         // that wait for this task's, or for all.
         let outcome = end();
-        let mut after = After::new();
-        let mut guard = self.state.lock();
-        guard.disposed(outcome, &mut after);
-        guard.end_disposal();
-        if let Some(block) = swept {
-            guard.queue.give_back(block);
-        }
-        drop(guard);
-        self.perform(&mut after);
+        self.section(|state, effects| {
+            state.disposed(outcome, effects);
+            state.end_disposal();
+            if let Some(block) = swept {
+                state.queue.give_back(block);
+            }
+        });
         true
+    }
+}
+
+impl<J, F> Applicant<J, F> {
+    /// It is not let in.
+    fn refuse<L, T>(self, state: &mut State<J>, why: Closed<L>) -> Step<J, F, T>
+    where
+        F: FnOnce(&mut State<J>, Closed<L>, J) -> T,
+    {
+        Step::Over(Err((self.refused)(state, why, self.job)))
     }
 }

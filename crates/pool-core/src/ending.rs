@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use sync_shim::thread::JoinHandle;
 
-use crate::after::Notice;
+use crate::waiter::Event;
 
 /// Threads that may be ending at the same time in any case. With more than these, no more than
 /// there have been workers at once: so those that a release ends need not wait for each other.
@@ -40,7 +40,7 @@ pub(crate) struct Ending {
     threads: VecDeque<JoinHandle>,
     count: usize,
     /// Workers that wait at their place for one to be gone.
-    pub(crate) on_room: Vec<Arc<Notice>>,
+    pub(crate) on_room: Vec<Arc<Event>>,
 }
 
 /// What a worker does that gives its place up.

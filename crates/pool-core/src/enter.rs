@@ -46,25 +46,30 @@ impl<R: Runner, M> Enter<R, M> {
         if self.core.is_forked() {
             return Some(Err((Reason::Forked, job)));
         }
-        let Err(mut refused) = self.core.admit(job) else {
-            return Some(Ok(()));
-        };
-        let enrols = matches!(refused.why, Closed::Full)
-            && refused.guard.view().when_full(Manner::Await) == WhenFull::Enrol;
-        if !enrols {
-            return Some(Err(refused.count()));
+        let admitted = self.core.admit(job, |state, why, job| {
+            let enrols = matches!(why, Closed::Full)
+                && state.view().when_full(Manner::Await) == WhenFull::Enrol;
+            if !enrols {
+                return Err((state.refuse(why), job));
+            }
+            let seat = Seat::of_future(job);
+            let ticket = state.enrol(Arc::clone(&seat));
+            Ok(Stage::InLine(seat, ticket))
+        });
+        match admitted {
+            Ok(()) => Some(Ok(())),
+            Err(Err(refused)) => Some(Err(refused)),
+            Err(Ok(in_line)) => {
+                self.stage = in_line;
+                None
+            }
         }
-        let seat = Seat::of_future(refused.job);
-        let ticket = refused.guard.enrol(Arc::clone(&seat));
-        drop(refused.guard);
-        self.stage = Stage::InLine(seat, ticket);
-        None
     }
 }
 
 impl<R: Runner, M, T> Future for Enter<R, M>
 where
-    M: FnOnce(Settled<R::Job>) -> T,
+    M: FnOnce(&Core<R>, Settled<R::Job>) -> T,
 {
     type Output = T;
 
@@ -81,7 +86,8 @@ where
             settled = if self.core.is_forked() {
                 Some(seat.abandon())
             } else {
-                seat.poll(context.waker())
+                let settled = seat.poll(context.waker());
+                settled.map(|settled| settled.map(|_| ()))
             };
         }
         // Polled after it was ready, it has nothing more to say.
@@ -90,7 +96,8 @@ where
         };
         self.stage = Stage::Over;
         let map = self.map.take();
-        Poll::Ready(map.expect("the answer is given once")(settled))
+        let map = map.expect("the answer is given once");
+        Poll::Ready(map(&self.core, settled))
     }
 }
 

@@ -1,10 +1,8 @@
 //! What a scheduler needs of a pool: tasks that their owner may take back at any time, a way into
 //! the line that neither waits nor is refused for want of room, and word of the release.
 //!
-//! Not part of the documented interface: it changes with `scheduled-pool`, and without notice.
-//!
 //! # What always holds
-//! 1. An errand that was entered is run or released once, or its ticket still holds its place.
+//! 1. An errand that was entered is run or released once, or it still has its place in the line.
 //! 2. Its seat stands in the one line, first come, first served; it counts as one that waits in
 //!    the figures, and not against `max_waiting`.
 //! 3. A watch is told once, with no lock held, after the seats of the line were given back.
@@ -20,9 +18,8 @@ use crate::core::{Closed, Core};
 use crate::error::WaitError;
 use crate::handle::Home;
 use crate::line::Seat;
+use crate::run::{Env, Ran, Resolve};
 use crate::task::{Task, Work};
-
-pub use crate::run::{Env, Outcome, Ran, Resolve};
 
 /// A task that belongs to the pool and to whoever entered it, who may have taken its body back.
 pub trait Errand: Resolve + 'static {
@@ -67,7 +64,7 @@ pub enum Entered {
     /// There was room: it will be run.
     Accepted,
     /// It waits for room.
-    InLine(Ticket),
+    InLine(Queued),
     /// The pool is released.
     Released,
     /// There is room, but no worker, and the operating system refused to start the first.
@@ -79,57 +76,52 @@ pub enum Entered {
     missing_debug_implementations,
     reason = "never leaves `scheduled-pool`"
 )]
-pub struct Ticket {
+pub struct Queued {
     core: Arc<Core<Closures>>,
     seat: Arc<Seat<Task>>,
-    place: u64,
-}
-
-impl Pool {
-    /// The pool as a scheduler sees it.
-    #[doc(hidden)]
-    pub fn door(&self) -> Door {
-        Door(Arc::clone(self.core()))
-    }
+    number: u64,
 }
 
 impl Door {
+    /// The pool as a scheduler sees it.
+    pub fn of(pool: &Pool) -> Self {
+        Self(Arc::clone(pool.core()))
+    }
+
     /// Enters an errand: never waits for room, is never refused for want of it. May start a
     /// thread, or wait for the start of the first.
     pub fn enter(&self, errand: Arc<dyn Errand>) -> Entered {
         let job = Task::new(Entry(errand));
-        let Err(mut refused) = self.0.admit(job) else {
-            return Entered::Accepted;
-        };
-        match refused.why {
+        // What is given back is dropped when the lock is free.
+        let admitted = self.0.admit(job, |state, why, job| match why {
             Closed::Full => {
-                let seat = Seat::of_errand(refused.job);
-                let place = refused.guard.enrol(Arc::clone(&seat));
-                drop(refused.guard);
+                let seat = Seat::of_errand(job);
+                let number = state.enrol(Arc::clone(&seat));
                 let core = Arc::clone(&self.0);
-                Entered::InLine(Ticket { core, seat, place })
+                (Entered::InLine(Queued { core, seat, number }), None)
             }
             Closed::Released => {
-                refused.guard.counts.refused += 1;
-                Entered::Released
+                state.counts.refused += 1;
+                (Entered::Released, Some(job))
             }
             // The scheduler tries again: it is no refusal.
-            Closed::NoThread(error) => Entered::NoThread(error),
-            Closed::TimedOut => unreachable!("there is no time limit"),
-        }
+            Closed::NoThread(error) => (Entered::NoThread(error), Some(job)),
+        });
+        admitted.map_or_else(|(entered, _)| entered, |()| Entered::Accepted)
     }
 
     /// Has `watch` told of that [`generation`](Self::generation)'s release. `false` if it is
     /// released already.
     pub fn watch(&self, watch: Weak<dyn Watch>, generation: u64) -> bool {
-        let mut guard = self.0.state.lock();
-        let is_open = guard.open && guard.generation == generation;
-        if is_open {
-            // Those of schedulers that are gone: only memory is freed, under the lock.
-            guard.watches.retain(|other| other.strong_count() > 0);
-            guard.watches.push(watch);
-        }
-        is_open
+        self.0.state.section(|state| {
+            let is_open = state.open && state.generation == generation;
+            if is_open {
+                // Those of schedulers that are gone: only memory is freed, under the lock.
+                state.watches.retain(|other| other.strong_count() > 0);
+                state.watches.push(watch);
+            }
+            is_open
+        })
     }
 
     /// Which release comes next, or has come; raised by each reboot.
@@ -166,18 +158,18 @@ impl Door {
     }
 }
 
-impl Ticket {
+impl Queued {
     /// Whether a release has given the errand back.
     pub fn is_returned(&self) -> bool {
         self.seat.is_returned()
     }
 }
 
-impl Drop for Ticket {
+impl Drop for Queued {
     fn drop(&mut self) {
         if !self.core.is_forked() {
-            drop(self.core.leave_line(&self.seat, self.place)); // The lock is free again.
-            // What a release gave back refers to its owner, which may refer to this ticket.
+            drop(self.core.leave_line(&self.seat, self.number)); // The lock is free again.
+            // What a release gave back refers to its owner, which may refer to this place.
             drop(self.seat.outcome());
         }
     }
@@ -198,7 +190,7 @@ mod tests {
         let pool = built.expect("a capacity is all that is needed");
         for _ in 0..100 {
             let watch = Arc::new(Deaf) as Arc<dyn Watch>;
-            assert!(pool.door().watch(Arc::downgrade(&watch), 0));
+            assert!(Door::of(&pool).watch(Arc::downgrade(&watch), 0));
         }
         assert_eq!(pool.core().state.lock().watches.len(), 1);
     }

@@ -1,10 +1,8 @@
 //! What a multi-pool needs of its pools, beyond what everybody may call.
 //!
-//! Not part of the documented interface: it changes with `multi-pool`, and without notice.
-//!
 //! Each call is one section of one pool's lock, like every other call. What several sections in a
 //! row amount to is the multi-pool's affair; so that it may make them under a lock of its own, a
-//! section here leaves what it owes to others in an [`Owed`].
+//! section here leaves its effects to the caller, as [`Deferred`].
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,20 +10,18 @@ use std::time::Instant;
 
 use sync_shim::{Clock, Parker};
 
-use crate::after::After;
+use crate::builder::Builder;
 use crate::capacity::Capacity;
-use crate::core::{Core, NotAdmitted, Runner};
-use crate::decide::Admission;
-use crate::error::{SubmitError, TuneError, WaitError};
-use crate::handle::Home;
-use crate::line::{Seat, Settled};
+use crate::core::{Core, Runner};
+use crate::decide::{Admission, OwnWorker};
+use crate::effects::Effects;
+use crate::error::{BuildError, SubmitError, TuneError, WaitError};
+use crate::gauge::Gauge;
+use crate::handle::{Home, JoinHandle};
+use crate::line::{Crowd, Seat, Settled};
 use crate::pool::WorkerPool;
+use crate::state::State;
 use crate::submit::OnFull;
-
-pub use crate::decide::OwnWorker;
-pub use crate::gauge::Gauge;
-pub use crate::line::{Bell, Crowd};
-pub use crate::submit::{Admit, Admitted};
 
 /// One pool of a family. It keeps the pool in memory, and nothing open.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
@@ -37,31 +33,31 @@ impl<R: Runner> Clone for Child<R> {
     }
 }
 
-/// What a section leaves to be done once no lock is held: it may call foreign code.
-#[must_use = "what is owed has to be paid"]
+/// The deferred effects of a section, to be run once no lock is held: they may be user code.
+#[must_use = "deferred effects have to be run"]
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
-pub struct Owed<R: Runner> {
+pub struct Deferred<R: Runner> {
     core: Arc<Core<R>>,
-    after: After<R::Job>,
+    effects: Effects<R::Job>,
 }
 
-impl<R: Runner> Owed<R> {
-    /// Wakes whoever is to be woken, and starts a worker if one was reserved.
-    pub fn pay(mut self) {
-        self.core.perform(&mut self.after);
+impl<R: Runner> Deferred<R> {
+    /// Wakes waiters, and starts a worker if one was reserved.
+    pub fn run(mut self) {
+        self.core.run(&mut self.effects);
     }
 
-    /// Pays what several pools owe as if it were one that does: threads are woken at all of them
+    /// Runs the effects of several pools as if they were one's: threads are woken at all of them
     /// before a worker is started at any, and user code of one holds nothing up at another.
-    pub fn pay_all(mut owed: Vec<Self>) {
-        for one in &mut owed {
-            one.core.pay(&mut one.after);
+    pub fn run_all(mut all: Vec<Self>) {
+        for one in &mut all {
+            one.core.notify(&mut one.effects);
         }
-        for one in &owed {
-            one.core.start_owed(one.after.start);
+        for one in &all {
+            one.core.start_owed(one.effects.start);
         }
-        for one in &mut owed {
-            one.after.call_out();
+        for one in &mut all {
+            one.effects.run_user_code();
         }
     }
 }
@@ -71,14 +67,18 @@ impl<R: Runner> Owed<R> {
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
 pub struct Ticket<J>(Arc<Seat<J>>);
 
-fn told<J>(settled: Settled<J>) -> Result<(), SubmitError<J>> {
+/// How a submit to several pools ended: which one accepted the task, or the task and why not.
+pub type Answer<J> = Result<usize, SubmitError<J>>;
+
+fn answer<J>(settled: Settled<J, usize>) -> Answer<J> {
     settled.map_err(|(reason, job)| reason.with(job))
 }
 
 impl<J> Ticket<J> {
-    /// A ticket whose owner is told by `bell`; counted in `crowd` as long as its task waits.
-    pub fn new(job: J, bell: Bell, crowd: &Arc<Crowd>) -> Self {
-        Self(Seat::in_crowd(job, bell, Arc::clone(crowd)))
+    /// A ticket whose owner sleeps on `sleeper`, or else is woken as it says when it is polled;
+    /// counted in `crowd` as long as its task waits.
+    pub fn new(job: J, sleeper: Option<Parker>, crowd: &Arc<Crowd>) -> Self {
+        Self(Seat::in_crowd(job, sleeper, Arc::clone(crowd)))
     }
 
     /// Sleeps until it is settled. `None` if the time is up first.
@@ -87,18 +87,18 @@ impl<J> Ticket<J> {
         parker: &Parker,
         clock: &dyn Clock,
         deadline: Option<Instant>,
-    ) -> Option<Result<(), SubmitError<J>>> {
-        self.0.wait(parker, clock, deadline).map(told)
+    ) -> Option<Answer<J>> {
+        self.0.wait(parker, clock, deadline).map(answer)
     }
 
     /// How the wait ended, if it has.
-    pub fn outcome(&self) -> Option<Result<(), SubmitError<J>>> {
-        self.0.outcome().map(told)
+    pub fn outcome(&self) -> Option<Answer<J>> {
+        self.0.outcome().map(answer)
     }
 
     /// As [`outcome`](Ticket::outcome); if it has not ended, `waker` is called when it does.
-    pub fn poll(&self, waker: &Waker) -> Option<Result<(), SubmitError<J>>> {
-        self.0.poll(waker).map(told)
+    pub fn poll(&self, waker: &Waker) -> Option<Answer<J>> {
+        self.0.poll(waker).map(answer)
     }
 
     /// Takes the task back. `None` if it has been accepted, or given back by a release.
@@ -113,7 +113,7 @@ pub enum Enrolled<R: Runner> {
     /// It stands in the line, at this place.
     InLine(u64),
     /// There was room: the task was accepted, unless another pool had taken it.
-    Taken(Owed<R>),
+    Taken(Deferred<R>),
     /// There is room, but no worker yet: ask [`Child::accept`], which starts one.
     NoWorker,
     /// As before, and it stands in the line all the same: whoever starts the first worker lets it in.
@@ -122,11 +122,27 @@ pub enum Enrolled<R: Runner> {
     Released,
 }
 
-impl<R: Runner> WorkerPool<R> {
+/// Builds `count` pools whose workers count as each other's own. At an error those that were built
+/// have ended again.
+///
+/// # Errors
+/// As [`Builder::build`].
+pub fn build_group<R: Runner + Clone>(
+    each: Builder<R>,
+    count: usize,
+) -> Result<Vec<WorkerPool<R>>, BuildError> {
+    each.build_group(count)
+}
+
+/// The name that the pools of a group are numbered by.
+pub fn name_of_group<R: Runner>(each: &Builder<R>) -> &str {
+    each.name_as_set()
+}
+
+impl<R: Runner> Child<R> {
     /// The pool as a multi-pool sees it.
-    #[doc(hidden)]
-    pub fn child(&self) -> Child<R> {
-        Child(Arc::clone(self.core()))
+    pub fn of(pool: &WorkerPool<R>) -> Self {
+        Self(Arc::clone(pool.core()))
     }
 }
 
@@ -137,44 +153,52 @@ impl<R: Runner> Child<R> {
     ///
     /// # Errors
     /// The job comes back; never `TimedOut`.
+    #[inline]
     pub fn accept(&self, job: R::Job) -> Result<(), SubmitError<R::Job>> {
         if self.0.state.is_full() {
             return Err(SubmitError::Full(job)); // No lock was taken.
         }
-        self.0.admit(job).map_err(NotAdmitted::give_back)
+        let admitted = self.0.admit(job, |_, why, job| (why, job));
+        admitted.map_err(|(why, job)| why.reason().with(job))
+    }
+
+    /// Makes `handle` one of this pool's, which has accepted its task: to cancel it, or to join it in
+    /// place, takes its entry out of this pool's queue.
+    pub fn adopt<T: Send + 'static>(&self, mut handle: JoinHandle<T>) -> JoinHandle<T> {
+        handle.set_home(Arc::clone(&self.0) as _);
+        handle
     }
 
     /// Puts a ticket into the line, or takes its task at once if there is room. With `unstaffed` also
     /// into the line of a pool that has room and no worker.
     pub fn enrol(&self, ticket: &Ticket<R::Job>, unstaffed: bool) -> Enrolled<R> {
-        let mut guard = self.0.state.lock();
-        match guard.view().admission() {
-            Admission::Full => Enrolled::InLine(guard.enrol(Arc::clone(&ticket.0))),
+        let (enrolled, deferred) = self.deferred(|state, effects| match state.view().admission() {
+            Admission::Full => Some(Enrolled::InLine(state.enrol(Arc::clone(&ticket.0)))),
             Admission::Room => {
-                let mut after = After::new();
-                if let Some(job) = ticket.0.claim() {
-                    guard.accept(job, &mut after);
+                // The owner is the caller: it looks at the ticket next.
+                if let Some((job, _awake)) = ticket.0.claim(state.number) {
+                    state.accept(job, effects);
                 }
-                drop(guard);
-                Enrolled::Taken(self.owed(after))
+                None
             }
             Admission::FirstWorker if unstaffed => {
-                Enrolled::Unstaffed(guard.enrol(Arc::clone(&ticket.0)))
+                Some(Enrolled::Unstaffed(state.enrol(Arc::clone(&ticket.0))))
             }
-            Admission::FirstWorker => Enrolled::NoWorker,
-            Admission::Released => Enrolled::Released,
-        }
+            Admission::FirstWorker => Some(Enrolled::NoWorker),
+            Admission::Released => Some(Enrolled::Released),
+        });
+        enrolled.unwrap_or(Enrolled::Taken(deferred))
     }
 
     /// A ticket leaves its place in the line, if it still stands there.
     pub fn leave(&self, place: u64) {
-        let left = self.0.state.lock().line.leave(place);
+        let left = self.0.state.section(|state| state.line.leave(place));
         drop(left); // Its waker is foreign: the lock is free.
     }
 
     /// Runs the job here, counted as accepted and ended, as one with its outer task.
     pub fn run_in_place(&self, job: R::Job) {
-        self.0.state.lock().counts.submitted += 1;
+        self.0.state.section(|state| state.counts.submitted += 1);
         self.0.run_in_place(job);
     }
 
@@ -224,9 +248,17 @@ impl<R: Runner> Child<R> {
 
 /// Life.
 impl<R: Runner> Child<R> {
-    fn owed(&self, after: After<R::Job>) -> Owed<R> {
+    /// One section, whose effects are left to the caller.
+    fn deferred<T>(
+        &self,
+        change: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>) -> T,
+    ) -> (T, Deferred<R>) {
         let core = Arc::clone(&self.0);
-        Owed { core, after }
+        let effects = Effects::new();
+        let mut deferred = Deferred { core, effects };
+        let section = |state: &mut State<R::Job>| change(state, &mut deferred.effects);
+        let result = self.0.state.section(section);
+        (result, deferred)
     }
 
     /// Raised by each reboot.
@@ -235,35 +267,31 @@ impl<R: Runner> Child<R> {
     }
 
     /// Releases: whether it was open, and which generation ends.
-    pub fn close(&self) -> (bool, u64, Owed<R>) {
-        let (was_open, generation, after) = self.0.close();
-        (was_open, generation, self.owed(after))
+    pub fn release(&self) -> ((bool, u64), Deferred<R>) {
+        self.deferred(State::release)
     }
 
     /// Releases and takes out what has not started, to be disposed of.
-    pub fn close_now(&self) -> (impl Iterator<Item = R::Job> + use<R>, Owed<R>) {
-        let (jobs, after) = self.0.close_now();
-        (jobs, self.owed(after))
+    pub fn release_now(&self) -> (impl Iterator<Item = R::Job> + use<R>, Deferred<R>) {
+        self.deferred(|state, effects| self.0.take_unstarted(state, effects))
     }
 
-    /// Ends what [`close_now`](Child::close_now) took out: how many could still have been run.
+    /// Ends what [`release_now`](Child::release_now) took out: how many could still have been run.
     pub fn dispose(&self, jobs: impl Iterator<Item = R::Job>, keep: impl FnMut(R::Item)) -> usize {
         self.0.dispose(jobs, keep)
     }
 
     /// Opens again. `false` if it was open.
-    pub fn reopen(&self) -> (bool, Owed<R>) {
-        let (was_released, after) = self.0.reopen();
-        (was_released, self.owed(after))
+    pub fn reboot(&self) -> (bool, Deferred<R>) {
+        self.deferred(State::reboot)
     }
 
     /// Tunes.
     ///
     /// # Errors
     /// As [`WorkerPool::tune`].
-    pub fn set_capacity(&self, capacity: Capacity) -> (Result<(), TuneError>, Owed<R>) {
-        let (tuned, after) = self.0.set_capacity(capacity);
-        (tuned, self.owed(after))
+    pub fn tune(&self, capacity: Capacity) -> (Result<(), TuneError>, Deferred<R>) {
+        self.deferred(|state, effects| state.tune(capacity, effects))
     }
 
     /// Waits for the end of a generation.

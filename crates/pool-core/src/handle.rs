@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use sync_shim::{Clock, Parker};
+use sync_shim::Clock;
 
-use crate::cell::{Bell, Claim, Joinable, Joined};
+use crate::cell::{Claim, Joinable};
 use crate::error::JoinError;
+use crate::promise::{self, Joined};
 use crate::run::{Env, Outcome};
 use crate::wait::{JOIN_SPIN, spin_until};
 
@@ -33,8 +34,7 @@ pub(crate) trait Home: Send + Sync {
     /// figures show it.
     fn withdraw(
         self: Arc<Self>,
-        purpose: Claim,
-        claim: &mut dyn FnMut(Claim) -> bool,
+        claim: &mut dyn FnMut() -> bool,
         end: &mut dyn FnMut() -> Outcome,
     ) -> bool;
 }
@@ -70,6 +70,11 @@ pub struct JoinHandle<R> {
 impl<R: Send + 'static> JoinHandle<R> {
     pub(crate) fn new(cell: Arc<dyn Joinable<R>>, home: Arc<dyn Home>) -> Self {
         Self { cell, home }
+    }
+
+    /// It is another pool that has accepted the task.
+    pub(crate) fn set_home(&mut self, home: Arc<dyn Home>) {
+        self.home = home;
     }
 
     /// Blocks until the task has ended.
@@ -109,7 +114,7 @@ impl<R: Send + 'static> JoinHandle<R> {
         if self.home.is_forked() {
             return Ok(Err(JoinError::Forked));
         }
-        self.cell.take_or_wait(Bell::Nobody).ok_or(self)
+        self.cell.take_or_wait(None).ok_or(self)
     }
 
     /// Whether the task has ended. One load.
@@ -125,16 +130,16 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// start a thread for one.
     pub fn cancel(&self) -> bool {
         !self.home.is_forked()
-            && self.withdraw(Claim::Cancel, &mut || {
+            && self.withdraw(&mut || {
                 self.cell.drop_body();
                 Outcome::Cancelled
             })
     }
 
     /// Takes the task out of the queue and ends it, if it has not started.
-    fn withdraw(&self, purpose: Claim, end: &mut dyn FnMut() -> Outcome) -> bool {
+    fn withdraw(&self, end: &mut dyn FnMut() -> Outcome) -> bool {
         let ours = self.cell.claimed() == Claim::Nobody
-            && Arc::clone(&self.home).withdraw(purpose, &mut |claim| self.cell.claim(claim), end);
+            && Arc::clone(&self.home).withdraw(&mut || self.cell.claim(), end);
         if ours {
             self.cell.resolve(); // Room and figures show the end.
         }
@@ -156,20 +161,7 @@ impl<R: Send + 'static> JoinHandle<R> {
             }
             spin_until(JOIN_SPIN, || self.cell.is_ended());
         }
-        let parker = Parker::of_thread();
-        loop {
-            if let Some(value) = self.cell.take_or_wait(Bell::Thread(parker.clone())) {
-                return Ok(value);
-            }
-            match deadline {
-                None => parker.park(),
-                Some(when) => {
-                    if !self.home.clock().park_until(&parker, when) {
-                        return self.try_join();
-                    }
-                }
-            }
-        }
+        promise::join(&*self.cell, self.home.clock(), deadline).ok_or(self)
     }
 
     /// Runs the task here, if it has not started. `false` if that is not allowed.
@@ -179,7 +171,7 @@ impl<R: Send + 'static> JoinHandle<R> {
         }
         let may_nest = self.home.may_nest();
         if may_nest {
-            self.withdraw(Claim::Join, &mut || {
+            self.withdraw(&mut || {
                 let run = &mut || self.cell.run_body(self.home.env());
                 self.home.nested(run)
             });
@@ -197,11 +189,7 @@ impl<R: Send + 'static> Future for JoinHandle<R> {
         if self.home.is_forked() {
             return Poll::Ready(Err(JoinError::Forked));
         }
-        let bell = Bell::Future(context.waker().clone());
-        match self.cell.take_or_wait(bell) {
-            Some(value) => Poll::Ready(value),
-            None => Poll::Pending,
-        }
+        promise::poll(&*self.cell, context)
     }
 }
 

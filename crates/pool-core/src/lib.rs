@@ -99,7 +99,6 @@
 //! the rule of Go's scheduler.
 
 mod accept;
-mod after;
 mod builder;
 mod capacity;
 mod cell;
@@ -107,22 +106,23 @@ mod closures;
 mod config;
 mod core;
 mod decide;
+mod effects;
 mod ending;
 mod enter;
-#[doc(hidden)]
-pub mod errand;
+mod errand;
 mod error;
-#[doc(hidden)]
-pub mod family;
+mod family;
 mod func;
 mod gauge;
 mod handle;
 mod idle;
+pub mod internals;
 mod life;
 mod line;
 mod lock;
 mod pack;
 mod pool;
+mod promise;
 mod queue;
 mod run;
 mod shared;
@@ -133,6 +133,7 @@ mod tally;
 mod task;
 mod traits;
 mod wait;
+mod waiter;
 mod worker;
 
 use sync_shim::foreign;

@@ -6,53 +6,47 @@ use std::time::Instant;
 
 use sync_shim::thread::JoinHandle;
 
-use crate::after::{After, NoticeWait};
-use crate::capacity::{Capacity, UNLIMITED};
+use crate::capacity::Capacity;
 use crate::core::{Core, Runner};
+use crate::effects::Effects;
 use crate::error::{TuneError, WaitError};
 use crate::foreign::{drop_quietly, guarded};
 use crate::handle::Home;
 use crate::run::Outcome;
+use crate::state::State;
+use crate::waiter::EventWait;
+
+/// What a look at a pool finds that is to end.
+enum End {
+    Wait,
+    /// Nothing runs any more: these are to be joined.
+    Join(VecDeque<JoinHandle>),
+}
 
 impl<R: Runner> Core<R> {
     /// Stops acceptance. Whether it was open, and which generation ends.
     pub(crate) fn release(self: &Arc<Self>) -> (bool, u64) {
-        let (was_open, generation, mut after) = self.close();
-        self.perform(&mut after);
-        (was_open, generation)
-    }
-
-    /// A release's section; what it owes is left to the caller.
-    pub(crate) fn close(&self) -> (bool, u64, After<R::Job>) {
-        let mut after = After::new();
-        let mut guard = self.state.lock();
-        let (was_open, generation) = (guard.open, guard.generation);
-        if was_open {
-            guard.release(&mut after);
-        }
-        (was_open, generation, after)
+        self.section(State::release)
     }
 
     /// Releases, and takes out what has not started. Calls `keep` with each task's item.
     pub(crate) fn release_now(self: &Arc<Self>, keep: impl FnMut(R::Item)) -> usize {
-        let (jobs, mut after) = self.close_now();
-        self.perform(&mut after);
+        let jobs = self.section(|state, effects| self.take_unstarted(state, effects));
         self.dispose(jobs, keep)
     }
 
-    /// A `release_now`'s section; the jobs that it took out are to be disposed of.
-    pub(crate) fn close_now(&self) -> (impl Iterator<Item = R::Job> + use<R>, After<R::Job>) {
-        let mut after = After::new();
-        let mut guard = self.state.lock();
-        if guard.open {
-            guard.release(&mut after);
-        }
-        let jobs = guard.take_unstarted(&|job| self.runner.seize(job));
-        (jobs, after)
+    /// A `release_now`'s section; the jobs that it takes out are to be disposed of.
+    pub(crate) fn take_unstarted(
+        &self,
+        state: &mut State<R::Job>,
+        effects: &mut Effects<R::Job>,
+    ) -> impl Iterator<Item = R::Job> + use<R> {
+        state.release(effects);
+        state.take_unstarted(&|job| self.runner.seize(job))
     }
 
-    /// Ends what a [`close_now`](Core::close_now) of this thread took out: how many were still
-    /// there to be run.
+    /// Ends what [`take_unstarted`](Core::take_unstarted) took out for this thread: how many were
+    /// still there to be run.
     pub(crate) fn dispose(
         self: &Arc<Self>,
         jobs: impl Iterator<Item = R::Job>,
@@ -64,92 +58,46 @@ impl<R: Runner> Core<R> {
             item.into_iter().for_each(&mut keep);
             released += usize::from(ran.outcome == Outcome::Released);
             if ran.outcome != Outcome::Withdrawn {
-                let mut after = After::new();
-                let mut guard = self.state.lock();
-                guard.disposed(ran.outcome, &mut after);
-                drop(guard);
-                self.perform(&mut after);
+                self.section(|state, effects| state.disposed(ran.outcome, effects));
             }
             // The figures show the end: now the handle may.
             if let Some(handle) = ran.resolve {
                 handle.resolve();
             }
         }
-        self.state.lock().end_disposal();
+        self.state.section(State::end_disposal);
         released
     }
 
     /// Open again, at any time. `false` if the pool is open.
     pub(crate) fn reboot(self: &Arc<Self>) -> bool {
-        let (was_released, mut after) = self.reopen();
-        self.perform(&mut after);
-        was_released
-    }
-
-    /// A reboot's section; what it owes is left to the caller.
-    pub(crate) fn reopen(&self) -> (bool, After<R::Job>) {
-        let mut after = After::new();
-        let mut guard = self.state.lock();
-        let was_released = !guard.open;
-        if was_released {
-            guard.reboot(&mut after);
-        }
-        (was_released, after)
+        self.section(State::reboot)
     }
 
     pub(crate) fn tune(self: &Arc<Self>, capacity: Capacity) -> Result<(), TuneError> {
-        let (tuned, mut after) = self.set_capacity(capacity);
-        self.perform(&mut after);
-        tuned
-    }
-
-    /// A tuning's section; what it owes is left to the caller.
-    pub(crate) fn set_capacity(
-        &self,
-        capacity: Capacity,
-    ) -> (Result<(), TuneError>, After<R::Job>) {
-        let mut after = After::new();
-        let tuned = self.set_bound(capacity, &mut after);
-        (tuned, after)
-    }
-
-    fn set_bound(&self, capacity: Capacity, after: &mut After<R::Job>) -> Result<(), TuneError> {
-        let bound = capacity.bound();
-        if bound == 0 {
-            return Err(TuneError::ZeroCapacity);
-        }
-        let mut guard = self.state.lock();
-        if bound == UNLIMITED && guard.idle.is_ring() {
-            return Err(TuneError::PreallocateUnlimited);
-        }
-        guard.tune(bound, after).map_err(TuneError::OutOfMemory)
+        self.section(|state, effects| state.tune(capacity, effects))
     }
 
     /// Waits until nothing is in flight.
     pub(crate) fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.may_wait()?;
-        let notice = NoticeWait::new();
-        {
-            let mut guard = self.state.lock();
-            if guard.is_disposed_of_here() {
+        let rest = EventWait::of_thread();
+        let is_idle = self.state.section(|state| {
+            if state.is_disposed_of_here() {
                 return Err(WaitError::WouldDeadlock);
             }
-            if guard.unfinished() == 0 {
-                return Ok(());
+            let is_idle = state.unfinished() == 0;
+            if !is_idle {
+                state.on_idle.push(rest.event());
             }
-            guard.on_idle.push(notice.notice());
-        }
-        if notice.wait_until(self.clock(), deadline) {
+            Ok(is_idle)
+        })?;
+        if is_idle || rest.wait_until(self.clock(), deadline) {
             return Ok(());
         }
-        let mut guard = self.state.lock();
-        notice.leave(&mut guard.on_idle);
-        // Given between the time-out and the lock: it has come.
-        if notice.is_given() {
-            Ok(())
-        } else {
-            Err(WaitError::TimedOut)
-        }
+        // It may have come between the time-out and the lock.
+        let came = self.state.section(|state| rest.leave(&mut state.on_idle));
+        came.then_some(()).ok_or(WaitError::TimedOut)
     }
 
     /// Waits until the pool is released and every worker's thread has ended and been joined.
@@ -181,37 +129,30 @@ impl<R: Runner> Core<R> {
     ) -> Result<(), WaitError> {
         self.may_wait()?;
         loop {
-            let notice = NoticeWait::new();
-            let threads = {
-                let mut guard = self.state.lock();
-                if guard.generation != generation {
+            let event = EventWait::of_thread();
+            let end = self.state.section(|state| {
+                if state.generation != generation {
                     return Err(WaitError::Rebooted);
                 }
-                if guard.joining || !guard.view().ended() {
-                    if guard.is_disposed_of_here() {
+                if state.joining || !state.view().ended() {
+                    if state.is_disposed_of_here() {
                         return Err(WaitError::WouldDeadlock);
                     }
-                    guard.on_end.push(notice.notice());
-                    None
-                } else {
-                    let threads = guard.ending.take_all();
-                    if threads.is_empty() {
-                        return Ok(());
-                    }
-                    guard.joining = true;
-                    Some(threads)
+                    state.on_end.push(event.event());
+                    return Ok(End::Wait);
                 }
-            };
-            if let Some(threads) = threads {
+                let threads = state.ending.take_all();
+                state.joining = !threads.is_empty();
+                Ok(End::Join(threads))
+            })?;
+            if let End::Join(threads) = end {
                 self.join_all(threads);
                 return Ok(());
             }
-            if !notice.wait_until(self.clock(), deadline) {
-                let mut guard = self.state.lock();
-                notice.leave(&mut guard.on_end);
-                if !notice.is_given() {
-                    return Err(WaitError::TimedOut);
-                }
+            if !event.wait_until(self.clock(), deadline)
+                && !self.state.section(|state| event.leave(&mut state.on_end))
+            {
+                return Err(WaitError::TimedOut);
             }
         }
     }
@@ -219,17 +160,18 @@ impl<R: Runner> Core<R> {
     /// Joins what a pool without workers has left. Those that one of these joins as its last act are
     /// gone with it.
     fn join_all(self: &Arc<Self>, threads: VecDeque<JoinHandle>) {
+        if threads.is_empty() {
+            return;
+        }
         let count = threads.len();
         for thread in threads {
             let _ = thread.join(); // A worker's body does not unwind.
         }
-        let mut after = After::new();
-        let mut guard = self.state.lock();
-        guard.joining = false;
-        guard.joined(count, &mut after);
-        after.tell(&mut guard.on_end);
-        drop(guard);
-        self.perform(&mut after);
+        self.section(|state, effects| {
+            state.joining = false;
+            state.joined(count, effects);
+            effects.set_all(&mut state.on_end);
+        });
     }
 
     /// A worker would wait for itself; a forked child for threads that are not there. That the
@@ -270,16 +212,13 @@ impl<R: Runner> Core<R> {
     /// Starts so many workers, some of which may have expired when this returns. At a refusal the
     /// pool is released, and what was started ends.
     pub(crate) fn start_ahead(self: &Arc<Self>, workers: usize) -> std::io::Result<()> {
-        let mut guard = self.state.lock();
         for _ in 0..workers {
-            guard.starting = true;
-            let result;
-            (guard, result) = self.start_reserved(guard);
-            if result.is_err() {
-                drop(guard);
+            self.state.section(|state| state.starting = true);
+            let started = self.start_reserved(|_, _, started| started);
+            if started.is_err() {
                 // Nobody else has a handle: it can be neither rebooted nor forked.
                 let _ = self.release_and_wait(None);
-                return result;
+                return started;
             }
         }
         Ok(())

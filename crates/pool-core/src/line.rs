@@ -1,7 +1,7 @@
 //! The line: who waits for room, first come, first served.
 //!
 //! A waiter leaves its task at its seat; the line never holds promises of room. Whoever frees
-//! room takes the head's task at once and rings the owner afterwards, so an owner that sleeps,
+//! room takes the head's task at once and wakes the owner afterwards, so an owner that sleeps,
 //! or a future that is never polled again, holds nobody up.
 //!
 //! # Invariants
@@ -9,7 +9,8 @@
 //!    withdrawn by its owner. The seat's own lock decides which.
 //! 2. `settled` is stored after the stage has left `Waiting`, by the one who changed it. It only
 //!    ends a spin: how the wait ended is read under the seat's lock.
-//! 3. Bells are rung, and wakers dropped, with no lock held.
+//! 3. A claim and a release take the seat's waiter with the task, to be woken once no lock is held.
+//!    Wakers are called and dropped with no lock held.
 //!
 //! A seat may stand in several lines (a waiter of several pools); the first claim wins and the
 //! other lines find the seat empty. Such seats count themselves in their [`Crowd`], for no line
@@ -24,8 +25,9 @@ use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use sync_shim::{Clock, Mutex, Parker};
 
 use crate::error::Reason;
-use crate::foreign::{discard, drop_quietly, guarded};
+use crate::foreign::drop_quietly;
 use crate::wait::{SUBMIT, spin_until};
+use crate::waiter::Waiter;
 
 /// One waiter's place, shared by its owner and the lines it stands in.
 pub(crate) struct Seat<J> {
@@ -35,8 +37,6 @@ pub(crate) struct Seat<J> {
     crowd: Option<Arc<Crowd>>,
     /// Of a scheduler's task: it stands in the line however many may wait.
     uncounted: bool,
-    /// Its owner is polled, so that ringing it runs user code.
-    polled: bool,
 }
 
 /// How many seats of several lines hold a task.
@@ -61,60 +61,57 @@ impl Crowd {
 
 struct Inner<J> {
     stage: Stage<J>,
-    bell: Bell,
+    /// Who is woken when the task leaves. None of a scheduler's task, nor of a future that has not
+    /// been polled since it took the seat.
+    waiter: Option<Waiter>,
 }
 
 enum Stage<J> {
     Waiting(J),
-    /// The task was accepted.
-    Served,
+    /// The task was accepted, by the pool of this number.
+    Served(usize),
     /// The pool was released; here is the task.
     Returned(J),
     /// The owner has the task again.
     Withdrawn,
 }
 
-/// How a seat's owner is told that it is settled.
-#[derive(Debug)]
-pub enum Bell {
-    /// It sleeps on this.
-    Thread(Parker),
-    /// It is polled.
-    Future(Option<Waker>),
-}
-
-/// How a wait ended.
-pub(crate) type Settled<J> = Result<(), (Reason, J)>;
+/// How a wait ended. `A` says more about the acceptance: of a seat, which pool it was.
+pub(crate) type Settled<J, A = ()> = Result<A, (Reason, J)>;
 
 impl<J> Seat<J> {
     /// A seat whose owner sleeps on `parker`.
     pub(crate) fn of_thread(job: J, parker: Parker) -> Arc<Self> {
-        Self::new(job, Bell::Thread(parker), None, false)
+        Self::new(job, Some(Waiter::Thread(parker)), None, false)
     }
 
     /// A seat whose owner is polled; [`poll`](Seat::poll) says how to wake it.
     pub(crate) fn of_future(job: J) -> Arc<Self> {
-        Self::new(job, Bell::Future(None), None, false)
+        Self::new(job, None, None, false)
     }
 
-    /// A seat whose owner need not be told, and which does not count as one that waits.
+    /// A seat whose owner is not woken, and which does not count as one that waits.
     pub(crate) fn of_errand(job: J) -> Arc<Self> {
-        Self::new(job, Bell::Future(None), None, true)
+        Self::new(job, None, None, true)
     }
 
     /// A seat that may stand in several lines.
-    pub(crate) fn in_crowd(job: J, bell: Bell, crowd: Arc<Crowd>) -> Arc<Self> {
+    pub(crate) fn in_crowd(job: J, sleeper: Option<Parker>, crowd: Arc<Crowd>) -> Arc<Self> {
         crowd.0.fetch_add(1, Relaxed);
-        Self::new(job, bell, Some(crowd), false)
+        Self::new(job, sleeper.map(Waiter::Thread), Some(crowd), false)
     }
 
-    fn new(job: J, bell: Bell, crowd: Option<Arc<Crowd>>, uncounted: bool) -> Arc<Self> {
+    fn new(
+        job: J,
+        waiter: Option<Waiter>,
+        crowd: Option<Arc<Crowd>>,
+        uncounted: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            polled: matches!(bell, Bell::Future(_)) && !uncounted,
             settled: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 stage: Stage::Waiting(job),
-                bell,
+                waiter,
             }),
             crowd,
             uncounted,
@@ -126,25 +123,36 @@ impl<J> Seat<J> {
         self.uncounted
     }
 
-    /// Takes the task for a queue. `None` if somebody was faster.
-    pub(crate) fn claim(&self) -> Option<J> {
-        self.take(Stage::Served)
+    /// Takes the task for the queue of the pool of this number, and who is to be woken. `None` if
+    /// the task has left the seat.
+    pub(crate) fn claim(&self, pool: usize) -> Option<(J, Option<Waiter>)> {
+        self.take(|job, waiter| (Stage::Served(pool), (job, waiter.take())))
     }
 
     /// The owner wants its task back. `None` if it has left the seat.
     pub(crate) fn withdraw(&self) -> Option<J> {
-        self.take(Stage::Withdrawn)
+        // Its waker stays: the caller may hold the pool's lock.
+        self.take(|job, _| (Stage::Withdrawn, job))
     }
 
-    fn take(&self, next: Stage<J>) -> Option<J> {
+    /// The pool is released: the task goes back to its owner, who is to be woken. `false` if the
+    /// task has left the seat.
+    pub(crate) fn give_back(&self) -> (bool, Option<Waiter>) {
+        let taken = self.take(|job, waiter| (Stage::Returned(job), waiter.take()));
+        (taken.is_some(), taken.flatten())
+    }
+
+    /// Takes the task out of the stage `Waiting`, if that is where it is.
+    fn take<T>(&self, next: impl FnOnce(J, &mut Option<Waiter>) -> (Stage<J>, T)) -> Option<T> {
         let mut inner = self.inner.lock();
         match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
             Stage::Waiting(job) => {
-                inner.stage = next;
+                let (stage, taken) = next(job, &mut inner.waiter);
+                inner.stage = stage;
                 self.leave_crowd();
                 drop(inner);
                 self.settled.store(true, Relaxed); // Invariant 2.
-                Some(job)
+                Some(taken)
             }
             other => {
                 inner.stage = other;
@@ -153,49 +161,10 @@ impl<J> Seat<J> {
         }
     }
 
-    /// The pool is released: the task goes back to its owner. `false` if somebody was faster.
-    pub(crate) fn give_back(&self) -> bool {
-        let mut inner = self.inner.lock();
-        match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
-            Stage::Waiting(job) => {
-                inner.stage = Stage::Returned(job);
-                self.leave_crowd();
-                drop(inner);
-                self.settled.store(true, Relaxed); // Invariant 2.
-                true
-            }
-            other => {
-                inner.stage = other;
-                false
-            }
-        }
-    }
-
     /// Called under the seat's lock, as its task leaves.
     fn leave_crowd(&self) {
         if let Some(crowd) = &self.crowd {
             crowd.0.fetch_sub(1, Relaxed);
-        }
-    }
-
-    /// Whether telling the owner calls a waker, which is user code.
-    pub(crate) fn has_waker(&self) -> bool {
-        self.polled
-    }
-
-    /// Tells the owner that the seat is settled.
-    pub(crate) fn ring(&self) {
-        let waker = match &mut self.inner.lock().bell {
-            Bell::Thread(parker) => {
-                parker.unpark();
-                return;
-            }
-            Bell::Future(waker) => waker.take(),
-        };
-        if let Some(waker) = waker
-            && let Err(payload) = guarded(|| waker.wake())
-        {
-            discard(payload);
         }
     }
 
@@ -215,7 +184,7 @@ impl<J> Seat<J> {
         parker: &Parker,
         clock: &dyn Clock,
         deadline: Option<Instant>,
-    ) -> Option<Settled<J>> {
+    ) -> Option<Settled<J, usize>> {
         spin_until(SUBMIT, || self.is_settled());
         loop {
             if let Some(settled) = self.outcome() {
@@ -233,37 +202,39 @@ impl<J> Seat<J> {
     }
 
     /// How the wait ended, if it has.
-    pub(crate) fn outcome(&self) -> Option<Settled<J>> {
+    pub(crate) fn outcome(&self) -> Option<Settled<J, usize>> {
         Self::outcome_of(&mut self.inner.lock().stage)
     }
 
-    fn outcome_of(stage: &mut Stage<J>) -> Option<Settled<J>> {
+    fn outcome_of(stage: &mut Stage<J>) -> Option<Settled<J, usize>> {
         match std::mem::replace(stage, Stage::Withdrawn) {
             Stage::Waiting(job) => {
                 *stage = Stage::Waiting(job);
                 None
             }
             Stage::Returned(job) => Some(Err((Reason::Released, job))),
-            Stage::Served => {
-                *stage = Stage::Served;
-                Some(Ok(()))
+            Stage::Served(pool) => {
+                *stage = Stage::Served(pool);
+                Some(Ok(pool))
             }
-            Stage::Withdrawn => Some(Ok(())),
+            // The owner has its task, and asks no more.
+            Stage::Withdrawn => Some(Ok(0)),
         }
     }
 
-    /// As [`outcome`](Seat::outcome); if it has not ended, `waker` is the bell from now on.
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<Settled<J>> {
+    /// As [`outcome`](Seat::outcome); if it has not ended, `waker` is called when it does.
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<Settled<J, usize>> {
         // Cloned first: a waker's clone is foreign code.
         let fresh = waker.clone();
         let mut inner = self.inner.lock();
         let outcome = Self::outcome_of(&mut inner.stage);
-        let stale = match &mut inner.bell {
-            Bell::Future(bell) if outcome.is_none() => bell.replace(fresh),
-            _ => Some(fresh),
+        let unneeded = if outcome.is_none() {
+            inner.waiter.replace(Waiter::Task(fresh))
+        } else {
+            Some(Waiter::Task(fresh))
         };
         drop(inner);
-        drop_quietly(stale); // Foreign code, and the answer is not to be lost by its panic.
+        drop_quietly(unneeded); // Foreign code, and the answer is not to be lost by its panic.
         outcome
     }
 
@@ -276,7 +247,7 @@ impl<J> Seat<J> {
         match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
             Stage::Waiting(job) => Err((Reason::Forked, job)),
             Stage::Returned(job) => Err((Reason::Released, job)),
-            Stage::Served | Stage::Withdrawn => Ok(()),
+            Stage::Served(_) | Stage::Withdrawn => Ok(()),
         }
     }
 }
@@ -369,7 +340,8 @@ mod tests {
 
     fn jobs(line: &mut Line<u64>) -> Vec<u64> {
         std::iter::from_fn(|| line.pop())
-            .filter_map(|seat| seat.claim())
+            .filter_map(|seat| seat.claim(3))
+            .map(|(job, _)| job)
             .collect()
     }
 
@@ -399,14 +371,14 @@ mod tests {
     fn a_seat_is_settled_by_exactly_one_of_claim_withdraw_and_give_back() {
         let seat = Seat::of_thread(5, Parker::new());
         assert!(!seat.is_settled() && seat.outcome().is_none());
-        assert_eq!(seat.claim(), Some(5));
-        assert_eq!((seat.claim(), seat.withdraw()), (None, None));
-        seat.give_back();
-        assert!(matches!(seat.outcome(), Some(Ok(()))));
+        assert_eq!(seat.claim(3).map(|(job, _)| job), Some(5));
+        assert!(seat.claim(3).is_none() && seat.withdraw().is_none());
+        assert!(!seat.give_back().0);
+        assert!(matches!(seat.outcome(), Some(Ok(3))));
 
         let seat = Seat::of_thread(6, Parker::new());
-        seat.give_back();
-        assert_eq!((seat.claim(), seat.withdraw()), (None, None));
+        assert!(matches!(seat.give_back(), (true, Some(Waiter::Thread(_)))));
+        assert!(seat.claim(3).is_none() && seat.withdraw().is_none());
         assert!(matches!(seat.outcome(), Some(Err((Reason::Released, 6)))));
     }
 }

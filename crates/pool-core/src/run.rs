@@ -21,8 +21,6 @@ pub enum Outcome {
     Cancelled,
     /// Taken out unstarted by a `release_now`.
     Released,
-    /// A joiner ran it in place, and has counted it or will; its entry held the room.
-    Elsewhere,
     /// Its handle took it out of the queue, gave its room back, and has counted it or will.
     Withdrawn,
 }
@@ -38,7 +36,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// For an [`Errand`](crate::errand::Errand), whose end is its owner's affair: user code, as
+    /// For an [`Errand`](crate::internals::Errand), whose end is its owner's affair: user code, as
     /// far as the pool knows.
     pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
         let calls_out = resolve.is_some();
@@ -77,13 +75,6 @@ pub trait Resolve: Send + Sync {
     fn settle(&self) -> Option<Waker> {
         self.resolve();
         None
-    }
-}
-
-/// Calls a waker, which is user code.
-pub(crate) fn wake(waker: Waker) {
-    if let Err(payload) = guarded(|| waker.wake()) {
-        discard(payload);
     }
 }
 

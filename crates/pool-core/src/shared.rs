@@ -20,7 +20,7 @@
 //! 4. While it says that the pool is full, the pool is open and has no room. It is told so in a whole
 //!    section, and told otherwise under the state's lock before anybody can know of the room.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
@@ -39,7 +39,7 @@ pub(crate) struct Shared<J> {
 }
 
 /// Where tasks enter a busy pool.
-struct Inbox<J> {
+pub(crate) struct Inbox<J> {
     /// How many more may, before somebody has to decide.
     room: usize,
     /// Somebody spins for work.
@@ -50,7 +50,9 @@ struct Inbox<J> {
     free: usize,
 }
 
-/// The whole state, for as long as it lives: the lock is held.
+/// The lock is held, and the inbox empty. The state may be looked at; it is changed by the one
+/// [`section`](Whole::section). Dropped without one, it has changed nothing that has to be settled:
+/// a task taken over from the inbox takes as much room in the queue as it took there.
 pub(crate) struct Whole<'a, J> {
     both: Both<'a, State<J>, Inbox<J>>,
     full: &'a AtomicBool,
@@ -80,6 +82,13 @@ impl<J> Shared<J> {
         self.whole(self.halves.first())
     }
 
+    /// One section: takes the lock, changes the state, settles what may be done without the lock,
+    /// and unlocks.
+    #[inline]
+    pub(crate) fn section<T>(&self, change: impl FnOnce(&mut State<J>) -> T) -> T {
+        self.lock().section(|state, _| change(state))
+    }
+
     /// A place in the inbox, if a task may enter undecided (invariant 2).
     #[inline]
     pub(crate) fn vacancy(&self) -> Option<Vacancy<'_, J>> {
@@ -88,7 +97,7 @@ impl<J> Shared<J> {
     }
 
     /// A task has ended: its worker's next one, if it may go on undecided (invariant 3); else the
-    /// lock, with nothing changed.
+    /// lock, with nothing changed, for the section that decides.
     #[inline]
     pub(crate) fn next(&self, outcome: Outcome) -> Result<J, Whole<'_, J>> {
         let mut state = self.halves.first();
@@ -146,11 +155,39 @@ impl<J> Vacancy<'_, J> {
     }
 }
 
-impl<J> Whole<'_, J> {
-    /// The queue is empty, and somebody goes to sleep: memory to be dropped when the lock is free.
+impl<J> Inbox<J> {
+    /// A worker goes to sleep: memory to be dropped when the lock is free.
     pub(crate) fn trim(&mut self) -> impl Sized + use<J> {
+        self.queue.trim()
+    }
+}
+
+impl<J> Whole<'_, J> {
+    /// Changes the state, and ends the section.
+    #[inline]
+    pub(crate) fn section<T>(
+        mut self,
+        change: impl FnOnce(&mut State<J>, &mut Inbox<J>) -> T,
+    ) -> T {
         let (state, inbox) = self.both.halves();
-        (state.queue.trim(), inbox.queue.trim())
+        let result = change(state, inbox);
+        self.unlock();
+        result
+    }
+
+    /// Settles, from the counters as they are now, how many tasks may enter undecided (invariant 2),
+    /// whether workers go on undecided (3), and who is refused without the lock (4); then unlocks.
+    /// The most important write of the protocol: all that is done without the lock rests on it.
+    #[inline]
+    fn unlock(mut self) {
+        let (state, inbox) = self.both.halves();
+        inbox.room = state.settle();
+        inbox.searchers = state.searching > 0;
+        if let Some(gauge) = &inbox.gauge {
+            inbox.free = state.capacity.saturating_sub(state.in_flight);
+            gauge.show_free(inbox.free > 0);
+        }
+        tell(self.full, state.is_full());
     }
 }
 
@@ -160,26 +197,5 @@ impl<J> Deref for Whole<'_, J> {
     #[inline]
     fn deref(&self) -> &State<J> {
         &self.both
-    }
-}
-
-impl<J> DerefMut for Whole<'_, J> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut State<J> {
-        &mut self.both
-    }
-}
-
-impl<J> Drop for Whole<'_, J> {
-    #[inline]
-    fn drop(&mut self) {
-        let (state, inbox) = self.both.halves();
-        inbox.room = state.settle();
-        inbox.searchers = state.searching > 0;
-        if let Some(gauge) = &inbox.gauge {
-            inbox.free = state.capacity.saturating_sub(state.in_flight);
-            gauge.show_free(inbox.free > 0);
-        }
-        tell(self.full, state.is_full());
     }
 }

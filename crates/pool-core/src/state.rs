@@ -3,8 +3,8 @@
 //! [`go_on`](State::go_on) alone runs without the inbox's half of the lock (see `shared.rs`): what
 //! is in the inbox is not counted here yet.
 //!
-//! A method here runs under the lock, runs no foreign code, and leaves what is owed to others
-//! (wake-ups, a thread to start) in an [`After`]. The decisions are in `decide.rs`.
+//! A method here runs under the lock, runs no foreign code, and defers what others are to be woken
+//! for, and a thread to start, to the [`Effects`]. The decisions are in `decide.rs`.
 //!
 //! # Invariants, whenever the lock is free and the inbox empty
 //! 1. `in_flight` counts exactly the accepted tasks that hold room: those in the queue, and one for
@@ -23,17 +23,21 @@ use std::time::Instant;
 
 use sync_shim::thread::thread_number;
 
-use crate::after::{After, Notice};
+use crate::capacity::{Capacity, UNLIMITED};
 use crate::config::Config;
+use crate::core::Closed;
 use crate::decide::{Rouse, View, Without};
+use crate::effects::Effects;
 use crate::ending::Ending;
 use crate::errand::Watch;
+use crate::error::{Reason, TuneError};
 use crate::gauge::Gauge;
 use crate::idle::{IdleSet, WorkerCell};
 use crate::line::{Line, Seat};
 use crate::queue::TaskQueue;
 use crate::run::Outcome;
 use crate::stats::Counts;
+use crate::waiter::Event;
 
 /// Tombstones that are left to the workers, however short the queue is. In a model one, so that a
 /// worker meets it, and the next is swept.
@@ -41,6 +45,8 @@ const FEW_TOMBSTONES: usize = if cfg!(anthill_loom) { 1 } else { 32 };
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct State<J> {
+    /// Which of a multi-pool's pools it is.
+    pub(crate) number: usize,
     pub(crate) open: bool,
     /// Raised by each reboot.
     pub(crate) generation: u64,
@@ -82,9 +88,9 @@ pub(crate) struct State<J> {
     /// Somebody joins all of them at this moment.
     pub(crate) joining: bool,
     /// Submitters that wait for the start of the first worker.
-    pub(crate) on_start: Vec<Arc<Notice>>,
-    pub(crate) on_idle: Vec<Arc<Notice>>,
-    pub(crate) on_end: Vec<Arc<Notice>>,
+    pub(crate) on_start: Vec<Arc<Event>>,
+    pub(crate) on_idle: Vec<Arc<Event>>,
+    pub(crate) on_end: Vec<Arc<Event>>,
     /// Those that want to know of the release.
     pub(crate) watches: Vec<Weak<dyn Watch>>,
     pub(crate) counts: Counts,
@@ -157,19 +163,19 @@ impl<J> State<J> {
 
     /// Accepts a task for which there is room and a live worker.
     #[inline]
-    pub(crate) fn accept(&mut self, job: J, after: &mut After<J>) {
-        self.enqueue(job, after);
+    pub(crate) fn accept(&mut self, job: J, effects: &mut Effects<J>) {
+        self.enqueue(job, effects);
         if !self.spoken_for {
-            self.rouse(after);
+            self.rouse(effects);
         }
     }
 
     #[inline]
-    fn enqueue(&mut self, job: J, after: &mut After<J>) {
+    fn enqueue(&mut self, job: J, effects: &mut Effects<J>) {
         self.in_flight += 1;
         self.counts.submitted += 1;
         self.queue.push(job);
-        after.searchers |= self.searching > 0;
+        effects.searchers |= self.searching > 0;
         if let Some(gauge) = &self.gauge {
             gauge.enter();
         }
@@ -184,34 +190,52 @@ impl<J> State<J> {
 
     /// Room goes to the line's heads, as long as there is any of either, and a worker.
     #[inline]
-    pub(crate) fn admit_heads(&mut self, after: &mut After<J>) {
+    pub(crate) fn admit_heads(&mut self, effects: &mut Effects<J>) {
         while self.line.len() > 0 && self.live > 0 && self.view().has_room() {
             let Some(seat) = self.line.pop() else { break };
             // A seat that another pool served, or that its owner is leaving, is empty.
-            if let Some(job) = seat.claim() {
-                self.enqueue(job, after);
-                after.ring(seat);
+            if let Some((job, waiter)) = seat.claim(self.number) {
+                self.enqueue(job, effects);
+                effects.wake(waiter);
             } else {
-                after.drop_later(seat);
+                effects.drop_later(seat);
             }
+        }
+    }
+
+    /// A call is refused for good, and counted so.
+    pub(crate) fn refuse<L>(&mut self, why: Closed<L>) -> Reason {
+        self.counts.refused += 1;
+        why.reason()
+    }
+
+    /// A worker has been started. Where it is a pool's first, a multi-pool's waiters may stand in the
+    /// line, though there is room: they go before the caller, in the section that counts the worker.
+    pub(crate) fn admit_line(&mut self, effects: &mut Effects<J>) {
+        if self.line.len() > 0 {
+            let before = self.in_flight;
+            // The new worker rouses others if it finds more than one task. A task of the caller's is
+            // one more.
+            self.admit_heads(effects);
+            self.spoken_for &= self.in_flight == before;
         }
     }
 
     /// Sees to it that somebody looks at the queue.
     #[inline]
-    pub(crate) fn rouse(&mut self, after: &mut After<J>) {
+    pub(crate) fn rouse(&mut self, effects: &mut Effects<J>) {
         match self.view().rouse() {
             Rouse::Nobody => {}
             Rouse::Parked => {
                 if let Some(cell) = self.idle.pop() {
                     self.searching += 1;
                     self.called += 1;
-                    after.unpark(cell);
+                    effects.wake_worker(&cell);
                 }
             }
             Rouse::Start => {
                 self.starting = true;
-                after.start = true;
+                effects.start = true;
             }
         }
     }
@@ -276,31 +300,31 @@ impl<J> State<J> {
         &mut self,
         outcome: Outcome,
         calls_out: bool,
-        after: &mut After<J>,
+        effects: &mut Effects<J>,
     ) -> Next<J> {
         self.end(outcome);
-        self.admit_heads(after);
-        self.tell_if_idle(after);
-        if calls_out || after.calls_out() {
-            self.rouse(after); // Others do what is there to be done meanwhile.
+        self.admit_heads(effects);
+        self.set_if_idle(effects);
+        if calls_out || effects.has_user_code() {
+            self.rouse(effects); // Others do what is there to be done meanwhile.
             return Next::CallOut;
         }
-        self.go(true, after)
+        self.go(true, effects)
     }
 
     /// A worker that is busy with nothing any more goes on. `may_start`: not if it has just been
     /// refused a thread, or it would ask for ever.
     #[inline]
-    pub(crate) fn go(&mut self, may_start: bool, after: &mut After<J>) -> Next<J> {
+    pub(crate) fn go(&mut self, may_start: bool, effects: &mut Effects<J>) -> Next<J> {
         if self.view().surplus() > 0 {
             // Somebody may be parked all the same: the surplus one was being started when the
             // capacity shrank.
             self.leaving += 1;
-            self.rouse(after);
+            self.rouse(effects);
             return Next::Leave;
         }
         if let Some(job) = self.queue.pop() {
-            self.take(job, may_start, after)
+            self.take(job, may_start, effects)
         } else if self.open {
             self.searching += 1;
             Next::Search
@@ -312,11 +336,11 @@ impl<J> State<J> {
 
     /// A busy worker has popped a task. It keeps it, unless it is to ask the user's gate first.
     #[inline]
-    fn take(&mut self, job: J, may_start: bool, after: &mut After<J>) -> Next<J> {
+    fn take(&mut self, job: J, may_start: bool, effects: &mut Effects<J>) -> Next<J> {
         if may_start || self.idle.len() > 0 {
-            self.rouse(after);
+            self.rouse(effects);
         }
-        if after.start && self.gated {
+        if effects.start && self.gated {
             self.queue.unpop(job);
             return Next::CallOut;
         }
@@ -326,23 +350,23 @@ impl<J> State<J> {
     /// A worker has to call a waker that came as it went on already: it is busy again, and what
     /// it was about to do is left to others.
     #[cold]
-    pub(crate) fn put_off(&mut self, next: Next<J>, after: &mut After<J>) {
+    pub(crate) fn put_off(&mut self, next: Next<J>, effects: &mut Effects<J>) {
         match next {
             Next::Run(job) => self.queue.unpop(job),
             Next::Search => self.searching -= 1,
             Next::Leave => {
                 self.leaving -= 1;
-                self.time_the_kept(after);
+                self.time_the_kept(effects);
             }
             Next::CallOut => {}
         }
-        self.rouse(after);
+        self.rouse(effects);
     }
 
     #[inline]
-    fn tell_if_idle(&mut self, after: &mut After<J>) {
+    fn set_if_idle(&mut self, effects: &mut Effects<J>) {
         if self.unfinished() == 0 && !self.on_idle.is_empty() {
-            after.tell(&mut self.on_idle);
+            effects.set_all(&mut self.on_idle);
         }
     }
 
@@ -356,18 +380,18 @@ impl<J> State<J> {
         &mut self,
         cell: &Arc<WorkerCell>,
         now: Option<Instant>,
-        after: &mut After<J>,
+        effects: &mut Effects<J>,
     ) -> Found<J> {
         self.searching -= 1;
         if self.view().surplus() == 0
             && let Some(job) = self.queue.pop()
         {
-            return Found::Next(self.take(job, true, after));
+            return Found::Next(self.take(job, true, effects));
         }
         match self.view().without_work(self.kept) {
             Without::Leave => {
                 self.leaving += 1;
-                self.rouse(after); // As in `go`.
+                self.rouse(effects); // As in `go`.
                 Found::Next(Next::Leave)
             }
             Without::ParkTimed => Found::Park(Rest {
@@ -385,24 +409,30 @@ impl<J> State<J> {
         }
     }
 
-    /// Nothing is accepted any more: waiters get their tasks back, idle workers go.
-    pub(crate) fn release(&mut self, after: &mut After<J>) {
-        self.open = false;
+    /// Nothing is accepted any more: waiters get their tasks back, idle workers go. Whether it was
+    /// open, and which generation ends.
+    pub(crate) fn release(&mut self, effects: &mut Effects<J>) -> (bool, u64) {
+        let was_open = std::mem::replace(&mut self.open, false);
+        if was_open {
+            self.stop_accepting(effects);
+        }
+        (was_open, self.generation)
+    }
+
+    fn stop_accepting(&mut self, effects: &mut Effects<J>) {
         for seat in self.line.take_all() {
             // A seat that another pool served, or that its owner is leaving, is empty.
-            if seat.give_back() {
-                self.counts.refused += 1;
-                after.ring(seat);
-            } else {
-                after.drop_later(seat);
-            }
+            let (given_back, waiter) = seat.give_back();
+            self.counts.refused += u64::from(given_back);
+            effects.wake(waiter);
+            effects.drop_later(seat); // Its owner may be gone, and leave us its task or its waker.
         }
         for watch in self.watches.drain(..) {
-            after.tell_watch(watch);
+            effects.tell_released(watch);
         }
         let idle = self.idle.retire_oldest(self.idle.len());
-        self.dismiss(idle, after);
-        self.tell_if_ended(after);
+        self.dismiss(idle, effects);
+        self.set_if_ended(effects);
     }
 
     /// A released pool's queue is emptied by a `release_now`. The tasks stay unfinished until
@@ -444,7 +474,7 @@ impl<J> State<J> {
     pub(crate) fn withdraw(
         &mut self,
         is_tombstone: &dyn Fn(&J) -> bool,
-        after: &mut After<J>,
+        effects: &mut Effects<J>,
     ) -> Option<VecDeque<J>> {
         self.tombstones += 1;
         self.in_flight -= 1;
@@ -453,8 +483,8 @@ impl<J> State<J> {
         if let Some(gauge) = &self.gauge {
             gauge.leave(1);
         }
-        self.admit_heads(after);
-        self.rouse(after);
+        self.admit_heads(effects);
+        self.rouse(effects);
         (self.tombstones > self.queue.len() / 2 + FEW_TOMBSTONES).then(|| {
             let swept = self.queue.sweep(is_tombstone);
             self.tombstones -= swept.len();
@@ -463,39 +493,50 @@ impl<J> State<J> {
     }
 
     /// One of those that were taken out has been disposed of, or has ended.
-    pub(crate) fn disposed(&mut self, outcome: Outcome, after: &mut After<J>) {
+    pub(crate) fn disposed(&mut self, outcome: Outcome, effects: &mut Effects<J>) {
         self.disposing -= 1;
         self.counts.count(outcome);
-        self.tell_if_idle(after);
-        self.tell_if_ended(after);
+        self.set_if_idle(effects);
+        self.set_if_ended(effects);
     }
 
-    /// Another number of workers from now on. Nothing has changed if there is no memory for it.
+    /// Another number of workers from now on. Nothing has changed if that is refused.
     pub(crate) fn tune(
         &mut self,
-        capacity: usize,
-        after: &mut After<J>,
-    ) -> Result<(), TryReserveError> {
+        capacity: Capacity,
+        effects: &mut Effects<J>,
+    ) -> Result<(), TuneError> {
+        let capacity = capacity.bound();
+        if capacity == 0 {
+            return Err(TuneError::ZeroCapacity);
+        }
+        if capacity == UNLIMITED && self.idle.is_ring() {
+            return Err(TuneError::PreallocateUnlimited);
+        }
         if capacity > self.capacity {
-            self.idle.resize(capacity)?;
+            self.idle.resize(capacity).map_err(TuneError::OutOfMemory)?;
             self.capacity = capacity;
         } else {
             self.capacity = capacity;
-            self.retire_surplus(after);
+            self.retire_surplus(effects);
             // Without memory for fewer slots the ring keeps those it has.
             let _ = self.idle.resize(capacity);
         }
         self.show_size();
-        self.admit_heads(after);
-        self.rouse(after);
+        self.admit_heads(effects);
+        self.rouse(effects);
         Ok(())
     }
 
-    /// Open again. Whoever waited for the end is told, and finds another generation.
-    pub(crate) fn reboot(&mut self, after: &mut After<J>) {
-        self.open = true;
-        self.generation += 1;
-        after.tell(&mut self.on_end);
+    /// Open again. Who waited for the end is woken, and finds another generation. `false` if it was
+    /// open.
+    pub(crate) fn reboot(&mut self, effects: &mut Effects<J>) -> bool {
+        let was_released = !std::mem::replace(&mut self.open, true);
+        if was_released {
+            self.generation += 1;
+            effects.set_all(&mut self.on_end);
+        }
+        was_released
     }
 
     /// A waiter's seat joins the line.
@@ -507,6 +548,7 @@ impl<J> State<J> {
 impl<J> State<J> {
     pub(crate) fn new(config: &Config) -> Result<Self, TryReserveError> {
         Ok(Self {
+            number: 0,
             open: true,
             generation: 0,
             capacity: config.capacity,

@@ -26,7 +26,7 @@ impl Counts {
             Outcome::Panicked => self.panicked += 1,
             Outcome::Cancelled => self.cancelled += 1,
             Outcome::Released => self.released += 1,
-            Outcome::Elsewhere | Outcome::Withdrawn => {}
+            Outcome::Withdrawn => {}
         }
     }
 }

@@ -48,8 +48,14 @@ pub trait Admit<R: Runner>: Sized {
     fn admit_async<T>(
         self: Arc<Self>,
         job: R::Job,
-        settle: impl FnOnce(Admitted<R>) -> T + Send,
+        settle: impl FnOnce(&Self, Admitted<R>) -> T + Send,
     ) -> impl Future<Output = T> + Send + Unpin;
+
+    /// The handle of a task which that pool has accepted. It was made as the [`child`](Self::child)'s.
+    #[inline]
+    fn handle_of<T: Send + 'static>(&self, _pool: usize, handle: JoinHandle<T>) -> JoinHandle<T> {
+        handle
+    }
 
     /// Hands a task over that has no handle.
     fn submit_task<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>
@@ -60,7 +66,7 @@ pub trait Admit<R: Runner>: Sized {
             return Err(refused.map(|()| task));
         }
         let admitted = self.admit_job(R::plain(task), on_full);
-        admitted.map_err(|refused| refused.map(R::task_of))
+        forget_pool::<R, T>(admitted)
     }
 
     /// Hands a task over that has one.
@@ -72,7 +78,7 @@ pub trait Admit<R: Runner>: Sized {
             return Err(refused.map(|()| task));
         }
         let (job, handle) = promise(task, self.child());
-        settle::<R, T>(self.admit_job(job, on_full), handle)
+        settle(&**self, self.admit_job(job, on_full), handle)
     }
 
     /// As a future.
@@ -83,9 +89,7 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        self.admit_async(R::plain(task), |admitted| {
-            admitted.map_err(|refused| refused.map(R::task_of))
-        })
+        self.admit_async(R::plain(task), |_, admitted| forget_pool::<R, T>(admitted))
     }
 
     /// As a future that resolves to the handle.
@@ -97,12 +101,12 @@ pub trait Admit<R: Runner>: Sized {
         R: Accepts<T>,
     {
         let (job, handle) = promise(task, self.child());
-        self.admit_async(job, |admitted| settle::<R, T>(admitted, handle))
+        self.admit_async(job, |pools, admitted| settle(pools, admitted, handle))
     }
 }
 
-/// Whether a job was accepted; if not, it comes back.
-pub type Admitted<R> = Result<(), SubmitError<<R as Runner>::Job>>;
+/// Which pool accepted a job, of several (a single pool is 0); or the job, if none did.
+pub type Admitted<R> = Result<usize, SubmitError<<R as Runner>::Job>>;
 
 /// The handle of an accepted task, or the task.
 pub(crate) type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
@@ -116,11 +120,21 @@ fn promise<R: Accepts<T>, T>(task: T, child: Child<R>) -> (R::Job, JoinHandle<R:
 
 /// The one place where a handle goes to the caller.
 fn settle<R: Accepts<T>, T>(
+    pools: &impl Admit<R>,
     admitted: Admitted<R>,
     handle: JoinHandle<R::Value>,
 ) -> Spawned<R::Value, T> {
     match admitted {
-        Ok(()) => Ok(handle),
+        Ok(pool) => Ok(pools.handle_of(pool, handle)),
+        Err(refused) => Err(refused.map(R::task_of)),
+    }
+}
+
+/// Without a handle it does not matter which pool it was.
+#[inline]
+fn forget_pool<R: Accepts<T>, T>(admitted: Admitted<R>) -> Result<(), SubmitError<T>> {
+    match admitted {
+        Ok(_) => Ok(()),
         Err(refused) => Err(refused.map(R::task_of)),
     }
 }
@@ -145,15 +159,20 @@ impl<R: Runner> Admit<R> for Core<R> {
     fn admit_async<T>(
         self: Arc<Self>,
         job: R::Job,
-        settle: impl FnOnce(Admitted<R>) -> T + Send,
+        settle: impl FnOnce(&Self, Admitted<R>) -> T + Send,
     ) -> impl Future<Output = T> + Send + Unpin {
-        Enter::new(self, job, |settled| settle(refusal(settled)))
+        Enter::new(self, job, |core: &Self, settled| {
+            settle(core, refusal(settled))
+        })
     }
 }
 
 #[inline]
-fn refusal<J>(settled: Settled<J>) -> Result<(), SubmitError<J>> {
-    settled.map_err(|(reason, job)| reason.with(job))
+fn refusal<J>(settled: Settled<J>) -> Result<usize, SubmitError<J>> {
+    match settled {
+        Ok(()) => Ok(0),
+        Err((reason, job)) => Err(reason.with(job)),
+    }
 }
 
 impl<R: Runner> Core<R> {

@@ -6,15 +6,17 @@ use std::task::Waker;
 use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::thread::{JoinHandle, Tag};
 
-use crate::after::{After, NoticeWait};
-use crate::core::{Core, Guard, Runner};
+use crate::core::{Core, Runner};
+use crate::effects::Effects;
 use crate::ending::Exit;
 use crate::foreign::drop_quietly;
 use crate::handle::Home;
 use crate::idle::{Call, WorkerCell};
-use crate::run::{Ran, wake};
+use crate::run::{Ran, Resolve};
+use crate::shared::Whole;
 use crate::state::{Found, Next, Rest, State};
 use crate::wait::Search;
+use crate::waiter::{EventWait, wake};
 
 /// The body of a worker's thread.
 pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
@@ -63,11 +65,7 @@ fn join<R: Runner>(core: &Arc<Core<R>>, threads: Vec<JoinHandle>) {
         // A worker's body does not unwind; were it to, that is no reason for ours to.
         let _ = thread.join();
     }
-    let mut after = After::new();
-    let mut guard = core.state.lock();
-    guard.joined(count, &mut after);
-    drop(guard);
-    core.perform(&mut after);
+    core.section(|state, effects| state.joined(count, effects));
 }
 
 /// Runs tasks until the worker is to leave. It arrives counted as searching, and returns counted
@@ -77,23 +75,26 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     let mut search = Search::default();
     loop {
         let now = timed.then(|| core.clock().now());
-        let mut after = After::new();
-        let mut guard = core.state.lock();
-        core.work.store(false, Relaxed); // A hint; the lock is held and we look ourselves.
-        let found = guard.find(cell, now, &mut after);
-        let garbage = matches!(found, Found::Park(_)).then(|| guard.trim());
-        drop(guard);
-        drop(garbage);
-        core.pay(&mut after);
+        let mut effects = Effects::new();
+        let (found, garbage) = core.state.lock().section(|state, inbox| {
+            core.work.store(false, Relaxed); // A hint; the lock is held and we look ourselves.
+            let found = state.find(cell, now, &mut effects);
+            let parks = matches!(found, Found::Park(_));
+            (found, parks.then(|| (state.queue.trim(), inbox.trim())))
+        });
+        drop(garbage); // The lock is free.
+        core.notify(&mut effects);
         let called = match found {
             Found::Park(rest) => search.watch(|| park(core, cell, &rest)),
-            Found::Next(next) => match run_until_idle(core, start_owed(core, next, after.start)) {
-                AfterRun::Search => {
-                    search.look(|| core.work.load(Relaxed));
-                    Call::Work
+            Found::Next(next) => {
+                match run_until_idle(core, start_owed(core, next, effects.start)) {
+                    AfterRun::Search => {
+                        search.look(|| core.work.load(Relaxed));
+                        Call::Work
+                    }
+                    AfterRun::Leave => Call::Retire,
                 }
-                AfterRun::Leave => Call::Retire,
-            },
+            }
         };
         if called == Call::Retire {
             return;
@@ -116,7 +117,7 @@ fn start_owed<R: Runner>(
 ) -> Next<R::Job> {
     while let Next::CallOut = next {
         let may_start = core.start_and_search();
-        (next, owed) = decide(core, |state| {
+        (next, owed) = resume(core, |state| {
             state.searching -= 1;
             may_start
         });
@@ -147,54 +148,70 @@ fn run_while_calm<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> Next<R::Jo
         }
         job = match core.state.next(ran.outcome) {
             Ok(next) => next,
-            Err(guard) => return finish(core, guard, ran),
+            Err(whole) => return finish(core, whole, ran),
         };
         // Room and figures show the end: now the handle may.
-        if let Some(handle) = ran.resolve
-            && let Some(waker) = handle.settle()
-        {
+        if let Some(waker) = settle(ran.resolve) {
             return call_waker(core, Next::Run(job), waker);
         }
     }
 }
 
+/// Shows a task's end to its handle, if it has one. A waker is left to the caller.
+#[inline]
+fn settle(handle: Option<Arc<dyn Resolve>>) -> Option<Waker> {
+    handle.and_then(|handle| handle.settle())
+}
+
+/// The section in which a worker that has ended a task, or run what it owed, finds out what comes
+/// next. It wakes threads; a start and user code are still owed after it.
+#[inline]
+fn decide<R: Runner>(
+    core: &Arc<Core<R>>,
+    whole: Whole<'_, R::Job>,
+    effects: &mut Effects<R::Job>,
+    change: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>) -> Next<R::Job>,
+) -> Next<R::Job> {
+    let next = whole.section(|state, _| {
+        let next = change(state, effects);
+        if matches!(next, Next::Search) {
+            core.work.store(false, Relaxed); // A hint, as in `serve`.
+        }
+        next
+    });
+    core.notify(effects);
+    next
+}
+
 /// A task has ended, and what comes next has to be decided.
 #[inline(never)]
-fn finish<R: Runner>(core: &Arc<Core<R>>, mut guard: Guard<'_, R>, ran: Ran) -> Next<R::Job> {
-    let mut after = After::new();
-    let next = guard.finish(ran.outcome, ran.calls_out, &mut after);
-    if matches!(next, Next::Search) {
-        core.work.store(false, Relaxed); // A hint, as in `serve`.
-    }
-    drop(guard);
-    core.pay(&mut after);
+fn finish<R: Runner>(core: &Arc<Core<R>>, whole: Whole<'_, R::Job>, ran: Ran) -> Next<R::Job> {
+    let mut effects = Effects::new();
+    let next = decide(core, whole, &mut effects, |state, effects| {
+        state.finish(ran.outcome, ran.calls_out, effects)
+    });
     // Room and figures show the end: now the handle may. Before what may take its time, unless
     // it may itself.
-    let mut handle = ran.resolve;
-    let mut waker = None;
-    if !ran.calls_out {
-        waker = handle.take().and_then(|handle| handle.settle());
-    }
-    if !ran.calls_out && !after.calls_out() && waker.is_none() {
-        return start_owed(core, next, after.start);
-    }
-    let started = core.start_owed(after.start);
-    if ran.calls_out {
-        waker = handle.take().and_then(|handle| handle.settle());
-    }
-    let next = match (next, waker) {
-        (next, None) => next,
-        (Next::CallOut, Some(waker)) => {
-            wake(waker);
-            Next::CallOut
-        }
-        (next, Some(waker)) => return call_waker(core, next, waker),
+    let (first, last) = if ran.calls_out {
+        (None, ran.resolve)
+    } else {
+        (ran.resolve, None)
     };
-    if let Next::CallOut = next {
-        after.call_out();
-        return go_on(core, |_| started);
+    let waker = settle(first);
+    if waker.is_none() && last.is_none() && !effects.has_user_code() {
+        return start_owed(core, next, effects.start);
     }
-    next
+    let started = core.start_owed(effects.start);
+    match (next, waker.or_else(|| settle(last))) {
+        (Next::CallOut, waker) => {
+            waker.into_iter().for_each(wake);
+            effects.run_user_code();
+            go_on(core, |_| started)
+        }
+        // The waker came as it was decided already.
+        (next, Some(waker)) => call_waker(core, next, waker),
+        (next, None) => next,
+    }
 }
 
 /// User code has been run: the worker was busy with that, and goes on. `back` is the start of its
@@ -204,39 +221,33 @@ fn go_on<R: Runner>(
     core: &Arc<Core<R>>,
     back: impl FnOnce(&mut State<R::Job>) -> bool,
 ) -> Next<R::Job> {
-    let (next, owed) = decide(core, back);
+    let (next, owed) = resume(core, back);
     start_owed(core, next, owed)
 }
 
-/// The section in which a worker without a task decides what comes next, and whether a start is
-/// owed. `back` counts it as busy, and says whether another worker may be started: not if a thread
-/// was refused on the way.
-fn decide<R: Runner>(
+/// A worker without a task goes on, and whether a start is owed. `back` counts it as busy, and says
+/// whether another worker may be started: not if a thread was refused on the way.
+fn resume<R: Runner>(
     core: &Arc<Core<R>>,
     back: impl FnOnce(&mut State<R::Job>) -> bool,
 ) -> (Next<R::Job>, bool) {
-    let mut after = After::new();
-    let mut guard = core.state.lock();
-    let may_start = back(&mut guard);
-    let next = guard.go(may_start, &mut after);
-    if matches!(next, Next::Search) {
-        core.work.store(false, Relaxed); // A hint, as in `serve`.
-    }
-    drop(guard);
-    core.pay(&mut after);
-    (next, after.start)
+    let mut effects = Effects::new();
+    let next = decide(core, core.state.lock(), &mut effects, |state, effects| {
+        let may_start = back(state);
+        state.go(may_start, effects)
+    });
+    (next, effects.start)
 }
 
-/// A future registered its waker after the task had left its value, and before the handle was
-/// told: it is called by a worker that is busy with nothing else.
+/// A future registered its waker after the task had left its value, and before the handle showed
+/// the end: it is called by a worker that is busy with nothing else.
 #[cold]
 fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) -> Next<R::Job> {
-    let mut after = After::new();
-    let mut guard = core.state.lock();
-    guard.put_off(next, &mut after);
-    drop(guard);
-    core.pay(&mut after);
-    let started = core.start_owed(after.start);
+    let mut effects = Effects::new();
+    core.state
+        .section(|state| state.put_off(next, &mut effects));
+    core.notify(&mut effects);
+    let started = core.start_owed(effects.start);
     wake(waker);
     go_on(core, |_| started)
 }
@@ -254,33 +265,31 @@ fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> 
             Some(when) => !core.clock().park_until(&cell.parker, when),
         };
         let now = expired.then(|| core.clock().now());
-        let mut after = After::new();
-        let mut guard = core.state.lock();
-        if let Some(now) = now
-            && let Some(limit) = core.config.stale_since(now)
-        {
-            guard.expire(limit, &mut after);
-        }
-        let called = match cell.call() {
-            // Retiring is a request: work may have come since.
-            Call::Retire if guard.recall(&mut after) => {
-                cell.set_call(Call::Work);
-                Call::Work
+        let called = core.section(|state, effects| {
+            if let Some(now) = now
+                && let Some(limit) = core.config.stale_since(now)
+            {
+                state.expire(limit, effects);
             }
-            // Its time was up, but the pool keeps as many as these: no time-out any more. Or there
-            // are more than are kept now: a time-out again.
-            Call::Parked => {
-                timed = guard.is_timed(cell, rest.since);
-                Call::Parked
+            match cell.call() {
+                // Retiring is a request: work may have come since.
+                Call::Retire if state.recall(effects) => {
+                    cell.set_call(Call::Work);
+                    Call::Work
+                }
+                // Its time was up, but the pool keeps as many as these: no time-out any more. Or there
+                // are more than are kept now: a time-out again.
+                Call::Parked => {
+                    timed = state.is_timed(cell, rest.since);
+                    Call::Parked
+                }
+                Call::Work => {
+                    state.arrive();
+                    Call::Work
+                }
+                Call::Retire => Call::Retire,
             }
-            Call::Work => {
-                guard.arrive();
-                Call::Work
-            }
-            Call::Retire => Call::Retire,
-        };
-        drop(guard);
-        core.perform(&mut after);
+        });
         if called != Call::Parked {
             return called;
         }
@@ -298,25 +307,25 @@ enum Departure {
 fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
     let mut own = cell.thread.lock().take();
     loop {
-        let mut after = After::new();
-        let mut guard = core.state.lock();
-        if guard.stay(&mut after) {
-            drop(guard);
-            core.perform(&mut after);
-            *cell.thread.lock() = own;
-            return Departure::Stays;
-        }
-        let exit = guard.depart(cell, &mut own, &mut after);
-        let notice = matches!(exit, Exit::Wait).then(NoticeWait::new);
-        if let Some(notice) = &notice {
-            guard.ending.on_room.push(notice.notice());
-        }
-        drop(guard);
-        core.perform(&mut after);
+        let exit = core.section(|state, effects| {
+            if state.stay(effects) {
+                return None;
+            }
+            let exit = state.depart(cell, &mut own, effects);
+            let room = matches!(exit, Exit::Wait).then(EventWait::of_thread);
+            if let Some(room) = &room {
+                state.ending.on_room.push(room.event());
+            }
+            Some((exit, room))
+        });
         match exit {
-            Exit::Gone(finished) => return Departure::Gone(finished),
-            Exit::Join(thread) => join(core, vec![thread]),
-            Exit::Wait => notice.iter().for_each(NoticeWait::wait),
+            None => {
+                *cell.thread.lock() = own;
+                return Departure::Stays;
+            }
+            Some((Exit::Gone(finished), _)) => return Departure::Gone(finished),
+            Some((Exit::Join(thread), _)) => join(core, vec![thread]),
+            Some((Exit::Wait, room)) => room.iter().for_each(EventWait::wait),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pool_core::errand::{Door, Watch};
+use pool_core::internals::{Door, Watch};
 use pool_core::{BuildError, Pool};
 
 use crate::pool::ScheduledPool;
@@ -74,7 +74,7 @@ impl Builder {
     /// What [`build`](Builder::build) does with a name that is known to be good.
     pub(crate) fn assemble(self) -> ScheduledPool {
         let Self { pool, config } = self;
-        let door = pool.door();
+        let door = Door::of(&pool);
         let generation = door.generation();
         let keep = {
             let (pool, door) = (pool.clone(), door.clone());

@@ -7,48 +7,29 @@
 //! 1. The body leaves the slot only by `claim`, under the slot's lock, which is taken last: under
 //!    the timer's lock or alone.
 //! 2. The stage goes `Idle`, `Claimed`, then (after a run) `Rested` or `Over`, then `Idle` again or
-//!    `Ended`, then `Taken`; or, if the body is not to run (again), `Unwanted` and then one of those
-//!    two. Only who has claimed moves it on to an outcome.
-//! 3. The outcome is visible from `Ended` or `Unwanted` on, which comes after the pool's figures
-//!    show the end, and in the section of the timer's lock in which ours do.
+//!    `Gone`; or, if the body is not to run (again), `Unwanted` and then `Gone`. Only who has claimed
+//!    moves it on.
+//! 3. The promise is fulfilled after the pool's figures show the end, and in the section of the
+//!    timer's lock in which ours do.
 //! 4. Foreign code (the body, destructors, wakers) runs with no lock held, and for an end after
 //!    everything that the end owes to the timer, to waiting threads and to the pool: `pay`.
 
 use std::sync::Arc;
-use std::task::Waker;
 
 use delay_queue::EntryId;
 use pool_core::JoinError;
-use pool_core::errand::{Env, Errand, Outcome, Ran, Resolve};
-use sync_shim::foreign::{Payload, discard, drop_quietly, guarded};
-use sync_shim::{Mutex, MutexGuard, Parker};
+use pool_core::internals::{Env, Errand, Joined, Outcome, Promise, Promised, Ran, Resolve, Waiter};
+use sync_shim::foreign::{Payload, discard, drop_quietly};
+use sync_shim::{Mutex, MutexGuard};
 
 use crate::body::{AfterPanic, Body};
 use crate::plan::Plan;
 use crate::sink::Sink;
-use crate::state::{After, Ending, Entry, Report, Tally, Vain, Why};
+use crate::state::{Effects, Ending, Entry, Report, Tally, Vain, Why};
 use crate::timer::Core;
 
-/// A schedule's outcome.
-pub type Joined<R> = Result<R, JoinError>;
-
-/// Who is told of the end.
-#[derive(Debug)]
-pub enum Bell {
-    /// Nobody waits.
-    Nobody,
-    /// A thread sleeps on this.
-    Thread(Parker),
-    /// A future was polled.
-    Future(Waker),
-    /// There is no handle any more: the outcome is dropped where it arises.
-    Detached,
-}
-
 /// A schedule as its handle sees it.
-pub trait Joinable<R>: Send + Sync {
-    /// Takes the outcome, or leaves a bell to be rung at the end.
-    fn take_or_wait(&self, bell: Bell) -> Option<Joined<R>>;
+pub trait Joinable<R>: Promised<R> + Send + Sync {
     /// Whether it has ended.
     fn is_ended(&self) -> bool;
     /// Whether its last run has begun, so that nothing more is needed for its end.
@@ -76,7 +57,7 @@ struct Slot<B: Body> {
     /// Set in the section that enters the schedule into the heap.
     id: Option<EntryId>,
     stage: Stage<B>,
-    bell: Bell,
+    promise: Promise<B::Out>,
     /// Of the next run, or the present one.
     due: u64,
     runs: u64,
@@ -96,11 +77,10 @@ enum Stage<B: Body> {
     Rested(B, u64, Report),
     /// A run has ended, and the schedule with it.
     Over(Joined<B::Out>, Report),
-    Ended(Joined<B::Out>),
-    Taken,
-    /// It has ended for that reason, and the body is still to be dropped. Whether the outcome was
-    /// taken, or nobody wants it.
-    Unwanted(B, Why, bool),
+    /// It has ended, and the body is still to be dropped.
+    Unwanted(B),
+    /// It has ended.
+    Gone,
 }
 
 /// Whether a body comes with the end.
@@ -121,7 +101,7 @@ impl<B: Body, S: Sink> Cell<B, S> {
             slot: Mutex::new(Slot {
                 id: None,
                 stage: Stage::Idle(body),
-                bell: Bell::Nobody,
+                promise: Promise::new(),
                 due,
                 runs: 0,
                 missed: 0,
@@ -154,8 +134,8 @@ impl<B: Body, S: Sink> Cell<B, S> {
     }
 
     /// The section that ends a schedule whose body was claimed, and the threads that it wakes.
-    /// The rest is to be paid: what `after` says, then [`pay`](Entry::pay).
-    fn finish(&self, end: End<B>, report: Report, after: &mut After) {
+    /// The rest is to be paid: what `effects` says, then [`pay`](Entry::pay).
+    fn finish(&self, end: End<B>, report: Report, effects: &mut Effects) {
         let id = self.slot.lock().id.expect(ENTERED);
         let tally = match &end {
             End::Ran(_, tally) => *tally,
@@ -164,16 +144,15 @@ impl<B: Body, S: Sink> Cell<B, S> {
         let mut sleeper = None;
         let publish = || {
             let mut slot = self.slot.lock();
-            match std::mem::replace(&mut slot.bell, Bell::Nobody) {
-                Bell::Thread(parker) => sleeper = Some(parker),
-                other => slot.bell = other, // Paid later.
-            }
-            slot.stage = match end {
-                End::Ran(joined, _) => Stage::Ended(joined),
-                End::Unrun(body, why) => Stage::Unwanted(body, why, false),
+            sleeper = slot.promise.take_thread(); // A waker is called later: see `pay`.
+            let outcome;
+            (slot.stage, outcome) = match end {
+                End::Ran(joined, _) => (Stage::Gone, joined),
+                End::Unrun(body, why) => (Stage::Unwanted(body), Err(why.outcome())),
             };
+            slot.promise.fulfil(outcome);
         };
-        let record = self.core.remove(id, tally, report, after, publish);
+        let record = self.core.remove(id, tally, report, effects, publish);
         drop(record); // Its ticket leaves the line before anything foreign may dally.
         if let Some(sleeper) = sleeper {
             sleeper.unpark();
@@ -182,13 +161,13 @@ impl<B: Body, S: Sink> Cell<B, S> {
 
     /// Ends one schedule and pays all that this owes.
     fn finish_alone(&self, end: End<B>, report: Report) {
-        let mut after = After::new();
-        self.finish(end, report, &mut after);
-        self.conclude(after);
+        let mut effects = Effects::new();
+        self.finish(end, report, &mut effects);
+        self.conclude(effects);
     }
 
-    fn conclude(&self, after: After) {
-        let kept = self.core.perform(after);
+    fn conclude(&self, effects: Effects) {
+        let kept = self.core.perform(effects);
         self.pay();
         drop(kept); // May wait for the pool's end.
     }
@@ -329,22 +308,22 @@ impl<B: Body, S: Sink> Resolve for Cell<B, S> {
 
 impl<B: Body, S: Sink> Cell<B, S> {
     fn end_alone(&self, why: Why) -> Ending {
-        let mut after = After::new();
-        let ending = self.end(why, &mut after);
+        let mut effects = Effects::new();
+        let ending = self.end(why, &mut effects);
         if ending == Ending::Now {
-            self.conclude(after);
+            self.conclude(effects);
         }
         ending
     }
 }
 
 impl<B: Body, S: Sink> Entry for Cell<B, S> {
-    fn end(&self, why: Why, after: &mut After) -> Ending {
+    fn end(&self, why: Why, effects: &mut Effects) -> Ending {
         let (mut slot, body) = Self::claim(self.slot.lock());
         if let Some(body) = body {
             slot.ending = true;
             drop(slot);
-            self.finish(End::Unrun(body, why), Report::default(), after);
+            self.finish(End::Unrun(body, why), Report::default(), effects);
             return Ending::Now;
         }
         if self.plan.is_series() && !slot.ending && slot.stop.is_none() {
@@ -356,77 +335,36 @@ impl<B: Body, S: Sink> Entry for Cell<B, S> {
 
     fn pay(&self) {
         let mut slot = self.slot.lock();
-        let bell = match &slot.bell {
-            Bell::Detached => Bell::Detached,
-            _ => std::mem::replace(&mut slot.bell, Bell::Nobody),
+        let waiter = slot.promise.take_waiter();
+        let outcome = if slot.promise.is_detached() {
+            slot.promise.take_value()
+        } else {
+            None
         };
-        let detached = matches!(bell, Bell::Detached);
-        let (mut body, mut outcome) = (None, None);
-        slot.stage = match std::mem::replace(&mut slot.stage, Stage::Taken) {
-            Stage::Ended(joined) if detached => {
-                outcome = Some(joined);
-                Stage::Taken
-            }
-            Stage::Unwanted(unwanted, why, taken) => {
-                body = Some(unwanted);
-                if taken || detached {
-                    Stage::Taken
-                } else {
-                    Stage::Ended(Err(why.outcome()))
-                }
-            }
-            other => other,
+        let body = match std::mem::replace(&mut slot.stage, Stage::Gone) {
+            Stage::Unwanted(body) => Some(body),
+            _ => None,
         };
         drop(slot);
-        if let Bell::Future(waker) = bell
-            && let Err(payload) = guarded(|| waker.wake())
-        {
-            discard(payload);
+        if let Some(waiter) = waiter {
+            waiter.wake();
         }
         drop_quietly(body);
         drop_quietly(outcome);
     }
 }
 
-impl<B: Body, S: Sink> Joinable<B::Out> for Cell<B, S> {
-    fn take_or_wait(&self, bell: Bell) -> Option<Joined<B::Out>> {
-        let mut slot = self.slot.lock();
-        match std::mem::replace(&mut slot.stage, Stage::Taken) {
-            Stage::Ended(joined) => {
-                drop(slot);
-                drop(bell); // May be a foreign waker: the lock is free.
-                Some(joined)
-            }
-            Stage::Taken => {
-                drop(slot);
-                drop(bell);
-                Some(Err(JoinError::Taken))
-            }
-            Stage::Unwanted(body, why, taken) => {
-                slot.stage = Stage::Unwanted(body, why, true);
-                drop(slot);
-                drop(bell);
-                let error = if taken {
-                    JoinError::Taken
-                } else {
-                    why.outcome()
-                };
-                Some(Err(error))
-            }
-            pending => {
-                slot.stage = pending;
-                let stale = std::mem::replace(&mut slot.bell, bell);
-                drop(slot);
-                drop(stale);
-                None
-            }
-        }
+impl<B: Body, S: Sink> Promised<B::Out> for Cell<B, S> {
+    fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<B::Out>> {
+        let (outcome, unneeded) = self.slot.lock().promise.take_or_wait(waiter);
+        drop(unneeded); // Perhaps a waker: the lock is free.
+        outcome
     }
+}
 
+impl<B: Body, S: Sink> Joinable<B::Out> for Cell<B, S> {
     fn is_ended(&self) -> bool {
-        let ended =
-            |stage: &_| matches!(stage, Stage::Ended(_) | Stage::Taken | Stage::Unwanted(..));
-        ended(&self.slot.lock().stage)
+        self.slot.lock().promise.is_kept()
     }
 
     fn is_last_run(&self) -> bool {
@@ -440,16 +378,7 @@ impl<B: Body, S: Sink> Joinable<B::Out> for Cell<B, S> {
     }
 
     fn detach(&self) {
-        let mut slot = self.slot.lock();
-        let outcome = match std::mem::replace(&mut slot.stage, Stage::Taken) {
-            Stage::Ended(joined) => Some(joined),
-            pending => {
-                slot.stage = pending;
-                None
-            }
-        };
-        let stale = std::mem::replace(&mut slot.bell, Bell::Detached);
-        drop(slot);
+        let (outcome, stale) = self.slot.lock().promise.detach();
         drop(stale);
         drop(outcome); // On the handle owner's thread: its panic is its own.
     }

@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use delay_queue::epoch::Epoch;
 use pool_core::JoinError;
-use pool_core::errand::Door;
-use sync_shim::Parker;
+use pool_core::internals::{Door, Joined, join, poll};
 
-use crate::cell::{Bell, Joinable, Joined};
+use crate::cell::Joinable;
 
 /// Waits for a task that was scheduled once, takes its value, or cancels it.
 ///
@@ -191,20 +190,7 @@ impl<R: Send + 'static> Handle<R> {
         if !self.cell.is_ended() && self.door.is_own_worker() && !self.cell.is_last_run() {
             return Some(Err(JoinError::WouldDeadlock));
         }
-        let parker = Parker::of_thread();
-        loop {
-            if let Some(joined) = self.cell.take_or_wait(Bell::Thread(parker.clone())) {
-                return Some(joined);
-            }
-            match deadline {
-                None => parker.park(),
-                Some(when) => {
-                    if !self.door.clock().park_until(&parker, when) {
-                        return self.cell.take_or_wait(Bell::Nobody);
-                    }
-                }
-            }
-        }
+        join(&*self.cell, &**self.door.clock(), deadline)
     }
 
     /// `None` if it has not ended.
@@ -212,7 +198,7 @@ impl<R: Send + 'static> Handle<R> {
         if self.door.is_forked() {
             return Some(Err(JoinError::Forked));
         }
-        self.cell.take_or_wait(Bell::Nobody)
+        self.cell.take_or_wait(None)
     }
 
     fn is_finished(&self) -> bool {
@@ -223,10 +209,7 @@ impl<R: Send + 'static> Handle<R> {
         if self.door.is_forked() {
             return Poll::Ready(Err(JoinError::Forked));
         }
-        let bell = Bell::Future(context.waker().clone());
-        self.cell
-            .take_or_wait(bell)
-            .map_or(Poll::Pending, Poll::Ready)
+        poll(&*self.cell, context)
     }
 
     fn cancel(&self) -> bool {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sync_shim::Parker;
+use pool_core::internals::EventWait;
 use sync_shim::thread::JoinHandle;
 
 use crate::sink::Sink;
-use crate::state::{After, Ending, Entry, Why};
+use crate::state::{Effects, Ending, Entry, Why};
 use crate::timer::Core;
 
 /// What a waiter for the end finds.
@@ -15,8 +15,7 @@ enum Look {
     Ended,
     /// The timer thread is on its way out, and the caller joins it.
     Join(JoinHandle),
-    /// It is entered under this number.
-    Wait(u64),
+    Wait,
 }
 
 impl<S: Sink> Core<S> {
@@ -58,11 +57,11 @@ impl<S: Sink> Core<S> {
     /// Ends all of them, and only then runs what is foreign: a waker or a destructor of one may wait
     /// for another, or for the end.
     fn end(&self, mut doomed: Vec<Arc<dyn Entry>>) -> usize {
-        let mut after = After::new();
-        doomed.retain(|entry| entry.end(Why::Released, &mut after) == Ending::Now);
+        let mut effects = Effects::new();
+        doomed.retain(|entry| entry.end(Why::Released, &mut effects) == Ending::Now);
         // Perhaps there was nothing to be ended, and nobody else comes by.
-        self.state.lock().settle(&mut after);
-        let kept = self.perform(after);
+        self.state.lock().settle(&mut effects);
+        let kept = self.perform(effects);
         for entry in &doomed {
             entry.pay();
         }
@@ -73,32 +72,24 @@ impl<S: Sink> Core<S> {
     /// Waits until nothing is accepted, nothing is left, and the timer thread is gone. `false` if
     /// the time was up first.
     pub fn wait_released(&self, deadline: Option<Instant>) -> bool {
-        let parker = Parker::of_thread();
-        let mut late = false;
         loop {
-            match self.look(&parker) {
+            let end = EventWait::of_thread();
+            match self.look(&end) {
                 Look::Ended => return true,
                 Look::Join(thread) => {
                     // The timer thread's body does not unwind.
                     let _ = thread.join();
-                    let mut after = After::new();
+                    let mut effects = Effects::new();
                     let mut state = self.state.lock();
                     state.joining = false;
-                    after.tell.append(&mut state.waiters);
+                    effects.wakes.set_all(&mut state.on_end);
                     drop(state);
-                    drop(self.perform(after));
+                    drop(self.perform(effects));
                 }
-                Look::Wait(number) => {
-                    match deadline {
-                        _ if late => {}
-                        None => parker.park(),
-                        Some(when) => late = !self.clock.park_until(&parker, when),
-                    }
-                    let mut state = self.state.lock();
-                    let entered = state.waiters.len();
-                    state.waiters.retain(|&(other, _)| other != number);
-                    // One that is still entered was not told of anything.
-                    if late && state.waiters.len() < entered {
+                Look::Wait => {
+                    if !end.wait_until(&*self.clock, deadline)
+                        && !end.leave(&mut self.state.lock().on_end)
+                    {
                         return false;
                     }
                 }
@@ -106,7 +97,7 @@ impl<S: Sink> Core<S> {
         }
     }
 
-    fn look(&self, parker: &Parker) -> Look {
+    fn look(&self, end: &EventWait) -> Look {
         let mut state = self.state.lock();
         if state.is_over() && !state.joining {
             let Some(thread) = state.thread.take() else {
@@ -115,9 +106,7 @@ impl<S: Sink> Core<S> {
             state.joining = true;
             return Look::Join(thread);
         }
-        let number = state.next_waiter;
-        state.next_waiter += 1;
-        state.waiters.push((number, parker.clone()));
-        Look::Wait(number)
+        state.on_end.push(end.event());
+        Look::Wait
     }
 }

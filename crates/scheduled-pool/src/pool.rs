@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pool_core::errand::Door;
+use pool_core::internals::Door;
 use pool_core::{Pool, WaitError, WeakPool};
 
 use crate::body::{Body, Many, Once};

@@ -8,7 +8,9 @@ use crate::body::{Many, Once};
 use crate::plan::Plan;
 use crate::series::OnPanic;
 
-pub use crate::cell::{Bell, Joinable, Joined};
+pub use pool_core::internals::{Joined, Promised, Waiter};
+
+pub use crate::cell::Joinable;
 pub use crate::sink::{Offer, Place, Sink};
 pub use crate::state::{Keep, Kept, Spare};
 pub use crate::timer::{Config, Core};

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use pool_core::errand::{Door, Entered, Errand, Ticket};
+use pool_core::internals::{Door, Entered, Errand, Queued};
 
 /// Takes due tasks.
 pub trait Sink: Send + Sync + Sized + 'static {
@@ -37,9 +37,9 @@ pub enum Offer<T> {
 }
 
 impl Sink for Door {
-    type Ticket = Ticket;
+    type Ticket = Queued;
 
-    fn offer(&self, errand: Arc<dyn Errand>) -> Offer<Ticket> {
+    fn offer(&self, errand: Arc<dyn Errand>) -> Offer<Queued> {
         match self.enter(errand) {
             Entered::Accepted => Offer::Accepted,
             Entered::InLine(ticket) => Offer::InLine(ticket),
@@ -49,7 +49,7 @@ impl Sink for Door {
     }
 }
 
-impl Place for Ticket {
+impl Place for Queued {
     fn is_returned(&self) -> bool {
         Self::is_returned(self)
     }

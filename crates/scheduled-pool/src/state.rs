@@ -1,7 +1,7 @@
 //! What the timer's lock protects, and every change to it as one section.
 //!
 //! A method here runs under the lock, runs no foreign code, and leaves what is owed to others in
-//! an [`After`].
+//! the [`Effects`].
 //!
 //! # Invariants, whenever the lock is free
 //! 1. The heap holds every schedule that has not ended, under one id for its whole life. One that
@@ -16,8 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use delay_queue::{DelayHeap, EntryId, NEVER};
-use pool_core::errand::Errand;
-use sync_shim::Parker;
+use pool_core::internals::{Errand, Event, WakeList};
 use sync_shim::thread::JoinHandle;
 
 use crate::sink::{Place, Sink};
@@ -37,9 +36,9 @@ pub type Kept = Box<dyn Send>;
 
 /// A schedule as the timer sees it.
 pub(crate) trait Entry: Errand {
-    /// Ends it, or has it end after the present run. After `Ending::Now` what `after` says is to be
+    /// Ends it, or has it end after the present run. After `Ending::Now` what `effects` says is to be
     /// performed, then `pay` called.
-    fn end(&self, why: Why, after: &mut After) -> Ending;
+    fn end(&self, why: Why, effects: &mut Effects) -> Ending;
     /// Calls and drops what is foreign, and left over from the end.
     fn pay(&self);
 }
@@ -133,26 +132,26 @@ pub(crate) struct State<S: Sink> {
     pub(crate) joining: bool,
     wakes_at: u64,
     keep: Option<Keep>,
-    /// Who waits for the end.
-    pub(crate) waiters: Vec<(u64, Parker)>,
-    pub(crate) next_waiter: u64,
+    /// Those who wait for the end.
+    pub(crate) on_end: Vec<Arc<Event>>,
     pub(crate) stats: Stats,
     max_lateness: u64,
 }
 
-/// What a section owes to others.
+/// What a section defers until the lock is free.
 #[must_use]
-pub(crate) struct After {
-    pub(crate) wake: bool,
-    pub(crate) tell: Vec<(u64, Parker)>,
+pub(crate) struct Effects {
+    /// The timer thread is to look again.
+    pub(crate) wake_timer: bool,
+    pub(crate) wakes: WakeList,
     pub(crate) keep: Option<(Keep, bool)>,
 }
 
-impl After {
+impl Effects {
     pub(crate) fn new() -> Self {
         Self {
-            wake: false,
-            tell: Vec::new(),
+            wake_timer: false,
+            wakes: WakeList::EMPTY,
             keep: None,
         }
     }
@@ -170,8 +169,7 @@ impl<S: Sink> State<S> {
             joining: false,
             wakes_at: AWAKE,
             keep: Some(keep),
-            waiters: Vec::new(),
-            next_waiter: 0,
+            on_end: Vec::new(),
             stats: Stats::default(),
             max_lateness: 0,
         }
@@ -199,21 +197,21 @@ impl<S: Sink> State<S> {
         entry: Arc<dyn Entry>,
         series: bool,
         due: u64,
-        after: &mut After,
+        effects: &mut Effects,
     ) -> Option<EntryId> {
         let at = At::Pending;
         let id = self.heap.try_push(Record { entry, at, series }, due).ok()?;
         self.stats.scheduled += 1;
         self.stats.pending += 1;
-        self.wake_by(due, after);
+        self.wake_by(due, effects);
         Some(id)
     }
 
     /// The timer thread has to look at the heap by then.
-    fn wake_by(&mut self, due: u64, after: &mut After) {
+    fn wake_by(&mut self, due: u64, effects: &mut Effects) {
         if due < self.wakes_at {
             self.wakes_at = due; // Whoever is not earlier than that need not wake it as well.
-            after.wake = true;
+            effects.wake_timer = true;
         }
     }
 
@@ -269,7 +267,7 @@ impl<S: Sink> State<S> {
         id: EntryId,
         due: u64,
         report: Report,
-        after: &mut After,
+        effects: &mut Effects,
     ) -> Result<Option<At<S::Ticket>>, Vain> {
         self.count(report);
         // It cannot come any more: a release waits for what can.
@@ -283,7 +281,7 @@ impl<S: Sink> State<S> {
         let was = std::mem::replace(&mut record.at, At::Pending);
         self.heap.reset(id, due);
         self.stats.pending += 1;
-        self.wake_by(due, after);
+        self.wake_by(due, effects);
         Ok(Some(was))
     }
 
@@ -293,7 +291,7 @@ impl<S: Sink> State<S> {
         id: EntryId,
         tally: Tally,
         report: Report,
-        after: &mut After,
+        effects: &mut Effects,
         publish: impl FnOnce(),
     ) -> Option<Record<S>> {
         publish(); // Whoever finds that nothing is left finds every handle told.
@@ -306,7 +304,7 @@ impl<S: Sink> State<S> {
         } += 1;
         self.count(report);
         self.trim();
-        self.settle(after);
+        self.settle(effects);
         Some(record)
     }
 
@@ -334,13 +332,13 @@ impl<S: Sink> State<S> {
 
     /// Asked after every section that may have been the last: lets the pool and the timer thread
     /// go.
-    pub(crate) fn settle(&mut self, after: &mut After) {
+    pub(crate) fn settle(&mut self, effects: &mut Effects) {
         if self.is_over() {
-            after.wake = true;
+            effects.wake_timer = true;
             if let Some(keep) = self.keep.take() {
-                after.keep = Some((keep, self.releases));
+                effects.keep = Some((keep, self.releases));
             }
-            after.tell.append(&mut self.waiters);
+            effects.wakes.set_all(&mut self.on_end);
         }
     }
 

@@ -25,7 +25,7 @@ use crate::cell::Cell;
 use crate::error::Reason;
 use crate::plan::Plan;
 use crate::sink::{Offer, Sink};
-use crate::state::{After, At, Due, Keep, Kept, Record, Report, Spare, State, Tally, Vain};
+use crate::state::{At, Due, Effects, Keep, Kept, Record, Report, Spare, State, Tally, Vain};
 use crate::stats::Stats;
 
 /// The timer thread's name, unless the builder says otherwise.
@@ -125,7 +125,7 @@ impl<S: Sink> Core<S> {
         due: u64,
     ) -> Result<(), Reason> {
         let entry = Arc::clone(cell) as _;
-        let mut after = After::new();
+        let mut effects = Effects::new();
         let mut state = self.state.lock();
         if !state.is_open() {
             return Err(Reason::Released);
@@ -135,11 +135,11 @@ impl<S: Sink> Core<S> {
             state.thread = Some(self.start().map_err(Reason::NoThread)?);
         }
         let id = state
-            .schedule(entry, plan.is_series(), due, &mut after)
+            .schedule(entry, plan.is_series(), due, &mut effects)
             .ok_or(Reason::TooMany)?;
         cell.enter(id);
         drop(state);
-        drop(self.perform(after));
+        drop(self.perform(effects));
         Ok(())
     }
 
@@ -158,9 +158,9 @@ impl<S: Sink> Core<S> {
 
     /// A series goes on.
     pub(crate) fn again(&self, id: EntryId, due: u64, report: Report) -> Result<(), Vain> {
-        let mut after = After::new();
-        let was = self.state.lock().again(id, due, report, &mut after);
-        drop(self.perform(after));
+        let mut effects = Effects::new();
+        let was = self.state.lock().again(id, due, report, &mut effects);
+        drop(self.perform(effects));
         was.map(drop) // A ticket takes the pool's lock: ours is free.
     }
 
@@ -171,23 +171,21 @@ impl<S: Sink> Core<S> {
         id: EntryId,
         tally: Tally,
         report: Report,
-        after: &mut After,
+        effects: &mut Effects,
         publish: impl FnOnce(),
     ) -> Option<Record<S>> {
         let mut state = self.state.lock();
-        state.remove(id, tally, report, after, publish)
+        state.remove(id, tally, report, effects, publish)
     }
 
     /// Pays what a section owes. May release the pool, which is foreign code. What comes back is to
     /// be dropped last.
-    pub(crate) fn perform(&self, after: After) -> Option<Kept> {
-        if after.wake {
+    pub(crate) fn perform(&self, mut effects: Effects) -> Option<Kept> {
+        if effects.wake_timer {
             self.parker.unpark();
         }
-        for (_, waiter) in after.tell {
-            waiter.unpark();
-        }
-        after.keep.map(|(keep, releases)| keep(releases))
+        effects.wakes.wake_threads();
+        effects.keep.map(|(keep, releases)| keep(releases))
     }
 
     /// All figures.

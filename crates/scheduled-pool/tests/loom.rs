@@ -14,8 +14,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use pool_core::JoinError;
-use pool_core::errand::{Env, Errand};
-use scheduled_pool::protocol::{Bell, Config, Core, Joinable, Joined, Kept, Offer, Place, Sink};
+use pool_core::internals::{Env, Errand};
+use scheduled_pool::protocol::{
+    Config, Core, Joinable, Joined, Kept, Offer, Place, Promised, Sink, Waiter,
+};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{ManualClock, Mutex, Parker};
@@ -270,7 +272,7 @@ impl Rig {
 fn join<R>(handle: &Arc<dyn Joinable<R>>) -> Joined<R> {
     let parker = Parker::of_thread();
     loop {
-        if let Some(joined) = handle.take_or_wait(Bell::Thread(parker.clone())) {
+        if let Some(joined) = handle.take_or_wait(Some(Waiter::Thread(parker.clone()))) {
             return joined;
         }
         parker.park();
@@ -537,8 +539,8 @@ fn a_pool_released_elsewhere_racing_a_runs_end_ends_the_series() {
 /// The worker and the joiner in one thread: runs what there is until the handle has ended.
 fn join_or_work<R>(twin: &Twin, handle: &Arc<dyn Joinable<R>>) -> Joined<R> {
     loop {
-        let bell = Bell::Thread(twin.0.worker.clone());
-        if let Some(joined) = handle.take_or_wait(bell) {
+        let waiter = Some(Waiter::Thread(twin.0.worker.clone()));
+        if let Some(joined) = handle.take_or_wait(waiter) {
             return joined;
         }
         twin.work();
@@ -696,8 +698,10 @@ fn an_awaited_schedule_racing_its_end_is_woken() {
             let worker = rig.twin.worker();
             let handle = rig.once(NOW).unwrap();
             let joined = loom::future::block_on(std::future::poll_fn(|context| {
-                let bell = Bell::Future(context.waker().clone());
-                handle.take_or_wait(bell).map_or(Poll::Pending, Poll::Ready)
+                let waiter = Some(Waiter::Task(context.waker().clone()));
+                handle
+                    .take_or_wait(waiter)
+                    .map_or(Poll::Pending, Poll::Ready)
             }));
             joined.unwrap();
             assert_eq!(rig.runs.get(), 1);
@@ -754,7 +758,7 @@ fn a_stale_waker_that_waits_racing_the_end_strands_no_join() {
             };
             let waits = OnDrop(move || assert!(join(&inner).is_err()));
             let waker = testkit::waker_fn(move || _ = &waits);
-            let joined = handle.take_or_wait(Bell::Future(waker));
+            let joined = handle.take_or_wait(Some(Waiter::Task(waker)));
             // Replaces the waker, whose drop waits.
             let joined = joined.unwrap_or_else(|| join(&handle));
             assert!(matches!(joined, Err(JoinError::Cancelled)));

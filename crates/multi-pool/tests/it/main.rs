@@ -7,7 +7,7 @@
 
 mod balance;
 mod building;
-
+mod cancel;
 mod figures;
 mod last_handle;
 mod life;

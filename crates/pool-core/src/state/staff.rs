@@ -8,8 +8,8 @@ use std::time::Instant;
 use sync_shim::thread::JoinHandle;
 
 use super::State;
-use crate::after::After;
 use crate::decide::{Rouse, Without};
+use crate::effects::Effects;
 use crate::ending::Exit;
 use crate::idle::{Call, WorkerCell};
 
@@ -33,54 +33,54 @@ impl<J> State<J> {
 
     /// One more worker stays than did. If these are more than are kept, those that parked without a
     /// time-out look at it again: one of them may be the one too many.
-    pub(super) fn time_the_kept(&mut self, after: &mut After<J>) {
+    pub(super) fn time_the_kept(&mut self, effects: &mut Effects<J>) {
         if self.untimed.is_empty() || self.live - self.leaving <= self.kept {
             return;
         }
         for cell in self.untimed.drain(..) {
             cell.set_untimed(false);
             if cell.call() == Call::Parked {
-                after.unpark(cell);
+                effects.wake_worker(&cell);
             }
         }
     }
 
     /// Retires the parked workers that have been idle since `limit` or longer.
-    pub(crate) fn expire(&mut self, limit: Instant, after: &mut After<J>) {
+    pub(crate) fn expire(&mut self, limit: Instant, effects: &mut Effects<J>) {
         let above = (self.live - self.leaving).saturating_sub(self.kept);
         let stale = self.idle.expire(limit, above);
-        self.dismiss(stale, after);
+        self.dismiss(stale, effects);
     }
 
     /// Retires parked workers that there are too many of.
-    pub(crate) fn retire_surplus(&mut self, after: &mut After<J>) {
+    pub(crate) fn retire_surplus(&mut self, effects: &mut Effects<J>) {
         let surplus = self.view().surplus();
         let cells = self.idle.retire_oldest(surplus);
-        self.dismiss(cells, after);
+        self.dismiss(cells, effects);
     }
 
-    pub(super) fn dismiss(&mut self, cells: Vec<Arc<WorkerCell>>, after: &mut After<J>) {
+    pub(super) fn dismiss(&mut self, cells: Vec<Arc<WorkerCell>>, effects: &mut Effects<J>) {
         self.leaving += cells.len();
         for cell in cells {
-            after.unpark(cell);
+            effects.wake_worker(&cell);
         }
     }
 
     /// A retired worker looks again: if work came that it must not leave behind, it searches.
-    pub(crate) fn recall(&mut self, after: &mut After<J>) -> bool {
+    pub(crate) fn recall(&mut self, effects: &mut Effects<J>) -> bool {
         let stays = self.view().must_stay();
         if stays {
             self.leaving -= 1;
             self.searching += 1;
-            self.time_the_kept(after);
+            self.time_the_kept(effects);
         }
         stays
     }
 
     /// As [`recall`](State::recall), by a worker whose stop hook has run: its start hook runs again
     /// before it looks for the work, if there is one.
-    pub(crate) fn stay(&mut self, after: &mut After<J>) -> bool {
-        let stays = self.recall(after);
+    pub(crate) fn stay(&mut self, effects: &mut Effects<J>) -> bool {
+        let stays = self.recall(effects);
         if stays && self.hooked {
             self.searching -= 1;
             self.entering += 1;
@@ -99,7 +99,7 @@ impl<J> State<J> {
         &mut self,
         cell: &Arc<WorkerCell>,
         thread: &mut Option<JoinHandle>,
-        after: &mut After<J>,
+        effects: &mut Effects<J>,
     ) -> Exit {
         if self.ending.is_full(self.counts.peak_live) {
             return self.ending.make_room();
@@ -111,7 +111,7 @@ impl<J> State<J> {
         self.live -= 1;
         self.show_size();
         self.counts.retired += 1;
-        self.tell_if_ended(after);
+        self.set_if_ended(effects);
         // Who ends a pool joins them all.
         let before = if self.open {
             self.ending.take_finished()
@@ -123,19 +123,19 @@ impl<J> State<J> {
     }
 
     /// So many threads have been joined.
-    pub(crate) fn joined(&mut self, threads: usize, after: &mut After<J>) {
+    pub(crate) fn joined(&mut self, threads: usize, effects: &mut Effects<J>) {
         self.ending.leave(threads);
-        after.tell(&mut self.ending.on_room);
+        effects.set_all(&mut self.ending.on_room);
     }
 
-    pub(crate) fn tell_if_ended(&mut self, after: &mut After<J>) {
+    pub(crate) fn set_if_ended(&mut self, effects: &mut Effects<J>) {
         if self.view().ended() {
-            after.tell(&mut self.on_end);
+            effects.set_all(&mut self.on_end);
         }
     }
 
     /// A start has come to its end; the worker searches from now on, or runs its hook.
-    pub(crate) fn started(&mut self, success: bool, after: &mut After<J>) {
+    pub(crate) fn started(&mut self, success: bool, effects: &mut Effects<J>) {
         self.starting = false;
         if success {
             self.live += 1;
@@ -145,7 +145,7 @@ impl<J> State<J> {
                 self.searching += 1;
             }
             self.spoken_for = true;
-            self.time_the_kept(after);
+            self.time_the_kept(effects);
             self.counts.started += 1;
             self.counts.peak_live = self.counts.peak_live.max(self.live);
             self.show_size();

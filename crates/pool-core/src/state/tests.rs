@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sync_shim::Parker;
 
 use super::*;
-use crate::after::NoticeWait;
 use crate::capacity::Capacity;
+use crate::waiter::EventWait;
 use crate::{Builder, Closures, Pool};
 
 fn builder(capacity: usize, depth: usize) -> Builder<Closures> {
@@ -26,14 +26,14 @@ fn busy(workers: usize, depth: usize) -> State<u32> {
     state
 }
 
-/// Makes a section, pays what it owes to threads, and says whether user code is owed.
-fn section<T>(run: impl FnOnce(&mut After<u32>) -> T) -> (T, bool) {
-    let mut after = After::new();
-    let made = run(&mut after);
-    let calls_out = after.calls_out();
-    after.pay();
-    after.call_out();
-    (made, calls_out)
+/// Makes a section, runs its effects, and says whether user code was among them.
+fn section<T>(run: impl FnOnce(&mut Effects<u32>) -> T) -> (T, bool) {
+    let mut effects = Effects::new();
+    let made = run(&mut effects);
+    let has_user_code = effects.has_user_code();
+    effects.notify();
+    effects.run_user_code();
+    (made, has_user_code)
 }
 
 fn thread_seat(job: u32) -> Arc<Seat<u32>> {
@@ -42,38 +42,39 @@ fn thread_seat(job: u32) -> Arc<Seat<u32>> {
 
 #[test]
 fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
-    let notice = NoticeWait::new();
-    let finish =
-        |state: &mut State<u32>| section(|after| state.finish(Outcome::Completed, false, after));
+    let event = EventWait::of_thread();
+    let finish = |state: &mut State<u32>| {
+        section(|effects| state.finish(Outcome::Completed, false, effects))
+    };
 
     // What a `release_now` took out has not been dropped when the last running task ends.
     let mut state = busy(1, 1);
     state.disposing = 1;
-    state.on_idle.push(notice.notice());
+    state.on_idle.push(event.event());
     finish(&mut state);
-    assert!(!notice.is_given());
-    section(|after| state.disposed(Outcome::Released, after));
-    assert!(notice.is_given());
+    assert!(!event.is_set());
+    section(|effects| state.disposed(Outcome::Released, effects));
+    assert!(event.is_set());
 
     // A task runs when the last of those has been dropped.
-    let notice = NoticeWait::new();
+    let event = EventWait::of_thread();
     let mut state = busy(1, 1);
     state.disposing = 1;
-    state.on_idle.push(notice.notice());
-    section(|after| state.disposed(Outcome::Released, after));
-    assert!(!notice.is_given());
+    state.on_idle.push(event.event());
+    section(|effects| state.disposed(Outcome::Released, effects));
+    assert!(!event.is_set());
     finish(&mut state);
-    assert!(notice.is_given());
+    assert!(event.is_set());
 
     // The line's head is admitted by the end of the last task.
-    let notice = NoticeWait::new();
+    let event = EventWait::of_thread();
     let mut state = busy(1, 0);
-    state.on_idle.push(notice.notice());
+    state.on_idle.push(event.event());
     state.enrol(thread_seat(5));
     let (next, _) = finish(&mut state);
-    assert!(matches!(next, Next::Run(5)) && !notice.is_given());
+    assert!(matches!(next, Next::Run(5)) && !event.is_set());
     finish(&mut state);
-    assert!(notice.is_given());
+    assert!(event.is_set());
 }
 
 #[test]
@@ -82,15 +83,15 @@ fn a_seat_whose_task_is_gone_takes_no_room_and_is_dropped_as_user_code() {
     let [gone, waits] = [thread_seat(5), thread_seat(6)];
     state.enrol(Arc::clone(&gone));
     state.enrol(Arc::clone(&waits));
-    assert_eq!(gone.claim(), Some(5), "another pool had room");
-    let (next, calls_out) = section(|after| state.finish(Outcome::Completed, false, after));
+    assert!(gone.claim(1).is_some(), "another pool had room");
+    let (next, calls_out) = section(|effects| state.finish(Outcome::Completed, false, effects));
     assert!(matches!(next, Next::CallOut) && calls_out);
     assert_eq!(
         (state.in_flight, state.queue.len(), state.line.len()),
         (1, 1, 0)
     );
     assert!(waits.is_settled());
-    let (next, calls_out) = section(|after| state.go(true, after));
+    let (next, calls_out) = section(|effects| state.go(true, effects));
     assert!(matches!(next, Next::Run(6)) && !calls_out);
 }
 
@@ -100,13 +101,13 @@ fn a_worker_takes_no_task_in_the_section_that_owes_user_code() {
     let mut state = busy(1, 4);
     state.queue.push(7);
     state.in_flight += 1;
-    let (next, _) = section(|after| state.finish(Outcome::Completed, false, after));
+    let (next, _) = section(|effects| state.finish(Outcome::Completed, false, effects));
     assert!(matches!(next, Next::Run(7)));
 
     // To its handle.
     state.queue.push(8);
     state.in_flight += 1;
-    let (next, calls_out) = section(|after| state.finish(Outcome::Completed, true, after));
+    let (next, calls_out) = section(|effects| state.finish(Outcome::Completed, true, effects));
     assert!(matches!(next, Next::CallOut) && !calls_out);
     assert_eq!(
         (state.queue.len(), state.searching, state.leaving),
@@ -115,8 +116,10 @@ fn a_worker_takes_no_task_in_the_section_that_owes_user_code() {
 
     // To a future in the line.
     let mut state = busy(1, 0);
-    state.enrol(Seat::of_future(9));
-    let (next, calls_out) = section(|after| state.finish(Outcome::Completed, false, after));
+    let seat = Seat::of_future(9);
+    assert!(seat.poll(std::task::Waker::noop()).is_none());
+    state.enrol(seat);
+    let (next, calls_out) = section(|effects| state.finish(Outcome::Completed, false, effects));
     assert!(matches!(next, Next::CallOut) && calls_out);
     assert_eq!(state.queue.len(), 1);
 }
@@ -128,16 +131,16 @@ fn what_is_put_off_is_as_it_was_and_others_are_roused_for_it() {
     state.live = 2;
     state.idle.push(&cell, None);
     state.queue.push(8);
-    section(|after| state.put_off(Next::Run(7), after));
+    section(|effects| state.put_off(Next::Run(7), effects));
     assert_eq!((state.searching, state.called, state.idle.len()), (1, 1, 0));
     assert_eq!([state.queue.pop(), state.queue.pop()], [Some(7), Some(8)]);
 
     let mut state = busy(1, 4);
     state.searching = 1;
-    section(|after| state.put_off(Next::Search, after));
+    section(|effects| state.put_off(Next::Search, effects));
     assert_eq!(state.searching, 0);
     state.leaving = 1;
-    section(|after| state.put_off(Next::Leave, after));
+    section(|effects| state.put_off(Next::Leave, effects));
     assert_eq!(state.leaving, 0);
 }
 
@@ -148,12 +151,12 @@ fn a_worker_that_was_refused_a_thread_takes_the_task_and_does_not_ask_again() {
     (state.in_flight, state.open) = (2, true);
     state.queue.push(7);
     state.queue.push(8);
-    let mut after = After::new();
-    assert!(matches!(state.go(true, &mut after), Next::CallOut) && after.start);
+    let mut effects = Effects::new();
+    assert!(matches!(state.go(true, &mut effects), Next::CallOut) && effects.start);
     assert_eq!(state.queue.len(), 2, "it asks with no task in its hand");
-    state.started(false, &mut after);
-    let mut after = After::new();
-    assert!(matches!(state.go(false, &mut after), Next::Run(7)) && !after.start);
+    state.started(false, &mut effects);
+    let mut effects = Effects::new();
+    assert!(matches!(state.go(false, &mut effects), Next::Run(7)) && !effects.start);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
 
-use pool_core::errand::{Door, Entered, Env, Errand, Outcome, Ran, Resolve, Ticket, Watch};
+use pool_core::internals::{Door, Entered, Env, Errand, Outcome, Queued, Ran, Resolve, Watch};
 use pool_core::{Pool, SubmitError};
 use testkit::{Gate, PanicOnDrop};
 
@@ -65,7 +65,7 @@ impl Resolve for Job {
 }
 
 /// Enters at a full pool.
-fn enter(door: &Door, job: &Arc<Job>) -> Ticket {
+fn enter(door: &Door, job: &Arc<Job>) -> Queued {
     match door.enter(Arc::clone(job) as _) {
         Entered::InLine(ticket) => ticket,
         _ => panic!("there was room, or nobody to take it"),
@@ -79,7 +79,7 @@ fn an_errand_with_room_is_run_and_resolved_once() {
         let journal = Journal::new();
         let job = Job::new(journal.writer("job"));
         assert!(matches!(
-            pool.door().enter(Arc::clone(&job) as _),
+            Door::of(&pool).enter(Arc::clone(&job) as _),
             Entered::Accepted
         ));
         pool.wait_idle().unwrap();
@@ -109,7 +109,7 @@ fn the_figures_show_the_end_when_an_errand_is_resolved() {
     bounded(|| {
         let pool = pool(1);
         let looks = Arc::new(Looks(pool.clone(), Mutex::new(None)));
-        pool.door().enter(Arc::clone(&looks) as _);
+        Door::of(&pool).enter(Arc::clone(&looks) as _);
         until(|| looks.1.lock().unwrap().is_some());
         assert_eq!(*looks.1.lock().unwrap(), Some(1));
         end(&pool);
@@ -120,7 +120,7 @@ fn the_figures_show_the_end_when_an_errand_is_resolved() {
 fn errands_wait_among_threads_and_futures_in_the_order_they_came() {
     bounded(|| {
         let pool = pool(1);
-        let (door, gate) = (pool.door(), hold(&pool, 1));
+        let (door, gate) = (Door::of(&pool), hold(&pool, 1));
         let journal = Journal::new();
         let (mut threads, mut futures, mut tickets) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..9 {
@@ -153,7 +153,7 @@ fn an_errand_waits_where_nobody_may_wait_and_where_nobody_does() {
     bounded(|| {
         let builder = Pool::builder().capacity(1).nonblocking(true).max_waiting(0);
         let pool = builder.build().unwrap();
-        let (door, gate) = (pool.door(), hold(&pool, 1));
+        let (door, gate) = (Door::of(&pool), hold(&pool, 1));
         let journal = Journal::new();
         let tickets: Vec<_> = (0..3)
             .map(|number| enter(&door, &Job::new(journal.writer(number))))
@@ -170,7 +170,7 @@ fn an_errand_waits_where_nobody_may_wait_and_where_nobody_does() {
 fn errands_in_the_line_take_no_place_of_those_who_may_wait() {
     bounded(|| {
         let pool = Pool::builder().capacity(1).max_waiting(1).build().unwrap();
-        let (door, gate) = (pool.door(), hold(&pool, 1));
+        let (door, gate) = (Door::of(&pool), hold(&pool, 1));
         let journal = Journal::new();
         let first = enter(&door, &Job::new(journal.writer("errand")));
         let gone = enter(&door, &Job::new(journal.writer("gone")));
@@ -197,7 +197,7 @@ fn errands_in_the_line_take_no_place_of_those_who_may_wait() {
 fn dropping_a_ticket_takes_its_errand_out_of_the_line() {
     bounded(|| {
         let pool = pool(1);
-        let (door, gate) = (pool.door(), hold(&pool, 1));
+        let (door, gate) = (Door::of(&pool), hold(&pool, 1));
         let journal = Journal::new();
         let before = wait_in_line(&pool, journal.writer("before"));
         let job = Job::new(journal.writer("errand"));
@@ -224,7 +224,7 @@ fn dropping_a_ticket_takes_its_errand_out_of_the_line() {
 fn dropping_a_ticket_whose_errand_was_accepted_changes_nothing() {
     bounded(|| {
         let pool = pool(1);
-        let (door, first, second) = (pool.door(), hold(&pool, 1), Gate::new());
+        let (door, first, second) = (Door::of(&pool), hold(&pool, 1), Gate::new());
         let held = second.clone();
         let ticket = enter(&door, &Job::new(move || held.wait()));
         first.open();
@@ -243,7 +243,7 @@ fn an_errand_taken_back_in_the_queue_counts_as_cancelled() {
         let gate = hold(&pool, 1);
         let job = Job::new(|| unreachable!("it was taken back"));
         assert!(matches!(
-            pool.door().enter(Arc::clone(&job) as _),
+            Door::of(&pool).enter(Arc::clone(&job) as _),
             Entered::Accepted
         ));
         drop(job.take());
@@ -265,7 +265,7 @@ fn a_panicking_errand_is_counted_and_told_to_the_hook() {
             .build()
             .unwrap();
         let job = Job::new(|| panic!("oh no"));
-        pool.door().enter(Arc::clone(&job) as _);
+        Door::of(&pool).enter(Arc::clone(&job) as _);
         until(|| job.resolved() == 1);
         assert_eq!(journal.entries(), ["oh no"]);
         assert_eq!((pool.stats().panicked, pool.running()), (1, 1));
@@ -276,7 +276,7 @@ fn a_panicking_errand_is_counted_and_told_to_the_hook() {
 fn a_release_gives_errands_in_the_line_back_and_runs_accepted_ones() {
     bounded(|| {
         let pool = queueing(1);
-        let (door, gate) = (pool.door(), hold(&pool, 1));
+        let (door, gate) = (Door::of(&pool), hold(&pool, 1));
         let journal = Journal::new();
         door.enter(Job::new(journal.writer("accepted")) as _);
         let waits = Job::new(journal.writer("waits"));
@@ -304,7 +304,7 @@ fn release_now_releases_accepted_errands() {
         let pool = queueing(1);
         let gate = hold(&pool, 1);
         let job = Job::new(|| unreachable!("it was released"));
-        pool.door().enter(Arc::clone(&job) as _);
+        Door::of(&pool).enter(Arc::clone(&job) as _);
         assert_eq!(pool.release_now(), 1);
         assert!(job.released.load(SeqCst));
         assert_eq!((job.resolved(), pool.stats().released), (1, 1));
@@ -326,11 +326,11 @@ fn an_errand_that_finds_no_worker_and_no_thread_is_refused_uncounted() {
             .unwrap();
         let journal = Journal::new();
         let job = Job::new(journal.writer("job"));
-        let refused = pool.door().enter(Arc::clone(&job) as _);
+        let refused = Door::of(&pool).enter(Arc::clone(&job) as _);
         assert!(matches!(refused, Entered::NoThread(_)));
         assert_eq!((Arc::strong_count(&job), pool.stats().refused), (1, 0));
         assert_eq!(pool.stats().thread_failures, 1);
-        assert!(matches!(pool.door().enter(job as _), Entered::Accepted));
+        assert!(matches!(Door::of(&pool).enter(job as _), Entered::Accepted));
         pool.wait_idle().unwrap();
         assert_eq!(journal.entries(), ["job"]);
     });
@@ -349,7 +349,7 @@ impl Watch for Told {
 fn watch(pool: &Pool, call: impl Fn() + Send + Sync + 'static) -> Arc<Told> {
     let told = Arc::new(Told(AtomicUsize::new(0), Box::new(call)));
     let watch = Arc::clone(&told) as Arc<dyn Watch>;
-    let door = pool.door();
+    let door = Door::of(pool);
     assert!(door.watch(Arc::downgrade(&watch), door.generation()));
     told
 }
@@ -367,7 +367,7 @@ fn a_watch_is_told_of_one_release_with_no_lock_held() {
         assert!(!pool.release());
         assert_eq!(told.0.load(SeqCst), 1);
         let late = Arc::clone(&told) as Arc<dyn Watch>;
-        let door = pool.door();
+        let door = Door::of(&pool);
         assert!(!door.watch(Arc::downgrade(&late), door.generation()));
         assert!(pool.reboot());
         pool.release_now();
@@ -404,7 +404,7 @@ fn a_blocked_submitter_behind_a_withdrawn_errand_gets_its_room() {
         let pool = pool(1);
         for _ in 0..100 {
             let gate = hold(&pool, 1);
-            let ticket = enter(&pool.door(), &Job::new(|| ()));
+            let ticket = enter(&Door::of(&pool), &Job::new(|| ()));
             let thread = enter_line(&pool, |pool| pool.submit(|| ()));
             let dropper = thread::spawn(move || drop(ticket));
             gate.open();

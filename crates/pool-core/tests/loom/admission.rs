@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use pool_core::errand::{Entered, Env, Errand, Outcome, Ran, Resolve, Watch};
+use pool_core::internals::{Door, Entered, Env, Errand, Outcome, Ran, Resolve, Watch};
 use pool_core::{ManualClock, SubmitError};
 use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -370,7 +370,7 @@ fn a_withdrawn_errand_racing_the_hand_over_loses_no_room() {
             let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
             pool.submit(|| {}).unwrap();
             let errand = Arc::new(Counted(runs.clone()));
-            if let Entered::InLine(ticket) = pool.door().enter(Arc::clone(&errand) as _) {
+            if let Entered::InLine(ticket) = Door::of(&pool).enter(Arc::clone(&errand) as _) {
                 drop(ticket);
             }
             assert_eq!(pool.waiting(), 0);
@@ -420,7 +420,7 @@ fn a_watch_racing_a_release_learns_of_it() {
             let pool = pool.clone();
             spawn(move || _ = pool.release())
         };
-        let in_time = pool.door().watch(Arc::downgrade(&watch), 0);
+        let in_time = Door::of(&pool).watch(Arc::downgrade(&watch), 0);
         releaser.join().unwrap();
         assert_eq!(told.count(), usize::from(in_time));
         end(&pool);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use pool_core::errand::{Env, Errand};
+use pool_core::internals::{Env, Errand};
 use scheduled_pool::protocol::{Core, Offer, Place, Sink};
 
 /// See above. Clones are the same pool.

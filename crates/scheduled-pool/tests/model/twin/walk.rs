@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use pool_core::{JoinError, ManualClock};
-use scheduled_pool::protocol::{Bell, Config, Core, Joinable, Joined, Kept};
+use scheduled_pool::protocol::{Config, Core, Joinable, Joined, Kept, Waiter};
 use testkit::{CountingWaker, DropCounter, waker_fn};
 
 use super::model::{End, Model};
@@ -156,7 +156,7 @@ impl Walk {
             Op::Poll { handle, panics } => self.poll(handle, panics),
             Op::TryJoin { handle } => {
                 if let (Some(id), Some(handle)) = (self.id(handle), shared.pick(handle)) {
-                    self.check_outcome(id, handle.take_or_wait(Bell::Nobody));
+                    self.check_outcome(id, handle.take_or_wait(None));
                 }
             }
             Op::Drop { handle } => {
@@ -208,7 +208,7 @@ impl Walk {
             }
             assert!(!panics, "a waker's own affair");
         });
-        self.check_outcome(id, handle.take_or_wait(Bell::Future(waker)));
+        self.check_outcome(id, handle.take_or_wait(Some(Waiter::Task(waker))));
     }
 
     fn check_outcome(&mut self, id: usize, joined: Option<Joined<()>>) {
