@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use delay_queue::NEVER;
+use delay_queue::wait::Driver;
 use sync_shim::Clock;
 
 use crate::add::{is_in, refused};
@@ -31,7 +32,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     /// Counts a failure of the key, and adds it to be tried again.
     pub(crate) fn add_failed(&self, key: K) -> Result<Retried, ShutDown<K>> {
         let (hash, mut pair) = self.prepare(key);
-        let mut failures = self.section(|state| {
+        let mut failures = self.update(|state| {
             let found = state.keys.find(hash, |key| is_in(key, pair.as_ref()));
             self.tick(state);
             state.is_open().then(|| state.keys.failures(found))
@@ -49,7 +50,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             else {
                 break;
             };
-            let counted = self.section(|state| {
+            let counted = self.update(|state| {
                 let found = state.keys.find(hash, |key| is_in(key, pair.as_ref()));
                 state.keys.advance(now);
                 if !state.is_open() {
@@ -79,7 +80,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                     if retried == Retried::GivenUp {
                         self.give_up(pair.map(|(key, _)| key), count);
                     } else {
-                        self.tell(Metrics::retries_total);
+                        self.with_metrics(Metrics::retries_total);
                     }
                     return Ok(retried);
                 }
@@ -138,7 +139,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                     failures: plan.failures,
                 },
             };
-            let counted = self.section(|state| {
+            let counted = self.update(|state| {
                 state.keys.advance(plan.now);
                 let current = state.keys.failures_of_held(slot);
                 if current != failures {
@@ -168,7 +169,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     /// its back-off is over, or others have counted failures since it was taken.
     fn retry_early(&self, slot: Slot, key: &mut Option<K>, failures: u32) -> Option<Retried> {
         let now = self.now();
-        let (ended, is_open, left) = self.section(|state| {
+        let (ended, is_open, left) = self.update(|state| {
             let (current, due) = state.keys.backoff_of_held(slot);
             if current != failures || due <= now {
                 return None;
@@ -195,7 +196,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         let is_ready = ended.ready;
         self.note_worked(ended.worked);
         drop(ended.key);
-        self.tell(Metrics::retries_total);
+        self.with_metrics(Metrics::retries_total);
         if is_ready {
             Retried::Ready
         } else if is_open {

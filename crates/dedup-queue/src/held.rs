@@ -12,9 +12,9 @@ use crate::policy::Retried;
 use crate::records::Slot;
 
 /// What a guard asks of its queue, whatever its hasher and its clock are.
-pub(crate) trait Desk<K>: Send + Sync {
+pub(crate) trait HeldBy<K>: Send + Sync {
     /// A share of the queue.
-    fn share(&self) -> Arc<dyn Desk<K>>;
+    fn share(&self) -> Arc<dyn HeldBy<K>>;
     /// Takes the key. Here and below it is left where it is until it is needed or dropped: to move
     /// it out of a guard is to read at once what was just written in pieces.
     fn done(&self, slot: Slot, key: &mut Option<K>);
@@ -40,7 +40,7 @@ pub(crate) trait Desk<K>: Send + Sync {
 /// (`std::mem::forget`) holds its key for ever, and no drain finishes.
 #[must_use = "dropping it means that the key is done"]
 pub struct Held<'q, K: Key, L: Layer = Plain> {
-    desk: Tie<'q, K>,
+    queue: QueueRef<'q, K>,
     /// There until it is let go.
     key: Option<K>,
     place: Place,
@@ -51,17 +51,17 @@ pub struct Held<'q, K: Key, L: Layer = Plain> {
 ///
 /// Borrowed where that will do: a share is counted up and down by two atomic read-modify-writes, at
 /// a place that all workers write to. That is as much as one of a key's three sections.
-enum Tie<'q, K> {
-    Lent(&'q dyn Desk<K>),
-    Shared(Arc<dyn Desk<K>>),
+enum QueueRef<'q, K> {
+    Lent(&'q dyn HeldBy<K>),
+    Shared(Arc<dyn HeldBy<K>>),
 }
 
-impl<K> Tie<'_, K> {
+impl<K> QueueRef<'_, K> {
     #[inline]
-    fn desk(&self) -> &dyn Desk<K> {
+    fn queue(&self) -> &dyn HeldBy<K> {
         match self {
-            Self::Lent(desk) => *desk,
-            Self::Shared(desk) => &**desk,
+            Self::Lent(queue) => *queue,
+            Self::Shared(queue) => &**queue,
         }
     }
 }
@@ -91,9 +91,9 @@ impl Place {
 
 impl<'q, K: Key, L: Layer> Held<'q, K, L> {
     #[inline]
-    pub(crate) fn new(desk: &'q dyn Desk<K>, key: K, place: Place) -> Self {
+    pub(crate) fn new(queue: &'q dyn HeldBy<K>, key: K, place: Place) -> Self {
         Self {
-            desk: Tie::Lent(desk),
+            queue: QueueRef::Lent(queue),
             key: Some(key),
             place,
             layer: PhantomData,
@@ -123,7 +123,7 @@ impl<'q, K: Key, L: Layer> Held<'q, K, L> {
     /// ```
     pub fn into_owned(mut self) -> Held<'static, K, L> {
         Held {
-            desk: Tie::Shared(self.desk.desk().share()),
+            queue: QueueRef::Shared(self.queue.queue().share()),
             key: self.key.take(),
             place: self.place,
             layer: PhantomData,
@@ -144,7 +144,7 @@ impl<K: Key, L: Delays> Held<'_, K, L> {
     /// keeps that.
     pub fn retry_after(mut self, delay: Duration) -> Retried {
         let slot = self.place.slot();
-        let retried = self.desk.desk().retry_after(slot, &mut self.key, delay);
+        let retried = self.queue.queue().retry_after(slot, &mut self.key, delay);
         retried.unwrap_or(Retried::Ready) // Whoever takes the key has taken the guard.
     }
 }
@@ -153,7 +153,7 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     /// Done, and well: its failures are forgotten.
     pub fn succeed(mut self) {
         let slot = self.place.slot();
-        self.desk.desk().succeed(slot, &mut self.key);
+        self.queue.queue().succeed(slot, &mut self.key);
     }
 
     /// Failed: the failure is counted, and the key delivered again when the limiter says. In one
@@ -175,8 +175,8 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     #[doc(alias = "AddRateLimited")]
     pub fn retry(mut self) -> Retried {
         let retried =
-            self.desk
-                .desk()
+            self.queue
+                .queue()
                 .retry(self.place.slot(), &mut self.key, self.place.failures());
         retried.unwrap_or(Retried::Ready) // Whoever takes the key has taken the guard.
     }
@@ -184,12 +184,12 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     /// How often it has failed in a row, not counting the present attempt.
     #[doc(alias = "NumRequeues")]
     pub fn failures(&self) -> u32 {
-        self.desk.desk().failures(self.place.slot())
+        self.queue.queue().failures(self.place.slot())
     }
 
     /// Forgets its failures. It is held as before.
     pub fn forget(&self) {
-        self.desk.desk().forget(self.place.slot());
+        self.queue.queue().forget(self.place.slot());
     }
 }
 
@@ -206,7 +206,7 @@ impl<K: Key, L: Layer> Drop for Held<'_, K, L> {
     fn drop(&mut self) {
         if self.key.is_some() {
             let slot = self.place.slot();
-            self.desk.desk().done(slot, &mut self.key);
+            self.queue.queue().done(slot, &mut self.key);
         }
     }
 }

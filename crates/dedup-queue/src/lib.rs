@@ -102,7 +102,7 @@ mod add;
 mod builder;
 mod core;
 mod drain;
-mod drainers;
+mod drain_waiters;
 mod error;
 mod fail;
 mod finish;

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delay_queue::wait::Driver;
 use sync_shim::Clock;
 
 use crate::builder::{Builder, DefaultClock};
@@ -137,20 +138,20 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 
     /// Figures of one instant. O(1).
     pub fn stats(&self) -> Stats {
-        self.core.section(|state| {
+        self.core.update(|state| {
             self.core.tick(state);
             let keys = state.keys.figures();
-            let calls = state.takers.counts();
+            let wakes = state.waiters.counts();
             Stats {
                 ready: keys.ready,
                 held: keys.held,
                 dirty: keys.dirty,
                 delayed: keys.delayed,
                 resting: keys.resting,
-                waiting: state.takers.waiting(),
-                draining: state.drainers.len(),
-                wakes: calls.wakes,
-                rearms: calls.rearms,
+                waiting: state.waiters.waiting(),
+                draining: state.drain_waiters.len(),
+                wakes: wakes.wakes,
+                rearms: wakes.rearms,
             }
         })
     }
@@ -158,11 +159,11 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Tells the metrics how long the held keys have been held. To be called by whoever collects
     /// the metrics: no thread of ours does. O(held keys).
     pub fn report_unfinished(&self) {
-        let (sum, longest) = self.core.section(|state| {
+        let (sum, longest) = self.core.update(|state| {
             self.core.tick(state);
             state.keys.unfinished()
         });
-        self.core.tell(|metrics, name| {
+        self.core.with_metrics(|metrics, name| {
             metrics.unfinished_work_seconds(name, Duration::from_nanos(sum));
             let longest = Duration::from_nanos(longest);
             metrics.longest_running_processor_seconds(name, longest);
@@ -184,18 +185,18 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Whether adds are refused.
     #[doc(alias = "ShuttingDown")]
     pub fn is_shut_down(&self) -> bool {
-        self.core.section(|state| !state.is_open())
+        self.core.update(|state| !state.is_open())
     }
 
     /// Returns the memory of keys that are not here any more. Blocks other operations for
     /// O(records).
     pub fn shrink_to_fit(&self) {
-        self.core.section(|state| state.keys.shrink());
+        self.core.update(|state| state.keys.shrink());
     }
 
     /// For how many keys there is memory.
     pub fn capacity(&self) -> usize {
-        self.core.section(|state| state.keys.capacity())
+        self.core.update(|state| state.keys.capacity())
     }
 
     /// The clock.

@@ -21,7 +21,7 @@ const NONE: Slot = Slot::MAX;
 
 /// What is owed to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owed {
+pub(crate) enum Delivery {
     Nothing,
     /// A delivery. While the key is held, it is dirty.
     Now,
@@ -48,7 +48,7 @@ pub(crate) struct Record<K> {
     hash: u64,
     /// Where in the table it was entered. The table may have moved it since.
     bucket: usize,
-    pub(crate) owed: Owed,
+    pub(crate) delivery: Delivery,
     pub(crate) on: On,
     /// What is owed is a try after a failure, and nothing else has asked for it.
     pub(crate) is_retry: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Record<K> {
 }
 
 /// A record's two keys, to be dropped when the lock is free.
-pub(crate) type Gone<K> = (Option<K>, Option<K>);
+pub(crate) type Garbage<K> = (Option<K>, Option<K>);
 
 pub(crate) struct Records<K> {
     slots: Vec<Record<K>>,
@@ -133,7 +133,7 @@ impl<K> Records<K> {
             twin: None,
             hash: 0,
             bucket: 0,
-            owed: Owed::Nothing,
+            delivery: Delivery::Nothing,
             on: On::None,
             is_retry: false,
             failures: 0,
@@ -148,7 +148,7 @@ impl<K> Records<K> {
 
     /// Frees a slot that is on no list, and owed nothing.
     #[inline]
-    pub(crate) fn erase(&mut self, slot: Slot) -> Gone<K> {
+    pub(crate) fn erase(&mut self, slot: Slot) -> Garbage<K> {
         let bucket = self[slot].bucket;
         match self.table.get_bucket_entry(bucket) {
             Ok(entry) if *entry.get() == slot => _ = entry.remove(),
@@ -156,7 +156,7 @@ impl<K> Records<K> {
         }
         let free = std::mem::replace(&mut self.free, slot);
         let record = &mut self[slot];
-        debug_assert_eq!((record.on, record.owed), (On::None, Owed::Nothing));
+        debug_assert_eq!((record.on, record.delivery), (On::None, Delivery::Nothing));
         record.next = free;
         record.is_retry = false;
         record.failures = 0;
@@ -174,7 +174,7 @@ impl<K> Records<K> {
     /// behind the last one.
     pub(crate) fn shrink(&mut self) {
         while self.slots.last().is_some_and(|last| {
-            last.key.is_none() && last.on == On::None && last.owed == Owed::Nothing
+            last.key.is_none() && last.on == On::None && last.delivery == Delivery::Nothing
         }) {
             self.slots.pop();
         }
@@ -184,7 +184,8 @@ impl<K> Records<K> {
         self.free = NONE;
         for slot in (0..self.slots.len()).rev() {
             let record = &mut self.slots[slot];
-            if record.key.is_none() && record.on == On::None && record.owed == Owed::Nothing {
+            if record.key.is_none() && record.on == On::None && record.delivery == Delivery::Nothing
+            {
                 record.next = self.free;
                 self.free = Slot::try_from(slot).unwrap_or(NONE);
             }

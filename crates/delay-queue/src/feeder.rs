@@ -13,7 +13,8 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 
-use crate::state::{Lack, Lent, Owed, State};
+use crate::state::{Effects, Leased, State};
+use crate::wait::{Driver, Unavailable};
 use crate::{DelayQueue, Entry, Expired};
 
 /// Why something was not received. It comes back.
@@ -68,17 +69,17 @@ pub fn feed<T: Send + 'static, C: Clock>(
 ) {
     let Control(inner) = control;
     let shared = &*queue.0;
-    let look = |state: &mut State<T>, owed: &mut Owed| {
+    let look = |state: &mut State<T>, effects: &mut Effects| {
         // Relaxed: whoever sets it calls us afterwards.
         if inner.is_stopped.load(Relaxed) {
-            return Err(Lack::Closed);
+            return Err(Unavailable::Closed);
         }
-        state.check_out(&inner.interrupt, || shared.now(), owed)
+        state.check_out(&inner.interrupt, effects)
     };
-    while let Ok(lent) = shared.wait(&inner.parker, None, look) {
-        let collected = match lent {
-            Lent::Now(out) => Some(out),
-            Lent::Later(id) => shared.section(|state, _| state.collect(id)),
+    while let Ok(leased) = shared.wait(&inner.parker, None, look) {
+        let collected = match leased {
+            Leased::Now(out) => Some(out),
+            Leased::Later(id) => shared.section(|state, _| state.collect(id)),
         };
         let Some(out) = collected else {
             continue; // The queue was closed for good, which took it back.
@@ -90,11 +91,11 @@ pub fn feed<T: Send + 'static, C: Clock>(
             value,
         };
         let Err(unsent) = offer(shared.expired(entry)) else {
-            shared.section(|state, owed| state.gone(out, owed));
+            shared.section(|state, effects| state.gone(out, effects));
             continue;
         };
         let out = out.with(unsent.value.value);
-        let cleared = shared.section(|state, owed| state.check_in(out, owed));
+        let cleared = shared.section(|state, effects| state.check_in(out, effects));
         drop_quietly(cleared); // Foreign code: the lock is free.
         if unsent.is_final {
             return;

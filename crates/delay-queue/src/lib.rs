@@ -57,13 +57,7 @@
 extern crate alloc;
 
 #[cfg(feature = "std")]
-#[doc(hidden)]
-pub mod arming;
-#[cfg(feature = "std")]
 mod builder;
-#[cfg(feature = "std")]
-#[doc(hidden)]
-pub mod calls;
 #[cfg(all(feature = "channel", not(anthill_loom)))]
 mod channel;
 #[cfg(all(any(feature = "tokio", feature = "async-io"), not(anthill_loom)))]
@@ -80,8 +74,6 @@ mod expired;
 pub mod feeder;
 mod heap;
 #[cfg(feature = "std")]
-mod line;
-#[cfg(feature = "std")]
 mod lock;
 #[cfg(feature = "std")]
 mod push;
@@ -94,8 +86,9 @@ mod stream;
 #[cfg(feature = "std")]
 mod take;
 #[cfg(feature = "std")]
-#[doc(hidden)]
-pub mod takers;
+pub mod wait;
+#[cfg(feature = "std")]
+mod wait_queue;
 
 #[cfg(all(feature = "channel", not(anthill_loom)))]
 pub use self::channel::Feeder;

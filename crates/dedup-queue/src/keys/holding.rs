@@ -3,7 +3,7 @@
 use super::Keys;
 use crate::held::Place;
 use crate::policy::Policy;
-use crate::records::{On, Owed, Slot};
+use crate::records::{Delivery, On, Slot};
 
 /// A key that goes to a worker.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl<K> Keys<K> {
         self.held.enter(&mut self.records, slot);
         self.note(0, -1);
         let record = &mut self.records[slot];
-        record.owed = Owed::Nothing;
+        record.delivery = Delivery::Nothing;
         record.taken = self.now;
         Some(Taken {
             key: record.twin.take().expect("a ready key has its twin"),
@@ -74,9 +74,9 @@ impl<K> Keys<K> {
         self.held.leave(&mut self.records, slot);
         let record = &self.records[slot];
         let is_over = matches!(ending, Ending::Done | Ending::Forget | Ending::GiveUp);
-        if is_over && record.owed == Owed::Nothing && record.failures == 0 {
-            let gone = self.records.erase(slot);
-            self.bury(gone);
+        if is_over && record.delivery == Delivery::Nothing && record.failures == 0 {
+            let garbage = self.records.erase(slot);
+            self.defer_drop(garbage);
             return Ended {
                 worked,
                 key: Some(key),
@@ -84,18 +84,18 @@ impl<K> Keys<K> {
             };
         }
         self.keep(slot, key);
-        if self.records[slot].owed == Owed::Now {
+        if self.records[slot].delivery == Delivery::Now {
             self.dirty -= 1;
             self.ready.push(&mut self.records, slot);
         } else {
             match ending {
-                Ending::Failed { due, .. } | Ending::Back { due } => self.owe_retry(slot, due),
+                Ending::Failed { due, .. } | Ending::Back { due } => self.delay_retry(slot, due),
                 Ending::Again { due } => {
                     self.records[slot].is_retry = false; // The worker has asked for it.
-                    self.owe_later(slot, due, Policy::Earliest);
+                    self.delay(slot, due, Policy::Earliest);
                 }
                 Ending::Done | Ending::Forget | Ending::GiveUp => {
-                    if self.records[slot].owed == Owed::Nothing {
+                    if self.records[slot].delivery == Delivery::Nothing {
                         self.rest(slot);
                     }
                 }
@@ -125,8 +125,8 @@ impl<K> Keys<K> {
             self.resting.push(&mut self.records, slot);
             self.depend_on_time();
         } else {
-            let gone = self.records.erase(slot);
-            self.bury(gone);
+            let garbage = self.records.erase(slot);
+            self.defer_drop(garbage);
         }
     }
 

@@ -582,23 +582,24 @@ fn a_key_goes_to_a_sleeping_worker_while_another_is_in_its_metrics() {
         queue.add(9).unwrap();
         let held = queue.get().unwrap();
         thread::scope(|scope| {
-            // The first keeps the time and comes back in time, its own deadline; the others sleep.
-            let keeper = scope.spawn(|| queue.get_timeout(MS).is_err());
+            queue.add_after(9, MS).unwrap();
+            // The first leads, until its own deadline; the second follows.
+            let leader = scope.spawn(|| queue.get_timeout(MS).is_err());
             clock.wait_for_sleepers(1);
             let sleeper = scope.spawn(|| *queue.get().unwrap());
             until(|| queue.stats().waiting == 2);
-            queue.add_after(9, MS).unwrap();
             metrics.arm();
-            // Whoever looks first is held in its metrics: the keeper, or this one.
+            // The first to look is held in its metrics: the leader, or this one.
             let last = scope.spawn(|| {
                 clock.advance(MS);
                 queue.try_get().is_err()
             });
             gate.wait_for_arrivals(1);
+            until(|| queue.stats().waiting == 1); // The leader has looked, and waits no more.
             queue.add(1).unwrap();
             assert_eq!(sleeper.join().unwrap(), 1);
             gate.open();
-            assert!(keeper.join().unwrap() && last.join().unwrap());
+            assert!(leader.join().unwrap() && last.join().unwrap());
         });
         drop(held);
     });

@@ -7,20 +7,20 @@
 use std::collections::BTreeMap;
 
 use crate::EntryId;
-use crate::calls::{Bell, Calls};
-use crate::takers::Ticket;
+use crate::wait::WaiterId;
+use crate::wait::{Waiter, WakeList};
 
-pub(crate) struct Line<T> {
-    waiting: BTreeMap<Ticket, Pusher<T>>,
+pub(crate) struct WaitQueue<T> {
+    waiting: BTreeMap<WaiterId, Pusher<T>>,
     /// Not collected by their owners yet. A value in here was refused: the queue was closed.
-    ended: BTreeMap<Ticket, Result<EntryId, T>>,
-    next_ticket: Ticket,
+    ended: BTreeMap<WaiterId, Result<EntryId, T>>,
+    next_id: WaiterId,
 }
 
 pub(crate) struct Pusher<T> {
     pub(crate) value: T,
     pub(crate) due: u64,
-    pub(crate) bell: Bell,
+    pub(crate) waiter: Waiter,
 }
 
 /// How it stands with a pusher.
@@ -33,12 +33,12 @@ pub(crate) enum Wait<T> {
     Waiting,
 }
 
-impl<T> Line<T> {
+impl<T> WaitQueue<T> {
     pub(crate) fn new() -> Self {
         Self {
             waiting: BTreeMap::new(),
             ended: BTreeMap::new(),
-            next_ticket: 0,
+            next_id: 0,
         }
     }
 
@@ -47,34 +47,34 @@ impl<T> Line<T> {
     }
 
     /// Joins the end.
-    pub(crate) fn join(&mut self, pusher: Pusher<T>) -> Ticket {
-        self.next_ticket += 1;
-        self.waiting.insert(self.next_ticket, pusher);
-        self.next_ticket
+    pub(crate) fn enqueue(&mut self, pusher: Pusher<T>) -> WaiterId {
+        self.next_id += 1;
+        self.waiting.insert(self.next_id, pusher);
+        self.next_id
     }
 
     /// The head leaves.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<(Ticket, Pusher<T>)> {
+    pub(crate) fn pop(&mut self) -> Option<(WaiterId, Pusher<T>)> {
         self.waiting.pop_first()
     }
 
     /// The popped pusher's value has been entered.
-    pub(crate) fn serve(&mut self, ticket: Ticket, id: EntryId) {
-        self.ended.insert(ticket, Ok(id));
+    pub(crate) fn serve(&mut self, id: WaiterId, entry: EntryId) {
+        self.ended.insert(id, Ok(entry));
     }
 
     /// Everybody's value is refused.
-    pub(crate) fn refuse_all(&mut self, calls: &mut Calls) {
-        while let Some((ticket, pusher)) = self.waiting.pop_first() {
-            self.ended.insert(ticket, Err(pusher.value));
-            calls.add(pusher.bell);
+    pub(crate) fn refuse_all(&mut self, wakes: &mut WakeList) {
+        while let Some((id, pusher)) = self.waiting.pop_first() {
+            self.ended.insert(id, Err(pusher.value));
+            wakes.push(pusher.waiter);
         }
     }
 
     /// How it stands. The answer is given once if the wait is over.
-    pub(crate) fn look(&mut self, ticket: Ticket) -> Wait<T> {
-        match self.ended.remove(&ticket) {
+    pub(crate) fn look(&mut self, id: WaiterId) -> Wait<T> {
+        match self.ended.remove(&id) {
             Some(Ok(id)) => Wait::Entered(id),
             Some(Err(value)) => Wait::Refused(value),
             None => Wait::Waiting,
@@ -83,16 +83,16 @@ impl<T> Line<T> {
 
     /// The waiting pusher is told by this from now on. The old bell is to be dropped when the lock
     /// is free.
-    pub(crate) fn hang(&mut self, ticket: Ticket, bell: Bell) -> Bell {
-        match self.waiting.get_mut(&ticket) {
-            Some(pusher) => std::mem::replace(&mut pusher.bell, bell),
-            None => bell,
+    pub(crate) fn replace_waiter(&mut self, id: WaiterId, waiter: Waiter) -> Waiter {
+        match self.waiting.get_mut(&id) {
+            Some(pusher) => std::mem::replace(&mut pusher.waiter, waiter),
+            None => waiter,
         }
     }
 
     /// The waiting pusher wants its value back.
-    pub(crate) fn leave(&mut self, ticket: Ticket) -> Option<Pusher<T>> {
-        self.waiting.remove(&ticket)
+    pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Pusher<T>> {
+        self.waiting.remove(&id)
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
             } else {
                 queue.try_take().expect("it is due");
             }
-            let answers = || queue.0.peek(|state| state.line.ended.len());
+            let answers = || queue.0.peek(|state| state.pushers.ended.len());
             assert_eq!(answers(), 1);
             drop(future);
             assert_eq!(answers(), 0);

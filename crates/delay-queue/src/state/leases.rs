@@ -12,28 +12,28 @@ use std::task::Waker;
 
 use sync_shim::Parker;
 
-use super::{Owed, State};
-use crate::calls::{Bell, Calls};
+use super::{Effects, State};
+use crate::wait::{Effects as _, Waiter, WakeList};
 use crate::{CheckedOut, EntryId};
 
 /// What is on probation, and who waits for its coming back. Held under the queue's lock.
-pub(super) struct Loans<T> {
+pub(super) struct Leases<T> {
     /// With each, what makes its feeder give it back. Not foreign: it may be cloned and dropped
     /// under the lock.
     out: Vec<(EntryId, Waker)>,
     /// Those of them that their feeders have not collected yet.
     uncollected: Vec<CheckedOut<T>>,
     waiting: Vec<Parker>,
-    called_in: bool,
+    recalled: bool,
 }
 
-impl<T> Loans<T> {
+impl<T> Leases<T> {
     pub(super) fn new() -> Self {
         Self {
             out: Vec::new(),
             uncollected: Vec::new(),
             waiting: Vec::new(),
-            called_in: false,
+            recalled: false,
         }
     }
 
@@ -42,10 +42,10 @@ impl<T> Loans<T> {
     }
 
     /// From now on nothing more is given, and what is out has to come back.
-    pub(super) fn call_in(&mut self, calls: &mut Calls) {
-        self.called_in = true;
+    pub(super) fn recall(&mut self, wakes: &mut WakeList) {
+        self.recalled = true;
         for (_, feeder) in &self.out {
-            calls.add(Bell::Ours(feeder.clone()));
+            wakes.push(Waiter::Internal(feeder.clone()));
         }
     }
 
@@ -54,11 +54,11 @@ impl<T> Loans<T> {
         self.waiting.push(parker);
     }
 
-    fn end(&mut self, id: EntryId, owed: &mut Owed) {
+    fn end(&mut self, id: EntryId, effects: &mut Effects) {
         self.out.retain(|&(out, _)| out != id);
         if self.out.is_empty() {
             for parker in self.waiting.drain(..) {
-                owed.debts().calls.add(Bell::Thread(parker));
+                effects.wakes().push(Waiter::Thread(parker));
             }
         }
     }
@@ -67,10 +67,10 @@ impl<T> Loans<T> {
 impl<T> State<T> {
     /// What was lent and not collected is back where it was. Of that, what was cleared meanwhile
     /// is handed to the caller.
-    pub(super) fn take_back_uncollected(&mut self, owed: &mut Owed) -> Vec<CheckedOut<T>> {
+    pub(super) fn take_back_uncollected(&mut self, effects: &mut Effects) -> Vec<CheckedOut<T>> {
         let mut cleared = Vec::new();
-        for out in std::mem::take(&mut self.loans.uncollected) {
-            self.loans.end(out.id(), owed);
+        for out in std::mem::take(&mut self.leases.uncollected) {
+            self.leases.end(out.id(), effects);
             cleared.extend(self.heap.check_in(out).err());
         }
         cleared
@@ -80,10 +80,11 @@ impl<T> State<T> {
 #[cfg(any(feature = "channel", anthill_loom))]
 mod lending {
     use super::{CheckedOut, EntryId, Waker};
-    use crate::state::{Lack, Owed, State};
+    use crate::state::{Effects, State};
+    use crate::wait::{Effects as _, Unavailable};
 
     /// An entry that a feeder has been lent.
-    pub(crate) enum Lent<T> {
+    pub(crate) enum Leased<T> {
         /// In its hands.
         Now(CheckedOut<T>),
         /// To be collected when the section's calls have been made.
@@ -95,38 +96,38 @@ mod lending {
         pub(crate) fn check_out(
             &mut self,
             feeder: &Waker,
-            clock: impl FnOnce() -> u64,
-            owed: &mut Owed,
-        ) -> Result<Lent<T>, Lack> {
-            if self.loans.called_in {
-                return Err(Lack::Closed);
+            effects: &mut Effects,
+        ) -> Result<Leased<T>, Unavailable> {
+            if self.leases.recalled {
+                return Err(Unavailable::Closed);
             }
-            let now = self.find(clock)?;
-            let out = self.heap.check_out(now).ok_or(Lack::NotDue)?;
-            self.loans.out.push((out.id(), feeder.clone()));
-            self.settle(owed);
-            if owed.is_nothing() {
-                return Ok(Lent::Now(out));
+            let Some(out) = self.heap.check_out(self.now) else {
+                return Err(self.unavailable());
+            };
+            self.leases.out.push((out.id(), feeder.clone()));
+            self.settle(effects);
+            if effects.is_empty() {
+                return Ok(Leased::Now(out));
             }
             let id = out.id();
-            self.loans.uncollected.push(out);
-            Ok(Lent::Later(id))
+            self.leases.uncollected.push(out);
+            Ok(Leased::Later(id))
         }
 
         /// The entry that was lent, if it has not been taken back.
         pub(crate) fn collect(&mut self, id: EntryId) -> Option<CheckedOut<T>> {
-            let uncollected = &mut self.loans.uncollected;
+            let uncollected = &mut self.leases.uncollected;
             let at = uncollected.iter().position(|out| out.id() == id)?;
             Some(uncollected.swap_remove(at))
         }
 
         /// What was taken on probation has been taken for good. Its value is elsewhere.
-        pub(crate) fn gone(&mut self, out: CheckedOut<()>, owed: &mut Owed) {
-            self.loans.end(out.id(), owed);
+        pub(crate) fn gone(&mut self, out: CheckedOut<()>, effects: &mut Effects) {
+            self.leases.end(out.id(), effects);
             // If the queue has been cleared, there is no place to be freed.
             let _ = self.heap.settle(out);
             self.counts.taken += 1;
-            self.freed(owed);
+            self.freed(effects);
         }
 
         /// What was taken on probation comes back, to where it was. If the queue has been cleared
@@ -134,15 +135,15 @@ mod lending {
         pub(crate) fn check_in(
             &mut self,
             out: CheckedOut<T>,
-            owed: &mut Owed,
+            effects: &mut Effects,
         ) -> Option<CheckedOut<T>> {
-            self.loans.end(out.id(), owed);
+            self.leases.end(out.id(), effects);
             let cleared = self.heap.check_in(out).err();
-            self.freed(owed);
+            self.freed(effects);
             cleared
         }
     }
 }
 
 #[cfg(any(feature = "channel", anthill_loom))]
-pub(crate) use lending::Lent;
+pub(crate) use lending::Leased;

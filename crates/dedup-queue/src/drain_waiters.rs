@@ -1,38 +1,35 @@
 //! Who waits for the end of the work, who has been answered, and what is left for whom.
 //!
-//! To be held under the queue's lock, like [`Takers`](delay_queue::takers::Takers) for those who
+//! To be held under the queue's lock, like [`Waiters`](delay_queue::wait::Waiters) for those who
 //! wait for a key. What is left over never leaves the lock before the drainer that it is for comes
 //! to fetch it: so there is no moment at which a drainer may be gone and its answer on the way.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. A seat is *waiting* or *answered* from [`enter`](Drainers::enter) until its owner has asked
+//! 1. A seat is *waiting* or *answered* from [`enter`](DrainWaiters::enter) until its owner has asked
 //!    and was answered, or left.
 //! 2. What was left over is with one answered seat, or unclaimed, or has been fetched.
 
-use delay_queue::calls::Bell;
+use delay_queue::wait::{Waiter, WaiterId};
 
 use crate::drain::Outcome;
-use crate::keys::Rest;
-
-/// Stands for one drain, from its beginning until it is answered or given up.
-pub(crate) type Seat = u64;
+use crate::keys::Remaining;
 
 /// How a drain ended, and what was left, for the first.
 pub(crate) struct Answer<K> {
     pub(crate) outcome: Outcome,
-    pub(crate) rest: Option<Rest<K>>,
+    pub(crate) rest: Option<Remaining<K>>,
 }
 
-pub(crate) struct Drainers<K> {
+pub(crate) struct DrainWaiters<K> {
     /// In the order in which they came.
-    waiting: Vec<(Seat, Bell)>,
-    answered: Vec<(Seat, Answer<K>)>,
+    waiting: Vec<(WaiterId, Waiter)>,
+    answered: Vec<(WaiterId, Answer<K>)>,
     /// What was left for a drain that was given up before it fetched it.
-    unclaimed: Option<Rest<K>>,
-    next: Seat,
+    unclaimed: Option<Remaining<K>>,
+    next: WaiterId,
 }
 
-impl<K> Drainers<K> {
+impl<K> DrainWaiters<K> {
     pub(crate) fn new() -> Self {
         Self {
             waiting: Vec::new(),
@@ -48,55 +45,55 @@ impl<K> Drainers<K> {
     }
 
     /// Whether this one does.
-    pub(crate) fn waits(&self, seat: Seat) -> bool {
-        self.waiting.iter().any(|(other, _)| *other == seat)
+    pub(crate) fn waits(&self, id: WaiterId) -> bool {
+        self.waiting.iter().any(|(other, _)| *other == id)
     }
 
     /// One more drain, whose bell is to be rung when it is answered.
-    pub(crate) fn enter(&mut self, bell: Bell) -> Seat {
+    pub(crate) fn enter(&mut self, waiter: Waiter) -> WaiterId {
         self.next += 1;
-        self.waiting.push((self.next, bell));
+        self.waiting.push((self.next, waiter));
         self.next
     }
 
     /// All drains end. What is left, now and from drains that were given up, is for the first; if
     /// `rest` is `None` it stays. The bells are to be rung when the lock is free.
-    pub(crate) fn end(&mut self, outcome: Outcome, rest: Option<Rest<K>>) -> Vec<Bell> {
+    pub(crate) fn end(&mut self, outcome: Outcome, rest: Option<Remaining<K>>) -> Vec<Waiter> {
         let mut rest = rest.map(|rest| rest.behind(self.unclaimed.take()));
         let waiting = std::mem::take(&mut self.waiting);
-        let mut bells = Vec::with_capacity(waiting.len());
-        for (seat, bell) in waiting {
+        let mut waiters = Vec::with_capacity(waiting.len());
+        for (id, waiter) in waiting {
             let rest = rest.take();
-            self.answered.push((seat, Answer { outcome, rest }));
-            bells.push(bell);
+            self.answered.push((id, Answer { outcome, rest }));
+            waiters.push(waiter);
         }
         if rest.is_some() {
             self.unclaimed = rest; // Nobody waited for it.
         }
-        bells
+        waiters
     }
 
-    /// The answer, once. If there is none yet, `bell` takes the place of the seat's bell, and the old
+    /// The answer, once. If there is none yet, `waiter` takes the place of the seat's bell, and the old
     /// one comes back in its place, to be dropped when the lock is free.
-    pub(crate) fn ask(&mut self, seat: Seat, bell: Option<&mut Bell>) -> Option<Answer<K>> {
-        let is_it = |other: Seat| other == seat;
+    pub(crate) fn ask(&mut self, id: WaiterId, waiter: Option<&mut Waiter>) -> Option<Answer<K>> {
+        let is_it = |other: WaiterId| other == id;
         if let Some(place) = self.answered.iter().position(|(other, _)| is_it(*other)) {
             return Some(self.answered.swap_remove(place).1);
         }
         let waiting = self.waiting.iter_mut().find(|(other, _)| is_it(*other));
-        if let (Some((_, old)), Some(bell)) = (waiting, bell) {
-            std::mem::swap(old, bell);
+        if let (Some((_, old)), Some(waiter)) = (waiting, waiter) {
+            std::mem::swap(old, waiter);
         }
         None
     }
 
     /// The drain is given up: what it was answered is for the next one. What comes back is to be
     /// dropped when the lock is free.
-    pub(crate) fn leave(&mut self, seat: Seat) -> Option<Bell> {
-        if let Some(place) = self.waiting.iter().position(|(other, _)| *other == seat) {
+    pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waiter> {
+        if let Some(place) = self.waiting.iter().position(|(other, _)| *other == id) {
             return Some(self.waiting.remove(place).1);
         }
-        if let Some(Answer { rest, .. }) = self.ask(seat, None) {
+        if let Some(Answer { rest, .. }) = self.ask(id, None) {
             let earlier = self.unclaimed.take();
             self.unclaimed = match rest {
                 Some(rest) => Some(rest.behind(earlier)),
