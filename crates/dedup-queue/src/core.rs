@@ -2,8 +2,7 @@
 //!
 //! # Invariants
 //! 1. Under the lock of no other code than `Eq` of keys runs, and the clock's `now`.
-//! 2. Whatever a section owes to others is done by the thread that ran it, before its call
-//!    returns.
+//! 2. The deferred effects of a section run on the thread that ran it, before its call returns.
 
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU32;
@@ -36,7 +35,7 @@ impl<K: Eq + Hash + Clone + Send + 'static> Key for K {}
 pub trait Hasher: BuildHasher + Send + Sync + 'static {}
 impl<S: BuildHasher + Send + Sync + 'static> Hasher for S {}
 
-/// Is told of keys that are given up, and of how often each has failed.
+/// Receives keys that are given up, and how often each has failed.
 pub(crate) type DeadLetter<K> = Box<dyn Fn(K, u32) + Send + Sync>;
 
 /// What is settled when a queue is built, beside the [`Settings`] of its keys.
@@ -54,9 +53,9 @@ pub(crate) struct Core<K, S, C> {
     pub(crate) clock: C,
     pub(crate) epoch: Epoch,
     pub(crate) config: Config<K>,
-    /// Tells this queue that its alarm has rung.
+    /// Wakes this queue when its alarm fires.
     alarm_waker: Waker,
-    /// Itself: whoever borrows the queue can have a share.
+    /// Itself: for guards that need a share of the queue instead of a borrow.
     pub(crate) me: Weak<Self>,
 }
 
@@ -182,7 +181,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    /// Tells the metrics, if there are any.
+    /// Reports to the metrics, if there are any.
     #[inline]
     pub(crate) fn with_metrics(&self, what: impl FnOnce(&dyn Metrics, &str)) {
         if let Some(metrics) = &self.config.metrics {

@@ -4,7 +4,7 @@
 //! 1. Drains end together: when nothing is ready and nothing held, when the first of their
 //!    deadlines passes, or when the queue is shut down meanwhile.
 //! 2. What is left goes to the drainer that came first, once. If that drain is given up before it
-//!    has returned (its future is dropped, told or not, or its clock panics), it goes to the next
+//!    has returned (its future is dropped, woken or not, or its clock panics), it goes to the next
 //!    one that comes: it is in the queue until it is fetched.
 
 use std::fmt;
@@ -75,7 +75,7 @@ pub struct Delayed<K> {
 pub struct StillHeld<K> {
     /// The key.
     pub key: K,
-    /// Whether another delivery was owed to it: `Pending::Dirty` or `Pending::Delayed`.
+    /// Whether another delivery was pending: `Pending::Dirty` or `Pending::Delayed`.
     pub pending: Option<Pending>,
     /// When, if it was delayed. `None` if never.
     pub due: Option<Instant>,
@@ -159,7 +159,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    /// Refuses adds and takes a seat. If there is nothing to wait for, it is answered at once.
+    /// Refuses adds and enqueues the drain. If there is nothing to wait for, it is answered at once.
     fn begin_drain(&self, waiter: Waiter) -> WaiterId {
         let mut waiter = Some(waiter); // Dropped with the lock free if the clock panics.
         self.update(|state| {
@@ -169,7 +169,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         })
     }
 
-    /// The answer, once. If there is none yet, the bell is rung when there is.
+    /// The answer, once. If there is none yet, the waiter is woken when there is.
     fn ask(&self, id: WaiterId, waiter: Option<&mut Waiter>) -> Option<Drained<K>> {
         let answer = self.update(|state| state.drain_waiters.ask(id, waiter))?;
         Some(Drained {
@@ -188,7 +188,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         });
     }
 
-    /// Nobody waits for this drain any more. What it was answered goes to the next.
+    /// The drain is given up. What it was answered goes to the next.
     fn give_up_drain(&self, id: WaiterId) {
         let waiter = self.update(|state| state.drain_waiters.leave(id));
         drop_quietly(waiter); // May be a user's waker: the lock is free.

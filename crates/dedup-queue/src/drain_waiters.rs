@@ -1,13 +1,13 @@
-//! Who waits for the end of the work, who has been answered, and what is left for whom.
+//! The drains: which wait for the end of the work, which are answered, and what is left for which.
 //!
 //! To be held under the queue's lock, like [`Waiters`](delay_queue::wait::Waiters) for those who
 //! wait for a key. What is left over never leaves the lock before the drainer that it is for comes
 //! to fetch it: so there is no moment at which a drainer may be gone and its answer on the way.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. A seat is *waiting* or *answered* from [`enter`](DrainWaiters::enter) until its owner has asked
+//! 1. A drain is *waiting* or *answered* from [`enter`](DrainWaiters::enter) until its owner has asked
 //!    and was answered, or left.
-//! 2. What was left over is with one answered seat, or unclaimed, or has been fetched.
+//! 2. What was left over is with one answered drain, or unclaimed, or has been fetched.
 
 use delay_queue::wait::{Waiter, WaiterId};
 
@@ -49,7 +49,7 @@ impl<K> DrainWaiters<K> {
         self.waiting.iter().any(|(other, _)| *other == id)
     }
 
-    /// One more drain, whose bell is to be rung when it is answered.
+    /// Enqueues a drain, whose waiter is to be woken when it is answered.
     pub(crate) fn enter(&mut self, waiter: Waiter) -> WaiterId {
         self.next += 1;
         self.waiting.push((self.next, waiter));
@@ -57,7 +57,7 @@ impl<K> DrainWaiters<K> {
     }
 
     /// All drains end. What is left, now and from drains that were given up, is for the first; if
-    /// `rest` is `None` it stays. The bells are to be rung when the lock is free.
+    /// `rest` is `None` it stays. The waiters are to be woken when the lock is free.
     pub(crate) fn end(&mut self, outcome: Outcome, rest: Option<Remaining<K>>) -> Vec<Waiter> {
         let mut rest = rest.map(|rest| rest.behind(self.unclaimed.take()));
         let waiting = std::mem::take(&mut self.waiting);
@@ -68,12 +68,12 @@ impl<K> DrainWaiters<K> {
             waiters.push(waiter);
         }
         if rest.is_some() {
-            self.unclaimed = rest; // Nobody waited for it.
+            self.unclaimed = rest; // There was no drain to get it.
         }
         waiters
     }
 
-    /// The answer, once. If there is none yet, `waiter` takes the place of the seat's bell, and the old
+    /// The answer, once. If there is none yet, `waiter` takes the place of the drain's own, and the old
     /// one comes back in its place, to be dropped when the lock is free.
     pub(crate) fn ask(&mut self, id: WaiterId, waiter: Option<&mut Waiter>) -> Option<Answer<K>> {
         let is_it = |other: WaiterId| other == id;

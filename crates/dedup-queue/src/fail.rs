@@ -1,13 +1,12 @@
 //! Failures: counted, and what follows from them.
 //!
-//! The limiter is foreign code, so it is asked with the lock free, for the count that was seen then.
+//! The limiter is user code, so it is asked with the lock free, for the count that was seen then.
 //! The section that counts compares, and if others have counted or forgotten meanwhile, the limiter
 //! is asked again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delay_queue::NEVER;
-use delay_queue::wait::Driver;
 use sync_shim::Clock;
 
 use crate::add::{is_in, refused};
@@ -40,7 +39,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         let mut plan = None;
         while let Some(known) = failures {
             if let Some((key, _)) = &pair {
-                plan = Some(self.plan(key, known.saturating_add(1)));
+                plan = Some(self.plan(key, known.saturating_add(1), self.clock.now()));
             }
             let Some(Plan {
                 failures: count,
@@ -89,10 +88,9 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         Err(refused(pair))
     }
 
-    /// What follows the key's failure, which is its `failures`-th. May run foreign code, so no
+    /// What follows the key's failure, which is its `failures`-th. May run user code, so no
     /// lock may be held.
-    fn plan(&self, key: &K, failures: u32) -> Plan {
-        let now = self.clock.now();
+    fn plan(&self, key: &K, failures: u32, now: Instant) -> Plan {
         let most = self.config.max_attempts;
         let retry = if most.is_some_and(|most| failures >= most.get()) {
             None
@@ -120,13 +118,15 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         key: &mut Option<K>,
         mut failures: u32,
     ) -> Option<Retried> {
+        // One reading serves both looks: a reading costs as much as a section.
+        let mut now = self.clock.now();
         if failures > 0
-            && let Some(retried) = self.retry_early(slot, key, failures)
+            && let Some(retried) = self.retry_early(slot, key, failures, self.epoch.nanos(now))
         {
             return Some(retried);
         }
         loop {
-            let plan = self.plan(key.as_ref()?, failures.saturating_add(1));
+            let plan = self.plan(key.as_ref()?, failures.saturating_add(1), now);
             // A key that is given up may be dirty: then the queue keeps this one.
             let for_hook = match (&plan.retry, &self.config.dead_letter) {
                 (None, Some(_)) => key.clone(),
@@ -149,7 +149,10 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 Ok((state.keys.finish(slot, key, ending), state.is_open()))
             });
             match counted {
-                Err(current) => failures = current?,
+                Err(current) => {
+                    failures = current?;
+                    now = self.clock.now(); // The limiter may have taken its time.
+                }
                 Ok((ended, is_open)) => {
                     let Some((delay, _)) = plan.retry else {
                         self.note_worked(ended.worked);
@@ -166,9 +169,14 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     /// A key that was delivered before its back-off was over, because it was added meanwhile, goes
     /// back to where it was: it was tried once more, and neither is a failure counted nor the back-off
     /// changed. So what happens to a key does not lengthen the time until it is tried again. `None`:
-    /// its back-off is over, or others have counted failures since it was taken.
-    fn retry_early(&self, slot: Slot, key: &mut Option<K>, failures: u32) -> Option<Retried> {
-        let now = self.now();
+    /// its back-off is over, or failures were counted elsewhere since it was taken.
+    fn retry_early(
+        &self,
+        slot: Slot,
+        key: &mut Option<K>,
+        failures: u32,
+        now: u64,
+    ) -> Option<Retried> {
         let (ended, is_open, left) = self.update(|state| {
             let (current, due) = state.keys.backoff_of_held(slot);
             if current != failures || due <= now {

@@ -17,7 +17,7 @@ use crate::state::State;
 impl<K: Key, S: Hasher, C: Clock> HeldBy<K> for Core<K, S, C> {
     fn share(&self) -> Arc<dyn HeldBy<K>> {
         let share = self.me.upgrade();
-        share.expect("whoever borrows the queue keeps it alive")
+        share.expect("a borrow keeps the queue alive")
     }
 
     fn done(&self, slot: Slot, key: &mut Option<K>) {
@@ -101,7 +101,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             }
         });
         let Some(key) = key.take() else {
-            return; // Whoever takes the key has taken the guard.
+            return; // A key is taken with its guard.
         };
         let ended = state.keys.finish(slot, key, ending);
         self.settle(state);

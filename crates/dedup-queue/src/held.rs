@@ -22,14 +22,14 @@ pub(crate) trait HeldBy<K>: Send + Sync {
     fn succeed(&self, slot: Slot, key: &mut Option<K>);
     /// Takes the key once the clock has been read. `None` if there was no key.
     fn retry_after(&self, slot: Slot, key: &mut Option<K>, delay: Duration) -> Option<Retried>;
-    /// Takes the key once the limiter, which is foreign code, has been asked. `None` if there was
+    /// Takes the key once the limiter, which is user code, has been asked. `None` if there was
     /// no key.
     fn retry(&self, slot: Slot, key: &mut Option<K>, failures: u32) -> Option<Retried>;
     fn failures(&self, slot: Slot) -> u32;
     fn forget(&self, slot: Slot);
 }
 
-/// A key that this worker holds: nobody else gets it until it is let go.
+/// A key that this worker holds: no other worker gets it until it is let go.
 ///
 /// Dropping it means done, also by a panic. If the key was added meanwhile, it is ready again then.
 /// In a queue with back-off ([`Retrying`](crate::Retrying)) a drop leaves the key's failures as
@@ -38,6 +38,7 @@ pub(crate) trait HeldBy<K>: Send + Sync {
 /// It borrows the queue, as a lock's guard borrows the lock, and can go to another thread; to where
 /// the queue cannot be borrowed, as [`into_owned`](Held::into_owned). One that is leaked
 /// (`std::mem::forget`) holds its key for ever, and no drain finishes.
+#[doc(alias = "processing")]
 #[must_use = "dropping it means that the key is done"]
 pub struct Held<'q, K: Key, L: Layer = Plain> {
     queue: QueueRef<'q, K>,
@@ -103,9 +104,7 @@ impl<'q, K: Key, L: Layer> Held<'q, K, L> {
     /// The key.
     #[expect(clippy::missing_panics_doc, reason = "it cannot")]
     pub fn key(&self) -> &K {
-        self.key
-            .as_ref()
-            .expect("whoever takes the key has taken the guard")
+        self.key.as_ref().expect("a key is taken with its guard")
     }
 
     /// The same guard, with a share of the queue in place of a borrow: it keeps the queue alive,
@@ -145,7 +144,7 @@ impl<K: Key, L: Delays> Held<'_, K, L> {
     pub fn retry_after(mut self, delay: Duration) -> Retried {
         let slot = self.place.slot();
         let retried = self.queue.queue().retry_after(slot, &mut self.key, delay);
-        retried.unwrap_or(Retried::Ready) // Whoever takes the key has taken the guard.
+        retried.unwrap_or(Retried::Ready) // A key is taken with its guard.
     }
 }
 
@@ -157,7 +156,7 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     }
 
     /// Failed: the failure is counted, and the key delivered again when the limiter says. In one
-    /// step, so nobody gets the key in between.
+    /// step, so no other worker gets the key in between.
     ///
     /// If it was delivered before the back-off of its last failure was over, because it was added
     /// meanwhile, this was an extra try: no failure is counted, the limiter is not asked, and the key
@@ -167,7 +166,7 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     ///
     /// If this was the last attempt of those it has, the key is forgotten instead, and the
     /// dead-letter hook called on this thread; what the hook panics with comes out here. A try that is
-    /// owed for an earlier failure is taken back then; what was added otherwise is delivered, as if the
+    /// pending for an earlier failure is taken back then; what was added otherwise is delivered, as if the
     /// key were new.
     ///
     /// # Panics
@@ -178,7 +177,7 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
             self.queue
                 .queue()
                 .retry(self.place.slot(), &mut self.key, self.place.failures());
-        retried.unwrap_or(Retried::Ready) // Whoever takes the key has taken the guard.
+        retried.unwrap_or(Retried::Ready) // A key is taken with its guard.
     }
 
     /// How often it has failed in a row, not counting the present attempt.

@@ -112,7 +112,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         self.core.add(key)
     }
 
-    /// Takes back the delivery that the key is owed. `None` if it is owed none.
+    /// Takes back the delivery that is pending. `None` if there is none.
     ///
     /// A worker that holds it goes on; if it was to be delivered once more, it is not. Failures are
     /// remembered.
@@ -156,8 +156,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         })
     }
 
-    /// Tells the metrics how long the held keys have been held. To be called by whoever collects
-    /// the metrics: no thread of ours does. O(held keys).
+    /// Reports to the metrics how long the held keys have been held. To be called before metrics are
+    /// collected: no thread of ours does. O(held keys).
     pub fn report_unfinished(&self) {
         let (sum, longest) = self.core.update(|state| {
             self.core.tick(state);
@@ -213,10 +213,11 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
     /// The key is to be delivered `delay` from now. Never blocks.
     ///
-    /// If it is owed a delivery now, nothing changes: that delivery is the one that is asked for here,
+    /// If a delivery is pending now, nothing changes: that delivery is the one that is asked for here,
     /// and there is no other later. If it is delayed already, the queue's
     /// [`Policy`](crate::Policy) decides. A key that falls due while it is held is delivered once
-    /// more when it is let go. What is further away than 584 years never comes.
+    /// more when it is let go. What is due more than 438 years
+    /// after the queue was made never comes.
     ///
     /// # Errors
     /// [`ShutDown`], with the key.
@@ -236,7 +237,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
             .add_later(key, self.core.epoch.nanos(due), self.core.now())
     }
 
-    /// Takes back a delayed delivery; one that is owed now stays. Whether there was one is the
+    /// Takes back a delayed delivery; one that is pending now stays. Whether there was one is the
     /// answer.
     pub fn remove_delayed<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
@@ -275,7 +276,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
             .on_found(hash, is, |keys, found| keys.failures(found))
     }
 
-    /// Forgets the key's failures. What it is owed stays owed.
+    /// Forgets the key's failures. A pending delivery stays pending.
     pub fn forget<Q: Hash + Eq + ?Sized>(&self, key: &Q)
     where
         K: Borrow<Q>,

@@ -19,7 +19,7 @@ pub(crate) type Slot = u32;
 /// No slot.
 const NONE: Slot = Slot::MAX;
 
-/// What is owed to a key.
+/// The delivery of a key that is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Nothing,
@@ -32,11 +32,11 @@ pub(crate) enum Delivery {
 /// Which list a record is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
-    /// None: it is free, or owed a delivery later and neither held nor ready.
+    /// None: it is free, or its delivery is pending later and it is neither held nor ready.
     None,
     Ready,
     Held,
-    /// Neither held nor owed anything: kept for its failures.
+    /// Neither held nor pending: kept for its failures.
     Resting,
 }
 
@@ -50,12 +50,12 @@ pub(crate) struct Record<K> {
     bucket: usize,
     pub(crate) delivery: Delivery,
     pub(crate) on: On,
-    /// What is owed is a try after a failure, and nothing else has asked for it.
+    /// The pending delivery is a try after a failure, and nothing else has asked for it.
     pub(crate) is_retry: bool,
     pub(crate) failures: u32,
     prev: Slot,
     next: Slot,
-    /// What is owed has been owed since then; or, resting since then.
+    /// The delivery has been pending since then; or, resting since then.
     pub(crate) since: u64,
     /// Held since then.
     pub(crate) taken: u64,
@@ -146,7 +146,7 @@ impl<K> Records<K> {
         self.free = slot;
     }
 
-    /// Frees a slot that is on no list, and owed nothing.
+    /// Frees a slot that is on no list, and has no pending delivery.
     #[inline]
     pub(crate) fn erase(&mut self, slot: Slot) -> Garbage<K> {
         let bucket = self[slot].bucket;
@@ -319,8 +319,8 @@ impl<const ON: u8> List<ON> {
     }
 }
 
-/// The held records: counted, and listed only if somebody will ask how long they have been held.
-/// Otherwise the links would be written for nobody.
+/// The held records: counted, and listed only if metrics ask how long they have been held.
+/// Otherwise the links would be written for nothing.
 #[derive(Debug)]
 pub(crate) struct HeldOnes {
     list: List<HELD>,

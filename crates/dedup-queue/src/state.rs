@@ -1,11 +1,11 @@
-//! What the queue's lock protects: the keys, who waits for one, and who waits for the end.
+//! What the queue's lock protects: the keys, the waiters for one, and the drains.
 //!
-//! A section changes the keys; [`State::settle`] then finds out who must be told of it.
+//! A section changes the keys; [`State::settle`] then finds out which waiters that concerns.
 //!
 //! # Invariants, whenever the lock is free
 //! 1. Those of `keys/mod.rs`, and those of [`Waiters`].
-//! 2. If the queue is closed, no taker waits uncalled.
-//! 3. While somebody drains, something is ready or held.
+//! 2. If the queue is closed, no waiter is queued.
+//! 3. While a drain waits, something is ready or held.
 
 use delay_queue::wait::{self, AlarmRequest, Unavailable, Waiter, WaiterId, Waiters, WakeList};
 
@@ -18,7 +18,7 @@ pub(crate) struct State<K> {
     pub(crate) keys: Keys<K>,
     pub(crate) waiters: Waiters,
     pub(crate) drain_waiters: DrainWaiters<K>,
-    /// Of drainers that have been answered in this section.
+    /// Of drains that have been answered in this section.
     answered: Vec<Waiter>,
 }
 
@@ -90,7 +90,7 @@ impl<K> State<K> {
         }
     }
 
-    /// Nobody need be told of anything. What a section of a busy queue ends with, so it is one word.
+    /// There is nothing to settle. What a section of a busy queue ends with, so it is one word.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
         self.keys.is_settled()

@@ -1,6 +1,6 @@
-//! Feeding: a thread takes what falls due and offers it to somebody, who may not come.
+//! Feeding: a thread takes what falls due and offers it to a receiver, which may never come.
 //!
-//! It waits as every taking thread does, and what it has taken is on probation until its receiver
+//! It waits as every taking thread does, and what it has taken is reserved until its receiver
 //! has it: if that never happens, because the feeder is stopped, the queue is closed for good, or
 //! there is no receiver any more, the entry goes back to where it was.
 //!
@@ -26,7 +26,7 @@ pub struct Unsent<T> {
     pub is_final: bool,
 }
 
-/// What a feeder is told from outside.
+/// Stops a feeder from outside.
 #[derive(Clone, Debug)]
 pub struct Control(Arc<Inner>);
 
@@ -40,7 +40,7 @@ struct Inner {
 }
 
 impl Control {
-    /// Of a feeder whose offers `interrupt` ends. It is called and cloned under a lock.
+    /// Of a feeder whose offers `interrupt` ends. It is cloned under a lock.
     pub fn new(interrupt: Waker) -> Self {
         Self(Arc::new(Inner {
             is_stopped: AtomicBool::new(false),
@@ -51,7 +51,7 @@ impl Control {
 
     /// Makes the feeder end, with nothing in its hands.
     pub fn stop(&self) {
-        // Relaxed: the two calls make the feeder look, and what they do publishes it.
+        // Relaxed: the two wake-ups make the feeder look, and publish it.
         self.0.is_stopped.store(true, Relaxed);
         self.0.parker.unpark();
         self.0.interrupt.wake_by_ref();
@@ -70,7 +70,7 @@ pub fn feed<T: Send + 'static, C: Clock>(
     let Control(inner) = control;
     let shared = &*queue.0;
     let look = |state: &mut State<T>, effects: &mut Effects| {
-        // Relaxed: whoever sets it calls us afterwards.
+        // Relaxed: `stop` sets it, then wakes this thread.
         if inner.is_stopped.load(Relaxed) {
             return Err(Unavailable::Closed);
         }
@@ -96,7 +96,7 @@ pub fn feed<T: Send + 'static, C: Clock>(
         };
         let out = out.with(unsent.value.value);
         let cleared = shared.section(|state, effects| state.check_in(out, effects));
-        drop_quietly(cleared); // Foreign code: the lock is free.
+        drop_quietly(cleared); // User code: the lock is free.
         if unsent.is_final {
             return;
         }

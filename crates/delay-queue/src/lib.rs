@@ -28,12 +28,13 @@
 //! - For points of the wall clock: time is monotonic, and does not jump when a clock is set.
 //!
 //! # What always holds
-//! 1. Nothing is early: what is taken was due by the queue's clock. Nothing is rounded but up.
+//! 1. Nothing is early: what is taken was due by the queue's clock. Times are never rounded
+//!    down.
 //! 2. Entries of one time come in the order of their pushes and resets.
 //! 3. An id finds its own entry or none, however old it is and whatever queue it is from.
-//! 4. Nothing is lost: not by a taker that times out, nor by a future that is dropped half-way,
+//! 4. Nothing is lost: not by a consumer that times out, nor by a future that is dropped before it is ready,
 //!    nor by closing, which returns what is left.
-//! 5. At most one waiting taker is on its way to each entry that has fallen due. One that is woken
+//! 5. At most one waiter is on its way to each entry that has fallen due. One that is woken
 //!    and takes it leaves it at one wake-up; a future that is woken and dropped has its wake-up
 //!    passed on to the next.
 //!

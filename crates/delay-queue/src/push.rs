@@ -71,8 +71,8 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
 
     /// As [`push`](DelayQueue::push), waiting for room as a future.
     ///
-    /// The due time is fixed at this call. Once it waits it need not be polled: whoever frees a
-    /// place enters the value. Dropped before that, it takes the value back and drops it. It panics
+    /// The due time is fixed at this call. Once it waits it need not be polled: the call
+    /// that frees a place enters the value. Dropped before that, it takes the value back and drops it. It panics
     /// if it is polled after it was ready.
     pub fn push_async(&self, value: T, delay: Duration) -> PushFuture<T, C> {
         let (due, _) = self.0.due_after(delay);
@@ -90,7 +90,7 @@ enum Entered<T> {
 }
 
 impl<T> State<T> {
-    /// Enters the value, or lets it wait in the line, to be told by the bell that `waiter` makes.
+    /// Enters the value, or enqueues it, with the waiter that `waiter` makes to be woken.
     fn enter(
         &mut self,
         value: T,
@@ -145,8 +145,8 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
                 }
                 Some(when) => !self.config.clock.park_until(&parker, when),
             };
-            // The owner of a bell that is not rung has its own parker alone: nothing foreign is
-            // dropped under the lock.
+            // A waiter that comes back unwoken is this thread's parker: no user code is dropped
+            // under the lock.
             let wait = self.section(|state, _| match state.pushers.look(id) {
                 Wait::Waiting if timed_out => Err(state.pushers.leave(id)),
                 wait => Ok(wait),
@@ -173,7 +173,7 @@ pub struct PushFuture<T: Send + 'static, C: Clock = DefaultClock> {
 
 enum Stage<T> {
     Outside(T, u64),
-    InLine(WaiterId),
+    Queued(WaiterId),
     Over,
 }
 
@@ -184,7 +184,7 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
     type Output = Result<EntryId, PushError<T>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Cloned before the lock is taken and dropped after, for both are foreign code.
+        // Cloned before the lock is taken and dropped after, for both are user code.
         let mut waker = Some(context.waker().clone());
         let mut waiter = || Waiter::Future(waker.take().expect("it is asked for once"));
         let this = &mut *self;
@@ -196,12 +196,12 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
                 match this.shared.section(entered) {
                     Entered::Over(done) => Poll::Ready(done),
                     Entered::Waits(id) => {
-                        this.stage = Stage::InLine(id);
+                        this.stage = Stage::Queued(id);
                         Poll::Pending
                     }
                 }
             }
-            Stage::InLine(id) => {
+            Stage::Queued(id) => {
                 let (wait, old_waiter) = this.shared.section(|state, _| {
                     let wait = state.pushers.look(id);
                     let is_waiting = matches!(wait, Wait::Waiting);
@@ -210,30 +210,30 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
                         is_waiting.then(|| state.pushers.replace_waiter(id, waiter())),
                     )
                 });
-                drop_quietly(old_waiter); // Foreign code: the lock is free.
+                drop_quietly(old_waiter); // User code: the lock is free.
                 match wait {
                     Wait::Entered(id) => Poll::Ready(Ok(id)),
                     Wait::Refused(value) => Poll::Ready(Err(PushError::Closed(value))),
                     Wait::Waiting => {
-                        this.stage = Stage::InLine(id);
+                        this.stage = Stage::Queued(id);
                         Poll::Pending
                     }
                 }
             }
             Stage::Over => panic!("a push was polled after it was ready"),
         };
-        drop_quietly(waker); // A panic must not cost the caller his value.
+        drop_quietly(waker); // A panic must not cost the caller the value.
         polled
     }
 }
 
 impl<T: Send + 'static, C: Clock> Drop for PushFuture<T, C> {
     fn drop(&mut self) {
-        if let Stage::InLine(id) = self.stage {
+        if let Stage::Queued(id) = self.stage {
             let (pusher, answer) = self
                 .shared
                 .section(|state, _| (state.pushers.leave(id), state.pushers.look(id)));
-            // The values and the waker are foreign: the lock is free. Two that panic at once would
+            // The values and the waker are user code: the lock is free. Two that panic at once would
             // end the process.
             if let Some(Pusher { value, waiter, .. }) = pusher {
                 drop_quietly(waiter);

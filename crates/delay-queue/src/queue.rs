@@ -26,22 +26,24 @@ use crate::{DelayHeap, Entry, EntryId, TakeError};
 /// [`close`](DelayQueue::close), not by dropping.
 ///
 /// Times are kept in nanoseconds. What was due before the queue was made (a deadline that is
-/// restored at a start) keeps its place among others and is told, for up to 146 years, where the
+/// restored at a start) keeps its place among others and its time, for up to 146 years, where the
 /// system's `Instant` goes back so far. A delay of more than 438 years is "never", and so is a point
 /// that an `Instant` cannot express.
 ///
 /// Blocking: operations lock, for as long as the heap takes (`O(log n)`). Those that wait say so.
-/// No foreign code (wakers, drops of values) runs under the lock.
+/// No user code (wakers, drops of values) runs under the lock. Wakers run one after the other, on the
+/// thread whose call made an entry ready, freed a place or closed the queue: one that blocks holds up
+/// that call, and the wakers that come after it.
 pub struct DelayQueue<T, C = DefaultClock>(pub(crate) Arc<Shared<T, C>>);
 
 pub(crate) struct Shared<T, C> {
     state: Lock<State<T>>,
     pub(crate) config: Config<C>,
     pub(crate) epoch: Epoch,
-    /// The earliest due time, for a taker that spins until then. Written under the lock, and only
-    /// if takers spin.
+    /// The earliest due time, for a leader that spins until then. Written under the lock, and only
+    /// if leaders spin.
     pub(crate) earliest: AtomicU64,
-    /// Tells this queue that its alarm has rung.
+    /// Wakes this queue when its alarm fires.
     alarm_waker: Waker,
 }
 
@@ -187,7 +189,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// With what the drop of a value panicked with, when all have been dropped.
     pub fn clear(&self) {
         let heap = self.0.section(State::take_all);
-        drop_all(heap); // Foreign code: the lock is free.
+        drop_all(heap); // User code: the lock is free.
     }
 
     /// Refuses pushes from now on, those that wait included.
@@ -373,7 +375,7 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
         loop {
             let (heap, cleared) = self.section(|state, effects| state.close_now(&parker, effects));
             for out in cleared {
-                drop_quietly(out); // Foreign code: the lock is free.
+                drop_quietly(out); // User code: the lock is free.
             }
             match heap {
                 Some(heap) => return heap,
@@ -408,7 +410,7 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
         Expired {
             value: entry.value,
             id: entry.id,
-            // What was due is a point that the clock has shown, so it can be told.
+            // What was due is a point that the clock has shown, so an `Instant` can express it.
             due: self
                 .epoch
                 .instant(entry.due)

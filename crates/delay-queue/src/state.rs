@@ -1,13 +1,13 @@
 //! What the queue's lock protects, and every change to it as one section.
 //!
-//! A method here runs under the lock, calls nobody, drops nothing foreign, and leaves what is owed
-//! to others in an [`Effects`].
+//! A method here runs under the lock, wakes nothing, runs no user code, and leaves its deferred
+//! effects in an [`Effects`].
 //!
 //! # Invariants, whenever the lock is free
 //! 1. Those of [`Waiters`].
-//! 2. Pushers stand in the line only while the queue is open and holds as much as its bound
+//! 2. Pushers wait only while the queue is open and holds as much as its bound
 //!    allows.
-//! 3. If the queue is closed and nothing in it can fall due, no taker waits uncalled.
+//! 3. If the queue is closed and nothing in it can fall due, no waiter is queued.
 
 mod leases;
 #[cfg(all(test, not(anthill_loom)))]
@@ -27,10 +27,10 @@ use leases::Leases;
 
 pub(crate) struct State<T> {
     heap: DelayHeap<T>,
-    /// The latest time anybody has read: what is due by it needs no other look at the clock.
+    /// The latest time that was read: what is due by it needs no other look at the clock.
     now: u64,
     open: bool,
-    /// The most entries there may be, those on probation counted.
+    /// The most entries there may be, reserved ones counted.
     bound: usize,
     leases: Leases<T>,
     pub(crate) pushers: WaitQueue<T>,
@@ -91,7 +91,7 @@ impl wait::Effects for Effects {
     }
 }
 
-/// The queue as its takers see it.
+/// The queue as its waiters see it.
 struct View<'a, T> {
     heap: &'a mut DelayHeap<T>,
     now: u64,
@@ -238,7 +238,7 @@ impl<T> State<T> {
             return false;
         };
         if old <= self.now {
-            self.settle(effects); // It was ready: a call for it must not stand for the next.
+            self.settle(effects); // "An entry that was ready is put off": its notification must not count for the next.
         } else {
             self.changed(due, effects);
         }
@@ -254,17 +254,17 @@ impl<T> State<T> {
         heap
     }
 
-    /// Refuses pushes from now on; pushers in the line get their values back.
+    /// Refuses pushes from now on; waiting pushers get their values back.
     pub(crate) fn close(&mut self, effects: &mut Effects) {
         self.open = false;
         self.pushers.refuse_all(effects.wakes());
         self.end(effects);
     }
 
-    /// Closes, and takes everything back, unless something is on probation: then that is called
-    /// in, and `parker` told when it is back.
+    /// Closes, and takes everything back, unless something is reserved: then that is recalled, and
+    /// `parker` woken when it is back.
     ///
-    /// What comes with it was cleared while it was on probation, and is in no heap any more.
+    /// What comes with it was cleared while it was reserved, and is in no heap any more.
     pub(crate) fn close_now(
         &mut self,
         parker: &Parker,
@@ -284,10 +284,10 @@ impl<T> State<T> {
         self.heap.shrink_to(capacity);
     }
 
-    /// Entries have left: room goes to the line's heads, and takers learn what they must.
+    /// Entries have left: the first pushers get their places, and the waiters are settled.
     #[inline]
     fn freed(&mut self, effects: &mut Effects) {
-        // Mostly nobody waits.
+        // Mostly there are neither pushers nor consumers that wait.
         if self.pushers.len() > 0 || self.waiters.waiting() > 0 {
             self.freed_slow(effects);
         }
@@ -308,14 +308,15 @@ impl<T> State<T> {
         self.settle(effects);
     }
 
-    /// If nothing can fall due any more, ever, all takers learn it.
+    /// "The last entry is cancelled after closing": nothing can fall due any more, so all waiters
+    /// are notified.
     fn end(&mut self, effects: &mut Effects) {
         if !self.open && self.earliest() == NEVER && self.leases.len() == 0 {
             self.waiters.notify_all(effects.wakes());
         }
     }
 
-    /// Restores the takers' invariants.
+    /// Restores the waiters' invariants.
     #[inline]
     pub(crate) fn settle(&mut self, effects: &mut Effects) {
         if self.waiters.waiting() > 0 {

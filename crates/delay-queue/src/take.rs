@@ -66,8 +66,8 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// clock wakes it.
     ///
     /// A future that is dropped before it is ready takes nothing with it, woken or not: its wake-up
-    /// goes to the next who waits. One that is polled for other reasons keeps its place among those
-    /// who wait, and is woken by the waker of its last poll. Its output is an error as in
+    /// goes to the next waiter. One that is polled for other reasons keeps its place in the wait
+    /// queue, and is woken by the waker of its last poll. Its output is an error as in
     /// [`take`](DelayQueue::take), or [`TakeError::NoAlarm`]. Polled after that, it takes the next
     /// entry.
     ///
@@ -75,9 +75,10 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// as there is a backlog. Where others share the thread, yield now and then, by what the runtime
     /// has for it (`tokio::task::yield_now`).
     ///
-    /// Wakers are called by whoever made the entry ready, and by the clock's alarm. That of the
-    /// machine's clock is one thread for all queues of the process: a waker that blocks delays all
-    /// of them.
+    /// Wakers run on the thread whose call made the entry ready, or on that of the clock's alarm, one
+    /// after the other: a waker that blocks holds up the later ones of the same call. The alarm of
+    /// the machine's clock is one thread for all queues of the process: a waker that blocks there
+    /// delays all of them.
     pub fn take_async(&self) -> TakeFuture<T, C> {
         TakeFuture {
             shared: Arc::clone(&self.0),
@@ -99,7 +100,7 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
         Ok(self.expired(entry))
     }
 
-    /// Spins until the entry is due, or is no longer the earliest, or until called; or until the
+    /// Spins until the entry is due, or is no longer the earliest, or until woken; or until the
     /// deadline: then the answer is `false`.
     pub(crate) fn spin_until(&self, due: u64, parker: &Parker, deadline: Option<Instant>) -> bool {
         loop {

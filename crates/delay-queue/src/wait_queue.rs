@@ -1,7 +1,7 @@
-//! The line: who waits to push into a full queue, first come, first served.
+//! The wait queue of a full queue: pushers, first come, first served.
 //!
-//! A pusher leaves its value here. Whoever frees a place enters the first one's value and calls
-//! its owner, so an owner that sleeps, or a future that is never polled again, holds nobody up.
+//! A pusher leaves its value here. The section that frees a place enters the first value and wakes
+//! its owner, so an owner that sleeps, or a future that is never polled again, holds up no other.
 //! Held under the queue's lock.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(crate) struct Pusher<T> {
     pub(crate) waiter: Waiter,
 }
 
-/// How it stands with a pusher.
+/// The state of a pusher.
 pub(crate) enum Wait<T> {
     /// Its value lies in the queue, under this id.
     Entered(EntryId),
@@ -46,14 +46,14 @@ impl<T> WaitQueue<T> {
         self.waiting.len()
     }
 
-    /// Joins the end.
+    /// Enqueues a pusher at the end.
     pub(crate) fn enqueue(&mut self, pusher: Pusher<T>) -> WaiterId {
         self.next_id += 1;
         self.waiting.insert(self.next_id, pusher);
         self.next_id
     }
 
-    /// The head leaves.
+    /// Dequeues the first.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(WaiterId, Pusher<T>)> {
         self.waiting.pop_first()
@@ -64,7 +64,7 @@ impl<T> WaitQueue<T> {
         self.ended.insert(id, Ok(entry));
     }
 
-    /// Everybody's value is refused.
+    /// All values are refused.
     pub(crate) fn refuse_all(&mut self, wakes: &mut WakeList) {
         while let Some((id, pusher)) = self.waiting.pop_first() {
             self.ended.insert(id, Err(pusher.value));
@@ -72,7 +72,7 @@ impl<T> WaitQueue<T> {
         }
     }
 
-    /// How it stands. The answer is given once if the wait is over.
+    /// The state of a pusher. The answer is given once if the wait is over.
     pub(crate) fn look(&mut self, id: WaiterId) -> Wait<T> {
         match self.ended.remove(&id) {
             Some(Ok(id)) => Wait::Entered(id),
@@ -81,8 +81,8 @@ impl<T> WaitQueue<T> {
         }
     }
 
-    /// The waiting pusher is told by this from now on. The old bell is to be dropped when the lock
-    /// is free.
+    /// The waiting pusher is woken by this from now on. The old waiter is to be dropped when the
+    /// lock is free.
     pub(crate) fn replace_waiter(&mut self, id: WaiterId, waiter: Waiter) -> Waiter {
         match self.waiting.get_mut(&id) {
             Some(pusher) => std::mem::replace(&mut pusher.waiter, waiter),
@@ -104,7 +104,7 @@ mod tests {
     use std::task::{Context, Waker};
     use std::time::Duration;
 
-    /// Whatever becomes of those who wait, and of their futures, no answer stays behind.
+    /// Whatever becomes of waiting pushers and their futures, no answer stays behind.
     #[test]
     fn an_answer_that_nobody_collects_is_not_kept() {
         let queue = DelayQueue::builder().bound(1).build().expect("it has room");

@@ -10,7 +10,7 @@ use crate::records::{Delivery, On, Slot};
 pub(crate) struct Remaining<K> {
     pub(crate) ready: Vec<K>,
     pub(crate) delayed: Vec<(K, u64)>,
-    /// Held by workers, and what was owed to them besides.
+    /// Held by workers, and which delivery was pending besides.
     pub(crate) held: Vec<(K, Option<Pending>, u64)>,
 }
 

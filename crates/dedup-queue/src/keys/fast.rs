@@ -1,8 +1,8 @@
-//! The short sections, which neither read the time nor leave anybody to be told.
+//! The fast paths: short sections, which neither read the time nor settle.
 //!
-//! Keys are taken and let go so while the queue is *settled*: nobody waits to be told of anything and
-//! nobody measures. They are added so while it is *quiet*: settled, open, and without anything that
-//! depends on the time. That is how a busy queue mostly is, so these are kept short: they note no
+//! Keys are taken and let go so while the queue is *settled*: there are no waiters and no metrics. They
+//! are added so while *fast adds* are enabled: it is settled, open, and without anything that depends
+//! on the time. That is how a busy queue mostly is, so these are kept short: they note no
 //! times, and what they return fits into registers. What they do is what `queueing.rs` and `holding.rs`
 //! do in general, `PROTOCOL.md` says why it is enough, and the random programs of `tests/model` go
 //! through both.
@@ -38,7 +38,7 @@ impl<K> Keys<K> {
         Some((key, Place::new(slot, record.failures)))
     }
 
-    /// A worker lets its key go, and nothing is owed to it or remembered of it: the record is gone, and
+    /// A worker lets its key go, and no delivery is pending and nothing remembered: the record is gone, and
     /// the queue's copy of the key comes back. `None`: something is, and
     /// [`finish`](Keys::finish) must see to it.
     #[inline]

@@ -10,7 +10,7 @@ use crate::records::{Delivery, On, Slot};
 pub(crate) struct Taken<K> {
     pub(crate) key: K,
     pub(crate) place: Place,
-    /// Since it came to be owed; for a delayed one, since it fell due.
+    /// Since its delivery was pending; for a delayed one, since it fell due.
     pub(crate) waited: u64,
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Ending {
     Done,
     /// Done; failures are forgotten.
     Forget,
-    /// Its failures have brought it to its end: they are forgotten, and so is a try that is owed for
+    /// Its failures have brought it to its end: they are forgotten, and so is a try that is pending for
     /// them.
     GiveUp,
     /// To be delivered again at that time, whether it failed or not.
@@ -118,7 +118,7 @@ impl<K> Keys<K> {
         }
     }
 
-    /// Nothing is owed to the key any more, and nobody holds it: it rests, or is gone.
+    /// No delivery of the key is pending any more, and no worker holds it: it rests, or is gone.
     pub(super) fn rest(&mut self, slot: Slot) {
         if self.records[slot].failures > 0 {
             self.records[slot].since = self.now;
@@ -157,7 +157,7 @@ impl<K> Keys<K> {
         self.count_failure(slot, 0, 0);
     }
 
-    /// The key is not tried again for its failures. What else it is owed stays.
+    /// The key is not tried again for its failures. Another pending delivery stays.
     fn withdraw_retry(&mut self, slot: Slot) {
         if self.records[slot].is_retry {
             self.withdraw(Some(slot), false);
@@ -173,7 +173,7 @@ impl<K> Keys<K> {
         }
     }
 
-    /// The key, which nobody need hold, has failed for the last time.
+    /// The key, held or not, has failed for the last time.
     pub(crate) fn give_up(&mut self, found: Option<Slot>) {
         if let Some(slot) = self.still(found) {
             self.withdraw_retry(slot);

@@ -1,24 +1,24 @@
-//! What becomes of the keys: a state machine that waits for nobody.
+//! What becomes of the keys: a state machine without waiters.
 //!
-//! Everything here runs under the queue's lock and runs no foreign code, so nothing of it can
+//! Everything here runs under the queue's lock and runs no user code, so nothing of it can
 //! panic half-way: keys are compared before a section begins ([`Keys::find`]), hashed and cloned
 //! before the lock is taken, and dropped after it is free ([`Keys::garbage`]). Time comes in as a
-//! number. What others must be told of (takers, drainers, metrics) is read off afterwards.
+//! number. What concerns others (waiters, drains, metrics) is read off afterwards.
 //!
 //! # Words
-//! A key is *owed* a delivery now or later, or nothing, and it is *held* by a worker or not. Owed
-//! now and not held: *ready*. Owed now and held: *dirty*. Owed later: *delayed*, held or not.
-//! Neither owed nor held: *resting*, and remembered only for its failures.
+//! A delivery of a key is *pending* now or later, or not at all, and the key is *held* by a worker or
+//! not. Pending now and not held: *ready*. Pending now and held: *dirty*. Pending later: *delayed*,
+//! held or not. Neither pending nor held: *resting*, and remembered only for its failures.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. A key has one record at most, and has one only while it is held, owed something, or has
-//!    failures. So at most one delivery of it is owed, and no two workers hold it.
+//! 1. A key has one record at most, and has one only while it is held, pending, or has failures.
+//!    So at most one delivery of it is pending, and no two workers hold it.
 //! 2. The list `ready` holds exactly the ready ones, in the order in which they became so;
 //!    `resting` exactly the resting ones, likewise; and `held` the held ones, which it only counts
 //!    unless metrics ask how long they have been held.
 //! 3. The heap has exactly one entry for each delayed key, and the record knows it.
 //! 4. A record has its twin key unless it is held.
-//! 5. Once shut down, no key becomes owed a delivery now that was not: so when `ready` and `dirty`
+//! 5. Once shut down, no delivery becomes pending now that was not: so when `ready` and `dirty`
 //!    are empty they stay so, and *closed* is for good.
 
 use std::ops::AddAssign;
@@ -60,14 +60,14 @@ pub(crate) struct Keys<K> {
     now: u64,
     /// Something may depend on the time. Set with whatever does, looked after whenever time is read.
     timed: bool,
-    /// The queue is open, nothing depends on the time, nobody need be told of anything, and nobody
-    /// measures: `keys/fast.rs`. Never `true` wrongly.
+    /// The queue is open, nothing depends on the time, nothing is to be settled, and there are no
+    /// metrics: `keys/fast.rs`. Never `true` wrongly.
     fast_adds: bool,
     settings: Settings,
-    /// Somebody may have to be told of what has changed, or has keys to drop. Set with whatever
-    /// makes it so, looked after by [`State::settle`](crate::state::State::settle).
+    /// A waiter may be concerned by what has changed, or keys are to be dropped. Set with whatever
+    /// makes it so, cleared by [`State::settle`](crate::state::State::settle).
     unsettled: bool,
-    /// What metrics are to be told.
+    /// What is to be reported to the metrics.
     pub(crate) metric_changes: MetricChanges,
     /// Keys to be dropped when the lock is free.
     pub(crate) garbage: Vec<Garbage<K>>,
@@ -86,7 +86,7 @@ pub(crate) struct Settings {
 /// Changes since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MetricChanges {
-    /// Deliveries that came to be owed now.
+    /// Deliveries that became pending now.
     pub(crate) adds: u64,
     /// How many more of them there are.
     pub(crate) depth: i64,
@@ -221,20 +221,20 @@ impl<K> Keys<K> {
         self.fast_adds = false;
     }
 
-    /// Somebody may have to be told: the section settles.
+    /// A waiter may be concerned: the section settles.
     pub(crate) fn mark_unsettled(&mut self) {
         self.unsettled = true;
     }
 
     /// Whether this section has brought about what runs user code when the lock is free: metrics, or
-    /// drops of keys. Whoever is about to wait lets it run first, and looks again: while it runs, its
+    /// drops of keys. A worker that is about to wait lets it run first, and looks again: while it runs, its
     /// thread must not count as waiting.
     #[inline]
     pub(crate) fn has_user_code(&self) -> bool {
         !self.garbage.is_empty() || self.metric_changes != MetricChanges::default()
     }
 
-    /// Everybody has been told; or somebody goes on waiting for news.
+    /// The section has settled. While `watched`, there are waiters, and the next settles too.
     pub(crate) fn settled(&mut self, watched: bool) {
         self.unsettled = watched || self.settings.metered;
         self.refresh_fast_adds();

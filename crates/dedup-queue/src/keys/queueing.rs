@@ -1,4 +1,4 @@
-//! Keys come to be owed a delivery, now or later; and it is taken back.
+//! Deliveries become pending, now or later; and are taken back.
 
 use delay_queue::NEVER;
 
@@ -87,7 +87,7 @@ impl<K> Keys<K> {
         self.records.insert(hash, key, twin)
     }
 
-    /// The key comes to be owed a delivery now. It is owed nothing.
+    /// A delivery of the key becomes pending now. None was.
     #[inline]
     pub(super) fn enqueue(&mut self, slot: Slot, since: u64) {
         self.note(1, 1);
@@ -152,7 +152,7 @@ impl<K> Keys<K> {
         added
     }
 
-    /// Takes back the delivery that the key is owed, or only a delayed one.
+    /// Takes back the pending delivery, or only a delayed one.
     pub(crate) fn withdraw(&mut self, found: Option<Slot>, delayed_only: bool) -> Option<Pending> {
         let slot = self.still(found)?;
         let held = self.records[slot].on == On::Held;

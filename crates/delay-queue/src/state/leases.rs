@@ -1,11 +1,12 @@
-//! Entries on probation: a feeder has taken them and offers them to somebody, who may not come.
+//! Leases: entries that are reserved, because a feeder has taken them out and offers them to a
+//! receiver, which may never come.
 //!
-//! Such an entry is in nobody's hands but the feeder's: it is not counted, its id finds nothing,
+//! Only the feeder has such an entry: it is not counted, its id finds nothing,
 //! but its place is taken, and a closed queue is not at its end before it is gone or back.
 //!
-//! The section that lends an entry may owe calls, which run foreign code on the feeder's thread. A
-//! waker there may wait for what is lent, for it may close the queue for good. So the feeder collects
-//! its entry only after the calls, in another section; until then it lies here, and closing for
+//! The section that leases an entry may have effects, which run user code on the feeder's thread. A
+//! waker there may wait for what is leased, for it may close the queue for good. So the feeder collects
+//! its entry only after them, in another section; until then it stays here, and closing for
 //! good takes it back without waiting for the feeder.
 
 use std::task::Waker;
@@ -16,9 +17,9 @@ use super::{Effects, State};
 use crate::wait::{Effects as _, Waiter, WakeList};
 use crate::{CheckedOut, EntryId};
 
-/// What is on probation, and who waits for its coming back. Held under the queue's lock.
+/// What is reserved, and which closers wait for it to come back. Held under the queue's lock.
 pub(super) struct Leases<T> {
-    /// With each, what makes its feeder give it back. Not foreign: it may be cloned and dropped
+    /// With each, what makes its feeder give it back. No user code: it may be cloned and dropped
     /// under the lock.
     out: Vec<(EntryId, Waker)>,
     /// Those of them that their feeders have not collected yet.
@@ -49,7 +50,7 @@ impl<T> Leases<T> {
         }
     }
 
-    /// To be called when nothing is out any more.
+    /// To be woken when nothing is out any more.
     pub(super) fn wait(&mut self, parker: Parker) {
         self.waiting.push(parker);
     }
@@ -65,7 +66,7 @@ impl<T> Leases<T> {
 }
 
 impl<T> State<T> {
-    /// What was lent and not collected is back where it was. Of that, what was cleared meanwhile
+    /// What was leased and not collected is back where it was. Of that, what was cleared meanwhile
     /// is handed to the caller.
     pub(super) fn take_back_uncollected(&mut self, effects: &mut Effects) -> Vec<CheckedOut<T>> {
         let mut cleared = Vec::new();
@@ -78,21 +79,21 @@ impl<T> State<T> {
 }
 
 #[cfg(any(feature = "channel", anthill_loom))]
-mod lending {
+mod leasing {
     use super::{CheckedOut, EntryId, Waker};
     use crate::state::{Effects, State};
     use crate::wait::{Effects as _, Unavailable};
 
-    /// An entry that a feeder has been lent.
+    /// A feeder's lease of an entry.
     pub(crate) enum Leased<T> {
         /// In its hands.
         Now(CheckedOut<T>),
-        /// To be collected when the section's calls have been made.
+        /// To be collected when the section's effects have run.
         Later(EntryId),
     }
 
     impl<T> State<T> {
-        /// As [`take`](State::take), on probation. `feeder` is woken if it has to come back.
+        /// As [`take`](State::take), on a lease. `feeder` is woken if the lease is recalled.
         pub(crate) fn check_out(
             &mut self,
             feeder: &Waker,
@@ -105,6 +106,7 @@ mod lending {
                 return Err(self.unavailable());
             };
             self.leases.out.push((out.id(), feeder.clone()));
+            // Settling again, as the driver does, finds nothing to add.
             self.settle(effects);
             if effects.is_empty() {
                 return Ok(Leased::Now(out));
@@ -114,14 +116,14 @@ mod lending {
             Ok(Leased::Later(id))
         }
 
-        /// The entry that was lent, if it has not been taken back.
+        /// The leased entry, if it has not been taken back.
         pub(crate) fn collect(&mut self, id: EntryId) -> Option<CheckedOut<T>> {
             let uncollected = &mut self.leases.uncollected;
             let at = uncollected.iter().position(|out| out.id() == id)?;
             Some(uncollected.swap_remove(at))
         }
 
-        /// What was taken on probation has been taken for good. Its value is elsewhere.
+        /// A leased entry has been received. Its value is elsewhere.
         pub(crate) fn gone(&mut self, out: CheckedOut<()>, effects: &mut Effects) {
             self.leases.end(out.id(), effects);
             // If the queue has been cleared, there is no place to be freed.
@@ -130,7 +132,7 @@ mod lending {
             self.freed(effects);
         }
 
-        /// What was taken on probation comes back, to where it was. If the queue has been cleared
+        /// A leased entry comes back, to where it was. If the queue has been cleared
         /// meanwhile it is handed to the caller, as something to be cleared.
         pub(crate) fn check_in(
             &mut self,
@@ -146,4 +148,4 @@ mod lending {
 }
 
 #[cfg(any(feature = "channel", anthill_loom))]
-pub(crate) use lending::Leased;
+pub(crate) use leasing::Leased;

@@ -10,7 +10,7 @@
 //! - [`Driver`] runs a section and then its effects, blocks a thread, polls a future, and sets
 //!   alarms. A queue says what its state and its effects are.
 //!
-//! `PROTOCOL.md` beside it has the steps of each party, and the races.
+//! `src/PROTOCOL.md` of this crate has the steps of each party, and the races.
 //!
 //! [`DelayQueue`]: crate::DelayQueue
 
