@@ -91,13 +91,13 @@ impl<K: Key, S: Hasher, C: Clock> Driver for Core<K, S, C> {
         self.epoch.instant(due)
     }
 
+    #[inline]
     fn locked<R>(
         &self,
+        effects: &mut Effects<K>,
         change: impl FnOnce(&mut State<K>, &mut Effects<K>) -> R,
-    ) -> (R, Effects<K>) {
-        let mut effects = Effects::default();
-        let result = change(&mut self.state.lock(), &mut effects);
-        (result, effects)
+    ) -> R {
+        change(&mut self.state.lock(), effects)
     }
 
     fn advance(&self, state: &mut State<K>) {
@@ -127,13 +127,11 @@ impl<K: Key, S: Hasher, C: Clock> Driver for Core<K, S, C> {
         state.keys.has_user_code()
     }
 
-    fn run_user_code(&self, effects: Effects<K>) {
-        let Some(list) = effects.into_list() else {
-            return;
-        };
-        list.wakes.wake_all();
+    fn run_user_code(&self, effects: &mut Effects<K>) {
+        let list = effects.list();
+        std::mem::take(&mut list.wakes).wake_all();
         self.report(list.metric_changes);
-        for (key, twin) in list.garbage {
+        for (key, twin) in list.garbage.drain(..) {
             drop_quietly(key);
             drop_quietly(twin);
         }
@@ -169,7 +167,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         let mut effects = Effects::default();
         state.settle(&mut effects);
         drop(state);
-        self.run(effects);
+        self.run(&mut effects);
     }
 
     fn report(&self, changes: MetricChanges) {

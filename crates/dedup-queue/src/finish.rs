@@ -7,15 +7,15 @@ use sync_shim::Clock;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
 
 use crate::core::{Core, Hasher, Key};
-use crate::held::HeldBy;
+use crate::held::GuardOps;
 use crate::keys::Ending;
 use crate::lock::StateGuard;
 use crate::policy::Retried;
 use crate::records::Slot;
 use crate::state::State;
 
-impl<K: Key, S: Hasher, C: Clock> HeldBy<K> for Core<K, S, C> {
-    fn share(&self) -> Arc<dyn HeldBy<K>> {
+impl<K: Key, S: Hasher, C: Clock> GuardOps<K> for Core<K, S, C> {
+    fn share(&self) -> Arc<dyn GuardOps<K>> {
         let share = self.me.upgrade();
         share.expect("a borrow keeps the queue alive")
     }

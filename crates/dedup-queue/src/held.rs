@@ -12,9 +12,9 @@ use crate::policy::Retried;
 use crate::records::Slot;
 
 /// What a guard asks of its queue, whatever its hasher and its clock are.
-pub(crate) trait HeldBy<K>: Send + Sync {
+pub(crate) trait GuardOps<K>: Send + Sync {
     /// A share of the queue.
-    fn share(&self) -> Arc<dyn HeldBy<K>>;
+    fn share(&self) -> Arc<dyn GuardOps<K>>;
     /// Takes the key. Here and below it is left where it is until it is needed or dropped: to move
     /// it out of a guard is to read at once what was just written in pieces.
     fn done(&self, slot: Slot, key: &mut Option<K>);
@@ -53,15 +53,15 @@ pub struct Held<'q, K: Key, L: Layer = Plain> {
 /// Borrowed where that will do: a share is counted up and down by two atomic read-modify-writes, at
 /// a place that all workers write to. That is as much as one of a key's three sections.
 enum QueueRef<'q, K> {
-    Lent(&'q dyn HeldBy<K>),
-    Shared(Arc<dyn HeldBy<K>>),
+    Borrowed(&'q dyn GuardOps<K>),
+    Shared(Arc<dyn GuardOps<K>>),
 }
 
 impl<K> QueueRef<'_, K> {
     #[inline]
-    fn queue(&self) -> &dyn HeldBy<K> {
+    fn queue(&self) -> &dyn GuardOps<K> {
         match self {
-            Self::Lent(queue) => *queue,
+            Self::Borrowed(queue) => *queue,
             Self::Shared(queue) => &**queue,
         }
     }
@@ -92,9 +92,9 @@ impl Place {
 
 impl<'q, K: Key, L: Layer> Held<'q, K, L> {
     #[inline]
-    pub(crate) fn new(queue: &'q dyn HeldBy<K>, key: K, place: Place) -> Self {
+    pub(crate) fn new(queue: &'q dyn GuardOps<K>, key: K, place: Place) -> Self {
         Self {
-            queue: QueueRef::Lent(queue),
+            queue: QueueRef::Borrowed(queue),
             key: Some(key),
             place,
             layer: PhantomData,

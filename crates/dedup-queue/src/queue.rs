@@ -23,7 +23,7 @@ use crate::policy::{Added, Pending, Retried};
 /// same queue. Handles are not counted: a queue is shut down by
 /// [`shut_down`](KeyQueue::shut_down) or a [`drain`](KeyQueue::drain), not by dropping.
 ///
-/// `S` hashes the keys, `C` tells the time, `L` is what the queue can do. It is mostly named by one
+/// `S` hashes the keys, `C` is the clock, `L` is what the queue can do. It is mostly named by one
 /// of the aliases that say so: [`DedupQueue`], [`DedupDelayQueue`], [`DedupRetryQueue`]. There is
 /// room for 2^32 - 1 keys.
 ///

@@ -35,17 +35,13 @@ pub(crate) struct EffectList<K> {
 }
 
 impl<K> Effects<K> {
-    fn list(&mut self) -> &mut EffectList<K> {
+    pub(crate) fn list(&mut self) -> &mut EffectList<K> {
         self.0.get_or_insert_with(|| EffectList {
             wakes: WakeList::new(),
             alarm: None,
             metric_changes: MetricChanges::default(),
             garbage: Vec::new(),
         })
-    }
-
-    pub(crate) fn into_list(self) -> Option<EffectList<K>> {
-        self.0
     }
 }
 
@@ -140,7 +136,11 @@ impl<K> State<K> {
         let watched = self.waiters.waiting() > 0 || self.drain_waiters.len() > 0;
         self.keys.settled(watched);
         list.metric_changes += std::mem::take(&mut self.keys.metric_changes);
-        list.garbage.append(&mut self.keys.garbage);
+        if list.garbage.is_empty() {
+            std::mem::swap(&mut list.garbage, &mut self.keys.garbage);
+        } else {
+            list.garbage.append(&mut self.keys.garbage);
+        }
     }
 
     /// Adds are refused from now on, and all drains end.

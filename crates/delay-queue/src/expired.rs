@@ -42,6 +42,7 @@ pub struct Stats {
     /// Entries in the queue, due ones included.
     pub len: usize,
     /// Threads and futures that wait for something to take and have not been notified.
+    #[doc(alias = "waiters")]
     pub waiting_takers: usize,
     /// Threads and futures that wait for room.
     pub waiting_pushers: usize,

@@ -27,6 +27,8 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     ///
     /// # Errors
     /// [`PushError::Closed`], with the value.
+    #[doc(alias = "put")]
+    #[doc(alias = "send")]
     pub fn push(&self, value: T, delay: Duration) -> Result<EntryId, PushError<T>> {
         let (due, now) = self.0.due_after(delay);
         self.0.push(value, due, now, None)

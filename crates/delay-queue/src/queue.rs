@@ -16,7 +16,7 @@ use crate::error::PushError;
 use crate::expired::{Due, Expired, Leftover, Stats};
 use crate::lock::Lock;
 use crate::state::{Effects, State};
-use crate::wait::{Driver, Waiters};
+use crate::wait::{Driver, Effects as _, Waiters};
 use crate::{DelayHeap, Entry, EntryId, TakeError};
 
 /// A queue whose entries can be taken when they fall due, and not before.
@@ -98,6 +98,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     ///
     /// # Errors
     /// [`PushError::Full`] and [`PushError::Closed`], with the value.
+    #[doc(alias = "offer")]
     pub fn try_push(&self, value: T, delay: Duration) -> Result<EntryId, PushError<T>> {
         let (due, now) = self.0.due_after(delay);
         self.0.try_push(value, due, now)
@@ -116,6 +117,8 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     ///
     /// # Errors
     /// [`TakeError::Empty`], [`TakeError::NotDue`] and [`TakeError::Closed`].
+    #[doc(alias = "poll")]
+    #[doc(alias = "try_recv")]
     pub fn try_take(&self) -> Result<Expired<T>, TakeError> {
         let shared = &*self.0;
         let taken = shared.section(|state, effects| {
@@ -194,7 +197,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
 
     /// Refuses pushes from now on, those that wait included.
     ///
-    /// What is in the queue can still be taken when it is due, cancelled, and reset. Takers end
+    /// What is in the queue can still be taken when it is due, cancelled, and reset. Consumers end
     /// with [`TakeError::Closed`] once nothing is left that can fall due. `false` if the queue was
     /// closed before.
     #[doc(alias = "shut_down")]
@@ -325,16 +328,18 @@ impl<T: Send + 'static, C: Clock> Driver for Shared<T, C> {
     }
 
     #[inline]
-    fn locked<R>(&self, change: impl FnOnce(&mut State<T>, &mut Effects) -> R) -> (R, Effects) {
-        let mut effects = Effects::default();
+    fn locked<R>(
+        &self,
+        effects: &mut Effects,
+        change: impl FnOnce(&mut State<T>, &mut Effects) -> R,
+    ) -> R {
         let mut state = self.state.lock();
-        let result = change(&mut state, &mut effects);
+        let result = change(&mut state, effects);
         if !self.config.spin.is_zero() {
             // Relaxed: it ends a spin; what there is to take is read under the lock.
             self.earliest.store(state.earliest(), Relaxed);
         }
-        drop(state);
-        (result, effects)
+        result
     }
 
     #[inline]
@@ -358,8 +363,8 @@ impl<T: Send + 'static, C: Clock> Driver for Shared<T, C> {
         state.settle(effects);
     }
 
-    fn run_user_code(&self, effects: Effects) {
-        effects.into_wakes().wake_all();
+    fn run_user_code(&self, effects: &mut Effects) {
+        std::mem::take(effects.wakes()).wake_all();
     }
 }
 

@@ -59,14 +59,9 @@ struct EffectList {
 }
 
 impl Effects {
-    #[cold]
+    #[inline]
     fn list(&mut self) -> &mut EffectList {
         self.0.get_or_insert_default()
-    }
-
-    /// All of them, but for the alarm, which has been taken out.
-    pub(crate) fn into_wakes(self) -> WakeList {
-        self.0.map_or_else(WakeList::new, |list| list.wakes)
     }
 }
 

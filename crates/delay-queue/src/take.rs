@@ -42,6 +42,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     ///
     /// # Errors
     /// [`TakeError::Closed`] once the queue is closed and nothing in it can fall due.
+    #[doc(alias = "recv")]
     pub fn take(&self) -> Result<Expired<T>, TakeError> {
         self.0.take(None)
     }

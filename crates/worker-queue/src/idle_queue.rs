@@ -148,6 +148,7 @@ impl<E, S, R> IdleQueue<E, S, R> {
 impl<E, S, R: ReuseOrder> IdleQueue<E, S, R> {
     /// Takes out the worker to reuse next: the newest of a [`Stack`](crate::Stack), the oldest of a
     /// [`LoopQueue`](crate::LoopQueue). O(1).
+    #[doc(alias = "detach")]
     pub fn pop(&mut self) -> Option<E> {
         let slot = match self.reuse.order() {
             Reuse::Newest => self.slots.pop_back(),
@@ -169,6 +170,7 @@ impl<E, S: Copy + Ord, R> IdleQueue<E, S, R> {
     ///
     /// # Errors
     /// [`Full`] with the entry if every slot of a ring is taken. A stack is never full.
+    #[doc(alias = "insert")]
     pub fn push(&mut self, entry: E, last_used: S) -> Result<S, Full<E>> {
         if self.is_full() {
             return Err(Full(entry));
@@ -202,6 +204,7 @@ impl<E, S: Copy + Ord, R> IdleQueue<E, S, R> {
     /// They are out as of this call; what the iterator has not yielded when it is dropped, it
     /// drops. Under a lock, collect it, unlock, and let the entries go there. Leaking the
     /// iterator (`mem::forget`) may leak any of the entries and leave the container empty.
+    #[doc(alias = "refresh")]
     pub fn drain_expired(&mut self, limit: S, max: usize) -> impl ExactSizeIterator<Item = E> {
         let expired = self.slots.partition_point(|slot| slot.last_used <= limit);
         self.drain_oldest(expired.min(max))

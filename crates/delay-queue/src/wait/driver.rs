@@ -56,7 +56,7 @@ pub trait Driver: Sized {
     type State;
     /// What a section leaves to be done.
     type Effects: Effects;
-    /// What tells the time, and sets alarms.
+    /// The source of time and alarms.
     type Clock: Clock;
 
     /// The clock.
@@ -82,11 +82,12 @@ pub trait Driver: Sized {
         true
     }
 
-    /// Runs a section under the lock. What it leaves to be done comes back with the result.
+    /// Runs a section under the lock. What it leaves to be done is added to `effects`.
     fn locked<R>(
         &self,
+        effects: &mut Self::Effects,
         change: impl FnOnce(&mut Self::State, &mut Self::Effects) -> R,
-    ) -> (R, Self::Effects);
+    ) -> R;
 
     /// Reads the time, if anything can become ready by it. Called before a section changes
     /// anything, so that a clock that panics costs nothing.
@@ -101,7 +102,7 @@ pub trait Driver: Sized {
     /// When the next thing falls due, ready ones included; [`NEVER`](crate::NEVER) if none does.
     fn next_due(state: &mut Self::State) -> u64;
 
-    /// Restores the invariants of the waiters, and of what the queue tells them.
+    /// Restores the invariants of the waiters: notifies what a change concerns.
     fn settle(state: &mut Self::State, effects: &mut Self::Effects);
 
     /// Whether what the section has left to be done includes user code that must not run while its
@@ -111,14 +112,17 @@ pub trait Driver: Sized {
     }
 
     /// Step 3 of the deferred effects: the futures, then whatever else runs user code.
-    fn run_user_code(&self, effects: Self::Effects);
+    fn run_user_code(&self, effects: &mut Self::Effects);
 
     /// Runs a section under the lock, then its deferred effects.
     #[inline]
     fn section<R>(&self, change: impl FnOnce(&mut Self::State, &mut Self::Effects) -> R) -> R {
-        let (result, effects) = self.locked(change);
+        let mut effects = Self::Effects::default();
+        let result = self.locked(&mut effects, change);
         if !effects.is_empty() {
-            self.run(effects);
+            // Moved first: so what is mostly empty stays in a register until here.
+            let mut effects = effects;
+            self.run(&mut effects);
         }
         result
     }
@@ -126,12 +130,12 @@ pub trait Driver: Sized {
     /// Runs deferred effects, in the one order of all queues. Runs user code, so no lock may be
     /// held.
     #[inline(never)]
-    fn run(&self, mut effects: Self::Effects) {
+    fn run(&self, effects: &mut Self::Effects) {
         // Step 1: threads. They run no user code, and user code may wait for them.
         effects.wakes().wake_threads();
         // Step 2: the alarm, which later wakers may wait for.
         if let Some(request) = effects.take_alarm_request() {
-            set_alarms(self, request, &mut effects);
+            set_alarms(self, request, effects);
         }
         // Step 3: user code. By now all is done that it may wait for.
         self.run_user_code(effects);
@@ -328,7 +332,8 @@ fn set_alarms<D: Driver>(driver: &D, first: AlarmRequest, effects: &mut D::Effec
     let mut next = Some(first);
     while let Some(request) = next {
         let alarm = set_alarm(driver, &request);
-        let (discarded, mut later) = driver.locked(|state, effects| {
+        let mut later = D::Effects::default();
+        let discarded = driver.locked(&mut later, |state, effects| {
             let discarded = D::waiters(state).alarm_set(&request, alarm, effects.wakes());
             D::settle(state, effects);
             discarded
@@ -343,7 +348,7 @@ fn set_alarms<D: Driver>(driver: &D, first: AlarmRequest, effects: &mut D::Effec
 
 fn set_alarm<D: Driver>(driver: &D, request: &AlarmRequest) -> io::Result<Alarm> {
     let Some(when) = driver.alarm_time(request.at) else {
-        return Err(io::Error::other("no clock tells this time"));
+        return Err(io::Error::other("this time has no point on the clock"));
     };
     let set = || driver.clock().wake_at(when, driver.alarm_waker().clone());
     guarded(set).unwrap_or_else(|payload| {
