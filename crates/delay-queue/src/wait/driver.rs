@@ -162,6 +162,9 @@ pub trait Driver: Sized {
     /// Blocks until `look` finds something, or that nothing will come; or until the deadline.
     ///
     /// `look` runs in a section whose time is known: it reads no clock.
+    ///
+    /// # Errors
+    /// [`WaitError::Closed`] and [`WaitError::TimedOut`].
     fn wait<R>(
         &self,
         parker: &Parker,
