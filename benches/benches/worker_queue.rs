@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use worker_queue::{IdleQueue, WorkerQueue};
+use worker_queue::IdleQueue;
 
 /// As large as what a pool keeps: a pointer, and a point in time.
 type Queue = IdleQueue<usize, u64>;

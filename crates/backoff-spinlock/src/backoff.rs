@@ -3,7 +3,7 @@
 //!
 //! Not for: waiting for something that may take long. It ends in telling the caller to block.
 //!
-//! The yields double from 1 to 16 as in the lock of ants (Go); the two manners of waiting and
+//! The yields double as in the lock of ants (Go), up to [`MAX_YIELDS`]; the two ways of waiting and
 //! their names are those of crossbeam's `Backoff`.
 
 use sync_shim::thread::{spin_loop, yield_briefly, yield_now};

@@ -1,7 +1,7 @@
 //! Exponential back-off, and a lock that spins, then yields, then sleeps.
 //!
 //! # When not to use it
-//! - The section may block, allocate much, do input or output, or run someone else's code: use
+//! - The section may block, allocate much, do input or output, or run user code: use
 //!   `std::sync::Mutex`. Waiters that sleep cannot hurry a holder that is slow.
 //! - You need to know that a section panicked: here is no poison.
 //! - You need strict first come, first served: running threads pass sleeping ones, though not for
@@ -12,7 +12,8 @@
 //! For sections of a few dozen instructions that many threads enter often, more threads than
 //! cores among them. Pure spinning collapses there, as a preempted holder makes every waiter burn
 //! its time slice; yielding alone is quick, but a thread can be kept out for as long as the others
-//! like. Here a waiter sleeps after some seven yields, and a sleeper's turn comes.
+//! run. Here a waiter sleeps after some seven yields, and the lock is handed to a sleeper from time to
+//! time (eventual fairness).
 //!
 //! # What is here
 //! - [`SpinLock<T>`]: a value under the lock; works in [loom](https://docs.rs/loom) models too.

@@ -14,7 +14,7 @@ use crate::RawSpinLock;
 
 /// A value that one thread at a time reaches, for sections of a few dozen instructions.
 ///
-/// A panic in the section gives the lock up and leaves the value as it is then (no poison).
+/// A panic in the section releases the lock and leaves the value as it is then (no poison).
 /// Forgetting a guard (`std::mem::forget`) leaves the lock held for ever: later `lock`s block,
 /// nothing worse.
 ///
@@ -43,7 +43,7 @@ unsafe impl<T: ?Sized + Send> Sync for SpinLock<T> {}
 // SAFETY: moving the lock moves its value; the raw lock belongs to no thread.
 unsafe impl<T: ?Sized + Send> Send for SpinLock<T> {}
 
-/// Exclusive access to the value of a [`SpinLock`]; dropping it gives the lock up.
+/// Exclusive access to the value of a [`SpinLock`]; dropping it releases the lock.
 ///
 /// It stays on its thread, so that no future that may change threads can hold it over an
 /// `.await`:
@@ -56,7 +56,8 @@ unsafe impl<T: ?Sized + Send> Send for SpinLock<T> {}
 /// fn shared<T: Sync>(_: T) {}
 /// shared(backoff_spinlock::SpinLock::new(std::cell::Cell::new(0)).lock());
 /// ```
-#[must_use = "the lock is given up when the guard is dropped"]
+#[doc(alias = "MutexGuard")]
+#[must_use = "the lock is released when the guard is dropped"]
 pub struct SpinGuard<'a, T: ?Sized> {
     lock: &'a SpinLock<T>,
     /// Neither `Send` nor, by itself, `Sync`.
@@ -99,7 +100,7 @@ impl<T: ?Sized> SpinLock<T> {
         self.guard()
     }
 
-    /// The value, if nobody has it. Never blocks.
+    /// The value, if the lock is free. Never blocks.
     #[inline]
     pub fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
         self.raw.try_lock().then(|| self.guard())
@@ -165,7 +166,7 @@ impl<T> From<T> for SpinLock<T> {
 }
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for SpinLock<T> {
-    /// Shows the value if nobody has it. Never blocks.
+    /// Shows the value if the lock is free. Never blocks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("SpinLock");
         match self.try_lock() {

@@ -3,14 +3,14 @@
 //! Not for: protecting anything by itself; see [`SpinLock`](crate::SpinLock).
 //!
 //! # Words
-//! The word is *free*, *held*, *contended* (held, and somebody may sleep) or *reserved* (free, but
-//! only for a waiter that has slept). `README.md` beside this crate tells how the parties use them,
-//! and why no sleeper is forgotten.
+//! The word is *free*, *held*, *contended* (held, and threads may be parked) or *reserved* (free, but
+//! only for a waiter that was parked: a fair hand-over). `README.md` of this crate has the steps of
+//! locking and unlocking, and why no wake-up is lost.
 //!
 //! # What always holds
-//! 1. Who writes *held* or *contended* over *free* or *reserved* has the lock, until it writes
-//!    *free*.
-//! 2. While somebody sleeps, the word is *contended*, or *reserved*, or a woken thread is on its
+//! 1. The thread that writes *held* or *contended* over *free* or *reserved* has the lock, until it
+//!    writes *free*.
+//! 2. While a thread is parked, the word is *contended*, or *reserved*, or a woken thread is on its
 //!    way. A woken thread leaves only by having the lock as *contended*, or having marked the word
 //!    *contended*: so it never takes a wake-up with it that others need.
 //!
@@ -38,7 +38,7 @@ const YIELD_ROUNDS: u32 = 3;
 /// Through `lock_api` (`lock_api::Mutex<RawSpinLock, T>`, [`SpinMutex`](crate::SpinMutex)) it
 /// protects data on the machine; [`SpinLock`](crate::SpinLock) does so in models too.
 ///
-/// Locking and unlocking cost one exchange each while nobody else wants the lock. A thread that
+/// Locking and unlocking cost one exchange each while no other thread wants the lock. A thread that
 /// waits sleeps after about seven yields, or none where yields take long, so any number of them
 /// cost no processor time. Running
 /// threads may pass a sleeping one, but about every half millisecond a sleeper's turn is reserved
@@ -88,7 +88,7 @@ impl RawSpinLock {
         self.try_lock_weak() || self.lock_slow(Some(deadline))
     }
 
-    /// Whether somebody has the lock, or is about to. True or not by the time it is known.
+    /// Whether a thread has the lock, or is about to. True or not by the time it is known.
     pub fn is_locked(&self) -> bool {
         self.word.load(Relaxed) != FREE // An answer of no lasting truth orders nothing.
     }
@@ -96,10 +96,11 @@ impl RawSpinLock {
     /// Gives the lock up, and wakes a sleeper if there may be one.
     ///
     /// # Safety
-    /// The lock is held, and whoever took it is done with what it protects.
+    /// The lock is held, and the thread that took it is done with what it protects.
     #[inline]
     pub unsafe fn unlock(&self) {
-        // Release pairs with the Acquire of whoever gets the lock next.
+        // Release pairs with the Acquire of the exchange that takes the lock next: in `try_lock`,
+        // `try_lock_weak` or `grab`.
         if self.word.swap(FREE, Release) == CONTENDED {
             self.wake();
         }
@@ -128,7 +129,7 @@ impl RawSpinLock {
             if self.grab(woken) {
                 return true;
             }
-            // A model goes straight to sleep: what others do meanwhile they can do before.
+            // A model parks at once: what other threads do meanwhile they can do before.
             if !cfg!(anthill_loom) && backoff.try_snooze() {
                 continue;
             }
@@ -144,7 +145,7 @@ impl RawSpinLock {
         }
     }
 
-    /// Takes the lock if it is there for us: free, or reserved for those who have slept.
+    /// Takes the lock if it is free, or reserved for a thread that was parked, as this one.
     fn grab(&self, woken: bool) -> bool {
         // By invariant 2 a woken thread takes it as contended: others may sleep still.
         let ours = if woken { CONTENDED } else { HELD };
@@ -158,7 +159,8 @@ impl RawSpinLock {
             .is_ok()
     }
 
-    /// Sees to it that we will be woken, and says what word to sleep on. `None`: do not sleep.
+    /// Marks the word as contended, so that unlocking wakes a parked thread. The word to park on;
+    /// `None`: do not park.
     fn mark(&self) -> Option<u32> {
         // Relaxed: the mark carries no data. Only unlocking and locking order memory.
         match self.word.load(Relaxed) {
@@ -169,7 +171,7 @@ impl RawSpinLock {
                     .compare_exchange(HELD, CONTENDED, Relaxed, Relaxed);
                 marked.is_ok().then_some(CONTENDED)
             }
-            // Contended: marked already. Reserved: who gets it takes it as contended.
+            // Contended: marked already. Reserved: it is taken as contended.
             marked => Some(marked),
         }
     }

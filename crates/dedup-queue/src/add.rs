@@ -26,11 +26,11 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         let twin = key.clone();
         let mut state = self.state.lock();
         let found = state.keys.find(hash, |other| *other == key);
-        if !state.keys.is_quiet() {
+        if !state.keys.has_fast_adds() {
             return self.add_slow(found, hash, key, twin, state);
         }
         let Some(slot) = found else {
-            state.keys.add_quick(hash, key, twin);
+            state.keys.add_fast(hash, key, twin);
             return Ok(Added::New);
         };
         let added = state.keys.add_known(slot);
@@ -66,7 +66,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     /// `due` was computed from the caller's reading of the clock, `now`.
     pub(crate) fn add_later(&self, key: K, due: u64, now: u64) -> Result<Added, ShutDown<K>> {
         let (hash, mut pair) = self.prepare(key);
-        let added = self.section(|state| {
+        let added = self.update(|state| {
             let found = state.keys.find(hash, |key| is_in(key, pair.as_ref()));
             state.keys.advance(now);
             state
@@ -74,7 +74,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 .then(|| state.keys.add_after(found, hash, &mut pair, due))
         });
         let added = added.ok_or_else(|| refused(pair))?;
-        self.tell(Metrics::retries_total);
+        self.with_metrics(Metrics::retries_total);
         Ok(added)
     }
 }

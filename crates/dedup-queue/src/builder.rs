@@ -125,7 +125,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Builder<K, S, C, L> {
         self
     }
 
-    /// Who is told what happens. With metrics every operation reads the clock.
+    /// Receives what happens. With metrics every operation reads the clock.
     pub fn metrics(mut self, metrics: impl Metrics) -> Self {
         self.metrics = Some(Box::new(metrics));
         self

@@ -2,28 +2,26 @@
 //!
 //! # Invariants
 //! 1. Under the lock of no other code than `Eq` of keys runs, and the clock's `now`.
-//! 2. Whatever a section owes to others is done by the thread that ran it, before its call
-//!    returns.
+//! 2. The deferred effects of a section run on the thread that ran it, before its call returns.
 
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use delay_queue::arming::arm;
 use delay_queue::epoch::Epoch;
-use delay_queue::takers::Arming;
+use delay_queue::wait::{Driver, ReadySource, Unavailable, Waiters};
 use sync_shim::Clock;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
 
 use crate::held::Place;
-use crate::keys::{Keys, Noted, Settings};
+use crate::keys::{Keys, MetricChanges, Settings};
 use crate::limiter::RateLimiter;
 use crate::lock::{StateGuard, StateLock};
 use crate::metrics::Metrics;
 use crate::records::Slot;
-use crate::state::{Debts, State};
+use crate::state::{Effects, State};
 
 /// What can be a key. Implemented by everything that has the bounds.
 ///
@@ -37,7 +35,7 @@ impl<K: Eq + Hash + Clone + Send + 'static> Key for K {}
 pub trait Hasher: BuildHasher + Send + Sync + 'static {}
 impl<S: BuildHasher + Send + Sync + 'static> Hasher for S {}
 
-/// Is told of keys that are given up, and of how often each has failed.
+/// Receives keys that are given up, and how often each has failed.
 pub(crate) type DeadLetter<K> = Box<dyn Fn(K, u32) + Send + Sync>;
 
 /// What is settled when a queue is built, beside the [`Settings`] of its keys.
@@ -49,34 +47,93 @@ pub(crate) struct Config<K> {
     pub(crate) metrics: Option<Box<dyn Metrics>>,
 }
 
-/// Why nothing could be taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nothing {
-    /// Nothing is ready.
-    Yet,
-    /// Nothing will be.
-    Ever,
-}
-
 pub(crate) struct Core<K, S, C> {
     pub(crate) state: StateLock<State<K>>,
     pub(crate) hasher: S,
     pub(crate) clock: C,
     pub(crate) epoch: Epoch,
     pub(crate) config: Config<K>,
-    /// Tells this queue that its alarm has rung.
-    alarm_bell: Waker,
-    /// Itself: whoever borrows the queue can have a share.
+    /// Wakes this queue when its alarm fires.
+    alarm_waker: Waker,
+    /// Itself: for guards that need a share of the queue instead of a borrow.
     pub(crate) me: Weak<Self>,
 }
 
 /// Does not keep the queue alive: an alarm may be set for a time far away.
-struct AlarmBell<K, S, C>(Weak<Core<K, S, C>>);
+struct AlarmWaker<K, S, C>(Weak<Core<K, S, C>>);
 
-impl<K: Key, S: Hasher, C: Clock> Wake for AlarmBell<K, S, C> {
+impl<K: Key, S: Hasher, C: Clock> Wake for AlarmWaker<K, S, C> {
     fn wake(self: Arc<Self>) {
         if let Some(core) = self.0.upgrade() {
-            core.alarm_rang();
+            core.alarm_fired();
+        }
+    }
+}
+
+impl<K: Key, S: Hasher, C: Clock> Driver for Core<K, S, C> {
+    type State = State<K>;
+    type Effects = Effects<K>;
+    type Clock = C;
+
+    fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    fn now(&self) -> u64 {
+        self.epoch.nanos(self.clock.now())
+    }
+
+    fn alarm_waker(&self) -> &Waker {
+        &self.alarm_waker
+    }
+
+    fn alarm_time(&self, due: u64) -> Option<Instant> {
+        self.epoch.instant(due)
+    }
+
+    #[inline]
+    fn locked<R>(
+        &self,
+        effects: &mut Effects<K>,
+        change: impl FnOnce(&mut State<K>, &mut Effects<K>) -> R,
+    ) -> R {
+        change(&mut self.state.lock(), effects)
+    }
+
+    fn advance(&self, state: &mut State<K>) {
+        self.tick(state);
+    }
+
+    fn learn(state: &mut State<K>, now: u64) {
+        state.keys.advance(now);
+    }
+
+    fn waiters(state: &mut State<K>) -> &mut Waiters {
+        state.keys.mark_unsettled();
+        &mut state.waiters
+    }
+
+    fn next_due(state: &mut State<K>) -> u64 {
+        state.keys.next_due()
+    }
+
+    fn settle(state: &mut State<K>, effects: &mut Effects<K>) {
+        if !state.is_settled() {
+            state.settle(effects);
+        }
+    }
+
+    fn has_user_code(state: &State<K>) -> bool {
+        state.keys.has_user_code()
+    }
+
+    fn run_user_code(&self, effects: &mut Effects<K>) {
+        let list = effects.list();
+        std::mem::take(&mut list.wakes).wake_all();
+        self.report(list.metric_changes);
+        for (key, twin) in list.garbage.drain(..) {
+            drop_quietly(key);
+            drop_quietly(twin);
         }
     }
 }
@@ -89,14 +146,14 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             epoch: Epoch::new(clock.now()),
             clock,
             config,
-            alarm_bell: Waker::from(Arc::new(AlarmBell(Weak::clone(core)))),
+            alarm_waker: Waker::from(Arc::new(AlarmWaker(Weak::clone(core)))),
             me: Weak::clone(core),
         })
     }
 
-    /// Runs a section under the lock, and then does what it owes.
+    /// Runs a section under the lock, which settles if it must, then its deferred effects.
     #[inline]
-    pub(crate) fn section<R>(&self, change: impl FnOnce(&mut State<K>) -> R) -> R {
+    pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State<K>) -> R) -> R {
         let mut state = self.state.lock();
         let result = change(&mut state);
         if !state.is_settled() {
@@ -105,96 +162,37 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         result
     }
 
+    /// Ends a section that has changed something for others.
     pub(crate) fn settle(&self, mut state: StateGuard<'_, State<K>>) {
-        let debts = state.settle();
+        let mut effects = Effects::default();
+        state.settle(&mut effects);
         drop(state);
-        self.pay(debts);
+        self.run(&mut effects);
     }
 
-    /// Does what a section owes. Runs user code, so no lock may be held.
-    ///
-    /// The order is by what user code may wait for: threads that sleep are woken first, then the alarm
-    /// is set, and only then do wakers, metrics and the drops of keys run.
-    fn pay(&self, mut debts: Debts<K>) {
-        debts.calls.ring_ours();
-        if let Some(first) = debts.arming.take() {
-            self.arm(first, &mut debts);
+    fn report(&self, changes: MetricChanges) {
+        if changes.adds > 0 {
+            self.with_metrics(|metrics, name| metrics.adds_total(name, changes.adds));
         }
-        debts.calls.ring();
-        self.report(debts.noted);
-        for (key, twin) in debts.gone {
-            drop_quietly(key);
-            drop_quietly(twin);
+        if changes.depth != 0 {
+            self.with_metrics(|metrics, name| metrics.depth(name, changes.depth));
         }
     }
 
-    fn report(&self, noted: Noted) {
-        if noted.adds > 0 {
-            self.tell(|metrics, name| metrics.adds_total(name, noted.adds));
-        }
-        if noted.depth != 0 {
-            self.tell(|metrics, name| metrics.depth(name, noted.depth));
-        }
-    }
-
-    /// Tells the metrics, if there are any.
+    /// Reports to the metrics, if there are any.
     #[inline]
-    pub(crate) fn tell(&self, what: impl FnOnce(&dyn Metrics, &str)) {
+    pub(crate) fn with_metrics(&self, what: impl FnOnce(&dyn Metrics, &str)) {
         if let Some(metrics) = &self.config.metrics {
-            self.tell_some(&**metrics, what);
+            self.with_metrics_slow(&**metrics, what);
         }
     }
 
     #[cold]
-    fn tell_some(&self, metrics: &dyn Metrics, what: impl FnOnce(&dyn Metrics, &str)) {
+    fn with_metrics_slow(&self, metrics: &dyn Metrics, what: impl FnOnce(&dyn Metrics, &str)) {
         // Metrics may panic; it is none of the queue's business.
         if let Err(payload) = guarded(|| what(metrics, &self.config.name)) {
             discard(payload);
         }
-    }
-
-    /// Sets the alarm, and those that are to follow it because it has rung already. What their sections
-    /// owe joins what is owed.
-    #[cold]
-    fn arm(&self, first: Arming, debts: &mut Debts<K>) {
-        let when = |at| self.epoch.instant(at);
-        arm(
-            &self.clock,
-            &self.alarm_bell,
-            when,
-            first,
-            |arming, alarm| {
-                let mut state = self.state.lock();
-                let spent = state.armed(arming, alarm, &mut debts.calls);
-                // The alarm may have rung before it was there.
-                let mut more = state.settle();
-                drop(state);
-                drop_quietly(spent); // The clock's code: the lock is free.
-                let next = more.arming.take();
-                debts.absorb(more);
-                debts.calls.ring_ours();
-                next
-            },
-        );
-    }
-
-    fn alarm_rang(&self) {
-        let now = self.now();
-        let mut state = self.state.lock();
-        state.keys.advance(now);
-        let spent = state.takers.rung();
-        if state.is_arming() {
-            // It may have rung in the very call that sets it. The party that does so settles next, and
-            // until then no waker runs: one may wait for the alarm that follows.
-            drop(state);
-        } else {
-            self.settle(state);
-        }
-        drop_quietly(spent); // As above.
-    }
-
-    pub(crate) fn now(&self) -> u64 {
-        self.epoch.nanos(self.clock.now())
     }
 
     /// Moves what is due, if anything can be. Every section begins so, once it has compared keys.
@@ -215,24 +213,24 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     /// Takes the key that has been ready longest, if there is one.
     #[inline]
-    pub(crate) fn take(&self) -> Result<(K, Place), Nothing> {
+    pub(crate) fn take(&self) -> Result<(K, Place), Unavailable> {
         let mut state = self.state.lock();
         // What is ready comes before whatever has fallen due since: the time does not matter.
         if state.is_settled()
-            && let Some(taken) = state.keys.take_quick()
+            && let Some(taken) = state.keys.take_fast()
         {
             return Ok(taken);
         }
         self.take_slow(state)
     }
 
-    fn take_slow(&self, mut state: StateGuard<'_, State<K>>) -> Result<(K, Place), Nothing> {
+    fn take_slow(&self, mut state: StateGuard<'_, State<K>>) -> Result<(K, Place), Unavailable> {
         self.tick(&mut state);
         let taken = state.keys.take();
         let nothing = if state.keys.is_closed() {
-            Nothing::Ever
+            Unavailable::Closed
         } else {
-            Nothing::Yet
+            Unavailable::Empty
         };
         self.settle(state);
         let taken = taken.ok_or(nothing)?;
@@ -247,7 +245,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         is: impl FnMut(&K) -> bool,
         change: impl FnOnce(&mut Keys<K>, Option<Slot>) -> R,
     ) -> R {
-        self.section(|state| {
+        self.update(|state| {
             let found = state.keys.find(hash, is);
             match found {
                 Some(slot) if state.keys.may_expire(slot) => self.read_time(state),
@@ -259,7 +257,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     /// Adds are refused from now on, and drains end.
     pub(crate) fn shut_down(&self) -> bool {
-        self.section(|state| {
+        self.update(|state| {
             self.tick(state); // What has fallen due is delivered.
             let was_open = state.is_open();
             state.shut_down();
@@ -270,7 +268,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     /// A key was taken.
     #[inline]
     pub(crate) fn note_taken(&self, waited: u64) {
-        self.tell(|metrics, name| {
+        self.with_metrics(|metrics, name| {
             metrics.queue_duration_seconds(name, Duration::from_nanos(waited));
         });
     }

@@ -4,7 +4,7 @@
 //! 1. Drains end together: when nothing is ready and nothing held, when the first of their
 //!    deadlines passes, or when the queue is shut down meanwhile.
 //! 2. What is left goes to the drainer that came first, once. If that drain is given up before it
-//!    has returned (its future is dropped, told or not, or its clock panics), it goes to the next
+//!    has returned (its future is dropped, woken or not, or its clock panics), it goes to the next
 //!    one that comes: it is in the queue until it is fetched.
 
 use std::fmt;
@@ -13,14 +13,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use delay_queue::calls::Bell;
+use delay_queue::wait::{Waiter, WaiterId};
 use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 
 use crate::builder::DefaultClock;
 use crate::core::{Core, Hasher, Key};
-use crate::drainers::Seat;
-use crate::keys::Rest;
+use crate::keys::Remaining;
 use crate::layer::{Layer, Plain};
 use crate::policy::Pending;
 use crate::queue::KeyQueue;
@@ -76,7 +75,7 @@ pub struct Delayed<K> {
 pub struct StillHeld<K> {
     /// The key.
     pub key: K,
-    /// Whether another delivery was owed to it: `Pending::Dirty` or `Pending::Delayed`.
+    /// Whether another delivery was pending: `Pending::Dirty` or `Pending::Delayed`.
     pub pending: Option<Pending>,
     /// When, if it was delayed. `None` if never.
     pub due: Option<Instant>,
@@ -139,12 +138,12 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     fn drain_until(&self, deadline: Option<Instant>) -> Drained<K> {
         let parker = Parker::of_thread();
-        let seat = self.begin_drain(Bell::Thread(Parker::clone(&parker)));
+        let id = self.begin_drain(Waiter::Thread(Parker::clone(&parker)));
         // If the clock panics, what is left is not for this thread.
-        let mut given_up = GivenUp(self, Some(seat));
+        let mut given_up = GivenUp(self, Some(id));
         let mut deadline = deadline;
         loop {
-            if let Some(drained) = self.ask(seat, None) {
+            if let Some(drained) = self.ask(id, None) {
                 given_up.1 = None;
                 return drained;
             }
@@ -152,7 +151,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 None => parker.park(),
                 Some(when) => {
                     if !self.clock.park_until(&parker, when) {
-                        self.stop_drain(seat);
+                        self.stop_drain(id);
                         deadline = None; // The answer is there.
                     }
                 }
@@ -160,19 +159,19 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    /// Refuses adds and takes a seat. If there is nothing to wait for, it is answered at once.
-    fn begin_drain(&self, bell: Bell) -> Seat {
-        let mut bell = Some(bell); // Dropped with the lock free if the clock panics.
-        self.section(|state| {
+    /// Refuses adds and enqueues the drain. If there is nothing to wait for, it is answered at once.
+    fn begin_drain(&self, waiter: Waiter) -> WaiterId {
+        let mut waiter = Some(waiter); // Dropped with the lock free if the clock panics.
+        self.update(|state| {
             self.tick(state);
-            let bell = bell.take().expect("it is asked for once");
-            state.begin_drain(bell)
+            let waiter = waiter.take().expect("it is asked for once");
+            state.begin_drain(waiter)
         })
     }
 
-    /// The answer, once. If there is none yet, the bell is rung when there is.
-    fn ask(&self, seat: Seat, bell: Option<&mut Bell>) -> Option<Drained<K>> {
-        let answer = self.section(|state| state.drainers.ask(seat, bell))?;
+    /// The answer, once. If there is none yet, the waiter is woken when there is.
+    fn ask(&self, id: WaiterId, waiter: Option<&mut Waiter>) -> Option<Drained<K>> {
+        let answer = self.update(|state| state.drain_waiters.ask(id, waiter))?;
         Some(Drained {
             outcome: answer.outcome,
             leftovers: answer.rest.map(|rest| self.leftovers(rest)),
@@ -180,22 +179,22 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     /// The time is up: delivery stops and all drains end, unless they have.
-    fn stop_drain(&self, seat: Seat) {
-        self.section(|state| {
+    fn stop_drain(&self, id: WaiterId) {
+        self.update(|state| {
             self.tick(state);
-            if state.drainers.waits(seat) {
+            if state.drain_waiters.waits(id) {
                 state.end_drains(Outcome::TimedOut);
             }
         });
     }
 
-    /// Nobody waits for this drain any more. What it was answered goes to the next.
-    fn give_up_drain(&self, seat: Seat) {
-        let bell = self.section(|state| state.drainers.leave(seat));
-        drop_quietly(bell); // May be a user's waker: the lock is free.
+    /// The drain is given up. What it was answered goes to the next.
+    fn give_up_drain(&self, id: WaiterId) {
+        let waiter = self.update(|state| state.drain_waiters.leave(id));
+        drop_quietly(waiter); // May be a user's waker: the lock is free.
     }
 
-    fn leftovers(&self, rest: Rest<K>) -> Leftovers<K> {
+    fn leftovers(&self, rest: Remaining<K>) -> Leftovers<K> {
         let delayed = rest.delayed.into_iter().map(|(key, due)| Delayed {
             key,
             due: self.epoch.instant(due),
@@ -214,12 +213,12 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 }
 
 /// Gives a drain up when it is dropped, unless it has been answered.
-struct GivenUp<'c, K: Key, S: Hasher, C: Clock>(&'c Core<K, S, C>, Option<Seat>);
+struct GivenUp<'c, K: Key, S: Hasher, C: Clock>(&'c Core<K, S, C>, Option<WaiterId>);
 
 impl<K: Key, S: Hasher, C: Clock> Drop for GivenUp<'_, K, S, C> {
     fn drop(&mut self) {
-        if let Some(seat) = self.1 {
-            self.0.give_up_drain(seat);
+        if let Some(id) = self.1 {
+            self.0.give_up_drain(id);
         }
     }
 }
@@ -239,7 +238,7 @@ pub struct DrainFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Pl
 enum Progress {
     /// It was not polled yet.
     New,
-    Waits(Seat),
+    Waits(WaiterId),
     Ended,
 }
 
@@ -249,22 +248,22 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Drained<K>> {
         // Cloned before the lock is taken, and what is left here dropped after, quietly: an answer
         // that has been fetched must not be lost to a waker.
-        let mut bell = Bell::Future(context.waker().clone());
+        let mut waiter = Waiter::Future(context.waker().clone());
         let core = self.queue.core();
-        let (seat, answer) = match self.progress {
+        let (id, answer) = match self.progress {
             Progress::New => {
-                let seat = core.begin_drain(bell);
-                (seat, core.ask(seat, None))
+                let id = core.begin_drain(waiter);
+                (id, core.ask(id, None))
             }
-            Progress::Waits(seat) => {
-                let answer = core.ask(seat, Some(&mut bell));
-                drop_quietly(bell);
-                (seat, answer)
+            Progress::Waits(id) => {
+                let answer = core.ask(id, Some(&mut waiter));
+                drop_quietly(waiter);
+                (id, answer)
             }
             Progress::Ended => panic!("a drain was polled after it had ended"),
         };
         self.progress = match answer {
-            None => Progress::Waits(seat),
+            None => Progress::Waits(id),
             Some(_) => Progress::Ended,
         };
         answer.map_or(Poll::Pending, Poll::Ready)
@@ -273,8 +272,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> Drop for DrainFuture<K, S, C, L> {
     fn drop(&mut self) {
-        if let Progress::Waits(seat) = self.progress {
-            self.queue.core().give_up_drain(seat);
+        if let Progress::Waits(id) = self.progress {
+            self.queue.core().give_up_drain(id);
         }
     }
 }

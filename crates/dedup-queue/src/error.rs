@@ -4,13 +4,21 @@ use std::sync::Arc;
 use std::{error, fmt, io};
 
 /// The queue is shut down: the key was not added. It comes back.
+///
+/// Without a type, `ShutDown` is the bare reason, which `?` turns into any boxed error, whatever the
+/// key is: `queue.add(key).map_err(ShutDown::without_key)?`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct ShutDown<K>(pub K);
+pub struct ShutDown<K = ()>(pub K);
 
 impl<K> ShutDown<K> {
     /// The key.
     pub fn into_key(self) -> K {
         self.0
+    }
+
+    /// The reason alone. Drops the key, here.
+    pub fn without_key(self) -> ShutDown {
+        ShutDown(())
     }
 }
 

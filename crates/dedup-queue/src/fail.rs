@@ -1,10 +1,10 @@
 //! Failures: counted, and what follows from them.
 //!
-//! The limiter is foreign code, so it is asked with the lock free, for the count that was seen then.
+//! The limiter is user code, so it is asked with the lock free, for the count that was seen then.
 //! The section that counts compares, and if others have counted or forgotten meanwhile, the limiter
 //! is asked again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delay_queue::NEVER;
 use sync_shim::Clock;
@@ -31,7 +31,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     /// Counts a failure of the key, and adds it to be tried again.
     pub(crate) fn add_failed(&self, key: K) -> Result<Retried, ShutDown<K>> {
         let (hash, mut pair) = self.prepare(key);
-        let mut failures = self.section(|state| {
+        let mut failures = self.update(|state| {
             let found = state.keys.find(hash, |key| is_in(key, pair.as_ref()));
             self.tick(state);
             state.is_open().then(|| state.keys.failures(found))
@@ -39,7 +39,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         let mut plan = None;
         while let Some(known) = failures {
             if let Some((key, _)) = &pair {
-                plan = Some(self.plan(key, known.saturating_add(1)));
+                plan = Some(self.plan(key, known.saturating_add(1), self.clock.now()));
             }
             let Some(Plan {
                 failures: count,
@@ -49,7 +49,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             else {
                 break;
             };
-            let counted = self.section(|state| {
+            let counted = self.update(|state| {
                 let found = state.keys.find(hash, |key| is_in(key, pair.as_ref()));
                 state.keys.advance(now);
                 if !state.is_open() {
@@ -79,7 +79,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                     if retried == Retried::GivenUp {
                         self.give_up(pair.map(|(key, _)| key), count);
                     } else {
-                        self.tell(Metrics::retries_total);
+                        self.with_metrics(Metrics::retries_total);
                     }
                     return Ok(retried);
                 }
@@ -88,10 +88,9 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         Err(refused(pair))
     }
 
-    /// What follows the key's failure, which is its `failures`-th. May run foreign code, so no
+    /// What follows the key's failure, which is its `failures`-th. May run user code, so no
     /// lock may be held.
-    fn plan(&self, key: &K, failures: u32) -> Plan {
-        let now = self.clock.now();
+    fn plan(&self, key: &K, failures: u32, now: Instant) -> Plan {
         let most = self.config.max_attempts;
         let retry = if most.is_some_and(|most| failures >= most.get()) {
             None
@@ -119,13 +118,15 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         key: &mut Option<K>,
         mut failures: u32,
     ) -> Option<Retried> {
+        // One reading serves both looks: a reading costs as much as a section.
+        let mut now = self.clock.now();
         if failures > 0
-            && let Some(retried) = self.retry_early(slot, key, failures)
+            && let Some(retried) = self.retry_early(slot, key, failures, self.epoch.nanos(now))
         {
             return Some(retried);
         }
         loop {
-            let plan = self.plan(key.as_ref()?, failures.saturating_add(1));
+            let plan = self.plan(key.as_ref()?, failures.saturating_add(1), now);
             // A key that is given up may be dirty: then the queue keeps this one.
             let for_hook = match (&plan.retry, &self.config.dead_letter) {
                 (None, Some(_)) => key.clone(),
@@ -138,7 +139,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                     failures: plan.failures,
                 },
             };
-            let counted = self.section(|state| {
+            let counted = self.update(|state| {
                 state.keys.advance(plan.now);
                 let current = state.keys.failures_of_held(slot);
                 if current != failures {
@@ -148,7 +149,10 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 Ok((state.keys.finish(slot, key, ending), state.is_open()))
             });
             match counted {
-                Err(current) => failures = current?,
+                Err(current) => {
+                    failures = current?;
+                    now = self.clock.now(); // The limiter may have taken its time.
+                }
                 Ok((ended, is_open)) => {
                     let Some((delay, _)) = plan.retry else {
                         self.note_worked(ended.worked);
@@ -165,10 +169,15 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     /// A key that was delivered before its back-off was over, because it was added meanwhile, goes
     /// back to where it was: it was tried once more, and neither is a failure counted nor the back-off
     /// changed. So what happens to a key does not lengthen the time until it is tried again. `None`:
-    /// its back-off is over, or others have counted failures since it was taken.
-    fn retry_early(&self, slot: Slot, key: &mut Option<K>, failures: u32) -> Option<Retried> {
-        let now = self.now();
-        let (ended, is_open, left) = self.section(|state| {
+    /// its back-off is over, or failures were counted elsewhere since it was taken.
+    fn retry_early(
+        &self,
+        slot: Slot,
+        key: &mut Option<K>,
+        failures: u32,
+        now: u64,
+    ) -> Option<Retried> {
+        let (ended, is_open, left) = self.update(|state| {
             let (current, due) = state.keys.backoff_of_held(slot);
             if current != failures || due <= now {
                 return None;
@@ -195,7 +204,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         let is_ready = ended.ready;
         self.note_worked(ended.worked);
         drop(ended.key);
-        self.tell(Metrics::retries_total);
+        self.with_metrics(Metrics::retries_total);
         if is_ready {
             Retried::Ready
         } else if is_open {

@@ -7,17 +7,17 @@ use sync_shim::Clock;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
 
 use crate::core::{Core, Hasher, Key};
-use crate::held::Desk;
+use crate::held::GuardOps;
 use crate::keys::Ending;
 use crate::lock::StateGuard;
 use crate::policy::Retried;
 use crate::records::Slot;
 use crate::state::State;
 
-impl<K: Key, S: Hasher, C: Clock> Desk<K> for Core<K, S, C> {
-    fn share(&self) -> Arc<dyn Desk<K>> {
+impl<K: Key, S: Hasher, C: Clock> GuardOps<K> for Core<K, S, C> {
+    fn share(&self) -> Arc<dyn GuardOps<K>> {
         let share = self.me.upgrade();
-        share.expect("whoever borrows the queue keeps it alive")
+        share.expect("a borrow keeps the queue alive")
     }
 
     fn done(&self, slot: Slot, key: &mut Option<K>) {
@@ -33,7 +33,7 @@ impl<K: Key, S: Hasher, C: Clock> Desk<K> for Core<K, S, C> {
         let key = key.take()?; // Not before: if the clock panics the key is done.
         let due = self.epoch.after(now, delay);
         let ending = Ending::Again { due };
-        let (ended, is_open) = self.section(|state| {
+        let (ended, is_open) = self.update(|state| {
             state.keys.advance(self.epoch.nanos(now));
             (state.keys.finish(slot, key, ending), state.is_open())
         });
@@ -45,14 +45,14 @@ impl<K: Key, S: Hasher, C: Clock> Desk<K> for Core<K, S, C> {
     }
 
     fn failures(&self, slot: Slot) -> u32 {
-        self.section(|state| {
+        self.update(|state| {
             self.tick(state);
             state.keys.failures_of_held(slot)
         })
     }
 
     fn forget(&self, slot: Slot) {
-        self.section(|state| {
+        self.update(|state| {
             self.tick(state);
             state.keys.forget(slot);
         });
@@ -63,7 +63,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     /// A key was let go that had been held so long.
     #[inline]
     pub(crate) fn note_worked(&self, worked: u64) {
-        self.tell(|metrics, name| {
+        self.with_metrics(|metrics, name| {
             metrics.work_duration_seconds(name, Duration::from_nanos(worked));
         });
     }
@@ -74,7 +74,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         if !state.is_settled() {
             return self.finish_slow(slot, key, forget, state);
         }
-        let Some(own) = state.keys.finish_quick(slot, forget) else {
+        let Some(own) = state.keys.finish_fast(slot, forget) else {
             return self.finish_slow(slot, key, forget, state);
         };
         drop(state);
@@ -101,7 +101,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             }
         });
         let Some(key) = key.take() else {
-            return; // Whoever takes the key has taken the guard.
+            return; // A key is taken with its guard.
         };
         let ended = state.keys.finish(slot, key, ending);
         self.settle(state);

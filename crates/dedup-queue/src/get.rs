@@ -1,27 +1,26 @@
 //! Waiting for a key: as a thread, and as a future.
 //!
-//! Who is woken for what is decided by [`Takers`](delay_queue::takers::Takers), whose protocol
+//! Who is woken for what is decided by [`Waiters`](delay_queue::wait::Waiters), whose protocol
 //! stands with it; here are the steps of those who wait.
 
 use std::fmt;
 use std::future::Future;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use delay_queue::takers::{Left, Ticket};
-use sync_shim::foreign::drop_quietly;
+use delay_queue::wait::{Driver, Unavailable, WaitError, WaiterId};
 use sync_shim::{Clock, Parker};
 
 use crate::builder::DefaultClock;
-use crate::core::{Core, Hasher, Key, Nothing};
+use crate::core::{Core, Hasher, Key};
 use crate::error::GetError;
 use crate::held::{Held, Place};
 use crate::keys::{Keys, Taken};
 use crate::layer::{Layer, Plain};
 use crate::queue::KeyQueue;
+use crate::state::{Effects, State};
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Takes the key that has been ready longest. Blocks until there is one.
@@ -66,8 +65,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     pub fn try_get(&self) -> Result<Held<'_, K, L>, GetError> {
         match self.core().take() {
             Ok(taken) => Ok(self.held(taken)),
-            Err(Nothing::Yet) => Err(GetError::Empty),
-            Err(Nothing::Ever) => Err(GetError::Closed),
+            Err(unavailable) => Err(unavailable.into()),
         }
     }
 
@@ -76,7 +74,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// # Errors
     /// As [`get`](KeyQueue::get).
     pub fn get_batch(&self, most: NonZeroUsize) -> Result<Vec<Held<'_, K, L>>, GetError> {
-        let batch = self.core().wait(None, up_to(most))?;
+        let batch = self.core().wait_for(None, up_to(most))?;
         Ok(self.held_all(batch))
     }
 
@@ -90,7 +88,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         timeout: Duration,
     ) -> Result<Vec<Held<'_, K, L>>, GetError> {
         let deadline = self.core().clock.after(timeout);
-        let batch = self.core().wait(deadline, up_to(most))?;
+        let batch = self.core().wait_for(deadline, up_to(most))?;
         Ok(self.held_all(batch))
     }
 
@@ -117,7 +115,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     pub fn get_async(&self) -> GetFuture<K, S, C, L> {
         GetFuture {
             queue: self.clone(),
-            ticket: None,
+            id: None,
         }
     }
 
@@ -150,103 +148,49 @@ fn up_to<K>(most: NonZeroUsize) -> impl FnMut(&mut Keys<K>) -> Option<Vec<Taken<
     }
 }
 
-/// What a thread does after it has looked.
-enum Step<T> {
-    Return(Result<T, GetError>),
-    /// What it has brought about runs user code. That is over now: whoever is enrolled does nothing
-    /// else before it sleeps.
-    LookAgain,
-    /// Sleep; with the watch, no longer than until then.
-    Sleep(Option<u64>),
-}
-
-/// A waiting thread's ticket, if it has one. It is given back also if the clock panics: a thread that
-/// has gone must not be called, nor keep the time.
-struct Enrolled<'c, K: Key, S: Hasher, C: Clock>(&'c Core<K, S, C>, Option<Ticket>);
-
-impl<K: Key, S: Hasher, C: Clock> Drop for Enrolled<'_, K, S, C> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.1.take() {
-            self.0.section(|state| state.takers.leave_thread(ticket));
-        }
-    }
-}
-
 impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
-    fn try_get<T>(&self, mut take: impl FnMut(&mut Keys<K>) -> Option<T>) -> Result<T, GetError> {
-        self.section(|state| {
+    fn try_get<T>(&self, take: impl FnMut(&mut Keys<K>) -> Option<T>) -> Result<T, GetError> {
+        Ok(self.update(|state| {
             self.tick(state);
-            match take(&mut state.keys) {
-                Some(taken) => Ok(taken),
-                None if state.keys.is_closed() => Err(GetError::Closed),
-                None => Err(GetError::Empty),
-            }
-        })
+            state.look(take)
+        })?)
     }
 
     /// Waits for a key. The guard is made by the caller, in one place with those that need no wait:
     /// so it is made of values, and not written to memory to be moved.
     #[cold]
     fn take_late(&self, deadline: Option<Instant>) -> Result<(K, Place), GetError> {
-        let taken = self.wait(deadline, Keys::take)?;
+        let taken = self.wait_for(deadline, Keys::take)?;
         self.note_taken(taken.waited);
         Ok((taken.key, taken.place))
     }
 
-    /// Looks, and waits as long as it finds nothing.
-    fn wait<T>(
+    fn wait_for<T>(
         &self,
         deadline: Option<Instant>,
         mut take: impl FnMut(&mut Keys<K>) -> Option<T>,
     ) -> Result<T, GetError> {
-        let mut enrolled = Enrolled(self, None);
-        let mut time_is_up = false;
-        let parker = Parker::of_thread();
-        loop {
-            let step = self.section(|state| {
-                self.tick(state);
-                if let Some(ticket) = enrolled.1.take() {
-                    state.takers.leave_thread(ticket);
-                }
-                if let Some(taken) = take(&mut state.keys) {
-                    return Step::Return(Ok(taken));
-                }
-                if state.keys.is_closed() {
-                    return Step::Return(Err(GetError::Closed));
-                }
-                if time_is_up {
-                    return Step::Return(Err(GetError::TimedOut));
-                }
-                if state.keys.owes_user_code() {
-                    return Step::LookAgain;
-                }
-                let (ticket, until) = state.enrol_thread(Parker::clone(&parker));
-                enrolled.1 = Some(ticket);
-                Step::Sleep(until)
-            });
-            match step {
-                Step::Return(taken) => return taken,
-                Step::LookAgain => {}
-                Step::Sleep(until) => time_is_up = !self.sleep(&parker, until, deadline),
-            }
+        let look = |state: &mut State<K>, _: &mut Effects<K>| state.look(&mut take);
+        Ok(self.wait(&Parker::of_thread(), deadline, look)?)
+    }
+}
+
+impl From<WaitError> for GetError {
+    fn from(error: WaitError) -> Self {
+        match error {
+            WaitError::Closed => Self::Closed,
+            WaitError::TimedOut => Self::TimedOut,
+            WaitError::NoAlarm(error) => Self::NoAlarm(error),
         }
     }
+}
 
-    /// Sleeps until called (or for no reason), until the watch's time, or until the deadline: then
-    /// the answer is `false`.
-    fn sleep(&self, parker: &Parker, until: Option<u64>, deadline: Option<Instant>) -> bool {
-        let due = until.and_then(|due| self.epoch.instant(due));
-        let (wake, is_deadline) = match (due, deadline) {
-            (None, None) => {
-                parker.park();
-                return true;
-            }
-            (Some(due), Some(deadline)) if due < deadline => (due, false),
-            (_, Some(deadline)) => (deadline, true),
-            (Some(due), None) => (due, false),
-        };
-        // After the watch's time, whether the deadline has passed too is seen on the next sleep.
-        self.clock.park_until(parker, wake) || !is_deadline
+impl From<Unavailable> for GetError {
+    fn from(unavailable: Unavailable) -> Self {
+        match unavailable {
+            Unavailable::Closed => Self::Closed,
+            Unavailable::Empty | Unavailable::NotDue => Self::Empty,
+        }
     }
 }
 
@@ -254,61 +198,23 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 #[must_use = "a future does nothing until it is polled"]
 pub struct GetFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Plain> {
     queue: KeyQueue<K, S, C, L>,
-    ticket: Option<Ticket>,
+    id: Option<WaiterId>,
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
     type Output = Result<Held<'static, K, L>, GetError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Cloned before the lock is taken and dropped after, for both are user code.
-        let mut waker = Some(context.waker().clone());
-        let this = &mut *self;
-        let core = this.queue.core();
-        let (mut before, mut left) = (None, None);
-        let polled = loop {
-            let looked = core.section(|state| {
-                core.tick(state);
-                if let Some(ticket) = this.ticket.take() {
-                    before = Some(ticket);
-                    left = Some(state.takers.leave_future(ticket));
-                }
-                if let Some(taken) = state.keys.take() {
-                    return Some(Poll::Ready(Ok(taken)));
-                }
-                if state.keys.is_closed() {
-                    return Some(Poll::Ready(Err(GetError::Closed)));
-                }
-                if let Some(Left::NoAlarm(error)) = &left {
-                    return Some(Poll::Ready(Err(GetError::NoAlarm(Arc::clone(error)))));
-                }
-                if state.keys.owes_user_code() {
-                    return None; // It runs before this future counts as waiting.
-                }
-                let waker = waker.take().expect("it is asked for once");
-                this.ticket = Some(state.enrol_future(waker, before));
-                Some(Poll::Pending)
-            });
-            if let Some(polled) = looked {
-                break polled;
-            }
-        };
-        // The guard first: whatever else runs user code must not cost the key.
-        let polled = polled.map_ok(|taken| this.queue.held_noted(taken).into_owned());
-        drop_quietly(left); // May hold a waker: the lock is free.
-        drop_quietly(waker);
-        polled
+        let Self { queue, id } = &mut *self;
+        let look = |state: &mut State<K>, _: &mut Effects<K>| state.look(Keys::take);
+        let polled = queue.core().poll_wait(id, context, look);
+        polled.map(|taken| Ok(queue.held_noted(taken?).into_owned()))
     }
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> Drop for GetFuture<K, S, C, L> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket.take() else {
-            return;
-        };
-        let core = self.queue.core();
-        let left = core.section(|state| state.takers.leave_future(ticket));
-        drop_quietly(left); // As above.
+        self.queue.core().cancel_wait(&mut self.id);
     }
 }
 

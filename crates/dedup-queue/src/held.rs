@@ -12,9 +12,9 @@ use crate::policy::Retried;
 use crate::records::Slot;
 
 /// What a guard asks of its queue, whatever its hasher and its clock are.
-pub(crate) trait Desk<K>: Send + Sync {
+pub(crate) trait GuardOps<K>: Send + Sync {
     /// A share of the queue.
-    fn share(&self) -> Arc<dyn Desk<K>>;
+    fn share(&self) -> Arc<dyn GuardOps<K>>;
     /// Takes the key. Here and below it is left where it is until it is needed or dropped: to move
     /// it out of a guard is to read at once what was just written in pieces.
     fn done(&self, slot: Slot, key: &mut Option<K>);
@@ -22,14 +22,14 @@ pub(crate) trait Desk<K>: Send + Sync {
     fn succeed(&self, slot: Slot, key: &mut Option<K>);
     /// Takes the key once the clock has been read. `None` if there was no key.
     fn retry_after(&self, slot: Slot, key: &mut Option<K>, delay: Duration) -> Option<Retried>;
-    /// Takes the key once the limiter, which is foreign code, has been asked. `None` if there was
+    /// Takes the key once the limiter, which is user code, has been asked. `None` if there was
     /// no key.
     fn retry(&self, slot: Slot, key: &mut Option<K>, failures: u32) -> Option<Retried>;
     fn failures(&self, slot: Slot) -> u32;
     fn forget(&self, slot: Slot);
 }
 
-/// A key that this worker holds: nobody else gets it until it is let go.
+/// A key that this worker holds: no other worker gets it until it is let go.
 ///
 /// Dropping it means done, also by a panic. If the key was added meanwhile, it is ready again then.
 /// In a queue with back-off ([`Retrying`](crate::Retrying)) a drop leaves the key's failures as
@@ -38,9 +38,10 @@ pub(crate) trait Desk<K>: Send + Sync {
 /// It borrows the queue, as a lock's guard borrows the lock, and can go to another thread; to where
 /// the queue cannot be borrowed, as [`into_owned`](Held::into_owned). One that is leaked
 /// (`std::mem::forget`) holds its key for ever, and no drain finishes.
+#[doc(alias = "processing")]
 #[must_use = "dropping it means that the key is done"]
 pub struct Held<'q, K: Key, L: Layer = Plain> {
-    desk: Tie<'q, K>,
+    queue: QueueRef<'q, K>,
     /// There until it is let go.
     key: Option<K>,
     place: Place,
@@ -51,17 +52,17 @@ pub struct Held<'q, K: Key, L: Layer = Plain> {
 ///
 /// Borrowed where that will do: a share is counted up and down by two atomic read-modify-writes, at
 /// a place that all workers write to. That is as much as one of a key's three sections.
-enum Tie<'q, K> {
-    Lent(&'q dyn Desk<K>),
-    Shared(Arc<dyn Desk<K>>),
+enum QueueRef<'q, K> {
+    Borrowed(&'q dyn GuardOps<K>),
+    Shared(Arc<dyn GuardOps<K>>),
 }
 
-impl<K> Tie<'_, K> {
+impl<K> QueueRef<'_, K> {
     #[inline]
-    fn desk(&self) -> &dyn Desk<K> {
+    fn queue(&self) -> &dyn GuardOps<K> {
         match self {
-            Self::Lent(desk) => *desk,
-            Self::Shared(desk) => &**desk,
+            Self::Borrowed(queue) => *queue,
+            Self::Shared(queue) => &**queue,
         }
     }
 }
@@ -91,9 +92,9 @@ impl Place {
 
 impl<'q, K: Key, L: Layer> Held<'q, K, L> {
     #[inline]
-    pub(crate) fn new(desk: &'q dyn Desk<K>, key: K, place: Place) -> Self {
+    pub(crate) fn new(queue: &'q dyn GuardOps<K>, key: K, place: Place) -> Self {
         Self {
-            desk: Tie::Lent(desk),
+            queue: QueueRef::Borrowed(queue),
             key: Some(key),
             place,
             layer: PhantomData,
@@ -103,9 +104,7 @@ impl<'q, K: Key, L: Layer> Held<'q, K, L> {
     /// The key.
     #[expect(clippy::missing_panics_doc, reason = "it cannot")]
     pub fn key(&self) -> &K {
-        self.key
-            .as_ref()
-            .expect("whoever takes the key has taken the guard")
+        self.key.as_ref().expect("a key is taken with its guard")
     }
 
     /// The same guard, with a share of the queue in place of a borrow: it keeps the queue alive,
@@ -123,7 +122,7 @@ impl<'q, K: Key, L: Layer> Held<'q, K, L> {
     /// ```
     pub fn into_owned(mut self) -> Held<'static, K, L> {
         Held {
-            desk: Tie::Shared(self.desk.desk().share()),
+            queue: QueueRef::Shared(self.queue.queue().share()),
             key: self.key.take(),
             place: self.place,
             layer: PhantomData,
@@ -144,8 +143,8 @@ impl<K: Key, L: Delays> Held<'_, K, L> {
     /// keeps that.
     pub fn retry_after(mut self, delay: Duration) -> Retried {
         let slot = self.place.slot();
-        let retried = self.desk.desk().retry_after(slot, &mut self.key, delay);
-        retried.unwrap_or(Retried::Ready) // Whoever takes the key has taken the guard.
+        let retried = self.queue.queue().retry_after(slot, &mut self.key, delay);
+        retried.unwrap_or(Retried::Ready) // A key is taken with its guard.
     }
 }
 
@@ -153,11 +152,11 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     /// Done, and well: its failures are forgotten.
     pub fn succeed(mut self) {
         let slot = self.place.slot();
-        self.desk.desk().succeed(slot, &mut self.key);
+        self.queue.queue().succeed(slot, &mut self.key);
     }
 
     /// Failed: the failure is counted, and the key delivered again when the limiter says. In one
-    /// step, so nobody gets the key in between.
+    /// step, so no other worker gets the key in between.
     ///
     /// If it was delivered before the back-off of its last failure was over, because it was added
     /// meanwhile, this was an extra try: no failure is counted, the limiter is not asked, and the key
@@ -167,7 +166,7 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     ///
     /// If this was the last attempt of those it has, the key is forgotten instead, and the
     /// dead-letter hook called on this thread; what the hook panics with comes out here. A try that is
-    /// owed for an earlier failure is taken back then; what was added otherwise is delivered, as if the
+    /// pending for an earlier failure is taken back then; what was added otherwise is delivered, as if the
     /// key were new.
     ///
     /// # Panics
@@ -175,21 +174,21 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     #[doc(alias = "AddRateLimited")]
     pub fn retry(mut self) -> Retried {
         let retried =
-            self.desk
-                .desk()
+            self.queue
+                .queue()
                 .retry(self.place.slot(), &mut self.key, self.place.failures());
-        retried.unwrap_or(Retried::Ready) // Whoever takes the key has taken the guard.
+        retried.unwrap_or(Retried::Ready) // A key is taken with its guard.
     }
 
     /// How often it has failed in a row, not counting the present attempt.
     #[doc(alias = "NumRequeues")]
     pub fn failures(&self) -> u32 {
-        self.desk.desk().failures(self.place.slot())
+        self.queue.queue().failures(self.place.slot())
     }
 
     /// Forgets its failures. It is held as before.
     pub fn forget(&self) {
-        self.desk.desk().forget(self.place.slot());
+        self.queue.queue().forget(self.place.slot());
     }
 }
 
@@ -206,7 +205,7 @@ impl<K: Key, L: Layer> Drop for Held<'_, K, L> {
     fn drop(&mut self) {
         if self.key.is_some() {
             let slot = self.place.slot();
-            self.desk.desk().done(slot, &mut self.key);
+            self.queue.queue().done(slot, &mut self.key);
         }
     }
 }

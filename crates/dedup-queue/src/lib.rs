@@ -24,7 +24,7 @@
 //!     }
 //!     queue.add("a").unwrap();
 //!     queue.add("b").unwrap();
-//!     queue.add("a").unwrap(); // Merged, unless somebody was quick.
+//!     queue.add("a").unwrap(); // Merged, unless a worker has it already.
 //!     assert_eq!(queue.drain().outcome, Outcome::Finished);
 //! });
 //! # fn look_at(_key: &str) -> std::io::Result<()> { Ok(()) }
@@ -38,10 +38,11 @@
 //!   runs under the queue's lock. Put an `Arc` around them.
 //!
 //! # The words
-//! A key is **owed** a delivery now, or later, or nothing; and a worker **holds** it, or none does.
-//! Owed now and not held, it is **ready**; owed now and held, **dirty**: it is ready again when it
-//! is let go. Owed later, it is **delayed**, held or not, and **falls due**. Neither owed nor held,
-//! but remembered for its **failures**, it **rests**. A **guard** ([`Held`]) is a key in a worker's
+//! A delivery of a key is **pending** now, or later, or not at all; and a worker **holds** the key
+//! (client-go: it is processing), or none does. Pending now and not held, it is **ready** (client-go:
+//! queued); pending now and held, **dirty**: it is ready again when it is let go. Pending later, it is
+//! **delayed**, held or not, and **falls due**. Neither pending nor held, but remembered for its
+//! **failures**, it **rests**. A **guard** ([`Held`]) is a key in a worker's
 //! hands. To **let go** is to drop it, or to say how the work went.
 //!
 //! # Three layers
@@ -55,14 +56,15 @@
 //! parameter, so code for any of them is generic over [`Layer`].
 //!
 //! # What always holds
-//! 1. At most one delivery of a key is owed, beside the one that a worker has. A key is with one
+//! 1. At most one delivery of a key is pending, beside the one that a worker has. A key is with one
 //!    worker at most.
 //! 2. No key is lost: not by a worker that panics, a `get` that times out, a future or a drain that is
 //!    dropped, nor by shutting down, which returns what is left.
 //! 3. Nothing delayed is early, and an `add` is never late: it means now, and absorbs a delay.
 //! 4. [`GetError::Closed`] is final.
-//! 5. At most one waiting worker is woken for each key that becomes ready, and another one only if
-//!    that was a future which was dropped.
+//! 5. At most one waiting worker is woken for each key that becomes ready; another one only if that
+//!    was a future which was dropped. Besides, a thread is woken to keep the time for the others, all
+//!    are when the queue is closed, and futures when no alarm can be set for them.
 //! 6. What runs of users' code (metrics, limiters, hooks, wakers, drops of keys) runs without the lock,
 //!    on a thread that does not count as waiting. So it may wait, also for other workers of the queue.
 //!
@@ -81,7 +83,7 @@
 //! | `shut_down` | no | one section, O(who waits) |
 //!
 //! "No" means: for no longer than others hold the lock, and none of them holds it while it runs
-//! foreign code other than `Eq` of keys. No thread is started, but for the clock's alarm where only
+//! user code other than `Eq` of keys. No thread is started, but for the clock's alarm where only
 //! futures wait for delayed keys. The clock is read only while metrics are on, or something is
 //! delayed, or failures may expire.
 //!
@@ -102,7 +104,7 @@ mod add;
 mod builder;
 mod core;
 mod drain;
-mod drainers;
+mod drain_waiters;
 mod error;
 mod fail;
 mod finish;

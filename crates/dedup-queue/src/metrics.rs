@@ -1,25 +1,25 @@
 //! What can be watched of a queue, under client-go's names.
 //!
 //! # What always holds
-//! 1. Metrics are called with no lock of the queue held, by whoever caused the event; so two calls
+//! 1. Metrics are called with no lock of the queue held, on the thread that caused the event; so two calls
 //!    about events of two threads may come in either order. Sums are exact all the same: `depth`
-//!    is told as differences.
+//!    is reported as differences.
 //! 2. A panic in them is caught and changes nothing.
 //! 3. No thread of ours calls them, and nothing calls them after the last operation has returned.
 
 use std::time::Duration;
 
-/// Is told what happens in a queue. Every method does nothing unless it is implemented.
+/// Receives what happens in a queue. Every method does nothing unless it is implemented.
 ///
 /// `queue` is the name that the queue was built with.
 #[doc(alias = "MetricsProvider")]
 pub trait Metrics: Send + Sync + 'static {
-    /// So many more deliveries (or fewer) are owed now: keys that are ready or dirty.
+    /// So many more deliveries (or fewer) are pending now: keys that are ready or dirty.
     fn depth(&self, queue: &str, change: i64) {
         let _ = (queue, change);
     }
 
-    /// So many deliveries came to be owed. An add that collapsed into an earlier one is none.
+    /// So many deliveries became pending now. An add that collapsed into an earlier one is none.
     fn adds_total(&self, queue: &str, count: u64) {
         let _ = (queue, count);
     }

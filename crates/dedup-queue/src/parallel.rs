@@ -24,7 +24,7 @@ use sync_shim::thread::{ThreadOptions, scope, spawn_scoped};
 pub struct Report {
     /// How many were done.
     pub done: usize,
-    /// Those that nobody began, in order.
+    /// Those that were not begun, in order.
     pub skipped: Vec<Range<usize>>,
     /// Those that panicked, in order, with what they panicked with. More than one if several
     /// threads were at it in that moment.
@@ -187,7 +187,7 @@ impl Pieces {
 
     /// The next chunk, if there is one.
     fn hand_out(&self) -> Option<Range<usize>> {
-        // Relaxed: whoever gets a number has it alone, and nothing else is read because of it. The
+        // Relaxed: the thread that gets a number has it alone, and nothing else is read because of it. The
         // count stops at the end, so that it cannot wrap.
         let more = |next| (next < self.chunks()).then(|| next + 1);
         let number = self.next.fetch_update(Relaxed, Relaxed, more).ok()?;

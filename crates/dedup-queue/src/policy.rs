@@ -25,11 +25,11 @@ pub enum Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Added {
-    /// The key was owed no delivery; now it is.
+    /// No delivery of the key was pending; now one is.
     New,
     /// The key was delayed, and has another time now, or none: it is delivered at once.
     Moved,
-    /// A delivery was owed, and stays as it is: this add collapsed into an earlier one.
+    /// A delivery was pending, and stays as it is: this add collapsed into an earlier one.
     Merged,
 }
 
@@ -44,7 +44,7 @@ pub enum Retried {
     Ready,
     /// The queue is shut down: the key is left over, for a drain to return.
     Left,
-    /// It has been tried as often as it may be: it was forgotten, and the dead-letter hook told. It is
+    /// It has been tried as often as it may be: it was forgotten, and the dead-letter hook called. It is
     /// delivered again only if it was added for something else than its failures.
     GivenUp,
 }

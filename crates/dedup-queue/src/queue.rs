@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delay_queue::wait::Driver;
 use sync_shim::Clock;
 
 use crate::builder::{Builder, DefaultClock};
@@ -22,7 +23,7 @@ use crate::policy::{Added, Pending, Retried};
 /// same queue. Handles are not counted: a queue is shut down by
 /// [`shut_down`](KeyQueue::shut_down) or a [`drain`](KeyQueue::drain), not by dropping.
 ///
-/// `S` hashes the keys, `C` tells the time, `L` is what the queue can do. It is mostly named by one
+/// `S` hashes the keys, `C` is the clock, `L` is what the queue can do. It is mostly named by one
 /// of the aliases that say so: [`DedupQueue`], [`DedupDelayQueue`], [`DedupRetryQueue`]. There is
 /// room for 2^32 - 1 keys.
 ///
@@ -111,7 +112,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         self.core.add(key)
     }
 
-    /// Takes back the delivery that the key is owed. `None` if it is owed none.
+    /// Takes back the delivery that is pending. `None` if there is none.
     ///
     /// A worker that holds it goes on; if it was to be delivered once more, it is not. Failures are
     /// remembered.
@@ -137,32 +138,32 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 
     /// Figures of one instant. O(1).
     pub fn stats(&self) -> Stats {
-        self.core.section(|state| {
+        self.core.update(|state| {
             self.core.tick(state);
             let keys = state.keys.figures();
-            let calls = state.takers.counts();
+            let wakes = state.waiters.counts();
             Stats {
                 ready: keys.ready,
                 held: keys.held,
                 dirty: keys.dirty,
                 delayed: keys.delayed,
                 resting: keys.resting,
-                waiting: state.takers.waiting(),
-                draining: state.drainers.len(),
-                wakes: calls.wakes,
-                rearms: calls.rearms,
+                waiting: state.waiters.waiting(),
+                draining: state.drain_waiters.len(),
+                wakes: wakes.wakes,
+                rearms: wakes.rearms,
             }
         })
     }
 
-    /// Tells the metrics how long the held keys have been held. To be called by whoever collects
-    /// the metrics: no thread of ours does. O(held keys).
+    /// Reports to the metrics how long the held keys have been held. To be called before metrics are
+    /// collected: no thread of ours does. O(held keys).
     pub fn report_unfinished(&self) {
-        let (sum, longest) = self.core.section(|state| {
+        let (sum, longest) = self.core.update(|state| {
             self.core.tick(state);
             state.keys.unfinished()
         });
-        self.core.tell(|metrics, name| {
+        self.core.with_metrics(|metrics, name| {
             metrics.unfinished_work_seconds(name, Duration::from_nanos(sum));
             let longest = Duration::from_nanos(longest);
             metrics.longest_running_processor_seconds(name, longest);
@@ -184,18 +185,18 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Whether adds are refused.
     #[doc(alias = "ShuttingDown")]
     pub fn is_shut_down(&self) -> bool {
-        self.core.section(|state| !state.is_open())
+        self.core.update(|state| !state.is_open())
     }
 
     /// Returns the memory of keys that are not here any more. Blocks other operations for
     /// O(records).
     pub fn shrink_to_fit(&self) {
-        self.core.section(|state| state.keys.shrink());
+        self.core.update(|state| state.keys.shrink());
     }
 
     /// For how many keys there is memory.
     pub fn capacity(&self) -> usize {
-        self.core.section(|state| state.keys.capacity())
+        self.core.update(|state| state.keys.capacity())
     }
 
     /// The clock.
@@ -212,10 +213,11 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
     /// The key is to be delivered `delay` from now. Never blocks.
     ///
-    /// If it is owed a delivery now, nothing changes: that delivery is the one that is asked for here,
+    /// If a delivery is pending now, nothing changes: that delivery is the one that is asked for here,
     /// and there is no other later. If it is delayed already, the queue's
     /// [`Policy`](crate::Policy) decides. A key that falls due while it is held is delivered once
-    /// more when it is let go. What is further away than 584 years never comes.
+    /// more when it is let go. What is due more than 438 years
+    /// after the queue was made never comes.
     ///
     /// # Errors
     /// [`ShutDown`], with the key.
@@ -235,7 +237,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
             .add_later(key, self.core.epoch.nanos(due), self.core.now())
     }
 
-    /// Takes back a delayed delivery; one that is owed now stays. Whether there was one is the
+    /// Takes back a delayed delivery; one that is pending now stays. Whether there was one is the
     /// answer.
     pub fn remove_delayed<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
@@ -274,7 +276,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
             .on_found(hash, is, |keys, found| keys.failures(found))
     }
 
-    /// Forgets the key's failures. What it is owed stays owed.
+    /// Forgets the key's failures. A pending delivery stays pending.
     pub fn forget<Q: Hash + Eq + ?Sized>(&self, key: &Q)
     where
         K: Borrow<Q>,

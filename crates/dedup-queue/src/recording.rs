@@ -23,7 +23,7 @@ pub const BUCKETS: [Duration; 10] = [
     Duration::from_secs(1000),
 ];
 
-/// Remembers what each queue has told.
+/// Keeps what each queue has reported.
 ///
 /// ```
 /// use dedup_queue::{DedupQueue, RecordingMetrics};
@@ -39,13 +39,13 @@ pub const BUCKETS: [Duration; 10] = [
 /// ```
 pub struct RecordingMetrics(Mutex<BTreeMap<String, Figures>>);
 
-/// What one queue has told.
+/// What one queue has reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {
-    /// Deliveries owed now.
+    /// Deliveries pending now.
     pub depth: i64,
-    /// Deliveries that came to be owed.
+    /// Deliveries that became pending.
     pub adds_total: u64,
     /// How long keys waited to be taken.
     pub queue_duration_seconds: Histogram,
@@ -84,12 +84,12 @@ impl Histogram {
 }
 
 impl RecordingMetrics {
-    /// Nothing has been told.
+    /// Nothing has been reported.
     pub fn new() -> Self {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// What the queue of this name has told; nothing, if there is none.
+    /// What the queue of this name has reported; nothing, if there is none.
     pub fn of(&self, queue: &str) -> Figures {
         self.0.lock().get(queue).cloned().unwrap_or_default()
     }

@@ -19,9 +19,9 @@ pub(crate) type Slot = u32;
 /// No slot.
 const NONE: Slot = Slot::MAX;
 
-/// What is owed to a key.
+/// The delivery of a key that is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owed {
+pub(crate) enum Delivery {
     Nothing,
     /// A delivery. While the key is held, it is dirty.
     Now,
@@ -32,11 +32,11 @@ pub(crate) enum Owed {
 /// Which list a record is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
-    /// None: it is free, or owed a delivery later and neither held nor ready.
+    /// None: it is free, or its delivery is pending later and it is neither held nor ready.
     None,
     Ready,
     Held,
-    /// Neither held nor owed anything: kept for its failures.
+    /// Neither held nor pending: kept for its failures.
     Resting,
 }
 
@@ -48,14 +48,14 @@ pub(crate) struct Record<K> {
     hash: u64,
     /// Where in the table it was entered. The table may have moved it since.
     bucket: usize,
-    pub(crate) owed: Owed,
+    pub(crate) delivery: Delivery,
     pub(crate) on: On,
-    /// What is owed is a try after a failure, and nothing else has asked for it.
+    /// The pending delivery is a try after a failure, and nothing else has asked for it.
     pub(crate) is_retry: bool,
     pub(crate) failures: u32,
     prev: Slot,
     next: Slot,
-    /// What is owed has been owed since then; or, resting since then.
+    /// The delivery has been pending since then; or, resting since then.
     pub(crate) since: u64,
     /// Held since then.
     pub(crate) taken: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Record<K> {
 }
 
 /// A record's two keys, to be dropped when the lock is free.
-pub(crate) type Gone<K> = (Option<K>, Option<K>);
+pub(crate) type Garbage<K> = (Option<K>, Option<K>);
 
 pub(crate) struct Records<K> {
     slots: Vec<Record<K>>,
@@ -133,7 +133,7 @@ impl<K> Records<K> {
             twin: None,
             hash: 0,
             bucket: 0,
-            owed: Owed::Nothing,
+            delivery: Delivery::Nothing,
             on: On::None,
             is_retry: false,
             failures: 0,
@@ -146,9 +146,9 @@ impl<K> Records<K> {
         self.free = slot;
     }
 
-    /// Frees a slot that is on no list, and owed nothing.
+    /// Frees a slot that is on no list, and has no pending delivery.
     #[inline]
-    pub(crate) fn erase(&mut self, slot: Slot) -> Gone<K> {
+    pub(crate) fn erase(&mut self, slot: Slot) -> Garbage<K> {
         let bucket = self[slot].bucket;
         match self.table.get_bucket_entry(bucket) {
             Ok(entry) if *entry.get() == slot => _ = entry.remove(),
@@ -156,7 +156,7 @@ impl<K> Records<K> {
         }
         let free = std::mem::replace(&mut self.free, slot);
         let record = &mut self[slot];
-        debug_assert_eq!((record.on, record.owed), (On::None, Owed::Nothing));
+        debug_assert_eq!((record.on, record.delivery), (On::None, Delivery::Nothing));
         record.next = free;
         record.is_retry = false;
         record.failures = 0;
@@ -174,7 +174,7 @@ impl<K> Records<K> {
     /// behind the last one.
     pub(crate) fn shrink(&mut self) {
         while self.slots.last().is_some_and(|last| {
-            last.key.is_none() && last.on == On::None && last.owed == Owed::Nothing
+            last.key.is_none() && last.on == On::None && last.delivery == Delivery::Nothing
         }) {
             self.slots.pop();
         }
@@ -184,7 +184,8 @@ impl<K> Records<K> {
         self.free = NONE;
         for slot in (0..self.slots.len()).rev() {
             let record = &mut self.slots[slot];
-            if record.key.is_none() && record.on == On::None && record.owed == Owed::Nothing {
+            if record.key.is_none() && record.on == On::None && record.delivery == Delivery::Nothing
+            {
                 record.next = self.free;
                 self.free = Slot::try_from(slot).unwrap_or(NONE);
             }
@@ -318,8 +319,8 @@ impl<const ON: u8> List<ON> {
     }
 }
 
-/// The held records: counted, and listed only if somebody will ask how long they have been held.
-/// Otherwise the links would be written for nobody.
+/// The held records: counted, and listed only if metrics ask how long they have been held.
+/// Otherwise the links would be written for nothing.
 #[derive(Debug)]
 pub(crate) struct HeldOnes {
     list: List<HELD>,

@@ -1,51 +1,78 @@
-//! What the queue's lock protects: the keys, who waits for one, and who waits for the end.
+//! What the queue's lock protects: the keys, the waiters for one, and the drains.
 //!
-//! A section changes the keys; [`State::settle`] then finds out who must be told of it.
+//! A section changes the keys; [`State::settle`] then finds out which waiters that concerns.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. Those of `keys/mod.rs`, and those of [`Takers`].
-//! 2. If the queue is closed, no taker waits uncalled.
-//! 3. While somebody drains, something is ready or held.
+//! 1. Those of `keys/mod.rs`, and those of [`Waiters`].
+//! 2. If the queue is closed, no waiter is queued.
+//! 3. While a drain waits, something is ready or held.
 
-use std::io;
-use std::task::Waker;
-
-use delay_queue::calls::{Bell, Calls};
-use delay_queue::takers::{Arming, Spent, Stock, Takers, Ticket};
-use sync_shim::{Alarm, Parker};
+use delay_queue::wait::{self, AlarmRequest, Unavailable, Waiter, WaiterId, Waiters, WakeList};
 
 use crate::drain::Outcome;
-use crate::drainers::{Drainers, Seat};
-use crate::keys::{Keys, Noted, Phase, Settings};
-use crate::records::Gone;
+use crate::drain_waiters::DrainWaiters;
+use crate::keys::{Keys, MetricChanges, Phase, Settings};
+use crate::records::Garbage;
 
 pub(crate) struct State<K> {
     pub(crate) keys: Keys<K>,
-    pub(crate) takers: Takers,
-    pub(crate) drainers: Drainers<K>,
-    /// Of drainers that have been answered in this section.
-    answered: Vec<Bell>,
-    /// How many alarms have been given out to be set, and not been heard of again. Each of those who
-    /// set them settles next.
-    arming: usize,
+    pub(crate) waiters: Waiters,
+    pub(crate) drain_waiters: DrainWaiters<K>,
+    /// Of drains that have been answered in this section.
+    answered: Vec<Waiter>,
 }
 
-/// What a section leaves to be done when the lock is free.
-#[must_use = "somebody waits for it"]
-pub(crate) struct Debts<K> {
-    pub(crate) calls: Calls,
-    pub(crate) arming: Option<Arming>,
-    pub(crate) noted: Noted,
-    pub(crate) gone: Vec<Gone<K>>,
+/// The deferred effects of a section.
+#[must_use = "a waiter sleeps until they are run"]
+pub(crate) struct Effects<K>(Option<EffectList<K>>);
+
+pub(crate) struct EffectList<K> {
+    pub(crate) wakes: WakeList,
+    alarm: Option<AlarmRequest>,
+    pub(crate) metric_changes: MetricChanges,
+    /// Keys to be dropped.
+    pub(crate) garbage: Vec<Garbage<K>>,
 }
 
-impl<K> Debts<K> {
-    /// Those of a later section, too. Its alarm has been seen to.
-    pub(crate) fn absorb(&mut self, more: Self) {
-        self.calls.append(more.calls);
-        self.noted.adds += more.noted.adds;
-        self.noted.depth += more.noted.depth;
-        self.gone.extend(more.gone);
+impl<K> Effects<K> {
+    pub(crate) fn list(&mut self) -> &mut EffectList<K> {
+        self.0.get_or_insert_with(|| EffectList {
+            wakes: WakeList::new(),
+            alarm: None,
+            metric_changes: MetricChanges::default(),
+            garbage: Vec::new(),
+        })
+    }
+}
+
+impl<K> Default for Effects<K> {
+    #[inline]
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<K> wait::Effects for Effects<K> {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn wakes(&mut self) -> &mut WakeList {
+        &mut self.list().wakes
+    }
+
+    fn take_alarm_request(&mut self) -> Option<AlarmRequest> {
+        self.0.as_mut()?.alarm.take()
+    }
+
+    fn append(&mut self, later: Self) {
+        if let Some(later) = later.0 {
+            let list = self.list();
+            list.wakes.append(later.wakes);
+            list.metric_changes += later.metric_changes;
+            list.garbage.extend(later.garbage);
+        }
     }
 }
 
@@ -53,91 +80,66 @@ impl<K> State<K> {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             keys: Keys::new(settings),
-            takers: Takers::new(),
-            drainers: Drainers::new(),
+            waiters: Waiters::new(),
+            drain_waiters: DrainWaiters::new(),
             answered: Vec::new(),
-            arming: 0,
         }
     }
 
-    /// Nobody need be told of anything. What a section of a busy queue ends with, so it is one word.
+    /// There is nothing to settle. What a section of a busy queue ends with, so it is one word.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
         self.keys.is_settled()
     }
 
-    /// A thread that found nothing ready is about to sleep: its ticket, and until when at most.
-    pub(crate) fn enrol_thread(&mut self, parker: Parker) -> (Ticket, Option<u64>) {
-        self.keys.unsettle();
-        self.takers.enrol_thread(parker, self.keys.next_due())
-    }
-
-    /// A future that found nothing ready is about to be pending. If it has waited before, it has its
-    /// place again.
-    pub(crate) fn enrol_future(&mut self, waker: Waker, before: Option<Ticket>) -> Ticket {
-        self.keys.unsettle();
-        match before {
-            Some(ticket) => {
-                self.takers.enrol_again(ticket, waker);
-                ticket
-            }
-            None => self.takers.enrol_future(waker),
+    /// Takes by `take`, or says why it found nothing.
+    pub(crate) fn look<T>(
+        &mut self,
+        mut take: impl FnMut(&mut Keys<K>) -> Option<T>,
+    ) -> Result<T, Unavailable> {
+        match take(&mut self.keys) {
+            Some(taken) => Ok(taken),
+            None if self.keys.is_closed() => Err(Unavailable::Closed),
+            None => Err(Unavailable::Empty),
         }
     }
 
     /// Adds are refused from now on.
     pub(crate) fn refuse_adds(&mut self) {
-        self.keys.unsettle();
+        self.keys.mark_unsettled();
         self.keys.shut_down();
     }
 
     /// One more waits for the end.
-    pub(crate) fn begin_drain(&mut self, bell: Bell) -> Seat {
+    pub(crate) fn begin_drain(&mut self, waiter: Waiter) -> WaiterId {
         self.refuse_adds();
-        self.drainers.enter(bell)
+        self.drain_waiters.enter(waiter)
     }
 
-    /// What became of setting an alarm. The section must settle.
-    pub(crate) fn armed(
-        &mut self,
-        arming: &Arming,
-        alarm: io::Result<Alarm>,
-        calls: &mut Calls,
-    ) -> Spent {
-        self.arming -= 1;
-        self.takers.armed(arming, alarm, calls)
-    }
-
-    /// Whether an alarm is being set.
-    pub(crate) fn is_arming(&self) -> bool {
-        self.arming > 0
-    }
-
-    /// Finds out what is owed to whom after a section.
-    pub(crate) fn settle(&mut self) -> Debts<K> {
-        let mut calls = Calls::none();
-        if self.drainers.len() > 0 && self.keys.is_drained() {
+    /// Finds out what a section has changed for others: whom to wake, what to report, what to drop.
+    pub(crate) fn settle(&mut self, effects: &mut Effects<K>) {
+        let list = effects.list();
+        if self.drain_waiters.len() > 0 && self.keys.is_drained() {
             self.end_drains(Outcome::Finished);
         }
-        let arming = if self.takers.waiting() == 0 {
-            None
-        } else if self.keys.is_closed() {
-            self.takers.call_all(&mut calls);
-            None
-        } else {
-            self.takers.settle(&mut self.keys, &mut calls)
-        };
-        self.arming += usize::from(arming.is_some());
-        for bell in self.answered.drain(..) {
-            calls.add(bell);
+        if self.waiters.waiting() > 0 {
+            if self.keys.is_closed() {
+                self.waiters.notify_all(&mut list.wakes);
+            } else {
+                self.waiters
+                    .settle(&mut self.keys, &mut list.wakes, &mut list.alarm);
+            }
         }
-        let watched = self.takers.waiting() > 0 || self.drainers.len() > 0;
+        for waiter in self.answered.drain(..) {
+            list.wakes.push(waiter);
+        }
+        let watched = self.waiters.waiting() > 0 || self.drain_waiters.len() > 0;
         self.keys.settled(watched);
-        Debts {
-            calls,
-            arming,
-            noted: std::mem::take(&mut self.keys.noted),
-            gone: std::mem::take(&mut self.keys.gone),
+        list.metric_changes += std::mem::take(&mut self.keys.metric_changes);
+        if list.garbage.is_empty() {
+            std::mem::swap(&mut list.garbage, &mut self.keys.garbage);
+        } else {
+            list.garbage.append(&mut self.keys.garbage);
         }
     }
 
@@ -149,9 +151,10 @@ impl<K> State<K> {
 
     /// All drains end. Unless a shut-down is the reason, so does delivery.
     pub(crate) fn end_drains(&mut self, outcome: Outcome) {
-        self.keys.unsettle();
+        self.keys.mark_unsettled();
         let rest = (outcome != Outcome::ShutDown).then(|| self.keys.stop());
-        self.answered.append(&mut self.drainers.end(outcome, rest));
+        self.answered
+            .append(&mut self.drain_waiters.end(outcome, rest));
     }
 
     pub(crate) fn is_open(&self) -> bool {

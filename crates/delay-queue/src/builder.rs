@@ -108,7 +108,7 @@ impl<T: Send + 'static, C: Clock> Builder<T, C> {
         self
     }
 
-    /// How much later than the earliest entry a waiting taker may wake, so that it finds several
+    /// How much later than the earliest entry a waiting consumer may wake, so that it finds several
     /// due at once: fewer wake-ups, later entries. Nothing is early because of it. It holds for
     /// threads, and for the alarm of futures.
     pub fn coalesce(mut self, window: Duration) -> Self {

@@ -15,7 +15,7 @@ use crate::{DelayQueue, Expired};
 impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// A channel that receives the entries as they fall due, for code that selects over channels.
     ///
-    /// A thread of its own (`anthill-feeder`) takes them as any other taker does and sends them.
+    /// A thread of its own (`anthill-feeder`) takes them as any other consumer does and sends them.
     /// It ends when it is [stopped](Feeder::stop), when the queue is closed and everything has
     /// been sent, at [`close_now`](DelayQueue::close_now), and when there is no receiver any more
     /// (which it sees when the next entry falls due). The receivers are disconnected then.
@@ -58,10 +58,12 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
         // Room for one: two interruptions before the feeder looks are one.
         let (interrupt, interrupted) = bounded(1);
         let control = Control::new(Waker::from(Arc::new(Interrupt(interrupt))));
-        let (queue, told) = (self.clone(), control.clone());
+        let (queue, control_of_feeder) = (self.clone(), control.clone());
         let body = move || {
             set_precise_timers();
-            feed(&queue, &told, |value| offer(&sender, &interrupted, value));
+            feed(&queue, &control_of_feeder, |value| {
+                offer(&sender, &interrupted, value)
+            });
         };
         let options = ThreadOptions {
             name: Some("anthill-feeder"),

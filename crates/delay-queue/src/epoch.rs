@@ -10,7 +10,7 @@ use crate::NEVER;
 /// deadline restored at a start, has its time and its place among others. Where an `Instant` cannot
 /// be so early (some systems begin with their own start), the point is as early as one can be.
 ///
-/// Nothing is rounded: an `Instant` is told in nanoseconds. What lies before the point is the
+/// Nothing is rounded: an `Instant` is a number of nanoseconds. What lies before the point is the
 /// point; what lies too far behind it for 64 bits (438 years after the making) is [`NEVER`].
 #[derive(Clone, Copy, Debug)]
 pub struct Epoch(Instant);
@@ -91,6 +91,17 @@ mod tests {
     #[expect(clippy::cast_possible_truncation, reason = "spans here are below 2^63")]
     fn minus(point: u64, by: Duration) -> Option<u64> {
         point.checked_sub(by.as_nanos() as u64)
+    }
+
+    /// The docs of both queues give these years.
+    #[test]
+    fn the_years_in_the_docs_are_those_of_the_epoch() {
+        const YEAR: u64 = 365 * 86_400 * 1_000_000_000 + 6 * 3_600 * 1_000_000_000;
+        let (before, after) = (PAST / YEAR, (NEVER - PAST) / YEAR);
+        for docs in [include_str!("queue.rs"), include_str!("epoch.rs")] {
+            assert!(docs.contains(&format!("{before} years")));
+            assert!(docs.contains(&format!("{after} years")));
+        }
     }
 
     #[test]

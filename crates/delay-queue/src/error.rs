@@ -4,9 +4,26 @@ use std::sync::Arc;
 use std::{error, fmt, io};
 
 /// The value was not taken. It comes back.
+///
+/// Without a type, `PushError` is the bare reason. It is `Send`, `Sync` and `'static` whatever the
+/// value is, so `?` turns it into any boxed error:
+///
+/// ```
+/// use delay_queue::{DelayQueue, PushError};
+/// use std::error::Error;
+/// use std::time::Duration;
+///
+/// fn later(queue: &DelayQueue<Box<dyn FnOnce() + Send>>) -> Result<(), Box<dyn Error + Send + Sync>> {
+///     let work = Box::new(|| println!("later"));
+///     queue.push(work, Duration::ZERO).map_err(PushError::without_value)?;
+///     Ok(())
+/// }
+/// # later(&DelayQueue::new())?;
+/// # Ok::<(), Box<dyn Error + Send + Sync>>(())
+/// ```
 #[non_exhaustive]
 #[derive(PartialEq, Eq)]
-pub enum PushError<T> {
+pub enum PushError<T = ()> {
     /// As many entries are in the queue as its bound allows, and the call may not wait.
     Full(T),
     /// The queue is closed.
@@ -18,8 +35,20 @@ pub enum PushError<T> {
 impl<T> PushError<T> {
     /// The value.
     pub fn into_value(self) -> T {
+        self.into_parts().1
+    }
+
+    /// The reason alone. Drops the value, here.
+    pub fn without_value(self) -> PushError {
+        self.into_parts().0
+    }
+
+    /// The reason, and the value.
+    pub fn into_parts(self) -> (PushError, T) {
         match self {
-            Self::Full(value) | Self::Closed(value) | Self::TimedOut(value) => value,
+            Self::Full(value) => (PushError::Full(()), value),
+            Self::Closed(value) => (PushError::Closed(()), value),
+            Self::TimedOut(value) => (PushError::TimedOut(()), value),
         }
     }
 

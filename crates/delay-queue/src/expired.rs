@@ -31,7 +31,7 @@ pub struct Leftover<T> {
 pub enum Due {
     /// At this point of the queue's clock, which may have passed.
     At(Instant),
-    /// Not within what can be told.
+    /// Beyond what an `Instant` can express.
     Never,
 }
 
@@ -41,7 +41,8 @@ pub enum Due {
 pub struct Stats {
     /// Entries in the queue, due ones included.
     pub len: usize,
-    /// Threads and futures that wait for something to take and have not been called to look.
+    /// Threads and futures that wait for something to take and have not been notified.
+    #[doc(alias = "waiters")]
     pub waiting_takers: usize,
     /// Threads and futures that wait for room.
     pub waiting_pushers: usize,
@@ -51,11 +52,11 @@ pub struct Stats {
     pub taken: u64,
     /// Entries that were cancelled one by one.
     pub cancelled: u64,
-    /// How often a waiting taker was called because something was due: at most once for each time
-    /// that an entry was given, and once more for each future that was called and left without
-    /// taking anything.
+    /// How often a waiter was notified because something was due: at most once for each time that
+    /// an entry was given, and once more for each future that was notified and left without taking
+    /// anything.
     pub wakes: u64,
-    /// How often a waiting thread was called to keep the time: because an earlier entry came, or
-    /// because the one that kept it left.
+    /// How often a waiting thread was notified to lead, that is, to keep the time: because an earlier
+    /// entry came, or because the leader left.
     pub rearms: u64,
 }

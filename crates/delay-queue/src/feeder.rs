@@ -1,6 +1,6 @@
-//! Feeding: a thread takes what falls due and offers it to somebody, who may not come.
+//! Feeding: a thread takes what falls due and offers it to a receiver, which may never come.
 //!
-//! It waits as every taking thread does, and what it has taken is on probation until its receiver
+//! It waits as every taking thread does, and what it has taken is reserved until its receiver
 //! has it: if that never happens, because the feeder is stopped, the queue is closed for good, or
 //! there is no receiver any more, the entry goes back to where it was.
 //!
@@ -13,7 +13,8 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 
-use crate::state::{Lack, Lent, Owed, State};
+use crate::state::{Effects, Leased, State};
+use crate::wait::{Driver, Unavailable};
 use crate::{DelayQueue, Entry, Expired};
 
 /// Why something was not received. It comes back.
@@ -25,7 +26,7 @@ pub struct Unsent<T> {
     pub is_final: bool,
 }
 
-/// What a feeder is told from outside.
+/// Stops a feeder from outside.
 #[derive(Clone, Debug)]
 pub struct Control(Arc<Inner>);
 
@@ -39,7 +40,7 @@ struct Inner {
 }
 
 impl Control {
-    /// Of a feeder whose offers `interrupt` ends. It is called and cloned under a lock.
+    /// Of a feeder whose offers `interrupt` ends. It is cloned under a lock.
     pub fn new(interrupt: Waker) -> Self {
         Self(Arc::new(Inner {
             is_stopped: AtomicBool::new(false),
@@ -50,7 +51,7 @@ impl Control {
 
     /// Makes the feeder end, with nothing in its hands.
     pub fn stop(&self) {
-        // Relaxed: the two calls make the feeder look, and what they do publishes it.
+        // Relaxed: the two wake-ups make the feeder look, and publish it.
         self.0.is_stopped.store(true, Relaxed);
         self.0.parker.unpark();
         self.0.interrupt.wake_by_ref();
@@ -68,17 +69,17 @@ pub fn feed<T: Send + 'static, C: Clock>(
 ) {
     let Control(inner) = control;
     let shared = &*queue.0;
-    let look = |state: &mut State<T>, owed: &mut Owed| {
-        // Relaxed: whoever sets it calls us afterwards.
+    let look = |state: &mut State<T>, effects: &mut Effects| {
+        // Relaxed: `stop` sets it, then wakes this thread.
         if inner.is_stopped.load(Relaxed) {
-            return Err(Lack::Closed);
+            return Err(Unavailable::Closed);
         }
-        state.check_out(&inner.interrupt, || shared.now(), owed)
+        state.check_out(&inner.interrupt, effects)
     };
-    while let Ok(lent) = shared.wait(&inner.parker, None, look) {
-        let collected = match lent {
-            Lent::Now(out) => Some(out),
-            Lent::Later(id) => shared.section(|state, _| state.collect(id)),
+    while let Ok(leased) = shared.wait(&inner.parker, None, look) {
+        let collected = match leased {
+            Leased::Now(out) => Some(out),
+            Leased::Later(id) => shared.section(|state, _| state.collect(id)),
         };
         let Some(out) = collected else {
             continue; // The queue was closed for good, which took it back.
@@ -90,12 +91,12 @@ pub fn feed<T: Send + 'static, C: Clock>(
             value,
         };
         let Err(unsent) = offer(shared.expired(entry)) else {
-            shared.section(|state, owed| state.gone(out, owed));
+            shared.section(|state, effects| state.gone(out, effects));
             continue;
         };
         let out = out.with(unsent.value.value);
-        let cleared = shared.section(|state, owed| state.check_in(out, owed));
-        drop_quietly(cleared); // Foreign code: the lock is free.
+        let cleared = shared.section(|state, effects| state.check_in(out, effects));
+        drop_quietly(cleared); // User code: the lock is free.
         if unsent.is_final {
             return;
         }

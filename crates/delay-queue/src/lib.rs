@@ -28,12 +28,13 @@
 //! - For points of the wall clock: time is monotonic, and does not jump when a clock is set.
 //!
 //! # What always holds
-//! 1. Nothing is early: what is taken was due by the queue's clock. Nothing is rounded but up.
+//! 1. Nothing is early: what is taken was due by the queue's clock. Times are never rounded
+//!    down.
 //! 2. Entries of one time come in the order of their pushes and resets.
 //! 3. An id finds its own entry or none, however old it is and whatever queue it is from.
-//! 4. Nothing is lost: not by a taker that times out, nor by a future that is dropped half-way,
+//! 4. Nothing is lost: not by a consumer that times out, nor by a future that is dropped before it is ready,
 //!    nor by closing, which returns what is left.
-//! 5. At most one waiting taker is on its way to each entry that has fallen due. One that is woken
+//! 5. At most one waiter is on its way to each entry that has fallen due. One that is woken
 //!    and takes it leaves it at one wake-up; a future that is woken and dropped has its wake-up
 //!    passed on to the next.
 //!
@@ -57,13 +58,7 @@
 extern crate alloc;
 
 #[cfg(feature = "std")]
-#[doc(hidden)]
-pub mod arming;
-#[cfg(feature = "std")]
 mod builder;
-#[cfg(feature = "std")]
-#[doc(hidden)]
-pub mod calls;
 #[cfg(all(feature = "channel", not(anthill_loom)))]
 mod channel;
 #[cfg(all(any(feature = "tokio", feature = "async-io"), not(anthill_loom)))]
@@ -80,8 +75,6 @@ mod expired;
 pub mod feeder;
 mod heap;
 #[cfg(feature = "std")]
-mod line;
-#[cfg(feature = "std")]
 mod lock;
 #[cfg(feature = "std")]
 mod push;
@@ -94,8 +87,9 @@ mod stream;
 #[cfg(feature = "std")]
 mod take;
 #[cfg(feature = "std")]
-#[doc(hidden)]
-pub mod takers;
+pub mod wait;
+#[cfg(feature = "std")]
+mod wait_queue;
 
 #[cfg(all(feature = "channel", not(anthill_loom)))]
 pub use self::channel::Feeder;

@@ -10,12 +10,12 @@ use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 
 use crate::builder::DefaultClock;
-use crate::calls::Bell;
 use crate::error::PushError;
-use crate::line::{Pusher, Wait};
 use crate::queue::Shared;
-use crate::state::{Owed, State};
-use crate::takers::Ticket;
+use crate::state::{Effects, State};
+use crate::wait::Waiter;
+use crate::wait::{Driver, WaiterId};
+use crate::wait_queue::{Pusher, Wait};
 use crate::{DelayQueue, EntryId};
 
 impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
@@ -27,6 +27,8 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     ///
     /// # Errors
     /// [`PushError::Closed`], with the value.
+    #[doc(alias = "put")]
+    #[doc(alias = "send")]
     pub fn push(&self, value: T, delay: Duration) -> Result<EntryId, PushError<T>> {
         let (due, now) = self.0.due_after(delay);
         self.0.push(value, due, now, None)
@@ -71,8 +73,8 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
 
     /// As [`push`](DelayQueue::push), waiting for room as a future.
     ///
-    /// The due time is fixed at this call. Once it waits it need not be polled: whoever frees a
-    /// place enters the value. Dropped before that, it takes the value back and drops it. It panics
+    /// The due time is fixed at this call. Once it waits it need not be polled: the call
+    /// that frees a place enters the value. Dropped before that, it takes the value back and drops it. It panics
     /// if it is polled after it was ready.
     pub fn push_async(&self, value: T, delay: Duration) -> PushFuture<T, C> {
         let (due, _) = self.0.due_after(delay);
@@ -86,25 +88,25 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
 /// The value is in, or refused, or waits under this ticket.
 enum Entered<T> {
     Over(Result<EntryId, PushError<T>>),
-    Waits(Ticket),
+    Waits(WaiterId),
 }
 
 impl<T> State<T> {
-    /// Enters the value, or lets it wait in the line, to be told by the bell that `bell` makes.
+    /// Enters the value, or enqueues it, with the waiter that `waiter` makes to be woken.
     fn enter(
         &mut self,
         value: T,
         due: u64,
-        bell: impl FnOnce() -> Bell,
-        owed: &mut Owed,
+        waiter: impl FnOnce() -> Waiter,
+        effects: &mut Effects,
     ) -> Entered<T> {
         if !self.is_open() {
             Entered::Over(Err(PushError::Closed(value)))
         } else if self.has_room() {
-            Entered::Over(Ok(self.push(value, due, owed)))
+            Entered::Over(Ok(self.push(value, due, effects)))
         } else {
-            let bell = bell();
-            Entered::Waits(self.line.join(Pusher { value, due, bell }))
+            let waiter = waiter();
+            Entered::Waits(self.pushers.enqueue(Pusher { value, due, waiter }))
         }
     }
 }
@@ -132,23 +134,23 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
         deadline: Option<Instant>,
     ) -> Result<EntryId, PushError<T>> {
         let parker = Parker::of_thread();
-        let bell = || Bell::Thread(parker.clone());
-        let ticket = match self.section(|state, owed| state.enter(value, due, bell, owed)) {
+        let waiter = || Waiter::Thread(parker.clone());
+        let id = match self.section(|state, effects| state.enter(value, due, waiter, effects)) {
             Entered::Over(done) => return done,
-            Entered::Waits(ticket) => ticket,
+            Entered::Waits(id) => id,
         };
         loop {
-            let time_is_up = match deadline {
+            let timed_out = match deadline {
                 None => {
                     parker.park();
                     false
                 }
                 Some(when) => !self.config.clock.park_until(&parker, when),
             };
-            // The owner of a bell that is not rung has its own parker alone: nothing foreign is
-            // dropped under the lock.
-            let wait = self.section(|state, _| match state.line.look(ticket) {
-                Wait::Waiting if time_is_up => Err(state.line.leave(ticket)),
+            // A waiter that comes back unwoken is this thread's parker: no user code is dropped
+            // under the lock.
+            let wait = self.section(|state, _| match state.pushers.look(id) {
+                Wait::Waiting if timed_out => Err(state.pushers.leave(id)),
                 wait => Ok(wait),
             });
             match wait {
@@ -173,7 +175,7 @@ pub struct PushFuture<T: Send + 'static, C: Clock = DefaultClock> {
 
 enum Stage<T> {
     Outside(T, u64),
-    InLine(Ticket),
+    Queued(WaiterId),
     Over,
 }
 
@@ -184,56 +186,59 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
     type Output = Result<EntryId, PushError<T>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Cloned before the lock is taken and dropped after, for both are foreign code.
+        // Cloned before the lock is taken and dropped after, for both are user code.
         let mut waker = Some(context.waker().clone());
-        let mut bell = || Bell::Future(waker.take().expect("it is asked for once"));
+        let mut waiter = || Waiter::Future(waker.take().expect("it is asked for once"));
         let this = &mut *self;
         let polled = match std::mem::replace(&mut this.stage, Stage::Over) {
             Stage::Outside(value, due) => {
-                let entered = |state: &mut State<T>, owed: &mut Owed| {
-                    state.enter(value, due, &mut bell, owed)
+                let entered = |state: &mut State<T>, effects: &mut Effects| {
+                    state.enter(value, due, &mut waiter, effects)
                 };
                 match this.shared.section(entered) {
                     Entered::Over(done) => Poll::Ready(done),
-                    Entered::Waits(ticket) => {
-                        this.stage = Stage::InLine(ticket);
+                    Entered::Waits(id) => {
+                        this.stage = Stage::Queued(id);
                         Poll::Pending
                     }
                 }
             }
-            Stage::InLine(ticket) => {
-                let (wait, old_bell) = this.shared.section(|state, _| {
-                    let wait = state.line.look(ticket);
+            Stage::Queued(id) => {
+                let (wait, old_waiter) = this.shared.section(|state, _| {
+                    let wait = state.pushers.look(id);
                     let is_waiting = matches!(wait, Wait::Waiting);
-                    (wait, is_waiting.then(|| state.line.hang(ticket, bell())))
+                    (
+                        wait,
+                        is_waiting.then(|| state.pushers.replace_waiter(id, waiter())),
+                    )
                 });
-                drop_quietly(old_bell); // Foreign code: the lock is free.
+                drop_quietly(old_waiter); // User code: the lock is free.
                 match wait {
                     Wait::Entered(id) => Poll::Ready(Ok(id)),
                     Wait::Refused(value) => Poll::Ready(Err(PushError::Closed(value))),
                     Wait::Waiting => {
-                        this.stage = Stage::InLine(ticket);
+                        this.stage = Stage::Queued(id);
                         Poll::Pending
                     }
                 }
             }
             Stage::Over => panic!("a push was polled after it was ready"),
         };
-        drop_quietly(waker); // A panic must not cost the caller his value.
+        drop_quietly(waker); // A panic must not cost the caller the value.
         polled
     }
 }
 
 impl<T: Send + 'static, C: Clock> Drop for PushFuture<T, C> {
     fn drop(&mut self) {
-        if let Stage::InLine(ticket) = self.stage {
+        if let Stage::Queued(id) = self.stage {
             let (pusher, answer) = self
                 .shared
-                .section(|state, _| (state.line.leave(ticket), state.line.look(ticket)));
-            // The values and the waker are foreign: the lock is free. Two that panic at once would
+                .section(|state, _| (state.pushers.leave(id), state.pushers.look(id)));
+            // The values and the waker are user code: the lock is free. Two that panic at once would
             // end the process.
-            if let Some(Pusher { value, bell, .. }) = pusher {
-                drop_quietly(bell);
+            if let Some(Pusher { value, waiter, .. }) = pusher {
+                drop_quietly(waiter);
                 drop(value);
             }
             drop(answer);

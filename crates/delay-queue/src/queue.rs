@@ -10,15 +10,13 @@ use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::{Clock, Parker};
 
-use crate::arming::arm;
 use crate::builder::{Builder, Config, DefaultClock, default_clock};
-use crate::calls::Calls;
 use crate::epoch::Epoch;
 use crate::error::PushError;
 use crate::expired::{Due, Expired, Leftover, Stats};
 use crate::lock::Lock;
-use crate::state::{Debts, Owed, State};
-use crate::takers::Arming;
+use crate::state::{Effects, State};
+use crate::wait::{Driver, Effects as _, Waiters};
 use crate::{DelayHeap, Entry, EntryId, TakeError};
 
 /// A queue whose entries can be taken when they fall due, and not before.
@@ -28,32 +26,34 @@ use crate::{DelayHeap, Entry, EntryId, TakeError};
 /// [`close`](DelayQueue::close), not by dropping.
 ///
 /// Times are kept in nanoseconds. What was due before the queue was made (a deadline that is
-/// restored at a start) keeps its place among others and is told, for up to 146 years, where the
+/// restored at a start) keeps its place among others and its time, for up to 146 years, where the
 /// system's `Instant` goes back so far. A delay of more than 438 years is "never", and so is a point
 /// that an `Instant` cannot express.
 ///
 /// Blocking: operations lock, for as long as the heap takes (`O(log n)`). Those that wait say so.
-/// No foreign code (wakers, drops of values) runs under the lock.
+/// No user code (wakers, drops of values) runs under the lock. Wakers run one after the other, on the
+/// thread whose call made an entry ready, freed a place or closed the queue: one that blocks holds up
+/// that call, and the wakers that come after it.
 pub struct DelayQueue<T, C = DefaultClock>(pub(crate) Arc<Shared<T, C>>);
 
 pub(crate) struct Shared<T, C> {
     state: Lock<State<T>>,
     pub(crate) config: Config<C>,
     pub(crate) epoch: Epoch,
-    /// The earliest due time, for a taker that spins until then. Written under the lock, and only
-    /// if takers spin.
+    /// The earliest due time, for a leader that spins until then. Written under the lock, and only
+    /// if leaders spin.
     pub(crate) earliest: AtomicU64,
-    /// Tells this queue that its alarm has rung.
-    alarm_bell: Waker,
+    /// Wakes this queue when its alarm fires.
+    alarm_waker: Waker,
 }
 
 /// Does not keep the queue alive: an alarm may be set for a time far away.
-struct AlarmBell<T, C>(Weak<Shared<T, C>>);
+struct AlarmWaker<T, C>(Weak<Shared<T, C>>);
 
-impl<T: Send + 'static, C: Clock> Wake for AlarmBell<T, C> {
+impl<T: Send + 'static, C: Clock> Wake for AlarmWaker<T, C> {
     fn wake(self: Arc<Self>) {
         if let Some(shared) = self.0.upgrade() {
-            shared.alarm_rang();
+            shared.alarm_fired();
         }
     }
 }
@@ -87,7 +87,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
             state: Lock::new(State::new(config.bound, config.capacity)),
             epoch: Epoch::new(config.clock.now()),
             earliest: AtomicU64::new(crate::NEVER),
-            alarm_bell: Waker::from(Arc::new(AlarmBell(Weak::clone(shared)))),
+            alarm_waker: Waker::from(Arc::new(AlarmWaker(Weak::clone(shared)))),
             config,
         }))
     }
@@ -98,6 +98,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     ///
     /// # Errors
     /// [`PushError::Full`] and [`PushError::Closed`], with the value.
+    #[doc(alias = "offer")]
     pub fn try_push(&self, value: T, delay: Duration) -> Result<EntryId, PushError<T>> {
         let (due, now) = self.0.due_after(delay);
         self.0.try_push(value, due, now)
@@ -116,39 +117,46 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     ///
     /// # Errors
     /// [`TakeError::Empty`], [`TakeError::NotDue`] and [`TakeError::Closed`].
+    #[doc(alias = "poll")]
+    #[doc(alias = "try_recv")]
     pub fn try_take(&self) -> Result<Expired<T>, TakeError> {
         let shared = &*self.0;
-        let taken = shared.section(|state, owed| state.take(|| shared.now(), owed));
+        let taken = shared.section(|state, effects| {
+            shared.advance(state);
+            state.take(effects)
+        });
         Ok(shared.expired(taken?))
     }
 
     /// Takes what is due, up to `max` entries, in order. Never blocks.
     pub fn drain_ready(&self, max: usize) -> Vec<Expired<T>> {
         let shared = &*self.0;
-        let entries = shared.section(|state, owed| state.drain_ready(max, || shared.now(), owed));
+        let entries =
+            shared.section(|state, effects| state.drain_ready(max, || shared.now(), effects));
         let expired = entries.into_iter().map(|entry| shared.expired(entry));
         expired.collect()
     }
 
     /// Takes an entry back, due or not. `None` if it is no longer here, or never was.
     pub fn cancel(&self, id: EntryId) -> Option<T> {
-        self.0.section(|state, owed| state.cancel(id, owed))
+        self.0.section(|state, effects| state.cancel(id, effects))
     }
 
     /// Gives an entry another time: `delay` from now. It keeps its id, and stands behind all
     /// others of the same time. `false` if it is no longer here, or never was.
     pub fn reset(&self, id: EntryId, delay: Duration) -> bool {
         let (due, now) = self.0.due_after(delay);
-        self.0.section(|state, owed| {
+        self.0.section(|state, effects| {
             state.learn(now);
-            state.reset(id, due, owed)
+            state.reset(id, due, effects)
         })
     }
 
     /// As [`reset`](DelayQueue::reset), to a point of time.
     pub fn reset_at(&self, id: EntryId, due: Instant) -> bool {
         let due = self.0.epoch.nanos(due);
-        self.0.section(|state, owed| state.reset(id, due, owed))
+        self.0
+            .section(|state, effects| state.reset(id, due, effects))
     }
 
     /// When the earliest entry falls due. `None` if the queue is empty.
@@ -184,19 +192,19 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// With what the drop of a value panicked with, when all have been dropped.
     pub fn clear(&self) {
         let heap = self.0.section(State::take_all);
-        drop_all(heap); // Foreign code: the lock is free.
+        drop_all(heap); // User code: the lock is free.
     }
 
     /// Refuses pushes from now on, those that wait included.
     ///
-    /// What is in the queue can still be taken when it is due, cancelled, and reset. Takers end
+    /// What is in the queue can still be taken when it is due, cancelled, and reset. Consumers end
     /// with [`TakeError::Closed`] once nothing is left that can fall due. `false` if the queue was
     /// closed before.
     #[doc(alias = "shut_down")]
     pub fn close(&self) -> bool {
-        self.0.section(|state, owed| {
+        self.0.section(|state, effects| {
             let was_open = state.is_open();
-            state.close(owed);
+            state.close(effects);
             was_open
         })
     }
@@ -223,16 +231,16 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// Figures of one instant.
     pub fn stats(&self) -> Stats {
         let state = self.0.state.lock();
-        let calls = state.takers.counts();
+        let wakes = state.waiters.counts();
         Stats {
             len: state.len(),
-            waiting_takers: state.takers.waiting(),
-            waiting_pushers: state.line.len(),
+            waiting_takers: state.waiters.waiting(),
+            waiting_pushers: state.pushers.len(),
             pushed: state.counts.pushed,
             taken: state.counts.taken,
             cancelled: state.counts.cancelled,
-            wakes: calls.wakes,
-            rearms: calls.rearms,
+            wakes: wakes.wakes,
+            rearms: wakes.rearms,
         }
     }
 
@@ -274,77 +282,26 @@ fn drop_all<T>(heap: DelayHeap<T>) {
     }
 }
 
-impl<T, C> Shared<T, C> {
-    /// The spinning taker's word.
-    fn publish(&self, earliest: u64) {
-        // Relaxed: it ends a spin; what there is to take is read under the lock.
-        self.earliest.store(earliest, Relaxed);
-    }
-}
+impl<T: Send + 'static, C: Clock> Driver for Shared<T, C> {
+    type State = State<T>;
+    type Effects = Effects;
+    type Clock = C;
 
-impl<T: Send + 'static, C: Clock> Shared<T, C> {
-    /// Runs a section under the lock, and then does what it owes.
+    fn clock(&self) -> &C {
+        &self.config.clock
+    }
+
     #[inline]
-    pub(crate) fn section<R>(&self, change: impl FnOnce(&mut State<T>, &mut Owed) -> R) -> R {
-        let (result, owed) = self.locked(change);
-        if let Some(debts) = owed.take() {
-            self.perform(*debts);
-        }
-        result
+    fn now(&self) -> u64 {
+        self.epoch.nanos(self.config.clock.now())
     }
 
-    /// For tests of what cannot be seen from outside.
-    #[cfg(all(test, not(anthill_loom)))]
-    pub(crate) fn peek<R>(&self, look: impl FnOnce(&State<T>) -> R) -> R {
-        look(&self.state.lock())
+    fn alarm_waker(&self) -> &Waker {
+        &self.alarm_waker
     }
 
-    /// Runs a section under the lock.
-    #[inline]
-    fn locked<R>(&self, change: impl FnOnce(&mut State<T>, &mut Owed) -> R) -> (R, Owed) {
-        let mut owed = Owed::default();
-        let mut state = self.state.lock();
-        let result = change(&mut state, &mut owed);
-        if !self.config.spin.is_zero() {
-            self.publish(state.earliest());
-        }
-        drop(state);
-        (result, owed)
-    }
-
-    /// The calls to futures come last: they run foreign code, and by then all is done that others
-    /// wait for.
-    #[cold]
-    fn perform(&self, debts: Debts) {
-        let Debts { mut calls, arming } = debts;
-        calls.ring_ours();
-        if let Some(arming) = arming {
-            self.arm(arming, &mut calls);
-        }
-        calls.ring();
-    }
-
-    #[cold]
-    fn arm(&self, first: Arming, calls: &mut Calls) {
-        let Config { clock, .. } = &self.config;
-        let when = |at| self.wake_time(at);
-        arm(clock, &self.alarm_bell, when, first, |arming, alarm| {
-            let (spent, owed) = self.locked(|state, owed| {
-                let spent = state.takers.armed(arming, alarm, &mut owed.debts().calls);
-                state.settle(owed);
-                spent
-            });
-            drop_quietly(spent); // The clock's code: the lock is free.
-            let debts = owed.take()?;
-            calls.append(debts.calls);
-            calls.ring_ours();
-            debts.arming
-        });
-    }
-
-    /// When those are to be woken who wait for this time: later, if entries are to be coalesced.
-    /// `None` if there is no such point.
-    pub(crate) fn wake_time(&self, due: u64) -> Option<Instant> {
+    /// Later than it falls due, if entries are to be coalesced.
+    fn alarm_time(&self, due: u64) -> Option<Instant> {
         let Config { spin, coalesce, .. } = &self.config;
         let at = self.epoch.instant(due)?;
         if spin.is_zero() {
@@ -353,34 +310,83 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
         Some(at)
     }
 
-    fn alarm_rang(&self) {
-        let now = self.now();
-        let spent = self.section(|state, owed| {
-            state.learn(now);
-            let spent = state.takers.rung();
-            state.settle(owed);
-            spent
-        });
-        drop_quietly(spent);
+    /// Earlier than the alarm, if the leader is to spin.
+    fn leader_time(&self, due: u64) -> Option<Instant> {
+        let spin = self.config.spin;
+        if spin.is_zero() {
+            return self.alarm_time(due);
+        }
+        let at = self.epoch.instant(due)?;
+        // A window that begins before all time has begun.
+        let begins = at.checked_sub(spin).or(self.epoch.instant(0));
+        Some(begins.unwrap_or(at))
+    }
+
+    /// Until the entry is due, or is no longer the earliest.
+    fn spin(&self, due: u64, parker: &Parker, deadline: Option<Instant>) -> bool {
+        self.config.spin.is_zero() || self.spin_until(due, parker, deadline)
+    }
+
+    #[inline]
+    fn locked<R>(
+        &self,
+        effects: &mut Effects,
+        change: impl FnOnce(&mut State<T>, &mut Effects) -> R,
+    ) -> R {
+        let mut state = self.state.lock();
+        let result = change(&mut state, effects);
+        if !self.config.spin.is_zero() {
+            // Relaxed: it ends a spin; what there is to take is read under the lock.
+            self.earliest.store(state.earliest(), Relaxed);
+        }
+        result
+    }
+
+    #[inline]
+    fn advance(&self, state: &mut State<T>) {
+        state.advance(|| self.now());
+    }
+
+    fn learn(state: &mut State<T>, now: u64) {
+        state.learn(now);
+    }
+
+    fn waiters(state: &mut State<T>) -> &mut Waiters {
+        &mut state.waiters
+    }
+
+    fn next_due(state: &mut State<T>) -> u64 {
+        state.earliest()
+    }
+
+    fn settle(state: &mut State<T>, effects: &mut Effects) {
+        state.settle(effects);
+    }
+
+    fn run_user_code(&self, effects: &mut Effects) {
+        std::mem::take(effects.wakes()).wake_all();
+    }
+}
+
+impl<T: Send + 'static, C: Clock> Shared<T, C> {
+    /// For tests of what cannot be seen from outside.
+    #[cfg(all(test, not(anthill_loom)))]
+    pub(crate) fn peek<R>(&self, look: impl FnOnce(&State<T>) -> R) -> R {
+        look(&self.state.lock())
     }
 
     fn close_now(&self) -> DelayHeap<T> {
         let parker = Parker::of_thread();
         loop {
-            let (heap, cleared) = self.section(|state, owed| state.close_now(&parker, owed));
+            let (heap, cleared) = self.section(|state, effects| state.close_now(&parker, effects));
             for out in cleared {
-                drop_quietly(out); // Foreign code: the lock is free.
+                drop_quietly(out); // User code: the lock is free.
             }
             match heap {
                 Some(heap) => return heap,
                 None => parker.park(),
             }
         }
-    }
-
-    #[inline]
-    pub(crate) fn now(&self) -> u64 {
-        self.epoch.nanos(self.config.clock.now())
     }
 
     /// The time `delay` from now, and now.
@@ -392,12 +398,12 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
 
     #[inline]
     pub(crate) fn try_push(&self, value: T, due: u64, now: u64) -> Result<EntryId, PushError<T>> {
-        self.section(|state, owed| {
+        self.section(|state, effects| {
             state.learn(now);
             if !state.is_open() {
                 Err(PushError::Closed(value))
             } else if state.has_room() {
-                Ok(state.push(value, due, owed))
+                Ok(state.push(value, due, effects))
             } else {
                 Err(PushError::Full(value))
             }
@@ -409,7 +415,7 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
         Expired {
             value: entry.value,
             id: entry.id,
-            // What was due is a point that the clock has shown, so it can be told.
+            // What was due is a point that the clock has shown, so an `Instant` can express it.
             due: self
                 .epoch
                 .instant(entry.due)

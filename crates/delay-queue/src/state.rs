@@ -1,15 +1,15 @@
 //! What the queue's lock protects, and every change to it as one section.
 //!
-//! A method here runs under the lock, calls nobody, drops nothing foreign, and leaves what is owed
-//! to others in an [`Owed`].
+//! A method here runs under the lock, wakes nothing, runs no user code, and leaves its deferred
+//! effects in an [`Effects`].
 //!
 //! # Invariants, whenever the lock is free
-//! 1. Those of [`Takers`].
-//! 2. Pushers stand in the line only while the queue is open and holds as much as its bound
+//! 1. Those of [`Waiters`].
+//! 2. Pushers wait only while the queue is open and holds as much as its bound
 //!    allows.
-//! 3. If the queue is closed and nothing in it can fall due, no taker waits uncalled.
+//! 3. If the queue is closed and nothing in it can fall due, no waiter is queued.
 
-mod loans;
+mod leases;
 #[cfg(all(test, not(anthill_loom)))]
 mod tests;
 
@@ -17,25 +17,24 @@ use std::mem;
 
 use sync_shim::Parker;
 
-use crate::calls::Calls;
 use crate::heap::MOST;
-use crate::line::Line;
-use crate::takers::{Arming, Stock, Takers};
+use crate::wait::{self, AlarmRequest, Effects as _, ReadySource, Unavailable, Waiters, WakeList};
+use crate::wait_queue::WaitQueue;
 use crate::{CheckedOut, DelayHeap, Entry, EntryId, NEVER};
 #[cfg(any(feature = "channel", anthill_loom))]
-pub(crate) use loans::Lent;
-use loans::Loans;
+pub(crate) use leases::Leased;
+use leases::Leases;
 
 pub(crate) struct State<T> {
     heap: DelayHeap<T>,
-    /// The latest time anybody has read: what is due by it needs no other look at the clock.
+    /// The latest time that was read: what is due by it needs no other look at the clock.
     now: u64,
     open: bool,
-    /// The most entries there may be, those on probation counted.
+    /// The most entries there may be, reserved ones counted.
     bound: usize,
-    loans: Loans<T>,
-    pub(crate) line: Line<T>,
-    pub(crate) takers: Takers,
+    leases: Leases<T>,
+    pub(crate) pushers: WaitQueue<T>,
+    pub(crate) waiters: Waiters,
     pub(crate) counts: Counts,
 }
 
@@ -47,50 +46,53 @@ pub(crate) struct Counts {
     pub(crate) cancelled: u64,
 }
 
-/// What a section leaves to be done when the lock is free. Mostly nothing, and then it is no more
-/// than an empty pointer.
+/// The deferred effects of a section. Mostly there are none, and then it is no more than a null
+/// pointer.
 #[derive(Debug, Default)]
-#[must_use = "somebody waits for it"]
-pub(crate) struct Owed(Option<Box<Debts>>);
+#[must_use = "a waiter sleeps until they are run"]
+pub(crate) struct Effects(Option<Box<EffectList>>);
 
 #[derive(Debug, Default)]
-pub(crate) struct Debts {
-    pub(crate) calls: Calls,
-    pub(crate) arming: Option<Arming>,
+struct EffectList {
+    wakes: WakeList,
+    alarm: Option<AlarmRequest>,
 }
 
-impl Owed {
-    pub(crate) fn debts(&mut self) -> &mut Debts {
+impl Effects {
+    #[inline]
+    fn list(&mut self) -> &mut EffectList {
         self.0.get_or_insert_default()
     }
+}
 
-    pub(crate) fn take(self) -> Option<Box<Debts>> {
-        self.0
-    }
-
-    #[cfg(any(feature = "channel", anthill_loom))]
-    pub(crate) fn is_nothing(&self) -> bool {
+impl wait::Effects for Effects {
+    #[inline]
+    fn is_empty(&self) -> bool {
         self.0.is_none()
     }
+
+    fn wakes(&mut self) -> &mut WakeList {
+        &mut self.list().wakes
+    }
+
+    fn take_alarm_request(&mut self) -> Option<AlarmRequest> {
+        self.0.as_mut()?.alarm.take()
+    }
+
+    fn append(&mut self, later: Self) {
+        if let Some(later) = later.0 {
+            self.wakes().append(later.wakes);
+        }
+    }
 }
 
-/// What there is for a taker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
-    /// Nothing is left that can fall due, and nothing will be pushed.
-    Closed,
-    Empty,
-    /// Or never due.
-    NotDue,
-}
-
-/// The queue as its takers see it.
+/// The queue as its waiters see it.
 struct View<'a, T> {
     heap: &'a mut DelayHeap<T>,
     now: u64,
 }
 
-impl<T> Stock for View<'_, T> {
+impl<T> ReadySource for View<'_, T> {
     fn now(&self) -> u64 {
         self.now
     }
@@ -115,9 +117,9 @@ impl<T> State<T> {
             open: true,
             // So no push is ever refused by the heap.
             bound: bound.min(MOST),
-            loans: Loans::new(),
-            line: Line::new(),
-            takers: Takers::new(),
+            leases: Leases::new(),
+            pushers: WaitQueue::new(),
+            waiters: Waiters::new(),
             counts: Counts::default(),
         }
     }
@@ -136,7 +138,7 @@ impl<T> State<T> {
 
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.heap.len() + self.loans.len() < self.bound
+        self.heap.len() + self.leases.len() < self.bound
     }
 
     /// The earliest time in the queue; [`NEVER`] if there is none.
@@ -157,52 +159,50 @@ impl<T> State<T> {
 
     /// Enters a value for which there is room.
     #[inline]
-    pub(crate) fn push(&mut self, value: T, due: u64, owed: &mut Owed) -> EntryId {
+    pub(crate) fn push(&mut self, value: T, due: u64, effects: &mut Effects) -> EntryId {
         self.counts.pushed += 1;
         let id = self.heap.push(value, due);
-        self.changed(due, owed);
+        self.changed(due, effects);
         id
     }
 
     /// An entry falls due then that did not before.
     #[inline]
-    fn changed(&mut self, due: u64, owed: &mut Owed) {
-        if self.takers.concerns(due, self.now) {
-            self.settle(owed);
+    fn changed(&mut self, due: u64, effects: &mut Effects) {
+        if self.waiters.concerns(due, self.now) {
+            self.settle(effects);
         }
     }
 
-    /// Whether anything is due. Reads the clock only if nothing was by the time known so far.
+    /// Reads the clock if the earliest entry is not due by the time known so far, but may be by now.
     #[inline]
-    fn find(&mut self, clock: impl FnOnce() -> u64) -> Result<u64, Lack> {
-        match self.heap.peek_due() {
-            Some(due) if due <= self.now && due != NEVER => Ok(self.now),
-            Some(due) if due != NEVER => {
-                self.learn(clock());
-                if due <= self.now {
-                    Ok(self.now)
-                } else {
-                    Err(Lack::NotDue)
-                }
-            }
-            _ if !self.open && self.loans.len() == 0 => Err(Lack::Closed),
-            Some(_) => Err(Lack::NotDue),
-            None => Err(Lack::Empty),
+    pub(crate) fn advance(&mut self, clock: impl FnOnce() -> u64) {
+        if let Some(due) = self.heap.peek_due()
+            && due > self.now
+            && due != NEVER
+        {
+            self.learn(clock());
         }
     }
 
-    /// Takes the earliest entry, if it is due.
+    /// Takes the earliest entry, if it is due by the time known so far.
     #[inline]
-    pub(crate) fn take(
-        &mut self,
-        clock: impl FnOnce() -> u64,
-        owed: &mut Owed,
-    ) -> Result<Entry<T>, Lack> {
-        let now = self.find(clock)?;
-        let entry = self.heap.pop_ready(now).ok_or(Lack::NotDue)?;
+    pub(crate) fn take(&mut self, effects: &mut Effects) -> Result<Entry<T>, Unavailable> {
+        let Some(entry) = self.heap.pop_ready(self.now) else {
+            return Err(self.unavailable());
+        };
         self.counts.taken += 1;
-        self.freed(owed);
+        self.freed(effects);
         Ok(entry)
+    }
+
+    /// Why nothing is due by the time known so far.
+    fn unavailable(&self) -> Unavailable {
+        match self.heap.peek_due() {
+            None | Some(NEVER) if !self.open && self.leases.len() == 0 => Unavailable::Closed,
+            Some(_) => Unavailable::NotDue,
+            None => Unavailable::Empty,
+        }
     }
 
     /// Takes up to `max` due entries, in order.
@@ -210,125 +210,128 @@ impl<T> State<T> {
         &mut self,
         max: usize,
         clock: impl FnOnce() -> u64,
-        owed: &mut Owed,
+        effects: &mut Effects,
     ) -> Vec<Entry<T>> {
         self.learn(clock());
         let entries: Vec<_> = self.heap.drain_ready(self.now, max).collect();
         self.counts.taken += entries.len() as u64;
-        self.freed(owed);
+        self.freed(effects);
         entries
     }
 
     /// Takes an entry back.
-    pub(crate) fn cancel(&mut self, id: EntryId, owed: &mut Owed) -> Option<T> {
+    pub(crate) fn cancel(&mut self, id: EntryId, effects: &mut Effects) -> Option<T> {
         let entry = self.heap.remove(id)?;
         self.counts.cancelled += 1;
-        self.freed(owed);
+        self.freed(effects);
         Some(entry.value)
     }
 
     /// Gives an entry another time.
-    pub(crate) fn reset(&mut self, id: EntryId, due: u64, owed: &mut Owed) -> bool {
+    pub(crate) fn reset(&mut self, id: EntryId, due: u64, effects: &mut Effects) -> bool {
         let Some(old) = self.heap.reset(id, due) else {
             return false;
         };
         if old <= self.now {
-            self.settle(owed); // It was ready: a call for it must not stand for the next.
+            self.settle(effects); // "An entry that was ready is put off": its notification must not count for the next.
         } else {
-            self.changed(due, owed);
+            self.changed(due, effects);
         }
-        self.end(owed);
+        self.end(effects);
         true
     }
 
     /// Takes everything back, to be dropped or looked at when the lock is free.
-    pub(crate) fn take_all(&mut self, owed: &mut Owed) -> DelayHeap<T> {
+    pub(crate) fn take_all(&mut self, effects: &mut Effects) -> DelayHeap<T> {
         // Another heap knows none of the old ids.
         let heap = mem::take(&mut self.heap);
-        self.freed(owed);
+        self.freed(effects);
         heap
     }
 
-    /// Refuses pushes from now on; pushers in the line get their values back.
-    pub(crate) fn close(&mut self, owed: &mut Owed) {
+    /// Refuses pushes from now on; waiting pushers get their values back.
+    pub(crate) fn close(&mut self, effects: &mut Effects) {
         self.open = false;
-        self.line.refuse_all(&mut owed.debts().calls);
-        self.end(owed);
+        self.pushers.refuse_all(effects.wakes());
+        self.end(effects);
     }
 
-    /// Closes, and takes everything back, unless something is on probation: then that is called
-    /// in, and `parker` told when it is back.
+    /// Closes, and takes everything back, unless something is reserved: then that is recalled, and
+    /// `parker` woken when it is back.
     ///
-    /// What comes with it was cleared while it was on probation, and is in no heap any more.
+    /// What comes with it was cleared while it was reserved, and is in no heap any more.
     pub(crate) fn close_now(
         &mut self,
         parker: &Parker,
-        owed: &mut Owed,
+        effects: &mut Effects,
     ) -> (Option<DelayHeap<T>>, Vec<CheckedOut<T>>) {
-        self.close(owed);
-        let cleared = self.take_back_uncollected(owed);
-        if self.loans.len() > 0 {
-            self.loans.call_in(&mut owed.debts().calls);
-            self.loans.wait(parker.clone());
+        self.close(effects);
+        let cleared = self.take_back_uncollected(effects);
+        if self.leases.len() > 0 {
+            self.leases.recall(effects.wakes());
+            self.leases.wait(parker.clone());
             return (None, cleared);
         }
-        (Some(self.take_all(owed)), cleared)
+        (Some(self.take_all(effects)), cleared)
     }
 
     pub(crate) fn shrink_to(&mut self, capacity: usize) {
         self.heap.shrink_to(capacity);
     }
 
-    /// Entries have left: room goes to the line's heads, and takers learn what they must.
+    /// Entries have left: the first pushers get their places, and the waiters are settled.
     #[inline]
-    fn freed(&mut self, owed: &mut Owed) {
-        // Mostly nobody waits.
-        if self.line.len() > 0 || self.takers.waiting() > 0 {
-            self.freed_for_those_who_wait(owed);
+    fn freed(&mut self, effects: &mut Effects) {
+        // Mostly there are neither pushers nor consumers that wait.
+        if self.pushers.len() > 0 || self.waiters.waiting() > 0 {
+            self.freed_slow(effects);
         }
     }
 
     #[cold]
-    fn freed_for_those_who_wait(&mut self, owed: &mut Owed) {
+    fn freed_slow(&mut self, effects: &mut Effects) {
         while self.open && self.has_room() {
-            let Some((ticket, pusher)) = self.line.pop() else {
+            let Some((waiter, pusher)) = self.pushers.pop() else {
                 break;
             };
             self.counts.pushed += 1;
             let id = self.heap.push(pusher.value, pusher.due);
-            self.line.serve(ticket, id);
-            owed.debts().calls.add(pusher.bell);
+            self.pushers.serve(waiter, id);
+            effects.wakes().push(pusher.waiter);
         }
-        self.end(owed);
-        self.settle(owed);
+        self.end(effects);
+        self.settle(effects);
     }
 
-    /// If nothing can fall due any more, ever, all takers learn it.
-    fn end(&mut self, owed: &mut Owed) {
-        if !self.open && self.earliest() == NEVER && self.loans.len() == 0 {
-            self.takers.call_all(&mut owed.debts().calls);
+    /// "The last entry is cancelled after closing": nothing can fall due any more, so all waiters
+    /// are notified.
+    fn end(&mut self, effects: &mut Effects) {
+        if !self.open && self.earliest() == NEVER && self.leases.len() == 0 {
+            self.waiters.notify_all(effects.wakes());
         }
     }
 
-    /// Restores the takers' invariants.
+    /// Restores the waiters' invariants.
     #[inline]
-    pub(crate) fn settle(&mut self, owed: &mut Owed) {
-        if self.takers.waiting() > 0 {
-            self.settle_takers(owed);
+    pub(crate) fn settle(&mut self, effects: &mut Effects) {
+        if self.waiters.waiting() > 0 {
+            self.settle_waiters(effects);
         }
     }
 
-    fn settle_takers(&mut self, owed: &mut Owed) {
+    fn settle_waiters(&mut self, effects: &mut Effects) {
         let mut view = View {
             heap: &mut self.heap,
             now: self.now,
         };
-        let mut calls = Calls::none();
-        let arming = self.takers.settle(&mut view, &mut calls);
-        if arming.is_some() || !calls.is_empty() {
-            let debts = owed.debts();
-            debts.calls.append(calls);
-            debts.arming = arming.or(debts.arming.take());
+        let mut wakes = WakeList::new();
+        // An earlier settling of this section may have asked for one.
+        let mut alarm = effects.take_alarm_request();
+        self.waiters.settle(&mut view, &mut wakes, &mut alarm);
+        if alarm.is_some() || !wakes.is_empty() {
+            let list = effects.list();
+            list.wakes.append(wakes);
+            list.alarm = alarm;
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use sync_shim::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use sync_shim::thread::JoinHandle;
 use sync_shim::{Mutex, Parker};
-use worker_queue::{IdleQueue, WorkerQueue};
+use worker_queue::{IdleQueue, Reuse};
 
 /// One worker, as the others see it.
 pub(crate) struct WorkerCell {
@@ -77,7 +77,7 @@ impl IdleSet {
     }
 
     pub(crate) fn is_ring(&self) -> bool {
-        matches!(self.0, IdleQueue::Ring(_))
+        self.0.reuse() == Reuse::Oldest
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -115,10 +115,7 @@ impl IdleSet {
 
     /// Gives a ring as many slots as there may be workers. The surplus was retired before.
     pub(crate) fn resize(&mut self, capacity: usize) -> Result<(), TryReserveError> {
-        let IdleQueue::Ring(ring) = &mut self.0 else {
-            return Ok(());
-        };
-        let evicted = ring.resize(capacity)?;
+        let evicted = self.0.resize(capacity)?;
         debug_assert!(
             evicted.is_empty(),
             "no more workers are parked than there may be"

@@ -11,14 +11,15 @@
 //! | full | never | when every slot is taken |
 //! | under light traffic | a few workers stay hot, the others expire | every worker stays young, so few expire |
 //!
-//! [`IdleQueue`] is either of them, chosen at run time; [`WorkerQueue`] is what they all can do.
+//! Both are [`IdleQueue`] with the end that is reused fixed in the type; `IdleQueue` alone is either
+//! of them, chosen at run time, and has the methods of all.
 //!
 //! Not for: sharing between threads as it is (methods take `&mut self`; put the container under
 //! the lock that guards the rest of your bookkeeping), tasks (nothing here waits or wakes), and
 //! timers (entries expire in the order they came, not by a time each has of its own).
 //!
 //! # What always holds
-//! 1. From the oldest entry to the newest, stamps never decrease: [`push`](WorkerQueue::push)
+//! 1. From the oldest entry to the newest, stamps never decrease: [`push`](IdleQueue::push)
 //!    raises a stamp that would.
 //! 2. No lock, thread or clock is touched. A stamp is whatever the caller measures time in.
 //! 3. Entries leave by being handed out, or dropped where the documentation says so. A caller
@@ -34,17 +35,16 @@
 
 extern crate alloc;
 
-mod by_age;
 mod full;
 mod idle_queue;
 mod loop_queue;
-mod queue;
+mod reuse;
 mod stack;
 
 pub use full::Full;
 pub use idle_queue::IdleQueue;
 pub use loop_queue::LoopQueue;
-pub use queue::WorkerQueue;
+pub use reuse::{Newest, Oldest, Reuse};
 pub use stack::Stack;
 
 /// The README's example is compiled and run.

@@ -3,8 +3,8 @@
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
-use crate::WorkerQueue;
-use crate::by_age::{ByAge, Entries};
+use crate::IdleQueue;
+use crate::reuse::Oldest;
 
 /// A ring: the worker idle for the longest time is reused first, and the slots are allocated once.
 ///
@@ -16,7 +16,7 @@ use crate::by_age::{ByAge, Entries};
 /// `n` seconds.
 ///
 /// ```
-/// use worker_queue::{Full, LoopQueue, WorkerQueue};
+/// use worker_queue::{Full, LoopQueue};
 ///
 /// let mut idle = LoopQueue::new(2)?;
 /// idle.push("first", 10).unwrap();
@@ -25,8 +25,7 @@ use crate::by_age::{ByAge, Entries};
 /// assert_eq!(idle.pop(), Some("first"));
 /// # Ok::<(), std::collections::TryReserveError>(())
 /// ```
-#[derive(Debug)]
-pub struct LoopQueue<E, S>(ByAge<E, S>);
+pub type LoopQueue<E, S> = IdleQueue<E, S, Oldest>;
 
 impl<E, S> LoopQueue<E, S> {
     /// An empty ring of exactly `slots` slots.
@@ -34,7 +33,7 @@ impl<E, S> LoopQueue<E, S> {
     /// # Errors
     /// If memory for so many slots cannot be had.
     pub fn new(slots: usize) -> Result<Self, TryReserveError> {
-        ByAge::bounded(slots).map(Self)
+        Self::bounded(slots, Oldest)
     }
 
     /// Gives the ring exactly `slots` slots and returns those entries, the oldest ones and in
@@ -46,25 +45,6 @@ impl<E, S> LoopQueue<E, S> {
     /// # Errors
     /// If memory for so many slots cannot be had. The ring is as it was.
     pub fn resize(&mut self, slots: usize) -> Result<Vec<E>, TryReserveError> {
-        self.0.resize(slots)
-    }
-}
-
-impl<E, S: Copy + Ord> WorkerQueue for LoopQueue<E, S> {
-    type Entry = E;
-    type Stamp = S;
-
-    fn pop(&mut self) -> Option<E> {
-        self.0.pop_oldest()
-    }
-}
-
-impl<E, S> Entries<E, S> for LoopQueue<E, S> {
-    fn entries(&self) -> &ByAge<E, S> {
-        &self.0
-    }
-
-    fn entries_mut(&mut self) -> &mut ByAge<E, S> {
-        &mut self.0
+        self.resize_slots(slots)
     }
 }

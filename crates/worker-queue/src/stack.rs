@@ -1,7 +1,7 @@
 //! Reuse of the newest first.
 
-use crate::WorkerQueue;
-use crate::by_age::{ByAge, Entries};
+use crate::IdleQueue;
+use crate::reuse::Newest;
 
 /// A stack: the worker idle for the shortest time is reused first, and there is always room.
 ///
@@ -14,44 +14,24 @@ use crate::by_age::{ByAge, Entries};
 /// stack is dropped.
 ///
 /// ```
-/// use worker_queue::{Stack, WorkerQueue};
+/// use worker_queue::Stack;
 ///
 /// let mut idle = Stack::new();
 /// idle.push("first", 10).unwrap();
 /// idle.push("second", 20).unwrap();
 /// assert_eq!(idle.pop(), Some("second"));
 /// ```
-#[derive(Debug)]
-pub struct Stack<E, S>(ByAge<E, S>);
+pub type Stack<E, S> = IdleQueue<E, S, Newest>;
 
 impl<E, S> Stack<E, S> {
     /// An empty stack. Allocates nothing.
     pub const fn new() -> Self {
-        Self(ByAge::growing())
+        Self::growing(Newest)
     }
 }
 
 impl<E, S> Default for Stack<E, S> {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<E, S: Copy + Ord> WorkerQueue for Stack<E, S> {
-    type Entry = E;
-    type Stamp = S;
-
-    fn pop(&mut self) -> Option<E> {
-        self.0.pop_newest()
-    }
-}
-
-impl<E, S> Entries<E, S> for Stack<E, S> {
-    fn entries(&self) -> &ByAge<E, S> {
-        &self.0
-    }
-
-    fn entries_mut(&mut self) -> &mut ByAge<E, S> {
-        &mut self.0
     }
 }

@@ -4,17 +4,17 @@ use delay_queue::NEVER;
 
 use super::{Keys, Phase};
 use crate::policy::Pending;
-use crate::records::{On, Owed, Slot};
+use crate::records::{Delivery, On, Slot};
 
 /// What is left of a queue, without the keys that guards hold.
-pub(crate) struct Rest<K> {
+pub(crate) struct Remaining<K> {
     pub(crate) ready: Vec<K>,
     pub(crate) delayed: Vec<(K, u64)>,
-    /// Held by workers, and what was owed to them besides.
+    /// Held by workers, and which delivery was pending besides.
     pub(crate) held: Vec<(K, Option<Pending>, u64)>,
 }
 
-impl<K> Rest<K> {
+impl<K> Remaining<K> {
     /// Puts what was left earlier in front.
     pub(crate) fn behind(self, earlier: Option<Self>) -> Self {
         let Some(mut all) = earlier else { return self };
@@ -29,14 +29,14 @@ impl<K> Keys<K> {
     /// Adds are refused from now on. What is due has been moved before.
     pub(crate) fn shut_down(&mut self) {
         self.phase = self.phase.max(Phase::ShutDown);
-        self.reckon();
+        self.refresh_fast_adds();
     }
 
     /// Nothing is delivered from now on; everything that is left comes out.
-    pub(crate) fn stop(&mut self) -> Rest<K> {
+    pub(crate) fn stop(&mut self) -> Remaining<K> {
         self.phase = Phase::Stopped;
-        self.reckon();
-        let mut rest = Rest {
+        self.refresh_fast_adds();
+        let mut rest = Remaining {
             ready: Vec::with_capacity(self.ready.len()),
             delayed: Vec::with_capacity(self.delayed.len()),
             held: Vec::with_capacity(self.held.len()),
@@ -47,16 +47,16 @@ impl<K> Keys<K> {
         }
         for slot in self.records.search(On::Held) {
             let record = &mut self.records[slot];
-            let owed = std::mem::replace(&mut record.owed, Owed::Nothing);
+            let delivery = std::mem::replace(&mut record.delivery, Delivery::Nothing);
             let key = record.key.take();
-            let (pending, due) = match owed {
-                Owed::Nothing => (None, NEVER),
-                Owed::Now => {
+            let (pending, due) = match delivery {
+                Delivery::Nothing => (None, NEVER),
+                Delivery::Now => {
                     self.dirty -= 1;
                     self.note(0, -1);
                     (Some(Pending::Dirty), NEVER)
                 }
-                Owed::Later(entry) => {
+                Delivery::Later(entry) => {
                     let due = self.delayed.remove(entry).map_or(NEVER, |entry| entry.due);
                     (Some(Pending::Delayed), due)
                 }
@@ -73,9 +73,9 @@ impl<K> Keys<K> {
 
     /// A key that is neither held nor on a list becomes a leftover. Its failures go with it.
     fn hand_over(&mut self, slot: Slot) -> Option<K> {
-        self.records[slot].owed = Owed::Nothing;
+        self.records[slot].delivery = Delivery::Nothing;
         let (key, twin) = self.records.erase(slot);
-        self.bury((None, twin));
+        self.defer_drop((None, twin));
         key
     }
 

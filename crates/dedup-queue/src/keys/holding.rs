@@ -3,14 +3,14 @@
 use super::Keys;
 use crate::held::Place;
 use crate::policy::Policy;
-use crate::records::{On, Owed, Slot};
+use crate::records::{Delivery, On, Slot};
 
 /// A key that goes to a worker.
 #[derive(Debug)]
 pub(crate) struct Taken<K> {
     pub(crate) key: K,
     pub(crate) place: Place,
-    /// Since it came to be owed; for a delayed one, since it fell due.
+    /// Since its delivery was pending; for a delayed one, since it fell due.
     pub(crate) waited: u64,
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Ending {
     Done,
     /// Done; failures are forgotten.
     Forget,
-    /// Its failures have brought it to its end: they are forgotten, and so is a try that is owed for
+    /// Its failures have brought it to its end: they are forgotten, and so is a try that is pending for
     /// them.
     GiveUp,
     /// To be delivered again at that time, whether it failed or not.
@@ -50,7 +50,7 @@ impl<K> Keys<K> {
         self.held.enter(&mut self.records, slot);
         self.note(0, -1);
         let record = &mut self.records[slot];
-        record.owed = Owed::Nothing;
+        record.delivery = Delivery::Nothing;
         record.taken = self.now;
         Some(Taken {
             key: record.twin.take().expect("a ready key has its twin"),
@@ -74,9 +74,9 @@ impl<K> Keys<K> {
         self.held.leave(&mut self.records, slot);
         let record = &self.records[slot];
         let is_over = matches!(ending, Ending::Done | Ending::Forget | Ending::GiveUp);
-        if is_over && record.owed == Owed::Nothing && record.failures == 0 {
-            let gone = self.records.erase(slot);
-            self.bury(gone);
+        if is_over && record.delivery == Delivery::Nothing && record.failures == 0 {
+            let garbage = self.records.erase(slot);
+            self.defer_drop(garbage);
             return Ended {
                 worked,
                 key: Some(key),
@@ -84,18 +84,18 @@ impl<K> Keys<K> {
             };
         }
         self.keep(slot, key);
-        if self.records[slot].owed == Owed::Now {
+        if self.records[slot].delivery == Delivery::Now {
             self.dirty -= 1;
             self.ready.push(&mut self.records, slot);
         } else {
             match ending {
-                Ending::Failed { due, .. } | Ending::Back { due } => self.owe_retry(slot, due),
+                Ending::Failed { due, .. } | Ending::Back { due } => self.delay_retry(slot, due),
                 Ending::Again { due } => {
                     self.records[slot].is_retry = false; // The worker has asked for it.
-                    self.owe_later(slot, due, Policy::Earliest);
+                    self.delay(slot, due, Policy::Earliest);
                 }
                 Ending::Done | Ending::Forget | Ending::GiveUp => {
-                    if self.records[slot].owed == Owed::Nothing {
+                    if self.records[slot].delivery == Delivery::Nothing {
                         self.rest(slot);
                     }
                 }
@@ -118,15 +118,15 @@ impl<K> Keys<K> {
         }
     }
 
-    /// Nothing is owed to the key any more, and nobody holds it: it rests, or is gone.
+    /// No delivery of the key is pending any more, and no worker holds it: it rests, or is gone.
     pub(super) fn rest(&mut self, slot: Slot) {
         if self.records[slot].failures > 0 {
             self.records[slot].since = self.now;
             self.resting.push(&mut self.records, slot);
             self.depend_on_time();
         } else {
-            let gone = self.records.erase(slot);
-            self.bury(gone);
+            let garbage = self.records.erase(slot);
+            self.defer_drop(garbage);
         }
     }
 
@@ -157,7 +157,7 @@ impl<K> Keys<K> {
         self.count_failure(slot, 0, 0);
     }
 
-    /// The key is not tried again for its failures. What else it is owed stays.
+    /// The key is not tried again for its failures. Another pending delivery stays.
     fn withdraw_retry(&mut self, slot: Slot) {
         if self.records[slot].is_retry {
             self.withdraw(Some(slot), false);
@@ -173,7 +173,7 @@ impl<K> Keys<K> {
         }
     }
 
-    /// The key, which nobody need hold, has failed for the last time.
+    /// The key, held or not, has failed for the last time.
     pub(crate) fn give_up(&mut self, found: Option<Slot>) {
         if let Some(slot) = self.still(found) {
             self.withdraw_retry(slot);

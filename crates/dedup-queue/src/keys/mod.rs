@@ -1,40 +1,42 @@
-//! What becomes of the keys: a state machine that waits for nobody.
+//! What becomes of the keys: a state machine without waiters.
 //!
-//! Everything here runs under the queue's lock and runs no foreign code, so nothing of it can
+//! Everything here runs under the queue's lock and runs no user code, so nothing of it can
 //! panic half-way: keys are compared before a section begins ([`Keys::find`]), hashed and cloned
-//! before the lock is taken, and dropped after it is free ([`Keys::gone`]). Time comes in as a
-//! number. What others must be told of (takers, drainers, metrics) is read off afterwards.
+//! before the lock is taken, and dropped after it is free ([`Keys::garbage`]). Time comes in as a
+//! number. What concerns others (waiters, drains, metrics) is read off afterwards.
 //!
 //! # Words
-//! A key is *owed* a delivery now or later, or nothing, and it is *held* by a worker or not. Owed
-//! now and not held: *ready*. Owed now and held: *dirty*. Owed later: *delayed*, held or not.
-//! Neither owed nor held: *resting*, and remembered only for its failures.
+//! A delivery of a key is *pending* now or later, or not at all, and the key is *held* by a worker or
+//! not. Pending now and not held: *ready*. Pending now and held: *dirty*. Pending later: *delayed*,
+//! held or not. Neither pending nor held: *resting*, and remembered only for its failures.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. A key has one record at most, and has one only while it is held, owed something, or has
-//!    failures. So at most one delivery of it is owed, and no two workers hold it.
+//! 1. A key has one record at most, and has one only while it is held, pending, or has failures.
+//!    So at most one delivery of it is pending, and no two workers hold it.
 //! 2. The list `ready` holds exactly the ready ones, in the order in which they became so;
 //!    `resting` exactly the resting ones, likewise; and `held` the held ones, which it only counts
 //!    unless metrics ask how long they have been held.
 //! 3. The heap has exactly one entry for each delayed key, and the record knows it.
 //! 4. A record has its twin key unless it is held.
-//! 5. Once shut down, no key becomes owed a delivery now that was not: so when `ready` and `dirty`
+//! 5. Once shut down, no delivery becomes pending now that was not: so when `ready` and `dirty`
 //!    are empty they stay so, and *closed* is for good.
 
-use delay_queue::takers::Stock;
+use std::ops::AddAssign;
+
+use delay_queue::wait::ReadySource;
 use delay_queue::{DelayHeap, NEVER};
 
 use crate::policy::Policy;
-use crate::records::{Gone, HeldOnes, List, Owed, READY, RESTING, Records, Slot};
+use crate::records::{Delivery, Garbage, HeldOnes, List, READY, RESTING, Records, Slot};
 
 mod ending;
+mod fast;
 mod holding;
-mod owing;
-mod quick;
+mod queueing;
 
-pub(crate) use ending::Rest;
+pub(crate) use ending::Remaining;
 pub(crate) use holding::{Ended, Ending, Taken};
-pub(crate) use owing::Pair;
+pub(crate) use queueing::Pair;
 
 /// How far the queue's life has got. It goes one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,17 +60,17 @@ pub(crate) struct Keys<K> {
     now: u64,
     /// Something may depend on the time. Set with whatever does, looked after whenever time is read.
     timed: bool,
-    /// The queue is open, nothing depends on the time, nobody need be told of anything, and nobody
-    /// measures: `keys/quick.rs`. Never `true` wrongly.
-    quiet: bool,
+    /// The queue is open, nothing depends on the time, nothing is to be settled, and there are no
+    /// metrics: `keys/fast.rs`. Never `true` wrongly.
+    fast_adds: bool,
     settings: Settings,
-    /// Somebody may have to be told of what has changed, or has keys to drop. Set with whatever
-    /// makes it so, looked after by [`State::settle`](crate::state::State::settle).
+    /// A waiter may be concerned by what has changed, or keys are to be dropped. Set with whatever
+    /// makes it so, cleared by [`State::settle`](crate::state::State::settle).
     unsettled: bool,
-    /// What metrics are to be told.
-    pub(crate) noted: Noted,
+    /// What is to be reported to the metrics.
+    pub(crate) metric_changes: MetricChanges,
     /// Keys to be dropped when the lock is free.
-    pub(crate) gone: Vec<Gone<K>>,
+    pub(crate) garbage: Vec<Garbage<K>>,
 }
 
 /// What does not change.
@@ -83,11 +85,18 @@ pub(crate) struct Settings {
 
 /// Changes since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Noted {
-    /// Deliveries that came to be owed now.
+pub(crate) struct MetricChanges {
+    /// Deliveries that became pending now.
     pub(crate) adds: u64,
     /// How many more of them there are.
     pub(crate) depth: i64,
+}
+
+impl AddAssign for MetricChanges {
+    fn add_assign(&mut self, more: Self) {
+        self.adds += more.adds;
+        self.depth += more.depth;
+    }
 }
 
 /// How many keys are in which state.
@@ -113,10 +122,10 @@ impl<K> Keys<K> {
             now: 0,
             timed: settings.metered,
             unsettled: settings.metered,
-            quiet: !settings.metered,
+            fast_adds: !settings.metered,
             settings,
-            noted: Noted::default(),
-            gone: Vec::new(),
+            metric_changes: MetricChanges::default(),
+            garbage: Vec::new(),
         }
     }
 
@@ -177,7 +186,7 @@ impl<K> Keys<K> {
     pub(crate) fn advance(&mut self, now: u64) {
         self.now = self.now.max(now);
         self.timed = self.depends_on_time();
-        self.reckon();
+        self.refresh_fast_adds();
         if self.phase == Phase::Open && self.delayed.peek_due().is_some_and(|due| due <= self.now) {
             self.fall_due();
         }
@@ -188,8 +197,8 @@ impl<K> Keys<K> {
 
     fn fall_due(&mut self) {
         while let Some(entry) = self.delayed.pop_ready(self.now) {
-            self.records[entry.value].owed = Owed::Nothing;
-            self.owe(entry.value, entry.due);
+            self.records[entry.value].delivery = Delivery::Nothing;
+            self.enqueue(entry.value, entry.due);
         }
     }
 
@@ -201,34 +210,34 @@ impl<K> Keys<K> {
                 <= self.now
         {
             self.resting.unlink(&mut self.records, slot);
-            let gone = self.records.erase(slot);
-            self.bury(gone);
+            let garbage = self.records.erase(slot);
+            self.defer_drop(garbage);
         }
     }
 
     /// Something may depend on the time from now on.
     fn depend_on_time(&mut self) {
         self.timed = true;
-        self.quiet = false;
+        self.fast_adds = false;
     }
 
-    /// Somebody may have to be told: the section settles.
-    pub(crate) fn unsettle(&mut self) {
+    /// A waiter may be concerned: the section settles.
+    pub(crate) fn mark_unsettled(&mut self) {
         self.unsettled = true;
     }
 
     /// Whether this section has brought about what runs user code when the lock is free: metrics, or
-    /// drops of keys. Whoever is about to wait lets it run first, and looks again: while it runs, its
+    /// drops of keys. A worker that is about to wait lets it run first, and looks again: while it runs, its
     /// thread must not count as waiting.
     #[inline]
-    pub(crate) fn owes_user_code(&self) -> bool {
-        !self.gone.is_empty() || self.noted != Noted::default()
+    pub(crate) fn has_user_code(&self) -> bool {
+        !self.garbage.is_empty() || self.metric_changes != MetricChanges::default()
     }
 
-    /// Everybody has been told; or somebody goes on waiting for news.
+    /// The section has settled. While `watched`, there are waiters, and the next settles too.
     pub(crate) fn settled(&mut self, watched: bool) {
         self.unsettled = watched || self.settings.metered;
-        self.reckon();
+        self.refresh_fast_adds();
     }
 
     #[inline]
@@ -236,22 +245,22 @@ impl<K> Keys<K> {
         !self.unsettled
     }
 
-    fn reckon(&mut self) {
-        self.quiet = !self.timed && !self.unsettled && self.phase == Phase::Open;
+    fn refresh_fast_adds(&mut self) {
+        self.fast_adds = !self.timed && !self.unsettled && self.phase == Phase::Open;
     }
 
     /// These keys are to be dropped when the lock is free.
-    fn bury(&mut self, gone: Gone<K>) {
-        self.gone.push(gone);
-        self.unsettle();
+    fn defer_drop(&mut self, garbage: Garbage<K>) {
+        self.garbage.push(garbage);
+        self.mark_unsettled();
     }
 
     /// For metrics, if there are any.
     #[inline]
     fn note(&mut self, adds: u64, depth: i64) {
         if self.settings.metered {
-            self.noted.adds += adds;
-            self.noted.depth += depth;
+            self.metric_changes.adds += adds;
+            self.metric_changes.depth += depth;
         }
     }
 
@@ -262,7 +271,7 @@ impl<K> Keys<K> {
     }
 }
 
-impl<K> Stock for Keys<K> {
+impl<K> ReadySource for Keys<K> {
     fn now(&self) -> u64 {
         self.now
     }

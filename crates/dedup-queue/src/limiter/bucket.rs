@@ -14,7 +14,7 @@ use super::RateLimiter;
 
 /// A token bucket shared by all keys: `burst` retries at once, then one per interval.
 ///
-/// Whoever comes when it is empty is told to wait for its place behind those who came before.
+/// A key that comes when it is empty has to wait for its place behind those that came before.
 /// How often a key has failed does not matter.
 ///
 /// ```

@@ -1,7 +1,7 @@
 //! How long a key waits before it is tried again.
 //!
 //! Not for: counting. How often a key has failed is kept by the queue, beside the key, where it is
-//! forgotten and where it expires; a limiter is told. So most limiters have no state, and none has
+//! forgotten and where it expires; a limiter is given the count. So most limiters have no state, and none has
 //! to be tidied.
 //!
 //! # What always holds

@@ -11,6 +11,8 @@ fn errors_say_what_was_met_and_give_the_key_back() {
     let error = ShutDown("a");
     assert_eq!(error.to_string(), "the queue is shut down");
     assert_eq!(format!("{error:?}"), "ShutDown(..)");
+    let boxed: Box<dyn Error + Send + Sync> = error.without_key().into();
+    assert_eq!(boxed.to_string(), "the queue is shut down");
     assert_eq!(error.into_key(), "a");
 
     let no_alarm = GetError::NoAlarm(Arc::new(io::Error::other("no thread")));

@@ -40,7 +40,7 @@ impl Clock for AsyncIoClock {
         if polled.is_ready() {
             waker.wake();
         }
-        // The reactor rings while the timer lives.
+        // The reactor wakes while the timer lives.
         Ok(Alarm::new(timer))
     }
 }

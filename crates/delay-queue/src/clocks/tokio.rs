@@ -19,8 +19,8 @@ const STRETCH: Duration = Duration::from_hours(24);
 /// Time as a tokio runtime has it: futures are woken by its own timer, and if time is paused
 /// there (as tokio's `test-util` can), it stands still here too.
 ///
-/// Alarms are tasks of the runtime, precise to its timer's millisecond, and they ring only while
-/// somebody drives it. If it is shut down, futures that wait for a time get
+/// Alarms are tasks of the runtime, precise to its timer's millisecond, and they fire only while
+/// a thread drives it. If it is shut down, futures that wait for a time get
 /// [`TakeError::NoAlarm`](crate::TakeError::NoAlarm).
 ///
 /// Threads that wait do so by real time; they see that time has been paused, and then look every
@@ -43,7 +43,7 @@ impl TokioClock {
     /// The clock of this runtime.
     ///
     /// # Panics
-    /// If the runtime has no timer: its builder was not told `enable_time`.
+    /// If the runtime has no timer: its builder was made without `enable_time`.
     pub fn new(runtime: Handle) -> Self {
         let entered = runtime.enter();
         // To find out now rather than in an alarm's task.
@@ -74,15 +74,15 @@ impl Clock for TokioClock {
     }
 
     fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
-        let bell = Bell(Arc::new(Mutex::new(Some(waker))));
+        let once = OnceWaker(Arc::new(Mutex::new(Some(waker))));
         // Made here: a task that is never run is dropped without having begun.
-        let rings = Rings(bell.clone());
+        let wakes_on_drop = WakesOnDrop(once.clone());
         let task = self.0.spawn(async move {
             sleep_until(when.into()).await;
-            drop(rings);
+            drop(wakes_on_drop);
         });
         let guard = Guard {
-            bell,
+            once,
             task: task.abort_handle(),
         };
         if task.is_finished() && self.now() < when {
@@ -102,20 +102,20 @@ async fn sleep_until(when: Moment) {
     }
 }
 
-/// To be rung at most once. Taken out when the alarm is taken back.
+/// To be woken at most once. Taken out when the alarm is taken back.
 #[derive(Clone)]
-struct Bell(Arc<Mutex<Option<Waker>>>);
+struct OnceWaker(Arc<Mutex<Option<Waker>>>);
 
-impl Bell {
+impl OnceWaker {
     fn take(&self) -> Option<Waker> {
         self.0.lock().take()
     }
 }
 
-/// Rings when dropped: at its time, or with the runtime, so that those who wait learn of that.
-struct Rings(Bell);
+/// Wakes when it is dropped: at its time, or with the runtime, so that the waiters learn of that.
+struct WakesOnDrop(OnceWaker);
 
-impl Drop for Rings {
+impl Drop for WakesOnDrop {
     fn drop(&mut self) {
         if let Some(waker) = self.0.take() {
             waker.wake();
@@ -124,14 +124,14 @@ impl Drop for Rings {
 }
 
 struct Guard {
-    bell: Bell,
+    once: OnceWaker,
     task: AbortHandle,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let waker = self.bell.take();
+        let waker = self.once.take();
         self.task.abort();
-        drop(waker); // Foreign code: no lock is held.
+        drop(waker); // User code: no lock is held.
     }
 }

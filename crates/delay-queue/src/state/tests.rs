@@ -6,20 +6,20 @@ use std::collections::{BTreeMap, btree_map::OccupiedEntry};
 
 use testkit::Rng;
 
-use super::{Owed, State};
+use super::{Effects, State};
 use crate::heap::steps;
 use crate::{DelayHeap, NEVER};
 
 /// So many entries fall due, at the time `due` says for each, and one future more than that waits.
 fn waiting(count: u32, due: impl Fn(u32) -> u64) -> State<u32> {
     let mut state = State::new(usize::MAX, 0);
-    let mut owed = Owed::default();
+    let mut effects = Effects::default();
     for _ in 0..=count {
-        state.takers.enrol_future(Waker::noop().clone());
-        state.settle(&mut owed);
+        state.waiters.enqueue_future(Waker::noop().clone(), None);
+        state.settle(&mut effects);
     }
     for n in 0..count {
-        state.push(n, due(n), &mut owed);
+        state.push(n, due(n), &mut effects);
     }
     state
 }
@@ -27,11 +27,11 @@ fn waiting(count: u32, due: impl Fn(u32) -> u64) -> State<u32> {
 /// Sections that each know the time and settle, as a poll or an alarm does.
 fn run(state: &mut State<u32>, takes: u32, now: impl Fn(u32) -> u64) -> u64 {
     steps::take();
-    let mut owed = Owed::default();
+    let mut effects = Effects::default();
     for n in 0..takes {
         state.learn(now(n));
-        state.settle(&mut owed);
-        state.take(|| now(n), &mut owed).expect("it is due");
+        state.settle(&mut effects);
+        state.take(&mut effects).expect("it is due");
     }
     steps::take()
 }

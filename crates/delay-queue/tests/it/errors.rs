@@ -73,3 +73,28 @@ fn everything_that_waits_can_be_sent_and_shared_between_threads() {
     sent::<delay_queue::PushFuture<std::cell::Cell<u8>>>();
     sent::<delay_queue::TakeFuture<std::cell::Cell<u8>>>();
 }
+
+/// The value here is neither `Send` nor `Debug`; the bare reason is both.
+#[test]
+fn a_refusal_without_its_value_goes_through_a_question_mark() {
+    struct Value(std::rc::Rc<()>);
+    fn bare(error: PushError<Value>) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Err(error.without_value())?;
+        Ok(())
+    }
+    let count = std::rc::Rc::new(());
+    for (error, text) in [
+        (PushError::Full as fn(_) -> _, "the queue is full"),
+        (PushError::Closed, "the queue is closed"),
+        (
+            PushError::TimedOut,
+            "the queue stayed full until the time was up",
+        ),
+    ] {
+        let value = || Value(std::rc::Rc::clone(&count));
+        assert_eq!(bare(error(value())).unwrap_err().to_string(), text);
+        let (reason, Value(kept)) = error(value()).into_parts();
+        assert_eq!(reason.to_string(), text);
+        assert_eq!(std::rc::Rc::strong_count(&kept), 2, "the other was dropped");
+    }
+}

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -11,7 +12,7 @@ use std::time::Instant;
 use delay_queue::{Alarm, Clock, DelayQueue, ManualClock, Parker, TakeError};
 use testkit::CountingWaker;
 
-use crate::support::{NOW, SECOND, bounded, poll, poll_with, taker, wait_asleep};
+use crate::support::{NOW, SECOND, bounded, poll, poll_with, taker, until, wait_asleep};
 
 thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
@@ -291,4 +292,91 @@ fn a_waker_that_waits_does_not_keep_a_closer_from_learning_that_all_is_back() {
         assert_eq!(left.len(), 1);
         assert!(matches!(poll(&mut refused), std::task::Poll::Ready(Err(_))));
     });
+}
+
+/// Each alarm fires in the call that sets it. A waker of the first entry waits until all are due,
+/// which takes the alarms that follow: so it must not run before they are set.
+#[test]
+fn a_waker_may_wait_for_an_alarm_that_fires_while_it_is_set() {
+    bounded(|| {
+        let clock = Hasty {
+            clock: ManualClock::new(),
+            hurries: Arc::default(),
+            deepest: Arc::default(),
+        };
+        let queue = DelayQueue::with_clock(clock.clone());
+        for n in 1..=3 {
+            queue.push(n, n * SECOND).unwrap();
+        }
+        let end = clock.now() + 3 * SECOND;
+        let waits = testkit::waker_fn({
+            let clock = clock.clone();
+            move || until(|| clock.now() >= end)
+        });
+        let mut futures = [queue.take_async(), queue.take_async(), queue.take_async()];
+        for future in &mut futures {
+            assert!(poll_with(future, &waits).is_pending());
+        }
+        clock.hurries.store(true, SeqCst);
+        clock.clock.advance(SECOND);
+        assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
+    });
+}
+
+/// A clock whose waits panic, or whose readings do, as long as it is told to.
+#[derive(Clone, Debug, Default)]
+struct Fragile {
+    clock: ManualClock,
+    waits_panic: Arc<AtomicBool>,
+    readings_panic: Arc<AtomicBool>,
+}
+
+impl Clock for Fragile {
+    fn now(&self) -> Instant {
+        assert!(!self.readings_panic.load(SeqCst), "broken on purpose");
+        self.clock.now()
+    }
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        assert!(!self.waits_panic.load(SeqCst), "broken on purpose");
+        self.clock.park_until(parker, when)
+    }
+    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+        self.clock.wake_at(when, waker)
+    }
+}
+
+/// The thread that panics was the leader. The future beside it is woken when the entry falls due.
+#[test]
+fn a_clock_whose_wait_panics_passes_the_lead_on() {
+    let clock = Fragile::default();
+    let queue = DelayQueue::with_clock(clock.clone());
+    queue.push(1, SECOND).unwrap();
+    let panics = || catch_unwind(AssertUnwindSafe(|| queue.take())).is_err();
+    clock.waits_panic.store(true, SeqCst);
+    assert!(panics());
+    assert_eq!(queue.stats().waiting_takers, 0);
+    let woken = CountingWaker::new();
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &woken.waker()).is_pending());
+    assert!(panics()); // It has taken the lead from the alarm.
+    clock.clock.advance(SECOND);
+    assert_eq!(woken.wakes(), 1);
+    assert!(poll(&mut future).is_ready());
+}
+
+#[test]
+fn a_poll_whose_clock_cannot_be_read_leaves_its_future_waiting() {
+    let clock = Fragile::default();
+    let queue = DelayQueue::with_clock(clock.clone());
+    queue.push(1, SECOND).unwrap();
+    let woken = CountingWaker::new();
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &woken.waker()).is_pending());
+    clock.readings_panic.store(true, SeqCst);
+    assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut future).is_ready())).is_err());
+    clock.readings_panic.store(false, SeqCst);
+    assert_eq!(queue.stats().waiting_takers, 1);
+    clock.clock.advance(SECOND);
+    assert_eq!(woken.wakes(), 1);
+    assert!(poll(&mut future).is_ready());
 }

@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Wake, Waker};
 
 use delay_queue::NEVER;
-use delay_queue::calls::Calls;
-use delay_queue::takers::{Arming, Left, Stock, Takers, Ticket};
+use delay_queue::wait::{AlarmRequest, Left, ReadySource, WaiterId, Waiters, WakeList};
 use delay_queue::{Alarm, Parker};
 use testkit::Rng;
 
@@ -41,7 +40,7 @@ impl Dues {
     }
 }
 
-impl Stock for Dues {
+impl ReadySource for Dues {
     fn now(&self) -> u64 {
         self.now
     }
@@ -55,11 +54,18 @@ impl Stock for Dues {
     }
 }
 
+/// Settles, and says which alarm is to be set.
+fn settled(waiters: &mut Waiters, source: &mut Dues, wakes: &mut WakeList) -> Option<AlarmRequest> {
+    let mut request = None;
+    waiters.settle(source, wakes, &mut request);
+    request
+}
+
 /// A thread that takes: awake, or asleep with what would wake it.
 #[derive(Debug)]
 struct Thread {
     parker: Parker,
-    asleep: Option<(Ticket, Option<u64>)>,
+    asleep: Option<(WaiterId, Option<u64>)>,
     deadline: u64,
 }
 
@@ -74,18 +80,18 @@ impl Wake for Flag {
 
 /// A future that waits. A lazy one is never polled again.
 struct Future {
-    ticket: Ticket,
+    id: WaiterId,
     woken: Arc<Flag>,
     lazy: bool,
 }
 
 struct World {
-    stock: Dues,
-    takers: Takers,
+    source: Dues,
+    waiters: Waiters,
     threads: Vec<Thread>,
     futures: Vec<Future>,
     /// Armings that nobody has carried out yet.
-    armings: Vec<Arming>,
+    requests: Vec<AlarmRequest>,
     /// Alarms that are set, with their times.
     alarms: BTreeMap<u64, u64>,
     dropped: Arc<std::sync::Mutex<BTreeSet<u64>>>,
@@ -114,11 +120,11 @@ impl World {
             deadline: NEVER,
         };
         Self {
-            stock: Dues::default(),
-            takers: Takers::new(),
+            source: Dues::default(),
+            waiters: Waiters::new(),
             threads: (0..threads).map(thread).collect(),
             futures: Vec::new(),
-            armings: Vec::new(),
+            requests: Vec::new(),
             alarms: BTreeMap::new(),
             dropped: Arc::default(),
             next_alarm: 0,
@@ -130,14 +136,14 @@ impl World {
     }
 
     fn settle(&mut self) {
-        let mut calls = Calls::none();
-        let arming = self.takers.settle(&mut self.stock, &mut calls);
-        self.armings.extend(arming);
-        calls.ring();
+        let mut wakes = WakeList::new();
+        let request = settled(&mut self.waiters, &mut self.source, &mut wakes);
+        self.requests.extend(request);
+        wakes.wake_all();
     }
 
     fn take(&mut self) -> bool {
-        let taken = self.stock.take();
+        let taken = self.source.take();
         if taken {
             self.taken += 1;
             self.settle();
@@ -146,15 +152,15 @@ impl World {
     }
 
     fn look(&mut self) -> bool {
-        self.stock.now = self.stock.now.max(self.time);
+        self.source.now = self.source.now.max(self.time);
         self.take()
     }
 
     fn push(&mut self, due: u64) {
         self.pushed += 1;
         self.wakes_allowed += 1;
-        self.stock.dues.push(due);
-        if self.takers.concerns(due, self.stock.now) {
+        self.source.dues.push(due);
+        if self.waiters.concerns(due, self.source.now) {
             self.settle();
         }
     }
@@ -177,8 +183,8 @@ impl World {
         let thread = &mut self.threads[at];
         let slept = thread.asleep.take();
         let time_is_up = slept.is_some() && thread.deadline <= time;
-        if let Some((ticket, _)) = slept {
-            self.takers.leave_thread(ticket);
+        if let Some((id, _)) = slept {
+            self.waiters.dequeue_thread(id);
         }
         if self.look() {
             return;
@@ -187,7 +193,7 @@ impl World {
             self.settle();
             return;
         }
-        let next = self.stock.earliest();
+        let next = self.source.earliest();
         let thread = &mut self.threads[at];
         if slept.is_none() {
             thread.deadline = if rng.chance(2) {
@@ -196,16 +202,16 @@ impl World {
                 NEVER
             };
         }
-        thread.asleep = Some(self.takers.enrol_thread(thread.parker.clone(), next));
+        thread.asleep = Some(self.waiters.enqueue_thread(thread.parker.clone(), next));
     }
 
     fn poll(&mut self, old: Option<usize>, rng: &mut Rng) {
-        let (mut was_called, mut old_ticket) = (false, None);
+        let (mut was_called, mut before) = (false, None);
         if let Some(at) = old {
             let future = self.futures.swap_remove(at);
-            old_ticket = Some(future.ticket);
-            match self.takers.leave_future(future.ticket) {
-                Left::Called => was_called = true,
+            before = Some(future.id);
+            match self.waiters.dequeue_future(future.id) {
+                Left::Notified => was_called = true,
                 Left::Waiting(waker) => drop(waker),
                 Left::NoAlarm(_) => unreachable!("alarms never fail here"),
             }
@@ -214,42 +220,32 @@ impl World {
             self.wakes_allowed += u64::from(was_called);
             let woken = Arc::new(Flag::default());
             let waker = Waker::from(Arc::clone(&woken));
-            let ticket = match old_ticket {
-                None => self.takers.enrol_future(waker),
-                Some(ticket) => {
-                    self.takers.enrol_again(ticket, waker);
-                    ticket
-                }
-            };
+            let id = self.waiters.enqueue_future(waker, before);
             let lazy = rng.chance(4);
-            self.futures.push(Future {
-                ticket,
-                woken,
-                lazy,
-            });
+            self.futures.push(Future { id, woken, lazy });
         }
         self.settle();
     }
 
     fn drop_future(&mut self, at: usize) {
         let future = self.futures.swap_remove(at);
-        if matches!(self.takers.leave_future(future.ticket), Left::Called) {
+        if matches!(self.waiters.dequeue_future(future.id), Left::Notified) {
             self.wakes_allowed += 1;
         }
         self.settle();
     }
 
     fn arm(&mut self, at: usize) {
-        let arming = self.armings.swap_remove(at);
+        let request = self.requests.swap_remove(at);
         self.next_alarm += 1;
-        self.alarms.insert(self.next_alarm, arming.at);
+        self.alarms.insert(self.next_alarm, request.at);
         let alarm = Alarm::new(Guard(self.next_alarm, Arc::clone(&self.dropped)));
-        let mut calls = Calls::none();
+        let mut wakes = WakeList::new();
         drop(
-            self.takers
-                .armed(&arming, io::Result::Ok(alarm), &mut calls),
+            self.waiters
+                .alarm_set(&request, io::Result::Ok(alarm), &mut wakes),
         );
-        calls.ring();
+        wakes.wake_all();
         self.settle();
     }
 
@@ -262,11 +258,13 @@ impl World {
         due.map(|(&alarm, _)| alarm).collect()
     }
 
-    fn ring(&mut self, alarm: u64) {
+    fn wake(&mut self, alarm: u64) {
         self.alarms.remove(&alarm);
-        self.stock.now = self.stock.now.max(self.time);
-        drop(self.takers.rung());
-        self.settle();
+        self.source.now = self.source.now.max(self.time);
+        drop(self.waiters.alarm_fired());
+        if !self.waiters.is_alarm_being_set() {
+            self.settle();
+        }
     }
 
     /// One step of somebody who can make one. `false` if nobody can.
@@ -278,7 +276,7 @@ impl World {
             .filter(|&at| !self.futures[at].lazy && self.futures[at].woken.0.load(SeqCst))
             .collect();
         let ringing = self.ringing();
-        let choices = threads.len() + woken.len() + ringing.len() + self.armings.len();
+        let choices = threads.len() + woken.len() + ringing.len() + self.requests.len();
         if choices == 0 {
             return false;
         }
@@ -295,7 +293,7 @@ impl World {
         }
         from += woken.len();
         if let Some(&alarm) = ringing.get(choice - from) {
-            self.ring(alarm);
+            self.wake(alarm);
             return true;
         }
         from += ringing.len();
@@ -306,14 +304,14 @@ impl World {
     /// What must be so when nobody can act: ready entries are only those that were announced to
     /// futures which do not look.
     fn check_rest(&mut self) {
-        let ready = self.stock.ready(usize::MAX);
+        let ready = self.source.ready(usize::MAX);
         let announced = self
             .futures
             .iter()
             .filter(|future| future.lazy && future.woken.0.load(SeqCst));
-        let waiting = self.takers.waiting();
-        let wakes = self.takers.counts().wakes;
-        assert!(wakes <= self.wakes_allowed, "{wakes} calls");
+        let waiting = self.waiters.waiting();
+        let wakes = self.waiters.counts().wakes;
+        assert!(wakes <= self.wakes_allowed, "{wakes} wakes");
         assert!(
             waiting == 0 || ready <= announced.count(),
             "{ready} lie ready while {waiting} wait at {}",
@@ -330,7 +328,7 @@ fn walk(rng: &mut Rng) {
                 let due = world.time + rng.below(8) as u64;
                 // A push learns the time, or not, as one to a point of time.
                 if rng.chance(2) {
-                    world.stock.now = world.stock.now.max(world.time);
+                    world.source.now = world.source.now.max(world.time);
                 }
                 world.push(due);
             }
@@ -343,10 +341,10 @@ fn walk(rng: &mut Rng) {
                 let at = rng.below(world.futures.len());
                 world.poll(Some(at), rng); // For no reason.
             }
-            6 if !world.stock.dues.is_empty() => {
+            6 if !world.source.dues.is_empty() => {
                 // A cancel, or a reset.
-                let at = rng.below(world.stock.dues.len());
-                world.stock.dues.swap_remove(at);
+                let at = rng.below(world.source.dues.len());
+                world.source.dues.swap_remove(at);
                 if rng.chance(2) {
                     let due = world.time + rng.below(8) as u64;
                     world.pushed -= 1;
@@ -372,7 +370,7 @@ fn walk(rng: &mut Rng) {
     }
     while world.step(rng) {}
     world.check_rest();
-    assert_eq!(world.pushed, world.taken + world.stock.dues.len() as u64);
+    assert_eq!(world.pushed, world.taken + world.source.dues.len() as u64);
 }
 
 #[test]
@@ -387,31 +385,31 @@ fn no_schedule_leaves_an_entry_lying_while_somebody_waits() {
 /// the time when it has, so the futures are not told that nobody does.
 #[test]
 fn an_alarm_that_fails_beside_a_called_thread_is_told_to_nobody() {
-    let mut stock = Dues {
+    let mut source = Dues {
         now: 0,
         dues: vec![9],
     };
-    let mut takers = Takers::new();
-    let mut calls = Calls::none();
+    let mut waiters = Waiters::new();
+    let mut wakes = WakeList::new();
     let woken = Arc::new(Flag::default());
-    let future = takers.enrol_future(Waker::from(Arc::clone(&woken)));
-    let arming = takers.settle(&mut stock, &mut calls).unwrap();
-    let (thread, _) = takers.enrol_thread(Parker::new(), 9);
-    stock.dues.push(0);
+    let future = waiters.enqueue_future(Waker::from(Arc::clone(&woken)), None);
+    let request = settled(&mut waiters, &mut source, &mut wakes).unwrap();
+    let (thread, _) = waiters.enqueue_thread(Parker::new(), 9);
+    source.dues.push(0);
     assert!(
-        takers.settle(&mut stock, &mut calls).is_none(),
+        settled(&mut waiters, &mut source, &mut wakes).is_none(),
         "the thread is called"
     );
-    let failed = takers.armed(&arming, Err(io::Error::other("no alarm")), &mut calls);
+    let failed = waiters.alarm_set(&request, Err(io::Error::other("no alarm")), &mut wakes);
     drop(failed);
-    assert!(takers.settle(&mut stock, &mut calls).is_none());
-    calls.ring();
+    assert!(settled(&mut waiters, &mut source, &mut wakes).is_none());
+    wakes.wake_all();
     assert!(!woken.0.load(SeqCst));
 
     // It looks, takes, and leaves: the future stays alone, and an alarm is asked for again.
-    takers.leave_thread(thread);
-    assert!(stock.take());
-    let mut calls = Calls::none();
-    assert!(takers.settle(&mut stock, &mut calls).is_some());
-    assert!(matches!(takers.leave_future(future), Left::Waiting(_)));
+    waiters.dequeue_thread(thread);
+    assert!(source.take());
+    let mut wakes = WakeList::new();
+    assert!(settled(&mut waiters, &mut source, &mut wakes).is_some());
+    assert!(matches!(waiters.dequeue_future(future), Left::Waiting(_)));
 }

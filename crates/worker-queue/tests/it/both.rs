@@ -1,6 +1,6 @@
 //! What holds for both containers alike, and for the enum of either.
 
-use worker_queue::{IdleQueue, WorkerQueue};
+use worker_queue::IdleQueue;
 
 type Queue = IdleQueue<u32, u64>;
 

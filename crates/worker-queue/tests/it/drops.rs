@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use worker_queue::{IdleQueue, LoopQueue, WorkerQueue};
+use worker_queue::{IdleQueue, LoopQueue};
 
 type Entry = Rc<()>;
 

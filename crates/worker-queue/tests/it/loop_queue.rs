@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use worker_queue::{Full, LoopQueue, WorkerQueue};
+use worker_queue::{Full, LoopQueue};
 
 const SLOTS: usize = 10;
 

@@ -1,6 +1,6 @@
 //! What only the stack does.
 
-use worker_queue::{Stack, WorkerQueue};
+use worker_queue::Stack;
 
 #[test]
 fn smoke() {

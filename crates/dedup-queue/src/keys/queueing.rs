@@ -1,10 +1,10 @@
-//! Keys come to be owed a delivery, now or later; and it is taken back.
+//! Deliveries become pending, now or later; and are taken back.
 
 use delay_queue::NEVER;
 
 use super::{Keys, Phase, nanos};
 use crate::policy::{Added, Pending, Policy};
-use crate::records::{On, Owed, Slot};
+use crate::records::{Delivery, On, Slot};
 
 /// A key, and its twin for a guard, until they are taken.
 pub(crate) type Pair<K> = Option<(K, K)>;
@@ -16,7 +16,7 @@ impl<K> Keys<K> {
         let slot = self.records.insert(hash, key, twin);
         self.note(1, 1);
         let record = &mut self.records[slot];
-        record.owed = Owed::Now;
+        record.delivery = Delivery::Now;
         record.since = self.now;
         self.ready.push(&mut self.records, slot);
     }
@@ -26,16 +26,16 @@ impl<K> Keys<K> {
     pub(crate) fn add_known(&mut self, slot: Slot) -> Added {
         let record = &mut self.records[slot];
         record.is_retry = false;
-        match record.owed {
-            Owed::Now => Added::Merged,
-            Owed::Nothing => {
-                self.owe(slot, self.now);
+        match record.delivery {
+            Delivery::Now => Added::Merged,
+            Delivery::Nothing => {
+                self.enqueue(slot, self.now);
                 Added::New
             }
-            Owed::Later(entry) => {
+            Delivery::Later(entry) => {
                 self.delayed.remove(entry);
-                self.records[slot].owed = Owed::Nothing;
-                self.owe(slot, self.now);
+                self.records[slot].delivery = Delivery::Nothing;
+                self.enqueue(slot, self.now);
                 Added::Moved
             }
         }
@@ -52,7 +52,7 @@ impl<K> Keys<K> {
         let slot = self.still(found);
         let slot = slot.unwrap_or_else(|| self.insert(hash, pair));
         self.records[slot].is_retry = false;
-        self.owe_later(slot, due, self.settings.policy)
+        self.delay(slot, due, self.settings.policy)
     }
 
     /// The key has failed so often, and is to be delivered at `due` or earlier. Whether that is
@@ -68,17 +68,17 @@ impl<K> Keys<K> {
         let slot = self.still(found);
         let slot = slot.unwrap_or_else(|| self.insert(hash, pair));
         self.count_failure(slot, failures, due);
-        self.owe_retry(slot, due);
-        self.records[slot].owed == Owed::Now
+        self.delay_retry(slot, due);
+        self.records[slot].delivery == Delivery::Now
     }
 
     /// The key is to be tried again at `due`, or when it is to be delivered anyway if that is
     /// earlier.
-    pub(super) fn owe_retry(&mut self, slot: Slot, due: u64) {
-        if self.records[slot].owed == Owed::Nothing {
+    pub(super) fn delay_retry(&mut self, slot: Slot, due: u64) {
+        if self.records[slot].delivery == Delivery::Nothing {
             self.records[slot].is_retry = true;
         }
-        self.owe_later(slot, due, Policy::Earliest);
+        self.delay(slot, due, Policy::Earliest);
     }
 
     #[inline]
@@ -87,12 +87,12 @@ impl<K> Keys<K> {
         self.records.insert(hash, key, twin)
     }
 
-    /// The key comes to be owed a delivery now. It is owed nothing.
+    /// A delivery of the key becomes pending now. None was.
     #[inline]
-    pub(super) fn owe(&mut self, slot: Slot, since: u64) {
+    pub(super) fn enqueue(&mut self, slot: Slot, since: u64) {
         self.note(1, 1);
         let record = &mut self.records[slot];
-        record.owed = Owed::Now;
+        record.delivery = Delivery::Now;
         record.since = since;
         match record.on {
             On::Held => self.dirty += 1,
@@ -104,18 +104,18 @@ impl<K> Keys<K> {
         }
     }
 
-    pub(super) fn owe_later(&mut self, slot: Slot, due: u64, policy: Policy) -> Added {
+    pub(super) fn delay(&mut self, slot: Slot, due: u64, policy: Policy) -> Added {
         let record = &self.records[slot];
-        let (entry, due, added) = match record.owed {
-            Owed::Now => return Added::Merged,
-            Owed::Nothing => {
+        let (entry, due, added) = match record.delivery {
+            Delivery::Now => return Added::Merged,
+            Delivery::Nothing => {
                 let due = match policy {
                     Policy::DebounceMaxWait(wait) => due.min(self.now.saturating_add(nanos(wait))),
                     _ => due,
                 };
                 (None, due, Added::New)
             }
-            Owed::Later(entry) => {
+            Delivery::Later(entry) => {
                 let was = self.delayed.due(entry).unwrap_or(NEVER);
                 let due = match policy {
                     Policy::Earliest => due.min(was),
@@ -134,9 +134,9 @@ impl<K> Keys<K> {
         if due <= self.now && self.phase == Phase::Open {
             if let Some(entry) = entry {
                 self.delayed.remove(entry);
-                self.records[slot].owed = Owed::Nothing;
+                self.records[slot].delivery = Delivery::Nothing;
             }
-            self.owe(slot, self.now);
+            self.enqueue(slot, self.now);
         } else if let Some(entry) = entry {
             self.delayed.reset(entry, due);
         } else {
@@ -146,35 +146,35 @@ impl<K> Keys<K> {
             let entry = self.delayed.push(slot, due);
             self.depend_on_time();
             let record = &mut self.records[slot];
-            record.owed = Owed::Later(entry);
+            record.delivery = Delivery::Later(entry);
             record.since = self.now;
         }
         added
     }
 
-    /// Takes back the delivery that the key is owed, or only a delayed one.
+    /// Takes back the pending delivery, or only a delayed one.
     pub(crate) fn withdraw(&mut self, found: Option<Slot>, delayed_only: bool) -> Option<Pending> {
         let slot = self.still(found)?;
         let held = self.records[slot].on == On::Held;
-        let pending = match self.records[slot].owed {
-            Owed::Nothing => return None,
-            Owed::Now if delayed_only => return None,
-            Owed::Now if held => {
+        let pending = match self.records[slot].delivery {
+            Delivery::Nothing => return None,
+            Delivery::Now if delayed_only => return None,
+            Delivery::Now if held => {
                 self.dirty -= 1;
                 self.note(0, -1);
                 Pending::Dirty
             }
-            Owed::Now => {
+            Delivery::Now => {
                 self.ready.unlink(&mut self.records, slot);
                 self.note(0, -1);
                 Pending::Ready
             }
-            Owed::Later(entry) => {
+            Delivery::Later(entry) => {
                 self.delayed.remove(entry);
                 Pending::Delayed
             }
         };
-        self.records[slot].owed = Owed::Nothing;
+        self.records[slot].delivery = Delivery::Nothing;
         self.records[slot].is_retry = false;
         if !held {
             self.rest(slot);

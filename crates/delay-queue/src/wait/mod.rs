@@ -1,0 +1,25 @@
+//! Waiting for something to take, as a thread or as a future: one driver for all queues.
+//!
+//! For queues of this workspace, whose entries become ready now or at a time: [`DelayQueue`] here,
+//! and the work queue of `dedup-queue`. Not part of what the crate promises to its users: it may
+//! change in any version.
+//!
+//! - [`Waiters`] is the wait queue of a queue's consumers, as arithmetic under its lock: which
+//!   waiter to notify, which thread is the leader, when the clock's alarm stands in for one.
+//! - [`WakeList`] and [`AlarmRequest`] are its deferred effects, [`Effects`] all those of a section.
+//! - [`Driver`] runs a section and then its effects, blocks a thread, polls a future, and sets
+//!   alarms. A queue says what its state and its effects are.
+//!
+//! `src/PROTOCOL.md` of this crate has the steps of each party, and the races.
+//!
+//! [`DelayQueue`]: crate::DelayQueue
+
+mod alarm;
+mod driver;
+mod waiters;
+mod wake_list;
+
+pub use alarm::{AlarmRequest, Discarded};
+pub use driver::{Driver, Effects, Unavailable, WaitError};
+pub use waiters::{Left, ReadySource, WaiterId, Waiters, WakeCounts};
+pub use wake_list::{Waiter, WakeList};
