@@ -1,25 +1,24 @@
 //! The report as one page that needs nothing but a browser: no network, no scripts.
 
-mod axis;
-mod bars;
-mod latency;
-mod parts;
-mod scaling;
-mod targets;
+mod charts;
 
+use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::plan::Chart;
-use super::report::{Group, Report, Role, Row};
+use super::report::{Group, Outcome, Report, Role, Row};
+use super::statistics::{Ratio, Verdict};
 use super::summary::Summary;
 use super::words;
-use parts::colour;
 
 const STYLE: &str = include_str!("style.css");
 
 /// The whole page.
-pub(crate) fn page(report: &Report) -> String {
+pub(crate) fn page(report: &Report) -> Result<String> {
     let names = names(report);
+    let sections = names.iter().enumerate();
+    let sections = sections.map(|(index, name)| section(report, index, name));
+    let sections: Vec<Markup> = sections.collect::<Result<_>>()?;
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -33,20 +32,17 @@ pub(crate) fn page(report: &Report) -> String {
             body {
                 (head(report))
                 main {
-                    @if !report.groups.is_empty() {
+                    @if Summary::of_report(report).cases() > 0 {
                         (summary(report, &names))
                     }
                     (failures(report))
-                    @for (index, name) in names.iter().enumerate() {
-                        (section(report, index, name))
-                    }
+                    @for section in sections { (section) }
                     (crates(report))
-                    (targets::section(report))
                 }
             }
         }
     };
-    page.into_string()
+    Ok(page.into_string())
 }
 
 /// The names of the groups, each once: what is oversubscribed stands in the same section.
@@ -65,7 +61,7 @@ fn head(report: &Report) -> Markup {
     html! {
         header {
             h1 { "anthill beside its peers" }
-            @if !report.groups.is_empty() {
+            @if Summary::of_report(report).cases() > 0 {
                 p.verdict { "It is " (Summary::of_report(report).sentence()) "." }
             }
             dl.origin {
@@ -166,14 +162,12 @@ fn failures(report: &Report) -> Markup {
     }
 }
 
-fn section(report: &Report, index: usize, name: &str) -> Markup {
+fn section(report: &Report, index: usize, name: &str) -> Result<Markup> {
     let alone = group(report, name, false);
     let beside = group(report, name, true);
-    let Some(any) = alone.or(beside) else {
-        return html! {};
-    };
-    let questions = any.questions();
-    html! {
+    let questions = alone.or(beside).map(Group::questions).unwrap_or_default();
+    let with_questions = questions.len() > 1;
+    Ok(html! {
         section id=(format!("g{index}")) {
             p.group { (name) }
             @if let [question] = &questions[..] {
@@ -182,12 +176,12 @@ fn section(report: &Report, index: usize, name: &str) -> Markup {
                 h2 { (name) }
             }
             @if let Some(group) = alone {
-                (cards(group, questions.len() > 1))
+                (cards(group, with_questions)?)
             }
             @if let Some(group) = beside {
                 details open[alone.is_none()] {
                     summary { "Oversubscribed: " (Summary::of_group(group).sentence()) }
-                    (cards(group, questions.len() > 1))
+                    (cards(group, with_questions)?)
                 }
             }
             details {
@@ -197,49 +191,61 @@ fn section(report: &Report, index: usize, name: &str) -> Markup {
                 }
             }
         }
-    }
+    })
 }
 
-fn cards(group: &Group, with_question: bool) -> Markup {
-    let series = if group.chart == Chart::Scaling {
-        scaling::series(&group.rows)
-    } else {
-        Vec::new()
-    };
-    html! {
+fn cards(group: &Group, with_questions: bool) -> Result<Markup> {
+    let (points, others): (Vec<&Row>, Vec<&Row>) = group
+        .rows
+        .iter()
+        .partition(|row| group.chart == Chart::Scaling && row.x.is_some());
+    let mut all = Vec::new();
+    for rows in points.chunk_by(|a, b| a.series == b.series) {
+        let name = rows[0].series.as_deref().unwrap_or_default();
+        all.push((name, rows[0], charts::lines(rows)?));
+    }
+    for row in others {
+        let percentiles = group.chart == Chart::Latency && charts::has_percentiles(row);
+        let chart = if percentiles {
+            charts::percentiles(row)
+        } else {
+            charts::bars(row)
+        };
+        all.push((&row.label, row, chart?));
+    }
+    Ok(html! {
         div.cards {
-            @for series in &series {
+            @for (name, row, chart) in all {
                 figure {
-                    figcaption {
-                        (series.name)
-                        @if let Some(row) = series.rows.first() { (unit(row)) }
-                    }
-                    @if with_question {
-                        @if let Some(row) = series.rows.first() {
-                            p.question { (row.question) }
-                        }
-                    }
-                    (scaling::card(series))
-                }
-            }
-            @for row in &group.rows {
-                @if series.is_empty() || row.x.is_none() {
-                    figure {
-                        figcaption { (row.label) (unit(row)) }
-                        @if with_question { p.question { (row.question) } }
-                        @if group.chart == Chart::Latency && latency::has_percentiles(row) {
-                            (latency::card(row))
-                            p.key {
-                                span.p50 {} "p50" span.p99 {} "p99" span.p999 {} "p99.9"
-                                span.most {} "max"
-                            }
-                        } @else {
-                            (bars::card(row))
-                        }
-                    }
+                    figcaption { (name) (unit(row)) }
+                    @if with_questions { p.question { (row.question) } }
+                    (PreEscaped(chart))
                 }
             }
         }
+    })
+}
+
+/// The pools of a case, best first, those that failed last.
+fn sorted(row: &Row) -> Vec<&Outcome> {
+    let rank = |outcome: &Outcome| match outcome.headline() {
+        Some(figure) => figure.ratio.map_or(figure.median, |ratio| ratio.middle),
+        None => f64::INFINITY,
+    };
+    let mut outcomes: Vec<&Outcome> = row.pools.iter().collect();
+    outcomes.sort_by(|a, b| {
+        let failed = a.figures.is_err().cmp(&b.figures.is_err());
+        failed.then(rank(a).total_cmp(&rank(b)))
+    });
+    outcomes
+}
+
+/// The class that a verdict is shown in.
+fn colour(ratio: Ratio) -> &'static str {
+    match ratio.verdict() {
+        Verdict::Ahead => "ahead",
+        Verdict::WithinNoise => "noise",
+        Verdict::Behind => "behind",
     }
 }
 
@@ -319,7 +325,7 @@ mod tests {
     #[test]
     fn the_page_has_every_case_and_needs_no_network() {
         let report = example::report();
-        let page = page(&report);
+        let page = page(&report).expect("it can be drawn");
         for group in &report.groups {
             assert!(page.contains(&group.questions()[0].to_owned()), "{group:?}");
             for row in &group.rows {
@@ -332,20 +338,15 @@ mod tests {
         assert!(page.contains("locks/&lt;1&gt;"), "text is escaped");
         assert!(page.contains("it has no bound"));
         assert!(page.contains("prefers-color-scheme"));
-        let (_, end) = page.rsplit_once("id=\"targets\"").expect("it has them");
-        assert!(end.contains("empty tasks, queue without bound"));
     }
 
     #[test]
-    fn each_chart_is_drawn() {
-        let page = page(&example::report());
-        for class in [
-            "class=\"bar\"",
-            "class=\"span\"",
-            "class=\"lines\"",
-            "class=\"cut\"",
-        ] {
-            assert!(page.contains(class), "{class}");
+    fn each_case_has_its_chart_and_each_series_one() {
+        let page = page(&example::report()).expect("it can be drawn");
+        // Three cases with bars, one with percentiles, a series of three; each oversubscribed too.
+        assert_eq!(page.matches("<svg").count(), 2 * (3 + 1 + 1));
+        for mark in ["<rect", "<circle", "<polyline"] {
+            assert!(page.contains(mark), "{mark}");
         }
     }
 }
