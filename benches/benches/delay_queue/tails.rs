@@ -120,7 +120,7 @@ pub fn run(rounds: &Rounds, peers: &[Peer]) {
         // each costs nothing.
         let count = match rounds.count {
             few @ ..=3 => few,
-            _ => (2_000_000 / entries).clamp(4, 20),
+            _ => (400_000 / entries).clamp(4, 20),
         };
         for round in 0..count {
             for turn in 0..peers.len() {

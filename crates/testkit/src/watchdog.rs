@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 /// The limit for a test that has no reason for another one.
-pub const LIMIT: Duration = Duration::from_mins(1);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs `test` on this thread; if it has not ended after `limit`, says so and aborts the process.
 ///

@@ -50,7 +50,7 @@ fn check_page(root: &Path, path: &Path, text: &str) -> Vec<String> {
     let folder = root.join(path).parent().unwrap_or(root).to_owned();
     for (offset, file) in links(text) {
         if !folder.join(&file).exists() {
-            let line = text[..offset].lines().count().max(1);
+            let line = 1 + text[..offset].matches('\n').count();
             offences.push(format!("{}:{line}: {file} does not exist", path.display()));
         }
     }

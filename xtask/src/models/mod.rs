@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use crate::flags::Bound;
 use crate::parallel;
 use crate::process::{self, Test};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, package};
 
 pub(crate) use verdict::{Cause, Completed, Verdict};
 
@@ -44,7 +44,7 @@ fn cargo(root: &Path, target: &Path, subcommand: &str, what: &str, packages: &[S
     let mut command = Command::new("cargo");
     command
         .args([subcommand, "--quiet", what])
-        .args(packages.iter().flat_map(|name| ["-p", name]))
+        .args(packages.iter().flat_map(|name| ["-p", package(name)]))
         .current_dir(root)
         .env("CARGO_TARGET_DIR", target)
         .env("RUSTFLAGS", CFG)
@@ -65,7 +65,9 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
     let mut packages = workspace.crates()?;
     packages.retain(|name| !DOORKEEPERS.contains(&name.as_str()));
     let mut sources = cargo(&workspace.root, &target, "clippy", "--lib", &packages);
-    sources.arg("--no-deps").env("CLIPPY_CONF_DIR", workspace.root.join(DOOR));
+    sources
+        .arg("--no-deps")
+        .env("CLIPPY_CONF_DIR", workspace.root.join(DOOR));
     for command in [&mut models, &mut sources] {
         let status = command.args(["--", "-D", "warnings"]).status()?;
         ensure!(status.success(), "clippy complains under the models' cfg");
