@@ -135,17 +135,6 @@ impl Group {
         names
     }
 
-    /// The peers that are the best in some case.
-    pub(crate) fn best_peers(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        for (outcome, _) in self.rows.iter().filter_map(Row::best_peer) {
-            if !names.contains(&&*outcome.pool) {
-                names.push(&*outcome.pool);
-            }
-        }
-        names
-    }
-
     /// What its cases answer, each question once.
     pub(crate) fn questions(&self) -> Vec<&str> {
         let mut questions = Vec::new();

@@ -7,7 +7,6 @@ use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::sorted;
 use crate::bench::report::{Outcome, Role, Row};
 use crate::bench::words;
 
@@ -106,7 +105,7 @@ where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
-    let outcomes = sorted(row);
+    let outcomes = best_first(row);
     let lines = u32::try_from(outcomes.len())?;
     let height = lines * LINE + TICKS + 8;
     let at = |value: f64| value.clamp(range.start, range.end);
@@ -219,6 +218,17 @@ pub(super) fn lines(rows: &[&Row]) -> Result<String> {
             .draw()?;
         Ok(())
     })
+}
+
+/// The pools of a case, those that failed last.
+fn best_first(row: &Row) -> Vec<&Outcome> {
+    let rank = |outcome: &Outcome| match outcome.headline() {
+        Some(figure) => figure.ratio.map_or(figure.median, |ratio| ratio.middle),
+        None => f64::INFINITY,
+    };
+    let mut outcomes: Vec<&Outcome> = row.pools.iter().collect();
+    outcomes.sort_by(|a, b| rank(a).total_cmp(&rank(b)));
+    outcomes
 }
 
 /// Draws on a white ground, as a browser shows it within a page.
