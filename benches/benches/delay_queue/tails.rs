@@ -140,7 +140,9 @@ pub fn run(rounds: &Rounds, peers: &[Peer]) {
                 };
                 let name = format!("{bench}/tail/{entries}/{kind}/{peer}");
                 let [middle, rare, most] = [at(500), at(999), at(1_000)];
-                println!("{name:<56} tail:   [{middle:.2} us {rare:.2} us {most:.2} us] of {count} rounds");
+                println!(
+                    "{name:<56} tail:   [{middle:.2} us {rare:.2} us {most:.2} us] of {count} rounds"
+                );
             }
         }
     }
