@@ -171,6 +171,8 @@ fn tail(line: &str) -> Option<(&str, String, Outcome)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::summary::Summary;
+    use super::super::{example, html, json, text};
     use super::*;
 
     #[test]
@@ -219,5 +221,24 @@ mod tests {
         );
         assert_eq!(rows[1].pools.len(), 1);
         assert_eq!(figures(&lines).len(), 1);
+    }
+
+    #[test]
+    fn tails_stand_in_every_format_and_judge_nothing() {
+        let line = "heap/tail/1000/push/ours  tail:   [0.50 us 2.00 us 9.75 us] of 4 rounds";
+        let mut report = example::report();
+        let before = Summary::of_report(&report);
+        report.groups.extend(tails(&[line.to_owned()]));
+        assert_eq!(Summary::of_report(&report), before);
+        let json = json::json(&report).expect("it can be written");
+        assert!(json.contains("\"case\": \"heap/tail/1000/push\""), "{json}");
+        for text in [
+            json,
+            text::terminal(&report),
+            text::markdown(&report),
+            html::page(&report).expect("it can be drawn"),
+        ] {
+            assert!(text.contains("9.75"), "{text}");
+        }
     }
 }
