@@ -5,22 +5,24 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use xshell::cmd;
 
-use crate::workspace::Workspace;
-use crate::{bench, deps, examples, flags, fuzz, hygiene, loom, models, shuttle, test};
+use crate::workspace::{Workspace, package};
+use crate::{bench, deps, examples, flags, fuzz, hygiene, loom, models, packages, shuttle, test};
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 16] = [
     ("format", format),
     ("hygiene", hygiene::run),
     ("dependencies", |workspace| deps::run(workspace, true)),
+    ("licences", packages::check_rules),
     ("clippy", clippy),
     ("clippy of the models", clippy_of_models),
     ("docs", docs),
     ("each crate alone", each_alone),
+    ("packages", packages::pack),
     ("tests", |workspace| test::run(workspace, false)),
     ("tests on one core", |workspace| test::run(workspace, true)),
     ("models", all_models),
@@ -30,12 +32,16 @@ const STEPS: [Step; 14] = [
     ("fuzz targets", fuzz::lint),
 ];
 
-/// Runs the steps.
-pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+/// Runs the steps, or those whose name contains `only`.
+pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<()> {
+    let wanted = |step: &&Step| only.is_none_or(|only| step.0.contains(only));
+    let steps: Vec<&Step> = STEPS.iter().filter(wanted).collect();
+    ensure!(!steps.is_empty(), "no step has such a name");
+
     let begin = Instant::now();
     let mut times: Vec<(&str, Duration)> = Vec::new();
     let mut outcome = Ok(());
-    for (name, step) in STEPS {
+    for (name, step) in &steps {
         println!("== {name}");
         let step_begin = Instant::now();
         outcome = step(workspace).with_context(|| format!("step `{name}`"));
@@ -57,7 +63,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     outcome?;
     println!(
         "ci: all {} steps passed, {:.0} s",
-        STEPS.len(),
+        steps.len(),
         begin.elapsed().as_secs_f32()
     );
     Ok(())
@@ -91,7 +97,8 @@ fn docs(workspace: &Workspace) -> Result<()> {
 /// Features that another crate of the workspace switches on must not be needed.
 fn each_alone(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
-    for name in workspace.crates()? {
+    for folder in workspace.crates()? {
+        let name = package(&folder);
         cmd!(shell, "cargo check -p {name}").run()?;
         cmd!(shell, "cargo check -p {name} --no-default-features").run()?;
     }

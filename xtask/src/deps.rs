@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use xshell::cmd;
 
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, package};
 
 /// Relative to the root.
 const DOC: &str = "docs/dependencies.md";
@@ -40,9 +40,10 @@ fn page(workspace: &Workspace) -> Result<String> {
     let shell = workspace.shell()?;
     let mut page = HEAD.to_owned();
     for name in workspace.crates()? {
+        let package = package(&name);
         let tree = cmd!(
             shell,
-            "cargo tree --edges normal --target {TRIPLE} --package {name}"
+            "cargo tree --edges normal --target {TRIPLE} --package {package}"
         )
         .quiet()
         .read()?;

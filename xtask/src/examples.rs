@@ -6,10 +6,10 @@ use anyhow::{Context, Result, ensure};
 use std::process::Command;
 
 use crate::process;
-use crate::workspace::{Workspace, file_name};
+use crate::workspace::{Workspace, file_name, package};
 
 /// An example that takes longer waits for input, or hangs.
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// What an example is given, where its default would be too much in a debug build: `checksum`
 /// without a path reads the whole checkout, what was built included.
@@ -22,13 +22,14 @@ fn arguments(example: &str) -> &'static [&'static str] {
 
 /// Runs all examples, without input.
 pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
-    for package in workspace.crates()? {
-        for example in examples(workspace, &package)? {
+    for folder in workspace.crates()? {
+        let package = package(&folder);
+        for example in examples(workspace, &folder)? {
             // Compiling is not part of the limit.
             let cargo = |what: &str| {
                 let mut command = Command::new("cargo");
                 command
-                    .args([what, "--quiet", "--all-features", "-p", &package])
+                    .args([what, "--quiet", "--all-features", "-p", package])
                     .args(["--example", &example])
                     .current_dir(&workspace.root);
                 command
@@ -57,8 +58,8 @@ pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
 }
 
 /// `examples/NAME.rs` and `examples/NAME/main.rs`.
-fn examples(workspace: &Workspace, package: &str) -> Result<Vec<String>> {
-    let folder = format!("crates/{package}/examples");
+fn examples(workspace: &Workspace, folder: &str) -> Result<Vec<String>> {
+    let folder = format!("crates/{folder}/examples");
     if !workspace.root.join(&folder).exists() {
         return Ok(Vec::new());
     }

@@ -9,7 +9,10 @@ xflags::xflags! {
     /// Every chore of the workspace.
     cmd xtask {
         /// Everything a change must pass, in at most 25 minutes on two cores.
-        cmd ci {}
+        cmd ci {
+            /// Only the steps whose name contains this.
+            optional --only step: String
+        }
 
         /// All tests and doc tests of the workspace, with all features.
         cmd test {
@@ -110,6 +113,12 @@ xflags::xflags! {
         cmd deps {
             /// Only compare it.
             optional --check
+        }
+
+        /// Licences, bans, sources and advisories, by cargo-deny.
+        cmd deny {
+            /// Install cargo-deny if it is missing, which takes minutes.
+            optional --install
         }
 
         /// The rules of this repository that no compiler checks.

@@ -20,6 +20,7 @@ mod fuzz;
 mod hygiene;
 mod loom;
 mod models;
+mod packages;
 mod parallel;
 mod process;
 mod sanitize;
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
 fn run(chore: XtaskCmd) -> anyhow::Result<()> {
     let workspace = Workspace::locate()?;
     match chore {
-        XtaskCmd::Ci(_) => ci::run(&workspace),
+        XtaskCmd::Ci(flags) => ci::run(&workspace, flags.only.as_deref()),
         XtaskCmd::Test(flags) => test::run(&workspace, flags.one_core),
         XtaskCmd::Loom(flags) => loom::run(&workspace, &flags),
         XtaskCmd::Shuttle(flags) => shuttle::run(&workspace, &flags),
@@ -61,6 +62,7 @@ fn run(chore: XtaskCmd) -> anyhow::Result<()> {
         XtaskCmd::Sanitize(flags) => sanitize::run(&workspace, &flags),
         XtaskCmd::Syscalls(_) => syscalls::run(&workspace),
         XtaskCmd::Deps(flags) => deps::run(&workspace, flags.check),
+        XtaskCmd::Deny(flags) => packages::deny(&workspace, flags.install),
         XtaskCmd::Hygiene(_) => hygiene::run(&workspace),
     }
 }

@@ -4,10 +4,11 @@ use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use wait_timeout::ChildExt as _;
 
 /// How a process ended.
 #[derive(Debug)]
@@ -42,17 +43,14 @@ pub(crate) fn run_logged(
         .stderr(file)
         .spawn()
         .with_context(|| format!("{} does not start", command.get_program().display()))?;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break Some(status);
-        }
-        if limit.is_some_and(|limit| begin.elapsed() > limit) {
-            child.kill()?;
-            child.wait()?;
-            break None;
-        }
-        thread::sleep(Duration::from_millis(10));
+    let status = match limit {
+        None => Some(child.wait()?),
+        Some(limit) => child.wait_timeout(limit)?,
     };
+    if status.is_none() {
+        child.kill()?;
+        child.wait()?;
+    }
     Ok(Ended {
         status,
         output: String::from_utf8_lossy(&fs::read(log)?).into_owned(),
@@ -120,24 +118,17 @@ pub(crate) fn list_tests(binaries: Vec<TestBinary>) -> Result<Vec<Test>> {
 
 /// The binaries named in cargo's messages, one JSON object per line.
 pub(crate) fn test_binaries(messages: &str) -> Vec<TestBinary> {
-    messages
+    let messages = messages
         .lines()
-        .filter_map(|line| {
-            let manifest = json_text(line, "manifest_path")?;
-            let folder = Path::new(manifest).parent()?;
-            Some(TestBinary {
-                package: crate::workspace::file_name(folder)?,
-                path: json_text(line, "executable")?.into(),
-            })
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let binaries = messages.filter_map(|message: Value| {
+        let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+        Some(TestBinary {
+            package: crate::workspace::file_name(folder)?,
+            path: message["executable"].as_str()?.into(),
         })
-        .collect()
-}
-
-/// The text under `key` in an object of one line. Cargo escapes nothing in a plain Unix path, and
-/// a path that needs escapes yields a file that does not exist, which the caller reports.
-fn json_text<'a>(object: &'a str, key: &str) -> Option<&'a str> {
-    let (_, rest) = object.split_once(&format!("\"{key}\":\""))?;
-    Some(rest.split_once('"')?.0)
+    });
+    binaries.collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use xshell::{Shell, cmd};
 use crate::flags::{self, Sanitizer};
 use crate::process;
 use crate::tsan;
-use crate::workspace::{Workspace, require, succeeds};
+use crate::workspace::{Workspace, package, require, succeeds};
 
 /// The runtimes of the sanitizers are there for this one.
 pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
@@ -21,7 +21,10 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> 
         Some(package) => vec![package.clone()],
         None => workspace.crates()?,
     };
-    let packages: Vec<_> = packages.iter().flat_map(|name| ["-p", name]).collect();
+    let packages: Vec<_> = packages
+        .iter()
+        .flat_map(|name| ["-p", package(name)])
+        .collect();
     let shell = workspace.shell()?;
     // The tests' watchdogs wait for as many times as long.
     let _slowdown = shell.push_env("TESTKIT_SLOWDOWN", "20");

@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use crate::flags;
 use crate::parallel;
 use crate::process::{self, Ended, Test};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, package};
 
 /// Puts shuttle in loom's place.
 const CFG: &str = "--cfg anthill_loom --cfg anthill_shuttle";
@@ -21,7 +21,7 @@ const CFG: &str = "--cfg anthill_loom --cfg anthill_shuttle";
 const IN_CI: u64 = 2_000;
 const ON_DEMAND: u64 = 20_000;
 /// For a scenario in ci, which takes a second or two.
-const LIMIT: Duration = Duration::from_mins(5);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Explores so many schedules of each scenario as a gate has time for.
 pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
@@ -98,7 +98,7 @@ fn cargo(workspace: &Workspace, subcommand: &str) -> Result<Command> {
     let mut command = Command::new("cargo");
     command
         .args([subcommand, "--quiet", "--test", "shuttle"])
-        .args(crates.iter().flat_map(|name| ["-p", name]))
+        .args(crates.iter().flat_map(|name| ["-p", package(name)]))
         .current_dir(&workspace.root)
         .env("CARGO_TARGET_DIR", target(workspace))
         .env("RUSTFLAGS", CFG)

@@ -34,7 +34,9 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Stress) -> Result<()> {
     test::require_pinning()?;
     let shell = workspace.shell()?;
     let begin = Instant::now();
-    let limit = flags.minutes.map(Duration::from_mins);
+    let limit = flags
+        .minutes
+        .map(|minutes| Duration::from_secs(60 * minutes));
     let more = |done: u64| match limit {
         Some(limit) => begin.elapsed() < limit,
         None => done < flags.rounds.unwrap_or(ROUNDS),

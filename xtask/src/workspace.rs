@@ -36,7 +36,8 @@ impl Workspace {
         Ok(shell)
     }
 
-    /// The names of the library crates, sorted. A crate's folder bears its name.
+    /// The folders of the library crates, sorted. Their libraries bear these names, and but for
+    /// one their [`package`]s.
     pub(crate) fn crates(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.root.join("crates")).context("crates/")? {
@@ -72,6 +73,15 @@ impl Workspace {
     pub(crate) fn read(&self, path: impl AsRef<Path>) -> Result<String> {
         let path = path.as_ref();
         fs::read_to_string(self.root.join(path)).with_context(|| path.display().to_string())
+    }
+}
+
+/// The package in the folder `crates/FOLDER`. It bears the folder's name, unless that belongs to
+/// another on the registry.
+pub(crate) fn package(folder: &str) -> &str {
+    match folder {
+        "delay-queue" => "anthill-delay-queue",
+        other => other,
     }
 }
 

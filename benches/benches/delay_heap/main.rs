@@ -8,9 +8,28 @@ mod peers;
 mod rounds;
 #[path = "../delay_queue/stopwatch.rs"]
 mod stopwatch;
+#[path = "../delay_queue/tails.rs"]
+mod tails;
 
 use rounds::Rounds;
 
 fn main() {
-    cases::all(&Rounds::from_args());
+    let rounds = Rounds::from_args();
+    cases::all(&rounds);
+    tails::run(
+        &rounds,
+        &[
+            ("ours", tails::cancelling::<peers::Timed<peers::Ours>>),
+            ("BinaryHeap", tails::ordered::<peers::Timed<peers::Heap>>),
+            ("BTreeMap", tails::cancelling::<peers::Timed<peers::Tree>>),
+            (
+                "priority-queue",
+                tails::cancelling::<peers::Timed<peers::Priority>>,
+            ),
+            (
+                "tokio-util",
+                tails::cancelling::<peers::Timed<peers::Wheel>>,
+            ),
+        ],
+    );
 }

@@ -11,6 +11,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 use tokio_util::time::{DelayQueue, delay_queue::Key};
 
+use crate::tails;
+
 /// Values are numbers that no two entries share. Times are nanoseconds.
 pub trait Peer {
     const NAME: &'static str;
@@ -28,6 +30,46 @@ pub trait Peer {
 pub trait Cancel: Peer {
     fn cancel(&mut self, id: Self::Id) -> Option<u64>;
     fn reset(&mut self, id: &mut Self::Id, due: u64);
+}
+
+/// A peer and the time, which its pops are given.
+pub struct Timed<P> {
+    peer: P,
+    now: u64,
+}
+
+impl<P: Peer> tails::Subject for Timed<P> {
+    type Id = P::Id;
+
+    fn new() -> Self {
+        Self {
+            peer: P::new(),
+            now: 0,
+        }
+    }
+
+    fn push(&mut self, value: u64, due: u64) -> P::Id {
+        self.peer.push(value, due)
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        self.peer.pop(self.now)
+    }
+
+    fn advance(&mut self, now: u64) {
+        self.now = now;
+        self.peer.advance(now);
+    }
+}
+
+impl<P: Cancel> tails::Cancel for Timed<P> {
+    fn cancel(&mut self, id: P::Id) -> Option<u64> {
+        self.peer.cancel(id)
+    }
+
+    fn reset(&mut self, id: &mut P::Id, due: u64) {
+        self.peer.reset(id, due);
+    }
 }
 
 pub struct Ours(DelayHeap<u64>);

@@ -12,6 +12,7 @@ mod peers;
 mod rounds;
 mod single;
 mod stopwatch;
+mod tails;
 
 use rounds::Rounds;
 
@@ -20,4 +21,14 @@ fn main() {
     single::all(&mut rounds);
     crossing::all(&mut rounds);
     lateness::all(&mut rounds);
+    tails::run(
+        &rounds,
+        &[
+            ("ours", tails::cancelling::<peers::Ours>),
+            ("BinaryHeap", tails::ordered::<peers::MutexHeap>),
+            ("BTreeMap", tails::cancelling::<peers::MutexTree>),
+            ("priority-queue", tails::cancelling::<peers::MutexPriority>),
+            ("tokio-util", tails::cancelling::<peers::Wheel>),
+        ],
+    );
 }

@@ -18,6 +18,8 @@ use sync_shim::{Alarm, Parker};
 use tokio::runtime::{EnterGuard, Runtime};
 use tokio_util::time::delay_queue::Key;
 
+use crate::tails;
+
 /// Values are numbers that no two entries share.
 pub trait Peer {
     const NAME: &'static str;
@@ -35,6 +37,36 @@ pub trait Peer {
 pub trait Cancel: Peer {
     fn cancel(&mut self, id: Self::Id) -> Option<u64>;
     fn reset(&mut self, id: &mut Self::Id, due: u64);
+}
+
+impl<P: Peer> tails::Subject for P {
+    type Id = P::Id;
+
+    fn new() -> Self {
+        P::new()
+    }
+
+    fn push(&mut self, value: u64, due: u64) -> P::Id {
+        Peer::push(self, value, due)
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        self.take()
+    }
+
+    fn advance(&mut self, now: u64) {
+        Peer::advance(self, now);
+    }
+}
+
+impl<P: Cancel> tails::Cancel for P {
+    fn cancel(&mut self, id: P::Id) -> Option<u64> {
+        Cancel::cancel(self, id)
+    }
+
+    fn reset(&mut self, id: &mut P::Id, due: u64) {
+        Cancel::reset(self, id, due);
+    }
 }
 
 /// A time that is read as fast as the machine's.

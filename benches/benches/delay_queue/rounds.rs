@@ -48,21 +48,28 @@ impl Rounds {
         }
     }
 
+    /// Whether a case of this name, or one whose name begins so, is asked for.
+    pub fn wants(&self, case: &str) -> bool {
+        self.only
+            .as_ref()
+            .is_none_or(|only| case.contains(only.as_str()))
+    }
+
+    /// Whether this peer is asked for.
+    pub fn has(&self, name: &str) -> bool {
+        self.peer
+            .as_ref()
+            .is_none_or(|peer| ["ours", peer].contains(&name))
+    }
+
     /// Runs these cases, whose figures come from the same work, and prints a line for each peer
     /// in each. The first peer is ours: the others are shown as multiples of it, by their medians.
     pub fn run(&self, cases: &[(String, &str)], mut peers: Vec<Peer<'_>>) {
-        let wanted = |case: &str| {
-            self.only
-                .as_ref()
-                .is_none_or(|only| case.contains(only.as_str()))
-        };
         let name = |case: &str, peer: &str| format!("{}/{case}/{peer}", env!("CARGO_CRATE_NAME"));
-        if !cases.iter().any(|(case, _)| wanted(&name(case, ""))) {
+        if !cases.iter().any(|(case, _)| self.wants(&name(case, ""))) {
             return;
         }
-        if let Some(peer) = &self.peer {
-            peers.retain(|(name, _)| ["ours", peer].contains(name));
-        }
+        peers.retain(|(name, _)| self.has(name));
         let mut rounds = vec![Vec::new(); peers.len()];
         for round in 0..self.count {
             for turn in 0..peers.len() {

@@ -22,7 +22,7 @@ use crate::policy::Policy;
 use crate::queue::KeyQueue;
 
 /// How long failures of a resting key are remembered, unless the builder says otherwise.
-pub const DEFAULT_FAILURE_EXPIRY: Duration = Duration::from_hours(1);
+pub const DEFAULT_FAILURE_EXPIRY: Duration = Duration::from_secs(3600);
 
 /// What client-go's controllers use: the longer of [`Exponential`] from 5 milliseconds to 1000
 /// seconds, and ten retries per second for all keys together, after a burst of a hundred.

@@ -240,7 +240,7 @@ mod tests {
             looks.set(looks.get() + 1);
             looks.get() == 100
         };
-        assert!(look_on(Duration::from_hours(1), at_the_hundredth));
+        assert!(look_on(Duration::from_secs(3600), at_the_hundredth));
         assert!(!look_on(Duration::from_micros(1), || false));
         assert!(look_on(Duration::ZERO, || true));
     }

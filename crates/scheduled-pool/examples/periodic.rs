@@ -12,6 +12,10 @@ use scheduled_pool::{Missed, ScheduledPool, Series};
 
 const TENTH: Duration = Duration::from_millis(100);
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an example for the eye, by the real time"
+)]
 fn main() -> Result<(), Box<dyn Error>> {
     let pool = Pool::builder().name("jobs").capacity(2).build()?;
     let scheduled = ScheduledPool::new(pool);

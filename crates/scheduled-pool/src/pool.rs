@@ -33,7 +33,7 @@ use crate::timer::Core;
 ///
 /// let scheduled = ScheduledPool::new(Pool::builder().capacity(2).build()?);
 /// let answer = scheduled.spawn_after(Duration::from_millis(5), || 6 * 7)?;
-/// let reminder = scheduled.spawn_after(Duration::from_hours(1), || println!("still unpaid"))?;
+/// let reminder = scheduled.spawn_after(Duration::from_secs(3600), || println!("still unpaid"))?;
 /// assert!(reminder.cancel());
 /// assert_eq!(answer.join()?, 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -41,7 +41,7 @@ pub enum OnPanic {
 /// use std::time::Duration;
 /// use scheduled_pool::{Missed, OnPanic, Series};
 ///
-/// let hourly = Series::at_fixed_rate(Duration::from_hours(1))
+/// let hourly = Series::at_fixed_rate(Duration::from_secs(3600))
 ///     .missed(Missed::Burst)
 ///     .on_panic(OnPanic::Continue)
 ///     .max_runs(NonZeroU64::new(24).expect("it is not 0"));

@@ -25,7 +25,7 @@ use sync_shim::{ManualClock, Mutex, Parker};
 /// Due at once.
 const NOW: Duration = Duration::ZERO;
 /// Far beyond what any model's clock comes to.
-const LATE: Duration = Duration::from_hours(1);
+const LATE: Duration = Duration::from_secs(3600);
 
 /// A pool of at most one worker, reduced to what the timer knows of a pool.
 #[derive(Clone)]

@@ -404,7 +404,7 @@ struct Rig {
 }
 
 /// Far beyond what any model's clock comes to.
-const LATE: Duration = Duration::from_hours(1);
+const LATE: Duration = Duration::from_secs(3600);
 
 impl Rig {
     fn new() -> Self {

@@ -7,6 +7,8 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 use super::MANIFEST;
+use super::plan::Chart;
+use super::report::{Figure, Group, Outcome, Role, Row};
 
 #[rustfmt::skip]
 const QUICK: &[&str] = &["--quick", "--warm-up-time", "0.1", "--measurement-time", "0.5"];
@@ -19,12 +21,20 @@ pub(crate) struct CrateFigure {
     pub(crate) time: String,
 }
 
+/// What the benches of the crates have shown.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    pub(crate) figures: Vec<CrateFigure>,
+    /// The longest single operations, a table for each bench that times them one by one.
+    pub(crate) tails: Vec<Group>,
+}
+
 /// Runs them. The benches understand one filter, so they are run once for each.
-pub(crate) fn run(shell: &Shell, quick: bool, only: &[String]) -> Result<Vec<CrateFigure>> {
+pub(crate) fn run(shell: &Shell, quick: bool, only: &[String]) -> Result<Shown> {
     let quick = if quick { QUICK } else { &[] };
     let everything = [String::new()];
     let filters = if only.is_empty() { &everything } else { only };
-    let mut all = Vec::new();
+    let mut lines = Vec::new();
     for filter in filters {
         let filter = Some(filter).filter(|filter| !filter.is_empty());
         let command = cmd!(
@@ -32,9 +42,12 @@ pub(crate) fn run(shell: &Shell, quick: bool, only: &[String]) -> Result<Vec<Cra
             "cargo bench --manifest-path {MANIFEST} --package anthill-benches --benches --
              --noplot {quick...} {filter...}"
         );
-        all.extend(figures_of(Command::from(command))?);
+        lines.extend(lines_of(Command::from(command))?);
     }
-    Ok(all)
+    Ok(Shown {
+        figures: figures(&lines),
+        tails: tails(&lines),
+    })
 }
 
 /// Runs each once, to see that it works; unoptimized, because that builds sooner.
@@ -48,8 +61,8 @@ pub(crate) fn smoke(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// Runs the benches, passes on what they print, and collects the figures.
-fn figures_of(mut command: Command) -> Result<Vec<CrateFigure>> {
+/// Runs the benches and passes on what they print.
+fn lines_of(mut command: Command) -> Result<Vec<String>> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -64,7 +77,7 @@ fn figures_of(mut command: Command) -> Result<Vec<CrateFigure>> {
         child.wait()?.success(),
         "the benches of the crates have failed"
     );
-    Ok(figures(&lines))
+    Ok(lines)
 }
 
 /// Criterion prints `NAME  time:   [LOW MIDDLE HIGH]`, with a long name on a line before.
@@ -84,8 +97,82 @@ fn figures(lines: &[String]) -> Vec<CrateFigure> {
     figures
 }
 
+const QUESTION: &str = "How long does the longest single operation take? Each is timed alone, by \
+    the processor's time of its thread, and the least of its rounds counts; one read of that clock \
+    (the row `nothing`) is part of each time.";
+
+/// Reads `BENCH/tail/SIZE/KIND/PEER  tail:   [P50 us P99.9 us MAX us] of N rounds`.
+fn tails(lines: &[String]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (bench, label, outcome) in lines.iter().filter_map(|line| tail(line)) {
+        let name = format!("Longest operations, {bench}");
+        let at = groups.iter().position(|group| group.name == name);
+        let group = at.unwrap_or_else(|| {
+            groups.push(Group {
+                name,
+                oversubscribed: false,
+                chart: Chart::Latency,
+                rows: Vec::new(),
+            });
+            groups.len() - 1
+        });
+        let rows = &mut groups[group].rows;
+        if let Some(row) = rows.iter_mut().find(|row| row.label == label) {
+            row.pools.push(outcome);
+            continue;
+        }
+        rows.push(Row {
+            case: format!("{bench}/tail/{}", label.replace(' ', "/")),
+            label,
+            question: QUESTION.to_owned(),
+            series: None,
+            x: None,
+            pools: vec![outcome],
+        });
+    }
+    groups
+}
+
+/// The bench, size and kind of operation, and a peer's figures.
+fn tail(line: &str) -> Option<(&str, String, Outcome)> {
+    let (name, figures) = line.split_once("tail:   [")?;
+    let (bench, name) = name.trim().split_once("/tail/")?;
+    let (label, peer) = name.rsplit_once('/')?;
+    let (figures, rounds) = figures.split_once("] of ")?;
+    let rounds = rounds.split(' ').next()?.parse().ok()?;
+    let mut values = figures
+        .split(" us")
+        .map_while(|value| value.trim().parse().ok());
+    let figure = |metric: &str| {
+        let value = values.next()?;
+        Some(Figure {
+            metric: metric.to_owned(),
+            unit: "us".to_owned(),
+            rounds,
+            median: value,
+            min: value,
+            max: value,
+            ratio: None,
+        })
+    };
+    let figures: Option<Vec<Figure>> = ["p50", "p99.9", "max"].into_iter().map(figure).collect();
+    let role = match peer {
+        "ours" => Role::Ours,
+        "clock" => Role::Yardstick,
+        _ => Role::Peer,
+    };
+    let outcome = Outcome {
+        pool: peer.to_owned(),
+        role,
+        figures: Ok(figures?),
+    };
+    Some((bench, label.replace('/', " "), outcome))
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::summary::Summary;
+    use super::super::{example, html, json, text};
     use super::*;
 
     #[test]
@@ -109,5 +196,49 @@ mod tests {
             time: time.to_owned(),
         });
         assert_eq!(figures(&lines), expected);
+    }
+
+    #[test]
+    fn tails_are_a_table_of_each_bench_with_a_row_for_each_kind_of_operation() {
+        let lines = [
+            "heap/tail/1000/push/ours    tail:   [0.50 us 2.00 us 9.00 us] of 4 rounds",
+            "heap/tail/1000/push/theirs  tail:   [1.50 us 3.00 us 4.00 us] of 4 rounds",
+            "heap/tail/1000/pop/ours     tail:   [0.50 us 2.00 us 9.00 us] of 4 rounds",
+            "heap/tail/1000/pop/broken   tail:   [0.50 us 2.00 us] of 4 rounds",
+            "heap/push/1000/ours         time:   [1.0 ns 1.1 ns 1.2 ns] 1.00",
+        ]
+        .map(str::to_owned);
+        let groups = tails(&lines);
+        assert_eq!(groups.len(), 1);
+        let rows = &groups[0].rows;
+        let labels: Vec<&str> = rows.iter().map(|row| &*row.label).collect();
+        assert_eq!(labels, ["1000 push", "1000 pop"]);
+        assert_eq!(rows[0].case, "heap/tail/1000/push");
+        let max = rows[0].pools[1].figure("max").expect("it is there");
+        assert_eq!(
+            (&*rows[0].pools[1].pool, max.median, max.rounds),
+            ("theirs", 4.0, 4)
+        );
+        assert_eq!(rows[1].pools.len(), 1);
+        assert_eq!(figures(&lines).len(), 1);
+    }
+
+    #[test]
+    fn tails_stand_in_every_format_and_judge_nothing() {
+        let line = "heap/tail/1000/push/ours  tail:   [0.50 us 2.00 us 9.75 us] of 4 rounds";
+        let mut report = example::report();
+        let before = Summary::of_report(&report);
+        report.groups.extend(tails(&[line.to_owned()]));
+        assert_eq!(Summary::of_report(&report), before);
+        let json = json::json(&report).expect("it can be written");
+        assert!(json.contains("\"case\": \"heap/tail/1000/push\""), "{json}");
+        for text in [
+            json,
+            text::terminal(&report),
+            text::markdown(&report),
+            html::page(&report).expect("it can be drawn"),
+        ] {
+            assert!(text.contains("9.75"), "{text}");
+        }
     }
 }

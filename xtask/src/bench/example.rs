@@ -28,7 +28,6 @@ pub(super) fn report() -> Report {
     Report {
         origin: Origin {
             machine: "A processor, 2 cores".to_owned(),
-            cores: 2,
             kernel: "Linux 6".to_owned(),
             compiler: "rustc 1".to_owned(),
             commit: "abc1234".to_owned(),

@@ -19,14 +19,12 @@ mod json;
 mod origin;
 mod plan;
 mod program;
-mod remaining;
 mod report;
 mod rounds;
 mod smoke;
 mod statistics;
 mod summary;
 mod tables;
-mod targets;
 mod text;
 mod words;
 
@@ -73,7 +71,10 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Bench) -> Result<()> {
         // What the comparison has shown in its hour does not get lost if these benches hang.
         written(flags, &report)?;
         match crates::run(&shell, flags.quick, &flags.only) {
-            Ok(figures) => report.crates = figures,
+            Ok(shown) => {
+                report.crates = shown.figures;
+                report.groups.extend(shown.tails);
+            }
             Err(error) => crates_failure = Some(format!("{error:#}")),
         }
     }
@@ -148,7 +149,7 @@ fn compare(
 /// It shows itself only on a terminal.
 fn bar(runs: usize) -> ProgressBar {
     let bar = ProgressBar::new(runs as u64);
-    let template = "{bar:30} {pos}/{len}{prefix}  {wide_msg}";
+    let template = "{bar:30} {pos}/{len}, {eta} left  {wide_msg}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
@@ -168,7 +169,7 @@ fn written(flags: &flags::Bench, report: &Report) -> Result<Vec<PathBuf>> {
     }
     if let Some(folder) = &flags.html {
         let path = folder.join("index.html");
-        write(&path, &html::page(report))?;
+        write(&path, &html::page(report)?)?;
         paths.push(path);
     }
     Ok(paths)

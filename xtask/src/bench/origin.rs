@@ -12,7 +12,6 @@ use crate::parallel;
 pub(crate) struct Origin {
     /// The model of the processor and the number of its cores.
     pub(crate) machine: String,
-    pub(crate) cores: usize,
     pub(crate) kernel: String,
     pub(crate) compiler: String,
     /// Ends with `-dirty` if the tree differs from it.
@@ -35,7 +34,6 @@ impl Origin {
         let cores = parallel::cores();
         Ok(Self {
             machine: format!("{model}, {cores} cores"),
-            cores,
             kernel: cmd!(shell, "uname -sr").quiet().read()?,
             compiler: cmd!(shell, "rustc --version").quiet().read()?,
             commit: cmd!(shell, "git describe --always --dirty")

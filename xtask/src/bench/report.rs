@@ -5,7 +5,7 @@ use super::origin::Origin;
 use super::plan::{Chart, Entry, Plan};
 use super::program::Sample;
 use super::rounds::Runs;
-use super::statistics::{Better, Ratio, median};
+use super::statistics::{Ratio, median};
 
 /// A pool whose name begins so is a yardstick: no peer, but what the machine can do.
 const YARDSTICK: &str = "bare ";
@@ -70,10 +70,6 @@ pub(crate) struct Figure {
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
-    /// One for each round, in order.
-    pub(crate) values: Vec<f64>,
-    /// Which direction is the better one.
-    pub(crate) better: Better,
     /// `None` if ours lacks the metric.
     pub(crate) ratio: Option<Ratio>,
 }
@@ -132,17 +128,6 @@ impl Group {
     pub(crate) fn pools(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for outcome in self.rows.iter().flat_map(|row| &row.pools) {
-            if !names.contains(&&*outcome.pool) {
-                names.push(&*outcome.pool);
-            }
-        }
-        names
-    }
-
-    /// The peers that are the best in some case.
-    pub(crate) fn best_peers(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        for (outcome, _) in self.rows.iter().filter_map(Row::best_peer) {
             if !names.contains(&&*outcome.pool) {
                 names.push(&*outcome.pool);
             }
@@ -255,8 +240,6 @@ fn figures(runs: &Runs, ours: &Runs, is_ours: bool) -> Vec<Figure> {
                     (false, Some(_)) => None,
                     (false, None) => Ratio::of_pairs(&pairs, *better),
                 },
-                values,
-                better: *better,
             })
         },
     );

@@ -1,12 +1,9 @@
 //! Runs a plan, and keeps what each run printed.
 
-use std::time::Instant;
-
 use indicatif::ProgressBar;
 
 use super::plan::{Plan, Step};
 use super::program::{Run, Runner, Sample};
-use super::remaining::Remaining;
 
 /// What one pool did in one entry of the plan.
 #[derive(Debug, Clone)]
@@ -29,19 +26,14 @@ pub(crate) fn run(plan: &Plan, runner: &mut impl Runner, bar: &ProgressBar) -> V
         .iter()
         .map(|entry| vec![nothing.clone(); entry.pools.len()])
         .collect();
-    let mut remaining = Remaining::of(plan);
     for round in 0..plan.rounds {
         if bar.is_hidden() {
-            let left = remaining.words();
-            println!("round {} of {}{left}", round + 1, plan.rounds);
+            println!("round {} of {}", round + 1, plan.rounds);
         }
         for step in plan.round(round) {
-            let begin = Instant::now();
             bar.set_message(message(plan, &step));
-            bar.set_prefix(remaining.words());
             step_once(plan, runner, bar, &step, &mut all[step.entry]);
             bar.inc(step.pools.len() as u64);
-            remaining.took(&step, begin.elapsed());
         }
     }
     bar.finish_and_clear();

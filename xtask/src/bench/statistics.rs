@@ -85,65 +85,21 @@ impl Ratio {
                 high: all[all.len() - 1],
             });
         }
-        let mut drawn = Drawn::of(pairs);
-        Some(Self::of_resamples(middle, || {
-            of_medians(drawn.again(), better)
-        }))
-    }
-
-    /// The geometric mean of the ratios of several cases. `None` without cases, or if one of them
-    /// has no rounds.
-    pub(crate) fn mean_of(cases: &[Vec<(f64, f64)>], better: Better) -> Option<Self> {
-        let each = cases.iter().map(|pairs| Self::of_pairs(pairs, better));
-        let each: Vec<Self> = each.collect::<Option<_>>()?;
-        let middle = geometric_mean(each.iter().map(|ratio| ratio.middle))?;
-        if cases.iter().any(|pairs| pairs.len() < FEWEST_DRAWN) {
-            // As if the noise of all had gone the same way: too wide rather than too narrow.
-            return Some(Self {
-                middle,
-                low: if each.iter().all(|ratio| ratio.low > 0.0) {
-                    geometric_mean(each.iter().map(|ratio| ratio.low))?
-                } else {
-                    0.0
-                },
-                high: if each.iter().all(|ratio| ratio.high.is_finite()) {
-                    geometric_mean(each.iter().map(|ratio| ratio.high))?
-                } else {
-                    f64::INFINITY
-                },
-            });
-        }
-        let mut drawn: Vec<Drawn<'_>> = cases.iter().map(|pairs| Drawn::of(pairs)).collect();
-        Some(Self::of_resamples(middle, || {
-            let each = drawn
-                .iter_mut()
-                .filter_map(|drawn| of_medians(drawn.again(), better));
-            geometric_mean(each)
-        }))
-    }
-
-    fn of_resamples(middle: f64, draw: impl FnMut() -> Option<f64>) -> Self {
+        // The same seed each time: the same figures yield the same interval.
+        let mut generator = Generator(0x5EED);
+        let mut drawn = pairs.to_vec();
+        let draw = || {
+            drawn.fill_with(|| pairs[generator.below(pairs.len())]);
+            of_medians(&drawn, better)
+        };
         let mut ratios: Vec<f64> = iter::repeat_with(draw).take(RESAMPLES).flatten().collect();
         ratios.sort_by(f64::total_cmp);
-        Self {
+        let (low, high) = (ratios.get(TAIL), ratios.iter().rev().nth(TAIL));
+        Some(Self {
             middle,
-            low: ratios.get(TAIL).copied().unwrap_or(0.0),
-            high: ratios
-                .iter()
-                .rev()
-                .nth(TAIL)
-                .copied()
-                .unwrap_or(f64::INFINITY),
-        }
-    }
-
-    /// How many times theirs ours is.
-    pub(crate) fn inverse(self) -> Self {
-        Self {
-            middle: self.middle.recip(),
-            low: self.high.recip(),
-            high: self.low.recip(),
-        }
+            low: low.copied().unwrap_or(0.0),
+            high: high.copied().unwrap_or(f64::INFINITY),
+        })
     }
 
     /// Whether the interval lets us call it a difference.
@@ -199,35 +155,6 @@ pub(crate) fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f6
         }
     }
     (count > 0).then(|| (sum / f64::from(count)).exp())
-}
-
-/// Rounds drawn anew from those that were run.
-#[derive(Debug)]
-struct Drawn<'a> {
-    pairs: &'a [(f64, f64)],
-    again: Vec<(f64, f64)>,
-    generator: Generator,
-}
-
-impl<'a> Drawn<'a> {
-    fn of(pairs: &'a [(f64, f64)]) -> Self {
-        Self {
-            pairs,
-            again: pairs.to_vec(),
-            // One seed for all: cases share their rounds, so they are drawn together.
-            generator: Generator(0x5EED),
-        }
-    }
-
-    fn again(&mut self) -> &[(f64, f64)] {
-        let Self {
-            pairs,
-            again,
-            generator,
-        } = self;
-        again.fill_with(|| pairs[generator.below(pairs.len())]);
-        again
-    }
 }
 
 /// `SplitMix64`: the same figures yield the same interval on every machine.
@@ -343,41 +270,6 @@ mod tests {
         // Each of the three pairs has the same winner, and yet.
         let meeting = [(10.0, 9.0), (15.0, 10.0), (13.0, 11.0)];
         assert_eq!(verdict(&meeting), Verdict::WithinNoise);
-    }
-
-    #[test]
-    fn a_mean_of_many_cases_has_a_narrower_interval_than_each_of_them() {
-        let cases: Vec<_> = (0..12).map(|seed| pairs(7, 2.0, 0.3, seed)).collect();
-        let mean = Ratio::mean_of(&cases, Better::Lower).expect("cases");
-        let one = Ratio::of_pairs(&cases[0], Better::Lower).expect("rounds");
-        assert!(width(mean) < width(one), "{mean:?} {one:?}");
-        let of_one = Ratio::mean_of(&cases[..1], Better::Lower).expect("a case");
-        assert!((of_one.low - one.low).abs() < 1e-12 && (of_one.high - one.high).abs() < 1e-12);
-    }
-
-    #[test]
-    fn nearly_all_intervals_of_means_contain_the_true_ratio() {
-        let contain = (0..40)
-            .filter(|block| {
-                let cases = (0..6).map(|case| pairs(7, 2.0, 0.3, block * 6 + case));
-                let mean = Ratio::mean_of(&cases.collect::<Vec<_>>(), Better::Lower);
-                mean.is_some_and(|mean| (mean.low..=mean.high).contains(&2.0))
-            })
-            .count();
-        assert!(contain >= 32, "{contain} of 40");
-    }
-
-    #[test]
-    fn a_mean_of_few_rounds_is_no_surer_than_its_cases() {
-        let three = vec![vec![(12.0, 9.0), (15.0, 10.0), (13.0, 11.0)]; 2];
-        let mean = Ratio::mean_of(&three, Better::Lower).expect("cases");
-        let one = Ratio::of_pairs(&three[0], Better::Lower).expect("rounds");
-        assert!((mean.low - one.low).abs() < 1e-12 && (mean.high - one.high).abs() < 1e-12);
-        let two = vec![vec![(900.0, 1.0); 2]];
-        let mean = Ratio::mean_of(&two, Better::Lower).expect("cases");
-        assert_eq!((mean.low, mean.high), (0.0, f64::INFINITY));
-        assert_eq!(Ratio::mean_of(&[], Better::Lower), None);
-        assert_eq!(Ratio::mean_of(&[vec![]], Better::Lower), None);
     }
 
     #[test]

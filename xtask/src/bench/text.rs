@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use super::report::Report;
 use super::summary::Summary;
 use super::tables::Table;
-use super::targets;
 use super::words::LEGEND;
 
 /// For the terminal.
@@ -16,7 +15,7 @@ pub(crate) fn terminal(report: &Report) -> String {
         let questions = group.questions().join(" ");
         let _ = write!(text, "\n{}\n{questions}\n\n{table}", group.title());
     }
-    if !report.groups.is_empty() {
+    if Summary::of_report(report).cases() > 0 {
         let summary = Summary::of_report(report).sentence();
         let table = Table::of_summary(report).aligned(1);
         let _ = write!(text, "\n{LEGEND}\n\nanthill: {summary}.\n\n{table}");
@@ -30,17 +29,6 @@ pub(crate) fn terminal(report: &Report) -> String {
     for (row, outcome, sentence) in report.failures() {
         let _ = writeln!(text, "failed: {} {}: {sentence}", row.case, outcome.pool);
     }
-    let lines = targets::lines(report);
-    if !lines.is_empty() {
-        let sentence = targets::sentence(&lines);
-        let table = targets::table(&lines).aligned(1);
-        let elsewhere = targets::elsewhere().join("\n");
-        let _ = write!(
-            text,
-            "\nTargets: {sentence}\n{}\n\n{table}\nNot shown by figures:\n{elsewhere}\n",
-            targets::LEGEND
-        );
-    }
     text
 }
 
@@ -48,7 +36,7 @@ pub(crate) fn terminal(report: &Report) -> String {
 pub(crate) fn markdown(report: &Report) -> String {
     let rounds = report.rounds;
     let mut text = format!("# anthill beside its peers\n\n{}\n", report.origin.line());
-    if !report.groups.is_empty() {
+    if Summary::of_report(report).cases() > 0 {
         let summary = Summary::of_report(report).sentence();
         let table = Table::of_summary(report).markdown();
         let _ = write!(text, "\nanthill: {summary}.\n\n{table}\n");
@@ -72,19 +60,6 @@ pub(crate) fn markdown(report: &Report) -> String {
         }
         text.push_str("```\n");
     }
-    let lines = targets::lines(report);
-    if !lines.is_empty() {
-        let sentence = targets::sentence(&lines);
-        let table = targets::table(&lines).markdown();
-        let _ = write!(
-            text,
-            "\n## Targets\n\n{sentence}. {}\n\n{table}\nNot shown by figures:\n\n",
-            targets::LEGEND
-        );
-        for sentence in targets::elsewhere() {
-            let _ = writeln!(text, "- {sentence}");
-        }
-    }
     text
 }
 
@@ -92,20 +67,6 @@ pub(crate) fn markdown(report: &Report) -> String {
 mod tests {
     use super::super::example;
     use super::*;
-
-    #[test]
-    fn both_end_with_the_table_of_the_targets() {
-        let report = example::report();
-        for text in [terminal(&report), markdown(&report)] {
-            let (_, end) = text.rsplit_once("Targets").expect("it is there");
-            assert!(end.contains("empty tasks, queue without bound"), "{end}");
-            assert!(end.contains("wall, tokio spawn"), "{end}");
-            assert!(!end.contains("locks/<1>"), "{end}");
-        }
-        let mut without = report;
-        without.groups.clear();
-        assert!(!terminal(&without).contains("Targets"));
-    }
 
     #[test]
     fn both_have_origin_questions_failures_and_the_benches_of_the_crates() {

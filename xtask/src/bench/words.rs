@@ -48,14 +48,6 @@ pub(crate) fn factor(factor: f64) -> String {
     format!("{}x", thousands(&format!("{factor:.0}")))
 }
 
-/// The same with what rounding would take from one below two: `1.10x`.
-pub(crate) fn precise_factor(value: f64) -> String {
-    if (0.995..1.995).contains(&value) {
-        return format!("{value:.2}x");
-    }
-    factor(value)
-}
-
 /// The ratio, or that there is none to speak of.
 pub(crate) fn ratio(ratio: Ratio) -> String {
     match ratio.verdict() {
@@ -97,6 +89,15 @@ pub(crate) fn cell(outcome: &Outcome, figure: Option<&Figure>) -> String {
         Some(of) if outcome.role != Role::Ours => format!("{median} {}", ratio(of)),
         _ => median,
     }
+}
+
+/// What stands beside a chart: `120 2.9x 2.71–3.20`.
+pub(crate) fn headline(outcome: &Outcome) -> String {
+    let figure = outcome.headline();
+    let of = figure.and_then(|figure| figure.ratio);
+    let of = of.filter(|_| outcome.role != Role::Ours);
+    let text = cell(outcome, figure);
+    of.map_or_else(|| text.clone(), |of| format!("{text} {}", interval(of)))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use anyhow::{Context, Result, bail, ensure};
-use toml::de::{DeTable, DeValue};
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
 
 use crate::process::Test;
 use crate::workspace::Workspace;
@@ -150,68 +150,38 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-fn parse(package: &str, text: &str) -> Result<Vec<Mutant>> {
-    let document = DeTable::parse(text)?.into_inner();
-    let mut mutants = Vec::new();
-    for (key, value) in document {
-        let ("mutant", DeValue::Array(entries)) = (key.get_ref().as_ref(), value.into_inner())
-        else {
-            bail!("only [[mutant]] entries are known");
-        };
-        for entry in entries {
-            let DeValue::Table(entry) = entry.into_inner() else {
-                bail!("a mutant is a table");
-            };
-            mutants.push(parse_mutant(package, entry)?);
-        }
-    }
-    Ok(mutants)
+/// A list as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    mutant: Vec<Entry>,
 }
 
-fn parse_mutant(package: &str, entry: DeTable<'_>) -> Result<Mutant> {
-    let (mut id, mut file, mut kind) = (None, None, None);
-    let (mut find, mut replace, mut equivalent) = (None, None, None);
-    let (mut models, mut tests) = (Vec::new(), Vec::new());
-    for (key, value) in entry {
-        let slot = match (key.get_ref().as_ref(), value.into_inner()) {
-            ("models", DeValue::Array(filters)) => {
-                for filter in filters {
-                    models.push(string(filter.into_inner())?);
-                }
-                continue;
-            }
-            ("tests", DeValue::Array(filters)) => {
-                for filter in filters {
-                    let filter = string(filter.into_inner())?;
-                    let parsed = TestFilter::parse(&filter);
-                    tests.push(parsed.with_context(|| format!("not `crate::part`: {filter}"))?);
-                }
-                continue;
-            }
-            ("id", value) => (&mut id, value),
-            ("file", value) => (&mut file, value),
-            ("kind", value) => (&mut kind, value),
-            ("find", value) => (&mut find, value),
-            ("replace", value) => (&mut replace, value),
-            ("equivalent", value) => (&mut equivalent, value),
-            (key, _) => bail!("a mutant has no such key, or not with such a value: {key}"),
-        };
-        *slot.0 = Some(string(slot.1)?);
-    }
-    let id = id.context("a mutant without an id")?;
-    let require = |value: Option<String>, key| value.with_context(|| format!("{id}: no {key}"));
-    let mutant = Mutant {
-        package: package.to_owned(),
-        file: require(file, "file")?,
-        kind: require(kind, "kind")?,
-        find: require(find, "find")?,
-        replace: require(replace, "replace")?,
-        models,
-        tests,
-        equivalent,
-        id,
-    };
-    let Mutant { id, file, kind, .. } = &mutant;
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    id: String,
+    file: String,
+    kind: String,
+    find: String,
+    replace: String,
+    #[serde(default)]
+    models: Vec<String>,
+    #[serde(default)]
+    tests: Vec<String>,
+    equivalent: Option<String>,
+}
+
+fn parse(package: &str, text: &str) -> Result<Vec<Mutant>> {
+    let entries = toml::from_str::<List>(text)?.mutant;
+    entries
+        .into_iter()
+        .map(|entry| mutant(package, entry))
+        .collect()
+}
+
+fn mutant(package: &str, entry: Entry) -> Result<Mutant> {
+    let Entry { id, file, kind, .. } = &entry;
     let folder = format!("crates/{package}/src/");
     ensure!(
         file.starts_with(&folder),
@@ -223,17 +193,23 @@ fn parse_mutant(package: &str, entry: DeTable<'_>) -> Result<Mutant> {
         KINDS.join(", ")
     );
     ensure!(
-        !mutant.find.is_empty() && mutant.find != mutant.replace,
+        !entry.find.is_empty() && entry.find != entry.replace,
         "{id} changes nothing"
     );
-    Ok(mutant)
-}
-
-fn string(value: DeValue<'_>) -> Result<String> {
-    match value {
-        DeValue::String(text) => Ok(text.into_owned()),
-        _ => bail!("a mutant's values are texts"),
-    }
+    let filter = |text: &String| {
+        TestFilter::parse(text).with_context(|| format!("{id}: not `crate::part`: {text}"))
+    };
+    Ok(Mutant {
+        package: package.to_owned(),
+        tests: entry.tests.iter().map(filter).collect::<Result<_>>()?,
+        id: entry.id,
+        file: entry.file,
+        kind: entry.kind,
+        find: entry.find,
+        replace: entry.replace,
+        models: entry.models,
+        equivalent: entry.equivalent,
+    })
 }
 
 #[cfg(test)]

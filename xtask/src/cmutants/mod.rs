@@ -159,7 +159,7 @@ fn baseline(workspace: &Workspace, mutants: &[&Mutant]) -> Result<Times> {
 
 /// Generous: a mutant may explore more, the machine may be busy, and a watchdog needs its minute.
 fn limit(sound: Duration) -> Duration {
-    Duration::from_mins(2) + 10 * sound
+    Duration::from_secs(120) + 10 * sound
 }
 
 /// Tries one mutant: until a model or a test fails, the quickest first, models before tests.

@@ -13,6 +13,7 @@ use super::copy::Copy;
 use super::list::Mutant;
 use crate::models::Cause;
 use crate::process::{self, Ended, Test};
+use crate::workspace::package;
 
 /// How a test ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub(crate) fn build(copy: &Copy, packages: &BTreeSet<String>) -> Result<Vec<Test
     let mut command = Command::new("cargo");
     command
         .args(["test", "--quiet", "--all-features", "--tests", "--no-run"])
-        .args(packages.iter().flat_map(|name| ["-p", name]))
+        .args(packages.iter().flat_map(|name| ["-p", package(name)]))
         .current_dir(&copy.tree)
         .env("CARGO_TARGET_DIR", copy.target.join("tests"))
         .env("RUSTFLAGS", "-A warnings")

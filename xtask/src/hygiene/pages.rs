@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::Result;
+use pulldown_cmark::{Event, Parser, Tag};
 
 use crate::workspace::Workspace;
 
@@ -40,19 +41,17 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
 
 fn check_page(root: &Path, path: &Path, text: &str) -> Vec<String> {
     let mut offences = Vec::new();
-    let folder = root.join(path).parent().unwrap_or(root).to_owned();
-    let mut fenced = false;
     for (index, line) in text.lines().enumerate() {
-        let place = format!("{}:{}", path.display(), index + 1);
         if MACHINE.iter().any(|folder| begins_a_path(line, folder)) {
-            offences.push(format!("{place}: a path of some machine"));
+            let line = index + 1;
+            offences.push(format!("{}:{line}: a path of some machine", path.display()));
         }
-        if line.trim_start().starts_with("```") {
-            fenced = !fenced;
-        }
-        let links = if fenced { Vec::new() } else { links(line) };
-        for link in links.into_iter().filter(|link| !folder.join(link).exists()) {
-            offences.push(format!("{place}: {link} does not exist"));
+    }
+    let folder = root.join(path).parent().unwrap_or(root).to_owned();
+    for (offset, file) in links(text) {
+        if !folder.join(&file).exists() {
+            let line = 1 + text[..offset].matches('\n').count();
+            offences.push(format!("{}:{line}: {file} does not exist", path.display()));
         }
     }
     offences
@@ -65,23 +64,23 @@ fn begins_a_path(line: &str, folder: &str) -> bool {
     })
 }
 
-/// The files that a line links to, without their fragments: `[text](file)` and `[name]: file`.
-fn links(line: &str) -> Vec<&str> {
-    // What stands between backticks is code.
-    let text = line.split('`').step_by(2);
-    let inline = text.clone().flat_map(|text| text.split("](").skip(1));
-    let inline = inline.filter_map(|rest| rest.split([')', ' ']).next());
-    let definition = line
-        .starts_with('[')
-        .then(|| line.split_once("]: "))
-        .flatten();
-    let definition = definition.and_then(|(_, target)| target.split_whitespace().next());
-    inline
-        .chain(definition)
-        .filter(|target| !target.contains("://") && !target.starts_with("mailto:"))
-        .filter_map(|target| target.split('#').next())
-        .filter(|file| !file.is_empty())
-        .collect()
+/// The files that a page links to, or defines a link to, without their fragments.
+fn links(text: &str) -> Vec<(usize, String)> {
+    let parser = Parser::new(text);
+    let definitions = parser.reference_definitions().iter();
+    let definitions = definitions.map(|(_, link)| (link.span.start, link.dest.to_string()));
+    let mut links: Vec<(usize, String)> = definitions.collect();
+    for (event, span) in parser.into_offset_iter() {
+        if let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event {
+            links.push((span.start, dest_url.into_string()));
+        }
+    }
+    let files = links.into_iter().filter_map(|(offset, target)| {
+        let file = target.split('#').next()?;
+        let elsewhere = file.is_empty() || file.contains("://") || file.starts_with("mailto:");
+        (!elsewhere).then(|| (offset, file.to_owned()))
+    });
+    files.collect()
 }
 
 /// The tests in the last column of the page's tables, with their lines.
@@ -131,19 +130,20 @@ mod tests {
 
     #[test]
     fn links_to_files_are_found_and_others_are_not() {
+        let files = |text| -> Vec<String> { links(text).into_iter().map(|link| link.1).collect() };
         assert_eq!(
-            links("see [a](a.md), [b](../b.md#part) and [c](<x>)"),
-            ["a.md", "../b.md", "<x>"]
+            files("see [a](a.md), [b](../b.md#part) and ![c](<x y>)"),
+            ["a.md", "../b.md", "x y"]
         );
-        assert_eq!(links("[a]: docs/a.md \"title\""), ["docs/a.md"]);
-        assert_eq!(links("[`a`](a.md)"), ["a.md"]);
-        for line in [
+        assert_eq!(files("[a]: docs/a.md \"title\""), ["docs/a.md"]);
+        for text in [
             "[a](https://a.b/c)",
+            "<https://a.b/c>",
             "[a](#part)",
             "`[a](a.md)`",
             "an [a] and (b)",
         ] {
-            assert_eq!(links(line), [""; 0], "{line}");
+            assert_eq!(files(text), [""; 0], "{text}");
         }
     }
 
@@ -152,7 +152,8 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let page = Path::new("page.md");
         assert_eq!(check_page(root, page, "[a](src/main.rs)"), [""; 0]);
-        assert_eq!(check_page(root, page, "[a](gone.rs)").len(), 1);
+        let offences = check_page(root, page, "a\n\n[a](gone.rs)");
+        assert_eq!(offences, ["page.md:3: gone.rs does not exist"]);
         assert_eq!(check_page(root, page, "```\n[a](gone.rs)\n```"), [""; 0]);
     }
 

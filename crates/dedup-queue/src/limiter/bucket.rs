@@ -83,6 +83,6 @@ impl<K> RateLimiter<K> for TokenBucket {
         }
         *debt = Some(Debt { at, nanos });
         drop(debt);
-        Duration::from_nanos_u128(delay)
+        super::from_nanos(delay)
     }
 }

@@ -50,7 +50,7 @@ impl<K> RateLimiter<K> for Exponential {
         if grown >= self.max.as_nanos() {
             self.max
         } else {
-            Duration::from_nanos_u128(grown) // Less than `max`, so it fits.
+            super::from_nanos(grown) // Less than `max`, so it fits.
         }
     }
 }

@@ -64,3 +64,12 @@ impl<K, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Arc<L> {
         (**self).delay(key, failures, now)
     }
 }
+
+/// `Duration::from_nanos_u128`, which the minimum Rust version lacks. Saturates.
+fn from_nanos(nanos: u128) -> Duration {
+    const SECOND: u128 = Duration::from_secs(1).as_nanos();
+    match (u64::try_from(nanos / SECOND), u32::try_from(nanos % SECOND)) {
+        (Ok(seconds), Ok(nanos)) => Duration::new(seconds, nanos),
+        _ => Duration::MAX,
+    }
+}

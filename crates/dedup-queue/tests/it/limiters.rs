@@ -13,6 +13,11 @@ use crate::support::MS;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+fn exact_nanos(nanos: u128) -> Duration {
+    let seconds = u64::try_from(nanos / SECOND.as_nanos()).unwrap();
+    Duration::new(seconds, u32::try_from(nanos % SECOND.as_nanos()).unwrap())
+}
+
 fn non_zero(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).unwrap()
 }
@@ -37,7 +42,7 @@ fn exponential_delays_double_up_to_their_most() {
 
 #[test]
 fn exponential_delays_saturate_after_any_number_of_failures() {
-    let hour = Duration::from_hours(1);
+    let hour = Duration::from_secs(3600);
     let (short, long) = (
         Exponential::new(MS, 1000 * SECOND),
         Exponential::new(60 * SECOND, 1000 * hour),
@@ -50,7 +55,7 @@ fn exponential_delays_saturate_after_any_number_of_failures() {
     // the product becomes negative there.
     let exact = Exponential::new(Duration::from_nanos(1), Duration::MAX);
     for doublings in [62, 63, 64, 93] {
-        let expected = Duration::from_nanos_u128(1 << doublings);
+        let expected = exact_nanos(1 << doublings);
         assert_eq!(exact.delay(&0, doublings + 1, Instant::now()), expected);
     }
     assert_eq!(exact.delay(&0, 200, Instant::now()), Duration::MAX);

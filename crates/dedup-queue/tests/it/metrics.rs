@@ -134,11 +134,11 @@ fn nothing_is_told_but_by_an_operation_and_nothing_after_the_last() {
         .build();
     queue.add("a").unwrap();
     let _held = get(&queue);
-    clock.advance(Duration::from_hours(1));
+    clock.advance(Duration::from_secs(3600));
     assert_eq!(calls.entries(), [""; 0]);
     queue.report_unfinished();
     queue.shut_down();
-    clock.advance(Duration::from_hours(1));
+    clock.advance(Duration::from_secs(3600));
     assert_eq!(calls.entries(), ["unfinished"]);
     assert_eq!(clock.sleepers(), 0);
 }
@@ -169,12 +169,12 @@ fn durations_are_counted_in_decades() {
         MICRO,
         MICRO * 2,
         MS,
-        Duration::from_hours(1),
+        Duration::from_secs(3600),
     ] {
         metrics.queue_duration_seconds("q", waited);
     }
     let seen = metrics.of("q").queue_duration_seconds;
     assert_eq!(seen.buckets, [2, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1]);
-    assert_eq!((seen.count, seen.max), (5, Duration::from_hours(1)));
+    assert_eq!((seen.count, seen.max), (5, Duration::from_secs(3600)));
     assert!(format!("{metrics:?}").starts_with("RecordingMetrics({\"q\": "));
 }

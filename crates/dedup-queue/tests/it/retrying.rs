@@ -29,7 +29,7 @@ fn fail(
 ) -> Vec<Retried> {
     queue.add(key).unwrap();
     let retries = (0..times).map(|_| {
-        clock.advance(Duration::from_hours(1000));
+        clock.advance(Duration::from_secs(1000 * 3600));
         get(queue).retry()
     });
     retries.collect()
@@ -86,7 +86,7 @@ fn fast_slow_and_the_longer_of_two_are_told_the_failures_of_each_key() {
         [5, 5, 5, 10_000, 10_000].map(after)
     );
     assert_eq!(queue.failures(&"a"), 5);
-    clock.advance(Duration::from_hours(1));
+    clock.advance(Duration::from_secs(3600));
     get(&queue).succeed();
     assert_eq!(fail(&queue, &clock, "b", 1), [after(5)]);
     assert_eq!(fail(&queue, &clock, "a", 1), [after(5)]);

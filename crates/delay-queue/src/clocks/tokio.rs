@@ -14,7 +14,7 @@ use tokio::time::{self, Instant as Moment};
 const LOOK: Duration = Duration::from_millis(1);
 
 /// An alarm further away is awaited in stretches: tokio's timer reaches two years.
-const STRETCH: Duration = Duration::from_hours(24);
+const STRETCH: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Time as a tokio runtime has it: futures are woken by its own timer, and if time is paused
 /// there (as tokio's `test-util` can), it stands still here too.

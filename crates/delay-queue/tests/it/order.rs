@@ -99,7 +99,7 @@ fn the_longest_delay_is_never_and_holds_no_other_up() {
         clock.advance(SECOND);
         assert_eq!(waiting.join().unwrap().unwrap().value, "soon");
 
-        clock.advance(Duration::from_hours(600 * 365 * 24)); // Past the end of 64 bits.
+        clock.advance(Duration::from_secs(600 * 365 * 24 * 3600)); // Past the end of 64 bits.
         assert!(matches!(queue.try_take(), Err(TakeError::NotDue)));
         queue.push("late", NOW).unwrap();
         assert_eq!(queue.cancel(never), Some("never"));
@@ -210,7 +210,7 @@ fn the_time_known_is_the_latest_that_was_read() {
 #[test]
 fn a_clock_that_has_run_for_long_before_the_queue_makes_no_difference() {
     let clock = ManualClock::new();
-    clock.advance(Duration::from_hours(200 * 365 * 24));
+    clock.advance(Duration::from_secs(200 * 365 * 24 * 3600));
     let queue = delay_queue::DelayQueue::with_clock(clock.clone());
     queue.push("a", SECOND).unwrap();
     queue.push_at("b", Instant::now()).unwrap(); // Long past.

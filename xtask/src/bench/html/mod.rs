@@ -1,25 +1,24 @@
 //! The report as one page that needs nothing but a browser: no network, no scripts.
 
-mod axis;
-mod bars;
-mod latency;
-mod parts;
-mod scaling;
-mod targets;
+mod charts;
 
+use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::plan::Chart;
-use super::report::{Group, Report, Role, Row};
+use super::report::{Group, Report, Row};
 use super::summary::Summary;
-use super::words;
-use parts::colour;
+use super::tables::Table;
+use super::words::LEGEND;
 
 const STYLE: &str = include_str!("style.css");
+const CHARTS: &str = "Thick bars and lines are medians, thin bars CPU time. A black line spans all \
+    rounds, or the percentiles from the 50th to the longest. A bar that reaches the edge goes on \
+    beyond it. Oversubscribed means beside one spinning process for each core.";
 
 /// The whole page.
-pub(crate) fn page(report: &Report) -> String {
-    let names = names(report);
+pub(crate) fn page(report: &Report) -> Result<String> {
+    let summary = Summary::of_report(report);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -31,280 +30,95 @@ pub(crate) fn page(report: &Report) -> String {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                (head(report))
-                main {
-                    @if !report.groups.is_empty() {
-                        (summary(report, &names))
-                    }
-                    (failures(report))
-                    @for (index, name) in names.iter().enumerate() {
-                        (section(report, index, name))
-                    }
-                    (crates(report))
-                    (targets::section(report))
+                h1 { "anthill beside its peers" }
+                p.legend { (report.origin.line()) }
+                @if summary.cases() > 0 {
+                    p { "It is " (summary.sentence()) "." }
+                    (table(&Table::of_summary(report)))
+                    p.legend { "Medians of " (report.rounds) " rounds. " (LEGEND) " " (CHARTS) }
                 }
-            }
-        }
-    };
-    page.into_string()
-}
-
-/// The names of the groups, each once: what is oversubscribed stands in the same section.
-fn names(report: &Report) -> Vec<&str> {
-    let mut names: Vec<&str> = report.groups.iter().map(|group| &*group.name).collect();
-    names.dedup();
-    names
-}
-
-fn group<'a>(report: &'a Report, name: &str, oversubscribed: bool) -> Option<&'a Group> {
-    let mut groups = report.groups.iter();
-    groups.find(|group| group.name == name && group.oversubscribed == oversubscribed)
-}
-
-fn head(report: &Report) -> Markup {
-    html! {
-        header {
-            h1 { "anthill beside its peers" }
-            @if !report.groups.is_empty() {
-                p.verdict { "It is " (Summary::of_report(report).sentence()) "." }
-            }
-            dl.origin {
-                @for (name, value) in report.origin.lines() {
-                    div { dt { (name) } dd { (value) } }
-                }
-                @if report.rounds > 0 {
-                    div { dt { "rounds" } dd { (report.rounds) } }
-                }
-            }
-        }
-    }
-}
-
-fn summary(report: &Report, names: &[&str]) -> Markup {
-    let oversubscribed = report.groups.iter().any(|group| group.oversubscribed);
-    html! {
-        section {
-            table.summary {
-                thead {
-                    tr {
-                        th { "Beside the best peer of each case" }
-                        th.who { "which is" }
-                        th colspan="2" { "alone" }
-                        @if oversubscribed {
-                            th colspan="2" { "oversubscribed" }
+                @if report.failures().next().is_some() {
+                    h2 { "Failed" }
+                    ul {
+                        @for (row, outcome, sentence) in report.failures() {
+                            li { code { (row.case) } " " (outcome.pool) ": " (sentence) }
                         }
                     }
                 }
-                tbody {
-                    @for (index, name) in names.iter().enumerate() {
-                        tr {
-                            td { a href=(format!("#g{index}")) { (name) } }
-                            td.who { (best_peers(group(report, name, false))) }
-                            (summary_cells(group(report, name, false)))
-                            @if oversubscribed {
-                                (summary_cells(group(report, name, true)))
+                @for group in &report.groups {
+                    (section(group)?)
+                }
+                @if !report.crates.is_empty() {
+                    h2 { "Benches of the crates" }
+                    details open[report.groups.is_empty()] {
+                        summary { (report.crates.len()) " figures: low, middle, high" }
+                        table {
+                            @for figure in &report.crates {
+                                tr { td { (figure.name) } td { (figure.time) } }
                             }
                         }
                     }
                 }
             }
-            p.legend {
-                "Factors are geometric means over a group's cases: above 1 anthill is better than \
-                 the peer that does best in each case. The counts are cases in which it is "
-                span.count.ahead { "ahead" } ", "
-                span.count.noise { "within noise" } " and "
-                span.count.behind { "behind" }
-                ". Below, each pool has its median, its factor and the interval of 95 % of that \
-                 factor; ≈ means that the interval contains 1 (with 3 or 4 rounds it is all that \
-                 their ranges allow; fewer tell nothing). Whiskers span all rounds, thin bars are \
-                 CPU time, cut bars go on. Oversubscribed means beside one spinning process for \
-                 each core. A pool in italics is a yardstick, no peer."
-            }
         }
-    }
-}
-
-fn best_peers(group: Option<&Group>) -> String {
-    group.map_or_else(String::new, |group| group.best_peers().join(", "))
-}
-
-fn summary_cells(group: Option<&Group>) -> Markup {
-    let Some(summary) = group.map(Summary::of_group).filter(|of| of.cases() > 0) else {
-        return html! { td colspan="2" {} };
     };
-    let counts = [
-        ("ahead", summary.ahead),
-        ("noise", summary.within_noise),
-        ("behind", summary.behind),
-    ];
-    html! {
-        td.factor { (summary.factor()) }
-        td.counts {
-            @for (class, count) in counts {
-                @if count == 0 {
-                    span.count.none { "0" }
-                } @else {
-                    span.count.(class) title=(class) { (count) }
-                }
-            }
-        }
-    }
+    Ok(page.into_string())
 }
 
-fn failures(report: &Report) -> Markup {
-    html! {
-        @if report.failures().next().is_some() {
-            section.failures {
-                h2 { "Failed" }
-                ul {
-                    @for (row, outcome, sentence) in report.failures() {
-                        li { code { (row.case) } " " (outcome.pool) ": " (sentence) }
+fn section(group: &Group) -> Result<Markup> {
+    Ok(html! {
+        section {
+            h2 { (group.title()) }
+            p { (group.questions().join(" ")) }
+            div.charts {
+                @for (row, name, chart) in charts(group)? {
+                    figure {
+                        figcaption {
+                            (name)
+                            @if let Some((metric, unit)) = row.metrics().first() {
+                                span.legend { " " (metric) " " (unit) }
+                            }
+                        }
+                        (PreEscaped(chart))
                     }
-                }
-            }
-        }
-    }
-}
-
-fn section(report: &Report, index: usize, name: &str) -> Markup {
-    let alone = group(report, name, false);
-    let beside = group(report, name, true);
-    let Some(any) = alone.or(beside) else {
-        return html! {};
-    };
-    let questions = any.questions();
-    html! {
-        section id=(format!("g{index}")) {
-            p.group { (name) }
-            @if let [question] = &questions[..] {
-                h2 { (question) }
-            } @else {
-                h2 { (name) }
-            }
-            @if let Some(group) = alone {
-                (cards(group, questions.len() > 1))
-            }
-            @if let Some(group) = beside {
-                details open[alone.is_none()] {
-                    summary { "Oversubscribed: " (Summary::of_group(group).sentence()) }
-                    (cards(group, questions.len() > 1))
                 }
             }
             details {
                 summary { "All figures" }
-                @for group in [alone, beside].into_iter().flatten() {
-                    (figures(group))
-                }
+                (table(&Table::of_group(group)))
             }
         }
+    })
+}
+
+/// One for each case; cases of a series are the points of one.
+fn charts(group: &Group) -> Result<Vec<(&Row, &str, String)>> {
+    let is_point = |row: &&Row| group.chart == Chart::Scaling && row.x.is_some();
+    let (points, others): (Vec<&Row>, Vec<&Row>) = group.rows.iter().partition(is_point);
+    let mut all = Vec::new();
+    for rows in points.chunk_by(|a, b| a.series == b.series) {
+        let name = rows[0].series.as_deref().unwrap_or_default();
+        all.push((rows[0], name, charts::lines(rows)?));
     }
-}
-
-fn cards(group: &Group, with_question: bool) -> Markup {
-    let series = if group.chart == Chart::Scaling {
-        scaling::series(&group.rows)
-    } else {
-        Vec::new()
-    };
-    html! {
-        div.cards {
-            @for series in &series {
-                figure {
-                    figcaption {
-                        (series.name)
-                        @if let Some(row) = series.rows.first() { (unit(row)) }
-                    }
-                    @if with_question {
-                        @if let Some(row) = series.rows.first() {
-                            p.question { (row.question) }
-                        }
-                    }
-                    (scaling::card(series))
-                }
-            }
-            @for row in &group.rows {
-                @if series.is_empty() || row.x.is_none() {
-                    figure {
-                        figcaption { (row.label) (unit(row)) }
-                        @if with_question { p.question { (row.question) } }
-                        @if group.chart == Chart::Latency && latency::has_percentiles(row) {
-                            (latency::card(row))
-                            p.key {
-                                span.p50 {} "p50" span.p99 {} "p99" span.p999 {} "p99.9"
-                                span.most {} "max"
-                            }
-                        } @else {
-                            (bars::card(row))
-                        }
-                    }
-                }
-            }
-        }
+    for row in others {
+        let has_percentiles = group.chart == Chart::Latency && charts::has_percentiles(row);
+        let draw = if has_percentiles {
+            charts::percentiles
+        } else {
+            charts::bars
+        };
+        all.push((row, &*row.label, draw(row)?));
     }
+    Ok(all)
 }
 
-/// The headline of a case and its unit.
-fn unit(row: &Row) -> Markup {
-    let metrics = row.metrics();
-    let (metric, unit) = metrics.first().copied().unwrap_or_default();
-    html! { span.unit { (metric) " " (unit) } }
-}
-
-/// Everything that was measured, as a table.
-fn figures(group: &Group) -> Markup {
+fn table(table: &Table) -> Markup {
     html! {
-        h3 { (group.title()) }
         div.scroll {
-            table.figures {
-                thead {
-                    tr {
-                        @for name in ["case", "pool", "metric", "median", "least", "most", "factor", "interval"] {
-                            th { (name) }
-                        }
-                    }
-                }
-                tbody {
-                    @for row in &group.rows {
-                        @for outcome in &row.pools {
-                            @for (index, figure) in outcome.figures.iter().flatten().enumerate() {
-                                tr.first[index == 0] {
-                                    td { @if index == 0 { (row.label) } }
-                                    td { @if index == 0 { (outcome.pool) } }
-                                    td { (figure.metric) " " span.unit { (figure.unit) } }
-                                    @for value in [figure.median, figure.min, figure.max] {
-                                        td.number { (words::number(value)) }
-                                    }
-                                    @if let (true, Some(of)) = (outcome.role != Role::Ours, figure.ratio) {
-                                        td.number.(colour(of)) { (words::ratio(of)) }
-                                        td.number { (words::interval(of)) }
-                                    } @else {
-                                        td {} td {}
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn crates(report: &Report) -> Markup {
-    html! {
-        @if !report.crates.is_empty() {
-            section {
-                p.group { "Benches of the crates" }
-                h2 { "What do the parts cost by themselves?" }
-                details open[report.groups.is_empty()] {
-                    summary { (report.crates.len()) " figures: low, middle, high" }
-                    div.scroll {
-                        table.figures {
-                            @for figure in &report.crates {
-                                tr { td { (figure.name) } td.number { (figure.time) } }
-                            }
-                        }
-                    }
+            table {
+                tr { @for cell in &table.head { th { (cell) } } }
+                @for row in &table.rows {
+                    tr { @for cell in row { td { (cell) } } }
                 }
             }
         }
@@ -319,7 +133,7 @@ mod tests {
     #[test]
     fn the_page_has_every_case_and_needs_no_network() {
         let report = example::report();
-        let page = page(&report);
+        let page = page(&report).expect("it can be drawn");
         for group in &report.groups {
             assert!(page.contains(&group.questions()[0].to_owned()), "{group:?}");
             for row in &group.rows {
@@ -332,20 +146,15 @@ mod tests {
         assert!(page.contains("locks/&lt;1&gt;"), "text is escaped");
         assert!(page.contains("it has no bound"));
         assert!(page.contains("prefers-color-scheme"));
-        let (_, end) = page.rsplit_once("id=\"targets\"").expect("it has them");
-        assert!(end.contains("empty tasks, queue without bound"));
     }
 
     #[test]
-    fn each_chart_is_drawn() {
-        let page = page(&example::report());
-        for class in [
-            "class=\"bar\"",
-            "class=\"span\"",
-            "class=\"lines\"",
-            "class=\"cut\"",
-        ] {
-            assert!(page.contains(class), "{class}");
+    fn each_case_has_its_chart_and_each_series_one() {
+        let page = page(&example::report()).expect("it can be drawn");
+        // Three cases with bars, one with percentiles, a series of three; each oversubscribed too.
+        assert_eq!(page.matches("<svg").count(), 2 * (3 + 1 + 1));
+        for mark in ["<rect", "<circle", "<polyline"] {
+            assert!(page.contains(mark), "{mark}");
         }
     }
 }

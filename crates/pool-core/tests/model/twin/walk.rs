@@ -27,7 +27,7 @@ use super::program::{Op, Settings};
 use super::subject::{Answer, Handle, How, Kind, Submission, Unstarted};
 
 /// Longer than any keep-alive or time-out of a program.
-const AGE: Duration = Duration::from_hours(1);
+const AGE: Duration = Duration::from_secs(3600);
 
 /// Walks the whole program, then releases the pool and sees that nothing is left.
 pub(crate) fn walk(settings: Settings, ops: &[Op]) {

@@ -1,0 +1,295 @@
+//! What others take: each crate as a package, and what comes with it.
+//!
+//! Not for: advisories, which need a database from the network: `cargo xtask deny`.
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use spdx::{Expression, LicenseReq, ParseMode};
+use xshell::cmd;
+
+use crate::workspace::{MissingTool, Workspace, package, succeeds};
+
+/// What is allowed, also for cargo-deny. Relative to the root.
+const RULES: &str = "deny.toml";
+/// What each package holds beside its sources.
+const HELD: [&str; 5] = [
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "src/lib.rs",
+];
+
+/// What cargo says where there is no network.
+const NO_REGISTRY: [&str; 3] = [
+    "attempting to make an HTTP request",
+    "failed to download",
+    "failed to query",
+];
+
+/// Packs all crates, builds them from their packages, and does all that a publication does but
+/// the last step. Without a registry, all but what its index is needed for.
+pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
+    let shell = workspace.shell()?;
+    for folder in workspace.crates()? {
+        let manifest = workspace.read(format!("crates/{folder}/Cargo.toml"))?;
+        if manifest.contains("\npublish = false") {
+            continue;
+        }
+        let name = package(&folder);
+        let list = cmd!(shell, "cargo package --package {name} --list --allow-dirty");
+        let list = list.quiet().read()?;
+        let lacks = HELD
+            .iter()
+            .find(|file| !list.lines().any(|held| held == **file));
+        ensure!(lacks.is_none(), "the package {name} lacks {lacks:?}");
+    }
+    let publish = cmd!(shell, "cargo publish --dry-run --workspace --allow-dirty");
+    let output = publish.ignore_status().output()?;
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    eprint!("{complaints}");
+    if !output.status.success() {
+        let is_reached = !NO_REGISTRY.iter().any(|words| complaints.contains(words));
+        ensure!(!is_reached, "the crates could not be published");
+        println!("THE REGISTRY DOES NOT ANSWER: the crates are packed and not compared with it");
+        cmd!(
+            shell,
+            "cargo package --workspace --exclude testkit --exclude xtask --allow-dirty --offline"
+        )
+        .run()?;
+    }
+    Ok(())
+}
+
+/// The part of [`RULES`] that needs no tool.
+#[derive(Debug, Deserialize)]
+struct Rules {
+    licenses: Licenses,
+    bans: Bans,
+}
+
+#[derive(Debug, Deserialize)]
+struct Licenses {
+    allow: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Bans {
+    deny: Vec<Ban>,
+}
+
+/// A crate that only these may stand on.
+#[derive(Debug, Deserialize)]
+struct Ban {
+    #[serde(rename = "crate")]
+    name: String,
+    wrappers: Vec<String>,
+}
+
+/// The part of `cargo metadata` that the rules are for.
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Package {
+    name: String,
+    license: Option<String>,
+    /// `None`: it lies in this tree.
+    source: Option<String>,
+    rust_version: Option<String>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    name: String,
+    /// `None`: an ordinary one.
+    kind: Option<String>,
+}
+
+/// Checks licences, sources, bans and Rust versions of all that the workspace is built with.
+pub(crate) fn check_rules(workspace: &Workspace) -> Result<()> {
+    let rules: Rules = toml::from_str(&workspace.read(RULES)?).context(RULES)?;
+    let shell = workspace.shell()?;
+    let metadata = cmd!(shell, "cargo metadata --format-version 1 --all-features")
+        .quiet()
+        .read()?;
+    let metadata: Metadata = serde_json::from_str(&metadata)?;
+    let offences: Vec<String> = offences(&rules, &metadata.packages);
+    for offence in &offences {
+        println!("{offence}");
+    }
+    ensure!(
+        offences.is_empty(),
+        "{} offences against {RULES}",
+        offences.len()
+    );
+    println!(
+        "licences: {} packages, all allowed by {RULES}",
+        metadata.packages.len()
+    );
+    Ok(())
+}
+
+fn offences(rules: &Rules, packages: &[Package]) -> Vec<String> {
+    let mut offences = Vec::new();
+    let ours = packages.iter().filter(|package| package.source.is_none());
+    let promised = ours
+        .filter_map(|package| minor(package.rust_version.as_deref()?))
+        .min();
+    for Package {
+        name,
+        license,
+        source,
+        rust_version,
+        dependencies,
+    } in packages
+    {
+        let license = license.as_deref().unwrap_or("none");
+        if !is_allowed(license, &rules.licenses.allow) {
+            offences.push(format!("{name}: its licence is {license}"));
+        }
+        if source
+            .as_ref()
+            .is_some_and(|source| !source.starts_with("registry+"))
+        {
+            offences.push(format!("{name}: it comes from no registry"));
+        }
+        let version = rust_version.as_deref().unwrap_or_default();
+        if minor(version) > promised {
+            offences.push(format!("{name}: it needs Rust {version}, more than ours"));
+        }
+        let ordinary = dependencies
+            .iter()
+            .filter(|to| to.kind.as_deref() != Some("dev"));
+        let banned = |to: &&Dependency| {
+            let mut bans = rules.bans.deny.iter();
+            bans.any(|ban| ban.name == to.name && !ban.wrappers.contains(name))
+        };
+        // What the crates of others stand on is theirs to say.
+        let banned = ordinary.filter(|_| source.is_none()).filter(banned);
+        offences.extend(banned.map(|to| format!("{name}: it may not depend on {}", to.name)));
+    }
+    offences
+}
+
+/// The `88` of `1.88.0`.
+fn minor(version: &str) -> Option<u32> {
+    version.split('.').nth(1)?.parse().ok()
+}
+
+fn is_allowed(license: &str, allowed: &[String]) -> bool {
+    let is_listed = |req: &LicenseReq| {
+        let id = req.license.id();
+        id.is_some_and(|id| allowed.iter().any(|name| *name == id.name))
+    };
+    let parsed = Expression::parse_mode(license, ParseMode::LAX);
+    parsed.is_ok_and(|expression| expression.evaluate(is_listed))
+}
+
+/// Runs cargo-deny, advisories included if their database is there or can be had.
+pub(crate) fn deny(workspace: &Workspace, install: bool) -> Result<()> {
+    let shell = workspace.shell()?;
+    let installed = || succeeds("cargo", &["deny", "--version"]);
+    if install && !installed() {
+        cmd!(shell, "cargo install --locked cargo-deny").run()?;
+    }
+    if !installed() {
+        let remedy = "cargo-deny is missing: cargo install --locked cargo-deny (or pass --install)";
+        return Err(MissingTool(remedy.to_owned()).into());
+    }
+    cmd!(shell, "cargo deny check licenses bans sources").run()?;
+    if cmd!(shell, "cargo deny fetch db").run().is_ok() {
+        cmd!(shell, "cargo deny check advisories").run()?;
+        println!("deny: nothing found");
+    } else {
+        println!("deny: nothing found; NO ADVISORIES CHECKED, for their database is not to be had");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_several_licences_is_enough_and_all_of_a_sum_are_needed() {
+        let allowed = ["MIT", "Apache-2.0"].map(str::to_owned);
+        for (license, expected) in [
+            ("MIT", true),
+            ("MIT/Apache-2.0", true),
+            ("GPL-3.0-only OR MIT", true),
+            ("Apache-2.0 WITH LLVM-exception OR MIT", true),
+            ("MIT AND Unicode-3.0", false),
+            ("GPL-3.0-only", false),
+            ("none", false),
+        ] {
+            assert_eq!(is_allowed(license, &allowed), expected, "{license}");
+        }
+    }
+
+    #[test]
+    fn ours_may_not_depend_on_what_only_a_wrapper_may() {
+        let rules = Rules {
+            licenses: Licenses {
+                allow: vec!["MIT".to_owned()],
+            },
+            bans: Bans {
+                deny: vec![Ban {
+                    name: "loom".to_owned(),
+                    wrappers: vec!["shim".to_owned()],
+                }],
+            },
+        };
+        let of = |name: &str, source: Option<&str>, kind: Option<&str>| {
+            let package = Package {
+                name: name.to_owned(),
+                license: Some("MIT".to_owned()),
+                source: source.map(str::to_owned),
+                rust_version: None,
+                dependencies: vec![Dependency {
+                    name: "loom".to_owned(),
+                    kind: kind.map(str::to_owned),
+                }],
+            };
+            offences(&rules, &[package])
+        };
+        assert_eq!(of("pool", None, None), ["pool: it may not depend on loom"]);
+        assert_eq!(of("pool", None, Some("build")).len(), 1);
+        assert_eq!(of("pool", None, Some("dev")), [""; 0]);
+        assert_eq!(of("shim", None, None), [""; 0]);
+        assert_eq!(of("theirs", Some("registry+x"), None), [""; 0]);
+        assert_eq!(
+            of("theirs", Some("git+x"), None),
+            ["theirs: it comes from no registry"]
+        );
+    }
+
+    #[test]
+    fn what_needs_a_newer_compiler_than_ours_is_an_offence() {
+        let rules = Rules {
+            licenses: Licenses {
+                allow: vec!["MIT".to_owned()],
+            },
+            bans: Bans { deny: Vec::new() },
+        };
+        let package = |source: Option<&str>, version: &str| Package {
+            name: "it".to_owned(),
+            license: Some("MIT".to_owned()),
+            source: source.map(str::to_owned),
+            rust_version: Some(version.to_owned()),
+            dependencies: Vec::new(),
+        };
+        let with = |version| {
+            offences(
+                &rules,
+                &[package(None, "1.88"), package(Some("registry+x"), version)],
+            )
+        };
+        assert_eq!(with("1.88.0"), [""; 0]);
+        assert_eq!(with("1.9"), [""; 0]);
+        assert_eq!(with("1.89"), ["it: it needs Rust 1.89, more than ours"]);
+    }
+}
