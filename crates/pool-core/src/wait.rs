@@ -2,12 +2,8 @@
 //!
 //! Spinning wins where the other side runs on another core this instant, yielding where it is
 //! ready but has no core, sleeping everywhere else. `docs/decisions/waiting.md` has the tables.
-use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use sync_shim::thread::{spin_loop, yield_briefly};
-#[cfg(not(anthill_loom))]
-use sync_shim::{Clock, MonotonicClock};
 
 /// Looks to take: first `spins` in a row, then `yields` with other threads let in between.
 #[derive(Clone, Copy, Debug)]
@@ -34,13 +30,6 @@ const SHORT_SEARCH: Effort = Effort {
 /// Short searches in a row, at most.
 const MOST_SHORT: u32 = 8;
 
-/// How long a worker sleeps where work comes at short intervals. Much longer than a wake-up takes: a
-/// pool with more to do sleeps less. And no longer than looking on may last.
-const NAP: RangeInclusive<Duration> = Duration::from_micros(50)..=Duration::from_micros(150);
-
-/// So many of them in a row make an interval.
-const NAPS: u32 = 8;
-
 /// A submitter at a full pool.
 pub(crate) const SUBMIT: Effort = Effort {
     spins: 8,
@@ -53,32 +42,23 @@ pub(crate) const JOIN_SPIN: Effort = Effort {
     yields: 4,
 };
 
-/// How hard a worker looks, by what came of it before.
+/// How hard a worker searches, by what came of it before.
 ///
-/// Where work comes now and then, yields are processor time lost, and in the way of those who have
+/// Where work comes now and then, yields are processor time lost, and in the way of threads that have
 /// work. So after a search in vain the next is a short one; after another in vain the next two, and
-/// so on up to [`MOST_SHORT`], until one finds work again. Where it comes at intervals of about 100
-/// us, a worker that looks on takes a core, and starts the work at once instead of a dozen
-/// microseconds later; so it does, until it once does so in vain.
+/// so on up to [`MOST_SHORT`], until one finds work again. It never searches for longer: a pool that
+/// gets a task each 100 us sleeps in between.
 #[derive(Default)]
 pub(crate) struct Search {
     /// Short ones before the next whole one.
     short: u32,
     /// How many there were after the last whole one.
     last: u32,
-    /// Naps in a row, as many as matter.
-    naps: u32,
 }
 
 impl Search {
     /// Looks until `ready` says so, or for long enough.
     pub(crate) fn look(&mut self, ready: impl Fn() -> bool) {
-        if self.naps == NAPS {
-            if !look_on(*NAP.end(), ready) {
-                self.naps = 0;
-            }
-            return;
-        }
         let whole = self.short == 0;
         let effort = if whole { SEARCH } else { SHORT_SEARCH };
         let found = spin_until(effort, ready);
@@ -95,52 +75,6 @@ impl Search {
             self.short -= 1;
         }
     }
-
-    /// Has the worker sleep, and learns from how long it did.
-    pub(crate) fn watch<T>(&mut self, sleep: impl FnOnce() -> T) -> T {
-        let (woken, time) = timed(sleep);
-        self.slept(time);
-        woken
-    }
-
-    fn slept(&mut self, time: Duration) {
-        let is_nap = NAP.contains(&time);
-        self.naps = if is_nap { NAPS.min(self.naps + 1) } else { 0 };
-    }
-}
-
-/// In a model nothing takes time.
-#[cfg(anthill_loom)]
-fn timed<T>(action: impl FnOnce() -> T) -> (T, Duration) {
-    (action(), Duration::ZERO)
-}
-
-#[cfg(not(anthill_loom))]
-fn timed<T>(action: impl FnOnce() -> T) -> (T, Duration) {
-    let begin = MonotonicClock.now();
-    let done = action();
-    let time = MonotonicClock.now().saturating_duration_since(begin);
-    (done, time)
-}
-
-/// Looks until `ready` says so, for that long; not on where yields are to be left out.
-#[cfg(not(anthill_loom))]
-fn look_on(time: Duration, ready: impl Fn() -> bool) -> bool {
-    let until = MonotonicClock.now() + time;
-    while MonotonicClock.now() < until {
-        if ready() {
-            return true;
-        }
-        if !yield_briefly(1) {
-            return looks(INSTEAD, ready);
-        }
-    }
-    ready()
-}
-
-#[cfg(anthill_loom)]
-fn look_on(_: Duration, ready: impl Fn() -> bool) -> bool {
-    ready()
 }
 
 /// Looks until `ready` says so or the effort is spent; the answer is `ready`'s last.
@@ -201,48 +135,6 @@ mod tests {
         search.learn(true, false);
         search.learn(false, true);
         assert_eq!(short_ones(&mut search), 1, "a short one found work");
-    }
-
-    const SHORT_NAP: Duration = *NAP.start();
-    const LONG_NAP: Duration = *NAP.end();
-
-    #[test]
-    fn a_worker_that_sleeps_at_short_intervals_looks_on_until_it_once_does_so_in_vain() {
-        let mut search = Search::default();
-        let nap = |search: &mut Search| {
-            for _ in 1..NAPS {
-                search.slept(SHORT_NAP);
-                search.look(|| true);
-            }
-            assert_eq!(search.naps, NAPS - 1);
-            search.slept(LONG_NAP);
-        };
-        nap(&mut search);
-        search.slept(LONG_NAP);
-        search.look(|| true);
-        assert_eq!(search.naps, NAPS);
-        search.look(|| false);
-        assert_eq!((search.naps, search.short), (0, 0));
-        for other in [
-            SHORT_NAP.saturating_sub(Duration::from_nanos(1)),
-            LONG_NAP + Duration::from_nanos(1),
-        ] {
-            nap(&mut search);
-            search.slept(other);
-            assert_eq!(search.naps, 0, "{other:?}");
-        }
-    }
-
-    #[test]
-    fn looking_on_ends_with_the_time_or_with_what_is_looked_for() {
-        let looks = std::cell::Cell::new(0);
-        let at_the_hundredth = || {
-            looks.set(looks.get() + 1);
-            looks.get() == 100
-        };
-        assert!(look_on(Duration::from_secs(3600), at_the_hundredth));
-        assert!(!look_on(Duration::from_micros(1), || false));
-        assert!(look_on(Duration::ZERO, || true));
     }
 
     #[test]

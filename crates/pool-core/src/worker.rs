@@ -85,7 +85,7 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         drop(garbage); // The lock is free.
         core.notify(&mut effects);
         let called = match found {
-            Found::Park(rest) => search.watch(|| park(core, cell, &rest)),
+            Found::Park(rest) => park(core, cell, &rest),
             Found::Next(next) => {
                 match run_until_idle(core, start_owed(core, next, effects.start)) {
                     AfterRun::Search => {
