@@ -205,13 +205,16 @@ impl Chunks {
         usize::try_from(likely).unwrap_or(linked)
     }
 
-    /// Adds one at the end and tells where it lies, if it has room there.
+    /// As [`push`](Self::push), unless the list is full or stands for a child.
     #[inline]
     pub(super) fn push_beside(&mut self, list: &mut List, slot: u32) -> Option<Place> {
-        let index = list.end as usize;
-        if index.is_multiple_of(CHUNK) {
-            return None;
+        if (list.end as usize).is_multiple_of(CHUNK) {
+            if !list.is_empty() {
+                return None;
+            }
+            self.extend(list);
         }
+        let index = list.end as usize;
         self.slots[index] = slot;
         list.end += 1;
         Some(Place::chunks(index))
@@ -301,8 +304,8 @@ impl Chunks {
         if list.is_empty() {
             list.first = chunk;
         } else {
-            let last = &mut self.next[(list.end as usize - 1) / CHUNK];
-            count += mem::replace(last, chunk);
+            let before = &mut self.next[(list.end as usize - 1) / CHUNK];
+            count += mem::replace(before, chunk);
         }
         self.next[chunk as usize] = count;
         list.end = small(chunk as usize * CHUNK);

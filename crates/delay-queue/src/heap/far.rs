@@ -64,9 +64,7 @@ pub(super) struct Far {
     children: Vec<Rung>,
     unused: Vec<u32>,
     /// Keys that are due when the first rung has ended.
-    rest: List,
-    /// When the first and the last of those are due.
-    rest_span: Span,
+    rest: Rest,
     /// Keys that never fall due.
     never: List,
     edge: Key,
@@ -87,6 +85,13 @@ struct Rung {
     buckets: Vec<List>,
 }
 
+/// Keys, and when the first and the last of them are due.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    list: List,
+    span: Span,
+}
+
 /// From one time to another, both included.
 #[derive(Clone, Copy, Debug)]
 struct Span {
@@ -100,8 +105,7 @@ impl Far {
             rungs: Vec::new(),
             children: Vec::new(),
             unused: Vec::new(),
-            rest: List::EMPTY,
-            rest_span: Span::NONE,
+            rest: Rest::EMPTY,
             never: List::EMPTY,
             edge: Key::NEVER,
             sizes,
@@ -119,18 +123,17 @@ impl Far {
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.rungs.is_empty() && self.rest.is_empty() && self.never.is_empty()
+        self.rungs.is_empty() && self.rest.list.is_empty() && self.never.is_empty()
     }
 
     /// Adds a key that is not before the edge, and tells where it lies.
     #[inline]
     pub(super) fn push<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
-        if let Some(rung) = self.rungs.iter_mut().rev().find(|rung| key < rung.end)
-            && let Some(place) = chunks.push_beside(rung.bucket(key), key.slot())
-        {
-            return place;
+        let list = Self::root(&mut self.rungs, &mut self.rest, &mut self.never, key);
+        match chunks.push_beside(list, key.slot()) {
+            Some(place) => place,
+            None => self.push_elsewhere(key, chunks, slots),
         }
-        self.push_elsewhere(key, chunks, slots)
     }
 
     /// As `push`, for keys that were here before: no list is cut.
@@ -139,7 +142,7 @@ impl Far {
         chunks.push(self.list(key), key.slot())
     }
 
-    /// As `push`, also if the list needs a chunk, or is a child's.
+    /// As `push`, also if the list is full, or a child's.
     #[inline(never)]
     fn push_elsewhere<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
         let limit = self.sizes.limit;
@@ -152,17 +155,28 @@ impl Far {
         chunks.push(list, key.slot())
     }
 
+    /// The list to which a key belongs, or what stands for a child.
+    #[inline]
+    fn root<'a>(
+        rungs: &'a mut [Rung],
+        rest: &'a mut Rest,
+        never: &'a mut List,
+        key: Key,
+    ) -> &'a mut List {
+        match rungs.iter_mut().rev().find(|rung| key < rung.end) {
+            Some(rung) => rung.bucket(key),
+            None if key.due == u64::MAX => never,
+            None => {
+                rest.span.include(key.due);
+                &mut rest.list
+            }
+        }
+    }
+
     /// The list to which a key belongs.
     #[inline]
     fn list(&mut self, key: Key) -> &mut List {
-        let list = match self.rungs.iter_mut().rev().find(|rung| key < rung.end) {
-            Some(rung) => rung.bucket(key),
-            None if key.due == u64::MAX => &mut self.never,
-            None => {
-                self.rest_span.include(key.due);
-                &mut self.rest
-            }
-        };
+        let list = Self::root(&mut self.rungs, &mut self.rest, &mut self.never, key);
         let Some(mut child) = list.child() else {
             return list;
         };
@@ -278,9 +292,8 @@ impl Far {
         chunks: &mut Chunks,
         slots: &mut Slots<T>,
     ) {
-        if !self.rest.is_empty() {
-            let list = mem::replace(&mut self.rest, List::EMPTY);
-            let span = mem::replace(&mut self.rest_span, Span::NONE);
+        if !self.rest.list.is_empty() {
+            let Rest { list, span } = mem::replace(&mut self.rest, Rest::EMPTY);
             if !self.divide(list, span, Key::NEVER, moved, chunks, slots) {
                 gather(list, into, chunks, slots);
                 self.edge = self.edge.max(Key::NEVER);
@@ -295,8 +308,8 @@ impl Far {
         }
         gather(list, into, chunks, slots);
         // What is pushed from now on has a higher order number.
-        let last = into.iter().max().map_or(Key::NEVER, |last| last.next());
-        self.edge = self.edge.max(last);
+        let edge = into.iter().max().map_or(Key::NEVER, |last| last.next());
+        self.edge = self.edge.max(edge);
     }
 
     /// Makes a list that is first a rung, if it is too long to be sorted at once.
@@ -334,7 +347,7 @@ impl Far {
         for list in rungs.flat_map(|rung| &mut rung.buckets) {
             list.forget();
         }
-        self.rest.forget();
+        self.rest.list.forget();
         self.never.forget();
     }
 
@@ -381,8 +394,7 @@ impl Far {
     /// as far behind that one's end as it is long. Among many, it is twice as long: so there are
     /// never more than some 60 of them.
     fn cut_rest<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) {
-        let list = mem::replace(&mut self.rest, List::EMPTY);
-        let mut span = mem::replace(&mut self.rest_span, Span::NONE);
+        let Rest { list, mut span } = mem::replace(&mut self.rest, Rest::EMPTY);
         let before = self.rungs.first().map_or(0, Rung::length);
         let times = 1 + u64::from(self.rungs.len() >= MANY_RUNGS);
         let length = before.saturating_mul(times);
@@ -590,6 +602,13 @@ impl Rung {
         }
         span
     }
+}
+
+impl Rest {
+    const EMPTY: Self = Self {
+        list: List::EMPTY,
+        span: Span::NONE,
+    };
 }
 
 impl Span {
