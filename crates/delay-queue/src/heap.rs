@@ -56,9 +56,14 @@ pub(crate) const MOST: usize = slots::LIMIT;
 /// and sharing between threads, for which there is `DelayQueue`.
 ///
 /// # Cost
-/// Costs are amortized: a single call can be longer, when the next entries have to be sorted or
-/// memory grows. With n entries, [`push`](Self::push), [`pop`](Self::pop) and what is made of them
-/// are O(log n), [`remove`](Self::remove) mostly O(1), [`peek_due`](Self::peek_due) always.
+/// Costs are amortized. With n entries, [`push`](Self::push), [`pop`](Self::pop) and what is made
+/// of them are O(log n), [`remove`](Self::remove) mostly O(1), [`peek_due`](Self::peek_due) always.
+///
+/// A single call can be longer: one to whose entries the time has come, or that finds too many of
+/// them at one time, moves some thousands, whatever n is. O(n) are three: one that finds the memory
+/// full, which then grows as a `Vec` does, or is rid of what cancelled and reset entries have left
+/// behind; one that meets all of that, since most entries were cancelled; and one in 2<sup>32</sup>
+/// pushes.
 ///
 /// ```
 /// use delay_queue::DelayHeap;

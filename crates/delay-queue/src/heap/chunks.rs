@@ -205,11 +205,17 @@ impl Chunks {
         usize::try_from(likely).unwrap_or(linked)
     }
 
-    /// As [`push`](Self::push), unless the list is full or stands for a child.
+    /// As [`push`](Self::push), unless the list stands for a child, or needs another chunk and
+    /// [is long](Self::is_long).
     #[inline]
-    pub(super) fn push_beside(&mut self, list: &mut List, slot: u32) -> Option<Place> {
+    pub(super) fn push_to_short(
+        &mut self,
+        list: &mut List,
+        slot: u32,
+        limit: usize,
+    ) -> Option<Place> {
         if (list.end as usize).is_multiple_of(CHUNK) {
-            if !list.is_empty() {
+            if list.child().is_some() || list.is_full() && self.is_long(*list, limit) {
                 return None;
             }
             self.extend(list);

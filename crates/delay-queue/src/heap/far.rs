@@ -127,10 +127,11 @@ impl Far {
     }
 
     /// Adds a key that is not before the edge, and tells where it lies.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
+    #[inline(always)]
     pub(super) fn push<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
         let list = Self::root(&mut self.rungs, &mut self.rest, &mut self.never, key);
-        match chunks.push_beside(list, key.slot()) {
+        match chunks.push_to_short(list, key.slot(), self.sizes.limit) {
             Some(place) => place,
             None => self.push_elsewhere(key, chunks, slots),
         }
@@ -142,17 +143,16 @@ impl Far {
         chunks.push(self.list(key), key.slot())
     }
 
-    /// As `push`, also if the list is full, or a child's.
+    /// As `push`, also if the list is long, or a child's.
     #[inline(never)]
     fn push_elsewhere<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
         let limit = self.sizes.limit;
-        let list = self.list(key);
-        if list.is_full() && chunks.is_long(*list, limit) {
-            self.cut_list(key, chunks, slots);
-            // Its keys can all have gone to one bucket again: that is cut when it gets more.
-            return self.put(key, chunks);
+        if let Some(place) = chunks.push_to_short(self.list(key), key.slot(), limit) {
+            return place;
         }
-        chunks.push(list, key.slot())
+        self.cut_list(key, chunks, slots);
+        // Its keys can all have gone to one bucket again: that is cut when it gets more.
+        self.put(key, chunks)
     }
 
     /// The list to which a key belongs, or what stands for a child.

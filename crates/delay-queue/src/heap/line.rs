@@ -1,7 +1,7 @@
 //! All keys in their order, each in one of four lists, by how soon its order matters.
 //!
 //! - The *lane* holds keys that came in order, one behind the other.
-//! - The others that are due later than the *edge* lie unsorted in the *far* part.
+//! - The others that are behind the *edge* lie unsorted in the *far* part.
 //! - When the near ones are used up, the next few are pulled out of it, sorted, and are the *run*.
 //! - What comes too late for that is in a small *heap*.
 //! - Keys that were asked for, because somebody counts what is due, are *gathered*: taken from the
