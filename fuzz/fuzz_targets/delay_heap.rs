@@ -10,6 +10,7 @@ mod oracle;
 
 fuzz_target!(|bytes: &[u8]| {
     let (first, ops) = bytes.split_at(bytes.len().min(2));
+    let has_short_lists = first.first().is_some_and(|first| first & 2 != 0);
     // Order numbers and generations may run out soon, or never.
     let (order, generation) = match *first {
         [orders, generations] if orders % 2 == 1 => (
@@ -20,5 +21,5 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let (ops, _) = ops.as_chunks();
     let program = ops.iter().copied().map(oracle::Op::from_bytes);
-    oracle::walk(order, generation, program);
+    oracle::walk(order, generation, program, has_short_lists);
 });

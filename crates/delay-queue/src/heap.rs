@@ -12,6 +12,8 @@
 //! A value stays in its slot; keys move towards the front of a line as their time comes near, and
 //! are put in order only then. `line.rs` begins with the whole of it.
 
+#[cfg(all(test, feature = "std", not(anthill_loom)))]
+mod bounded;
 mod chunks;
 mod entry;
 mod far;
@@ -29,6 +31,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 pub use entry::{CheckedOut, Entry, EntryId};
+use far::Sizes;
 pub use iter::{DrainReady, IntoIter, Iter};
 use key::Key;
 use line::Line;
@@ -53,9 +56,14 @@ pub(crate) const MOST: usize = slots::LIMIT;
 /// and sharing between threads, for which there is `DelayQueue`.
 ///
 /// # Cost
-/// Costs are amortized: a single call can be longer, when the next entries have to be sorted or
-/// memory grows. With n entries, [`push`](Self::push), [`pop`](Self::pop) and what is made of them
-/// are O(log n), [`remove`](Self::remove) mostly O(1), [`peek_due`](Self::peek_due) always.
+/// Costs are amortized. With n entries, [`push`](Self::push), [`pop`](Self::pop) and what is made
+/// of them are O(log n), [`remove`](Self::remove) mostly O(1), [`peek_due`](Self::peek_due) always.
+///
+/// A single call can be longer: one to whose entries the time has come, or that finds too many of
+/// them at one time, moves some thousands, whatever n is. O(n) are three: one that finds the memory
+/// full, which then grows as a `Vec` does, or is rid of what cancelled and reset entries have left
+/// behind; one that meets all of that, since most entries were cancelled; and one in 2<sup>32</sup>
+/// pushes.
 ///
 /// ```
 /// use delay_queue::DelayHeap;
@@ -92,13 +100,22 @@ impl<T> DelayHeap<T> {
     #[doc(hidden)]
     pub fn beginning_with(next_order: u32, generation: u32) -> Self {
         Self {
-            line: Line::new(),
+            line: Line::new(Sizes::USUAL),
             slots: Slots::new(generation),
             out: Vec::new(),
             len: 0,
             next_order,
             number: unique::number(),
         }
+    }
+
+    /// The same heap, which must be empty, with lists that are as short as can be: so that tests
+    /// see how they are cut.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_short_lists(mut self) -> Self {
+        self.line = Line::new(Sizes::LEAST);
+        self
     }
 
     /// An empty heap with memory for so many entries.
@@ -159,8 +176,10 @@ impl<T> DelayHeap<T> {
     /// It counts as a fresh push, also to an equal time: others that are due then come first.
     #[inline]
     pub fn reset(&mut self, id: EntryId, due: u64) -> Option<u64> {
+        // The order number first: if they have run out, keys move.
+        let order = self.order();
         let (old, place) = self.find(id)?;
-        let key = Key::new(due, self.order(), id.slot());
+        let key = Key::new(due, order, id.slot());
         let was_first = self.line.take_out(place, &mut self.slots);
         self.slots.moved(id.slot(), Place::NOWHERE);
         let place = self.line.push(key, &mut self.slots);
@@ -467,10 +486,10 @@ impl<T> DelayHeap<T> {
         for order in self.slots.orders_mut() {
             *order = rank(*order);
         }
-        self.line.renumber(rank_key);
         for key in &mut self.out {
             *key = rank_key(*key);
         }
+        self.line.renumber(rank_key, &mut self.slots);
         self.next_order = small(orders.len());
     }
 }

@@ -13,7 +13,7 @@ use core::mem;
 use super::place::Place;
 
 /// Slots in a chunk.
-const CHUNK: usize = 16;
+pub(super) const CHUNK: usize = 16;
 /// No chunk.
 const NONE: u32 = u32::MAX;
 /// Up to so many slots the memory doubles, then it grows by an eighth.
@@ -22,7 +22,8 @@ const SMALL: usize = 1 << 12;
 #[derive(Debug)]
 pub(super) struct Chunks {
     slots: Vec<u32>,
-    /// For each chunk the one after it.
+    /// For each chunk the one after it; for the last one of a list, how many were linked to it. (If
+    /// chunks before it have left meanwhile, they are counted still: only the lane has such.)
     next: Vec<u32>,
     free: u32,
     free_count: usize,
@@ -30,13 +31,17 @@ pub(super) struct Chunks {
     stale: usize,
 }
 
-/// A list of slots in a [`Chunks`].
+/// A list of slots in a [`Chunks`], or what stands for it once it was cut: the number of a child.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     first: u32,
     /// Behind the last one. At the end of a chunk if the next one needs another chunk.
     end: u32,
 }
+
+/// The `end` of what is no list, but the number of a child. No list of slots ends there, nor is there
+/// room for another slot.
+const CHILD: u32 = u32::MAX - 15;
 
 /// What was in a chunk that is on no list any more.
 pub(super) struct Chunk {
@@ -51,9 +56,33 @@ impl List {
         end: 0,
     };
 
+    pub(super) fn of_child(child: u32) -> Self {
+        let (first, end) = (child, CHILD);
+        Self { first, end }
+    }
+
+    #[inline]
+    pub(super) fn child(self) -> Option<u32> {
+        (self.end == CHILD).then_some(self.first)
+    }
+
+    /// Without slots, and without a child.
     #[inline]
     pub(super) fn is_empty(self) -> bool {
         self.first == NONE
+    }
+
+    /// Whether it has slots, and the next one needs another chunk.
+    #[inline]
+    pub(super) fn is_full(self) -> bool {
+        (self.end as usize).is_multiple_of(CHUNK) && !self.is_empty()
+    }
+
+    /// Empties it, unless it stands for a child.
+    pub(super) fn forget(&mut self) {
+        if self.child().is_none() {
+            *self = Self::EMPTY;
+        }
     }
 
     /// Where its last one is.
@@ -162,6 +191,41 @@ impl Chunks {
         self.stale -= 1;
     }
 
+    /// Whether a full list has at least so many slots, if as many of them are stale as of all.
+    #[inline]
+    pub(super) fn is_long(&self, list: List, limit: usize) -> bool {
+        let linked = CHUNK * self.next[(list.end as usize - 1) / CHUNK] as usize;
+        linked >= limit && self.likely_live(linked) >= limit
+    }
+
+    #[cold]
+    fn likely_live(&self, linked: usize) -> usize {
+        let (all, stale) = (self.slots.len().max(1) as u64, self.stale as u64);
+        let likely = linked as u64 * all.saturating_sub(stale) / all;
+        usize::try_from(likely).unwrap_or(linked)
+    }
+
+    /// As [`push`](Self::push), unless the list stands for a child, or needs another chunk and
+    /// [is long](Self::is_long).
+    #[inline]
+    pub(super) fn push_to_short(
+        &mut self,
+        list: &mut List,
+        slot: u32,
+        limit: usize,
+    ) -> Option<Place> {
+        if (list.end as usize).is_multiple_of(CHUNK) {
+            if list.child().is_some() || list.is_full() && self.is_long(*list, limit) {
+                return None;
+            }
+            self.extend(list);
+        }
+        let index = list.end as usize;
+        self.slots[index] = slot;
+        list.end += 1;
+        Some(Place::chunks(index))
+    }
+
     /// Adds one at the end and tells where it lies.
     #[inline]
     pub(super) fn push(&mut self, list: &mut List, slot: u32) -> Place {
@@ -242,11 +306,14 @@ impl Chunks {
     /// Links another chunk to the end of the list.
     fn extend(&mut self, list: &mut List) {
         let chunk = self.take_chunk();
+        let mut count = 1;
         if list.is_empty() {
             list.first = chunk;
         } else {
-            self.next[(list.end as usize - 1) / CHUNK] = chunk;
+            let before = &mut self.next[(list.end as usize - 1) / CHUNK];
+            count += mem::replace(before, chunk);
         }
+        self.next[chunk as usize] = count;
         list.end = small(chunk as usize * CHUNK);
     }
 
@@ -282,7 +349,7 @@ impl Chunks {
 
 /// An index of a slot in a chunk, or of a chunk: they are fewer than places.
 #[expect(clippy::cast_possible_truncation, reason = "it is below the limit")]
-fn small(index: usize) -> u32 {
+pub(super) fn small(index: usize) -> u32 {
     debug_assert!(index < super::place::LIMIT);
     index as u32
 }

@@ -4,50 +4,92 @@
 //! up one after another; one with too many keys becomes a rung of its own, with finer buckets, and
 //! that is used up before it. Behind the first rung's end lies the rest.
 //!
+//! A list does not become long: one that has come to `limit` keys is cut at once, long before its
+//! time comes, by the push that finds it so. The rung it becomes is a child of its bucket, and
+//! later keys of that bucket go there. So no operation moves more than a few lists' keys. Keys that
+//! are all due at one time are cut by their order numbers.
+//!
 //! # Invariants
-//! 1. All keys here are due at `edge` or later, and so are all that are pushed.
+//! 1. No key here is before the `edge`, nor is any that is pushed.
 //! 2. A rung ends where the current bucket of the rung before it ends, or sooner. Therefore the
 //!    current buckets, from the last rung to the first, and the rest behind them, cover the time
 //!    from `edge` on without a gap.
-//! 3. There are no more than `MOST_RUNGS` rungs: so often, at most, a key moves.
+//! 3. A child has the keys of its bucket and no others, and each of its buckets is finer than that
+//!    one, or cut by order: so often, at most, a key moves.
 
 use alloc::vec::Vec;
 use core::mem;
 
-use super::chunks::{Chunks, List};
+use super::chunks::{CHUNK, Chunks, List};
 use super::key::Key;
 use super::place::Place;
 use super::slots::Slots;
+use super::steps;
 
-/// A list of no more keys than this is sorted at once.
-pub(super) const FEW: usize = 64;
 /// How many keys a bucket should get.
 const SHARE: usize = 8;
-const FEWEST_BUCKETS: usize = 128;
-const MOST_BUCKETS: usize = 256;
-const MOST_RUNGS: usize = 16;
+const FEWEST_BUCKETS: usize = 16;
+/// So many keys are expected where only the first few are known.
+const EXPECTED: usize = 1_024;
+const MOST_BUCKETS: usize = 1 << MOST_BITS;
+const MOST_BITS: u32 = 8;
+/// With as many rungs, another one is twice as long as the one beside it, or as its keys need.
+const MANY_RUNGS: usize = 8;
+
+/// How long lists become.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// A list with as many keys is cut before it gets more.
+    pub(super) limit: usize,
+    /// A list of no more keys than this is sorted at once.
+    pub(super) few: usize,
+}
+
+impl Sizes {
+    pub(super) const USUAL: Self = Self {
+        limit: 8_192,
+        few: 64,
+    };
+    /// The smallest ones, so that tests see every kind of cut with few keys.
+    pub(super) const LEAST: Self = Self {
+        limit: CHUNK,
+        few: 4,
+    };
+}
 
 #[derive(Debug)]
 pub(super) struct Far {
     rungs: Vec<Rung>,
+    /// What buckets that were full have become, and which of these are unused.
+    children: Vec<Rung>,
+    unused: Vec<u32>,
     /// Keys that are due when the first rung has ended.
-    rest: List,
-    /// When the first and the last of those are due.
-    rest_span: Span,
+    rest: Rest,
     /// Keys that never fall due.
     never: List,
-    edge: u64,
+    edge: Key,
+    sizes: Sizes,
 }
 
 #[derive(Debug)]
 struct Rung {
     start: u64,
-    end: u64,
+    end: Key,
     /// A bucket is 2^shift long.
     shift: u32,
+    /// Whether it is cut by order numbers: then `start` is one of them, and all keys are due when
+    /// the end is.
+    by_order: bool,
     /// The first bucket that is not used up.
     current: usize,
     buckets: Vec<List>,
+}
+
+/// Keys, and when the first and the last of them are due.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    list: List,
+    span: Span,
 }
 
 /// From one time to another, both included.
@@ -58,38 +100,94 @@ struct Span {
 }
 
 impl Far {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(sizes: Sizes) -> Self {
         Self {
             rungs: Vec::new(),
-            rest: List::EMPTY,
-            rest_span: Span::NONE,
+            children: Vec::new(),
+            unused: Vec::new(),
+            rest: Rest::EMPTY,
             never: List::EMPTY,
-            edge: u64::MAX,
+            edge: Key::NEVER,
+            sizes,
         }
     }
 
+    pub(super) fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
     #[inline]
-    pub(super) fn edge(&self) -> u64 {
+    pub(super) fn edge(&self) -> Key {
         self.edge
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.rungs.is_empty() && self.rest.is_empty() && self.never.is_empty()
+        self.rungs.is_empty() && self.rest.list.is_empty() && self.never.is_empty()
     }
 
-    /// Adds a key that is due at the edge or later, and tells where it lies.
+    /// Adds a key that is not before the edge, and tells where it lies.
+    #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
+    #[inline(always)]
+    pub(super) fn push<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
+        let list = Self::root(&mut self.rungs, &mut self.rest, &mut self.never, key);
+        match chunks.push_to_short(list, key.slot(), self.sizes.limit) {
+            Some(place) => place,
+            None => self.push_elsewhere(key, chunks, slots),
+        }
+    }
+
+    /// As `push`, for keys that were here before: no list is cut.
     #[inline]
-    pub(super) fn push(&mut self, key: Key, chunks: &mut Chunks) -> Place {
-        let rungs = self.rungs.iter_mut().rev();
-        let list = match rungs.into_iter().find(|rung| key.due < rung.end) {
-            Some(rung) => rung.bucket(key.due),
-            None if key.due == u64::MAX => &mut self.never,
+    pub(super) fn put(&mut self, key: Key, chunks: &mut Chunks) -> Place {
+        chunks.push(self.list(key), key.slot())
+    }
+
+    /// As `push`, also if the list is long, or a child's.
+    #[inline(never)]
+    fn push_elsewhere<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
+        let limit = self.sizes.limit;
+        if let Some(place) = chunks.push_to_short(self.list(key), key.slot(), limit) {
+            return place;
+        }
+        self.cut_list(key, chunks, slots);
+        // Its keys can all have gone to one bucket again: that is cut when it gets more.
+        self.put(key, chunks)
+    }
+
+    /// The list to which a key belongs, or what stands for a child.
+    #[inline]
+    fn root<'a>(
+        rungs: &'a mut [Rung],
+        rest: &'a mut Rest,
+        never: &'a mut List,
+        key: Key,
+    ) -> &'a mut List {
+        match rungs.iter_mut().rev().find(|rung| key < rung.end) {
+            Some(rung) => rung.bucket(key),
+            None if key.due == u64::MAX => never,
             None => {
-                self.rest_span.include(key.due);
-                &mut self.rest
+                rest.span.include(key.due);
+                &mut rest.list
             }
+        }
+    }
+
+    /// The list to which a key belongs.
+    #[inline]
+    fn list(&mut self, key: Key) -> &mut List {
+        let list = Self::root(&mut self.rungs, &mut self.rest, &mut self.never, key);
+        let Some(mut child) = list.child() else {
+            return list;
         };
-        chunks.push(list, key.slot())
+        loop {
+            let rung = &self.children[child as usize];
+            let index = rung.index(key);
+            match rung.buckets[index].child() {
+                Some(finer) => child = finer,
+                None => return &mut self.children[child as usize].buckets[index],
+            }
+        }
     }
 
     /// Makes a rung of keys that are due before the edge, unless that is of no use.
@@ -103,103 +201,245 @@ impl Far {
         for key in keys {
             span.include(key.due);
         }
-        if span.first == span.last || self.rungs.len() == MOST_RUNGS {
+        if span.first == self.edge.due {
             return false;
         }
         while self.rungs.last().is_some_and(Rung::is_used_up) {
             self.rungs.pop();
         }
-        self.cut(span, keys.len(), self.edge);
-        for key in keys {
-            slots.moved(key.slot(), self.push(*key, chunks));
+        let first = span.first;
+        if !self.take_back(first) {
+            // It ends where the one before it goes on; the rest has no such place.
+            if let Some(rung) = self.rungs.last() {
+                span.last = self.edge.due - 1;
+                if self.rungs.len() >= MANY_RUNGS {
+                    span.first = first.saturating_sub(rung.length().saturating_mul(2));
+                }
+            }
+            let end = Key::at(self.edge.due);
+            // Those that are in the heap now are the first of as many as there were before.
+            let count = EXPECTED.max(slots.count() as usize);
+            self.rungs.push(Rung::new(span, count, end));
+        }
+        self.edge = Key::at(first);
+        for &key in keys {
+            steps::count_one();
+            slots.moved(key.slot(), self.put(key, chunks));
         }
         true
     }
 
-    /// Moves the keys that are due first out of here, with all others due before the new edge.
+    /// Moves the keys that are first out of here, with all others before the new edge.
     pub(super) fn pull<T>(
         &mut self,
         into: &mut Vec<Key>,
         chunks: &mut Chunks,
         slots: &mut Slots<T>,
     ) {
+        // How many keys the last division has moved, and what they spanned.
+        let mut moved = (0, Span::NONE);
         while into.is_empty() && !self.is_empty() {
-            let (list, span, end) = match self.rungs.last_mut() {
-                Some(rung) => {
-                    let Some((list, span)) = rung.next(self.edge) else {
-                        self.edge = rung.end;
-                        self.rungs.pop();
-                        continue;
-                    };
-                    (list, span, span.last + 1)
-                }
-                None if self.rest.is_empty() => {
-                    self.edge = u64::MAX;
-                    let list = mem::replace(&mut self.never, List::EMPTY);
-                    return gather(list, into, chunks, slots);
-                }
-                None => {
-                    let list = mem::replace(&mut self.rest, List::EMPTY);
-                    let span = mem::replace(&mut self.rest_span, Span::NONE);
-                    (list, span, u64::MAX)
-                }
+            let Some(rung) = self.rungs.last_mut() else {
+                self.pull_rest(into, &mut moved, chunks, slots);
+                continue;
             };
-            if !list.is_one_chunk() && span.first < span.last && self.rungs.len() < MOST_RUNGS {
-                let count = chunks.len(list);
-                if count > FEW {
-                    self.cut(span, count, end);
-                    self.spread(list, chunks, slots);
+            let Some((list, start)) = rung.next() else {
+                self.edge = self.edge.max(rung.end);
+                self.rungs.pop();
+                continue;
+            };
+            let end = rung.end_of(rung.current);
+            let (by_order, mut is_one_time) = (rung.by_order, rung.shift == 0);
+            if let Some(start) = start {
+                self.edge = self.edge.max(start);
+            }
+            if let Some(child) = list.child() {
+                let child = self.remove_child(child);
+                self.rungs.push(child);
+                continue;
+            }
+            if !by_order {
+                let span = Span {
+                    first: self.edge.due,
+                    last: end.due - 1,
+                };
+                if self.divide(list, span, end, &mut moved, chunks, slots) {
                     continue;
                 }
+                is_one_time |= moved.0 == chunks.len(list) && moved.1.first == moved.1.last;
             }
             gather(list, into, chunks, slots);
-            if let Some(rung) = self.rungs.last_mut() {
+            if is_one_time && let Some(last) = into.iter().max() {
+                // More may come that are due then. They need not go to the heap: their order
+                // numbers are higher.
+                self.edge = self.edge.max(last.next());
+            } else if let Some(rung) = self.rungs.last_mut() {
                 rung.current += 1;
+                self.edge = self.edge.max(end);
             }
-            self.edge = end;
         }
         if self.is_empty() {
-            self.edge = u64::MAX;
+            self.edge = self.edge.max(Key::NEVER);
         }
+    }
+
+    /// Goes on when the last rung is used up.
+    #[cold]
+    fn pull_rest<T>(
+        &mut self,
+        into: &mut Vec<Key>,
+        moved: &mut (usize, Span),
+        chunks: &mut Chunks,
+        slots: &mut Slots<T>,
+    ) {
+        if !self.rest.list.is_empty() {
+            let Rest { list, span } = mem::replace(&mut self.rest, Rest::EMPTY);
+            if !self.divide(list, span, Key::NEVER, moved, chunks, slots) {
+                gather(list, into, chunks, slots);
+                self.edge = self.edge.max(Key::NEVER);
+            }
+            return;
+        }
+        let list = mem::replace(&mut self.never, List::EMPTY);
+        if let Some(child) = list.child() {
+            let child = self.remove_child(child);
+            self.rungs.push(child);
+            return;
+        }
+        gather(list, into, chunks, slots);
+        // What is pushed from now on has a higher order number.
+        let edge = into.iter().max().map_or(Key::NEVER, |last| last.next());
+        self.edge = self.edge.max(edge);
+    }
+
+    /// Makes a list that is first a rung, if it is too long to be sorted at once.
+    #[inline]
+    fn divide<T>(
+        &mut self,
+        list: List,
+        mut span: Span,
+        end: Key,
+        moved: &mut (usize, Span),
+        chunks: &mut Chunks,
+        slots: &mut Slots<T>,
+    ) -> bool {
+        if list.is_one_chunk() && CHUNK <= self.sizes.few {
+            return false;
+        }
+        let count = chunks.len(list);
+        if count == moved.0 {
+            // All went to one bucket. This time they are told apart, if they can be.
+            span = moved.1;
+        }
+        if count <= self.sizes.few || span.first >= span.last {
+            return false;
+        }
+        let mut rung = Rung::new(span, count, end);
+        self.edge = self.edge.max(Key::at(span.first));
+        *moved = (count, rung.spread(list, chunks, slots));
+        self.rungs.push(rung);
+        true
     }
 
     /// Empties all lists, so that the keys can be pushed again.
     pub(super) fn forget_all(&mut self) {
-        for list in self.rungs.iter_mut().flat_map(|rung| &mut rung.buckets) {
-            *list = List::EMPTY;
+        let rungs = self.rungs.iter_mut().chain(&mut self.children);
+        for list in rungs.flat_map(|rung| &mut rung.buckets) {
+            list.forget();
         }
-        self.rest = List::EMPTY;
-        self.never = List::EMPTY;
+        self.rest.list.forget();
+        self.never.forget();
     }
 
-    /// Adds a rung for so many keys in this span, which ends at `end` at the latest.
-    fn cut(&mut self, span: Span, count: usize, end: u64) {
-        let count = (count / SHARE).next_power_of_two();
-        let count = count.clamp(FEWEST_BUCKETS, MOST_BUCKETS);
-        let length = span.last - span.first;
-        let shift = (u64::BITS - length.leading_zeros()).saturating_sub(count.ilog2());
-        let count = small(length >> shift) + 1;
-        let covered = u128::from(span.first) + ((count as u128) << shift);
-        self.edge = span.first;
-        self.rungs.push(Rung {
-            start: span.first,
-            end: u64::try_from(covered).map_or(end, |covered| covered.min(end)),
-            shift,
-            current: 0,
-            buckets: alloc::vec![List::EMPTY; count],
-        });
+    /// Gives the memory of all rungs back. What was there is to be pushed again.
+    pub(super) fn forget_rungs(&mut self) {
+        *self = Self {
+            edge: self.edge,
+            ..Self::new(self.sizes)
+        };
     }
 
-    /// Moves the keys of a list to the last rung.
-    fn spread<T>(&mut self, mut list: List, chunks: &mut Chunks, slots: &mut Slots<T>) {
-        while let Some(chunk) = chunks.pop(&mut list) {
-            for (slot, place) in chunk.slots() {
-                match slots.lift(slot, place) {
-                    Some((key, place)) => *place = self.push(key, chunks),
-                    None => chunks.forget_one(),
-                }
+    /// Order numbers have changed. All lists must be empty.
+    pub(super) fn renumber(&mut self, rank: impl Fn(Key) -> Key) {
+        self.edge = rank(self.edge);
+    }
+
+    /// Makes a rung of the full list to which a key belongs.
+    #[cold]
+    fn cut_list<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) {
+        let mut rung = self.rungs.iter().rev().find(|rung| key < rung.end);
+        if rung.is_none() && key.due < u64::MAX {
+            return self.cut_rest(chunks, slots);
+        }
+        let mut list = rung.map_or(self.never, |rung| rung.buckets[rung.index(key)]);
+        while let Some(child) = list.child() {
+            let child = &self.children[child as usize];
+            list = child.buckets[child.index(key)];
+            rung = Some(child);
+        }
+        let child = match rung {
+            Some(rung) => rung.finer(rung.index(key)),
+            None => Some(Rung::of_one_time(u64::MAX)),
+        };
+        if let Some(mut child) = child {
+            child.spread(list, chunks, slots);
+            let child = self.add_child(child);
+            *self.list(key) = List::of_child(child);
+        }
+    }
+
+    /// Makes the rest the first rung.
+    ///
+    /// It goes on for as long as the rung before it, since what is pushed as time goes on is due
+    /// as far behind that one's end as it is long. Among many, it is twice as long: so there are
+    /// never more than some 60 of them.
+    fn cut_rest<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) {
+        let Rest { list, mut span } = mem::replace(&mut self.rest, Rest::EMPTY);
+        let before = self.rungs.first().map_or(0, Rung::length);
+        let times = 1 + u64::from(self.rungs.len() >= MANY_RUNGS);
+        let length = before.saturating_mul(times);
+        span.first = self.rungs.first().map_or(self.edge, |rung| rung.end).due;
+        span.last = span
+            .last
+            .max(span.first.saturating_add(length))
+            .min(u64::MAX - 1);
+        let mut rung = Rung::new(span, self.sizes.limit, Key::NEVER);
+        rung.spread(list, chunks, slots);
+        self.rungs.insert(0, rung);
+    }
+
+    /// Goes back to a bucket of the last rung, to which keys of this time belong, if the rungs are
+    /// many.
+    fn take_back(&mut self, due: u64) -> bool {
+        let are_many = self.rungs.len() >= MANY_RUNGS;
+        match self.rungs.last_mut() {
+            // Its current bucket has no key that is due before it: those it has were pushed when
+            // they were behind the edge.
+            Some(rung)
+                if are_many
+                    && rung.start <= due
+                    && !rung.by_order
+                    && rung.start_of(rung.current) <= self.edge.due =>
+            {
+                rung.current = small((due - rung.start) >> rung.shift);
+                true
             }
+            _ => false,
         }
+    }
+
+    fn add_child(&mut self, child: Rung) -> u32 {
+        if let Some(unused) = self.unused.pop() {
+            self.children[unused as usize] = child;
+            return unused;
+        }
+        self.children.push(child);
+        super::chunks::small(self.children.len() - 1)
+    }
+
+    fn remove_child(&mut self, child: u32) -> Rung {
+        self.unused.push(child);
+        mem::replace(&mut self.children[child as usize], Rung::UNUSED)
     }
 }
 
@@ -213,6 +453,7 @@ fn small(bucket: u64) -> usize {
 fn gather<T>(mut list: List, into: &mut Vec<Key>, chunks: &mut Chunks, slots: &Slots<T>) {
     while let Some(chunk) = chunks.pop(&mut list) {
         for (slot, place) in chunk.slots() {
+            steps::count_one();
             match slots.key_at(slot, place) {
                 Some(key) => into.push(key),
                 None => chunks.forget_one(),
@@ -222,31 +463,152 @@ fn gather<T>(mut list: List, into: &mut Vec<Key>, chunks: &mut Chunks, slots: &S
 }
 
 impl Rung {
+    const UNUSED: Self = Self {
+        start: 0,
+        end: Key::FIRST,
+        shift: 0,
+        by_order: false,
+        current: 0,
+        buckets: Vec::new(),
+    };
+
+    /// For so many keys in this span, which ends at `end` at the latest.
+    fn new(span: Span, keys: usize, end: Key) -> Self {
+        let count = (keys / SHARE).next_power_of_two();
+        let count = count.clamp(FEWEST_BUCKETS, MOST_BUCKETS);
+        let length = span.last - span.first;
+        let shift = (u64::BITS - length.leading_zeros()).saturating_sub(count.ilog2());
+        let count = small(length >> shift) + 1;
+        let covered = u128::from(span.first) + ((count as u128) << shift);
+        Self {
+            start: span.first,
+            end: u64::try_from(covered).map_or(end, |covered| end.min(Key::at(covered))),
+            shift,
+            by_order: false,
+            current: 0,
+            buckets: alloc::vec![List::EMPTY; count],
+        }
+    }
+
+    /// For keys that are all due then.
+    fn of_one_time(due: u64) -> Self {
+        Self {
+            start: 0,
+            end: Key::behind(due, u64::MAX),
+            shift: u32::BITS - MOST_BITS,
+            by_order: true,
+            current: 0,
+            buckets: alloc::vec![List::EMPTY; MOST_BUCKETS],
+        }
+    }
+
+    /// For the keys of one of its buckets, unless they cannot be told apart.
+    fn finer(&self, bucket: usize) -> Option<Self> {
+        if self.shift == 0 {
+            return (!self.by_order).then(|| Self::of_one_time(self.start_of(bucket)));
+        }
+        let shift = self.shift.saturating_sub(MOST_BITS);
+        Some(Self {
+            start: self.start_of(bucket),
+            end: self.end_of(bucket),
+            shift,
+            by_order: self.by_order,
+            current: 0,
+            buckets: alloc::vec![List::EMPTY; 1 << (self.shift - shift)],
+        })
+    }
+
     fn is_used_up(&self) -> bool {
         self.current == self.buckets.len()
     }
 
-    /// The list for keys that are due then. The current bucket takes what is due before it: it
-    /// begins where the rung after this one ends.
-    #[inline]
-    fn bucket(&mut self, due: u64) -> &mut List {
-        let index = due.saturating_sub(self.start) >> self.shift;
-        &mut self.buckets[small(index).max(self.current)]
+    fn length(&self) -> u64 {
+        if self.by_order {
+            return 0;
+        }
+        self.end.due - self.start
     }
 
-    /// The first list that is not empty, and what it spans. Afterwards it is empty.
-    fn next(&mut self, edge: u64) -> Option<(List, Span)> {
+    /// Where the keys of a bucket begin, along the axis.
+    fn start_of(&self, bucket: usize) -> u64 {
+        self.start + ((bucket as u64) << self.shift)
+    }
+
+    /// Behind the keys of a bucket.
+    fn end_of(&self, bucket: usize) -> Key {
+        let length = (1 << self.shift) - 1;
+        let last = self.start_of(bucket).saturating_add(length);
+        if self.by_order {
+            return Key::behind(self.end.due, last);
+        }
+        self.end.min(Key::at(last.saturating_add(1)))
+    }
+
+    /// The bucket of a key. The current one takes what is before it: it begins where the rung after
+    /// this one ends.
+    #[inline]
+    fn index(&self, key: Key) -> usize {
+        let position = if self.by_order {
+            u64::from(key.order())
+        } else {
+            key.due
+        };
+        let index = position.saturating_sub(self.start) >> self.shift;
+        small(index).max(self.current)
+    }
+
+    /// The list in the bucket of a key.
+    #[inline]
+    fn bucket(&mut self, key: Key) -> &mut List {
+        let index = self.index(key);
+        debug_assert!(if self.by_order {
+            key.due == self.end.due
+        } else {
+            key.due >= self.start
+        });
+        &mut self.buckets[index]
+    }
+
+    /// The first list that is not empty; and where its bucket starts, if empty ones were before
+    /// it. Afterwards it is empty.
+    fn next(&mut self) -> Option<(List, Option<Key>)> {
         let rest = &self.buckets[self.current..];
         let passed = rest.iter().position(|list| !list.is_empty())?;
         self.current += passed;
         let list = mem::replace(&mut self.buckets[self.current], List::EMPTY);
-        let start = self.start + ((self.current as u64) << self.shift);
-        let span = Span {
-            first: if passed == 0 { edge } else { start },
-            last: start + ((1 << self.shift) - 1).min(self.end - 1 - start),
+        let start = self.start_of(self.current);
+        let start = if self.by_order {
+            Key::behind(self.end.due, start.saturating_sub(1))
+        } else {
+            Key::at(start)
         };
-        Some((list, span))
+        Some((list, (passed > 0).then_some(start)))
     }
+
+    /// Moves the keys of a list here, and tells what they span.
+    fn spread<T>(&mut self, mut list: List, chunks: &mut Chunks, slots: &mut Slots<T>) -> Span {
+        let mut span = Span::NONE;
+        while let Some(chunk) = chunks.pop(&mut list) {
+            for (slot, place) in chunk.slots() {
+                steps::count_one();
+                match slots.lift(slot, place) {
+                    Some((key, place)) => {
+                        span.include(key.due);
+                        *place = chunks.push(self.bucket(key), key.slot());
+                    }
+                    None => chunks.forget_one(),
+                }
+            }
+        }
+        span
+    }
+}
+
+impl Rest {
+    const EMPTY: Self = Self {
+        list: List::EMPTY,
+        span: Span::NONE,
+    };
 }
 
 impl Span {

@@ -25,6 +25,24 @@ impl Key {
         order_and_slot: u64::MAX,
     };
 
+    /// Before every key of an entry that never falls due, and behind all others.
+    pub(super) const NEVER: Self = Self::at(u64::MAX);
+
+    /// Before every entry's key that is due then, and behind those that are due earlier.
+    pub(super) const fn at(due: u64) -> Self {
+        let order_and_slot = 0;
+        Self {
+            due,
+            order_and_slot,
+        }
+    }
+
+    /// Behind the keys that are due then and have an order number up to this one.
+    pub(super) fn behind(due: u64, order: u64) -> Self {
+        let order = u32::try_from(order).unwrap_or(u32::MAX);
+        Self::new(due, order.saturating_add(1), 0)
+    }
+
     pub(super) fn new(due: u64, order: u32, slot: u32) -> Self {
         Self {
             due,
@@ -34,7 +52,6 @@ impl Key {
 
     /// Behind this one, and before or equal to all others that are: no two have one order number,
     /// and the highest is not used.
-    #[cfg(feature = "std")]
     pub(super) fn next(self) -> Self {
         Self::new(self.due, self.order().saturating_add(1), 0)
     }

@@ -1,7 +1,7 @@
 //! All keys in their order, each in one of four lists, by how soon its order matters.
 //!
 //! - The *lane* holds keys that came in order, one behind the other.
-//! - The others that are due later than the *edge* lie unsorted in the *far* part.
+//! - The others that are behind the *edge* lie unsorted in the *far* part.
 //! - When the near ones are used up, the next few are pulled out of it, sorted, and are the *run*.
 //! - What comes too late for that is in a small *heap*.
 //! - Keys that were asked for, because somebody counts what is due, are *gathered*: taken from the
@@ -10,7 +10,7 @@
 //! # Invariants
 //! 1. The first key of all is the first of the gathered ones; or, if there are none, of the lane,
 //!    of the run, or of the heap.
-//! 2. Keys in the far part are due at the edge or later, keys in the heap before it. Keys before
+//! 2. Keys in the far part are at the edge or behind it, keys in the heap before it. Keys before
 //!    the `gathered_end` are gathered, and no others are.
 //! 3. The slot of each key says where the key lies. What lies where its slot does not say so is
 //!    stale: left over from an entry that has gone, or from before its due time was reset. It is
@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use super::chunks::Chunks;
-use super::far::Far;
+use super::far::{Far, Sizes};
 use super::key::Key;
 use super::lane::Lane;
 use super::near::Near;
@@ -61,7 +61,7 @@ const HEAP_LIMIT: usize = 64;
 const COUNTABLE: usize = 24;
 
 impl Line {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(sizes: Sizes) -> Self {
         Self {
             lane: Lane::new(),
             run: Vec::new(),
@@ -69,7 +69,7 @@ impl Line {
             gathered: Near::new(),
             gathered_end: Key::FIRST,
             heap_limit: HEAP_LIMIT,
-            far: Far::new(),
+            far: Far::new(sizes),
             chunks: Chunks::new(),
             desk: Vec::new(),
             first: Key::LAST,
@@ -124,8 +124,8 @@ impl Line {
     )]
     #[inline(always)]
     fn push_beside_lane<T>(&mut self, key: Key, slots: &mut Slots<T>) -> Place {
-        if key.due >= self.far.edge() {
-            self.far.push(key, &mut self.chunks)
+        if key >= self.far.edge() {
+            self.far.push(key, &mut self.chunks, slots)
         } else {
             self.heap.push(key, slots)
         }
@@ -232,7 +232,7 @@ impl Line {
             let sorted = run.chain(lane).take(limit);
             let count = sorted.inspect(|_| steps::count_one()).count();
             let count = count + self.heap.count_ready(now, limit - count);
-            if count == limit || now < self.far.edge() || self.far.is_empty() {
+            if count == limit || now < self.far.edge().due || self.far.is_empty() {
                 return gathered + count;
             }
             self.pull(slots);
@@ -249,7 +249,7 @@ impl Line {
             let heaps = self.heap.next_after(now).into_iter();
             let heaps = heaps.chain(self.gathered.next_after(now));
             let next = sorted.chain(heaps).min();
-            if self.far.is_empty() || next.is_some_and(|next| next <= self.far.edge()) {
+            if self.far.is_empty() || next.is_some_and(|next| next <= self.far.edge().due) {
                 return next;
             }
             self.pull(slots);
@@ -262,12 +262,13 @@ impl Line {
         chunks.clear();
         *self = Self {
             chunks,
-            ..Self::new()
+            ..Self::new(self.far.sizes())
         };
     }
 
     /// Gives back memory, but for so many keys.
     pub(super) fn shrink_to<T>(&mut self, capacity: usize, slots: &mut Slots<T>) {
+        self.far.forget_rungs();
         self.sweep(capacity.min(self.chunks.capacity()), slots);
         let mut run = Vec::new();
         for (index, key) in self.run.iter().enumerate() {
@@ -283,8 +284,8 @@ impl Line {
         self.desk = Vec::new();
     }
 
-    /// Changes order numbers. Keys keep the order they have.
-    pub(super) fn renumber(&mut self, rank: impl Fn(Key) -> Key) {
+    /// Changes order numbers, of which the slots know already. Keys keep the order they have.
+    pub(super) fn renumber<T>(&mut self, rank: impl Fn(Key) -> Key, slots: &mut Slots<T>) {
         let keys = self.run.iter_mut().chain(self.heap.keys_mut());
         let keys = keys.chain(self.gathered.keys_mut());
         keys.for_each(|key| *key = rank(*key));
@@ -293,6 +294,9 @@ impl Line {
         if self.first != Key::LAST {
             self.first = rank(self.first);
         }
+        self.far.renumber(&rank);
+        // Keys may lie where their old numbers have led.
+        self.sweep(self.chunks.capacity(), slots);
     }
 
     /// The keys of the run in order.
@@ -343,7 +347,9 @@ impl Line {
                 first = self.heap.first();
                 source = Source::Heap;
             }
-            if first.due < self.far.edge() || self.far.is_empty() {
+            // Mostly its time says it alone.
+            let edge = self.far.edge();
+            if first.due < edge.due || first < edge || self.far.is_empty() {
                 return (first, source);
             }
             self.pull(slots);
@@ -422,7 +428,7 @@ impl Line {
         // In the order of the slots, which is the order in which memory likes to be read.
         for (key, place) in slots.iter_mut() {
             if matches!(place.get(), Where::Chunks(_)) {
-                *place = self.far.push(key, &mut self.chunks);
+                *place = self.far.put(key, &mut self.chunks);
             }
         }
         self.lane.enter(&lane, &mut self.chunks, slots);

@@ -48,6 +48,7 @@ impl<const GATHERED: bool> Near<GATHERED> {
 
     /// Adds a key and tells where it lies: of all others the slots are told.
     pub(super) fn push<T>(&mut self, key: Key, slots: &mut Slots<T>) -> Place {
+        steps::count_one();
         self.keys.push(key);
         let position = self.rise(self.keys.len() - 1, key, slots);
         Self::place(position)

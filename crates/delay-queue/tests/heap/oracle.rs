@@ -104,13 +104,24 @@ fn time(a: u8, b: u8) -> u64 {
 
 /// Runs the program on a heap and on its oracle. Every answer and every state are equal.
 ///
-/// Order numbers and generations begin with these.
+/// Order numbers and generations begin with these. With short lists, few keys see every kind of
+/// cut.
 ///
 /// # Panics
 /// If they are not.
-pub(crate) fn walk(order: u32, generation: u32, ops: impl IntoIterator<Item = Op>) {
+pub(crate) fn walk(
+    order: u32,
+    generation: u32,
+    ops: impl IntoIterator<Item = Op>,
+    has_short_lists: bool,
+) {
+    let heap = Heap::beginning_with(order, generation);
     let mut pair = Pair {
-        heap: Heap::beginning_with(order, generation),
+        heap: if has_short_lists {
+            heap.with_short_lists()
+        } else {
+            heap
+        },
         oracle: BTreeMap::new(),
         ids: Vec::new(),
         out: Vec::new(),

@@ -1,0 +1,115 @@
+//! Tests: no operation moves or looks at more than a bounded number of keys, however many there
+//! are. They count, and do not measure.
+
+use alloc::vec::Vec;
+
+use super::far::Sizes;
+use super::{DelayHeap, EntryId, NEVER, steps};
+
+/// A list whose time comes is spread once, or once more if all its keys come to one bucket. Times of
+/// every magnitude need more: each spreading sets apart those of eight.
+const MOST: u64 = 4 * Sizes::USUAL.limit as u64;
+const MANY: u64 = 200_000;
+
+/// A heap whose every operation is checked.
+struct Checked(DelayHeap<u64>);
+
+impl Checked {
+    fn new() -> Self {
+        steps::take();
+        Self(DelayHeap::new())
+    }
+
+    fn filled(due: impl Fn(u64) -> u64) -> (Self, Vec<EntryId>) {
+        let mut heap = Self::new();
+        let ids = (0..MANY).map(|index| heap.push(due(index))).collect();
+        (heap, ids)
+    }
+
+    fn check(&self) {
+        let (steps, len) = (steps::take(), self.0.len());
+        assert!(steps <= MOST, "{steps} steps, at {len} entries");
+    }
+
+    fn push(&mut self, due: u64) -> EntryId {
+        let id = self.0.push(due, due);
+        self.check();
+        id
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        let entry = self.0.pop()?;
+        self.check();
+        Some(entry.due)
+    }
+
+    fn pop_all(mut self) {
+        let mut last = 0;
+        while let Some(due) = self.pop() {
+            assert!(due >= last);
+            last = due;
+        }
+    }
+}
+
+/// A sequence that goes everywhere, in no order.
+fn scattered(index: u64) -> u64 {
+    index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24
+}
+
+#[test]
+fn pushes_and_pops_take_few_steps_at_a_time_whatever_the_times() {
+    let times: [fn(u64) -> u64; 10] = [
+        scattered,
+        |index| index,
+        |index| MANY - index,
+        |index| if index == 0 { 3 } else { 7 },
+        // The lane is taken by one that is due later than all others.
+        |index| if index < 4 { 100 + index } else { 50 },
+        |_| NEVER,
+        |index| [5, 9, 1 << 50, NEVER, 7][(scattered(index) % 5) as usize],
+        |index| 1 << (scattered(index) % 60),
+        |index| index + scattered(index) % 1_000,
+        // Milliseconds, in bursts.
+        |index| (index / 20_000 + scattered(index) % 20) * 1_000_000,
+    ];
+    for due in times {
+        let (heap, _) = Checked::filled(due);
+        heap.pop_all();
+    }
+}
+
+#[test]
+fn a_steady_state_takes_few_steps_at_a_time() {
+    for span in [MANY, 1 << 36] {
+        let (mut heap, _) = Checked::filled(|index| scattered(index) % span);
+        for index in 0..2 * MANY {
+            let now = heap.pop().expect("it is full");
+            heap.push(now + scattered(index) % span);
+        }
+    }
+}
+
+#[test]
+fn bursts_that_are_half_taken_take_few_steps_at_a_time() {
+    let mut heap = Checked::new();
+    for burst in 0..10 {
+        for index in 0..MANY / 10 {
+            heap.push((burst + scattered(index) % 20) * 1_000_000);
+        }
+        for _ in 0..MANY / 20 {
+            heap.pop();
+        }
+    }
+    heap.pop_all();
+}
+
+#[test]
+fn a_list_that_is_cut_again_and_again_takes_few_steps_at_a_time() {
+    // Each half of the keys is due in a small part of the time of the other half.
+    let (heap, _) = Checked::filled(|index| {
+        let level = index.trailing_zeros().min(60);
+        (1 << (60 - level)) + scattered(index) % (1 << (60 - level))
+    });
+    heap.pop_all();
+}
