@@ -73,11 +73,6 @@ mod expired;
 #[cfg(all(feature = "std", any(feature = "channel", anthill_loom)))]
 #[doc(hidden)]
 pub mod feeder;
-#[allow(
-    clippy::disallowed_types,
-    reason = "the heap is built without `std`, so without `sync-shim`: `heap::unique` counts with \
-              core's atomics, and nothing is published through them"
-)]
 mod heap;
 #[cfg(feature = "std")]
 mod lock;

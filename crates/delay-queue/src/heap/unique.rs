@@ -2,6 +2,10 @@
 //!
 //! Here alone the workspace names `core`'s atomics outside of `sync-shim`, because the heap is
 //! built without `std`. Nothing is published through the counter, so there is nothing to model.
+#![allow(
+    clippy::disallowed_types,
+    reason = "the heap is built without `std`, so without `sync-shim`"
+)]
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
