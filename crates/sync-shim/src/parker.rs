@@ -28,7 +28,7 @@ const POKED: u32 = 3;
 /// A token and a place to wait for it; clones are the same place.
 ///
 /// Any thread may [`unpark`](Parker::unpark) through a clone. Costs one atomic exchange when
-/// nobody sleeps, one system call when somebody does.
+/// no thread sleeps, one system call when one does.
 #[derive(Clone, Debug)]
 pub struct Parker(Arc<Futex>);
 

@@ -21,8 +21,8 @@ static FORKS: AtomicUsize = AtomicUsize::new(0);
 
 /// How many forks lie between this process and the one that called this first.
 ///
-/// Threads do not survive a fork: whoever sees another number than at its birth knows that its
-/// threads are gone. Always 0 where there is no `fork`. Costs one load once called.
+/// Threads do not survive a fork: the threads of an object that was made at another count are gone.
+/// Always 0 where there is no `fork`. Costs one load once called.
 #[inline]
 pub fn fork_count() -> usize {
     watch_forks();

@@ -94,7 +94,7 @@ pub fn spawn_scoped<'scope>(
     Ok(())
 }
 
-/// How many threads can run at once here; 1 where that cannot be told.
+/// How many threads can run at once here; 1 where the system does not say.
 pub fn available_parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
@@ -165,13 +165,13 @@ impl Tag {
     }
 }
 
-/// For whom the calling thread is starting another one at this moment, the user's gate included:
-/// a number of theirs, or 0.
+/// The identifier of the owner for which the calling thread is starting another one at this moment,
+/// the user's gate included; or 0.
 pub fn starter_of() -> usize {
     crate::statics::starter()
 }
 
-/// Runs `start`, for whose time [`starter_of`] is `whose`.
+/// Runs `start`, during which [`starter_of`] returns `whose`.
 pub fn as_starter_of<R>(whose: usize, start: impl FnOnce() -> R) -> R {
     /// Puts the outer one back, also after a panic.
     struct Outer(usize);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use sync_shim::alarms::{Alarms, Key, LINGER, State, Time};
+use sync_shim::alarms::{Alarms, KEEP_ALIVE, Key, State, Time};
 use sync_shim::atomic::{AtomicU32, Ordering::Relaxed};
 use sync_shim::cell::UnsafeCell;
 use sync_shim::model::{JoinHandle, check, set_fair_wakes, spawn};
@@ -459,7 +459,7 @@ impl Rig {
 
     /// All is rung or taken back: the threads end once they have lingered, and not before.
     fn end(&self, last: Duration) {
-        self.advance_to(last + LINGER);
+        self.advance_to(last + KEEP_ALIVE);
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             thread.join().expect("an alarm thread ends well");
@@ -477,12 +477,12 @@ fn an_alarm_set_racing_the_alarm_threads_end_is_rung() {
             rig.set_parker(Duration::ZERO).park();
             let time = {
                 let rig = rig.clone();
-                spawn(move || rig.advance_to(LINGER))
+                spawn(move || rig.advance_to(KEEP_ALIVE))
             };
             // Before, while or after the thread ends: it serves this one, or another is started.
             rig.set_parker(Duration::ZERO).park();
             time.join().expect("the clock ends well");
-            rig.end(LINGER);
+            rig.end(KEEP_ALIVE);
         },
     );
 }
@@ -594,7 +594,7 @@ fn a_last_alarm_pending_keeps_the_alarm_thread() {
             let time = {
                 let rig = rig.clone();
                 spawn(move || {
-                    rig.advance_to(SECOND + LINGER);
+                    rig.advance_to(SECOND + KEEP_ALIVE);
                     rig.advance_to(LATE);
                 })
             };
