@@ -54,7 +54,7 @@ fn cargo(root: &Path, target: &Path, subcommand: &str, what: &str, packages: &[S
 
 /// Names what only `sync-shim` may use.
 const DOOR: &str = "xtask/door";
-/// The door itself, and the crate that watches tests from outside of any model.
+/// That crate, and the one that watches tests from outside of any model.
 const DOORKEEPERS: [&str; 2] = ["sync-shim", "testkit"];
 
 /// Lints what only stands under the models' cfg, and that what waits there waits through loom.

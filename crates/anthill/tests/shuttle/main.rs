@@ -1,4 +1,4 @@
-//! Random schedules of whole pools and queues through their public face, with user code that
+//! Random schedules of whole pools and queues through their public interface, with user code that
 //! waits, wakes in place and panics.
 //!
 //! loom's models are exhaustive and therefore small: two racing parties, one of them often a twin.
