@@ -1,7 +1,7 @@
 //! The one source of atomics, cells, locks, parking, threads and clocks.
 //!
 //! Every crate above reaches shared memory and time only through this one, so that under
-//! `--cfg anthill_loom` the same protocols run on [loom](https://docs.rs/loom)'s twins, which
+//! `--cfg anthill_loom` the same protocols run on [loom](https://docs.rs/loom)'s versions, which
 //! explore their interleavings, without any plumbing repeated above. With `--cfg anthill_shuttle`
 //! beside it, [shuttle](https://docs.rs/shuttle)'s stand in loom's place: random schedules of more
 //! threads than loom can take.

@@ -48,8 +48,8 @@
 //! ```
 //!
 //! # What to decide
-//! - **How fast it tries again**: a limiter; the default is client-go's, from 5 ms to 1000 s for
-//!   each key and ten a second for all. Add jitter where many processes fail together.
+//! - **How fast it tries again**: a limiter; the default is client-go's, an exponential back-off for
+//!   each key and a token bucket for all. Add jitter where many processes fail together.
 //! - **When it gives up**: `max_attempts` and `dead_letter`. Never, if not said.
 //! - **What `add_after` means for a key that is delayed already**: the earlier time (the default),
 //!   the later one, or a debounce, with or without a longest wait.

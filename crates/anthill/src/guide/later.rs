@@ -10,7 +10,7 @@
 //! | keys worked on again after a failure | [`DedupQueue`](crate::dedup_queue::DedupQueue): [another page](super::controllers) |
 //!
 //! # A time-out is mostly cancelled
-//! Nine of ten are taken back before they are due. So cancelling must be cheap and must give the
+//! Most are taken back before they are due. So cancelling must be cheap and must give the
 //! memory back at once: it does both here, by the id that the push returned. An id is good for its
 //! own entry only: when that is gone, it finds nothing, however many others came since.
 //!

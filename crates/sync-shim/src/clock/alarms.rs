@@ -1,7 +1,7 @@
 //! The thread that wakes wakers at points of time: one for each `Alarms`, started by the first
 //! alarm and gone some time after the last.
 //!
-//! Not for: which clock that is, and how its thread is started (`process.rs`; in models, a twin
+//! Not for: which clock that is, and how its thread is started (`process.rs`; in models, a clock
 //! behind the same trait).
 //!
 //! # What always holds
@@ -184,7 +184,7 @@ impl<T: Time> Alarms<T> {
     pub fn serve(&self) {
         let mut state = self.state.lock();
         loop {
-            state.sleeps_until = None;
+            state.sleeps_until = None; // Awake: it looks at all alarms, so none needs to notify it.
             let now = self.time.now();
             let until = match state.pending.first_entry() {
                 Some(first) if first.key().0 <= now => {
@@ -208,12 +208,13 @@ impl<T: Time> Alarms<T> {
                     end
                 }
             };
+            // Published in the section that begins the sleep: the next one knows until when.
             state.sleeps_until = Some(until);
             self.time.wait_until(&mut state, until);
         }
     }
 
-    /// For a twin of time, which moves it under the lock.
+    /// For a modelled clock, which moves its time under the lock.
     #[cfg(anthill_loom)]
     pub fn with_lock<R>(&self, call: impl FnOnce(&T) -> R) -> R {
         let _state = self.state.lock();

@@ -61,6 +61,8 @@ impl ManualClock {
     pub fn advance(&self, by: Duration) {
         let due = {
             let mut time = self.0.time.lock();
+            // Time moves and the due sleepers leave in one section: a sleeper that comes later sees
+            // the new time and does not sleep.
             time.since_epoch = time.since_epoch.saturating_add(by);
             let now = self.0.at(&time);
             let mut due = Vec::new();
@@ -74,6 +76,7 @@ impl ManualClock {
         };
         for sleeper in due {
             match sleeper {
+                // May come late and meet the owner's next sleep, which looks at the time again.
                 Sleeper::Thread(parker) => parker.poke(),
                 // User code: the lock is free, and a panic must not cost the others their wake-up.
                 Sleeper::Alarm(waker) => {
@@ -115,6 +118,7 @@ impl Shared {
     /// Enters a sleeper, unless its time has come.
     fn enter(&self, when: Instant, sleeper: Sleeper) -> Result<(Instant, u64), Sleeper> {
         let mut time = self.time.lock();
+        // Looks at the time in the section that enters: no `advance` can fall in between.
         if self.at(&time) >= when {
             return Err(sleeper);
         }
