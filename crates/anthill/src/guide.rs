@@ -18,7 +18,7 @@
 //! | How do I write a controller? | [`controllers`] |
 //! | How do I test code that uses a pool? | [`testing`] |
 //! | I come from ants | [`from_ants`] |
-//! | I come from threadpool, rayon or `spawn_blocking` | [`from_others`] |
+//! | I come from threadpool, rayon, `spawn_blocking` or Java's `ThreadPoolExecutor` | [`from_others`] |
 //!
 //! These pages use [a few words](pool_core#the-words), each for one thing.
 //!

@@ -66,7 +66,7 @@ impl Futex {
     /// Wakes one sleeper. The caller has changed the word before.
     pub fn wake_one(&self) {
         use parking_lot_core::{DEFAULT_UNPARK_TOKEN, unpark_one};
-        // SAFETY: the key is the address of our own word, and the closure does not panic or call
+        // SAFETY: the key is the address of this futex's own word, and the closure does not panic or call
         // into the table.
         unsafe { unpark_one(self.key(), |_| DEFAULT_UNPARK_TOKEN) };
     }
@@ -89,7 +89,7 @@ impl Futex {
             }
             DEFAULT_UNPARK_TOKEN
         };
-        // SAFETY: the key is the address of our own word, and the closure does not panic or call
+        // SAFETY: the key is the address of this futex's own word, and the closure does not panic or call
         // into the table.
         unsafe { unpark_one(self.key(), reserve) };
     }

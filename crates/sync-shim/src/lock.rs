@@ -34,7 +34,7 @@ mod twin {
             Self(runtime::sync::Mutex::new(value))
         }
 
-        /// Blocks until the lock is ours.
+        /// Blocks until the calling thread has the lock.
         pub fn lock(&self) -> MutexGuard<'_, T> {
             MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
         }

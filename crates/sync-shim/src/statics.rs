@@ -109,7 +109,7 @@ pub(crate) fn set_starter(of: usize) {
 
 /// Takes the thread's cached parker, if no wait of this thread has it.
 pub(crate) fn take_thread_parker() -> Option<Parker> {
-    // In the destructors of other thread-locals ours may be gone: a fresh one serves.
+    // In the destructors of other thread-locals this one may be gone: a fresh one serves.
     PARKER.try_with(Cell::take).ok().flatten()
 }
 

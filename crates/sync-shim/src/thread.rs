@@ -130,13 +130,13 @@ pub fn yield_briefly(times: u32) -> bool {
 
 pub use crate::statics::thread_number;
 
-/// Tells the processor that this is a spin loop.
+/// A hint to the processor that this is a spin loop.
 #[inline]
 pub fn spin_loop() {
     imp::spin_loop();
 }
 
-/// Which family of workers the calling thread belongs to, and how deep it is in tasks that run
+/// Which group of workers the calling thread belongs to, and how deep it is in tasks that run
 /// inside one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {

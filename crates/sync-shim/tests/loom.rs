@@ -26,12 +26,12 @@ impl Plain {
     }
 
     fn add(&self, count: u32) {
-        // SAFETY: loom checks that nobody else reaches the value.
+        // SAFETY: loom checks that no other thread reaches the value.
         self.0.with_mut(|value| unsafe { *value += count });
     }
 
     fn get(&self) -> u32 {
-        // SAFETY: loom checks that nobody writes the value.
+        // SAFETY: loom checks that no thread writes the value.
         self.0.with(|value| unsafe { *value })
     }
 }
@@ -395,7 +395,7 @@ impl Time for Twin {
     }
 }
 
-/// Alarms over a twin of time, and the threads they have started.
+/// Alarms over a modelled clock, and the threads they have started.
 #[derive(Clone)]
 struct Rig {
     alarms: Arc<Alarms<Twin>>,
@@ -457,7 +457,7 @@ impl Rig {
         });
     }
 
-    /// All is rung or taken back: the threads end once they have lingered, and not before.
+    /// All is rung or taken back: the threads end after their keep-alive, and not before.
     fn end(&self, last: Duration) {
         self.advance_to(last + KEEP_ALIVE);
         let threads = std::mem::take(&mut *self.threads.lock());
@@ -533,7 +533,7 @@ fn an_alarm_taken_back_racing_the_alarm_threads_sleep_lets_the_thread_end() {
             let rig = Rig::new();
             let late = rig.set(LATE, Waker::noop().clone());
             rig.alarms.take_back(0, late);
-            rig.end(Duration::ZERO); // After what it lingers for, and not an hour later.
+            rig.end(Duration::ZERO); // After its keep-alive, and not an hour later.
         },
     );
 }

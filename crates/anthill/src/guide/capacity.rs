@@ -34,7 +34,7 @@
 //! use std::sync::{Arc, Barrier};
 //!
 //! let pool = Pool::builder().capacity(4).queue_depth(1).build()?;
-//! let gate = Arc::new(Barrier::new(5)); // Four tasks, and us.
+//! let gate = Arc::new(Barrier::new(5)); // Four tasks, and this thread.
 //! for _ in 0..4 {
 //!     let gate = Arc::clone(&gate);
 //!     pool.try_submit(move || gate.wait())?; // Runs, and waits at the gate.

@@ -1,4 +1,4 @@
-//! Handles: values, joining inside tasks, cancelling.
+//! Handles (futures of a value): joining, joining inside tasks, cancelling.
 //!
 //! `spawn` returns a [`JoinHandle`](crate::JoinHandle). It joins a thread (`join`, `join_timeout`,
 //! `join_deadline`, `try_join`) and it is a future, on any runtime. Dropping it detaches: the task

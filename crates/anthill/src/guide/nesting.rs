@@ -1,4 +1,4 @@
-//! Tasks that submit to their own pool, and locks held meanwhile.
+//! Tasks that submit to their own pool (re-entrancy), and locks held meanwhile.
 //!
 //! In a bounded pool whose tasks wait for room in it, every worker may end up waiting, and none is
 //! left to make room: a deadlock. So a blocking submit *on one of the pool's own workers* does not

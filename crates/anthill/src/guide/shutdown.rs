@@ -1,4 +1,4 @@
-//! Stopping without losing anything: `wait_idle`, `release`, and drop policies.
+//! Graceful shutdown, without losing a task: `wait_idle`, `release`, and drop policies.
 //!
 //! # The `main` that returns
 //! When `main` returns, the process ends, whatever its threads are doing. So wait before it does,

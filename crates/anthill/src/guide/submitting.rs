@@ -18,8 +18,9 @@
 //! [handle](super::handles).
 //!
 //! # A refused task comes back
-//! Unrun and whole, in the error, so it can be tried elsewhere or later. `?` works too: the error
-//! is an `Error` whatever the task is.
+//! Unrun and whole, in the error, so it can be tried elsewhere or later, run by the caller (Java's
+//! `CallerRunsPolicy`), or dropped to shed load. `?` works too: the error is an `Error` whatever
+//! the task is.
 //!
 //! ```
 //! use anthill::{FuncPool, SubmitError};

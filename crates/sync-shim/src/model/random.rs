@@ -76,7 +76,7 @@ pub(crate) fn coin() -> bool {
     thread_rng().r#gen()
 }
 
-/// Whether what users run on two locks runs on two: always, as random schedules are as many as one
+/// Whether a pool has its two locks, as on the machine: always, as random schedules are as many as one
 /// asks for.
 pub fn two_locks() -> bool {
     true
