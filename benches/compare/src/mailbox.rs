@@ -4,7 +4,7 @@
 //! difference is what the pool's promises cost.
 //!
 //! Its threads wait as the pool's do, so that protocols are compared and not waits: as many looks and
-//! yields for either side as in `crates/pool-core/src/wait.rs`, the same yields left out where
+//! yields for either side as in `crates/pool-core/src/wait.rs`, the same yields that are left out where
 //! others compute, then sleep.
 //!
 //! # Invariants
