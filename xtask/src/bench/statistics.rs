@@ -28,7 +28,7 @@ pub(crate) enum Better {
     Higher,
 }
 
-/// By how much ours is better than theirs: above 1 we are ahead.
+/// By how much ours is better than theirs: above 1 ours is ahead.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ratio {
     /// Of the medians. Infinite if ours is zero and theirs is not.
