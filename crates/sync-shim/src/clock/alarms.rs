@@ -135,6 +135,8 @@ impl<T: Time> Alarms<T> {
         let key = (when, state.next);
         state.next += 1;
         state.pending.insert(key, waker);
+        // The thread runs: it looks at this alarm before it sleeps, or is notified if it sleeps for
+        // longer.
         if self.running.load(Relaxed) != 0 {
             let notify = state.wake_by(when);
             drop(state);
@@ -190,6 +192,7 @@ impl<T: Time> Alarms<T> {
                 Some(first) if first.key().0 <= now => {
                     let waker = first.remove();
                     state.idle_since = Some(now);
+                    // Awake (`sleeps_until` is `None`), so what is set meanwhile is seen below.
                     drop(state);
                     // A waker is user code; its panic must not end the thread.
                     if let Err(payload) = guarded(|| waker.wake()) {
@@ -202,6 +205,7 @@ impl<T: Time> Alarms<T> {
                 None => {
                     let end = *state.idle_since.get_or_insert(now) + KEEP_ALIVE;
                     if end <= now {
+                        // In the section that found nothing pending: the next alarm starts a thread.
                         self.running.store(0, Relaxed);
                         return;
                     }
