@@ -1,4 +1,4 @@
-//! What a pool pays for its idle workers: reuse at every turn, expiry from time to time, and a
+//! What its idle workers cost a pool: reuse at every turn, expiry from time to time, and a
 //! certain worker taken out of the middle.
 
 use std::hint::black_box;

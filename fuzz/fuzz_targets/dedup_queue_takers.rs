@@ -1,5 +1,5 @@
-//! Those who wait on a queue of keys, with wakers that come back into it, panic, or drop others:
-//! nobody waits in vain, and no key is lost or delivered twice.
+//! Waiters on a queue of keys, with wakers that come back into it, panic, or drop others:
+//! no waiter waits in vain, and no key is lost or delivered twice.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! A delay queue, those who wait for it, and a plain model: whatever is done, and whatever wakers do
-//! in place, nothing is early, lost, or left lying while somebody waits for it.
+//! A delay queue, its waiters, and a plain model: whatever is done, and whatever wakers do
+//! in place, nothing is early, lost, or left lying while a waiter waits for it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 //! A pool beside its model: whatever is done to it, it comes to rest where the model says, and no
-//! task is lost, run twice or told two things.
+//! task is lost, run twice or ended in two ways.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 //! The timer of a scheduled pool beside its model: whatever is done to it, and whatever its tasks do,
-//! each schedule is where the model says, and none is lost, run twice or told two things.
+//! each schedule is where the model says, and none is lost, run twice or ended in two ways.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

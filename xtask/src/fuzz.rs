@@ -25,7 +25,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Fuzz) -> Result<()> {
     }
 
     // The flags of the sanitizer are unstable: a nightly has them, and so has a stable compiler
-    // that is told it is one.
+    // with `RUSTC_BOOTSTRAP`.
     let nightly: &[&str] = if succeeds("cargo", &["+nightly", "--version"]) {
         &["+nightly"]
     } else {

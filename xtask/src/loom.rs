@@ -38,7 +38,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Loom) -> Result<()> {
     }
 
     let bound = flags.bound.as_ref();
-    // Whoever asks for a bound may want to wait for a day.
+    // A bound that was asked for may take a day.
     let limit = bound.is_none().then_some(LIMIT);
     let runs = models::run_all(tests, bound, limit, &target.join("logs"), report)?;
     let failed = runs

@@ -54,7 +54,7 @@ pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A panic in `work` ends the scope with a panic, so nobody reads what it left behind.
+/// A panic in `work` ends the scope with a panic, so what it left behind is never read.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask shuttle`: random schedules of the public face, more threads than loom can take.
+//! `cargo xtask shuttle`: random schedules of the public interface, more threads than loom can take.
 //!
 //! A scenario is a `#[test]` in `tests/shuttle.rs` (or `tests/shuttle/main.rs`) of a crate. Each
 //! runs in a process of its own, in schedules that its seeds decide, and prints

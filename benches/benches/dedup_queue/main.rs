@@ -55,7 +55,7 @@ enum Peer {
 }
 
 /// Each thread adds a key, gets one, and is done with it. No key comes twice, so each add is a
-/// delivery, whoever gets it.
+/// delivery, to any thread.
 fn cycle<K>(peer: Peer, threads: u64, times: u64, key: impl Fn(u64) -> K + Sync) -> Duration
 where
     K: dedup_queue::Key + Sync + Ord,

@@ -1,4 +1,4 @@
-//! Containers of things that fall due, behind one small face.
+//! Containers of things that fall due, behind one small interface.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -201,7 +201,7 @@ impl Shared for Heap {
     }
 }
 
-/// How takers of a queue that cannot be closed learn that they have had all.
+/// How consumers of a queue that cannot be closed learn that they have had all.
 struct Countdown {
     taken: AtomicUsize,
     pushed: AtomicUsize,
@@ -245,7 +245,7 @@ impl Shared for Published {
     fn take(&self) -> Option<u64> {
         let mut queue = self.0.clone();
         while !self.1.is_over() {
-            // It cannot be closed: a taker that has nothing to come asks again now and then.
+            // It cannot be closed: a consumer that has nothing to come asks again now and then.
             if let Some(delay) = queue.try_pop_for(Duration::from_millis(5)) {
                 self.1.take();
                 return Some(delay.value);
@@ -290,7 +290,7 @@ impl Actor {
                             None => is_open = false,
                         },
                         Some(expired) = poll_fn(|context| wheel.poll_expired(context)), if !wheel.is_empty() => {
-                            sender.send(expired.into_inner()).expect("takers live");
+                            sender.send(expired.into_inner()).expect("consumers live");
                         }
                     }
                 }
@@ -318,7 +318,7 @@ impl Shared for Actor {
     }
 }
 
-/// A pool that runs closures later: its threads are the takers.
+/// A pool that runs closures later: its threads are the consumers.
 struct Jobs {
     pool: ScheduledThreadPool,
     sender: crossbeam_channel::Sender<u64>,

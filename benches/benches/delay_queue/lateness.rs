@@ -182,11 +182,11 @@ fn jobs(timers: usize, span: Duration) -> Vec<f64> {
             let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
             log.note(due);
             if log.micros.len() == timers {
-                done.send(()).expect("somebody waits");
+                done.send(()).expect("the receiver waits");
             }
         });
     }
-    all_done.recv().expect("the last one tells");
+    all_done.recv().expect("the last one sends");
     drop(pool);
     let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
     std::mem::replace(&mut *log, Log::new(0)).figures()

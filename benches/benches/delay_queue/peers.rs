@@ -1,4 +1,4 @@
-//! Delay queues behind one small face, on a time that is moved by hand.
+//! Delay queues behind one small interface, on a time that is moved by hand.
 //!
 //! All of them are such that several threads could share them, which costs the plain containers a
 //! lock. tokio-util's wheel has none: it belongs to one task.
@@ -99,7 +99,7 @@ impl Clock for Stepped {
     }
 
     fn park_until(&self, _: &Parker, _: Instant) -> bool {
-        unreachable!("nobody waits")
+        unreachable!("this program never waits")
     }
 
     fn wake_at(&self, _: Instant, _: Waker) -> io::Result<Alarm> {

@@ -12,7 +12,7 @@ const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
 const RESERVED: u32 = 3;
 
-/// More yields than anybody waits for: such a lock never sleeps.
+/// More yields than any run has: such a lock never sleeps.
 pub(crate) const FOR_EVER: u32 = u32::MAX / 2;
 
 /// `SPINS` doubling rounds of hints, `YIELDS` doubling rounds of up to `MOST` yields, then sleep;

@@ -1,6 +1,6 @@
 //! Heap allocations, counted on request.
 //!
-//! When nobody counts, an allocation costs one load of a word that is never written.
+//! While counting is off, an allocation costs one load of a word that is never written.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -33,7 +33,7 @@ impl Gate {
     }
 
     fn open(&self) {
-        self.open.store(1, Release); // Pairs with the Acquire of those who wait.
+        self.open.store(1, Release); // Pairs with the Acquire of the threads that wait.
         wake_all(&raw const self.open);
     }
 }

@@ -10,7 +10,7 @@
 //! # Invariants
 //! 1. A sender makes it `TASK` only when it is `READY`, so its task waits for no other.
 //! 2. Only the owner makes it `READY`, after the task has ended.
-//! 3. Whoever sleeps has marked the word before; whoever changes a marked word wakes all.
+//! 3. A thread marks the word before it sleeps; a thread that changes a marked word wakes all.
 
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -24,7 +24,7 @@ use sync_shim::thread::{spin_loop, yield_briefly};
 
 const READY: u32 = 0;
 const TASK: u32 = 1;
-/// Or-ed to the word by those who go to sleep on it.
+/// Or-ed to the word by threads that go to sleep on it.
 const ASLEEP: u32 = 2;
 
 /// Looks before a sleep: first in a row, then with other threads let in between.
@@ -118,7 +118,7 @@ impl Mailbox {
     /// The word, if it is in this state.
     #[inline]
     fn look(&self, state: u32) -> Option<u32> {
-        let word = self.0.load(Acquire); // Pairs with whoever has put that state.
+        let word = self.0.load(Acquire); // Pairs with the exchange that wrote that state.
         (word & !ASLEEP == state).then_some(word)
     }
 

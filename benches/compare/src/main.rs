@@ -11,7 +11,7 @@
 //! 2. Every peer gets the same number of threads, the same tasks and the same way of counting.
 //! 3. Threads are started and warm before a section is measured, unless starting them is part of
 //!    the question.
-//! 4. Nobody of ours burns a processor while a section is measured: on a machine of two cores a
+//! 4. This program spins on no core while a section is measured: on a machine of two cores a
 //!    main thread that spins would take half of it from the pool.
 
 mod allocations;

@@ -55,7 +55,7 @@ fn time_of(clock: ClockId) -> Duration {
 }
 
 /// The peak of the resident memory, in bytes. Not `getrusage`, whose peak survives an exec and so
-/// may be that of whoever started this process.
+/// may be that of the parent process.
 pub fn peak_memory() -> Option<f64> {
     status_of("/proc/self/status", "VmHWM:").map(|kib| kib * 1024.0)
 }

@@ -13,7 +13,7 @@ use crate::meter::cores;
 /// Spinning processes. They end when this is dropped, or when this process ends however it does.
 pub struct Neighbours(Vec<Child>);
 
-/// Their standard inputs, which tell them what to do. They end when these are closed.
+/// Their standard inputs, which carry their commands. They end when these are closed.
 static INPUTS: Mutex<Vec<ChildStdin>> = Mutex::new(Vec::new());
 
 const SPIN: u8 = b'1';
@@ -52,7 +52,7 @@ fn inputs(change: impl FnOnce(&mut Vec<ChildStdin>)) {
 /// Lets them rest, if there are any, while something is prepared that is not measured: to start ten
 /// thousand threads beside them would take most of a run.
 pub fn resting(prepare: impl FnOnce()) {
-    let tell = |what| {
+    let send = |what| {
         inputs(|inputs| {
             for input in inputs {
                 // One that is gone cannot disturb, and the run will miss nothing but its noise.
@@ -60,9 +60,9 @@ pub fn resting(prepare: impl FnOnce()) {
             }
         });
     };
-    tell(REST);
+    send(REST);
     prepare();
-    tell(SPIN);
+    send(SPIN);
 }
 
 /// `compare spin`: keeps one core busy until standard input ends, but for when it says to rest.

@@ -1,6 +1,6 @@
 //! What a pool must do to be compared.
 //!
-//! Everything is generic and nothing boxed here: a peer pays for what it does itself.
+//! Everything is generic and nothing boxed here: a peer's figure holds only what it does itself.
 
 use std::time::Duration;
 

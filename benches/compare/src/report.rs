@@ -66,7 +66,7 @@ impl Report {
         self
     }
 
-    /// Adds what every run tells, and ends the report.
+    /// Adds the figures of every run, and ends the report.
     pub fn finish(mut self) -> Vec<Metric> {
         if let Some(bytes) = peak_memory() {
             self = self.with("memory", "MiB", bytes / 1024.0 / 1024.0);

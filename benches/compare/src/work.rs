@@ -35,7 +35,7 @@ impl Pace {
             };
             let bests: Vec<_> = (0..threads).map(|_| scope.spawn(best)).collect();
             let bests = bests.into_iter().map(thread::ScopedJoinHandle::join);
-            bests.map(|best| best.expect("nobody panics here")).sum()
+            bests.map(|best| best.expect("no trial panics")).sum()
         });
         Self(f64::from(TRIAL) * f64::from(threads) / (bests * 1e9))
     }

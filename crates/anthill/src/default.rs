@@ -1,12 +1,12 @@
 //! The pool of the process: made when it is first used, never at load, and never dropped.
 //!
-//! Not for: a library that others link. What it configures, tunes or releases is everybody's;
-//! a pool of its own is one line more.
+//! Not for: a library that others link. What it configures, tunes or releases is shared by the
+//! whole process; a pool of its own is one line more.
 //!
 //! # What always holds
-//! 1. There is at most one. Whoever asks gets the same, also while it is being made.
+//! 1. There is at most one. Every call gets the same, also while it is being made.
 //! 2. Making it starts no thread, unless a builder given to [`configure`] asks for one.
-//! 3. Foreign code (a builder's hooks and gate) runs with no lock held.
+//! 3. User code (a builder's hooks and gate) runs with no lock held.
 
 use std::sync::OnceLock;
 use std::{error, fmt};
@@ -22,15 +22,15 @@ const CAPACITY_PER_CORE: usize = 8;
 
 static POOL: OnceLock<Pool> = OnceLock::new();
 
-/// The pool that the functions of this crate use, made now if nobody has asked for it before.
+/// The pool that the functions of this crate use, made now if this is its first use.
 ///
 /// Unless [`configure`] said otherwise: a capacity of 512 or eight per core, whichever is more; a
 /// queue depth of 0; [`submit`](crate::submit) waits at a full pool; its threads are called
 /// `anthill-N`. The rest is as in [`Builder`].
 ///
 /// It is never dropped, so a `main` that returns does not wait for it: call
-/// [`wait_idle`](crate::wait_idle) first. A forked child inherits it without its workers and is
-/// told so: see [`guide::forking`](crate::guide::forking).
+/// [`wait_idle`](crate::wait_idle) first. A forked child inherits it without its workers, and its
+/// calls say so: see [`guide::forking`](crate::guide::forking).
 ///
 /// Does not block, but for a moment if several threads are the first. Starts no thread.
 pub fn default_pool() -> &'static Pool {
@@ -60,7 +60,7 @@ pub fn configure(builder: Builder<Closures>) -> Result<&'static Pool, ConfigureE
     if POOL.get().is_some() {
         return too_late(builder); // Nothing need be built to find that out.
     }
-    // Built outside of the cell: a builder may call foreign code, which may ask for the pool.
+    // Built outside of the cell: a builder may call user code, which may ask for the pool.
     let pool = builder.clone().build().map_err(ConfigureError::Build)?;
     match POOL.set(pool) {
         Ok(()) => Ok(default_pool()),

@@ -15,7 +15,7 @@ use pool_core::{
 
 use crate::default::default_pool;
 
-/// Hands a closure over to the default pool. Waits while the pool is full. See
+/// Submits a closure to the default pool. Waits while the pool is full. See
 /// [`Pool::submit`](crate::Pool::submit).
 pub fn submit<F>(task: F) -> Result<(), SubmitError<F>>
 where
@@ -40,8 +40,8 @@ where
     default_pool().submit_timeout(task, timeout)
 }
 
-/// Hands a closure over to the default pool and returns a handle to its value. Waits while the pool
-/// is full. See [`Pool::spawn`](crate::Pool::spawn).
+/// Submits a closure to the default pool and returns a handle to its value. Waits while the pool is
+/// full. See [`Pool::spawn`](crate::Pool::spawn).
 pub fn spawn<F, T>(task: F) -> Result<JoinHandle<T>, SubmitError<F>>
 where
     F: FnOnce() -> T + Send + 'static,

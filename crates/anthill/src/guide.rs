@@ -13,12 +13,12 @@
 //! | What if my process forks? | [`forking`] |
 //! | What do the figures mean? | [`numbers`] |
 //! | When do I want several pools? | [`several`] |
-//! | How do I owe something later: time-outs, leases? | [`later`] |
+//! | How do I make something fall due later: time-outs, leases? | [`later`] |
 //! | How do I run a task later, or again and again? | [`schedules`] |
 //! | How do I write a controller? | [`controllers`] |
 //! | How do I test code that uses a pool? | [`testing`] |
 //! | I come from ants | [`from_ants`] |
-//! | I come from threadpool, rayon or `spawn_blocking` | [`from_others`] |
+//! | I come from threadpool, rayon, `spawn_blocking` or Java's `ThreadPoolExecutor` | [`from_others`] |
 //!
 //! These pages use [a few words](pool_core#the-words), each for one thing.
 //!
@@ -32,7 +32,7 @@
 //! | workers kept, workers started ahead | 0 |
 //! | an idle worker is reused | the one that idled last (with `preallocate`: the longest) |
 //! | a blocking submit on an own worker of a full pool | runs the task in place |
-//! | nesting limit | 64 |
+//! | nesting limit | [`DEFAULT_NESTING_LIMIT`](crate::DEFAULT_NESTING_LIMIT), 64 |
 //! | a worker without work, a submitter at a full pool, a thread that joins | spins and yields for some microseconds, then parks |
 //! | drop of the last handle | `Drain`: accepted tasks run, the drop does not block |
 //! | name | `pool` |

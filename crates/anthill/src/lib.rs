@@ -2,8 +2,8 @@
 //! there, and the guide.
 //!
 //! A pool runs tasks on threads that it starts when there is work and ends when there is none. It
-//! has a capacity that is never exceeded, so whoever submits too much waits, is refused, or times
-//! out, and gets the task back. That is what code that blocks (files, databases, DNS, foreign
+//! has a capacity that is never exceeded: at a full pool a submit waits, is refused, or times out,
+//! and a refused task comes back. That is what code that blocks (files, databases, DNS, foreign
 //! functions) needs and what an unbounded queue does not give it.
 //!
 //! ```
@@ -13,7 +13,7 @@
 //! let sum = Arc::new(AtomicU64::new(0));
 //! for number in 0..1000 {
 //!     let sum = Arc::clone(&sum);
-//!     anthill::submit(move || _ = sum.fetch_add(number, Ordering::Relaxed))?;
+//!     anthill::submit(move || sum.fetch_add(number, Ordering::Relaxed))?;
 //! }
 //! anthill::wait_idle()?;
 //! assert_eq!(sum.load(Ordering::Relaxed), 499_500);
@@ -41,7 +41,7 @@
 //! # Features
 //! | feature | default | what it does |
 //! |---|---|---|
-//! | `multi-pool` | yes | several pools behind one face |
+//! | `multi-pool` | yes | several pools behind one interface |
 //! | `delay-queue` | yes | `DelayHeap`, `DelayQueue` |
 //! | `dedup-queue` | yes | `DedupQueue`, the work queue for controllers |
 //! | `scheduled-pool` | yes | `ScheduledPool`: tasks that run later, or again and again |

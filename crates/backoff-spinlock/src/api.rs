@@ -9,7 +9,7 @@ use sync_shim::{Clock, MonotonicClock};
 use crate::RawSpinLock;
 
 /// `lock_api`'s mutex over [`RawSpinLock`]: with timed locking, mapped guards and the rest of
-/// that crate's face.
+/// that crate's interface.
 pub type SpinMutex<T> = lock_api::Mutex<RawSpinLock, T>;
 
 // SAFETY: `lock` and `try_lock` return success only to the one thread whose exchange took the

@@ -12,7 +12,7 @@
 //! For sections of a few dozen instructions that many threads enter often, more threads than
 //! cores among them. Pure spinning collapses there, as a preempted holder makes every waiter burn
 //! its time slice; yielding alone is quick, but a thread can be kept out for as long as the others
-//! run. Here a waiter sleeps after some seven yields, and the lock is handed to a sleeper from time to
+//! run. Here a waiter sleeps after a few yields, and the lock is handed to a sleeper from time to
 //! time (eventual fairness).
 //!
 //! # What is here

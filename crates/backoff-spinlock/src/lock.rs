@@ -93,7 +93,7 @@ impl<T> SpinLock<T> {
 }
 
 impl<T: ?Sized> SpinLock<T> {
-    /// Blocks until the value is ours. Not re-entrant: a thread that has the guard waits for ever.
+    /// Blocks until the calling thread has the lock. Not re-entrant: a thread that has the guard waits for ever.
     #[inline]
     pub fn lock(&self) -> SpinGuard<'_, T> {
         self.raw.lock();

@@ -39,7 +39,7 @@ const YIELD_ROUNDS: u32 = 3;
 /// protects data on the machine; [`SpinLock`](crate::SpinLock) does so in models too.
 ///
 /// Locking and unlocking cost one exchange each while no other thread wants the lock. A thread that
-/// waits sleeps after about seven yields, or none where yields take long, so any number of them
+/// waits sleeps after a few yields, or none where yields take long, so any number of them
 /// cost no processor time. Running
 /// threads may pass a sleeping one, but about every half millisecond a sleeper's turn is reserved
 /// for it (`parking_lot`'s eventual fairness).
@@ -64,7 +64,7 @@ impl RawSpinLock {
         }
     }
 
-    /// Blocks until the lock is ours. Not re-entrant: a thread that has it waits for ever.
+    /// Blocks until the calling thread has the lock. Not re-entrant: a thread that has it waits for ever.
     #[inline]
     pub fn lock(&self) {
         if !self.try_lock_weak() {
@@ -81,7 +81,7 @@ impl RawSpinLock {
             .is_ok()
     }
 
-    /// Blocks until the lock is ours (`true`) or real time reaches `deadline` (`false`).
+    /// Blocks until the calling thread has the lock (`true`) or real time reaches `deadline` (`false`).
     #[cfg(not(anthill_loom))]
     #[inline]
     pub fn lock_until(&self, deadline: Instant) -> bool {
@@ -129,13 +129,17 @@ impl RawSpinLock {
             if self.grab(woken) {
                 return true;
             }
-            // A model parks at once: what other threads do meanwhile they can do before.
+            // Step 1, spin and yield. A model parks at once: what other threads do meanwhile they
+            // can do before.
             if !cfg!(anthill_loom) && backoff.try_snooze() {
                 continue;
             }
+            // Step 2, mark: from here on an unlocking wakes a sleeper.
             let Some(seen) = self.mark() else {
                 continue; // It has just become free.
             };
+            // Step 3, sleep while the mark stays: the wait compares the word again, so an unlocking
+            // between the mark and the sleep is not missed.
             if !self.word.wait(seen, deadline) {
                 return self.grab(woken); // The word stays marked: at worst a wake-up too many.
             }

@@ -1,7 +1,7 @@
 //! Models of the lock: each has two racing parties, and names the harm they must not do.
 //!
 //! The data under a [`SpinLock`] is in a cell that loom watches, so a section that overlaps
-//! another, or does not see all of it, fails the model; a sleeper nobody wakes is a deadlock,
+//! another, or does not see all of it, fails the model; a sleeper that is not woken is a deadlock,
 //! which loom reports. Where a turn may be reserved, a model runs without and with.
 
 #![cfg(anthill_loom)]
@@ -51,7 +51,7 @@ fn a_try_gets_the_lock_alone_or_not_at_all() {
         };
         let mine = lock.try_lock().map(|mut count| *count += 1).is_some();
         let theirs = other.join().expect("the other ends well");
-        assert!(mine || theirs, "nobody had it, so one got it");
+        assert!(mine || theirs, "it was free, so one got it");
         assert_eq!(*lock.lock(), u32::from(mine) + u32::from(theirs));
     });
 }

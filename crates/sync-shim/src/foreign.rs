@@ -1,7 +1,7 @@
-//! Calling what is not ours: tasks, hooks, wakers, destructors.
+//! Calling user code: tasks, hooks, wakers, destructors.
 //!
 //! Every call out of a pool or a queue goes through here, with no lock held, so that a panic in
-//! foreign code leaves counts exact and our threads alive.
+//! user code leaves counts exact and the threads of the workspace alive.
 
 use std::any::Any;
 use std::mem;
@@ -14,17 +14,17 @@ pub type Payload = Box<dyn Any + Send>;
 /// leaked.
 const NESTED_PAYLOADS: usize = 8;
 
-/// Runs foreign code; its panic becomes a value.
+/// Runs user code and catches its panic.
 ///
 /// # Errors
 /// What it panicked with.
 pub fn guarded<R>(call: impl FnOnce() -> R) -> Result<R, Payload> {
-    // Unwind safety: what the closure shares with us is only looked at under our own lock, which
+    // Unwind safety: what the closure shares with a pool or queue is only reached under a lock that
     // is not held here; what it shares with its owner is the owner's affair.
     catch_unwind(AssertUnwindSafe(call))
 }
 
-/// Drops a foreign value. Whether that panicked is the answer.
+/// Drops a user's value. Whether that panicked is the answer.
 pub fn drop_quietly<T>(value: T) -> bool {
     match guarded(|| drop(value)) {
         Ok(()) => false,

@@ -11,7 +11,7 @@ use crate::atomic::AtomicU32;
 /// An `AtomicU32` with the two futex operations.
 ///
 /// On the machine it is the address-keyed waiting table of `parking_lot_core` (an idea of Linux's
-/// futex and `WebKit`'s `ParkingLot`): no system call unless somebody sleeps, works on every
+/// futex and `WebKit`'s `ParkingLot`): no system call unless a thread sleeps, works on every
 /// platform that has threads, and costs nothing beside the word.
 #[derive(Debug)]
 pub struct Futex {
@@ -33,7 +33,7 @@ impl Deref for Futex {
 
 #[cfg(not(anthill_loom))]
 impl Futex {
-    /// A word that nobody waits on.
+    /// A word without waiters.
     pub const fn new(value: u32) -> Self {
         Self {
             word: AtomicU32::new(value),
@@ -66,7 +66,7 @@ impl Futex {
     /// Wakes one sleeper. The caller has changed the word before.
     pub fn wake_one(&self) {
         use parking_lot_core::{DEFAULT_UNPARK_TOKEN, unpark_one};
-        // SAFETY: the key is the address of our own word, and the closure does not panic or call
+        // SAFETY: the key is the address of this futex's own word, and the closure does not panic or call
         // into the table.
         unsafe { unpark_one(self.key(), |_| DEFAULT_UNPARK_TOKEN) };
     }
@@ -84,12 +84,12 @@ impl Futex {
             if woken.be_fair {
                 // Relaxed: it only changes the name of a state that its last writer published,
                 // and an exchange carries that publication on. A failure leaves the word to
-                // whoever was quicker.
+                // the thread that was quicker.
                 let _ = self.word.compare_exchange(open, reserved, Relaxed, Relaxed);
             }
             DEFAULT_UNPARK_TOKEN
         };
-        // SAFETY: the key is the address of our own word, and the closure does not panic or call
+        // SAFETY: the key is the address of this futex's own word, and the closure does not panic or call
         // into the table.
         unsafe { unpark_one(self.key(), reserve) };
     }
@@ -101,7 +101,7 @@ impl Futex {
 
 #[cfg(anthill_loom)]
 impl Futex {
-    /// A word that nobody waits on.
+    /// A word without waiters.
     pub fn new(value: u32) -> Self {
         Self {
             word: AtomicU32::new(value),

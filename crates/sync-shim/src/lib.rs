@@ -1,7 +1,7 @@
-//! The one door to atomics, cells, locks, parking, threads and clocks.
+//! The one source of atomics, cells, locks, parking, threads and clocks.
 //!
 //! Every crate above reaches shared memory and time only through this one, so that under
-//! `--cfg anthill_loom` the same protocols run on [loom](https://docs.rs/loom)'s twins, which
+//! `--cfg anthill_loom` the same protocols run on [loom](https://docs.rs/loom)'s versions, which
 //! explore their interleavings, without any plumbing repeated above. With `--cfg anthill_shuttle`
 //! beside it, [shuttle](https://docs.rs/shuttle)'s stand in loom's place: random schedules of more
 //! threads than loom can take.
@@ -10,11 +10,12 @@
 //! more portable or more convenient than what it stands for.
 //!
 //! # What always holds
-//! 1. One face on both sides of the cfg: `parking_lot`'s (no poison, guards, `wait(&mut guard)`).
+//! 1. One interface on both sides of the cfg: `parking_lot`'s (no poison, guards,
+//!    `wait(&mut guard)`).
 //! 2. No item here reads a clock on its own; timed waits are given a point in time and go
 //!    through a [`Clock`].
 //! 3. A [`Parker`] is a word of its own. `std::thread::park` is not used, so a task that parks
-//!    its thread for its own purposes cannot eat a wake-up of ours.
+//!    its thread for its own purposes cannot consume a wake-up of the pool.
 //!
 //! # Under the cfg
 //! loom's atomics have no `const` constructor and it knows no statics, so everything of that kind

@@ -1,4 +1,4 @@
-//! `Mutex` and `Condvar` with `parking_lot`'s face: no poison, `wait` borrows the guard.
+//! `Mutex` and `Condvar` with `parking_lot`'s interface: no poison, `wait` borrows the guard.
 
 #[cfg(not(anthill_loom))]
 pub use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -34,7 +34,7 @@ mod twin {
             Self(runtime::sync::Mutex::new(value))
         }
 
-        /// Blocks until the lock is ours.
+        /// Blocks until the calling thread has the lock.
         pub fn lock(&self) -> MutexGuard<'_, T> {
             MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
         }
@@ -48,7 +48,7 @@ mod twin {
             }
         }
 
-        /// The value of a lock that nobody else can take.
+        /// The value; `&mut` proves that no other thread can take the lock.
         pub fn get_mut(&mut self) -> &mut T {
             self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
         }
@@ -91,7 +91,7 @@ mod twin {
     }
 
     impl Condvar {
-        /// Nobody waits yet.
+        /// One without waiters.
         pub fn new() -> Self {
             Self(runtime::sync::Condvar::new())
         }

@@ -28,7 +28,7 @@ const POKED: u32 = 3;
 /// A token and a place to wait for it; clones are the same place.
 ///
 /// Any thread may [`unpark`](Parker::unpark) through a clone. Costs one atomic exchange when
-/// nobody sleeps, one system call when somebody does.
+/// no thread sleeps, one system call when one does.
 #[derive(Clone, Debug)]
 pub struct Parker(Arc<Futex>);
 
@@ -80,7 +80,8 @@ impl Parker {
 
     /// Gives the token and wakes the owner if it sleeps.
     pub fn unpark(&self) {
-        // Release pairs with the Acquire in `sleep` and `take_token`.
+        // The token first, over any state, then the wake-up: an owner that is about to sleep finds
+        // the word changed. Release pairs with the Acquire in `sleep` and `take_token`.
         if self.0.swap(TOKEN, Release) == PARKED {
             self.0.wake_one();
         }
@@ -99,7 +100,9 @@ impl Parker {
 
     /// One sleep.
     pub(crate) fn sleep(&self, deadline: Option<Instant>) -> Woken {
-        // Relaxed: whatever is found here is collected below.
+        // Announces the sleep. A token that comes between this and the wait makes the wait return
+        // at once, because it sleeps only while the word is `PARKED`. Relaxed: whatever is found
+        // here is collected below.
         let in_time = match self.0.compare_exchange(EMPTY, PARKED, Relaxed, Relaxed) {
             Ok(_) => self.0.wait(PARKED, deadline),
             Err(found) => {
@@ -107,7 +110,8 @@ impl Parker {
                 true
             }
         };
-        // Acquire pairs with the Release in `unpark`.
+        // Takes what lies there and leaves the parker empty. Acquire pairs with the Release in
+        // `unpark`.
         match self.0.swap(EMPTY, Acquire) {
             TOKEN => Woken::Token,
             PARKED if !in_time => Woken::TimedOut,

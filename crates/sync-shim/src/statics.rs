@@ -21,8 +21,8 @@ static FORKS: AtomicUsize = AtomicUsize::new(0);
 
 /// How many forks lie between this process and the one that called this first.
 ///
-/// Threads do not survive a fork: whoever sees another number than at its birth knows that its
-/// threads are gone. Always 0 where there is no `fork`. Costs one load once called.
+/// Threads do not survive a fork: the threads of an object that was made at another count are gone.
+/// Always 0 where there is no `fork`. Costs one load once called.
 #[inline]
 pub fn fork_count() -> usize {
     watch_forks();
@@ -109,7 +109,7 @@ pub(crate) fn set_starter(of: usize) {
 
 /// Takes the thread's cached parker, if no wait of this thread has it.
 pub(crate) fn take_thread_parker() -> Option<Parker> {
-    // In the destructors of other thread-locals ours may be gone: a fresh one serves.
+    // In the destructors of other thread-locals this one may be gone: a fresh one serves.
     PARKER.try_with(Cell::take).ok().flatten()
 }
 

@@ -94,7 +94,7 @@ pub fn spawn_scoped<'scope>(
     Ok(())
 }
 
-/// How many threads can run at once here; 1 where that cannot be told.
+/// How many threads can run at once here; 1 where the system does not say.
 pub fn available_parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
@@ -130,13 +130,13 @@ pub fn yield_briefly(times: u32) -> bool {
 
 pub use crate::statics::thread_number;
 
-/// Tells the processor that this is a spin loop.
+/// A hint to the processor that this is a spin loop.
 #[inline]
 pub fn spin_loop() {
     imp::spin_loop();
 }
 
-/// Which family of workers the calling thread belongs to, and how deep it is in tasks that run
+/// Which group of workers the calling thread belongs to, and how deep it is in tasks that run
 /// inside one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
@@ -165,13 +165,13 @@ impl Tag {
     }
 }
 
-/// For whom the calling thread is starting another one at this moment, the user's gate included:
-/// a number of theirs, or 0.
+/// The identifier of the owner for which the calling thread is starting another one at this moment,
+/// the user's gate included; or 0.
 pub fn starter_of() -> usize {
     crate::statics::starter()
 }
 
-/// Runs `start`, for whose time [`starter_of`] is `whose`.
+/// Runs `start`, during which [`starter_of`] returns `whose`.
 pub fn as_starter_of<R>(whose: usize, start: impl FnOnce() -> R) -> R {
     /// Puts the outer one back, also after a panic.
     struct Outer(usize);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use sync_shim::alarms::{Alarms, Key, LINGER, State, Time};
+use sync_shim::alarms::{Alarms, KEEP_ALIVE, Key, State, Time};
 use sync_shim::atomic::{AtomicU32, Ordering::Relaxed};
 use sync_shim::cell::UnsafeCell;
 use sync_shim::model::{JoinHandle, check, set_fair_wakes, spawn};
@@ -26,12 +26,12 @@ impl Plain {
     }
 
     fn add(&self, count: u32) {
-        // SAFETY: loom checks that nobody else reaches the value.
+        // SAFETY: loom checks that no other thread reaches the value.
         self.0.with_mut(|value| unsafe { *value += count });
     }
 
     fn get(&self) -> u32 {
-        // SAFETY: loom checks that nobody writes the value.
+        // SAFETY: loom checks that no thread writes the value.
         self.0.with(|value| unsafe { *value })
     }
 }
@@ -395,7 +395,7 @@ impl Time for Twin {
     }
 }
 
-/// Alarms over a twin of time, and the threads they have started.
+/// Alarms over a modelled clock, and the threads they have started.
 #[derive(Clone)]
 struct Rig {
     alarms: Arc<Alarms<Twin>>,
@@ -457,9 +457,9 @@ impl Rig {
         });
     }
 
-    /// All is rung or taken back: the threads end once they have lingered, and not before.
+    /// All is rung or taken back: the threads end after their keep-alive, and not before.
     fn end(&self, last: Duration) {
-        self.advance_to(last + LINGER);
+        self.advance_to(last + KEEP_ALIVE);
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             thread.join().expect("an alarm thread ends well");
@@ -477,12 +477,12 @@ fn an_alarm_set_racing_the_alarm_threads_end_is_rung() {
             rig.set_parker(Duration::ZERO).park();
             let time = {
                 let rig = rig.clone();
-                spawn(move || rig.advance_to(LINGER))
+                spawn(move || rig.advance_to(KEEP_ALIVE))
             };
             // Before, while or after the thread ends: it serves this one, or another is started.
             rig.set_parker(Duration::ZERO).park();
             time.join().expect("the clock ends well");
-            rig.end(LINGER);
+            rig.end(KEEP_ALIVE);
         },
     );
 }
@@ -533,7 +533,7 @@ fn an_alarm_taken_back_racing_the_alarm_threads_sleep_lets_the_thread_end() {
             let rig = Rig::new();
             let late = rig.set(LATE, Waker::noop().clone());
             rig.alarms.take_back(0, late);
-            rig.end(Duration::ZERO); // After what it lingers for, and not an hour later.
+            rig.end(Duration::ZERO); // After its keep-alive, and not an hour later.
         },
     );
 }
@@ -594,7 +594,7 @@ fn a_last_alarm_pending_keeps_the_alarm_thread() {
             let time = {
                 let rig = rig.clone();
                 spawn(move || {
-                    rig.advance_to(SECOND + LINGER);
+                    rig.advance_to(SECOND + KEEP_ALIVE);
                     rig.advance_to(LATE);
                 })
             };

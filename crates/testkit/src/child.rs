@@ -12,7 +12,7 @@ const RETURNED: i32 = 77;
 /// Runs `body` in a fresh process, and waits for it.
 ///
 /// `test` is the calling test's full path as libtest prints it (`module::name`): the child is
-/// this test binary, told to run that test alone, in which this same call runs `body` and exits.
+/// this test binary, run with that test alone, in which this same call runs `body` and exits.
 ///
 /// # Errors
 /// What the process left behind, if it ended in any other way than by `body` returning: by a

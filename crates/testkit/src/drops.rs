@@ -30,7 +30,7 @@ impl DropCounter {
         Counted(self.clone())
     }
 
-    /// How many have been dropped. Whoever reads a drop here sees what came before it.
+    /// How many have been dropped. What happened before a drop is visible to a reader that counts it.
     pub fn dropped(&self) -> usize {
         self.0.dropped.load(Acquire) // Pairs with the Release in `Counted::drop`.
     }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Closed at first; opened once, for good. Clones are the same gate.
 ///
 /// A test parks tasks at [`wait`](Gate::wait), learns by
-/// [`wait_for_arrivals`](Gate::wait_for_arrivals) that they are there, looks at what it came to
-/// look at, and opens. So events are ordered without sleeping.
+/// [`wait_for_arrivals`](Gate::wait_for_arrivals) that they are there, makes its assertions, and
+/// opens. So events are ordered without sleeping.
 #[derive(Clone, Debug, Default)]
 pub struct Gate(Arc<Shared>);
 
@@ -38,7 +38,7 @@ impl Gate {
         }
     }
 
-    /// Lets everybody through, now and later.
+    /// Lets all threads through, now and later.
     pub fn open(&self) {
         self.lock().open = true;
         self.0.changed.notify_all();

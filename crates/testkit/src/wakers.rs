@@ -65,7 +65,7 @@ pub fn waker_fn(wake: impl Fn() + Send + Sync + 'static) -> Waker {
     Waker::from(Arc::new(Call(wake)))
 }
 
-/// A waker whose clone panics. It is told of nothing.
+/// A waker whose clone panics. Its wake and drop do nothing.
 pub fn waker_whose_clone_panics() -> Waker {
     const TABLE: RawWakerVTable =
         RawWakerVTable::new(|_| panic!("a waker's clone"), |_| (), |_| (), |_| ());

@@ -6,7 +6,7 @@
 //! Not for: measuring. Nothing here lies within a measured section.
 //!
 //! # What always holds
-//! 1. Each run has a process of its own, and nothing else that we start runs beside it; but pools
+//! 1. Each run has a process of its own, and nothing else that is started here runs beside it; but pools
 //!    that are to do nothing for a while may do it at the same time.
 //! 2. A difference that lies within the noise is called so in every format.
 //! 3. A pool that fails does not end the comparison: its row says so, and the exit code.

@@ -57,7 +57,7 @@ pub(crate) enum Chart {
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) case: Case,
-    /// The words of its name that tell it from others of its group, wanted or not.
+    /// The words of its name that distinguish it in its group, wanted or not.
     pub(crate) label: String,
     pub(crate) oversubscribed: bool,
     /// Those that are asked for. Ours first.
@@ -87,7 +87,7 @@ fn label(case: &Case, cases: &[Case]) -> String {
     };
     let mates = cases.iter().filter(|mate| mate.group == case.group);
     let common = mates.map(common).min().unwrap_or_default();
-    // The last word always tells something.
+    // The last word always distinguishes it.
     words[common.min(words.len() - 1)..].join(" ")
 }
 

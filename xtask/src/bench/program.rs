@@ -93,7 +93,9 @@ impl Runner for Program {
             let threads: Vec<_> = runs.map(|run| scope.spawn(move || one(run))).collect();
             let ended = threads.into_iter().map(|thread| {
                 let ended = thread.join();
-                ended.unwrap_or_else(|_| Err("who waited for it has panicked".to_owned()))
+                ended.unwrap_or_else(|_| {
+                    Err("the thread that waited for it has panicked".to_owned())
+                })
             });
             ended.collect()
         })

@@ -34,7 +34,7 @@ pub(crate) struct Group {
 pub(crate) struct Row {
     /// The whole name.
     pub(crate) case: String,
-    /// What tells it from the others of its group.
+    /// What distinguishes it in its group.
     pub(crate) label: String,
     pub(crate) question: String,
     pub(crate) series: Option<String>,
@@ -114,7 +114,7 @@ impl Row {
 }
 
 impl Group {
-    /// With the words that tell whether it was oversubscribed.
+    /// With a suffix if it was oversubscribed.
     pub(crate) fn title(&self) -> String {
         let suffix = if self.oversubscribed {
             ", oversubscribed"

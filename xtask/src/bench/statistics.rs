@@ -1,13 +1,13 @@
 //! Medians, and ratios that know how far they may be trusted.
 //!
-//! Not for: a single run. Whoever has one figure knows nothing of its noise, so a ratio of fewer
+//! Not for: a single run. One figure says nothing of its noise, so a ratio of fewer
 //! than [`FEWEST_ROUNDS`] rounds has an interval without bounds.
 
 use std::iter;
 
 use serde::Deserialize;
 
-/// Fewer rounds than this tell nothing about the noise.
+/// Fewer rounds than this say nothing about the noise.
 const FEWEST_ROUNDS: usize = 3;
 /// Fewer rounds than this are too few to draw from: by chance alone, three pairs of equal pools
 /// agree on a winner in every fourth case.
@@ -28,7 +28,7 @@ pub(crate) enum Better {
     Higher,
 }
 
-/// By how much ours is better than theirs: above 1 we are ahead.
+/// By how much ours is better than theirs: above 1 ours is ahead.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ratio {
     /// Of the medians. Infinite if ours is zero and theirs is not.

@@ -1,4 +1,4 @@
-//! One line for each group: are we ahead of the best peer?
+//! One line for each group: is anthill ahead of the best peer?
 
 use super::report::{Group, Report};
 use super::statistics::{Verdict, geometric_mean};

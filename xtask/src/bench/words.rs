@@ -6,7 +6,7 @@ use super::statistics::{Ratio, Verdict};
 /// What the marks mean; stands below tables.
 pub(crate) const LEGEND: &str = "2.0x: ours is twice as good as this pool, by medians over the \
     rounds; 0.5x: half as good; ≈: the difference is within noise (the interval of 95 % \
-    contains 1; with 3 or 4 rounds that is all that their ranges allow, fewer tell nothing); \
+    contains 1; with 3 or 4 rounds that is all that their ranges allow, fewer say nothing); \
     a pool named `bare ..` is a yardstick, no peer.";
 
 /// Three digits that count.

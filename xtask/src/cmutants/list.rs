@@ -32,7 +32,7 @@ pub(crate) struct Mutant {
     pub(crate) models: Vec<String>,
     /// The ordinary tests that should see it.
     pub(crate) tests: Vec<TestFilter>,
-    /// Why nobody could ever notice it.
+    /// Why no execution can differ.
     pub(crate) equivalent: Option<String>,
 }
 

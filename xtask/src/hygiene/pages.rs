@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 const PROMISES: [&str; 3] = ["docs/ants.md", "docs/client-go.md", "docs/java-delay.md"];
 /// Where user code runs, and what stands in for what models cannot see: files are named there too.
 const PROOFS: &str = "docs/testing.md";
-/// Folders of somebody's machine.
+/// Folders of one particular machine.
 const MACHINE: [&str; 3] = ["/home/", "/root/", "/tmp/"];
 
 /// Names the offences in all pages.

@@ -1,5 +1,5 @@
 //! The rules for Rust files that clippy does not know. What only `sync-shim` may name stands in
-//! `xtask/door/clippy.toml`, that tests do not sleep in `crates/clippy.toml`.
+//! `xtask/primitives/clippy.toml`, that tests do not sleep in `crates/clippy.toml`.
 
 use std::path::Path;
 

@@ -53,9 +53,9 @@ fn cargo(root: &Path, target: &Path, subcommand: &str, what: &str, packages: &[S
 }
 
 /// Names what only `sync-shim` may use.
-const DOOR: &str = "xtask/door";
-/// The door itself, and the crate that watches tests from outside of any model.
-const DOORKEEPERS: [&str; 2] = ["sync-shim", "testkit"];
+const PRIMITIVES: &str = "xtask/primitives";
+/// That crate, and the one that watches tests from outside of any model.
+const EXEMPT: [&str; 2] = ["sync-shim", "testkit"];
 
 /// Lints what only stands under the models' cfg, and that what waits there waits through loom.
 pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
@@ -63,11 +63,11 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
     let packages = modelled_crates(workspace)?;
     let mut models = cargo(&workspace.root, &target, "clippy", "--test=loom", &packages);
     let mut packages = workspace.crates()?;
-    packages.retain(|name| !DOORKEEPERS.contains(&name.as_str()));
+    packages.retain(|name| !EXEMPT.contains(&name.as_str()));
     let mut sources = cargo(&workspace.root, &target, "clippy", "--lib", &packages);
     sources
         .arg("--no-deps")
-        .env("CLIPPY_CONF_DIR", workspace.root.join(DOOR));
+        .env("CLIPPY_CONF_DIR", workspace.root.join(PRIMITIVES));
     for command in [&mut models, &mut sources] {
         let status = command.args(["--", "-D", "warnings"]).status()?;
         ensure!(status.success(), "clippy complains under the models' cfg");

@@ -69,7 +69,7 @@ impl Verdict {
 pub(crate) enum Cause {
     /// A panic, mostly an assertion.
     Panic,
-    /// Nobody can run any more.
+    /// No thread can run any more.
     Deadlock,
     /// Two accesses to a cell are not ordered.
     Causality,

@@ -1,4 +1,4 @@
-//! What do captures cost, and does the heap pay for them?
+//! What do captures cost, and are they allocated on the heap?
 
 use std::hint::black_box;
 

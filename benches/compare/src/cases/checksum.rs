@@ -82,7 +82,7 @@ impl Job for Sum<'_> {
 
 fn measure(run: &Run, files: u32) -> Outcome {
     let tree = tree(files)?;
-    walk(&tree).for_each(|path| drop(fs::read(path))); // The kernel's cache is warm for everybody.
+    walk(&tree).for_each(|path| drop(fs::read(path))); // The kernel's cache is warm for every pool.
     let meter = Meter::start();
     match run.pool.as_str() {
         BRIDGE => rayon_pool(cores()).install(|| {

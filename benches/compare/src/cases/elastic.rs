@@ -27,25 +27,25 @@ struct Hold {
 
 impl Hold {
     fn enter(&self) {
-        let mut state = self.state.lock().expect("nobody panics here");
+        let mut state = self.state.lock().expect("not poisoned");
         state.0 += 1;
         if state.0 == THREADS {
             self.changed.notify_all();
         }
         let open = self.changed.wait_while(state, |state| !state.1);
-        drop(open.expect("nobody panics here"));
+        drop(open.expect("not poisoned"));
     }
 
     fn wait_for_all(&self) -> bool {
-        let state = self.state.lock().expect("nobody panics here");
+        let state = self.state.lock().expect("not poisoned");
         let all = self
             .changed
             .wait_timeout_while(state, PATIENCE, |state| state.0 < THREADS);
-        !all.expect("nobody panics here").1.timed_out()
+        !all.expect("not poisoned").1.timed_out()
     }
 
     fn open(&self) {
-        self.state.lock().expect("nobody panics here").1 = true;
+        self.state.lock().expect("not poisoned").1 = true;
         self.changed.notify_all();
     }
 }

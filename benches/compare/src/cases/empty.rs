@@ -37,7 +37,7 @@ pub fn cases() -> Vec<Case> {
         for threads in [2, 4] {
             for producers in [1, 4, 16] {
                 let pools = match depth {
-                    // Each task costs it a thread, whoever submits: once is enough.
+                    // Each task costs it a thread, with any number of submitters: once is enough.
                     None if (threads, producers) != (2, 1) => without(ALL, &["thread per task"]),
                     None => ALL.to_vec(),
                     Some(_) => BOUNDED.to_vec(),

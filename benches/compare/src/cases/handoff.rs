@@ -19,7 +19,7 @@ use crate::throughput;
 
 const MAILBOX: &str = "bare mailbox";
 
-/// Longer than anybody spins or yields before sleeping.
+/// Longer than any pool spins or yields before sleeping.
 const PAUSE: Duration = Duration::from_micros(300);
 
 /// A mailbox for each pair of a producer and a thread that can work at the same time. Threads
@@ -117,7 +117,7 @@ fn paused(run: &Run, threads: u32, producers: u32) -> Outcome {
     if run.pool != MAILBOX {
         return with(&run.pool, Shape::bounded(threads, 0), job);
     }
-    // The word cannot carry when it was sent. A box for each producer, who is alone with it.
+    // The word cannot carry when it was sent. Each producer has a box of its own.
     let boxes: Vec<_> = (0..producers).map(|_| Stamped::start()).collect();
     Ok(job.measure(&|number, stamps| boxes[number as usize].send(stamps)))
 }
@@ -133,7 +133,7 @@ impl Stamped {
         let letter = Arc::new(std::sync::Mutex::new(None));
         let mine: Arc<std::sync::Mutex<Option<(Instant, &Stamps)>>> = Arc::clone(&letter);
         let mailbox = Mailbox::start(move || {
-            let letter = mine.lock().expect("nobody panics here").take();
+            let letter = mine.lock().expect("not poisoned").take();
             if let Some((sent, stamps)) = letter {
                 stamps.begin(sent);
             }
@@ -144,9 +144,9 @@ impl Stamped {
     /// Not for several threads at once: the last letter would be read twice.
     fn send(&self, stamps: &'static Stamps) {
         let letter = Some((Instant::now(), stamps));
-        // Nobody else holds this lock now: it costs what the stamp of a task costs.
+        // No other thread holds this lock now: it costs what the stamp of a task costs.
         self.mailbox
-            .send_with(|| *self.letter.lock().expect("nobody panics here") = letter);
+            .send_with(|| *self.letter.lock().expect("not poisoned") = letter);
     }
 }
 

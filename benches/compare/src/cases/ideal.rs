@@ -16,7 +16,7 @@ const QUESTION: &str =
     "How much longer than their bare work on all cores do tasks of a given length take?";
 const GROUP: &str = "CPU tasks, time over the ideal";
 
-/// As in the targets: more threads than a small machine has cores.
+/// More threads than a small machine has cores.
 const THREADS: u32 = 4;
 
 /// The same work in a loop on each core, and no pool: what a machine that others use too comes to.

@@ -20,7 +20,7 @@ impl Job for Quiet<'_> {
 
     fn run<P: Peer>(self, peer: &'static P) -> Report {
         gate::fill(peer, QUIET_THREADS);
-        // Those that still look may stop, and so may others of this case, who run beside this one.
+        // Threads that still spin may stop, and so may the other pools of this case, which run beside it.
         thread::sleep(Duration::from_millis(500));
         let time = Duration::from_millis(u64::from(self.0.choose(10_000, 10_000, 400)));
         // The files of the kernel are read outside of the section, for that costs more than a pool.
@@ -62,7 +62,7 @@ impl ElasticJob for Quiet<'_> {
     }
 }
 
-/// Pools whose idle threads would end within the ten seconds are told to keep them: what a thread's
+/// Pools whose idle threads would end within the ten seconds are set to keep them: what a thread's
 /// end costs is another question.
 fn quiet(run: &Run) -> Outcome {
     match run.pool.as_str() {

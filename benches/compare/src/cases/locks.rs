@@ -1,4 +1,4 @@
-//! What does a short section under a lock cost, and who gets in?
+//! What does a short section under a lock cost, and how fairly is it shared?
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -118,7 +118,7 @@ pub fn cases() -> Vec<Case> {
             let case = Case::new(
                 format!("locks/{name}/{threads}"),
                 "Locks",
-                "What does a section of some nanoseconds cost under a lock, and who gets in?",
+                "What does a section of some nanoseconds cost under a lock, and how fairly is it shared?",
                 &pools,
                 move |run| measure(run, threads, load),
             );

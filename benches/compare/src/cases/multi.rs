@@ -1,4 +1,4 @@
-//! What do several pools behind one face give?
+//! What do several pools behind one interface give?
 
 use multi_pool::{LeastTasks, MultiPool};
 use pool_core::Pool;

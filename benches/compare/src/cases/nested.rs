@@ -117,7 +117,7 @@ fn grow_in_scope(scope: &Scope<'_>, levels: u32) {
     bump();
 }
 
-/// What users of rayon write, who wait for the whole tree anyway.
+/// What users of rayon write: they wait for the whole tree anyway.
 fn tree_in_scope(run: &Run, levels: u32) -> Report {
     let pool = peers::rayon_pool(THREADS);
     ever_larger(run, &heights(levels), |levels| {

@@ -108,7 +108,7 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             format!("overload/refusal/{producers}p"),
             "Overload, the cost of a refusal",
-            "What does it cost to be told that the pool is full?",
+            "What does a refusal by a full pool cost?",
             REFUSING,
             move |run| with_refusing(&run.pool, SHAPE, Refusals { run, producers }),
         )

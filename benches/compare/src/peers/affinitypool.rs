@@ -18,7 +18,7 @@ impl Peer for Affinitypool {
         Self(Arc::new(pool.build()))
     }
 
-    /// To forget the future is what comes closest to a task that nobody waits for. It spares the
+    /// To forget the future is what comes closest to a task that is not waited for. It spares the
     /// pool the end of the future, and leaks it: its memory says nothing here.
     #[inline]
     fn submit<F: FnOnce() + Send + 'static>(&self, task: F) {

@@ -37,7 +37,7 @@ pub const ALL: &[&str] = &[
     "thread per task",
 ];
 
-/// Those whose queue can be bounded, and behind them those of the table of targets that cannot.
+/// Those whose queue can be bounded, and behind them well-known ones that cannot.
 pub const BOUNDED: &[&str] = &[
     "anthill",
     "crossbeam",
@@ -146,7 +146,7 @@ pub fn with_elastic<J: ElasticJob>(name: &str, job: J) -> Result<J::Out, Box<dyn
     })
 }
 
-/// A name that a case offers and nobody can start.
+/// A name that a case offers and that cannot be started.
 pub fn unknown(name: &str) -> Box<dyn Error> {
     format!("there is no pool `{name}` of this kind").into()
 }

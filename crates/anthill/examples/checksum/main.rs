@@ -110,7 +110,7 @@ fn sum(options: Options) -> Result<bool, Box<dyn Error>> {
             Turn::Finished => break,
             Turn::Stopped(signal) => {
                 progress.clear();
-                // A worker may sit in a read that never returns, so nobody is waited for.
+                // A worker may sit in a read that never returns, so no worker is waited for.
                 process::exit(128 + signal);
             }
         }

@@ -27,7 +27,7 @@ impl Printer {
         self.failed
     }
 
-    /// Writes `reports` and flushes: who reads the other end has them before we wait again.
+    /// Writes `reports` and flushes, so that a reader at the other end has them before the next wait.
     ///
     /// # Errors
     /// If stdout does not take them. What stderr does not take is lost.
@@ -64,7 +64,7 @@ impl Printer {
     }
 }
 
-/// Writes a message to stderr. Where that fails, there is nobody left to tell.
+/// Writes a message to stderr. A failure of that cannot be reported anywhere.
 pub(crate) fn complain(message: &str) {
     io::stderr().write_all(message.as_bytes()).ok();
 }

@@ -14,7 +14,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Draws from now on, if anybody sees it.
+    /// Draws from now on, if stderr is a terminal.
     pub(crate) fn new() -> Self {
         Self {
             bar: io::stderr().is_terminal().then(start),

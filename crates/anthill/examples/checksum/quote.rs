@@ -1,6 +1,6 @@
 //! Names in messages, quoted as a shell would read them back.
 //!
-//! A file's name is somebody else's text: written raw, it could move the cursor or pretend
+//! A file's name is untrusted text: written raw, it could move the cursor or pretend
 //! to be a second message. Plain names stay as they are; control characters and bytes that
 //! are not UTF-8 become `$'\n'` and `$'\377'`. GNU tools show names in this form, too.
 //!

@@ -12,32 +12,32 @@
 //! A large capacity costs little until it is used: a worker is started when there is work and
 //! ends when it has idled for the keep-alive. Each live one costs a thread with its stack.
 //!
-//! [`unlimited`](crate::Builder::unlimited) pools are never full and push back on nobody. They fit
-//! where something else already bounds the number of tasks.
+//! [`unlimited`](crate::Builder::unlimited) pools are never full and exert no back-pressure. They
+//! fit where something else already bounds the number of tasks.
 //!
 //! # Queue depth
 //! With a depth of 0, a task is accepted only when a worker is free for it or may be started. With
 //! a depth of n, n more are accepted and wait in the queue. Depth buys two things: bursts are
-//! taken in without a wait, and workers find the next task without anybody being woken. It costs
-//! latency that the submitter does not see, memory (one cache line per task, and what it owns),
-//! and tasks that are lost if the process dies.
+//! accepted without a wait, and workers find the next task without a wake-up. It costs latency
+//! that the submitter does not see, memory (one cache line per task, and what it owns), and tasks
+//! that are lost if the process dies.
 //!
 //! How long may an accepted task wait? If a task takes 10 ms and 4 workers run them, 400 are done
 //! per second: for a wait of at most 50 ms, a depth of 20. Tasks of a microsecond want a depth of
 //! hundreds, so that a submitter sleeps rarely.
 //!
 //! # The limit is exact
-//! In flight are at most capacity plus depth, always; below that, nobody is refused.
+//! In flight are at most capacity plus depth, always; below that, no submit is refused.
 //!
 //! ```
 //! use anthill::{Pool, SubmitError};
 //! use std::sync::{Arc, Barrier};
 //!
 //! let pool = Pool::builder().capacity(4).queue_depth(1).build()?;
-//! let gate = Arc::new(Barrier::new(5)); // Four tasks, and us.
+//! let gate = Arc::new(Barrier::new(5)); // Four tasks, and this thread.
 //! for _ in 0..4 {
 //!     let gate = Arc::clone(&gate);
-//!     pool.try_submit(move || _ = gate.wait())?; // Runs, and waits at the gate.
+//!     pool.try_submit(move || gate.wait())?; // Runs, and waits at the gate.
 //! }
 //! pool.try_submit(|| ())?; // Queued.
 //! assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
@@ -47,5 +47,5 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Beyond the limit wait those who [`submit`](crate::Pool::submit), first come, first served, as
+//! Beyond the limit, calls of [`submit`](crate::Pool::submit) wait, first come, first served, as
 //! many as [`max_waiting`](crate::Builder::max_waiting) allows.

@@ -1,11 +1,11 @@
 //! Controllers: keys about which something is to be done, again and again, until the world is as
 //! it should be.
 //!
-//! Events come in crowds, and many of them about one object. What matters is not the event but the
-//! key: look at the object, compare it with what it should be, do what is missing. Two workers must
-//! not do that to one object at a time, and an event that comes while it is being done must not be
-//! lost. A [`DedupQueue`](crate::dedup_queue::DedupQueue) is client-go's work queue, made for just
-//! that.
+//! Events come in bursts, and many of them concern one object. What matters is not the event but
+//! the key: look at the object, compare it with what it should be, do what is missing (a
+//! *reconcile loop*). Two workers must not do that to one object at a time, and an event that comes
+//! meanwhile must not be lost. A [`DedupQueue`](crate::dedup_queue::DedupQueue) is client-go's work
+//! queue, made for just that.
 //!
 //! # A loop
 //! ```
@@ -30,7 +30,7 @@
 //!             match reconcile(*key) {
 //!                 true => key.succeed(),     // Its failures are forgotten.
 //!                 false => _ = key.retry(),  // Counted, and tried again after a while.
-//!             } // A panic in between is a drop: the key is done, and nobody is stuck.
+//!             } // A panic in between drops the guard: the key is done, and can be added again.
 //!         }
 //!     })?;
 //! }
@@ -48,11 +48,11 @@
 //! ```
 //!
 //! # What to decide
-//! - **How fast it tries again**: a limiter; the default is client-go's, from 5 ms to 1000 s for
-//!   each key and ten a second for all. Add jitter where many processes fail together.
+//! - **How fast it tries again**: a limiter; the default is client-go's, an exponential back-off for
+//!   each key and a token bucket for all. Add jitter where many processes fail together.
 //! - **When it gives up**: `max_attempts` and `dead_letter`. Never, if not said.
 //! - **What `add_after` means for a key that is delayed already**: the earlier time (the default),
-//!   the later one, or "quiet for so long" (debounce), with or without a limit.
+//!   the later one, or a debounce, with or without a longest wait.
 //! - **What an event does to a key in back-off**: it is tried at once. If that fails it goes back to
 //!   wait for the rest of its back-off, and no failure is counted.
 //! - **How it ends**: `drain_timeout` from the signal handler's thread. It returns what was left, to

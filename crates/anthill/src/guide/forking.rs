@@ -1,9 +1,10 @@
 //! Processes that fork.
 //!
-//! `fork` copies the memory and the calling thread, and no other: in the child a pool is there and
-//! its workers are not. A call that would wait for them, or queue a task nobody will ever take,
-//! says so instead: `submit` and `spawn` return [`SubmitError::Forked`](crate::SubmitError::Forked)
-//! with the task, the waits [`WaitError::Forked`](crate::WaitError::Forked), a handle
+//! `fork` copies the memory and the calling thread, and no other: in the child process a pool is
+//! there and its workers are not. A call that would wait for them, or queue a task that no worker
+//! will ever take, fails instead: `submit` and `spawn` return
+//! [`SubmitError::Forked`](crate::SubmitError::Forked) with the task, the waits
+//! [`WaitError::Forked`](crate::WaitError::Forked), a handle
 //! [`JoinError::Forked`](crate::JoinError::Forked), even if its task had ended before. Dropping an
 //! inherited pool does nothing, and an inherited handle leaks its task.
 //!

@@ -54,8 +54,9 @@
 //! - **A panic does not end the worker**, and the panic handler may panic.
 //! - **`Release` can be waited for**, as often as you like, also after a time-out: there is no
 //!   "already closed" error. `reboot` is safe at any time.
-//! - **`Tune` acts at once**: waiters are accepted, idle surplus workers end. It works on
+//! - **`Tune` acts at once**: waiters are accepted, idle excess workers end. It works on
 //!   preallocated pools.
-//! - **Nothing runs that you did not ask for**: no scavenger, no clock, no pool made at import.
+//! - **Nothing runs that you did not ask for**: no purging goroutine, no ticking clock, no pool made
+//!   at import.
 //!   The default pool is finite (512, or eight per core) where that of ants is not, in effect.
 //! - **Keep-alive is 10 seconds** where ants has one.

@@ -1,4 +1,4 @@
-//! Handles: values, joining inside tasks, cancelling.
+//! Handles (futures of a value): joining, joining inside tasks, cancelling.
 //!
 //! `spawn` returns a [`JoinHandle`](crate::JoinHandle). It joins a thread (`join`, `join_timeout`,
 //! `join_deadline`, `try_join`) and it is a future, on any runtime. Dropping it detaches: the task
@@ -30,7 +30,7 @@
 //! let handle = pool.spawn(move || receive.recv())?;
 //!
 //! let Err(handle) = handle.join_timeout(Duration::from_millis(1)) else {
-//!     unreachable!("nobody has sent anything")
+//!     unreachable!("nothing has been sent")
 //! };
 //! send.send(5)?;
 //! assert_eq!(handle.join()?, Ok(5));
@@ -39,9 +39,9 @@
 //!
 //! # Joining inside a task
 //! A worker that joins a task of its own pool runs it in place if it has not started, so tasks
-//! that wait for those they spawned need no free worker. It never runs any *other* task meanwhile,
-//! so no stranger's work ends up on your stack, under your locks. If the awaited task runs
-//! elsewhere, the join blocks. The room of a task that is joined in place is free at once.
+//! that wait for those they spawned need no free worker. It never runs any *other* task meanwhile
+//! (no work stealing), so no unrelated work ends up on your stack, under your locks. If the awaited
+//! task runs elsewhere, the join blocks. The room of a task that is joined in place is free at once.
 //!
 //! It does so down to the [nesting limit](super::nesting); there the join is refused with
 //! [`JoinError::WouldDeadlock`](crate::JoinError::WouldDeadlock), and the task runs later. A join
@@ -76,8 +76,8 @@
 //!
 //! # Cancelling
 //! A task that has not started can be taken back. Its room is free at once, and what it captured
-//! is dropped on the calling thread. A task that runs is not interrupted; give it a flag to look at, if it is to
-//! stop early.
+//! is dropped on the calling thread. A task that runs is not interrupted; give it a flag to look at,
+//! if it is to stop early.
 //!
 //! ```
 //! use anthill::{JoinError, Pool};
@@ -85,7 +85,7 @@
 //!
 //! let pool = Pool::builder().capacity(1).queue_depth(1).build()?;
 //! let (open, gate) = mpsc::channel::<()>();
-//! pool.submit(move || _ = gate.recv())?; // Holds the only worker.
+//! pool.submit(move || gate.recv())?; // Holds the only worker.
 //!
 //! let captured = Arc::new(());
 //! let held = Arc::clone(&captured);

@@ -1,6 +1,6 @@
-//! Owing something later: time-outs, leases, orders that lapse.
+//! What falls due later: time-outs, leases, orders that lapse.
 //!
-//! Three crates do that, one above the other; take the lowest that serves.
+//! Three crates serve that, one above the other; take the lowest that is enough.
 //!
 //! | you want | take |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | keys worked on again after a failure | [`DedupQueue`](crate::dedup_queue::DedupQueue): [another page](super::controllers) |
 //!
 //! # A time-out is mostly cancelled
-//! Nine of ten are taken back before they are due. So cancelling must be cheap and must give the
+//! Most are taken back before they are due. So cancelling must be cheap and must give the
 //! memory back at once: it does both here, by the id that the push returned. An id is good for its
 //! own entry only: when that is gone, it finds nothing, however many others came since.
 //!
@@ -32,8 +32,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Exactly one of `cancel` and `take` gets an entry, so whoever gets it owns what comes next. There
-//! is no third state to ask about.
+//! Exactly one of `cancel` and `take` returns an entry, and the caller it is returned to owns what
+//! comes next. There is no third state to ask about.
 //!
 //! # A lease is reset
 //! `reset` moves an entry to a new time under its old id: a heartbeat, a cache entry that was used,
@@ -47,7 +47,7 @@
 //! const SECOND: Duration = Duration::from_secs(1);
 //! let lease = leases.push("node 7", 10 * SECOND)?;
 //! clock.advance(9 * SECOND);
-//! assert!(leases.reset(lease, 10 * SECOND)); // It was heard of.
+//! assert!(leases.reset(lease, 10 * SECOND)); // A heartbeat.
 //! clock.advance(9 * SECOND);
 //! assert!(matches!(leases.try_take(), Err(TakeError::NotDue)));
 //! clock.advance(SECOND);
@@ -56,11 +56,11 @@
 //! ```
 //!
 //! # How late
-//! Never early. A thread that waits for a time is woken by the system some 50 to 100 µs after it;
-//! a future through one more thread. Where that is too late, `spin_window` has the waiting thread
-//! wake earlier and spin: within a microsecond, at the price of a processor for that long. Where
-//! it is not, `coalesce` has it wake later and find more at once.
+//! Never early. The system wakes a thread that waits for a time some tens of microseconds after it;
+//! a future is woken through one more thread. Where that is too late, `spin_window` has the waiting
+//! thread wake earlier and spin: within a microsecond, at the price of a processor for that long.
+//! Where a later wake-up will do, `coalesce` has the thread wake once for several entries.
 //!
 //! # How it ends
 //! `close` refuses pushes and lets what is left come at its time. `close_now` returns it. A queue
-//! does not close by itself: whoever drops the last handle drops what is in it.
+//! does not close by itself: the drop of its last handle drops what is in it.

@@ -1,16 +1,16 @@
-//! Tasks that submit to their own pool, and locks held meanwhile.
+//! Tasks that submit to their own pool (re-entrancy), and locks held meanwhile.
 //!
-//! In a bounded pool whose tasks wait for room in it, every worker may end up waiting, and nobody
-//! is left to make room. So a blocking submit *on one of the pool's own workers* does not wait at
-//! a full pool. [`within_worker`](crate::Builder::within_worker) says what it does instead:
+//! In a bounded pool whose tasks wait for room in it, every worker may end up waiting, and none is
+//! left to make room: a deadlock. So a blocking submit *on one of the pool's own workers* does not
+//! wait at a full pool. [`within_worker`](crate::Builder::within_worker) says what it does instead:
 //!
 //! | [`WithinWorker`](crate::WithinWorker) | at a full pool |
 //! |---|---|
 //! | `RunInPlace` (default) | runs the task at once, inside the one that submits it |
 //! | `Refuse` | `Full`, with the task |
-//! | `Block` | waits like everybody; a deadlock if all workers do it |
+//! | `Block` | waits as elsewhere; a deadlock if all workers do it |
 //!
-//! `try_submit` refuses and `submit_async` waits in the line, here as elsewhere.
+//! `try_submit` refuses and `submit_async` waits in the wait queue, here as elsewhere.
 //!
 //! ```
 //! use anthill::Pool;
@@ -28,8 +28,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Tasks in place inside one another take stack, so there is a nesting limit (64), at which the
-//! submit is refused with `Full`, and the join of a task that has not started with
+//! Tasks in place inside one another take stack, so there is a nesting limit
+//! ([`DEFAULT_NESTING_LIMIT`](crate::DEFAULT_NESTING_LIMIT)), at which the submit is refused with
+//! `Full`, and the join of a task that has not started with
 //! [`JoinError::WouldDeadlock`](crate::JoinError::WouldDeadlock). To go deeper, set
 //! [`nesting_limit`](crate::Builder::nesting_limit) and
 //! [`stack_size`](crate::Builder::stack_size) together.
@@ -75,5 +76,5 @@
 //!
 //! # What is not seen
 //! Only the pool's own workers are known. Two pools whose tasks wait for each other's room can
-//! lock up, and so can a task that waits (at a channel, a barrier) for another that is still
+//! deadlock, and so can a task that waits (at a channel, a barrier) for another that is still
 //! queued behind it.

@@ -1,8 +1,8 @@
 //! What the figures mean.
 //!
 //! [`stats`](crate::WorkerPool::stats) reads all of [`Stats`](crate::Stats) at one instant, in one
-//! short section of the pool's lock; the single methods read one of them each. None of them costs
-//! anything while nobody asks.
+//! short critical section; the single methods read one figure each. A figure that is not read costs
+//! nothing.
 //!
 //! | figure | what it says |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | `submitted` | tasks accepted, ever |
 //! | `completed`, `panicked`, `cancelled`, `released` | how they ended |
 //! | `refused` | calls that got their task back: full, timed out, released, withdrawn |
-//! | `threads_started`, `threads_retired` | how lively the pool grows and shrinks |
+//! | `threads_started`, `threads_retired` | how often the pool grows and shrinks |
 //! | `thread_failures` | threads that the operating system refused |
 //! | `peak_live` | the most live workers at once |
 //! | `hook_panics` | panics of your hooks |

@@ -1,8 +1,8 @@
 //! What becomes of a panic in a task.
 //!
 //! It is caught, counted, shown to the panic hook, and given to the handle if there is one. The
-//! worker lives on, and the pool's figures stay exact. If nobody asks, nothing is printed beyond
-//! what std's own panic hook prints; with the feature `log` or `tracing` it is reported there too.
+//! worker lives on, and the pool's figures stay exact. Nothing is printed beyond what std's own
+//! panic hook prints; with the feature `log` or `tracing` it is reported there too.
 //!
 //! ```
 //! use anthill::{JoinError, Pool};

@@ -1,8 +1,9 @@
 //! Tasks that run later, at a fixed rate, or with a fixed delay.
 //!
 //! A [`ScheduledPool`](crate::scheduled_pool::ScheduledPool) stands over a pool that you have. One
-//! thread keeps the time of all schedules and runs none of them: a due task stands in the pool's
-//! line like any other, so the capacity holds for it too, and a full pool makes it late, not lost.
+//! timer thread keeps the time of all schedules and runs none of them: a due task waits for room in
+//! the pool's wait queue like any other, so the capacity holds for it too, and a full pool makes it
+//! late, not lost.
 //!
 //! ```
 //! use anthill::Pool;
@@ -38,6 +39,6 @@
 //!   what must leave pauses (a sweep, a poll).
 //! - **Missed ticks**: `Skip` them (the default), run them all at once one after another (`Burst`),
 //!   or begin a new grid from the late run (`Delay`).
-//! - **A panic** stops a series, unless `OnPanic::Continue` is said. Its handle tells.
+//! - **A panic** stops a series, unless it has `OnPanic::Continue`. A join of its handle returns it.
 //! - **The release**: `run_pending(false)` drops one-shots that are not due; `continue_series(true)`
 //!   goes on until they are cancelled.

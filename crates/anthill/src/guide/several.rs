@@ -1,4 +1,4 @@
-//! Several pools: bulkheads, and pools behind one face.
+//! Several pools: bulkheads, and pools behind one interface.
 //!
 //! # Bulkheads
 //! Unlike work wants pools of its own: one slow resource, whose tasks hold their workers, must not
@@ -13,7 +13,7 @@
 //! let files = Pool::builder().name("files").capacity(1).build()?;
 //!
 //! let (open, gate) = mpsc::channel::<()>();
-//! dns.submit(move || _ = gate.recv())?; // The resolver hangs.
+//! dns.submit(move || gate.recv())?; // The resolver hangs.
 //! assert!(matches!(dns.try_submit(|| ()), Err(SubmitError::Full(_))));
 //! assert_eq!(files.spawn(|| 1)?.join()?, 1); // Files do not care.
 //! # drop(open);
@@ -21,14 +21,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Tasks that wait for each other across two pools can lock up, and nobody detects it: let tasks
-//! of one pool wait for the other, and not both ways.
+//! Tasks that wait for each other across two pools can deadlock, and that is not detected: let
+//! tasks of one pool wait for the other, and not both ways.
 //!
-//! # One face
-//! A `MultiPool` is several alike pools that are used as one, each with a lock of its own. That is
-//! for tasks so small and submitters so many that they meet at the lock of a single pool; measure
-//! before. A task is offered to the pool that the strategy names, and if that one has no room, to
-//! the others. Whoever waits, waits for any of them.
+//! # One interface
+//! A `MultiPool` is several alike pools that are used as one, each with locks of its own. That is
+//! for tasks so small and submitters so many that they contend for the lock of a single pool;
+//! measure before. A task is offered to the pool that the strategy names, and if that one has no
+//! room, to the others. A submitter that has to wait waits for any of them.
 //!
 #![cfg_attr(feature = "multi-pool", doc = "```")]
 #![cfg_attr(not(feature = "multi-pool"), doc = "```text")]

@@ -1,4 +1,4 @@
-//! Stopping without losing anything: `wait_idle`, `release`, and drop policies.
+//! Graceful shutdown, without losing a task: `wait_idle`, `release`, and drop policies.
 //!
 //! # The `main` that returns
 //! When `main` returns, the process ends, whatever its threads are doing. So wait before it does,
@@ -15,17 +15,17 @@
 //! let sum = Arc::new(AtomicU32::new(0));
 //! for n in 1..=10 {
 //!     let sum = Arc::clone(&sum);
-//!     pool.submit(move || _ = sum.fetch_add(n, Ordering::Relaxed))?;
+//!     pool.submit(move || sum.fetch_add(n, Ordering::Relaxed))?;
 //! }
 //! pool.wait_idle()?;
 //! assert_eq!(sum.load(Ordering::Relaxed), 55);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! (A handle learns of its task's end just after the pool's figures do, so join those you hold.)
+//! (A handle's value is published just after the pool's figures change, so join those you hold.)
 //!
-//! **`release`** accepts nothing from now on and does not block: whoever waits in the line gets its
-//! task back, accepted tasks still run, idle workers end. `wait_released` waits for the end: every
+//! **`release`** accepts nothing from now on and does not block: waiting submitters get their tasks
+//! back, accepted tasks still run, idle workers end. `wait_released` waits for the end: every
 //! accepted task has run and every worker's *thread* is gone, its thread-locals dropped. It may be
 //! called any number of times, by any number of threads, also after it timed out.
 //! `release_timeout` is both in one.
@@ -92,9 +92,8 @@
 //! No call ends a task that runs.
 //!
 //! # Opening again
-//! `reboot` opens a released pool, at any time: workers that have not ended go on. Whoever waits
-//! for the end that now does not come is told
-//! [`Rebooted`](crate::WaitError::Rebooted).
+//! `reboot` opens a released pool, at any time: workers that have not ended go on. A call that
+//! waits for the end, which now does not come, returns [`Rebooted`](crate::WaitError::Rebooted).
 //!
 //! ```
 //! use anthill::Pool;
@@ -115,18 +114,18 @@
 //! use anthill::{Pool, WeakPool};
 //! use std::sync::mpsc::{Sender, channel};
 //!
-//! fn tick(pool: WeakPool, tell: Sender<()>) {
-//!     if tell.send(()).is_ok() && let Some(open) = pool.upgrade() {
-//!         _ = open.try_submit(move || tick(pool, tell));
+//! fn tick(pool: WeakPool, ticks: Sender<()>) {
+//!     if ticks.send(()).is_ok() && let Some(open) = pool.upgrade() {
+//!         _ = open.try_submit(move || tick(pool, ticks));
 //!     }
 //! }
 //!
 //! let pool = Pool::builder().capacity(1).queue_depth(1).build()?;
-//! let (tell, told) = channel();
+//! let (ticks, received) = channel();
 //! let weak = pool.downgrade();
-//! pool.submit(move || tick(weak, tell))?;
-//! assert_eq!(told.iter().take(3).count(), 3);
+//! pool.submit(move || tick(weak, ticks))?;
+//! assert_eq!(received.iter().take(3).count(), 3);
 //! drop(pool);
-//! while told.recv().is_ok() {} // It ends by itself.
+//! while received.recv().is_ok() {} // It ends by itself.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

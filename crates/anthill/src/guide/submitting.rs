@@ -5,21 +5,22 @@
 //!
 //! | call | at a full pool | on one of the pool's own workers, at a full pool |
 //! |---|---|---|
-//! | `submit`, `spawn` | waits in the line | runs the task in place ([`nesting`](super::nesting)) |
+//! | `submit`, `spawn` | waits in the wait queue | runs the task in place ([`nesting`](super::nesting)) |
 //! | `try_submit`, `try_spawn` | refuses | refuses |
 //! | `submit_timeout`, `submit_deadline`, `spawn_..` | waits so long | runs it in place |
-//! | `submit_async`, `spawn_async` | a future, waits in the line | waits in the line |
+//! | `submit_async`, `spawn_async` | a future, waits in the wait queue | waits in the wait queue |
 //!
 //! A released pool refuses all of them. With [`nonblocking`](crate::Builder::nonblocking) `submit`
 //! and `spawn` refuse at a full pool as well; with [`max_waiting`](crate::Builder::max_waiting)
-//! whoever would be one too many in the line is refused.
+//! a submitter that would be one waiter too many is refused.
 //!
 //! A wait ends when the task is *accepted*, not when it has run. For that, take a
 //! [handle](super::handles).
 //!
 //! # A refused task comes back
-//! Unrun and whole, in the error, so it can be tried elsewhere or later. `?` works too: the error
-//! is an `Error` whatever the task is.
+//! Unrun and whole, in the error, so it can be tried elsewhere or later, run by the caller (Java's
+//! `CallerRunsPolicy`), or dropped to shed load. `?` works too: the error is an `Error` whatever
+//! the task is.
 //!
 //! ```
 //! use anthill::{FuncPool, SubmitError};
@@ -41,7 +42,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # With a limit of time
+//! # With a time limit
 //! ```
 //! use anthill::{Pool, SubmitError};
 //! use std::sync::mpsc;
@@ -49,7 +50,7 @@
 //!
 //! let pool = Pool::builder().capacity(1).build()?;
 //! let (open, gate) = mpsc::channel::<()>();
-//! pool.submit(move || _ = gate.recv())?;
+//! pool.submit(move || gate.recv())?;
 //!
 //! let refused = pool.submit_timeout(|| (), Duration::from_millis(1));
 //! assert!(matches!(refused, Err(SubmitError::TimedOut(_))));
@@ -61,9 +62,9 @@
 //! ```
 //!
 //! # As a future
-//! Threads and futures stand in one line. A future enters it when it is first polled; from then on
-//! its task is accepted in its turn whether it is polled or not. Dropped before that, it takes
-//! its task with it. Any runtime will do, here none at all:
+//! Threads and futures wait in one queue, first in, first out. A future enters it when it is first
+//! polled; from then on its task is accepted in its turn whether it is polled or not. Dropped before
+//! that, it takes its task with it. Any runtime will do, here none at all:
 //!
 //! ```
 //! use anthill::Pool;
@@ -73,16 +74,16 @@
 //!
 //! let pool = Pool::builder().capacity(1).build()?;
 //! let (open, gate) = mpsc::channel::<()>();
-//! pool.submit(move || _ = gate.recv())?;
+//! pool.submit(move || gate.recv())?;
 //!
-//! let (tell, told) = mpsc::channel();
-//! let mut entering = pin!(pool.submit_async(move || tell.send("ran").unwrap()));
+//! let (done, ran) = mpsc::channel();
+//! let mut entering = pin!(pool.submit_async(move || done.send("ran").unwrap()));
 //! let mut context = Context::from_waker(Waker::noop());
 //! assert!(entering.as_mut().poll(&mut context).is_pending());
 //! assert_eq!(pool.waiting(), 1);
 //!
 //! drop(open);
-//! assert_eq!(told.recv()?, "ran"); // Nobody has polled meanwhile.
+//! assert_eq!(ran.recv()?, "ran"); // The future was not polled meanwhile.
 //! assert!(matches!(entering.poll(&mut context), Poll::Ready(Ok(()))));
 //! # use std::future::Future;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -2,8 +2,8 @@
 //!
 //! # Time
 //! Every time-out and the keep-alive go through the pool's [`Clock`](crate::Clock). Give it a
-//! [`ManualClock`](crate::ManualClock), let whoever waits go to sleep, *see* that it sleeps, and
-//! move time by hand: a test of an hour's time-out takes no time and cannot be too slow.
+//! [`ManualClock`](crate::ManualClock), let the waiter go to sleep, *see* that it sleeps, and move
+//! time by hand: a test of an hour's time-out takes no time and cannot be too slow.
 //!
 //! ```
 //! use anthill::{ManualClock, Pool, SubmitError};
@@ -15,11 +15,11 @@
 //! let clock = ManualClock::new();
 //! let pool = Pool::builder().capacity(1).clock(clock.clone()).build()?;
 //! let (open, gate) = mpsc::channel::<()>();
-//! pool.submit(move || _ = gate.recv())?; // Holds the only worker.
+//! pool.submit(move || gate.recv())?; // Holds the only worker.
 //!
 //! thread::scope(|scope| {
 //!     let waiter = scope.spawn(|| pool.submit_timeout(|| (), HOUR));
-//!     clock.wait_for_sleepers(1); // It stands in the line.
+//!     clock.wait_for_sleepers(1); // It is enqueued as a waiter.
 //!     clock.advance(HOUR);
 //!     let refused = waiter.join().unwrap();
 //!     assert!(matches!(refused, Err(SubmitError::TimedOut(_))));
@@ -55,8 +55,8 @@
 //!
 //! # Order
 //! Hold tasks at a channel or a barrier, as on these pages: a task that waits at a gate keeps its
-//! worker busy until the test has looked at what it came to look at. `waiting()` says when a
-//! submitter stands in the line. [`wait_idle`](crate::WorkerPool::wait_idle) says when all is done.
+//! worker busy until the test has made its assertions. `waiting()` says when a submitter waits for
+//! room. [`wait_idle`](crate::WorkerPool::wait_idle) says when all is done.
 //!
 //! # Threads that cannot be started
 //! [`thread_gate`](crate::Builder::thread_gate) is asked before each start; its error counts as

@@ -1,10 +1,10 @@
 //! Growing, shrinking, and changing the capacity of a pool that runs.
 //!
 //! # By itself
-//! A worker is started when a task is queued that nobody looks for and the capacity allows one
-//! more, at a submit or at a task's end. It ends when it has been idle for the keep-alive: each
-//! worker times its own sleep, and whoever wakes first retires all that are due. No service thread
-//! watches them, and a pool at its floor wakes nobody.
+//! A worker is started when a task is queued, no worker is searching or on its way, and the
+//! capacity allows one more; at a submit or at a task's end. It ends when it has been idle for the
+//! keep-alive: each worker times its own sleep, and the first to wake retires all that are due.
+//! There is no service thread, and a pool at its minimum of workers makes no wake-ups.
 //!
 //! | to | use |
 //! |---|---|
@@ -18,16 +18,15 @@
 //! caches are warm), and the others expire.
 //!
 //! # While it waits
-//! A worker without work looks for some for some microseconds before it sleeps, less where that was
-//! in vain of late; an idle pool takes no processor time. Where tasks come each 50 to 150
-//! microseconds, one worker looks on until the next: it starts within a microsecond and not after a
-//! dozen, and that worker takes a core for as long as they come so often.
+//! A worker without work spins and yields for some microseconds before it parks, and spins less
+//! after searches that found nothing. So an idle pool takes no processor time, and where tasks come
+//! a tenth of a millisecond apart, workers sleep in between: each task then costs a wake-up.
 //!
 //! # By you
-//! `tune` changes the capacity at any time. More: whoever waits first in the line is accepted at
-//! once. Less: idle surplus workers end at once and busy ones after their task; nothing new is
-//! started until the excess has drained. Accepted tasks that have not started are then run by the
-//! workers that are left.
+//! `tune` changes the capacity at any time. More: the waiters at the head of the wait queue are
+//! accepted at once. Less: idle excess workers end at once and busy ones after their task; nothing
+//! new is started until the excess has drained. Accepted tasks that have not started are then run by
+//! the workers that are left.
 //!
 //! ```
 //! use anthill::{Pool, TuneError};

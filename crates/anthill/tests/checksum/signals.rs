@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use testkit::{LIMIT, watchdog};
 
-/// A tree whose walk meets a file, then a fifo that nobody ends, then another file.
+/// A tree whose walk meets a file, then a fifo without an end, then another file.
 fn blocking_tree(name: &str) -> Tree {
     let tree = Tree::new(name);
     tree.file("a", "abc");

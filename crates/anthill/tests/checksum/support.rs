@@ -93,7 +93,7 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        // What is left behind hurts nobody, and a second panic would hide the first.
+        // What is left behind does no harm, and a second panic would hide the first.
         fs::remove_dir_all(&self.0).ok();
     }
 }
@@ -141,7 +141,7 @@ pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
     /// Starts `command`, its stderr in a pipe: shared with this process, a child that outlived
-    /// it would keep whoever collects our output waiting.
+    /// it would keep a reader of this process's output waiting.
     pub(crate) fn start(command: &mut Command) -> Self {
         let command = command.stderr(Stdio::piped());
         Self(command.spawn().expect("the program starts"))

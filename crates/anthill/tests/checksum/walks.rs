@@ -75,7 +75,7 @@ fn a_walk_reads_links_to_files_follows_none_to_directories_and_skips_special_fil
     tree.link("d/to-file", "file");
     tree.link("d/to-fifo", "fifo");
     tree.link("to-d", "d");
-    // Read by mistake, it would never end: nobody writes to it.
+    // Read by mistake, it would never end: it has no writer.
     tree.fifo("d/fifo");
 
     watchdog(LIMIT, || {
@@ -98,7 +98,7 @@ fn a_fifo_given_as_an_argument_is_read_to_its_end() {
 
     watchdog(LIMIT, || {
         let mut child = Running::start(tree.checksum(["fifo"]).stdout(Stdio::piped()));
-        fs::write(tree.path("fifo"), "abc").expect("somebody reads");
+        fs::write(tree.path("fifo"), "abc").expect("the program reads it");
         let stdout = child.0.stdout.take().expect("it is a pipe");
         let stdout = io::read_to_string(stdout).expect("UTF-8");
         assert_eq!(stdout, format!("{ABC}  fifo\n"));

@@ -1,4 +1,4 @@
-//! The window between the threads: who waits for whom, and what a stop leaves.
+//! The window between the threads: which one waits for which, and what a stop leaves.
 
 use crate::report::Report;
 use crate::window::{Turn, Window};

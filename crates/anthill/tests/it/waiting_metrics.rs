@@ -29,7 +29,7 @@ impl Metrics for Submits {
     }
 }
 
-/// A worker of a queue finds that a held key has fallen due, and tells the metrics, which wait for a
+/// A worker of a queue finds that a held key has fallen due, and calls the metrics, which wait for a
 /// busy pool. What the pool wakes it with is not what the queue wakes it with.
 #[test]
 fn a_getter_whose_metrics_submit_to_a_busy_pool_gets_its_key() {

@@ -128,7 +128,7 @@ fn metrics_that_wait_for_a_pool_cost_no_wake_up() {
 }
 
 /// Metrics that wait on the getter's own thread, when it is about to sleep again: a held key falls
-/// due, so the getter, which keeps the time, learns of a delivery that is owed and of none that is
+/// due, so the getter, which keeps the time, learns of a delivery that is due and of none that is
 /// ready. What wakes it comes while the metrics wait.
 #[test]
 fn metrics_that_wait_take_no_wake_up_of_the_getter_that_calls_them() {

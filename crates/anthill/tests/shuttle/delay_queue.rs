@@ -75,7 +75,7 @@ fn push(queue: &Queue, ledger: &Ledger) -> Option<EntryId> {
     }
 }
 
-/// Takers of all kinds, pushers of all kinds, cancels, time, and an end.
+/// Consumers of all kinds, producers of all kinds, cancels, time, and an end.
 #[test]
 fn every_entry_is_taken_once_or_comes_back() {
     explore("every_entry_is_taken_once_or_comes_back", || {
@@ -101,7 +101,7 @@ fn every_entry_is_taken_once_or_comes_back() {
                 })
             })
             .collect();
-        // Only takers make room, so time goes on until all is over.
+        // Only consumers make room, so time goes on until all is over.
         let time = Ticker::start(clock);
         match random_below(4) {
             0 => drop(queue.close_now().into_iter()),
@@ -116,8 +116,8 @@ fn every_entry_is_taken_once_or_comes_back() {
     });
 }
 
-/// A taker that is run in place by the wake-up it gets pushes, and waits for room, inside the call
-/// of a pusher or of one of two other takers. The other one makes room.
+/// A consumer that is run in place by the wake-up it gets pushes, and waits for room, inside the call
+/// of a producer or of one of two other consumers. The other one makes room.
 #[test]
 fn a_taker_run_in_place_that_pushes_and_waits_loses_no_entry() {
     explore(
@@ -162,7 +162,7 @@ fn a_taker_run_in_place_that_pushes_and_waits_loses_no_entry() {
     );
 }
 
-/// `close_now` gives back values whose drops look at the queue, while takers and pushers wait.
+/// `close_now` gives back values whose drops look at the queue, while consumers and producers wait.
 #[test]
 fn leftovers_whose_drops_look_at_the_queue_come_back_once() {
     explore(

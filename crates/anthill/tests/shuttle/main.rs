@@ -1,7 +1,7 @@
-//! Random schedules of whole pools and queues through their public face, with user code that
+//! Random schedules of whole pools and queues through their public interface, with user code that
 //! waits, wakes in place and panics.
 //!
-//! loom's models are exhaustive and therefore small: two racing parties, one of them often a twin.
+//! loom's models are exhaustive and therefore small: two racing parties, often two of one kind.
 //! Here up to six threads run all of the code at once, in some hundreds of random schedules each,
 //! half of them uniform and half by changing priorities. What a schedule decides, and what the
 //! threads do, comes from one seed.

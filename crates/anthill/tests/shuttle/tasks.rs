@@ -1,4 +1,4 @@
-//! User code: futures run on a thread, futures run in place by whoever wakes them, panics.
+//! User code: futures run on a thread, futures run in place by the thread that wakes them, panics.
 
 use std::future::Future;
 use std::panic::resume_unwind;

@@ -81,7 +81,7 @@ fn on_one_core_a_waiter_lets_the_holder_go_on() {
                         scope.spawn(|| {
                             for _ in 0..200 {
                                 lock.with(|count| {
-                                    thread::yield_now(); // Everybody else runs into a held lock.
+                                    thread::yield_now(); // All other threads run into a held lock.
                                     *count += 1;
                                 });
                             }

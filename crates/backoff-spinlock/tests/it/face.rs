@@ -57,7 +57,7 @@ fn a_forgotten_guard_leaves_the_lock_held_and_nothing_worse() {
     let mut lock = SpinLock::new(3);
     mem::forget(lock.lock());
     assert!(lock.try_lock().is_none());
-    assert_eq!(*lock.get_mut(), 3, "exclusive access asks nobody");
+    assert_eq!(*lock.get_mut(), 3, "exclusive access needs no lock");
     assert_eq!(lock.into_inner(), 3);
 }
 

@@ -1,4 +1,4 @@
-//! Nobody is kept out, judged by counts: a lock that starves a thread hangs these tests. How
+//! No thread is starved, judged by counts: a lock that starves a thread hangs these tests. How
 //! evenly threads get in is measured (`docs/decisions/spinlock-waiting.md`), and that a reserved
 //! turn is respected is a model's business.
 

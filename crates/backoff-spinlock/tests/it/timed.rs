@@ -23,7 +23,7 @@ fn a_held_lock_is_waited_for_until_the_deadline_and_no_shorter() {
     drop(held);
     assert!(
         lock.try_lock().is_some(),
-        "whoever gave up left nothing behind"
+        "a thread that gave up left nothing behind"
     );
 }
 

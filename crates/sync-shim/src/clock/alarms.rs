@@ -1,25 +1,25 @@
 //! The thread that wakes wakers at points of time: one for each `Alarms`, started by the first
 //! alarm and gone some time after the last.
 //!
-//! Not for: which clock that is, and how its thread is started (`process.rs`; a twin in the
-//! models, which this code does not tell from the machine).
+//! Not for: which clock that is, and how its thread is started (`process.rs`; in models, a clock
+//! behind the same trait).
 //!
 //! # What always holds
 //! 1. While an alarm is pending, the thread runs: it is awake, or sleeps no longer than until
 //!    `sleeps_until`, which is no later than the earliest alarm.
 //! 2. Wakers are called and dropped outside the lock; a panicking one does not stop the thread.
-//! 3. With nothing pending for [`LINGER`], the thread ends. It is woken for that once: when what it
+//! 3. With nothing pending for [`KEEP_ALIVE`], the thread ends. It is woken for that once: when what it
 //!    slept for was taken back and lay farther off.
 //! 4. In a process forked while the thread ran there is none, and no alarm can be set: to start
 //!    another would mean to trust a lock and a condition that the lost thread may have held. That is
 //!    found out without the lock.
 //!
 //! # Why no alarm is slept over
-//! The thread stores `sleeps_until` in the section that ends with its sleep, so that whoever takes
-//! the lock next finds it asleep, and notifies it if it would sleep too long. Whoever does lowers
-//! `sleeps_until`, so that the next one notifies only for a still earlier time: a thread that was
-//! notified looks at everything. The end of the thread and a start are sections of the same lock:
-//! an alarm is seen by the thread that ends, or starts the next.
+//! The thread stores `sleeps_until` in the section that ends with its sleep. So the next section
+//! finds it asleep, and notifies it if it would sleep too long. That section also lowers
+//! `sleeps_until`, so a later one notifies only for a still earlier time: a notified thread looks at
+//! all alarms anyway. The end of the thread and a start are sections of the same lock: an alarm is
+//! seen by the thread that ends, or starts the next.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,8 +30,8 @@ use crate::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::foreign::{discard, guarded};
 use crate::{Mutex, MutexGuard};
 
-/// How long the thread outlives its last alarm.
-pub const LINGER: Duration = Duration::from_secs(10);
+/// How long the thread outlives its last alarm: its keep-alive.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The time that the alarms are set by, and the thread's place to sleep.
 pub trait Time {
@@ -79,11 +79,11 @@ impl State {
         }
     }
 
-    /// The thread has to look at everything by then: whether it must be notified.
+    /// The thread has to look at all alarms by then: whether it must be notified.
     fn wake_by(&mut self, when: Instant) -> bool {
         let sleeps_over = self.sleeps_until.is_some_and(|until| when < until);
         if sleeps_over {
-            self.sleeps_until = Some(when); // Whoever is not earlier need not notify it as well.
+            self.sleeps_until = Some(when); // A time that is not earlier needs no second notify.
         }
         sleeps_over
     }
@@ -135,6 +135,8 @@ impl<T: Time> Alarms<T> {
         let key = (when, state.next);
         state.next += 1;
         state.pending.insert(key, waker);
+        // The thread runs: it looks at this alarm before it sleeps, or is notified if it sleeps for
+        // longer.
         if self.running.load(Relaxed) != 0 {
             let notify = state.wake_by(when);
             drop(state);
@@ -143,8 +145,7 @@ impl<T: Time> Alarms<T> {
             }
             return Ok(key);
         }
-        // The start is under the lock, so that there is never a second thread; it runs no foreign
-        // code.
+        // The start is under the lock, so that there is never a second thread; it runs no user code.
         match start() {
             Ok(()) => {
                 self.running.store(forks + 1, Relaxed);
@@ -162,7 +163,7 @@ impl<T: Time> Alarms<T> {
     /// Takes an alarm back, if it has not been rung.
     pub fn take_back(&self, forks: usize, key: Key) {
         if self.is_lost(forks) {
-            return; // Nobody will ever call the waker.
+            return; // The thread that would call the waker is gone.
         }
         let mut notify = false;
         let mut state = self.state.lock();
@@ -170,29 +171,30 @@ impl<T: Time> Alarms<T> {
         if waker.is_some() && state.pending.is_empty() {
             let now = self.time.now();
             state.idle_since = Some(now);
-            // It may sleep for what was taken back: then it begins to linger now. While it
-            // lingers, alarms that come and go do not concern it, so this is rare.
-            notify = state.wake_by(now + LINGER);
+            // It may sleep for what was taken back: then its keep-alive begins now. While it sleeps
+            // that long, alarms that come and go need no notify, so this is rare.
+            notify = state.wake_by(now + KEEP_ALIVE);
         }
         drop(state);
         if notify {
             self.time.notify();
         }
-        drop(waker); // Foreign code: the lock is free again.
+        drop(waker); // User code: the lock is free again.
     }
 
-    /// The thread. Returns when nothing has been pending for [`LINGER`].
+    /// The thread. Returns when nothing has been pending for [`KEEP_ALIVE`].
     pub fn serve(&self) {
         let mut state = self.state.lock();
         loop {
-            state.sleeps_until = None;
+            state.sleeps_until = None; // Awake: it looks at all alarms, so none needs to notify it.
             let now = self.time.now();
             let until = match state.pending.first_entry() {
                 Some(first) if first.key().0 <= now => {
                     let waker = first.remove();
                     state.idle_since = Some(now);
+                    // Awake (`sleeps_until` is `None`), so what is set meanwhile is seen below.
                     drop(state);
-                    // A waker is foreign code; what it panics with is not ours to carry.
+                    // A waker is user code; its panic must not end the thread.
                     if let Err(payload) = guarded(|| waker.wake()) {
                         discard(payload);
                     }
@@ -201,20 +203,22 @@ impl<T: Time> Alarms<T> {
                 }
                 Some(first) => first.key().0,
                 None => {
-                    let end = *state.idle_since.get_or_insert(now) + LINGER;
+                    let end = *state.idle_since.get_or_insert(now) + KEEP_ALIVE;
                     if end <= now {
+                        // In the section that found nothing pending: the next alarm starts a thread.
                         self.running.store(0, Relaxed);
                         return;
                     }
                     end
                 }
             };
+            // Published in the section that begins the sleep: the next one knows until when.
             state.sleeps_until = Some(until);
             self.time.wait_until(&mut state, until);
         }
     }
 
-    /// For a twin of time, which moves it under the lock.
+    /// For a modelled clock, which moves its time under the lock.
     #[cfg(anthill_loom)]
     pub fn with_lock<R>(&self, call: impl FnOnce(&T) -> R) -> R {
         let _state = self.state.lock();

@@ -1,6 +1,6 @@
 //! A clock that stands still until it is moved by hand.
 //!
-//! It knows who waits on it, so a test can let a thread go to sleep, see that it has
+//! It knows its waiters, so a test can let a thread go to sleep, see that it has
 //! ([`ManualClock::wait_for_sleepers`]), and only then move time: no test has to sleep to order
 //! events. Under loom it is how deadlines are modelled: a clock thread calls `advance`, which may
 //! then happen at any point of the other threads' steps.
@@ -24,7 +24,7 @@ struct Shared {
     /// other way.
     epoch: Instant,
     time: Mutex<Time>,
-    /// Notified when somebody begins to wait.
+    /// Notified when a thread or an alarm begins to wait.
     arrived: Condvar,
 }
 
@@ -54,13 +54,15 @@ impl ManualClock {
         }))
     }
 
-    /// Moves time forward, and wakes whoever is due, earliest first.
+    /// Moves time forward, and wakes all waiters that are due, earliest first.
     ///
     /// # Panics
     /// If the new time is past what an `Instant` can express.
     pub fn advance(&self, by: Duration) {
         let due = {
             let mut time = self.0.time.lock();
+            // Time moves and the due sleepers leave in one section: a sleeper that comes later sees
+            // the new time and does not sleep.
             time.since_epoch = time.since_epoch.saturating_add(by);
             let now = self.0.at(&time);
             let mut due = Vec::new();
@@ -74,8 +76,9 @@ impl ManualClock {
         };
         for sleeper in due {
             match sleeper {
+                // May come late and meet the owner's next sleep, which looks at the time again.
                 Sleeper::Thread(parker) => parker.poke(),
-                // Foreign code: the lock is free, and a panic must not cost the others theirs.
+                // User code: the lock is free, and a panic must not cost the others their wake-up.
                 Sleeper::Alarm(waker) => {
                     if let Err(payload) = guarded(|| waker.wake()) {
                         discard(payload);
@@ -90,7 +93,7 @@ impl ManualClock {
         self.0.time.lock().sleepers.len()
     }
 
-    /// The earliest time somebody waits for.
+    /// The earliest time that is waited for.
     pub fn next_due(&self) -> Option<Instant> {
         let time = self.0.time.lock();
         time.sleepers.keys().next().map(|&(when, _)| when)
@@ -115,6 +118,7 @@ impl Shared {
     /// Enters a sleeper, unless its time has come.
     fn enter(&self, when: Instant, sleeper: Sleeper) -> Result<(Instant, u64), Sleeper> {
         let mut time = self.time.lock();
+        // Looks at the time in the section that enters: no `advance` can fall in between.
         if self.at(&time) >= when {
             return Err(sleeper);
         }
@@ -128,7 +132,7 @@ impl Shared {
 
     fn leave(&self, key: (Instant, u64)) {
         let gone = self.time.lock().sleepers.remove(&key);
-        drop(gone); // May be a foreign waker: the lock is free.
+        drop(gone); // May be a waker, which is user code: the lock is free.
     }
 }
 

@@ -16,7 +16,7 @@ const PER_SEED: u64 = 50;
 const SCHEDULES: u64 = 1_000;
 /// A scenario of some dozen tasks takes a few thousand.
 const MOST_STEPS: usize = 200_000;
-/// Frames of foreign code lie on our threads' stacks, unoptimized ones at times.
+/// Frames of user code lie on these threads' stacks, unoptimized ones at times.
 const STACK: usize = 256 * 1024;
 /// How many pre-emptions a schedule of `PctScheduler` aims at.
 const DEPTHS: [usize; 4] = [2, 3, 4, 5];
@@ -76,7 +76,7 @@ pub(crate) fn coin() -> bool {
     thread_rng().r#gen()
 }
 
-/// Whether what users run on two locks runs on two: always, as random schedules are as many as one
+/// Whether a pool has its two locks, as on the machine: always, as random schedules are as many as one
 /// asks for.
 pub fn two_locks() -> bool {
     true

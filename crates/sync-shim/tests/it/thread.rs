@@ -122,12 +122,12 @@ fn tag_and_parker_serve_in_the_destructors_of_thread_locals() {
     });
 }
 
-/// What Linux tells of a thread's timer slack, in nanoseconds.
+/// A thread's timer slack as Linux reports it, in nanoseconds.
 #[cfg(target_os = "linux")]
 fn slack(thread: &str) -> u64 {
     // A thread has a folder here of its own, although none is listed.
     let file = format!("/proc/{thread}/timerslack_ns");
-    let slack = std::fs::read_to_string(file).expect("Linux tells it");
+    let slack = std::fs::read_to_string(file).expect("Linux reports it");
     slack.trim().parse().expect("a number")
 }
 
@@ -135,7 +135,7 @@ fn slack(thread: &str) -> u64 {
 #[test]
 fn precise_timers_are_the_calling_thread_s_alone() {
     let mine = || {
-        let link = std::fs::read_link("/proc/thread-self").expect("Linux tells it");
+        let link = std::fs::read_link("/proc/thread-self").expect("Linux reports it");
         let thread = link.file_name().expect("it ends with the thread's number");
         slack(&thread.to_string_lossy())
     };

@@ -35,6 +35,6 @@ fn a_child_ends_well_if_its_body_returns_and_must_exist() {
 #[test]
 fn a_child_whose_body_panics_hands_its_output_back() {
     let test = "watchdog::a_child_whose_body_panics_hands_its_output_back";
-    let end = in_child(test, || panic!("told to")).expect_err("it panicked");
-    assert!(String::from_utf8_lossy(&end.stderr).contains("told to"));
+    let end = in_child(test, || panic!("on purpose")).expect_err("it panicked");
+    assert!(String::from_utf8_lossy(&end.stderr).contains("on purpose"));
 }
