@@ -4,7 +4,7 @@
 //! difference is what the pool's promises cost.
 //!
 //! Its threads wait as the pool's do, so that protocols are compared and not waits: as many looks and
-//! yields for either side as in `crates/pool-core/src/wait.rs`, the same yields that are left out where
+//! yields for either side as in `crates/pool-core/src/sched/spin.rs`, the same yields that are left out where
 //! others compute, then sleep.
 //!
 //! # Invariants
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn its_threads_look_as_often_as_those_of_the_pool() {
-        let pool = include_str!("../../../crates/pool-core/src/wait.rs");
+        let pool = include_str!("../../../crates/pool-core/src/sched/spin.rs");
         let pool: String = pool.split_whitespace().collect();
         for (name, Effort { spins, yields }) in [("SEARCH", OWNER), ("SUBMIT", SENDER)] {
             let line = format!("{name}:Effort=Effort{{spins:{spins},yields:{yields},}}");

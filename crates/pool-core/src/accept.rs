@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use crate::cell::Joinable;
 use crate::core::Runner;
+use crate::task::cell::Joinable;
 
 /// What a pool takes as a task: with a runner that `Accepts<T>`, the pool takes any `T`.
 ///

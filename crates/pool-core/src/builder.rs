@@ -12,9 +12,9 @@ use crate::capacity::{Capacity, QueueDepth, UNLIMITED};
 use crate::config::{Config, DropPolicy, Hook, ThreadGate, WithinWorker};
 use crate::core::{Core, Runner};
 use crate::error::BuildError;
-use crate::gauge::Gauge;
 use crate::pool::WorkerPool;
-use crate::run::{Env, PanicHook, TaskPanic};
+use crate::sched::load::Gauge;
+use crate::task::run::{Env, PanicHook, TaskPanic};
 
 /// How long a worker may idle, unless the builder says otherwise.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);

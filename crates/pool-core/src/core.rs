@@ -12,20 +12,20 @@ use sync_shim::thread::{Tag, ThreadOptions, as_starter_of, spawn_thread, starter
 use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 
 use crate::config::{Config, WithinWorker};
-use crate::decide::{Admission, Manner, OwnWorker, WhenFull};
-use crate::effects::Effects;
 use crate::error::{BuildError, Reason};
-use crate::gauge::Gauge;
 use crate::handle::Home;
-use crate::idle::WorkerCell;
-use crate::line::{Seat, Settled};
-use crate::run::{Env, Outcome, Ran};
-use crate::shared::Shared;
-use crate::state::State;
+use crate::sched::decide::{Admission, Manner, OwnWorker, WhenFull};
+use crate::sched::effects::Effects;
+use crate::sched::idle::WorkerCell;
+use crate::sched::load::Gauge;
+use crate::sched::shared::Shared;
+use crate::sched::state::State;
+use crate::sched::striped::Tally;
+use crate::sched::waiter::EventWait;
+use crate::sched::waiters::{Seat, Settled};
 use crate::stats::Stats;
 use crate::submit::OnFull;
-use crate::tally::Tally;
-use crate::waiter::EventWait;
+use crate::task::run::{Env, Outcome, Ran};
 use crate::worker;
 
 /// What a pool does with its jobs: calls closures, or one function with each argument.

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use sync_shim::Clock;
 
-use crate::cell::{Claim, Joinable};
 use crate::error::JoinError;
-use crate::promise::{self, Joined};
-use crate::run::{Env, Outcome};
-use crate::wait::{JOIN_SPIN, spin_until};
+use crate::sched::spin::{JOIN_SPIN, spin_until};
+use crate::task::cell::{Claim, Joinable};
+use crate::task::promise::{self, Joined};
+use crate::task::run::{Env, Outcome};
 
 /// What a handle needs of its pool.
 pub(crate) trait Home: Send + Sync {

@@ -12,12 +12,12 @@
 //! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`] | waking threads and tasks once no lock is held |
 //! | [`Env`], [`Ran`], [`Outcome`], [`Resolve`] | running a task, and what came of it |
 
-pub use crate::decide::OwnWorker;
-pub use crate::errand::{Door, Entered, Errand, Queued, Watch};
-pub use crate::family::{Answer, Child, Deferred, Enrolled, Ticket, build_group, name_of_group};
-pub use crate::gauge::Gauge;
-pub use crate::line::Crowd;
-pub use crate::promise::{Joined, Look, Promise, Promised, join, poll};
-pub use crate::run::{Env, Outcome, Ran, Resolve};
+pub use crate::group::{Answer, Child, Deferred, Enrolled, Ticket, build_group, name_of_group};
+pub use crate::sched::decide::OwnWorker;
+pub use crate::sched::load::Gauge;
+pub use crate::sched::waiter::{Event, EventWait, Waiter, WakeList};
+pub use crate::sched::waiters::Crowd;
+pub use crate::scheduler::{Door, Entered, Errand, Queued, Watch};
 pub use crate::submit::{Admit, Admitted};
-pub use crate::waiter::{Event, EventWait, Waiter, WakeList};
+pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
+pub use crate::task::run::{Env, Outcome, Ran, Resolve};

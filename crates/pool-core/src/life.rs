@@ -8,13 +8,13 @@ use sync_shim::thread::JoinHandle;
 
 use crate::capacity::Capacity;
 use crate::core::{Core, Runner};
-use crate::effects::Effects;
 use crate::error::{TuneError, WaitError};
 use crate::foreign::{drop_quietly, guarded};
 use crate::handle::Home;
-use crate::run::Outcome;
-use crate::state::State;
-use crate::waiter::EventWait;
+use crate::sched::effects::Effects;
+use crate::sched::state::State;
+use crate::sched::waiter::EventWait;
+use crate::task::run::Outcome;
 
 /// What a look at a pool finds that is to end.
 enum End {

@@ -1,8 +1,8 @@
 //! What the pool counts.
 
 use crate::capacity::Capacity;
-use crate::run::Outcome;
-use crate::state::State;
+use crate::sched::state::State;
+use crate::task::run::Outcome;
 
 /// Counted under the pool's lock, only ever added to.
 #[derive(Clone, Copy, Debug, Default)]

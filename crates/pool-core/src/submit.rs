@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use crate::accept::Accepts;
 use crate::core::{Core, Runner};
-use crate::enter::Enter;
 use crate::error::SubmitError;
-use crate::family::Child;
+use crate::group::Child;
 use crate::handle::JoinHandle;
-use crate::line::Settled;
 use crate::pool::WorkerPool;
+use crate::sched::waiters::Settled;
+use crate::submit_future::Enter;
 
 /// What a call does at a full pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

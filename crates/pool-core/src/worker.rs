@@ -7,16 +7,16 @@ use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::thread::{JoinHandle, Tag};
 
 use crate::core::{Core, Runner};
-use crate::effects::Effects;
-use crate::ending::Exit;
 use crate::foreign::drop_quietly;
 use crate::handle::Home;
-use crate::idle::{Call, WorkerCell};
-use crate::run::{Ran, Resolve};
-use crate::shared::Whole;
-use crate::state::{Found, Next, Rest, State};
-use crate::wait::Search;
-use crate::waiter::{EventWait, wake};
+use crate::sched::effects::Effects;
+use crate::sched::exits::Exit;
+use crate::sched::idle::{Call, WorkerCell};
+use crate::sched::shared::Whole;
+use crate::sched::spin::Search;
+use crate::sched::state::{Found, Next, Rest, State};
+use crate::sched::waiter::{EventWait, wake};
+use crate::task::run::{Ran, Resolve};
 
 /// The body of a worker's thread.
 pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {

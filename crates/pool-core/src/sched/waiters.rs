@@ -26,8 +26,8 @@ use sync_shim::{Clock, Mutex, Parker};
 
 use crate::error::Reason;
 use crate::foreign::drop_quietly;
-use crate::wait::{SUBMIT, spin_until};
-use crate::waiter::Waiter;
+use crate::sched::spin::{SUBMIT, spin_until};
+use crate::sched::waiter::Waiter;
 
 /// One waiter's place, shared by its owner and the lines it stands in.
 pub(crate) struct Seat<J> {

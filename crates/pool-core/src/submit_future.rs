@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::core::{Closed, Core, Runner};
-use crate::decide::{Manner, WhenFull};
 use crate::error::Reason;
 use crate::handle::Home;
-use crate::line::{Seat, Settled};
+use crate::sched::decide::{Manner, WhenFull};
+use crate::sched::waiters::{Seat, Settled};
 
 /// Resolves once the job is accepted, or with the job and why it is not.
 ///

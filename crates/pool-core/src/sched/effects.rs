@@ -3,11 +3,11 @@
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Weak};
 
-use crate::errand::Watch;
 use crate::foreign::{discard, drop_quietly, guarded};
-use crate::idle::WorkerCell;
-use crate::line::Seat;
-use crate::waiter::{Event, Few, Waiter, WakeList};
+use crate::sched::idle::WorkerCell;
+use crate::sched::waiter::{Event, Few, Waiter, WakeList};
+use crate::sched::waiters::Seat;
+use crate::scheduler::Watch;
 
 /// Gathered under the pool's lock, run after it: first what only wakes threads
 /// ([`notify`](Effects::notify)), then the start, then user code

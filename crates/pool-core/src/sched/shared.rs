@@ -26,11 +26,11 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::gauge::Gauge;
-use crate::lock::{Both, First, Pair, Second};
-use crate::queue::TaskQueue;
-use crate::run::Outcome;
-use crate::state::State;
+use crate::sched::load::Gauge;
+use crate::sched::lock::{Both, First, Pair, Second};
+use crate::sched::queue::TaskQueue;
+use crate::sched::state::State;
+use crate::task::run::Outcome;
 
 pub(crate) struct Shared<J> {
     halves: Pair<State<J>, Inbox<J>>,

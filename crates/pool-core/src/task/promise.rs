@@ -16,7 +16,7 @@ use std::time::Instant;
 use sync_shim::{Clock, Parker};
 
 use crate::error::JoinError;
-use crate::waiter::Waiter;
+use crate::sched::waiter::Waiter;
 
 /// A task's value, or why there is none.
 pub type Joined<R> = Result<R, JoinError>;

@@ -8,10 +8,10 @@ use std::time::Instant;
 use sync_shim::thread::JoinHandle;
 
 use super::State;
-use crate::decide::{Rouse, Without};
-use crate::effects::Effects;
-use crate::ending::Exit;
-use crate::idle::{Call, WorkerCell};
+use crate::sched::decide::{Rouse, Without};
+use crate::sched::effects::Effects;
+use crate::sched::exits::Exit;
+use crate::sched::idle::{Call, WorkerCell};
 
 impl<J> State<J> {
     /// A parked worker is awake, and was not called: whether it is to wait for its time-out.

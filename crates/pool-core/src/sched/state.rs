@@ -26,18 +26,18 @@ use sync_shim::thread::thread_number;
 use crate::capacity::{Capacity, UNLIMITED};
 use crate::config::Config;
 use crate::core::Closed;
-use crate::decide::{Rouse, View, Without};
-use crate::effects::Effects;
-use crate::ending::Ending;
-use crate::errand::Watch;
 use crate::error::{Reason, TuneError};
-use crate::gauge::Gauge;
-use crate::idle::{IdleSet, WorkerCell};
-use crate::line::{Line, Seat};
-use crate::queue::TaskQueue;
-use crate::run::Outcome;
+use crate::sched::decide::{Rouse, View, Without};
+use crate::sched::effects::Effects;
+use crate::sched::exits::Ending;
+use crate::sched::idle::{IdleSet, WorkerCell};
+use crate::sched::load::Gauge;
+use crate::sched::queue::TaskQueue;
+use crate::sched::waiter::Event;
+use crate::sched::waiters::{Line, Seat};
+use crate::scheduler::Watch;
 use crate::stats::Counts;
-use crate::waiter::Event;
+use crate::task::run::Outcome;
 
 /// Tombstones that are left to the workers, however short the queue is. In a model one, so that a
 /// worker meets it, and the next is swept.

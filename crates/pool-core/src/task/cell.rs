@@ -24,9 +24,9 @@ use sync_shim::atomic::{
 
 use crate::error::JoinError;
 use crate::foreign::drop_quietly;
-use crate::promise::{Joined, Promise, Promised};
-use crate::run::{Env, Outcome, Ran, Resolve};
-use crate::waiter::{Waiter, wake};
+use crate::sched::waiter::{Waiter, wake};
+use crate::task::promise::{Joined, Promise, Promised};
+use crate::task::run::{Env, Outcome, Ran, Resolve};
 
 /// What a spawned task does.
 pub(crate) trait Body: Send + 'static {
@@ -327,7 +327,8 @@ mod tests {
 
     #[test]
     fn a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging() {
-        let test = "cell::tests::a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging";
+        let test =
+            "task::cell::tests::a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging";
         in_forked_child(test, |mut handle| {
             let mut context = Context::from_waker(Waker::noop());
             let polled = Pin::new(&mut handle).poll(&mut context);
@@ -339,7 +340,8 @@ mod tests {
 
     #[test]
     fn a_try_on_an_inherited_handle_says_that_the_task_stayed_behind() {
-        let test = "cell::tests::a_try_on_an_inherited_handle_says_that_the_task_stayed_behind";
+        let test =
+            "task::cell::tests::a_try_on_an_inherited_handle_says_that_the_task_stayed_behind";
         in_forked_child(test, |handle| {
             assert!(matches!(handle.try_join(), Ok(Err(JoinError::Forked))));
         });
@@ -347,7 +349,7 @@ mod tests {
 
     #[test]
     fn dropping_an_inherited_handle_takes_no_lock() {
-        let test = "cell::tests::dropping_an_inherited_handle_takes_no_lock";
+        let test = "task::cell::tests::dropping_an_inherited_handle_takes_no_lock";
         in_forked_child(test, drop);
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::accept::{Accepts, Promise, Sealed};
 use crate::builder::Builder;
-use crate::cell::{Body, SpawnCell};
 use crate::core::Runner;
-use crate::pack::Packed;
 use crate::pool::{WeakWorkerPool, WorkerPool};
-use crate::run::{Env, Outcome, Ran};
+use crate::task::cell::{Body, SpawnCell};
+use crate::task::pack::Packed;
+use crate::task::run::{Env, Outcome, Ran};
 
 /// A pool that calls one function with each argument submitted.
 ///

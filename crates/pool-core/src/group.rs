@@ -13,14 +13,14 @@ use sync_shim::{Clock, Parker};
 use crate::builder::Builder;
 use crate::capacity::Capacity;
 use crate::core::{Core, Runner};
-use crate::decide::{Admission, OwnWorker};
-use crate::effects::Effects;
 use crate::error::{BuildError, SubmitError, TuneError, WaitError};
-use crate::gauge::Gauge;
 use crate::handle::{Home, JoinHandle};
-use crate::line::{Crowd, Seat, Settled};
 use crate::pool::WorkerPool;
-use crate::state::State;
+use crate::sched::decide::{Admission, OwnWorker};
+use crate::sched::effects::Effects;
+use crate::sched::load::Gauge;
+use crate::sched::state::State;
+use crate::sched::waiters::{Crowd, Seat, Settled};
 use crate::submit::OnFull;
 
 /// One pool of a family. It keeps the pool in memory, and nothing open.

@@ -13,13 +13,13 @@ use std::time::Instant;
 
 use sync_shim::Clock;
 
-use crate::closures::{Closures, Pool};
 use crate::core::{Closed, Core};
 use crate::error::WaitError;
 use crate::handle::Home;
-use crate::line::Seat;
-use crate::run::{Env, Ran, Resolve};
-use crate::task::{Task, Work};
+use crate::sched::waiters::Seat;
+use crate::task::closures::{Closures, Pool};
+use crate::task::erased::{Task, Work};
+use crate::task::run::{Env, Ran, Resolve};
 
 /// A task that belongs to the pool and to whoever entered it, who may have taken its body back.
 pub trait Errand: Resolve + 'static {

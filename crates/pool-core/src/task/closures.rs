@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use crate::accept::{Accepts, Promise, Sealed};
 use crate::builder::Builder;
-use crate::cell::{Body, LARGE, SpawnCell};
 use crate::core::Runner;
 use crate::foreign::drop_quietly;
 use crate::pool::{WeakWorkerPool, WorkerPool};
-use crate::run::{Env, Outcome, Ran};
-use crate::task::{Task, Work};
+use crate::task::cell::{Body, LARGE, SpawnCell};
+use crate::task::erased::{Task, Work};
+use crate::task::run::{Env, Outcome, Ran};
 
 /// A pool that runs closures.
 ///
