@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::core::Runner;
+use crate::runner::Runner;
 use crate::task::cell::Joinable;
 
 /// What a pool takes as a task: with a runner that `Accepts<T>`, the pool takes any `T`.

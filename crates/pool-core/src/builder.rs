@@ -10,9 +10,10 @@ use sync_shim::{Clock, unique_id};
 
 use crate::capacity::{Capacity, QueueDepth, UNLIMITED};
 use crate::config::{Config, DropPolicy, Hook, ThreadGate, WithinWorker};
-use crate::core::{Core, Runner};
+use crate::core::Core;
 use crate::error::BuildError;
 use crate::pool::WorkerPool;
+use crate::runner::Runner;
 use crate::sched::load::Gauge;
 use crate::task::run::{Env, PanicHook, TaskPanic};
 

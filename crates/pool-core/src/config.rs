@@ -1,4 +1,4 @@
-//! What is fixed when a pool is built.
+//! What is fixed when a pool is built, and what a call may say of a full one.
 
 use std::io;
 use std::sync::Arc;
@@ -40,6 +40,16 @@ pub enum WithinWorker {
     /// Wait in the line like everybody. If every worker does so, nobody frees room: a deadlock
     /// unless other tasks end.
     Block,
+}
+
+/// What a call does at a full pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFull {
+    /// It is refused.
+    Refuse,
+    /// It waits for room until then, or without a limit; on an own worker it does what
+    /// [`WithinWorker`](crate::WithinWorker) says.
+    Wait(Option<Instant>),
 }
 
 pub(crate) struct Config {

@@ -1,7 +1,6 @@
 //! The pool's one core: admission and the starting of workers. `worker.rs` runs tasks, `life.rs`
 //! releases, waits and tunes.
 
-use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,9 +10,10 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{Tag, ThreadOptions, as_starter_of, spawn_thread, starter_of};
 use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 
-use crate::config::{Config, WithinWorker};
-use crate::error::{BuildError, Reason};
+use crate::config::{Config, OnFull, WithinWorker};
+use crate::error::{BuildError, Closed, Reason};
 use crate::handle::Home;
+use crate::runner::Runner;
 use crate::sched::decide::{Admission, Manner, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::idle::WorkerCell;
@@ -24,30 +24,8 @@ use crate::sched::striped::Tally;
 use crate::sched::waiter::EventWait;
 use crate::sched::waiters::{Seat, Settled};
 use crate::stats::Stats;
-use crate::submit::OnFull;
-use crate::task::run::{Env, Outcome, Ran};
+use crate::task::run::{Env, Outcome};
 use crate::worker;
-
-/// What a pool does with its jobs: calls closures, or one function with each argument.
-///
-/// For bounds. Its methods are the pool's own affair, and as exempt from semantic versioning as
-/// the [`internals`](crate::internals) that they speak of.
-pub trait Runner: Send + Sync + 'static {
-    /// What lies in the queue.
-    type Job: Send + 'static;
-    /// What `release_now` gives back for a task that never ran.
-    type Item: Send + 'static;
-
-    /// Runs a job on a worker. Does not unwind.
-    fn run(&self, job: Self::Job, env: &Env) -> Ran;
-    /// Ends a job that was taken out to be released. Does not unwind.
-    fn release(&self, job: Self::Job) -> (Ran, Option<Self::Item>);
-    /// Asked of each entry in the section that takes it out to be released, which ends the races
-    /// for it. `false` if it holds no room any more.
-    fn seize(&self, job: &Self::Job) -> bool;
-    /// Whether the handle took the task out, so that only its entry is left.
-    fn is_tombstone(&self, job: &Self::Job) -> bool;
-}
 
 pub(crate) struct Core<R: Runner> {
     pub(crate) state: Shared<R::Job>,
@@ -65,28 +43,6 @@ pub(crate) struct Core<R: Runner> {
     pub(crate) gauge: Option<Arc<Gauge>>,
     /// `fork_count()` where the workers are.
     forks: usize,
-}
-
-/// Why a job is not accepted. `L` says how the caller may be late for the start of the first worker
-/// that another thread makes: not at all, unless it has a time limit.
-pub(crate) enum Closed<L = Infallible> {
-    Full,
-    Released,
-    /// There is room, but no worker, and the operating system refused to start the first.
-    NoThread(io::Error),
-    /// There is room, but no worker yet, and the start of one takes too long.
-    TimedOut(L),
-}
-
-impl<L> Closed<L> {
-    pub(crate) fn reason(self) -> Reason {
-        match self {
-            Self::Full => Reason::Full,
-            Self::Released => Reason::Released,
-            Self::NoThread(refused) => Reason::NoThread(refused),
-            Self::TimedOut(_) => Reason::TimedOut,
-        }
-    }
 }
 
 /// The time limit of a call was up.

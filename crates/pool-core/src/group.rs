@@ -12,16 +12,17 @@ use sync_shim::{Clock, Parker};
 
 use crate::builder::Builder;
 use crate::capacity::Capacity;
-use crate::core::{Core, Runner};
+use crate::config::OnFull;
+use crate::core::Core;
 use crate::error::{BuildError, SubmitError, TuneError, WaitError};
 use crate::handle::{Home, JoinHandle};
 use crate::pool::WorkerPool;
+use crate::runner::Runner;
 use crate::sched::decide::{Admission, OwnWorker};
 use crate::sched::effects::Effects;
 use crate::sched::load::Gauge;
 use crate::sched::state::State;
 use crate::sched::waiters::{Crowd, Seat, Settled};
-use crate::submit::OnFull;
 
 /// One pool of a family. It keeps the pool in memory, and nothing open.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]

@@ -14,10 +14,11 @@
 
 pub use crate::group::{Answer, Child, Deferred, Enrolled, Ticket, build_group, name_of_group};
 pub use crate::sched::decide::OwnWorker;
+pub use crate::sched::effects::Watch;
 pub use crate::sched::load::Gauge;
 pub use crate::sched::waiter::{Event, EventWait, Waiter, WakeList};
 pub use crate::sched::waiters::Crowd;
-pub use crate::scheduler::{Door, Entered, Errand, Queued, Watch};
+pub use crate::scheduler::{Door, Entered, Errand, Queued};
 pub use crate::submit::{Admit, Admitted};
 pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
 pub use crate::task::run::{Env, Outcome, Ran, Resolve};

@@ -7,10 +7,11 @@ use std::time::Instant;
 use sync_shim::thread::JoinHandle;
 
 use crate::capacity::Capacity;
-use crate::core::{Core, Runner};
+use crate::core::Core;
 use crate::error::{TuneError, WaitError};
 use crate::foreign::{drop_quietly, guarded};
 use crate::handle::Home;
+use crate::runner::Runner;
 use crate::sched::effects::Effects;
 use crate::sched::state::State;
 use crate::sched::waiter::EventWait;

@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::capacity::Capacity;
-use crate::core::{Core, Runner};
+use crate::core::Core;
 use crate::error::{TuneError, WaitError};
 use crate::handle::Home;
+use crate::runner::Runner;
 use crate::stats::Stats;
 
 /// A bounded, elastic pool of worker threads, as both [`Pool`](crate::Pool) and

@@ -3,6 +3,7 @@
 //! [`decide`] is arithmetic, [`state`] applies it as sections under the lock, [`effects`] carries out
 //! afterwards what a section decided. Nothing here starts a thread or knows what a task does.
 
+pub(crate) mod counts;
 pub(crate) mod decide;
 pub(crate) mod effects;
 pub(crate) mod exits;

@@ -13,9 +13,10 @@ use std::time::Instant;
 
 use sync_shim::Clock;
 
-use crate::core::{Closed, Core};
-use crate::error::WaitError;
+use crate::core::Core;
+use crate::error::{Closed, WaitError};
 use crate::handle::Home;
+use crate::sched::effects::Watch;
 use crate::sched::waiters::Seat;
 use crate::task::closures::{Closures, Pool};
 use crate::task::erased::{Task, Work};
@@ -27,12 +28,6 @@ pub trait Errand: Resolve + 'static {
     fn run(self: Arc<Self>, env: &Env) -> Ran;
     /// A `release_now` took it out of the queue. Does not unwind.
     fn release(self: Arc<Self>) -> Ran;
-}
-
-/// Wants to know that the pool was released.
-pub trait Watch: Send + Sync + 'static {
-    /// It was, by the calling thread, which holds no lock.
-    fn released(&self);
 }
 
 struct Entry(Arc<dyn Errand>);

@@ -9,23 +9,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::accept::Accepts;
-use crate::core::{Core, Runner};
+use crate::config::OnFull;
+use crate::core::Core;
 use crate::error::SubmitError;
 use crate::group::Child;
 use crate::handle::JoinHandle;
 use crate::pool::WorkerPool;
+use crate::runner::Runner;
 use crate::sched::waiters::Settled;
 use crate::submit_future::Enter;
-
-/// What a call does at a full pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnFull {
-    /// It is refused.
-    Refuse,
-    /// It waits for room until then, or without a limit; on an own worker it does what
-    /// [`WithinWorker`](crate::WithinWorker) says.
-    Wait(Option<Instant>),
-}
 
 /// How a job gets in: to one pool, or to the one of several that a strategy chooses.
 ///

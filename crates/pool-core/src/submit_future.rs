@@ -6,9 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::core::{Closed, Core, Runner};
-use crate::error::Reason;
+use crate::core::Core;
+use crate::error::{Closed, Reason};
 use crate::handle::Home;
+use crate::runner::Runner;
 use crate::sched::decide::{Manner, WhenFull};
 use crate::sched::waiters::{Seat, Settled};
 

@@ -6,9 +6,10 @@ use std::task::Waker;
 use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::thread::{JoinHandle, Tag};
 
-use crate::core::{Core, Runner};
+use crate::core::Core;
 use crate::foreign::drop_quietly;
 use crate::handle::Home;
+use crate::runner::Runner;
 use crate::sched::effects::Effects;
 use crate::sched::exits::Exit;
 use crate::sched::idle::{Call, WorkerCell};

@@ -7,7 +7,6 @@ use crate::foreign::{discard, drop_quietly, guarded};
 use crate::sched::idle::WorkerCell;
 use crate::sched::waiter::{Event, Few, Waiter, WakeList};
 use crate::sched::waiters::Seat;
-use crate::scheduler::Watch;
 
 /// Gathered under the pool's lock, run after it: first what only wakes threads
 /// ([`notify`](Effects::notify)), then the start, then user code
@@ -25,6 +24,12 @@ pub(crate) struct Effects<J> {
     pub(crate) searchers: bool,
     wakes: ManuallyDrop<WakeList>,
     others: ManuallyDrop<Few<UserCode<J>>>,
+}
+
+/// Wants to know that the pool was released.
+pub trait Watch: Send + Sync + 'static {
+    /// It was, by the calling thread, which holds no lock.
+    fn released(&self);
 }
 
 /// What runs user code, beside wakers.

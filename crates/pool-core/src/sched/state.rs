@@ -25,18 +25,16 @@ use sync_shim::thread::thread_number;
 
 use crate::capacity::{Capacity, UNLIMITED};
 use crate::config::Config;
-use crate::core::Closed;
-use crate::error::{Reason, TuneError};
+use crate::error::{Closed, Reason, TuneError};
+use crate::sched::counts::Counts;
 use crate::sched::decide::{Rouse, View, Without};
-use crate::sched::effects::Effects;
+use crate::sched::effects::{Effects, Watch};
 use crate::sched::exits::Ending;
 use crate::sched::idle::{IdleSet, WorkerCell};
 use crate::sched::load::Gauge;
 use crate::sched::queue::TaskQueue;
 use crate::sched::waiter::Event;
 use crate::sched::waiters::{Line, Seat};
-use crate::scheduler::Watch;
-use crate::stats::Counts;
 use crate::task::run::Outcome;
 
 /// Tombstones that are left to the workers, however short the queue is. In a model one, so that a

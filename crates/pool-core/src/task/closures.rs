@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::accept::{Accepts, Promise, Sealed};
 use crate::builder::Builder;
-use crate::core::Runner;
 use crate::foreign::drop_quietly;
 use crate::pool::{WeakWorkerPool, WorkerPool};
+use crate::runner::Runner;
 use crate::task::cell::{Body, LARGE, SpawnCell};
 use crate::task::erased::{Task, Work};
 use crate::task::run::{Env, Outcome, Ran};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::accept::{Accepts, Promise, Sealed};
 use crate::builder::Builder;
-use crate::core::Runner;
 use crate::pool::{WeakWorkerPool, WorkerPool};
+use crate::runner::Runner;
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::pack::Packed;
 use crate::task::run::{Env, Outcome, Ran};

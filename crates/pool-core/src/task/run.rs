@@ -36,7 +36,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// For an [`Errand`](crate::internals::Errand), whose end is its owner's affair: user code, as
+    /// For an `Errand`, whose end is its owner's affair: user code, as
     /// far as the pool knows.
     pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
         let calls_out = resolve.is_some();

@@ -1,0 +1,24 @@
+//! What tells a pool of closures from one that calls a function.
+
+use crate::task::run::{Env, Ran};
+
+/// What a pool does with its jobs: calls closures, or one function with each argument.
+///
+/// For bounds. Its methods are the pool's own affair, and as exempt from semantic versioning as
+/// the `internals` that they speak of.
+pub trait Runner: Send + Sync + 'static {
+    /// What lies in the queue.
+    type Job: Send + 'static;
+    /// What `release_now` gives back for a task that never ran.
+    type Item: Send + 'static;
+
+    /// Runs a job on a worker. Does not unwind.
+    fn run(&self, job: Self::Job, env: &Env) -> Ran;
+    /// Ends a job that was taken out to be released. Does not unwind.
+    fn release(&self, job: Self::Job) -> (Ran, Option<Self::Item>);
+    /// Asked of each entry in the section that takes it out to be released, which ends the races
+    /// for it. `false` if it holds no room any more.
+    fn seize(&self, job: &Self::Job) -> bool;
+    /// Whether the handle took the task out, so that only its entry is left.
+    fn is_tombstone(&self, job: &Self::Job) -> bool;
+}
