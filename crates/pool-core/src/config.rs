@@ -37,8 +37,8 @@ pub enum WithinWorker {
     /// Refuse with [`Full`](crate::SubmitError::Full). For tasks that hold locks across a
     /// submit.
     Refuse,
-    /// Wait in the line like everybody. If every worker does so, nobody frees room: a deadlock
-    /// unless other tasks end.
+    /// Wait in the wait queue like everybody. If every worker does so, nobody frees room: a
+    /// deadlock unless other tasks end.
     Block,
 }
 

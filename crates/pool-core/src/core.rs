@@ -12,19 +12,19 @@ use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 
 use crate::config::{Config, OnFull, WithinWorker};
 use crate::error::{BuildError, Closed, Reason};
-use crate::handle::Home;
+use crate::handle::PoolRef;
 use crate::runner::Runner;
-use crate::sched::decide::{Admission, Manner, OwnWorker, WhenFull};
+use crate::sched::decide::{Admission, OnFullPolicy, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::idle::WorkerCell;
-use crate::sched::load::Gauge;
+use crate::sched::load::LoadStats;
 use crate::sched::shared::Shared;
 use crate::sched::state::State;
-use crate::sched::striped::Tally;
+use crate::sched::striped::StripedCounter;
 use crate::sched::waiter::EventWait;
-use crate::sched::waiters::{Seat, Settled};
+use crate::sched::waiters::{WaitResult, WaiterEntry};
 use crate::stats::Stats;
-use crate::task::run::{Env, Outcome};
+use crate::task::run::{Outcome, TaskContext};
 use crate::worker;
 
 pub(crate) struct Core<R: Runner> {
@@ -33,14 +33,14 @@ pub(crate) struct Core<R: Runner> {
     /// state: what is only read lies apart.
     pub(crate) work: CachePadded<AtomicBool>,
     /// Refusals of a full pool that took no lock.
-    refused: Tally,
+    refused: StripedCounter,
     pub(crate) runner: R,
-    pub(crate) env: Env,
+    pub(crate) context: TaskContext,
     pub(crate) config: Config,
     /// Which workers count as the pool's own: a `MultiPool`'s children share one.
-    pub(crate) family: u64,
+    pub(crate) group: u64,
     /// A `MultiPool`'s child shows its figures here, to those without the lock.
-    pub(crate) gauge: Option<Arc<Gauge>>,
+    pub(crate) load_stats: Option<Arc<LoadStats>>,
     /// `fork_count()` where the workers are.
     forks: usize,
 }
@@ -67,32 +67,32 @@ enum Step<J, F, T> {
 enum AtFull<J> {
     GiveBack(Reason, J),
     RunInPlace(J),
-    Wait(Arc<Seat<J>>, u64, ThreadParker),
+    Wait(Arc<WaiterEntry<J>>, u64, ThreadParker),
 }
 
 impl<R: Runner> Core<R> {
     pub(crate) fn new(
         runner: R,
-        env: Env,
+        context: TaskContext,
         config: Config,
-        family: u64,
-        member: Option<(usize, Arc<Gauge>)>,
+        group: u64,
+        member: Option<(usize, Arc<LoadStats>)>,
     ) -> Result<Arc<Self>, BuildError> {
         let mut state = State::new(&config).map_err(BuildError::OutOfMemory)?;
-        let gauge = member.map(|(number, gauge)| {
+        let load_stats = member.map(|(number, load_stats)| {
             state.number = number;
-            state.gauge = Some(Arc::clone(&gauge));
-            gauge
+            state.load_stats = Some(Arc::clone(&load_stats));
+            load_stats
         });
         Ok(Arc::new(Self {
             state: Shared::new(state),
             work: CachePadded::new(AtomicBool::new(false)),
-            refused: Tally::new(),
+            refused: StripedCounter::new(),
             runner,
-            env,
+            context,
             config,
-            family,
-            gauge,
+            group,
+            load_stats,
             forks: fork_count(),
         }))
     }
@@ -122,9 +122,9 @@ impl<R: Runner> Core<R> {
         result
     }
 
-    /// The one way in, for threads, futures, multi-pools and schedulers: accepts the job if there is
-    /// room, having started the first worker if there is none. Where it is not accepted, `refused`
-    /// says what becomes of it, in the section that found that out.
+    /// The one way in, for threads, futures, multi-pools and schedulers: accepts the job if there
+    /// is room, having started the first worker if there is none. Where it is not accepted,
+    /// `refused` says what becomes of it, in the section that found that out.
     #[inline]
     pub(crate) fn admit<T>(
         self: &Arc<Self>,
@@ -145,8 +145,8 @@ impl<R: Runner> Core<R> {
         refused: impl FnOnce(&mut State<R::Job>, Closed<L>, R::Job) -> T,
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
-        if let Some(vacancy) = self.state.vacancy() {
-            if vacancy.enter(job) {
+        if let Some(credit) = self.state.credit() {
+            if credit.enter(job) {
                 self.hint();
             }
             return Ok(());
@@ -247,21 +247,21 @@ impl<R: Runner> Core<R> {
 
     /// A submit has met a full pool, and is still in that section.
     fn at_full(&self, state: &mut State<R::Job>, job: R::Job, on_full: OnFull) -> AtFull<R::Job> {
-        let manner = match on_full {
-            OnFull::Refuse => Manner::Try,
-            OnFull::Wait(_) => Manner::Block(self.own_worker()),
+        let policy = match on_full {
+            OnFull::Refuse => OnFullPolicy::Try,
+            OnFull::Wait(_) => OnFullPolicy::Block(self.own_worker()),
         };
-        match state.view().when_full(manner) {
+        match state.view().when_full(policy) {
             WhenFull::Refuse => AtFull::GiveBack(state.refuse(Closed::<Late>::Full), job),
             WhenFull::RunInPlace => {
                 state.counts.submitted += 1;
                 AtFull::RunInPlace(job)
             }
-            WhenFull::Enrol => {
+            WhenFull::Enqueue => {
                 let parker = Parker::of_thread();
-                let seat = Seat::of_thread(job, parker.clone());
-                let ticket = state.enrol(Arc::clone(&seat));
-                AtFull::Wait(seat, ticket, parker)
+                let entry = WaiterEntry::of_thread(job, parker.clone());
+                let ticket = state.enqueue_waiter(Arc::clone(&entry));
+                AtFull::Wait(entry, ticket, parker)
             }
         }
     }
@@ -278,8 +278,8 @@ impl<R: Runner> Core<R> {
                 self.run_in_place(job);
                 Ok(())
             }
-            AtFull::Wait(seat, ticket, parker) => {
-                self.wait_for_room(&seat, ticket, &parker, deadline)
+            AtFull::Wait(entry, ticket, parker) => {
+                self.wait_for_room(&entry, ticket, &parker, deadline)
             }
         }
     }
@@ -289,31 +289,35 @@ impl<R: Runner> Core<R> {
         Arc::as_ptr(self).addr()
     }
 
-    /// Sleeps at a seat of the line until it is settled or the time is up.
+    /// Sleeps at a waiter entry of the wait queue until it is settled or the time is up.
     fn wait_for_room(
         &self,
-        seat: &Arc<Seat<R::Job>>,
+        entry: &Arc<WaiterEntry<R::Job>>,
         ticket: u64,
         parker: &Parker,
         deadline: Option<Instant>,
-    ) -> Settled<R::Job> {
+    ) -> WaitResult<R::Job> {
         loop {
-            if let Some(settled) = seat.wait(parker, self.clock(), deadline) {
-                return settled.map(|_| ());
+            if let Some(result) = entry.wait(parker, self.clock(), deadline) {
+                return result.map(|_| ());
             }
-            if let Some(job) = self.leave_line(seat, ticket) {
+            if let Some(job) = self.leave_wait_queue(entry, ticket) {
                 return Err((Reason::TimedOut, job));
             }
         }
     }
 
-    /// The owner of a seat gives up. `None` if the task has just been taken, or given back.
-    pub(crate) fn leave_line(&self, seat: &Seat<R::Job>, ticket: u64) -> Option<R::Job> {
+    /// The owner of a waiter entry gives up. `None` if the task has just been taken, or given back.
+    pub(crate) fn leave_wait_queue(
+        &self,
+        entry: &WaiterEntry<R::Job>,
+        ticket: u64,
+    ) -> Option<R::Job> {
         let (job, left) = self.state.section(|state| {
-            let left = state.line.leave(ticket);
-            let job = seat.withdraw();
+            let left = state.wait_queue.remove(ticket);
+            let job = entry.withdraw();
             // A scheduler takes back what was cancelled: no call was refused.
-            state.counts.refused += u64::from(job.is_some() && !seat.is_of_errand());
+            state.counts.refused += u64::from(job.is_some() && !entry.is_scheduled_task());
             (job, left)
         });
         drop(left); // Its waker is user code: the lock is free.
@@ -341,7 +345,7 @@ impl<R: Runner> Core<R> {
 
     fn run_deferred(self: &Arc<Self>, effects: &mut Effects<R::Job>) {
         effects.notify();
-        self.start_owed(effects.start);
+        self.start_if_reserved(effects.start);
         effects.run_user_code();
     }
 
@@ -358,13 +362,13 @@ impl<R: Runner> Core<R> {
     /// A refusal is counted; the queue is looked after by those that live, and each later submit
     /// and task end tries again.
     #[inline]
-    pub(crate) fn start_owed(self: &Arc<Self>, owed: bool) -> bool {
-        !owed || self.start_one(|_| {})
+    pub(crate) fn start_if_reserved(self: &Arc<Self>, reserved: bool) -> bool {
+        !reserved || self.start_one(|_| {})
     }
 
-    /// As [`start_owed`](Core::start_owed), by a worker that owes nothing else. In the section that
-    /// counts the new worker it counts as searching again: there are two now to look at the queue,
-    /// and the new one, if it is first, is not to start a third.
+    /// As [`start_if_reserved`](Core::start_if_reserved), by a worker that owes nothing else. In
+    /// the section that counts the new worker it counts as searching again: there are two now to
+    /// look at the queue, and the new one, if it is first, is not to start a third.
     #[cold]
     pub(crate) fn start_and_search(self: &Arc<Self>) -> bool {
         self.start_one(|state| state.searching += 1)
@@ -403,7 +407,7 @@ impl<R: Runner> Core<R> {
             state.set_if_ended(effects);
             if started.is_ok() {
                 effects.wake_worker(&cell); // It is counted: it may look.
-                state.admit_line(effects);
+                state.admit_waiters(effects);
             }
             then(state, effects, started)
         })
@@ -411,7 +415,7 @@ impl<R: Runner> Core<R> {
 
     /// A worker's thread, which waits until it is let in.
     fn spawn_worker(self: &Arc<Self>, number: u64, cell: &Arc<WorkerCell>) -> io::Result<()> {
-        let name = format!("{}-{number}", self.env.name);
+        let name = format!("{}-{number}", self.context.name);
         let options = ThreadOptions {
             name: Some(&name),
             stack_size: self.config.stack_size,
@@ -434,7 +438,7 @@ impl<R: Runner> Core<R> {
         let mut resolve = None;
         let outcome = self.nested(&mut || {
             let job = job.take().expect("it is run once");
-            let ran = self.runner.run(job, &self.env);
+            let ran = self.runner.run(job, &self.context);
             resolve = ran.resolve;
             ran.outcome
         });
@@ -446,7 +450,7 @@ impl<R: Runner> Core<R> {
 
     pub(crate) fn own_worker(&self) -> OwnWorker {
         let tag = Tag::get();
-        if tag.family != self.family {
+        if tag.family != self.group {
             return OwnWorker::Stranger;
         }
         match self.config.within_worker {
@@ -460,15 +464,15 @@ impl<R: Runner> Core<R> {
 
     pub(crate) fn stats(&self) -> Stats {
         let guard = self.state.lock();
-        let mut stats = guard.stats(self.env.hook_panics.load(Relaxed));
+        let mut stats = guard.stats(self.context.hook_panics.load(Relaxed));
         stats.refused += self.refused.sum();
         stats
     }
 }
 
-impl<R: Runner> Home for Core<R> {
-    fn env(&self) -> &Env {
-        &self.env
+impl<R: Runner> PoolRef for Core<R> {
+    fn context(&self) -> &TaskContext {
+        &self.context
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -476,7 +480,7 @@ impl<R: Runner> Home for Core<R> {
     }
 
     fn is_own_worker(&self) -> bool {
-        Tag::get().family == self.family
+        Tag::get().family == self.group
     }
 
     fn is_forked(&self) -> bool {
@@ -498,7 +502,7 @@ impl<R: Runner> Home for Core<R> {
             ..outer
         }
         .set();
-        let outcome = run(); // Does not unwind: tasks are run by `Env::execute`.
+        let outcome = run(); // Does not unwind: tasks are run by `TaskContext::execute`.
         outer.set();
         outcome
     }
@@ -521,7 +525,7 @@ impl<R: Runner> Home for Core<R> {
         if let Some(entries) = &mut swept {
             entries.clear(); // Perhaps the last references to their tasks: the lock is free.
         }
-        // What is foreign and may take its time comes last: nobody waits for its end but those
+        // What is user code and may take its time comes last: nobody waits for its end but those
         // that wait for this task's, or for all.
         let outcome = end();
         self.section(|state, effects| {

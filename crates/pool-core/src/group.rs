@@ -15,20 +15,20 @@ use crate::capacity::Capacity;
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::{BuildError, SubmitError, TuneError, WaitError};
-use crate::handle::{Home, JoinHandle};
+use crate::handle::{JoinHandle, PoolRef};
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
 use crate::sched::decide::{Admission, OwnWorker};
 use crate::sched::effects::Effects;
-use crate::sched::load::Gauge;
+use crate::sched::load::LoadStats;
 use crate::sched::state::State;
-use crate::sched::waiters::{Crowd, Seat, Settled};
+use crate::sched::waiters::{WaitResult, WaiterCount, WaiterEntry};
 
-/// One pool of a family. It keeps the pool in memory, and nothing open.
+/// One pool of a group. It keeps the pool in memory, and nothing open.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
-pub struct Child<R: Runner>(pub(crate) Arc<Core<R>>);
+pub struct Member<R: Runner>(pub(crate) Arc<Core<R>>);
 
-impl<R: Runner> Clone for Child<R> {
+impl<R: Runner> Clone for Member<R> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
@@ -55,7 +55,7 @@ impl<R: Runner> Deferred<R> {
             one.core.notify(&mut one.effects);
         }
         for one in &all {
-            one.core.start_owed(one.effects.start);
+            one.core.start_if_reserved(one.effects.start);
         }
         for one in &mut all {
             one.effects.run_user_code();
@@ -63,23 +63,27 @@ impl<R: Runner> Deferred<R> {
     }
 }
 
-/// One waiter's place in the lines of several pools. The first of them that has room takes the
-/// task; the others find the place empty.
+/// One waiter's place in the wait queues of several pools. The first of them that has room takes
+/// the task; the others find the place empty.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
-pub struct Ticket<J>(Arc<Seat<J>>);
+pub struct Ticket<J>(Arc<WaiterEntry<J>>);
 
 /// How a submit to several pools ended: which one accepted the task, or the task and why not.
 pub type Answer<J> = Result<usize, SubmitError<J>>;
 
-fn answer<J>(settled: Settled<J, usize>) -> Answer<J> {
-    settled.map_err(|(reason, job)| reason.with(job))
+fn answer<J>(result: WaitResult<J, usize>) -> Answer<J> {
+    result.map_err(|(reason, job)| reason.with(job))
 }
 
 impl<J> Ticket<J> {
     /// A ticket whose owner sleeps on `sleeper`, or else is woken as it says when it is polled;
-    /// counted in `crowd` as long as its task waits.
-    pub fn new(job: J, sleeper: Option<Parker>, crowd: &Arc<Crowd>) -> Self {
-        Self(Seat::in_crowd(job, sleeper, Arc::clone(crowd)))
+    /// counted in `waiter_count` as long as its task waits.
+    pub fn new(job: J, sleeper: Option<Parker>, waiter_count: &Arc<WaiterCount>) -> Self {
+        Self(WaiterEntry::counted_in(
+            job,
+            sleeper,
+            Arc::clone(waiter_count),
+        ))
     }
 
     /// Sleeps until it is settled. `None` if the time is up first.
@@ -110,14 +114,15 @@ impl<J> Ticket<J> {
 
 /// What became of a ticket at one pool.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
-pub enum Enrolled<R: Runner> {
-    /// It stands in the line, at this place.
-    InLine(u64),
+pub enum Enqueued<R: Runner> {
+    /// It stands in the wait queue, at this place.
+    Waiting(u64),
     /// There was room: the task was accepted, unless another pool had taken it.
     Taken(Deferred<R>),
-    /// There is room, but no worker yet: ask [`Child::accept`], which starts one.
+    /// There is room, but no worker yet: ask [`Member::accept`], which starts one.
     NoWorker,
-    /// As before, and it stands in the line all the same: whoever starts the first worker lets it in.
+    /// As before, and it stands in the wait queue all the same: whoever starts the first worker
+    /// lets it in.
     Unstaffed(u64),
     /// The pool is released.
     Released,
@@ -140,7 +145,7 @@ pub fn name_of_group<R: Runner>(each: &Builder<R>) -> &str {
     each.name_as_set()
 }
 
-impl<R: Runner> Child<R> {
+impl<R: Runner> Member<R> {
     /// The pool as a multi-pool sees it.
     pub fn of(pool: &WorkerPool<R>) -> Self {
         Self(Arc::clone(pool.core()))
@@ -148,7 +153,7 @@ impl<R: Runner> Child<R> {
 }
 
 /// Submitting.
-impl<R: Runner> Child<R> {
+impl<R: Runner> Member<R> {
     /// Accepts the job if there is room, having started the first worker if there is none. A
     /// refusal is not counted: another pool may take the job.
     ///
@@ -163,18 +168,20 @@ impl<R: Runner> Child<R> {
         admitted.map_err(|(why, job)| why.reason().with(job))
     }
 
-    /// Makes `handle` one of this pool's, which has accepted its task: to cancel it, or to join it in
-    /// place, takes its entry out of this pool's queue.
+    /// Makes `handle` one of this pool's, which has accepted its task: to cancel it, or to join it
+    /// in place, takes its entry out of this pool's queue.
     pub fn adopt<T: Send + 'static>(&self, mut handle: JoinHandle<T>) -> JoinHandle<T> {
-        handle.set_home(Arc::clone(&self.0) as _);
+        handle.set_pool(Arc::clone(&self.0) as _);
         handle
     }
 
-    /// Puts a ticket into the line, or takes its task at once if there is room. With `unstaffed` also
-    /// into the line of a pool that has room and no worker.
-    pub fn enrol(&self, ticket: &Ticket<R::Job>, unstaffed: bool) -> Enrolled<R> {
-        let (enrolled, deferred) = self.deferred(|state, effects| match state.view().admission() {
-            Admission::Full => Some(Enrolled::InLine(state.enrol(Arc::clone(&ticket.0)))),
+    /// Puts a ticket into the wait queue, or takes its task at once if there is room. With
+    /// `unstaffed` also into the wait queue of a pool that has room and no worker.
+    pub fn enqueue_waiter(&self, ticket: &Ticket<R::Job>, unstaffed: bool) -> Enqueued<R> {
+        let (enqueued, deferred) = self.deferred(|state, effects| match state.view().admission() {
+            Admission::Full => Some(Enqueued::Waiting(
+                state.enqueue_waiter(Arc::clone(&ticket.0)),
+            )),
             Admission::Room => {
                 // The owner is the caller: it looks at the ticket next.
                 if let Some((job, _awake)) = ticket.0.claim(state.number) {
@@ -182,19 +189,19 @@ impl<R: Runner> Child<R> {
                 }
                 None
             }
-            Admission::FirstWorker if unstaffed => {
-                Some(Enrolled::Unstaffed(state.enrol(Arc::clone(&ticket.0))))
-            }
-            Admission::FirstWorker => Some(Enrolled::NoWorker),
-            Admission::Released => Some(Enrolled::Released),
+            Admission::FirstWorker if unstaffed => Some(Enqueued::Unstaffed(
+                state.enqueue_waiter(Arc::clone(&ticket.0)),
+            )),
+            Admission::FirstWorker => Some(Enqueued::NoWorker),
+            Admission::Released => Some(Enqueued::Released),
         });
-        enrolled.unwrap_or(Enrolled::Taken(deferred))
+        enqueued.unwrap_or(Enqueued::Taken(deferred))
     }
 
-    /// A ticket leaves its place in the line, if it still stands there.
+    /// A ticket leaves its place in the wait queue, if it still stands there.
     pub fn leave(&self, place: u64) {
-        let left = self.0.state.section(|state| state.line.leave(place));
-        drop(left); // Its waker is foreign: the lock is free.
+        let left = self.0.state.section(|state| state.wait_queue.remove(place));
+        drop(left); // Its waker is user code: the lock is free.
     }
 
     /// Runs the job here, counted as accepted and ended, as one with its outer task.
@@ -215,14 +222,14 @@ impl<R: Runner> Child<R> {
 }
 
 /// Figures and settings.
-impl<R: Runner> Child<R> {
+impl<R: Runner> Member<R> {
     /// The figures for those without the lock.
     ///
     /// # Panics
-    /// If the pool was not built as one of a family.
-    pub fn gauge(&self) -> &Arc<Gauge> {
-        let gauge = self.0.gauge.as_ref();
-        gauge.expect("a pool of a family has a gauge")
+    /// If the pool was not built as one of a group.
+    pub fn load_stats(&self) -> &Arc<LoadStats> {
+        let load_stats = self.0.load_stats.as_ref();
+        load_stats.expect("a pool of a family has a gauge")
     }
 
     /// The clock of every time-out.
@@ -248,7 +255,7 @@ impl<R: Runner> Child<R> {
 }
 
 /// Life.
-impl<R: Runner> Child<R> {
+impl<R: Runner> Member<R> {
     /// One section, whose effects are left to the caller.
     fn deferred<T>(
         &self,
@@ -277,7 +284,7 @@ impl<R: Runner> Child<R> {
         self.deferred(|state, effects| self.0.take_unstarted(state, effects))
     }
 
-    /// Ends what [`release_now`](Child::release_now) took out: how many could still have been run.
+    /// Ends what [`release_now`](Member::release_now) took out: how many could still have been run.
     pub fn dispose(&self, jobs: impl Iterator<Item = R::Job>, keep: impl FnMut(R::Item)) -> usize {
         self.0.dispose(jobs, keep)
     }

@@ -2,10 +2,10 @@
 //! shutdown.
 //!
 //! A pool has a **capacity**, the most live workers, and a **queue depth**, the accepted tasks that
-//! may wait beyond it. Both are exact. At a full pool a submit waits in one fair line (a thread or a
-//! future), or is refused with the task in the error, whichever the call says. Workers are started
-//! when there is work, parked when there is none, and ended when they have idled for the
-//! keep-alive; no service thread watches them.
+//! may wait beyond it. Both are exact. At a full pool a submit waits in one fair wait queue (a
+//! thread or a future), or is refused with the task in the error, whichever the call says. Workers
+//! are started when there is work, parked when there is none, and ended when they have idled for
+//! the keep-alive; no service thread watches them.
 //!
 //! # When not to use it
 //! - Data-parallel computation: rayon splits and balances it.
@@ -45,10 +45,10 @@
 //! over and forget it, to **spawn** is to hand it over and get a handle. The **capacity** is the
 //! most live workers, the **queue depth** the accepted tasks that may wait beyond it. A task is
 //! **in flight** from its acceptance to its end, and **queued** until it starts. Threads and
-//! futures **wait** in **the line** for room. An idle worker ends after the **keep-alive**. To
-//! **tune** is to change the capacity. A pool is **released**; it has **ended** when every worker
-//! is gone too; then or before, it may be **rebooted**. The **nesting limit** is how many tasks may
-//! run in place inside one another.
+//! futures **wait** in **the wait queue** for room. An idle worker ends after the **keep-alive**.
+//! To **tune** is to change the capacity. A pool is **released**; it has **ended** when every
+//! worker is gone too; then or before, it may be **rebooted**. The **nesting limit** is how many
+//! tasks may run in place inside one another.
 //!
 //! # What blocks, and what it costs
 //! | call | blocks | costs |
@@ -65,19 +65,19 @@
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
 //! | drop of the last handle | only with [`DropPolicy::Join`] | as its policy |
 //!
-//! Any call that accepts a task may also have to start a thread, on the caller, or wait for the start
-//! of the first one, with [the gate](Builder::thread_gate) that it asks. Those with a time limit wait
-//! no longer than that for a start that another makes. "No" means: for no longer than that and than
-//! others hold the lock, and none of them holds it while it runs foreign code.
+//! Any call that accepts a task may also have to start a thread, on the caller, or wait for the
+//! start of the first one, with [the gate](Builder::thread_gate) that it asks. Those with a time
+//! limit wait no longer than that for a start that another makes. "No" means: for no longer than
+//! that and than others hold the lock, and none of them holds it while it runs user code.
 //!
 //! # Your code on a worker
 //! Hooks, wakers and destructors run on workers, and may take their time: a worker that runs such
-//! code is busy with it, as with a task. It holds up no task that another worker is there for or may
-//! be started for, and what it does not hold up either are wake-ups and starts that fall due at the
-//! same time. What runs in a stop hook or in the destructor of a thread-local keeps a place for a
-//! worker from being used, if there are many of these: threads of workers that have ended are at most
-//! as many as there have been workers at once, or eight, and are shown in [`Stats::ending`]. Such a
-//! destructor must not wait for a task of its own pool.
+//! code is busy with it, as with a task. It holds up no task that another worker is there for or
+//! may be started for, and what it does not hold up either are wake-ups and starts that fall due at
+//! the same time. What runs in a stop hook or in the destructor of a thread-local keeps a place for
+//! a worker from being used, if there are many of these: threads of workers that have ended are at
+//! most as many as there have been workers at once, or eight, and are shown in [`Stats::ending`].
+//! Such a destructor must not wait for a task of its own pool.
 //!
 //! A task costs two sections, one to push it and one to end it and take the next. A busy pool makes
 //! no system call per task: a worker is woken only if none is looking for work.

@@ -10,7 +10,7 @@ use crate::capacity::Capacity;
 use crate::core::Core;
 use crate::error::{TuneError, WaitError};
 use crate::foreign::{drop_quietly, guarded};
-use crate::handle::Home;
+use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::effects::Effects;
 use crate::sched::state::State;
@@ -55,14 +55,14 @@ impl<R: Runner> Core<R> {
     ) -> usize {
         let mut released = 0;
         for job in jobs {
-            let (ran, item) = self.runner.release(job);
+            let (result, item) = self.runner.release(job);
             item.into_iter().for_each(&mut keep);
-            released += usize::from(ran.outcome == Outcome::Released);
-            if ran.outcome != Outcome::Withdrawn {
-                self.section(|state, effects| state.disposed(ran.outcome, effects));
+            released += usize::from(result.outcome == Outcome::Released);
+            if result.outcome != Outcome::Withdrawn {
+                self.section(|state, effects| state.disposed(result.outcome, effects));
             }
             // The figures show the end: now the handle may.
-            if let Some(handle) = ran.resolve {
+            if let Some(handle) = result.resolve {
                 handle.resolve();
             }
         }
@@ -158,8 +158,8 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// Joins what a pool without workers has left. Those that one of these joins as its last act are
-    /// gone with it.
+    /// Joins what a pool without workers has left. Those that one of these joins as its last act
+    /// are gone with it.
     fn join_all(self: &Arc<Self>, threads: VecDeque<JoinHandle>) {
         if threads.is_empty() {
             return;

@@ -1,6 +1,6 @@
 //! What tells a pool of closures from one that calls a function.
 
-use crate::task::run::{Env, Ran};
+use crate::task::run::{TaskContext, TaskResult};
 
 /// What a pool does with its jobs: calls closures, or one function with each argument.
 ///
@@ -13,9 +13,9 @@ pub trait Runner: Send + Sync + 'static {
     type Item: Send + 'static;
 
     /// Runs a job on a worker. Does not unwind.
-    fn run(&self, job: Self::Job, env: &Env) -> Ran;
+    fn run(&self, job: Self::Job, context: &TaskContext) -> TaskResult;
     /// Ends a job that was taken out to be released. Does not unwind.
-    fn release(&self, job: Self::Job) -> (Ran, Option<Self::Item>);
+    fn release(&self, job: Self::Job) -> (TaskResult, Option<Self::Item>);
     /// Asked of each entry in the section that takes it out to be released, which ends the races
     /// for it. `false` if it holds no room any more.
     fn seize(&self, job: &Self::Job) -> bool;

@@ -1,11 +1,13 @@
 //! What a scheduler needs of a pool: tasks that their owner may take back at any time, a way into
-//! the line that neither waits nor is refused for want of room, and word of the release.
+//! the wait queue that neither waits nor is refused for want of room, and word of the release.
 //!
 //! # What always holds
-//! 1. An errand that was entered is run or released once, or it still has its place in the line.
-//! 2. Its seat stands in the one line, first come, first served; it counts as one that waits in
-//!    the figures, and not against `max_waiting`.
-//! 3. A watch is told once, with no lock held, after the seats of the line were given back.
+//! 1. A scheduled task that was entered is run or released once, or it still has its place in the
+//!    wait queue.
+//! 2. Its waiter entry stands in the one wait queue, first come, first served; it counts as one
+//!    that waits in the figures, and not against `max_waiting`.
+//! 3. A watch is told once, with no lock held, after the waiter entries of the wait queue were
+//!    given back.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -15,29 +17,29 @@ use sync_shim::Clock;
 
 use crate::core::Core;
 use crate::error::{Closed, WaitError};
-use crate::handle::Home;
-use crate::sched::effects::Watch;
-use crate::sched::waiters::Seat;
+use crate::handle::PoolRef;
+use crate::sched::effects::ReleaseListener;
+use crate::sched::waiters::WaiterEntry;
 use crate::task::closures::{Closures, Pool};
 use crate::task::erased::{Task, Work};
-use crate::task::run::{Env, Ran, Resolve};
+use crate::task::run::{Resolve, TaskContext, TaskResult};
 
 /// A task that belongs to the pool and to whoever entered it, who may have taken its body back.
-pub trait Errand: Resolve + 'static {
+pub trait ScheduledTask: Resolve + 'static {
     /// A worker has come to it. Runs it, or finds it taken back. Does not unwind.
-    fn run(self: Arc<Self>, env: &Env) -> Ran;
+    fn run(self: Arc<Self>, context: &TaskContext) -> TaskResult;
     /// A `release_now` took it out of the queue. Does not unwind.
-    fn release(self: Arc<Self>) -> Ran;
+    fn release(self: Arc<Self>) -> TaskResult;
 }
 
-struct Entry(Arc<dyn Errand>);
+struct Entry(Arc<dyn ScheduledTask>);
 
 impl Work for Entry {
-    fn run(self, env: &Env) -> Ran {
-        self.0.run(env)
+    fn run(self, context: &TaskContext) -> TaskResult {
+        self.0.run(context)
     }
 
-    fn release(self) -> Ran {
+    fn release(self) -> TaskResult {
         self.0.release()
     }
 }
@@ -48,9 +50,9 @@ impl Work for Entry {
     reason = "never leaves `scheduled-pool`"
 )]
 #[derive(Clone)]
-pub struct Door(Arc<Core<Closures>>);
+pub struct PoolHandle(Arc<Core<Closures>>);
 
-/// What became of an errand.
+/// What became of a scheduled task.
 #[expect(
     missing_debug_implementations,
     reason = "never leaves `scheduled-pool`"
@@ -59,41 +61,49 @@ pub enum Entered {
     /// There was room: it will be run.
     Accepted,
     /// It waits for room.
-    InLine(Queued),
+    Waiting(Queued),
     /// The pool is released.
     Released,
     /// There is room, but no worker, and the operating system refused to start the first.
     NoThread(io::Error),
 }
 
-/// An errand's place in the line. Dropping it takes the errand out, if it still stands there.
+/// A scheduled task's place in the wait queue. Dropping it takes the scheduled task out, if it
+/// still stands there.
 #[expect(
     missing_debug_implementations,
     reason = "never leaves `scheduled-pool`"
 )]
 pub struct Queued {
     core: Arc<Core<Closures>>,
-    seat: Arc<Seat<Task>>,
+    entry: Arc<WaiterEntry<Task>>,
     number: u64,
 }
 
-impl Door {
+impl PoolHandle {
     /// The pool as a scheduler sees it.
     pub fn of(pool: &Pool) -> Self {
         Self(Arc::clone(pool.core()))
     }
 
-    /// Enters an errand: never waits for room, is never refused for want of it. May start a
+    /// Enters a scheduled task: never waits for room, is never refused for want of it. May start a
     /// thread, or wait for the start of the first.
-    pub fn enter(&self, errand: Arc<dyn Errand>) -> Entered {
-        let job = Task::new(Entry(errand));
+    pub fn enter(&self, task: Arc<dyn ScheduledTask>) -> Entered {
+        let job = Task::new(Entry(task));
         // What is given back is dropped when the lock is free.
         let admitted = self.0.admit(job, |state, why, job| match why {
             Closed::Full => {
-                let seat = Seat::of_errand(job);
-                let number = state.enrol(Arc::clone(&seat));
+                let entry = WaiterEntry::of_scheduled_task(job);
+                let number = state.enqueue_waiter(Arc::clone(&entry));
                 let core = Arc::clone(&self.0);
-                (Entered::InLine(Queued { core, seat, number }), None)
+                (
+                    Entered::Waiting(Queued {
+                        core,
+                        entry,
+                        number,
+                    }),
+                    None,
+                )
             }
             Closed::Released => {
                 state.counts.refused += 1;
@@ -105,15 +115,17 @@ impl Door {
         admitted.map_or_else(|(entered, _)| entered, |()| Entered::Accepted)
     }
 
-    /// Has `watch` told of that [`generation`](Self::generation)'s release. `false` if it is
+    /// Has `listener` told of that [`generation`](Self::generation)'s release. `false` if it is
     /// released already.
-    pub fn watch(&self, watch: Weak<dyn Watch>, generation: u64) -> bool {
+    pub fn on_release(&self, listener: Weak<dyn ReleaseListener>, generation: u64) -> bool {
         self.0.state.section(|state| {
             let is_open = state.open && state.generation == generation;
             if is_open {
                 // Those of schedulers that are gone: only memory is freed, under the lock.
-                state.watches.retain(|other| other.strong_count() > 0);
-                state.watches.push(watch);
+                state
+                    .release_listeners
+                    .retain(|other| other.strong_count() > 0);
+                state.release_listeners.push(listener);
             }
             is_open
         })
@@ -154,18 +166,18 @@ impl Door {
 }
 
 impl Queued {
-    /// Whether a release has given the errand back.
+    /// Whether a release has given the scheduled task back.
     pub fn is_returned(&self) -> bool {
-        self.seat.is_returned()
+        self.entry.is_returned()
     }
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
         if !self.core.is_forked() {
-            drop(self.core.leave_line(&self.seat, self.number)); // The lock is free again.
+            drop(self.core.leave_wait_queue(&self.entry, self.number)); // The lock is free again.
             // What a release gave back refers to its owner, which may refer to this place.
-            drop(self.seat.outcome());
+            drop(self.entry.outcome());
         }
     }
 }
@@ -175,7 +187,7 @@ mod tests {
     use super::*;
 
     struct Deaf;
-    impl Watch for Deaf {
+    impl ReleaseListener for Deaf {
         fn released(&self) {}
     }
 
@@ -184,9 +196,9 @@ mod tests {
         let built = Pool::builder().capacity(1).build();
         let pool = built.expect("a capacity is all that is needed");
         for _ in 0..100 {
-            let watch = Arc::new(Deaf) as Arc<dyn Watch>;
-            assert!(Door::of(&pool).watch(Arc::downgrade(&watch), 0));
+            let listener = Arc::new(Deaf) as Arc<dyn ReleaseListener>;
+            assert!(PoolHandle::of(&pool).on_release(Arc::downgrade(&listener), 0));
         }
-        assert_eq!(pool.core().state.lock().watches.len(), 1);
+        assert_eq!(pool.core().state.lock().release_listeners.len(), 1);
     }
 }

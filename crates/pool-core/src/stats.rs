@@ -27,7 +27,7 @@ pub struct Stats {
     /// Accepted tasks that have not started. A task leaves this figure at once when it is
     /// cancelled, or joined in place.
     pub queued: usize,
-    /// Threads and futures in the line for room, and due tasks of a scheduled pool.
+    /// Threads and futures in the wait queue for room, and due tasks of a scheduled pool.
     pub waiting: usize,
     /// Tasks accepted since the pool was built.
     pub submitted: u64,
@@ -97,7 +97,7 @@ impl<J> State<J> {
             ending: self.ending.len(),
             in_flight: self.unfinished(),
             queued: self.queued(),
-            waiting: self.line.len(),
+            waiting: self.wait_queue.len(),
             submitted: counts.submitted,
             completed: counts.completed,
             panicked: counts.panicked,

@@ -9,7 +9,7 @@ use crate::capacity::{UNLIMITED, limit};
 /// Workers that are woken at the same time, each by a call to the system. A burst of tasks is not
 /// to wait for one after the other to wake up; nor are all of a thousand to be woken for tasks that
 /// a few can do meanwhile.
-const MOST_CALLED: usize = 4;
+const MOST_NOTIFIED: usize = 4;
 
 /// The pool's counters at one instant, under its lock.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +22,9 @@ pub(crate) struct View {
     pub(crate) disposing: usize,
     /// Accepted and not started.
     pub(crate) queued: usize,
-    /// Seats in the line that count as ones that wait: a scheduler's do not.
+    /// Waiter entries in the wait queue that count as ones that wait: a scheduler's do not.
     pub(crate) waiting: usize,
-    /// Seats the line may have.
+    /// Waiter entries the wait queue may have.
     pub(crate) max_waiting: usize,
     /// Workers there may be.
     pub(crate) capacity: usize,
@@ -35,7 +35,7 @@ pub(crate) struct View {
     /// Of those: looking for work and sure to look at the queue again.
     pub(crate) searching: usize,
     /// Of those: woken for work, and not awake yet.
-    pub(crate) called: usize,
+    pub(crate) notified: usize,
     /// Of those: asleep until woken.
     pub(crate) parked: usize,
     /// Of those: on their way out.
@@ -56,7 +56,7 @@ pub(crate) enum Admission {
 
 /// How a call wants to be treated by a full pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum OnFullPolicy {
     /// Refuse.
     Try,
     /// Wait, or run in place on an own worker down to so many tasks inside one another.
@@ -81,13 +81,13 @@ pub enum OwnWorker {
 pub(crate) enum WhenFull {
     Refuse,
     RunInPlace,
-    Enrol,
+    Enqueue,
 }
 
 /// Who has to be told that there is work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rouse {
-    Nobody,
+pub(crate) enum Notify {
+    Nothing,
     Parked,
     Start,
 }
@@ -104,7 +104,7 @@ pub(crate) enum Without {
 }
 
 impl View {
-    /// Room is decided by the exact count alone. A line stands only at a full pool, so nobody
+    /// Room is decided by the exact count alone. A wait queue stands only at a full pool, so nobody
     /// with room passes a waiter.
     #[inline]
     pub(crate) fn admission(&self) -> Admission {
@@ -125,16 +125,16 @@ impl View {
         limit == UNLIMITED || self.in_flight < limit
     }
 
-    pub(crate) fn when_full(&self, manner: Manner) -> WhenFull {
-        let enrol = if self.waiting < self.max_waiting {
-            WhenFull::Enrol
+    pub(crate) fn when_full(&self, policy: OnFullPolicy) -> WhenFull {
+        let enqueue_waiter = if self.waiting < self.max_waiting {
+            WhenFull::Enqueue
         } else {
             WhenFull::Refuse
         };
-        match manner {
-            Manner::Try | Manner::Block(OwnWorker::Refuse) => WhenFull::Refuse,
-            Manner::Block(OwnWorker::RunInPlace) => WhenFull::RunInPlace,
-            Manner::Block(OwnWorker::Stranger) | Manner::Await => enrol,
+        match policy {
+            OnFullPolicy::Try | OnFullPolicy::Block(OwnWorker::Refuse) => WhenFull::Refuse,
+            OnFullPolicy::Block(OwnWorker::RunInPlace) => WhenFull::RunInPlace,
+            OnFullPolicy::Block(OwnWorker::Stranger) | OnFullPolicy::Await => enqueue_waiter,
         }
     }
 
@@ -144,37 +144,37 @@ impl View {
     /// few and fewer than there are tasks. Whoever arrives and finds work asks again, so the
     /// wake-ups form a chain that ends when the work does.
     #[inline]
-    pub(crate) fn rouse(&self) -> Rouse {
+    pub(crate) fn wake_policy(&self) -> Notify {
         if self.queued == 0 {
-            Rouse::Nobody
+            Notify::Nothing
         } else if self.parked > 0 {
             // One that is being started does not count as looking: its start may fail.
-            if self.looking() == 0 && self.called < self.queued.min(MOST_CALLED) {
-                Rouse::Parked
+            if self.spinning() == 0 && self.notified < self.queued.min(MOST_NOTIFIED) {
+                Notify::Parked
             } else {
-                Rouse::Nobody
+                Notify::Nothing
             }
         } else if self.searching < self.queued && self.live < self.capacity && !self.starting {
-            Rouse::Start
+            Notify::Start
         } else {
-            Rouse::Nobody
+            Notify::Nothing
         }
     }
 
     /// Workers that search and are awake: within microseconds they look at the queue.
     #[inline]
-    fn looking(&self) -> usize {
-        self.searching - self.called
+    fn spinning(&self) -> usize {
+        self.searching - self.notified
     }
 
-    /// How many more tasks may lie in the queue before somebody has to be roused.
+    /// How many more tasks may lie in the queue before somebody has to be notified.
     #[inline]
-    fn unnoticed(&self) -> usize {
+    fn notify_margin(&self) -> usize {
         if self.parked > 0 {
-            if self.looking() > 0 || self.called >= MOST_CALLED {
+            if self.spinning() > 0 || self.notified >= MOST_NOTIFIED {
                 UNLIMITED
             } else {
-                self.called.saturating_sub(self.queued)
+                self.notified.saturating_sub(self.queued)
             }
         } else if self.live >= self.capacity || self.starting {
             UNLIMITED
@@ -184,9 +184,9 @@ impl View {
     }
 
     /// How many tasks may be accepted without asking again, as long as nothing else changes but
-    /// that tasks end and their workers take the next: each would find room, and rouse nobody.
+    /// that tasks end and their workers take the next: each would find room, and notify no worker.
     #[inline]
-    pub(crate) fn quick_room(&self) -> usize {
+    pub(crate) fn credits(&self) -> usize {
         if !self.open || self.live == 0 {
             return 0;
         }
@@ -195,27 +195,27 @@ impl View {
             UNLIMITED => UNLIMITED,
             _ => limit.saturating_sub(self.in_flight),
         };
-        room.min(self.unnoticed())
+        room.min(self.notify_margin())
     }
 
-    /// Whether tasks may end and their workers take the next without asking, as long as the line
-    /// is empty: nobody is to leave, and nobody to be roused.
+    /// Whether tasks may end and their workers take the next without asking, as long as the wait
+    /// queue is empty: nobody is to leave, and nobody to be notified.
     #[inline]
-    pub(crate) fn is_calm(&self) -> bool {
-        self.surplus() == 0 && self.rouse() == Rouse::Nobody
+    pub(crate) fn fast_path_enabled(&self) -> bool {
+        self.excess() == 0 && self.wake_policy() == Notify::Nothing
     }
 
     /// More workers than there may be, those on their way out not counted.
     #[inline]
-    pub(crate) fn surplus(&self) -> usize {
+    pub(crate) fn excess(&self) -> usize {
         (self.live - self.leaving).saturating_sub(self.capacity)
     }
 
     /// Asked by a worker that holds no task and found the queue empty.
-    pub(crate) fn without_work(&self, kept: usize) -> Without {
-        if !self.open || self.surplus() > 0 {
+    pub(crate) fn without_work(&self, core_workers: usize) -> Without {
+        if !self.open || self.excess() > 0 {
             Without::Leave
-        } else if self.live - self.leaving > kept {
+        } else if self.live - self.leaving > core_workers {
             Without::ParkTimed
         } else {
             Without::Park
@@ -223,7 +223,7 @@ impl View {
     }
 
     /// Asked by a worker on its way out, which is still counted in `leaving`: is there work that
-    /// it must not leave behind? A surplus one leaves enough others to do it.
+    /// it must not leave behind? An excess one leaves enough others to do it.
     pub(crate) fn must_stay(&self) -> bool {
         self.queued > 0 && self.live - self.leaving < self.capacity
     }

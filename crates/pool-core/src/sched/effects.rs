@@ -6,15 +6,15 @@ use std::sync::{Arc, Weak};
 use crate::foreign::{discard, drop_quietly, guarded};
 use crate::sched::idle::WorkerCell;
 use crate::sched::waiter::{Event, Few, Waiter, WakeList};
-use crate::sched::waiters::Seat;
+use crate::sched::waiters::WaiterEntry;
 
 /// Gathered under the pool's lock, run after it: first what only wakes threads
 /// ([`notify`](Effects::notify)), then the start, then user code
 /// ([`run_user_code`](Effects::run_user_code)). So user code that takes its time holds up nothing
 /// but itself.
 ///
-/// Mostly there are none, and then they must cost nothing: they are not moved (a move reads what was
-/// written a moment ago in other sizes, which stalls the processor for longer than the section
+/// Mostly there are none, and then they must cost nothing: they are not moved (a move reads what
+/// was written a moment ago in other sizes, which stalls the processor for longer than the section
 /// took) and have nothing to drop. Those that are not run leak.
 #[must_use]
 pub(crate) struct Effects<J> {
@@ -27,17 +27,17 @@ pub(crate) struct Effects<J> {
 }
 
 /// Wants to know that the pool was released.
-pub trait Watch: Send + Sync + 'static {
+pub trait ReleaseListener: Send + Sync + 'static {
     /// It was, by the calling thread, which holds no lock.
     fn released(&self);
 }
 
 /// What runs user code, beside wakers.
 enum UserCode<J> {
-    /// A seat has left the line. Its task or its waker may be dropped with it.
-    Drop(Arc<Seat<J>>),
+    /// A waiter entry has left the wait queue. Its task or its waker may be dropped with it.
+    Drop(Arc<WaiterEntry<J>>),
     /// The pool was released.
-    Released(Weak<dyn Watch>),
+    Released(Weak<dyn ReleaseListener>),
 }
 
 impl<J> Effects<J> {
@@ -66,15 +66,16 @@ impl<J> Effects<J> {
         self.wakes.set_all(events);
     }
 
-    pub(crate) fn drop_later(&mut self, seat: Arc<Seat<J>>) {
-        self.others.push(UserCode::Drop(seat));
+    pub(crate) fn drop_later(&mut self, entry: Arc<WaiterEntry<J>>) {
+        self.others.push(UserCode::Drop(entry));
     }
 
-    pub(crate) fn tell_released(&mut self, watch: Weak<dyn Watch>) {
-        self.others.push(UserCode::Released(watch));
+    pub(crate) fn push_released(&mut self, listener: Weak<dyn ReleaseListener>) {
+        self.others.push(UserCode::Released(listener));
     }
 
-    /// Nothing is deferred but perhaps a hint. A busy pool's sections end here, so it is kept short.
+    /// Nothing is deferred but perhaps a hint. A busy pool's sections end here, so it is kept
+    /// short.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         !self.start && self.wakes.is_empty() && self.others.is_empty()
@@ -96,10 +97,10 @@ impl<J> Effects<J> {
         self.wakes.wake_tasks();
         for other in self.others.take() {
             match other {
-                UserCode::Drop(seat) => _ = drop_quietly(seat),
-                UserCode::Released(watch) => {
-                    if let Some(watch) = watch.upgrade()
-                        && let Err(payload) = guarded(|| watch.released())
+                UserCode::Drop(entry) => _ = drop_quietly(entry),
+                UserCode::Released(listener) => {
+                    if let Some(listener) = listener.upgrade()
+                        && let Err(payload) = guarded(|| listener.released())
                     {
                         discard(payload);
                     }

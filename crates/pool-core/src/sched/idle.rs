@@ -12,8 +12,8 @@ use worker_queue::{IdleQueue, Reuse};
 /// One worker, as the others see it.
 pub(crate) struct WorkerCell {
     pub(crate) parker: Parker,
-    call: AtomicU8,
-    /// It stands in the list of those that parked without a time-out. As `call`.
+    wake_reason: AtomicU8,
+    /// It stands in the list of those that parked without a time-out. As `wake_reason`.
     untimed: AtomicBool,
     /// The worker's own thread, to be joined when it has ended.
     pub(crate) thread: Mutex<Option<JoinHandle>>,
@@ -21,7 +21,7 @@ pub(crate) struct WorkerCell {
 
 /// What a worker was called for. Read and written under the pool's lock only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum WakeReason {
     /// Nothing: it stands among the parked.
     Parked,
     /// It is searching, and counted so by its waker.
@@ -34,15 +34,15 @@ impl WorkerCell {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             parker: Parker::new(),
-            call: AtomicU8::new(Call::Work as u8),
+            wake_reason: AtomicU8::new(WakeReason::Work as u8),
             untimed: AtomicBool::new(false),
             thread: Mutex::new(None),
         })
     }
 
     // Relaxed, all of these: the pool's lock orders them.
-    pub(crate) fn set_call(&self, call: Call) {
-        self.call.store(call as u8, Relaxed);
+    pub(crate) fn set_wake_reason(&self, reason: WakeReason) {
+        self.wake_reason.store(reason as u8, Relaxed);
     }
 
     /// Whether it was.
@@ -52,11 +52,11 @@ impl WorkerCell {
         was
     }
 
-    pub(crate) fn call(&self) -> Call {
-        match self.call.load(Relaxed) {
-            call if call == Call::Parked as u8 => Call::Parked,
-            call if call == Call::Work as u8 => Call::Work,
-            _ => Call::Retire,
+    pub(crate) fn wake_reason(&self) -> WakeReason {
+        match self.wake_reason.load(Relaxed) {
+            reason if reason == WakeReason::Parked as u8 => WakeReason::Parked,
+            reason if reason == WakeReason::Work as u8 => WakeReason::Work,
+            _ => WakeReason::Retire,
         }
     }
 }
@@ -90,7 +90,7 @@ impl IdleSet {
         cell: &Arc<WorkerCell>,
         since: Option<Instant>,
     ) -> Option<Instant> {
-        cell.set_call(Call::Parked);
+        cell.set_wake_reason(WakeReason::Parked);
         self.0
             .push(Arc::clone(cell), since)
             .expect("a ring has a slot for each worker of the capacity, and no surplus one parks")
@@ -99,7 +99,7 @@ impl IdleSet {
     /// Takes the worker to be woken for work.
     pub(crate) fn pop(&mut self) -> Option<Arc<WorkerCell>> {
         let cell = self.0.pop()?;
-        cell.set_call(Call::Work);
+        cell.set_wake_reason(WakeReason::Work);
         Some(cell)
     }
 
@@ -113,7 +113,7 @@ impl IdleSet {
         retire(self.0.drain_oldest(count))
     }
 
-    /// Gives a ring as many slots as there may be workers. The surplus was retired before.
+    /// Gives a ring as many slots as there may be workers. The excess was retired before.
     pub(crate) fn resize(&mut self, capacity: usize) -> Result<(), TryReserveError> {
         let evicted = self.0.resize(capacity)?;
         debug_assert!(
@@ -125,5 +125,7 @@ impl IdleSet {
 }
 
 fn retire(cells: impl Iterator<Item = Arc<WorkerCell>>) -> Vec<Arc<WorkerCell>> {
-    cells.inspect(|cell| cell.set_call(Call::Retire)).collect()
+    cells
+        .inspect(|cell| cell.set_wake_reason(WakeReason::Retire))
+        .collect()
 }

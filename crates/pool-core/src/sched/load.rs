@@ -2,8 +2,8 @@
 //!
 //! Not for: admission. That is decided under the lock by the exact count; here it may be stale.
 //!
-//! Only a multi-pool's child has a gauge, written in the sections that change the figures, so
-//! that other pools pay nothing for it. What enters is counted under the inbox's lock and what
+//! Only a multi-pool's member has load statistics, written in the sections that change the figures,
+//! so that other pools pay nothing for it. What enters is counted under the inbox's lock and what
 //! leaves under the state's, so that neither counter has two writers at a time.
 
 use crossbeam_utils::CachePadded;
@@ -17,7 +17,7 @@ use crate::capacity::{Capacity, QueueDepth, UNLIMITED, limit};
 /// Relaxed throughout: each is a figure of its own, and nothing else is read because of it.
 #[derive(Debug)]
 #[repr(align(128))]
-pub struct Gauge {
+pub struct LoadStats {
     entered: CachePadded<AtomicUsize>,
     left: CachePadded<AtomicUsize>,
     free: AtomicBool,
@@ -26,7 +26,7 @@ pub struct Gauge {
     depth: usize,
 }
 
-impl Gauge {
+impl LoadStats {
     pub(crate) fn new(capacity: usize, depth: usize) -> Self {
         Self {
             entered: CachePadded::new(AtomicUsize::new(0)),

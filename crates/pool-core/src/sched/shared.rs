@@ -2,9 +2,9 @@
 //!
 //! Every section holds *the lock*, which is both: the state's and the inbox's, in this order. Two
 //! do with one of them, because only their own half can change by them: that of a task that
-//! [enters](Vacancy::enter) a busy pool, and that of a worker which goes on to the
+//! [enters](Credit::enter) a busy pool, and that of a worker which goes on to the
 //! [next](Shared::next) task. So a busy pool's submitters and workers do not meet, but when the
-//! workers' half of the queue is empty and the inbox is taken over. (Two locks for the two ends of
+//! workers' half of the queue is empty and the inbox is drained. (Two locks for the two ends of
 //! a queue: Michael and Scott, 1996. Two lists that change places are older than that.)
 //!
 //! Not for: deciding. Whether tasks may enter and workers go on so is decided by `decide.rs` when
@@ -15,10 +15,10 @@
 //!    queue, and counts it.
 //! 2. While the inbox has room for `n` more, `n` tasks could be accepted one by one in whole
 //!    sections, and none of these would wake, start or tell anybody but spinning workers.
-//! 3. While the state is calm and a task lies in its queue, a whole section in which a task ends
-//!    would count it, free its room, take that task, and owe nothing to anybody.
-//! 4. While it says that the pool is full, the pool is open and has no room. It is told so in a whole
-//!    section, and told otherwise under the state's lock before anybody can know of the room.
+//! 3. While the state is on the fast path and a task lies in its queue, a whole section in which a
+//!    task ends would count it, free its room, take that task, and owe nothing to anybody.
+//! 4. While it says that the pool is full, the pool is open and has no room. It is told so in a
+//!    whole section, and told otherwise under the state's lock before anybody can know of the room.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::sched::load::Gauge;
+use crate::sched::load::LoadStats;
 use crate::sched::lock::{Both, First, Pair, Second};
 use crate::sched::queue::TaskQueue;
 use crate::sched::state::State;
@@ -41,33 +41,33 @@ pub(crate) struct Shared<J> {
 /// Where tasks enter a busy pool.
 pub(crate) struct Inbox<J> {
     /// How many more may, before somebody has to decide.
-    room: usize,
+    credits: usize,
     /// Somebody spins for work.
     searchers: bool,
     queue: TaskQueue<J>,
-    gauge: Option<Arc<Gauge>>,
-    /// With a gauge: how many more until no worker is free.
+    load_stats: Option<Arc<LoadStats>>,
+    /// With load statistics: how many more until no worker is free.
     free: usize,
 }
 
 /// The lock is held, and the inbox empty. The state may be looked at; it is changed by the one
 /// [`section`](Whole::section). Dropped without one, it has changed nothing that has to be settled:
-/// a task taken over from the inbox takes as much room in the queue as it took there.
+/// a task drained from the inbox takes as much room in the queue as it took there.
 pub(crate) struct Whole<'a, J> {
     both: Both<'a, State<J>, Inbox<J>>,
     full: &'a AtomicBool,
 }
 
 /// A place in the inbox.
-pub(crate) struct Vacancy<'a, J>(Second<'a, State<J>, Inbox<J>>);
+pub(crate) struct Credit<'a, J>(Second<'a, State<J>, Inbox<J>>);
 
 impl<J> Shared<J> {
     pub(crate) fn new(state: State<J>) -> Self {
         let inbox = Inbox {
-            room: 0,
+            credits: 0,
             searchers: false,
             queue: TaskQueue::new(),
-            gauge: state.gauge.clone(),
+            load_stats: state.load_stats.clone(),
             free: 0,
         };
         Self {
@@ -91,9 +91,9 @@ impl<J> Shared<J> {
 
     /// A place in the inbox, if a task may enter undecided (invariant 2).
     #[inline]
-    pub(crate) fn vacancy(&self) -> Option<Vacancy<'_, J>> {
+    pub(crate) fn credit(&self) -> Option<Credit<'_, J>> {
         let mut inbox = self.halves.second();
-        (inbox.half().room > 0).then_some(Vacancy(inbox))
+        (inbox.half().credits > 0).then_some(Credit(inbox))
     }
 
     /// A task has ended: its worker's next one, if it may go on undecided (invariant 3); else the
@@ -103,7 +103,7 @@ impl<J> Shared<J> {
         let mut state = self.halves.first();
         match state.half().go_on(outcome) {
             Some(job) => {
-                tell(&self.full, false); // The lock is still held.
+                store_if_changed(&self.full, false); // The lock is still held.
                 Ok(job)
             }
             None => Err(self.whole(state)),
@@ -122,7 +122,7 @@ impl<J> Shared<J> {
         let mut both = state.and_second();
         let (state, inbox) = both.halves();
         if inbox.queue.len() > 0 {
-            state.take_over(&mut inbox.queue);
+            state.drain_inbox(&mut inbox.queue);
         }
         Whole {
             both,
@@ -133,23 +133,23 @@ impl<J> Shared<J> {
 
 /// Writes only what changes: the line is read by others.
 #[inline]
-fn tell(flag: &AtomicBool, value: bool) {
+fn store_if_changed(flag: &AtomicBool, value: bool) {
     if flag.load(Relaxed) != value {
         flag.store(value, Relaxed);
     }
 }
 
-impl<J> Vacancy<'_, J> {
+impl<J> Credit<'_, J> {
     /// Accepts the task. Whether somebody spins for work, and is to be told.
     #[inline]
     pub(crate) fn enter(mut self, job: J) -> bool {
         let inbox = self.0.half();
-        inbox.room -= 1;
+        inbox.credits -= 1;
         inbox.queue.push(job);
-        if let Some(gauge) = &inbox.gauge {
-            gauge.enter();
+        if let Some(load_stats) = &inbox.load_stats {
+            load_stats.enter();
             inbox.free = inbox.free.saturating_sub(1);
-            gauge.show_free(inbox.free > 0);
+            load_stats.show_free(inbox.free > 0);
         }
         inbox.searchers
     }
@@ -175,19 +175,20 @@ impl<J> Whole<'_, J> {
         result
     }
 
-    /// Settles, from the counters as they are now, how many tasks may enter undecided (invariant 2),
-    /// whether workers go on undecided (3), and who is refused without the lock (4); then unlocks.
-    /// The most important write of the protocol: all that is done without the lock rests on it.
+    /// Settles, from the counters as they are now, how many tasks may enter undecided (invariant
+    /// 2), whether workers go on undecided (3), and who is refused without the lock (4); then
+    /// unlocks. The most important write of the protocol: all that is done without the lock rests
+    /// on it.
     #[inline]
     fn unlock(mut self) {
         let (state, inbox) = self.both.halves();
-        inbox.room = state.settle();
+        inbox.credits = state.grant_credits();
         inbox.searchers = state.searching > 0;
-        if let Some(gauge) = &inbox.gauge {
+        if let Some(load_stats) = &inbox.load_stats {
             inbox.free = state.capacity.saturating_sub(state.in_flight);
-            gauge.show_free(inbox.free > 0);
+            load_stats.show_free(inbox.free > 0);
         }
-        tell(self.full, state.is_full());
+        store_if_changed(self.full, state.is_full());
     }
 }
 

@@ -3,15 +3,16 @@
 //! [`go_on`](State::go_on) alone runs without the inbox's half of the lock (see `shared.rs`): what
 //! is in the inbox is not counted here yet.
 //!
-//! A method here runs under the lock, runs no foreign code, and defers what others are to be woken
+//! A method here runs under the lock, runs no user code, and defers what others are to be woken
 //! for, and a thread to start, to the [`Effects`]. The decisions are in `decide.rs`.
 //!
 //! # Invariants, whenever the lock is free and the inbox empty
 //! 1. `in_flight` counts exactly the accepted tasks that hold room: those in the queue, and one for
 //!    each worker that runs one. Those that a `release_now` or a handle took out have not ended
 //!    either; they hold none and are counted in `disposing`, and a handle's entry is a tombstone.
-//! 2. Seats stand in the line only while there is no room, so only while some worker is live; or,
-//!    those of a multi-pool's waiters, while the system refuses to start the first worker.
+//! 2. Waiter entries stand in the wait queue only while there is no room, so only while some worker
+//!    is live; or, those of a multi-pool's waiters, while the system refuses to start the first
+//!    worker.
 //! 3. While the queue holds a task some worker is live, and one that is live looks at the queue
 //!    under the lock before it parks and before it is gone.
 //! 4. If the queue holds a task and nobody searches, then nobody is parked, and there are as many
@@ -27,14 +28,14 @@ use crate::capacity::{Capacity, UNLIMITED};
 use crate::config::Config;
 use crate::error::{Closed, Reason, TuneError};
 use crate::sched::counts::Counts;
-use crate::sched::decide::{Rouse, View, Without};
-use crate::sched::effects::{Effects, Watch};
+use crate::sched::decide::{Notify, View, Without};
+use crate::sched::effects::{Effects, ReleaseListener};
 use crate::sched::exits::Ending;
 use crate::sched::idle::{IdleSet, WorkerCell};
-use crate::sched::load::Gauge;
+use crate::sched::load::LoadStats;
 use crate::sched::queue::TaskQueue;
 use crate::sched::waiter::Event;
-use crate::sched::waiters::{Line, Seat};
+use crate::sched::waiters::{WaitQueue, WaiterEntry};
 use crate::task::run::Outcome;
 
 /// Tombstones that are left to the workers, however short the queue is. In a model one, so that a
@@ -52,7 +53,7 @@ pub(crate) struct State<J> {
     pub(crate) depth: usize,
     pub(crate) max_waiting: usize,
     /// Workers that do not expire.
-    pub(crate) kept: usize,
+    pub(crate) core_workers: usize,
 
     pub(crate) in_flight: usize,
     /// Taken out of the queue, by a `release_now` or by their handles, and not ended yet: their
@@ -64,12 +65,12 @@ pub(crate) struct State<J> {
     /// Entries whose tasks their handles took out: in the queue, or just popped by a worker that
     /// is on its way to the next.
     pub(crate) tombstones: usize,
-    pub(crate) line: Line<J>,
+    pub(crate) wait_queue: WaitQueue<J>,
 
     pub(crate) live: usize,
     pub(crate) searching: usize,
     /// Of those: called out of the idle set, and not there yet.
-    pub(crate) called: usize,
+    pub(crate) notified: usize,
     pub(crate) leaving: usize,
     pub(crate) idle: IdleSet,
     /// Parked without a time-out, as those that are kept. Some may have been called since.
@@ -77,8 +78,8 @@ pub(crate) struct State<J> {
     pub(crate) starting: bool,
     /// Live, and in their start hook: busy, as far as everybody else knows.
     entering: usize,
-    /// The holder of the lock has just started a worker, and perhaps brings a task for it: until the
-    /// lock is given back that worker has not looked at the queue yet, and will.
+    /// The holder of the lock has just started a worker, and perhaps brings a task for it: until
+    /// the lock is given back that worker has not looked at the queue yet, and will.
     pub(crate) spoken_for: bool,
 
     /// Threads of workers that have ended, and may still drop their thread-locals.
@@ -90,12 +91,12 @@ pub(crate) struct State<J> {
     pub(crate) on_idle: Vec<Arc<Event>>,
     pub(crate) on_end: Vec<Arc<Event>>,
     /// Those that want to know of the release.
-    pub(crate) watches: Vec<Weak<dyn Watch>>,
+    pub(crate) release_listeners: Vec<Weak<dyn ReleaseListener>>,
     pub(crate) counts: Counts,
     /// Until the whole lock is taken again, a worker may go on to the next task undecided.
-    calm: bool,
-    /// Of a multi-pool's child: where the figures are shown to those without the lock.
-    pub(crate) gauge: Option<Arc<Gauge>>,
+    fast_path: bool,
+    /// Of a multi-pool's member: where the figures are shown to those without the lock.
+    pub(crate) load_stats: Option<Arc<LoadStats>>,
     /// Starting a thread asks the user's gate first.
     gated: bool,
     /// A worker that has started runs the user's hook first.
@@ -111,7 +112,7 @@ pub(crate) enum Next<J> {
     Leave,
     /// Run the user code that is owed, counted as busy and without a task, and then
     /// [`go`](State::go) on.
-    CallOut,
+    RunUserCode,
 }
 
 /// What a worker does that searched under the lock.
@@ -137,13 +138,13 @@ impl<J> State<J> {
             in_flight: self.in_flight,
             disposing: self.disposing,
             queued: self.queued(),
-            waiting: self.line.counted(),
+            waiting: self.wait_queue.counted(),
             max_waiting: self.max_waiting,
             capacity: self.capacity,
             depth: self.depth,
             live: self.live,
             searching: self.searching,
-            called: self.called,
+            notified: self.notified,
             parked: self.idle.len(),
             leaving: self.leaving,
             starting: self.starting,
@@ -164,7 +165,7 @@ impl<J> State<J> {
     pub(crate) fn accept(&mut self, job: J, effects: &mut Effects<J>) {
         self.enqueue(job, effects);
         if !self.spoken_for {
-            self.rouse(effects);
+            self.notify_workers(effects);
         }
     }
 
@@ -174,29 +175,31 @@ impl<J> State<J> {
         self.counts.submitted += 1;
         self.queue.push(job);
         effects.searchers |= self.searching > 0;
-        if let Some(gauge) = &self.gauge {
-            gauge.enter();
+        if let Some(load_stats) = &self.load_stats {
+            load_stats.enter();
         }
     }
 
     /// There are other numbers of workers: shows them to those that do not take the lock.
     fn show_size(&self) {
-        if let Some(gauge) = &self.gauge {
-            gauge.size(self.live, self.capacity);
+        if let Some(load_stats) = &self.load_stats {
+            load_stats.size(self.live, self.capacity);
         }
     }
 
-    /// Room goes to the line's heads, as long as there is any of either, and a worker.
+    /// Room goes to the wait queue's heads, as long as there is any of either, and a worker.
     #[inline]
     pub(crate) fn admit_heads(&mut self, effects: &mut Effects<J>) {
-        while self.line.len() > 0 && self.live > 0 && self.view().has_room() {
-            let Some(seat) = self.line.pop() else { break };
-            // A seat that another pool served, or that its owner is leaving, is empty.
-            if let Some((job, waiter)) = seat.claim(self.number) {
+        while self.wait_queue.len() > 0 && self.live > 0 && self.view().has_room() {
+            let Some(entry) = self.wait_queue.pop() else {
+                break;
+            };
+            // A waiter entry that another pool served, or that its owner is leaving, is empty.
+            if let Some((job, waiter)) = entry.claim(self.number) {
                 self.enqueue(job, effects);
                 effects.wake(waiter);
             } else {
-                effects.drop_later(seat);
+                effects.drop_later(entry);
             }
         }
     }
@@ -207,13 +210,14 @@ impl<J> State<J> {
         why.reason()
     }
 
-    /// A worker has been started. Where it is a pool's first, a multi-pool's waiters may stand in the
-    /// line, though there is room: they go before the caller, in the section that counts the worker.
-    pub(crate) fn admit_line(&mut self, effects: &mut Effects<J>) {
-        if self.line.len() > 0 {
+    /// A worker has been started. Where it is a pool's first, a multi-pool's waiters may stand in
+    /// the line, though there is room: they go before the caller, in the section that counts the
+    /// worker.
+    pub(crate) fn admit_waiters(&mut self, effects: &mut Effects<J>) {
+        if self.wait_queue.len() > 0 {
             let before = self.in_flight;
-            // The new worker rouses others if it finds more than one task. A task of the caller's is
-            // one more.
+            // The new worker notifies others if it finds more than one task. A task of the caller's
+            // is one more.
             self.admit_heads(effects);
             self.spoken_for &= self.in_flight == before;
         }
@@ -221,17 +225,17 @@ impl<J> State<J> {
 
     /// Sees to it that somebody looks at the queue.
     #[inline]
-    pub(crate) fn rouse(&mut self, effects: &mut Effects<J>) {
-        match self.view().rouse() {
-            Rouse::Nobody => {}
-            Rouse::Parked => {
+    pub(crate) fn notify_workers(&mut self, effects: &mut Effects<J>) {
+        match self.view().wake_policy() {
+            Notify::Nothing => {}
+            Notify::Parked => {
                 if let Some(cell) = self.idle.pop() {
                     self.searching += 1;
-                    self.called += 1;
+                    self.notified += 1;
                     effects.wake_worker(&cell);
                 }
             }
-            Rouse::Start => {
+            Notify::Start => {
                 self.starting = true;
                 effects.start = true;
             }
@@ -239,8 +243,8 @@ impl<J> State<J> {
     }
 
     /// A worker that was called for work is awake, and goes on searching.
-    pub(crate) fn arrive(&mut self) {
-        self.called -= 1;
+    pub(crate) fn worker_woke(&mut self) {
+        self.notified -= 1;
     }
 
     /// A task that held room has ended.
@@ -252,15 +256,15 @@ impl<J> State<J> {
         }
         self.counts.count(outcome);
         self.in_flight -= 1;
-        if let Some(gauge) = &self.gauge {
-            gauge.leave(1);
+        if let Some(load_stats) = &self.load_stats {
+            load_stats.leave(1);
         }
     }
 
     /// A task has ended: its worker takes the next, if nothing else is to be decided.
     #[inline]
     pub(crate) fn go_on(&mut self, outcome: Outcome) -> Option<J> {
-        if !self.calm {
+        if !self.fast_path {
             return None;
         }
         let next = self.queue.pop()?;
@@ -270,7 +274,7 @@ impl<J> State<J> {
 
     /// Tasks that entered through the inbox are counted, and join the queue.
     #[inline]
-    pub(crate) fn take_over(&mut self, entered: &mut TaskQueue<J>) {
+    pub(crate) fn drain_inbox(&mut self, entered: &mut TaskQueue<J>) {
         self.in_flight += entered.len();
         self.counts.submitted += entered.len() as u64;
         self.queue.append(entered);
@@ -278,11 +282,11 @@ impl<J> State<J> {
 
     /// Asked when the lock is given back. How many tasks may enter until it is taken again.
     #[inline]
-    pub(crate) fn settle(&mut self) -> usize {
+    pub(crate) fn grant_credits(&mut self) -> usize {
         self.spoken_for = false;
         let view = self.view();
-        self.calm = self.line.len() == 0 && view.is_calm();
-        view.quick_room()
+        self.fast_path = self.wait_queue.len() == 0 && view.fast_path_enabled();
+        view.credits()
     }
 
     /// Whoever does not want to wait is refused, whatever else is to be decided.
@@ -292,20 +296,20 @@ impl<J> State<J> {
     }
 
     /// A task has ended: one section frees its room and finds the next. Unless user code is owed:
-    /// to its handle (`calls_out`), or to the line.
+    /// to its handle (`runs_user_code`), or to the wait queue.
     #[inline]
     pub(crate) fn finish(
         &mut self,
         outcome: Outcome,
-        calls_out: bool,
+        runs_user_code: bool,
         effects: &mut Effects<J>,
     ) -> Next<J> {
         self.end(outcome);
         self.admit_heads(effects);
         self.set_if_idle(effects);
-        if calls_out || effects.has_user_code() {
-            self.rouse(effects); // Others do what is there to be done meanwhile.
-            return Next::CallOut;
+        if runs_user_code || effects.has_user_code() {
+            self.notify_workers(effects); // Others do what is there to be done meanwhile.
+            return Next::RunUserCode;
         }
         self.go(true, effects)
     }
@@ -314,11 +318,11 @@ impl<J> State<J> {
     /// refused a thread, or it would ask for ever.
     #[inline]
     pub(crate) fn go(&mut self, may_start: bool, effects: &mut Effects<J>) -> Next<J> {
-        if self.view().surplus() > 0 {
-            // Somebody may be parked all the same: the surplus one was being started when the
+        if self.view().excess() > 0 {
+            // Somebody may be parked all the same: the excess one was being started when the
             // capacity shrank.
             self.leaving += 1;
-            self.rouse(effects);
+            self.notify_workers(effects);
             return Next::Leave;
         }
         if let Some(job) = self.queue.pop() {
@@ -336,11 +340,11 @@ impl<J> State<J> {
     #[inline]
     fn take(&mut self, job: J, may_start: bool, effects: &mut Effects<J>) -> Next<J> {
         if may_start || self.idle.len() > 0 {
-            self.rouse(effects);
+            self.notify_workers(effects);
         }
         if effects.start && self.gated {
             self.queue.unpop(job);
-            return Next::CallOut;
+            return Next::RunUserCode;
         }
         Next::Run(job)
     }
@@ -354,11 +358,11 @@ impl<J> State<J> {
             Next::Search => self.searching -= 1,
             Next::Leave => {
                 self.leaving -= 1;
-                self.time_the_kept(effects);
+                self.time_core_workers(effects);
             }
-            Next::CallOut => {}
+            Next::RunUserCode => {}
         }
-        self.rouse(effects);
+        self.notify_workers(effects);
     }
 
     #[inline]
@@ -381,15 +385,15 @@ impl<J> State<J> {
         effects: &mut Effects<J>,
     ) -> Found<J> {
         self.searching -= 1;
-        if self.view().surplus() == 0
+        if self.view().excess() == 0
             && let Some(job) = self.queue.pop()
         {
             return Found::Next(self.take(job, true, effects));
         }
-        match self.view().without_work(self.kept) {
+        match self.view().without_work(self.core_workers) {
             Without::Leave => {
                 self.leaving += 1;
-                self.rouse(effects); // As in `go`.
+                self.notify_workers(effects); // As in `go`.
                 Found::Next(Next::Leave)
             }
             Without::ParkTimed => Found::Park(Rest {
@@ -418,15 +422,15 @@ impl<J> State<J> {
     }
 
     fn stop_accepting(&mut self, effects: &mut Effects<J>) {
-        for seat in self.line.take_all() {
-            // A seat that another pool served, or that its owner is leaving, is empty.
-            let (given_back, waiter) = seat.give_back();
+        for entry in self.wait_queue.take_all() {
+            // A waiter entry that another pool served, or that its owner is leaving, is empty.
+            let (given_back, waiter) = entry.give_back();
             self.counts.refused += u64::from(given_back);
             effects.wake(waiter);
-            effects.drop_later(seat); // Its owner may be gone, and leave us its task or its waker.
+            effects.drop_later(entry); // Its owner may be gone, and leave us its task or its waker.
         }
-        for watch in self.watches.drain(..) {
-            effects.tell_released(watch);
+        for listener in self.release_listeners.drain(..) {
+            effects.push_released(listener);
         }
         let idle = self.idle.retire_oldest(self.idle.len());
         self.dismiss(idle, effects);
@@ -434,7 +438,7 @@ impl<J> State<J> {
     }
 
     /// A released pool's queue is emptied by a `release_now`. The tasks stay unfinished until
-    /// their captures are dropped, which is foreign code.
+    /// their captures are dropped, which is user code.
     pub(crate) fn take_unstarted(
         &mut self,
         seize: &dyn Fn(&J) -> bool,
@@ -444,8 +448,8 @@ impl<J> State<J> {
         self.disposers.push(thread_number());
         self.in_flight -= unstarted;
         self.disposing += unstarted;
-        if let Some(gauge) = &self.gauge {
-            gauge.leave(unstarted);
+        if let Some(load_stats) = &self.load_stats {
+            load_stats.leave(unstarted);
         }
         self.queue.take_all()
     }
@@ -478,11 +482,11 @@ impl<J> State<J> {
         self.in_flight -= 1;
         self.disposing += 1;
         self.disposers.push(thread_number());
-        if let Some(gauge) = &self.gauge {
-            gauge.leave(1);
+        if let Some(load_stats) = &self.load_stats {
+            load_stats.leave(1);
         }
         self.admit_heads(effects);
-        self.rouse(effects);
+        self.notify_workers(effects);
         (self.tombstones > self.queue.len() / 2 + FEW_TOMBSTONES).then(|| {
             let swept = self.queue.sweep(is_tombstone);
             self.tombstones -= swept.len();
@@ -516,13 +520,13 @@ impl<J> State<J> {
             self.capacity = capacity;
         } else {
             self.capacity = capacity;
-            self.retire_surplus(effects);
+            self.retire_excess(effects);
             // Without memory for fewer slots the ring keeps those it has.
             let _ = self.idle.resize(capacity);
         }
         self.show_size();
         self.admit_heads(effects);
-        self.rouse(effects);
+        self.notify_workers(effects);
         Ok(())
     }
 
@@ -537,9 +541,9 @@ impl<J> State<J> {
         was_released
     }
 
-    /// A waiter's seat joins the line.
-    pub(crate) fn enrol(&mut self, seat: Arc<Seat<J>>) -> u64 {
-        self.line.join(seat)
+    /// A waiter's entry joins the wait queue.
+    pub(crate) fn enqueue_waiter(&mut self, entry: Arc<WaiterEntry<J>>) -> u64 {
+        self.wait_queue.push(entry)
     }
 }
 
@@ -552,16 +556,16 @@ impl<J> State<J> {
             capacity: config.capacity,
             depth: config.depth,
             max_waiting: config.max_waiting,
-            kept: config.min_workers,
+            core_workers: config.min_workers,
             in_flight: 0,
             disposing: 0,
             disposers: Vec::new(),
             queue: TaskQueue::new(),
             tombstones: 0,
-            line: Line::new(),
+            wait_queue: WaitQueue::new(),
             live: 0,
             searching: 0,
-            called: 0,
+            notified: 0,
             leaving: 0,
             idle: if config.preallocate {
                 IdleSet::ring(config.capacity)?
@@ -577,10 +581,10 @@ impl<J> State<J> {
             on_start: Vec::new(),
             on_idle: Vec::new(),
             on_end: Vec::new(),
-            watches: Vec::new(),
+            release_listeners: Vec::new(),
             counts: Counts::default(),
-            calm: false,
-            gauge: None,
+            fast_path: false,
+            load_stats: None,
             gated: config.thread_gate.is_some(),
             hooked: config.start_hook.is_some(),
         })

@@ -1,7 +1,8 @@
 //! A number that many threads add to at the same time, and that is seldom read.
 //!
-//! On one cache line they would take it from each other for each addition. So each thread has one of
-//! a few lines (a striped counter, as Java's `LongAdder`); those that share one lose speed, not counts.
+//! On one cache line they would take it from each other for each addition. So each thread has one
+//! of a few lines (a striped counter, as Java's `LongAdder`); those that share one lose speed, not
+//! counts.
 //!
 //! Not for: a number that decides anything. The sum is of no single instant.
 
@@ -12,9 +13,9 @@ use sync_shim::thread::thread_number;
 /// In a model all add to one, which is what the sum shows anyway.
 const LINES: usize = if cfg!(anthill_loom) { 1 } else { 8 };
 
-pub(crate) struct Tally([CachePadded<AtomicU64>; LINES]);
+pub(crate) struct StripedCounter([CachePadded<AtomicU64>; LINES]);
 
-impl Tally {
+impl StripedCounter {
     pub(crate) fn new() -> Self {
         Self(std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))))
     }
@@ -40,14 +41,14 @@ mod tests {
 
     #[test]
     fn threads_on_all_lines_lose_no_count() {
-        let tally = Tally::new();
+        let counter = StripedCounter::new();
         sync_shim::thread::scope(|scope| {
             for _ in 0..4 * LINES {
-                scope.spawn(|| (0..1000).for_each(|_| tally.add_one()));
+                scope.spawn(|| (0..1000).for_each(|_| counter.add_one()));
             }
         });
-        assert_eq!(tally.sum(), 4 * LINES as u64 * 1000);
-        let used = tally.0.iter().filter(|line| line.load(Relaxed) > 0);
+        assert_eq!(counter.sum(), 4 * LINES as u64 * 1000);
+        let used = counter.0.iter().filter(|line| line.load(Relaxed) > 0);
         assert!(used.count() > 1);
     }
 }

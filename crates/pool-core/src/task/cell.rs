@@ -6,9 +6,9 @@
 //!
 //! # Invariants
 //! 1. A task is claimed at most once, and the body leaves the cell with that claim's owner.
-//! 2. The value is laid aside as it arises. It is kept, which the handle sees, only after the pool's
-//!    room and figures show the end.
-//! 3. Foreign code (the body, its destructor, wakers, the value's destructor) runs with no lock
+//! 2. The value is laid aside as it arises. It is kept, which the handle sees, only after the
+//!    pool's room and figures show the end.
+//! 3. User code (the body, its destructor, wakers, the value's destructor) runs with no lock
 //!    held.
 //! 4. A value for which there is no handle is dropped as a part of its task. One whose handle goes
 //!    later is dropped with the handle, on that thread.
@@ -26,7 +26,7 @@ use crate::error::JoinError;
 use crate::foreign::drop_quietly;
 use crate::sched::waiter::{Waiter, wake};
 use crate::task::promise::{Joined, Promise, Promised};
-use crate::task::run::{Env, Outcome, Ran, Resolve};
+use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
 
 /// What a spawned task does.
 pub(crate) trait Body: Send + 'static {
@@ -108,7 +108,7 @@ pub(crate) trait Joinable<R>: Resolve + Promised<R> {
     /// Drops what it captured. The handle has claimed it, and resolves it afterwards.
     fn drop_body(&self);
     /// Runs the body here. The handle has claimed it; it counts the outcome, then resolves.
-    fn run_body(&self, env: &Env) -> Outcome;
+    fn run_body(&self, context: &TaskContext) -> Outcome;
     fn detach(&self);
 }
 
@@ -159,10 +159,10 @@ impl<B: Body> SpawnCell<B> {
         self.claim.get() == Claim::Handle
     }
 
-    fn call(&self, body: B, env: &Env) -> (Outcome, Listener) {
-        let (value, outcome) = match env.execute(B::name(), || body.call()) {
+    fn call(&self, body: B, context: &TaskContext) -> (Outcome, Listener) {
+        let (value, outcome) = match context.execute(B::name(), || body.call()) {
             Ok(value) => (Ok(value), Outcome::Completed),
-            Err(payload) => (Err(env.panicked(payload)), Outcome::Panicked),
+            Err(payload) => (Err(context.panicked(payload)), Outcome::Panicked),
         };
         (outcome, self.stash(value))
     }
@@ -183,38 +183,38 @@ impl<B: Body> SpawnCell<B> {
     }
 
     /// A worker has popped the entry.
-    pub(crate) fn run(self: Arc<Self>, env: &Env) -> Ran {
+    pub(crate) fn run(self: Arc<Self>, context: &TaskContext) -> TaskResult {
         if !self.claim.set(Claim::Entry) {
-            return Ran::untold(Outcome::Withdrawn); // A tombstone.
+            return TaskResult::without_handle(Outcome::Withdrawn); // A tombstone.
         }
         let body = self.take(|_| {});
-        let (outcome, listener) = self.call(body, env);
-        Ran {
+        let (outcome, listener) = self.call(body, context);
+        TaskResult {
             outcome,
-            calls_out: matches!(listener, Listener::Waker),
+            runs_user_code: matches!(listener, Listener::Waker),
             resolve: (!matches!(listener, Listener::Nobody)).then_some(self as _),
         }
     }
 
     /// The entry left the queue and will not be run. A body that was [seized](Self::seize) with it
     /// comes back.
-    pub(crate) fn release(self: Arc<Self>) -> (Ran, Option<B>) {
+    pub(crate) fn release(self: Arc<Self>) -> (TaskResult, Option<B>) {
         if self.claim.get() != Claim::Release {
-            return (Ran::untold(Outcome::Withdrawn), None); // A tombstone.
+            return (TaskResult::without_handle(Outcome::Withdrawn), None); // A tombstone.
         }
         let body = self.take_unrun(JoinError::Released);
-        (Ran::new(Outcome::Released, Some(self)), Some(body))
+        (TaskResult::new(Outcome::Released, Some(self)), Some(body))
     }
 }
 
 impl<B: Body> Resolve for SpawnCell<B> {
     fn resolve(&self) {
-        if let Some(waker) = self.settle() {
+        if let Some(waker) = self.resolve_and_take_waker() {
             wake(waker);
         }
     }
 
-    fn settle(&self) -> Option<Waker> {
+    fn resolve_and_take_waker(&self) -> Option<Waker> {
         let mut slot = self.slot.lock();
         if !slot.promise.keep() {
             return None;
@@ -255,9 +255,9 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
         drop_quietly(self.take_unrun(JoinError::Cancelled));
     }
 
-    fn run_body(&self, env: &Env) -> Outcome {
+    fn run_body(&self, context: &TaskContext) -> Outcome {
         let body = self.take(|_| {});
-        self.call(body, env).0
+        self.call(body, context).0
     }
 
     fn detach(&self) {

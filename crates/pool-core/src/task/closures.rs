@@ -10,13 +10,13 @@ use crate::pool::{WeakWorkerPool, WorkerPool};
 use crate::runner::Runner;
 use crate::task::cell::{Body, LARGE, SpawnCell};
 use crate::task::erased::{Task, Work};
-use crate::task::run::{Env, Outcome, Ran};
+use crate::task::run::{Outcome, TaskContext, TaskResult};
 
 /// A pool that runs closures.
 ///
-/// Closures are handed over with [`submit`](WorkerPool::submit) and [`spawn`](WorkerPool::spawn), which
-/// gives a handle to what the closure returns; there are calls that refuse at a full pool, that wait
-/// so long, and that are futures.
+/// Closures are handed over with [`submit`](WorkerPool::submit) and [`spawn`](WorkerPool::spawn),
+/// which gives a handle to what the closure returns; there are calls that refuse at a full pool,
+/// that wait so long, and that are futures.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -47,11 +47,11 @@ impl Runner for Closures {
     type Job = Task;
     type Item = ();
 
-    fn run(&self, job: Task, env: &Env) -> Ran {
-        job.run(env)
+    fn run(&self, job: Task, context: &TaskContext) -> TaskResult {
+        job.run(context)
     }
 
-    fn release(&self, job: Task) -> (Ran, Option<()>) {
+    fn release(&self, job: Task) -> (TaskResult, Option<()>) {
         (job.release(), None)
     }
 
@@ -68,13 +68,13 @@ impl Runner for Closures {
 struct Plain<F>(F);
 
 impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
-    fn run(self, env: &Env) -> Ran {
-        env.execute_detached(type_name::<F>(), self.0)
+    fn run(self, context: &TaskContext) -> TaskResult {
+        context.execute_detached(type_name::<F>(), self.0)
     }
 
-    fn release(self) -> Ran {
+    fn release(self) -> TaskResult {
         drop_quietly(self.0);
-        Ran::untold(Outcome::Released)
+        TaskResult::without_handle(Outcome::Released)
     }
 }
 
@@ -82,14 +82,14 @@ impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
 struct Spawned<B: Body>(Arc<SpawnCell<B>>);
 
 impl<B: Body> Work for Spawned<B> {
-    fn run(self, env: &Env) -> Ran {
-        self.0.run(env)
+    fn run(self, context: &TaskContext) -> TaskResult {
+        self.0.run(context)
     }
 
-    fn release(self) -> Ran {
-        let (ran, body) = self.0.release();
+    fn release(self) -> TaskResult {
+        let (result, body) = self.0.release();
         drop_quietly(body);
-        ran
+        result
     }
 
     fn seize(&self) -> bool {

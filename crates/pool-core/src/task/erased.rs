@@ -15,14 +15,14 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 
 use crate::task::pack::{Space, look, put, take};
-use crate::task::run::{Env, Ran};
+use crate::task::run::{TaskContext, TaskResult};
 
 /// What can become a [`Task`].
 pub(crate) trait Work: Send + 'static {
     /// Runs. Does not unwind.
-    fn run(self, env: &Env) -> Ran;
+    fn run(self, context: &TaskContext) -> TaskResult;
     /// Will not be run: drops it. Does not unwind.
-    fn release(self) -> Ran;
+    fn release(self) -> TaskResult;
     /// See [`Runner::seize`](crate::Runner). Where there is no handle, there is no race.
     fn seize(&self) -> bool {
         true
@@ -48,8 +48,8 @@ struct Table {
     type_id: fn() -> TypeId,
     name: fn() -> &'static str,
     /// Each of these takes the work out of the space.
-    run: unsafe fn(*mut Space, &Env) -> Ran,
-    release: unsafe fn(*mut Space) -> Ran,
+    run: unsafe fn(*mut Space, &TaskContext) -> TaskResult,
+    release: unsafe fn(*mut Space) -> TaskResult,
     drop: unsafe fn(*mut Space),
     /// These look at it where it lies.
     seize: unsafe fn(&Space) -> bool,
@@ -72,14 +72,14 @@ impl Task {
         unsafe { &*self.table }
     }
 
-    pub(crate) fn run(self, env: &Env) -> Ran {
+    pub(crate) fn run(self, context: &TaskContext) -> TaskResult {
         let mut task = ManuallyDrop::new(self);
         let run = task.table().run;
         // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
-        unsafe { run(&raw mut task.space, env) }
+        unsafe { run(&raw mut task.space, context) }
     }
 
-    pub(crate) fn release(self) -> Ran {
+    pub(crate) fn release(self) -> TaskResult {
         let mut task = ManuallyDrop::new(self);
         let release = task.table().release;
         // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
@@ -125,9 +125,9 @@ impl Table {
         Self {
             type_id: TypeId::of::<W>,
             name: type_name::<W>,
-            run: |space, env| {
+            run: |space, context| {
                 // SAFETY: the caller vouches for invariant 1, with this very `W`.
-                unsafe { take::<W>(space) }.run(env)
+                unsafe { take::<W>(space) }.run(context)
             },
             release: |space| {
                 // SAFETY: as in `run`.
@@ -151,10 +151,10 @@ mod tests {
     use crate::task::run::Outcome;
     use std::sync::Arc;
 
-    const RELEASED: Ran = Ran {
+    const RELEASED: TaskResult = TaskResult {
         outcome: Outcome::Released,
         resolve: None,
-        calls_out: false,
+        runs_user_code: false,
     };
 
     /// Holds one reference beside `N` bytes.
@@ -165,10 +165,10 @@ mod tests {
     );
 
     impl<const N: usize> Work for Load<N> {
-        fn run(self, _: &Env) -> Ran {
+        fn run(self, _: &TaskContext) -> TaskResult {
             unreachable!("never run here")
         }
-        fn release(self) -> Ran {
+        fn release(self) -> TaskResult {
             assert!(self.1.iter().all(|&byte| byte == 7));
             RELEASED
         }
@@ -205,10 +205,10 @@ mod tests {
         #[repr(align(128))]
         struct Aligned(u8);
         impl Work for Aligned {
-            fn run(self, _: &Env) -> Ran {
+            fn run(self, _: &TaskContext) -> TaskResult {
                 unreachable!("never run here")
             }
-            fn release(self) -> Ran {
+            fn release(self) -> TaskResult {
                 assert_eq!((&raw const self).addr() % 128, 0);
                 assert_eq!(self.0, 3);
                 RELEASED

@@ -10,13 +10,13 @@ use crate::pool::{WeakWorkerPool, WorkerPool};
 use crate::runner::Runner;
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::pack::Packed;
-use crate::task::run::{Env, Outcome, Ran};
+use crate::task::run::{Outcome, TaskContext, TaskResult};
 
 /// A pool that calls one function with each argument submitted.
 ///
 /// Arguments are handed over with [`submit`](WorkerPool::submit), which drops the function's value,
-/// and [`spawn`](WorkerPool::spawn), which gives a handle to it; there are calls that refuse at a full
-/// pool, that wait so long, and that are futures.
+/// and [`spawn`](WorkerPool::spawn), which gives a handle to it; there are calls that refuse at a
+/// full pool, that wait so long, and that are futures.
 ///
 /// An argument of up to 56 bytes lies in the queue as it is, without an allocation; a larger one
 /// costs one box. No value of it has a special meaning.
@@ -81,24 +81,23 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
     type Job = FuncJob<T, R>;
     type Item = T;
 
-    fn run(&self, job: FuncJob<T, R>, env: &Env) -> Ran {
+    fn run(&self, job: FuncJob<T, R>, context: &TaskContext) -> TaskResult {
         match job.0 {
-            Kind::Plain(argument) => {
-                env.execute_detached(type_name::<T>(), || (self.function)(argument.into_inner()))
-            }
-            Kind::Spawned(cell) => cell.run(env),
+            Kind::Plain(argument) => context
+                .execute_detached(type_name::<T>(), || (self.function)(argument.into_inner())),
+            Kind::Spawned(cell) => cell.run(context),
         }
     }
 
-    fn release(&self, job: FuncJob<T, R>) -> (Ran, Option<T>) {
+    fn release(&self, job: FuncJob<T, R>) -> (TaskResult, Option<T>) {
         match job.0 {
             Kind::Plain(argument) => {
-                let ran = Ran::untold(Outcome::Released);
-                (ran, Some(argument.into_inner()))
+                let result = TaskResult::without_handle(Outcome::Released);
+                (result, Some(argument.into_inner()))
             }
             Kind::Spawned(cell) => {
-                let (ran, body) = cell.release();
-                (ran, body.map(|call| call.argument.into_inner()))
+                let (result, body) = cell.release();
+                (result, body.map(|call| call.argument.into_inner()))
             }
         }
     }

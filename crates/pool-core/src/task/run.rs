@@ -27,37 +27,37 @@ pub enum Outcome {
 
 /// A task has been run, or disposed of unrun.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
-pub struct Ran {
+pub struct TaskResult {
     pub(crate) outcome: Outcome,
     /// A handle that is told after room and figures show the end.
     pub(crate) resolve: Option<Arc<dyn Resolve>>,
     /// Telling it runs user code.
-    pub(crate) calls_out: bool,
+    pub(crate) runs_user_code: bool,
 }
 
-impl Ran {
-    /// For an `Errand`, whose end is its owner's affair: user code, as
+impl TaskResult {
+    /// For a `ScheduledTask`, whose end is its owner's affair: user code, as
     /// far as the pool knows.
     pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
-        let calls_out = resolve.is_some();
+        let runs_user_code = resolve.is_some();
         Self {
             outcome,
             resolve,
-            calls_out,
+            runs_user_code,
         }
     }
 
     /// There is no handle to be told.
-    pub(crate) fn untold(outcome: Outcome) -> Self {
+    pub(crate) fn without_handle(outcome: Outcome) -> Self {
         Self {
             outcome,
             resolve: None,
-            calls_out: false,
+            runs_user_code: false,
         }
     }
 
     /// What a worker does with it, for models: tells the handle.
-    pub fn settle(self) -> Outcome {
+    pub fn resolve(self) -> Outcome {
         if let Some(handle) = self.resolve {
             handle.resolve();
         }
@@ -72,7 +72,7 @@ pub trait Resolve: Send + Sync {
 
     /// As [`resolve`](Resolve::resolve), but a waker is left to the caller to be called, who may
     /// have something else to do first.
-    fn settle(&self) -> Option<Waker> {
+    fn resolve_and_take_waker(&self) -> Option<Waker> {
         self.resolve();
         None
     }
@@ -121,14 +121,14 @@ pub(crate) type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
 
 /// What running a task needs to know of its pool.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
-pub struct Env {
+pub struct TaskContext {
     pub(crate) name: Arc<str>,
     pub(crate) panic_hook: Option<Arc<PanicHook>>,
     /// Panics of hooks. A statistic: no other memory is read because of it.
     pub(crate) hook_panics: AtomicU64,
 }
 
-impl Env {
+impl TaskContext {
     /// One without a pool, for models.
     pub fn bare() -> Self {
         Self {
@@ -153,7 +153,11 @@ impl Env {
     }
 
     /// Runs a task that nobody waits for; its value is dropped, which may panic like the task.
-    pub(crate) fn execute_detached<R>(&self, name: &'static str, task: impl FnOnce() -> R) -> Ran {
+    pub(crate) fn execute_detached<R>(
+        &self,
+        name: &'static str,
+        task: impl FnOnce() -> R,
+    ) -> TaskResult {
         let outcome = match self.execute(name, || drop(task())) {
             Ok(()) => Outcome::Completed,
             Err(payload) => {
@@ -161,7 +165,7 @@ impl Env {
                 Outcome::Panicked
             }
         };
-        Ran::untold(outcome)
+        TaskResult::without_handle(outcome)
     }
 
     fn report(&self, task: &'static str, payload: &(dyn Any + Send)) {
@@ -194,7 +198,7 @@ fn log_panic(panic: &TaskPanic<'_>) {
     {
         let message = panic.message().unwrap_or("(no message)");
         let (pool, task) = (panic.pool, panic.task);
-        // A logger is foreign code like any other.
+        // A logger is user code like any other.
         let logged = guarded(|| {
             #[cfg(feature = "log")]
             log::error!("task `{task}` panicked in pool `{pool}`: {message}");

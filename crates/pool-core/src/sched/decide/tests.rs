@@ -15,7 +15,7 @@ fn every_view(mut check: impl FnMut(View)) {
                         if searching + parked + leaving + running > live {
                             continue;
                         }
-                        for called in 0..=searching {
+                        for notified in 0..=searching {
                             views += 1;
                             check(View {
                                 open,
@@ -28,7 +28,7 @@ fn every_view(mut check: impl FnMut(View)) {
                                 depth,
                                 live,
                                 searching,
-                                called,
+                                notified,
                                 parked,
                                 leaving,
                                 starting,
@@ -76,13 +76,13 @@ fn a_full_pool_lets_wait_who_may_and_as_many_as_may() {
         for waiting in 0..3 {
             let view = View { waiting, ..view };
             let wait = if waiting < view.max_waiting {
-                WhenFull::Enrol
+                WhenFull::Enqueue
             } else {
                 WhenFull::Refuse
             };
-            assert_eq!(view.when_full(Manner::Try), WhenFull::Refuse);
-            assert_eq!(view.when_full(Manner::Await), wait);
-            let block = |worker| view.when_full(Manner::Block(worker));
+            assert_eq!(view.when_full(OnFullPolicy::Try), WhenFull::Refuse);
+            assert_eq!(view.when_full(OnFullPolicy::Await), wait);
+            let block = |worker| view.when_full(OnFullPolicy::Block(worker));
             assert_eq!(block(OwnWorker::Stranger), wait);
             assert_eq!(block(OwnWorker::Refuse), WhenFull::Refuse);
             assert_eq!(block(OwnWorker::RunInPlace), WhenFull::RunInPlace);
@@ -92,14 +92,14 @@ fn a_full_pool_lets_wait_who_may_and_as_many_as_may() {
 
 #[test]
 fn nobody_is_roused_without_work_or_for_work_that_somebody_looks_for() {
-    every_view(|view| match view.rouse() {
-        Rouse::Nobody => {}
-        Rouse::Parked => {
+    every_view(|view| match view.wake_policy() {
+        Notify::Nothing => {}
+        Notify::Parked => {
             assert!(view.queued > 0 && view.parked > 0, "{view:?}");
-            assert_eq!(view.searching, view.called, "{view:?}");
-            assert!(view.called < view.queued, "{view:?}");
+            assert_eq!(view.searching, view.notified, "{view:?}");
+            assert!(view.notified < view.queued, "{view:?}");
         }
-        Rouse::Start => {
+        Notify::Start => {
             assert!(view.queued > view.searching && view.parked == 0, "{view:?}");
             assert!(view.live < view.capacity && !view.starting, "{view:?}");
         }
@@ -109,14 +109,14 @@ fn nobody_is_roused_without_work_or_for_work_that_somebody_looks_for() {
 #[test]
 fn after_a_rousing_work_lies_idle_only_if_every_worker_there_may_be_is_busy() {
     every_view(|mut view| {
-        match view.rouse() {
-            Rouse::Nobody => {}
-            Rouse::Parked => {
+        match view.wake_policy() {
+            Notify::Nothing => {}
+            Notify::Parked => {
                 view.parked -= 1;
                 view.searching += 1;
-                view.called += 1;
+                view.notified += 1;
             }
-            Rouse::Start => view.starting = true,
+            Notify::Start => view.starting = true,
         }
         if view.queued > 0 && view.searching == 0 {
             assert_eq!(view.parked, 0, "{view:?}");
@@ -140,7 +140,7 @@ fn a_worker_on_its_way_out_leaves_work_only_to_as_many_others_as_there_may_be() 
                 ..view
             };
             assert_eq!(
-                stayed.surplus(),
+                stayed.excess(),
                 0,
                 "one that stays is not surplus: {view:?}"
             );
@@ -157,15 +157,19 @@ fn a_worker_without_work_leaves_when_it_is_surplus_or_the_pool_released_and_else
             return;
         }
         let staying = view.live - view.leaving;
-        for kept in 0..4 {
+        for core_workers in 0..4 {
             let expected = if !view.open || staying > view.capacity {
                 Without::Leave
-            } else if staying > kept {
+            } else if staying > core_workers {
                 Without::ParkTimed
             } else {
                 Without::Park
             };
-            assert_eq!(view.without_work(kept), expected, "{view:?}, {kept} kept");
+            assert_eq!(
+                view.without_work(core_workers),
+                expected,
+                "{view:?}, {core_workers} core workers"
+            );
         }
     });
 }
@@ -203,7 +207,7 @@ fn what_may_enter_unasked_would_have_been_accepted_and_would_have_roused_nobody(
     let mut entered = 0;
     every_view(|first| {
         // All ways of two steps. A worker that takes a task makes room, which nobody counts on.
-        let mut views = vec![(first, first.quick_room())];
+        let mut views = vec![(first, first.credits())];
         for _ in 0..2 {
             let ways = views
                 .iter()
@@ -216,7 +220,11 @@ fn what_may_enter_unasked_would_have_been_accepted_and_would_have_roused_nobody(
                     }
                     entered += 1;
                     assert_eq!(view.admission(), Admission::Room, "{first:?}");
-                    assert_eq!(after.rouse(), Rouse::Nobody, "{first:?}, then {after:?}");
+                    assert_eq!(
+                        after.wake_policy(),
+                        Notify::Nothing,
+                        "{first:?}, then {after:?}"
+                    );
                     (after, room - 1)
                 })
                 .collect();
@@ -229,10 +237,10 @@ fn what_may_enter_unasked_would_have_been_accepted_and_would_have_roused_nobody(
 fn a_worker_that_goes_on_unasked_neither_leaves_nor_rouses_anybody() {
     let mut taken = 0;
     every_view(|first| {
-        if !first.is_calm() {
+        if !first.fast_path_enabled() {
             return;
         }
-        let room = first.quick_room();
+        let room = first.credits();
         for entered in 0..=room.min(2) {
             let before = View {
                 in_flight: first.in_flight + entered,
@@ -243,8 +251,12 @@ fn a_worker_that_goes_on_unasked_neither_leaves_nor_rouses_anybody() {
             if first.queued > 0 {
                 taken += 1;
                 let after = quick_steps(before).last().expect("one was taken");
-                assert_eq!(after.surplus(), 0, "{first:?}");
-                assert_eq!(after.rouse(), Rouse::Nobody, "{first:?}, then {after:?}");
+                assert_eq!(after.excess(), 0, "{first:?}");
+                assert_eq!(
+                    after.wake_policy(),
+                    Notify::Nothing,
+                    "{first:?}, then {after:?}"
+                );
             }
         }
     });

@@ -8,15 +8,15 @@ use std::time::Instant;
 use sync_shim::thread::JoinHandle;
 
 use super::State;
-use crate::sched::decide::{Rouse, Without};
+use crate::sched::decide::{Notify, Without};
 use crate::sched::effects::Effects;
 use crate::sched::exits::Exit;
-use crate::sched::idle::{Call, WorkerCell};
+use crate::sched::idle::{WakeReason, WorkerCell};
 
 impl<J> State<J> {
     /// A parked worker is awake, and was not called: whether it is to wait for its time-out.
     pub(crate) fn is_timed(&mut self, cell: &Arc<WorkerCell>, since: Option<Instant>) -> bool {
-        let timed = self.view().without_work(self.kept) != Without::Park;
+        let timed = self.view().without_work(self.core_workers) != Without::Park;
         if !timed {
             self.keep(cell, since);
         }
@@ -33,13 +33,13 @@ impl<J> State<J> {
 
     /// One more worker stays than did. If these are more than are kept, those that parked without a
     /// time-out look at it again: one of them may be the one too many.
-    pub(super) fn time_the_kept(&mut self, effects: &mut Effects<J>) {
-        if self.untimed.is_empty() || self.live - self.leaving <= self.kept {
+    pub(super) fn time_core_workers(&mut self, effects: &mut Effects<J>) {
+        if self.untimed.is_empty() || self.live - self.leaving <= self.core_workers {
             return;
         }
         for cell in self.untimed.drain(..) {
             cell.set_untimed(false);
-            if cell.call() == Call::Parked {
+            if cell.wake_reason() == WakeReason::Parked {
                 effects.wake_worker(&cell);
             }
         }
@@ -47,15 +47,15 @@ impl<J> State<J> {
 
     /// Retires the parked workers that have been idle since `limit` or longer.
     pub(crate) fn expire(&mut self, limit: Instant, effects: &mut Effects<J>) {
-        let above = (self.live - self.leaving).saturating_sub(self.kept);
+        let above = (self.live - self.leaving).saturating_sub(self.core_workers);
         let stale = self.idle.expire(limit, above);
         self.dismiss(stale, effects);
     }
 
     /// Retires parked workers that there are too many of.
-    pub(crate) fn retire_surplus(&mut self, effects: &mut Effects<J>) {
-        let surplus = self.view().surplus();
-        let cells = self.idle.retire_oldest(surplus);
+    pub(crate) fn retire_excess(&mut self, effects: &mut Effects<J>) {
+        let excess = self.view().excess();
+        let cells = self.idle.retire_oldest(excess);
         self.dismiss(cells, effects);
     }
 
@@ -72,7 +72,7 @@ impl<J> State<J> {
         if stays {
             self.leaving -= 1;
             self.searching += 1;
-            self.time_the_kept(effects);
+            self.time_core_workers(effects);
         }
         stays
     }
@@ -145,7 +145,7 @@ impl<J> State<J> {
                 self.searching += 1;
             }
             self.spoken_for = true;
-            self.time_the_kept(effects);
+            self.time_core_workers(effects);
             self.counts.started += 1;
             self.counts.peak_live = self.counts.peak_live.max(self.live);
             self.show_size();
@@ -154,12 +154,13 @@ impl<J> State<J> {
         }
     }
 
-    /// Tasks that came while a worker was being started have roused nobody. If there are more of them
-    /// than workers on their way in, and those run a hook first, another start is reserved.
+    /// Tasks that came while a worker was being started have notified nobody. If there are more of
+    /// them than workers on their way in, and those run a hook first, another start is reserved.
     pub(crate) fn reserve_another(&mut self) -> bool {
         let on_their_way = self.searching + self.entering;
-        let another =
-            self.hooked && self.queue.len() > on_their_way && self.view().rouse() == Rouse::Start;
+        let another = self.hooked
+            && self.queue.len() > on_their_way
+            && self.view().wake_policy() == Notify::Start;
         self.starting |= another;
         another
     }

@@ -36,8 +36,8 @@ fn section<T>(run: impl FnOnce(&mut Effects<u32>) -> T) -> (T, bool) {
     (made, has_user_code)
 }
 
-fn thread_seat(job: u32) -> Arc<Seat<u32>> {
-    Seat::of_thread(job, Parker::new())
+fn thread_seat(job: u32) -> Arc<WaiterEntry<u32>> {
+    WaiterEntry::of_thread(job, Parker::new())
 }
 
 #[test]
@@ -66,11 +66,11 @@ fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
     finish(&mut state);
     assert!(event.is_set());
 
-    // The line's head is admitted by the end of the last task.
+    // The wait queue's head is admitted by the end of the last task.
     let event = EventWait::of_thread();
     let mut state = busy(1, 0);
     state.on_idle.push(event.event());
-    state.enrol(thread_seat(5));
+    state.enqueue_waiter(thread_seat(5));
     let (next, _) = finish(&mut state);
     assert!(matches!(next, Next::Run(5)) && !event.is_set());
     finish(&mut state);
@@ -81,23 +81,24 @@ fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
 fn a_seat_whose_task_is_gone_takes_no_room_and_is_dropped_as_user_code() {
     let mut state = busy(1, 0);
     let [gone, waits] = [thread_seat(5), thread_seat(6)];
-    state.enrol(Arc::clone(&gone));
-    state.enrol(Arc::clone(&waits));
+    state.enqueue_waiter(Arc::clone(&gone));
+    state.enqueue_waiter(Arc::clone(&waits));
     assert!(gone.claim(1).is_some(), "another pool had room");
-    let (next, calls_out) = section(|effects| state.finish(Outcome::Completed, false, effects));
-    assert!(matches!(next, Next::CallOut) && calls_out);
+    let (next, runs_user_code) =
+        section(|effects| state.finish(Outcome::Completed, false, effects));
+    assert!(matches!(next, Next::RunUserCode) && runs_user_code);
     assert_eq!(
-        (state.in_flight, state.queue.len(), state.line.len()),
+        (state.in_flight, state.queue.len(), state.wait_queue.len()),
         (1, 1, 0)
     );
-    assert!(waits.is_settled());
-    let (next, calls_out) = section(|effects| state.go(true, effects));
-    assert!(matches!(next, Next::Run(6)) && !calls_out);
+    assert!(waits.is_done());
+    let (next, runs_user_code) = section(|effects| state.go(true, effects));
+    assert!(matches!(next, Next::Run(6)) && !runs_user_code);
 }
 
 #[test]
 fn a_worker_takes_no_task_in_the_section_that_owes_user_code() {
-    // Neither to its handle nor to the line: it goes on.
+    // Neither to its handle nor to the wait queue: it goes on.
     let mut state = busy(1, 4);
     state.queue.push(7);
     state.in_flight += 1;
@@ -107,20 +108,21 @@ fn a_worker_takes_no_task_in_the_section_that_owes_user_code() {
     // To its handle.
     state.queue.push(8);
     state.in_flight += 1;
-    let (next, calls_out) = section(|effects| state.finish(Outcome::Completed, true, effects));
-    assert!(matches!(next, Next::CallOut) && !calls_out);
+    let (next, runs_user_code) = section(|effects| state.finish(Outcome::Completed, true, effects));
+    assert!(matches!(next, Next::RunUserCode) && !runs_user_code);
     assert_eq!(
         (state.queue.len(), state.searching, state.leaving),
         (1, 0, 0)
     );
 
-    // To a future in the line.
+    // To a future in the wait queue.
     let mut state = busy(1, 0);
-    let seat = Seat::of_future(9);
-    assert!(seat.poll(std::task::Waker::noop()).is_none());
-    state.enrol(seat);
-    let (next, calls_out) = section(|effects| state.finish(Outcome::Completed, false, effects));
-    assert!(matches!(next, Next::CallOut) && calls_out);
+    let entry = WaiterEntry::of_future(9);
+    assert!(entry.poll(std::task::Waker::noop()).is_none());
+    state.enqueue_waiter(entry);
+    let (next, runs_user_code) =
+        section(|effects| state.finish(Outcome::Completed, false, effects));
+    assert!(matches!(next, Next::RunUserCode) && runs_user_code);
     assert_eq!(state.queue.len(), 1);
 }
 
@@ -132,7 +134,10 @@ fn what_is_put_off_is_as_it_was_and_others_are_roused_for_it() {
     state.idle.push(&cell, None);
     state.queue.push(8);
     section(|effects| state.put_off(Next::Run(7), effects));
-    assert_eq!((state.searching, state.called, state.idle.len()), (1, 1, 0));
+    assert_eq!(
+        (state.searching, state.notified, state.idle.len()),
+        (1, 1, 0)
+    );
     assert_eq!([state.queue.pop(), state.queue.pop()], [Some(7), Some(8)]);
 
     let mut state = busy(1, 4);
@@ -152,7 +157,7 @@ fn a_worker_that_was_refused_a_thread_takes_the_task_and_does_not_ask_again() {
     state.queue.push(7);
     state.queue.push(8);
     let mut effects = Effects::new();
-    assert!(matches!(state.go(true, &mut effects), Next::CallOut) && effects.start);
+    assert!(matches!(state.go(true, &mut effects), Next::RunUserCode) && effects.start);
     assert_eq!(state.queue.len(), 2, "it asks with no task in its hand");
     state.started(false, &mut effects);
     let mut effects = Effects::new();
@@ -169,7 +174,7 @@ fn every_figure_shows_what_it_is_called_after() {
     (state.searching, state.leaving) = (5, 4);
     (state.in_flight, state.disposing) = (11, 2);
     (0..6).for_each(|task| state.queue.push(task));
-    (0..7).for_each(|task| _ = state.enrol(thread_seat(task)));
+    (0..7).for_each(|task| _ = state.enqueue_waiter(thread_seat(task)));
     state.counts = Counts {
         submitted: 101,
         completed: 102,
