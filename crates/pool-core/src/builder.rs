@@ -258,7 +258,7 @@ impl<R: Runner> Builder<R> {
                 Ok(pool) => pools.push(pool),
                 Err(refused) => {
                     for pool in pools {
-                        // Nobody else has a handle: it can be neither rebooted nor forked.
+                        // There is no other handle: it can be neither rebooted nor forked.
                         let _ = pool.core().release_and_wait(None);
                     }
                     return Err(refused);

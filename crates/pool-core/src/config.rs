@@ -37,7 +37,7 @@ pub enum WithinWorker {
     /// Refuse with [`Full`](crate::SubmitError::Full). For tasks that hold locks across a
     /// submit.
     Refuse,
-    /// Wait in the wait queue like everybody. If every worker does so, nobody frees room: a
+    /// Wait in the wait queue like any other thread. If every worker does so, no room is freed: a
     /// deadlock unless other tasks end.
     Block,
 }
@@ -76,7 +76,7 @@ impl Config {
         since.checked_add(self.keep_alive?)
     }
 
-    /// Workers idle since then or longer have expired; `None` if nobody can have.
+    /// Workers idle since then or longer have expired; `None` if none can have.
     pub(crate) fn stale_since(&self, now: Instant) -> Option<Instant> {
         now.checked_sub(self.keep_alive?)
     }

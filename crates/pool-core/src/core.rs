@@ -525,7 +525,7 @@ impl<R: Runner> PoolRef for Core<R> {
         if let Some(entries) = &mut swept {
             entries.clear(); // Perhaps the last references to their tasks: the lock is free.
         }
-        // What is user code and may take its time comes last: nobody waits for its end but those
+        // What is user code and may take its time comes last: nothing waits for its end but those
         // that wait for this task's, or for all.
         let outcome = end();
         self.section(|state, effects| {

@@ -1,4 +1,4 @@
-//! What a multi-pool needs of its pools, beyond what everybody may call.
+//! What a multi-pool needs of its pools, beyond their public interface.
 //!
 //! Each call is one section of one pool's lock, like every other call. What several sections in a
 //! row amount to is the multi-pool's affair; so that it may make them under a lock of its own, a
@@ -121,8 +121,8 @@ pub enum Enqueued<R: Runner> {
     Taken(Deferred<R>),
     /// There is room, but no worker yet: ask [`Member::accept`], which starts one.
     NoWorker,
-    /// As before, and it stands in the wait queue all the same: whoever starts the first worker
-    /// lets it in.
+    /// As before, and it stands in the wait queue all the same: the section that counts the first
+    /// worker lets it in.
     Unstaffed(u64),
     /// The pool is released.
     Released,

@@ -138,7 +138,7 @@ impl<R: Send + 'static> JoinHandle<R> {
 
     /// Takes the task out of the queue and ends it, if it has not started.
     fn withdraw(&self, end: &mut dyn FnMut() -> Outcome) -> bool {
-        let ours = self.cell.claimed() == Claim::Nobody
+        let ours = self.cell.claimed() == Claim::Unclaimed
             && Arc::clone(&self.pool).withdraw(&mut || self.cell.claim(), end);
         if ours {
             self.cell.resolve(); // Room and figures show the end.
@@ -166,7 +166,7 @@ impl<R: Send + 'static> JoinHandle<R> {
 
     /// Runs the task here, if it has not started. `false` if that is not allowed.
     fn run_in_place(&self) -> bool {
-        if self.cell.claimed() != Claim::Nobody {
+        if self.cell.claimed() != Claim::Unclaimed {
             return true;
         }
         let may_nest = self.pool.may_nest();

@@ -1,14 +1,14 @@
-//! What `multi-pool` and `scheduled-pool` need of a pool, beyond what everybody may call.
+//! What `multi-pool` and `scheduled-pool` need of a pool, beyond its public interface.
 //!
 //! **Exempt from semantic versioning.** These crates are released together and ask for each other
 //! in exactly one version; what stands here changes with them, in any release and without notice.
-//! It is documented, because it is how one would put another kind of pool on top of these.
+//! It is documented because another kind of pool would be built on it.
 //!
 //! | items | what they are for |
 //! |---|---|
 //! | [`Member`], [`Deferred`], [`Ticket`], [`Enqueued`], [`Answer`], [`WaiterCount`], [`LoadStats`], [`build_group`], [`Admit`] | several pools as one: sections under a lock of the group, waiting in several wait queues at once, and figures that are read without a lock |
-//! | [`PoolHandle`], [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and word of the release |
-//! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, who waits for it, and a handle that may be gone |
+//! | [`PoolHandle`], [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
+//! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
 //! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`] | waking threads and tasks once no lock is held |
 //! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Resolve`] | running a task, and what came of it |
 

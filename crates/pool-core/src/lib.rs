@@ -2,10 +2,10 @@
 //! shutdown.
 //!
 //! A pool has a **capacity**, the most live workers, and a **queue depth**, the accepted tasks that
-//! may wait beyond it. Both are exact. At a full pool a submit waits in one fair wait queue (a
-//! thread or a future), or is refused with the task in the error, whichever the call says. Workers
-//! are started when there is work, parked when there is none, and ended when they have idled for
-//! the keep-alive; no service thread watches them.
+//! may wait beyond it. Both are exact. At a full pool a submit waits in one first-come,
+//! first-served wait queue (as a thread or a future), or is refused with the task in the error,
+//! whichever the call says. Workers are started when there is work, parked when there is none, and
+//! ended when they have idled for the keep-alive; no service thread watches them.
 //!
 //! # When not to use it
 //! - Data-parallel computation: rayon splits and balances it.
@@ -95,8 +95,8 @@
 //! The face, and the idle workers with their one binary search for the expired, come from
 //! [ants](https://github.com/panjf2000/ants) (Go). That each worker times its own idleness is how
 //! Java's `ThreadPoolExecutor` does it; waking the one that parked last is folly's; that a submit
-//! wakes nobody while somebody searches, and that a searcher that finds work wakes the next, is
-//! the rule of Go's scheduler.
+//! wakes no worker while one searches, and that a searcher that finds work wakes the next, is the
+//! rule of Go's scheduler.
 
 mod accept;
 mod builder;

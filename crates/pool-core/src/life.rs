@@ -217,7 +217,7 @@ impl<R: Runner> Core<R> {
             self.state.section(|state| state.starting = true);
             let started = self.start_reserved(|_, _, started| started);
             if started.is_err() {
-                // Nobody else has a handle: it can be neither rebooted nor forked.
+                // There is no other handle: it can be neither rebooted nor forked.
                 let _ = self.release_and_wait(None);
                 return started;
             }

@@ -122,7 +122,7 @@ impl<R: Runner> WorkerPool<R> {
 
     /// Accepts nothing from now on. `false` if that was done before. Does not block.
     ///
-    /// Whoever waits in the wait queue gets its task back; accepted tasks still run; idle workers
+    /// Waiters get their tasks back; accepted tasks still run; idle workers
     /// end now and the others when nothing is left.
     #[doc(alias = "Release")]
     pub fn release(&self) -> bool {
@@ -149,7 +149,7 @@ impl<R: Runner> WorkerPool<R> {
         self.core().release_and_wait(Some(deadline))
     }
 
-    /// Waits until the pool has ended: it is released (by whomever), nothing is in flight, and
+    /// Waits until the pool has ended: it is released (by any thread), nothing is in flight, and
     /// every worker's thread is gone, its thread-locals dropped and its panic hooks returned.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What tells a pool of closures from one that calls a function.
+//! The difference between a pool of closures and one that calls a function.
 
 use crate::task::run::{TaskContext, TaskResult};
 

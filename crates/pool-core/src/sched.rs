@@ -1,7 +1,7 @@
 //! The scheduler: which task goes to which worker, which submitter waits, which thread is woken.
 //!
-//! [`decide`] is arithmetic, [`state`] applies it as sections under the lock, [`effects`] carries out
-//! afterwards what a section decided. Nothing here starts a thread or knows what a task does.
+//! [`decide`] is arithmetic, [`state`] applies it as sections under the lock, [`effects`] carries
+//! out afterwards what a section decided. Nothing here starts a thread or knows what a task does.
 
 pub(crate) mod counts;
 pub(crate) mod decide;

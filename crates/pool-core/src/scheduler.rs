@@ -1,12 +1,12 @@
 //! What a scheduler needs of a pool: tasks that their owner may take back at any time, a way into
-//! the wait queue that neither waits nor is refused for want of room, and word of the release.
+//! the wait queue that neither waits nor is refused for want of room, and a call at the release.
 //!
 //! # What always holds
 //! 1. A scheduled task that was entered is run or released once, or it still has its place in the
 //!    wait queue.
 //! 2. Its waiter entry stands in the one wait queue, first come, first served; it counts as one
 //!    that waits in the figures, and not against `max_waiting`.
-//! 3. A watch is told once, with no lock held, after the waiter entries of the wait queue were
+//! 3. A release listener is called once, with no lock held, after the tasks of the wait queue were
 //!    given back.
 
 use std::io;
@@ -24,7 +24,8 @@ use crate::task::closures::{Closures, Pool};
 use crate::task::erased::{Task, Work};
 use crate::task::run::{Resolve, TaskContext, TaskResult};
 
-/// A task that belongs to the pool and to whoever entered it, who may have taken its body back.
+/// A task that the pool shares with the scheduler that entered it, which may have taken its body
+/// back.
 pub trait ScheduledTask: Resolve + 'static {
     /// A worker has come to it. Runs it, or finds it taken back. Does not unwind.
     fn run(self: Arc<Self>, context: &TaskContext) -> TaskResult;
@@ -115,7 +116,7 @@ impl PoolHandle {
         admitted.map_or_else(|(entered, _)| entered, |()| Entered::Accepted)
     }
 
-    /// Has `listener` told of that [`generation`](Self::generation)'s release. `false` if it is
+    /// Has `listener` called at that [`generation`](Self::generation)'s release. `false` if it is
     /// released already.
     pub fn on_release(&self, listener: Weak<dyn ReleaseListener>, generation: u64) -> bool {
         self.0.state.section(|state| {

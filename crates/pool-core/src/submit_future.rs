@@ -15,9 +15,9 @@ use crate::sched::waiters::{WaitResult, WaiterEntry};
 
 /// Resolves once the job is accepted, or with the job and why it is not.
 ///
-/// Once in the wait queue it need not be polled: whoever frees room takes the job from its waiter
-/// entry. Dropped before that, it takes the job out of the wait queue and drops it. `map` turns the
-/// answer into what the caller knows: its own task, or a handle.
+/// Once in the wait queue it need not be polled: the section that frees room takes the job from its
+/// waiter entry. Dropped before that, it takes the job out of the wait queue and drops it. `map`
+/// turns the answer into what the caller knows: its own task, or a handle.
 pub(crate) struct SubmitFuture<R: Runner, M> {
     core: Arc<Core<R>>,
     stage: Stage<R::Job>,
@@ -108,8 +108,8 @@ impl<R: Runner, M> Drop for SubmitFuture<R, M> {
             && !self.core.is_forked()
         {
             drop(self.core.leave_wait_queue(entry, *ticket)); // No lock is held as the job drops.
-            // What a release has just given back is dropped here too, not by whoever rings the
-            // waiter entry and has others to tell.
+            // What a release has just given back is dropped here too, not by the thread that wakes
+            // this waiter and has others to wake.
             drop(entry.outcome());
         }
     }

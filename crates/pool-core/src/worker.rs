@@ -26,7 +26,7 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         depth: 0,
     }
     .set();
-    // Whoever started us counts us, then lets us look.
+    // The starter counts the worker, then wakes it.
     cell.parker.park();
     let finished = loop {
         if enter(&core) == AfterRun::Search {
@@ -258,7 +258,8 @@ fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) 
     go_on(core, |_| started)
 }
 
-/// Sleeps until called for work (the caller has counted us as searching) or retired (as leaving).
+/// Step W3: sleeps until notified of work (the notifier has counted this worker as searching) or
+/// retired (as leaving).
 fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> WakeReason {
     let until = rest.since.and_then(|since| core.config.keep_until(since));
     let mut timed = rest.timed;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use pool_core::JoinError;
 use pool_core::internals::{ScheduledTask, TaskContext};
 use scheduled_pool::protocol::{
-    Config, Core, Joinable, Joined, Kept, Offer, Place, Promised, Sink, Waiter,
+    Config, Core, Joinable, Joined, Kept, Offer, Place, Sink, Waiter,
 };
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{JoinHandle, check, spawn};

@@ -1,8 +1,8 @@
 //! Every decision of the pool, as arithmetic over one view of its counters.
 //!
 //! Nothing here locks, waits or touches memory: the caller holds the pool's lock, asks, and acts
-//! after unlocking. The property tests ask the same functions, and `PROTOCOL.md` beside this
-//! file tells why the answers leave no task stranded.
+//! after unlocking. The property tests ask the same functions, and `PROTOCOL.md` says why the
+//! answers leave no task stranded.
 
 use crate::capacity::{UNLIMITED, limit};
 
@@ -48,13 +48,13 @@ pub(crate) struct View {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Released,
-    /// There is room, but no worker yet: nobody is told `Ok` before one exists.
+    /// There is room, but no worker yet: no submit returns `Ok` before one exists.
     FirstWorker,
     Room,
     Full,
 }
 
-/// How a call wants to be treated by a full pool.
+/// The on-full policy of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnFullPolicy {
     /// Refuse.
@@ -68,7 +68,7 @@ pub(crate) enum OnFullPolicy {
 /// What a full pool does with a blocking submit of one of its own workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnWorker {
-    /// The caller is no worker of this pool, or such are to wait like everybody.
+    /// The caller is no worker of this pool, or own workers wait like any other thread.
     Stranger,
     /// Run the task in place.
     RunInPlace,
@@ -84,7 +84,7 @@ pub(crate) enum WhenFull {
     Enqueue,
 }
 
-/// Who has to be told that there is work.
+/// Which worker is notified of work in the queue: the wake policy's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notify {
     Nothing,
@@ -95,17 +95,17 @@ pub(crate) enum Notify {
 /// What a worker that finds the queue empty does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Without {
-    /// There are too many of us, or the pool is released.
+    /// There are excess workers, or the pool is released.
     Leave,
     /// Sleep, until woken or for the keep-alive.
     ParkTimed,
-    /// Sleep until woken: as many workers as are kept.
+    /// Sleep until woken: there are no more workers than core workers.
     Park,
 }
 
 impl View {
-    /// Room is decided by the exact count alone. A wait queue stands only at a full pool, so nobody
-    /// with room passes a waiter.
+    /// Room is decided by the exact count alone. Entries wait only at a full pool, so no submit
+    /// that finds room overtakes a waiter.
     #[inline]
     pub(crate) fn admission(&self) -> Admission {
         if !self.open {
@@ -140,15 +140,15 @@ impl View {
 
     /// Asked after every change that leaves tasks in the queue: a push, a take, a tuning.
     ///
-    /// A parked worker is woken only if nobody looks, and if no others are on their way than some
-    /// few and fewer than there are tasks. Whoever arrives and finds work asks again, so the
-    /// wake-ups form a chain that ends when the work does.
+    /// A parked worker is notified only if no worker spins, and if fewer are notified already than
+    /// there are tasks, and fewer than [`MOST_NOTIFIED`]. A worker that wakes and finds work asks
+    /// again, so the wake-ups form a chain that ends when the work does.
     #[inline]
     pub(crate) fn wake_policy(&self) -> Notify {
         if self.queued == 0 {
             Notify::Nothing
         } else if self.parked > 0 {
-            // One that is being started does not count as looking: its start may fail.
+            // One that is being started does not count as spinning: its start may fail.
             if self.spinning() == 0 && self.notified < self.queued.min(MOST_NOTIFIED) {
                 Notify::Parked
             } else {
@@ -167,7 +167,7 @@ impl View {
         self.searching - self.notified
     }
 
-    /// How many more tasks may lie in the queue before somebody has to be notified.
+    /// How many more tasks may lie in the queue before a worker has to be notified.
     #[inline]
     fn notify_margin(&self) -> usize {
         if self.parked > 0 {
@@ -199,7 +199,7 @@ impl View {
     }
 
     /// Whether tasks may end and their workers take the next without asking, as long as the wait
-    /// queue is empty: nobody is to leave, and nobody to be notified.
+    /// queue is empty: no worker is to leave, and none to be notified.
     #[inline]
     pub(crate) fn fast_path_enabled(&self) -> bool {
         self.excess() == 0 && self.wake_policy() == Notify::Nothing
@@ -228,7 +228,7 @@ impl View {
         self.queued > 0 && self.live - self.leaving < self.capacity
     }
 
-    /// Released, nobody is left or about to come, and nothing is being disposed of.
+    /// Released, no worker is live or being started, and nothing is being disposed of.
     pub(crate) fn ended(&self) -> bool {
         !self.open && self.live == 0 && !self.starting && self.disposing == 0
     }

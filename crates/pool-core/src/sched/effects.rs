@@ -26,9 +26,9 @@ pub(crate) struct Effects<J> {
     others: ManuallyDrop<Few<UserCode<J>>>,
 }
 
-/// Wants to know that the pool was released.
+/// Called when the pool is released.
 pub trait ReleaseListener: Send + Sync + 'static {
-    /// It was, by the calling thread, which holds no lock.
+    /// The calling thread released it, and holds no lock.
     fn released(&self);
 }
 

@@ -8,11 +8,11 @@
 //! Not for: waiting for the end of all, which is `life.rs`.
 //!
 //! # Invariants, under the pool's lock
-//! 1. `count` is the number of ended threads that nobody has joined. Each of their handles lies in
-//!    `threads`, or in the hands of one thread that joins it and counts it out after that.
-//! 2. A handle is in the hands of a live worker that waits at its place, of somebody who waits for
-//!    the pool's end, or of a thread that has ended and was counted after the one that it joins.
-//!    So whoever joins all that lie here when no worker is live, has through them joined all.
+//! 1. `count` is the number of ended threads that have not been joined. Each of their handles lies
+//!    in `threads`, or in the hands of one thread that joins it and counts it out after that.
+//! 2. A handle is in the hands of a live worker that waits at its place, of a wait for the pool's
+//!    end, or of a thread that has ended and was counted after the one that it joins. So joining
+//!    all that lie here when no worker is live joins, through them, every thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(crate) enum Exit {
     Gone(Vec<JoinHandle>),
     /// It joins this one at its place, then asks again.
     Join(JoinHandle),
-    /// It waits at its place until somebody has joined one, then asks again.
+    /// It waits at its place until one has been joined, then asks again.
     Wait,
 }
 
@@ -82,7 +82,7 @@ impl Ending {
         self.threads.drain(..finished).collect()
     }
 
-    /// All that nobody has in hand.
+    /// All that no other thread has in hand.
     pub(crate) fn take_all(&mut self) -> VecDeque<JoinHandle> {
         std::mem::take(&mut self.threads)
     }

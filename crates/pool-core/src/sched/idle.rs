@@ -1,4 +1,4 @@
-//! Parked workers, oldest first to retire; and what a worker is called for.
+//! Parked workers, oldest first to retire; and why a worker was woken.
 
 use std::collections::TryReserveError;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ pub(crate) struct WorkerCell {
     pub(crate) thread: Mutex<Option<JoinHandle>>,
 }
 
-/// What a worker was called for. Read and written under the pool's lock only.
+/// Why a worker was taken out of the idle set. Read and written under the pool's lock only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WakeReason {
     /// Nothing: it stands among the parked.
     Parked,
-    /// It is searching, and counted so by its waker.
+    /// It is searching, and counted so by the section that notified it.
     Work,
-    /// It is leaving, and counted so by whoever retired it.
+    /// It is leaving, and counted so by the section that retired it.
     Retire,
 }
 

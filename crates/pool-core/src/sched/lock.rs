@@ -6,9 +6,10 @@
 //!
 //! No section gives a lock back and then takes another, so every run is one in which the sections
 //! came one after the other (two-phase locking: Eswaran, Gray, Lorie and Traiger, 1976). So the
-//! models put one lock in the place of both: it has just those runs, and far fewer steps. And because
-//! that is an argument about `two.rs` and `shared.rs`, each of this crate's models runs on the two
-//! locks as well, with fewer pre-emptions. There they are mutexes: the spin lock has models of its own.
+//! models put one lock in the place of both: it has just those runs, and far fewer steps. And
+//! because that is an argument about `two.rs` and `shared.rs`, each of this crate's models runs on
+//! the two locks as well, with fewer pre-emptions. There they are mutexes: the spin lock has models
+//! of its own.
 
 #[cfg(anthill_loom)]
 mod model;

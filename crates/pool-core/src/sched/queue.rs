@@ -1,10 +1,10 @@
 //! The queue of accepted tasks: first in, first out, grown in blocks.
 //!
-//! It never copies what it holds to grow (a million entries would be moved under the pool's
-//! lock), and it gives memory back. A busy pool has two queues that change places: while entries
-//! leave one, others enter the other. So of the blocks that it empties a queue keeps as many as came
-//! in one go of late, for the next to come; and when somebody finds nothing to do, all but
-//! [`SPARE`] are given back, or twice as many where that was enough.
+//! It never copies what it holds to grow (a million entries would be moved under the pool's lock),
+//! and it gives memory back. A busy pool has two queues that change places: while entries leave
+//! one, others enter the other. A drained queue keeps as many empty blocks as the last batch used,
+//! so a steady load does not allocate. When a worker goes idle the rest is freed, down to [`SPARE`]
+//! blocks (twice as many are left alone).
 
 use std::collections::VecDeque;
 
@@ -189,7 +189,7 @@ impl<J> TaskQueue<J> {
         }
     }
 
-    /// Nobody needs it now: the spare blocks beyond what is always kept, for the caller to drop when
+    /// A worker goes idle: the spare blocks beyond what is always kept, for the caller to drop when
     /// no lock is held.
     pub(crate) fn trim(&mut self) -> Vec<VecDeque<J>> {
         self.keep = SPARE;

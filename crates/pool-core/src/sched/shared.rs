@@ -14,11 +14,11 @@
 //! 1. While the lock is held the inbox is empty: taking it moves what lies there to the end of the
 //!    queue, and counts it.
 //! 2. While the inbox has room for `n` more, `n` tasks could be accepted one by one in whole
-//!    sections, and none of these would wake, start or tell anybody but spinning workers.
+//!    sections, and none of these would wake or start a worker, or notify any but spinning ones.
 //! 3. While the state is on the fast path and a task lies in its queue, a whole section in which a
-//!    task ends would count it, free its room, take that task, and owe nothing to anybody.
-//! 4. While it says that the pool is full, the pool is open and has no room. It is told so in a
-//!    whole section, and told otherwise under the state's lock before anybody can know of the room.
+//!    task ends would count it, free its room, take that task, and defer no effect.
+//! 4. While it says that the pool is full, the pool is open and has no room. The flag is set by a
+//!    whole section, and cleared under the state's lock before the freed room is observable.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -34,15 +34,15 @@ use crate::task::run::Outcome;
 
 pub(crate) struct Shared<J> {
     halves: Pair<State<J>, Inbox<J>>,
-    /// For those that only want to know whether they are refused. Written under the state's lock.
+    /// Whether a call that does not wait is refused. Written under the state's lock.
     full: CachePadded<AtomicBool>,
 }
 
 /// Where tasks enter a busy pool.
 pub(crate) struct Inbox<J> {
-    /// How many more may, before somebody has to decide.
+    /// Fast-path credits: how many more tasks may enter without a decision.
     credits: usize,
-    /// Somebody spins for work.
+    /// A worker spins for work.
     searchers: bool,
     queue: TaskQueue<J>,
     load_stats: Option<Arc<LoadStats>>,
@@ -113,7 +113,7 @@ impl<J> Shared<J> {
     /// Whether the pool is open and has no room (invariant 4). Not known if it says `false`.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        // Relaxed: whoever knows that a task has ended, knows it from what followed the store.
+        // Relaxed: a thread that knows that a task has ended knows it from what followed the store.
         self.full.load(Relaxed)
     }
 
@@ -140,7 +140,7 @@ fn store_if_changed(flag: &AtomicBool, value: bool) {
 }
 
 impl<J> Credit<'_, J> {
-    /// Accepts the task. Whether somebody spins for work, and is to be told.
+    /// Step S2: accepts the task. Whether a worker spins for work and needs the hint.
     #[inline]
     pub(crate) fn enter(mut self, job: J) -> bool {
         let inbox = self.0.half();
@@ -176,9 +176,9 @@ impl<J> Whole<'_, J> {
     }
 
     /// Settles, from the counters as they are now, how many tasks may enter undecided (invariant
-    /// 2), whether workers go on undecided (3), and who is refused without the lock (4); then
-    /// unlocks. The most important write of the protocol: all that is done without the lock rests
-    /// on it.
+    /// 2), whether workers go on undecided (3), and which calls are refused without the lock (4);
+    /// then unlocks. The most important write of the protocol: all that is done without the lock
+    /// rests on it.
     #[inline]
     fn unlock(mut self) {
         let (state, inbox) = self.both.halves();

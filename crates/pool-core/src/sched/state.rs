@@ -15,7 +15,7 @@
 //!    worker.
 //! 3. While the queue holds a task some worker is live, and one that is live looks at the queue
 //!    under the lock before it parks and before it is gone.
-//! 4. If the queue holds a task and nobody searches, then nobody is parked, and there are as many
+//! 4. If the queue holds a task and no worker searches, then none is parked, and there are as many
 //!    workers as there may be, or one is being started (or the system refused one).
 
 use std::collections::{TryReserveError, VecDeque};
@@ -69,14 +69,14 @@ pub(crate) struct State<J> {
 
     pub(crate) live: usize,
     pub(crate) searching: usize,
-    /// Of those: called out of the idle set, and not there yet.
+    /// Of those: notified, so out of the idle set, and not awake yet.
     pub(crate) notified: usize,
     pub(crate) leaving: usize,
     pub(crate) idle: IdleSet,
-    /// Parked without a time-out, as those that are kept. Some may have been called since.
+    /// Core workers: parked without a time-out. Some may have been notified since.
     untimed: Vec<Arc<WorkerCell>>,
     pub(crate) starting: bool,
-    /// Live, and in their start hook: busy, as far as everybody else knows.
+    /// Live, and in their start hook: busy, as far as every other thread knows.
     entering: usize,
     /// The holder of the lock has just started a worker, and perhaps brings a task for it: until
     /// the lock is given back that worker has not looked at the queue yet, and will.
@@ -84,13 +84,13 @@ pub(crate) struct State<J> {
 
     /// Threads of workers that have ended, and may still drop their thread-locals.
     pub(crate) ending: Ending,
-    /// Somebody joins all of them at this moment.
+    /// A wait for the end joins all of them at this moment.
     pub(crate) joining: bool,
     /// Submitters that wait for the start of the first worker.
     pub(crate) on_start: Vec<Arc<Event>>,
     pub(crate) on_idle: Vec<Arc<Event>>,
     pub(crate) on_end: Vec<Arc<Event>>,
-    /// Those that want to know of the release.
+    /// To be called at the release.
     pub(crate) release_listeners: Vec<Weak<dyn ReleaseListener>>,
     pub(crate) counts: Counts,
     /// Until the whole lock is taken again, a worker may go on to the next task undecided.
@@ -110,7 +110,7 @@ pub(crate) enum Next<J> {
     Search,
     /// Go, counted as leaving.
     Leave,
-    /// Run the user code that is owed, counted as busy and without a task, and then
+    /// Run the deferred user code, counted as busy and without a task, and then
     /// [`go`](State::go) on.
     RunUserCode,
 }
@@ -126,7 +126,7 @@ pub(crate) enum Found<J> {
 pub(crate) struct Rest {
     /// Since when it is idle, where that is noted.
     pub(crate) since: Option<Instant>,
-    /// Its time may come: it is not one of those that are kept.
+    /// It may expire: it is not a core worker.
     pub(crate) timed: bool,
 }
 
@@ -211,8 +211,8 @@ impl<J> State<J> {
     }
 
     /// A worker has been started. Where it is a pool's first, a multi-pool's waiters may stand in
-    /// the line, though there is room: they go before the caller, in the section that counts the
-    /// worker.
+    /// the wait queue, though there is room: they go before the caller, in the section that counts
+    /// the worker.
     pub(crate) fn admit_waiters(&mut self, effects: &mut Effects<J>) {
         if self.wait_queue.len() > 0 {
             let before = self.in_flight;
@@ -223,7 +223,8 @@ impl<J> State<J> {
         }
     }
 
-    /// Sees to it that somebody looks at the queue.
+    /// Steps N1, N2, N4: asks the wake policy, and takes a parked worker out of the idle set, or
+    /// reserves a start.
     #[inline]
     pub(crate) fn notify_workers(&mut self, effects: &mut Effects<J>) {
         match self.view().wake_policy() {
@@ -242,7 +243,7 @@ impl<J> State<J> {
         }
     }
 
-    /// A worker that was called for work is awake, and goes on searching.
+    /// Step W4: a notified worker is awake, and goes on searching.
     pub(crate) fn worker_woke(&mut self) {
         self.notified -= 1;
     }
@@ -289,14 +290,14 @@ impl<J> State<J> {
         view.credits()
     }
 
-    /// Whoever does not want to wait is refused, whatever else is to be decided.
+    /// The full flag: whether a call that does not wait is refused without the lock.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.open && !self.view().has_room()
     }
 
-    /// A task has ended: one section frees its room and finds the next. Unless user code is owed:
-    /// to its handle (`runs_user_code`), or to the wait queue.
+    /// A task has ended: one section frees its room and finds the next. Unless user code is
+    /// deferred: its handle's waker (`runs_user_code`), or one of the wait queue.
     #[inline]
     pub(crate) fn finish(
         &mut self,
@@ -319,7 +320,7 @@ impl<J> State<J> {
     #[inline]
     pub(crate) fn go(&mut self, may_start: bool, effects: &mut Effects<J>) -> Next<J> {
         if self.view().excess() > 0 {
-            // Somebody may be parked all the same: the excess one was being started when the
+            // A worker may be parked all the same: the excess one was being started when the
             // capacity shrank.
             self.leaving += 1;
             self.notify_workers(effects);
@@ -530,7 +531,7 @@ impl<J> State<J> {
         Ok(())
     }
 
-    /// Open again. Who waited for the end is woken, and finds another generation. `false` if it was
+    /// Open again. Waits for the end are woken, and find another generation. `false` if it was
     /// open.
     pub(crate) fn reboot(&mut self, effects: &mut Effects<J>) -> bool {
         let was_released = !std::mem::replace(&mut self.open, true);

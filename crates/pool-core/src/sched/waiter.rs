@@ -76,7 +76,7 @@ impl WakeList {
         }
     }
 
-    /// Nobody is to be woken.
+    /// Nothing is to be woken.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.threads.is_empty() && self.tasks.is_empty()
@@ -163,8 +163,8 @@ pub struct EventWait {
 }
 
 impl EventWait {
-    /// The calling thread is going to wait. The event is to be added to `events`, which whoever
-    /// holds their lock [sets](WakeList::set_all).
+    /// The calling thread is going to wait. The event is to be added to `events`, which are
+    /// [set](WakeList::set_all) under their lock.
     pub fn of_thread() -> Self {
         let parker = Parker::of_thread();
         Self {

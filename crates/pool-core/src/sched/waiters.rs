@@ -1,13 +1,13 @@
 //! The wait queue: submitters that wait for room, first come, first served.
 //!
-//! A waiter leaves its task in its entry; the wait queue never holds promises of room. Whoever
-//! frees room takes the head's task at once and wakes the owner afterwards, so an owner that
-//! sleeps, or a future that is never polled again, holds nobody up.
+//! A waiter leaves its task in its entry; the wait queue never holds promises of room. The section
+//! that frees room takes the head's task at once, and the owner is woken after it. So an owner that
+//! sleeps, or a future that is never polled again, holds up no other waiter.
 //!
 //! # Invariants
 //! 1. An entry's task leaves it exactly once: claimed for a queue, given back by a release, or
 //!    withdrawn by its owner. The entry's own lock decides which.
-//! 2. `done` is stored after the stage has left `Waiting`, by the one who changed it. It only
+//! 2. `done` is stored after the stage has left `Waiting`, by the same thread. It only
 //!    ends a spin: how the wait ended is read under the entry's lock.
 //! 3. A claim and a release take the entry's waiter with the task, to be woken once no lock is
 //!    held. Wakers are called and dropped with no lock held.
@@ -41,13 +41,13 @@ pub(crate) struct WaiterEntry<J> {
 
 /// How many waiter entries of several wait queues hold a task.
 ///
-/// Relaxed throughout: an entry counts itself out under its own lock, so whoever has learnt there
-/// how the wait ended finds it counted out.
+/// Relaxed throughout: an entry counts itself out under its own lock, so a thread that has read
+/// there how the wait ended finds it counted out.
 #[derive(Debug)]
 pub struct WaiterCount(AtomicUsize);
 
 impl WaiterCount {
-    /// Nobody yet.
+    /// No entry yet.
     pub fn new() -> Arc<Self> {
         Arc::new(Self(AtomicUsize::new(0)))
     }
@@ -127,8 +127,8 @@ impl<J> WaiterEntry<J> {
         self.uncounted
     }
 
-    /// Takes the task for the queue of the pool of this number, and who is to be woken. `None` if
-    /// the task has left the entry.
+    /// Takes the task for the queue of the pool of this number, and the waiter to be woken. `None`
+    /// if the task has left the entry.
     pub(crate) fn claim(&self, pool: usize) -> Option<(J, Option<Waiter>)> {
         self.take(|job, waiter| (Stage::Served(pool), (job, waiter.take())))
     }
@@ -139,8 +139,8 @@ impl<J> WaiterEntry<J> {
         self.take(|job, _| (Stage::Withdrawn, job))
     }
 
-    /// The pool is released: the task goes back to its owner, who is to be woken. `false` if the
-    /// task has left the entry.
+    /// The pool is released: the task goes back to its owner; its waiter is to be woken. `false` if
+    /// the task has left the entry.
     pub(crate) fn give_back(&self) -> (bool, Option<Waiter>) {
         let taken = self.take(|job, waiter| (Stage::Returned(job), waiter.take()));
         (taken.is_some(), taken.flatten())
@@ -177,7 +177,7 @@ impl<J> WaiterEntry<J> {
         self.done.load(Relaxed) // Invariant 2.
     }
 
-    /// Whether a release has given the task back, and nobody has fetched it.
+    /// Whether a release has given the task back, and the owner has not fetched it.
     pub(crate) fn is_returned(&self) -> bool {
         matches!(self.inner.lock().stage, Stage::Returned(_))
     }
@@ -325,7 +325,7 @@ impl<J> WaitQueue<J> {
         Some(entry)
     }
 
-    /// Everybody leaves, first come first.
+    /// Removes all entries, oldest first.
     pub(crate) fn take_all(&mut self) -> Vec<Arc<WaiterEntry<J>>> {
         (self.len, self.uncounted) = (0, 0);
         let entries = std::mem::take(&mut self.entries);

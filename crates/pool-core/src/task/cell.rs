@@ -1,8 +1,8 @@
 //! A spawned task: closure, state and value in one shared allocation.
 //!
-//! The queue and the handle each hold a reference. Whoever claims the task first decides what
-//! becomes of it: a worker or a joiner runs it, a canceller or a releaser drops what it captured.
-//! If the handle was first, the entry in the queue is a *tombstone*.
+//! The queue and the handle each hold a reference. The first claim decides what becomes of the
+//! task: a worker or a joiner runs it, a cancel or a release drops what it captured. If the handle
+//! was first, the entry in the queue is a *tombstone*.
 //!
 //! # Invariants
 //! 1. A task is claimed at most once, and the body leaves the cell with that claim's owner.
@@ -32,12 +32,12 @@ use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
 pub(crate) trait Body: Send + 'static {
     type Out: Send + 'static;
     fn call(self) -> Self::Out;
-    /// What the panic hook is told.
+    /// The name that the panic hook gets.
     fn name() -> &'static str;
 }
 
-/// A body larger than this is put into the cell in a box. Whoever takes it out moves it through a
-/// dozen frames, which it would fill.
+/// A body larger than this is put into the cell in a box. Taking it out moves it through a dozen
+/// frames, which it would fill.
 pub(crate) const LARGE: usize = 1024;
 
 pub(crate) struct SpawnCell<B: Body> {
@@ -52,12 +52,12 @@ struct Slot<B: Body> {
     promise: Promise<B::Out>,
 }
 
-/// Who has claimed a task.
+/// Which party has claimed a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Claim {
-    Nobody,
-    /// Whoever had its entry: a worker, or the caller that a full pool told to run it in place.
+    Unclaimed,
+    /// The holder of its entry: a worker, or a caller that runs it in place at a full pool.
     Entry,
     /// A `release_now`, which will drop what the task captured.
     Release,
@@ -75,15 +75,15 @@ impl AtomicClaim {
         let all = [Claim::Entry, Claim::Release, Claim::Handle];
         let value = self.0.load(Relaxed);
         let found = all.into_iter().find(|&claim| claim as u8 == value);
-        found.unwrap_or(Claim::Nobody)
+        found.unwrap_or(Claim::Unclaimed)
     }
 
-    /// `false` if somebody was faster.
+    /// `false` if another claim came first.
     fn set(&self, claim: Claim) -> bool {
-        let nobody = Claim::Nobody as u8;
+        let unclaimed = Claim::Unclaimed as u8;
         let won = self
             .0
-            .compare_exchange(nobody, claim as u8, Relaxed, Relaxed);
+            .compare_exchange(unclaimed, claim as u8, Relaxed, Relaxed);
         won.is_ok()
     }
 }
@@ -91,7 +91,7 @@ impl AtomicClaim {
 /// Whose affair a task's end is, as known when its value arises.
 enum Listener {
     /// There is no handle.
-    Nobody,
+    None,
     /// A handle that no future awaits: to show it the end runs no user code.
     Handle,
     /// A waker.
@@ -101,7 +101,7 @@ enum Listener {
 /// A cell as its handle sees it.
 pub(crate) trait Joinable<R>: Resolve + Promised<R> {
     fn is_ended(&self) -> bool;
-    /// Who has claimed the task. It may be another by now, if it was nobody.
+    /// Which party has claimed the task. `Unclaimed` may be out of date by now.
     fn claimed(&self) -> Claim;
     /// Claims it for the handle. `false` if it was claimed before.
     fn claim(&self) -> bool;
@@ -115,7 +115,7 @@ pub(crate) trait Joinable<R>: Resolve + Promised<R> {
 impl<B: Body> SpawnCell<B> {
     pub(crate) fn new(body: B) -> Arc<Self> {
         Arc::new(Self {
-            claim: AtomicClaim(AtomicU8::new(Claim::Nobody as u8)),
+            claim: AtomicClaim(AtomicU8::new(Claim::Unclaimed as u8)),
             ended: AtomicBool::new(false),
             slot: Mutex::new(Slot {
                 body: Some(body),
@@ -173,7 +173,7 @@ impl<B: Body> SpawnCell<B> {
         if let Some(unwanted) = slot.promise.lay_aside(value) {
             drop(slot);
             drop_quietly(unwanted); // Still a part of the task (invariant 4).
-            return Listener::Nobody;
+            return Listener::None;
         }
         if slot.promise.has_waker() {
             Listener::Waker
@@ -192,7 +192,7 @@ impl<B: Body> SpawnCell<B> {
         TaskResult {
             outcome,
             runs_user_code: matches!(listener, Listener::Waker),
-            resolve: (!matches!(listener, Listener::Nobody)).then_some(self as _),
+            resolve: (!matches!(listener, Listener::None)).then_some(self as _),
         }
     }
 

@@ -7,7 +7,7 @@
 //! # Invariants
 //! 1. `space` was made by `put` for a `W` of the type the table was made for, and holds it from
 //!    `new` until the one call that takes it out.
-//! 2. Whoever takes it out forgets the `Task`, so its `Drop` does not run.
+//! 2. The call that takes it out forgets the `Task`, so its `Drop` does not run.
 //! 3. `table` is of a `&'static Table`. `W: Send`, so a `Task` may be sent. It is never shared.
 
 use std::any::{TypeId, type_name};
@@ -109,7 +109,7 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // SAFETY: invariant 1; nobody took it out, or this would have been forgotten.
+        // SAFETY: invariant 1; it was not taken out, or this would have been forgotten.
         unsafe { (self.table().drop)(&raw mut self.space) };
     }
 }

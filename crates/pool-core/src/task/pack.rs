@@ -7,7 +7,7 @@
 //! # Invariants
 //! 1. A [`Space`] that [`put`] made for a `W` holds that `W`, or a pointer from
 //!    `Box::<W>::into_raw`, until the one [`take`] of it.
-//! 2. Whoever takes it out does not use the space again.
+//! 2. After that `take` the space is not used again.
 
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};

@@ -1,4 +1,4 @@
-//! What a task leaves for its handle: one value, one waiter, and whether anybody has a handle still.
+//! What a task leaves for its handle: one value, one waiter, and whether there is a handle still.
 //!
 //! Not for: locking, or deciding when the value may be seen. A [`Promise`] is plain data under its
 //! owner's lock, so what it gives back (values, wakers) is dropped by the owner when that is free.
@@ -59,7 +59,7 @@ impl<R> Promise<R> {
         }
     }
 
-    /// Takes the value, or leaves word who is to be woken when it is there.
+    /// Takes the value, or leaves a waiter to be woken when it is there.
     pub fn take_or_wait(&mut self, waiter: Option<Waiter>) -> Look<R> {
         match mem::replace(&mut self.value, Value::Taken) {
             Value::Kept(value) => (Some(value), waiter),

@@ -29,9 +29,9 @@ pub enum Outcome {
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct TaskResult {
     pub(crate) outcome: Outcome,
-    /// A handle that is told after room and figures show the end.
+    /// A handle to be resolved after room and figures show the end.
     pub(crate) resolve: Option<Arc<dyn Resolve>>,
-    /// Telling it runs user code.
+    /// Resolving it runs user code.
     pub(crate) runs_user_code: bool,
 }
 
@@ -47,7 +47,7 @@ impl TaskResult {
         }
     }
 
-    /// There is no handle to be told.
+    /// There is no handle to be resolved.
     pub(crate) fn without_handle(outcome: Outcome) -> Self {
         Self {
             outcome,
@@ -56,7 +56,7 @@ impl TaskResult {
         }
     }
 
-    /// What a worker does with it, for models: tells the handle.
+    /// What a worker does with it, for models: resolves the handle.
     pub fn resolve(self) -> Outcome {
         if let Some(handle) = self.resolve {
             handle.resolve();
@@ -67,7 +67,7 @@ impl TaskResult {
 
 /// Something that waits for a task's end.
 pub trait Resolve: Send + Sync {
-    /// Makes the outcome visible and wakes whoever waits. Does not unwind.
+    /// Makes the outcome visible and wakes the waiter. Does not unwind.
     fn resolve(&self);
 
     /// As [`resolve`](Resolve::resolve), but a waker is left to the caller to be called, who may
@@ -138,7 +138,7 @@ impl TaskContext {
         }
     }
 
-    /// A panic in one of the pool's tasks, as a handle tells it.
+    /// A panic in one of the pool's tasks, as its handle returns it.
     pub fn panicked(&self, payload: Payload) -> JoinError {
         JoinError::Panicked(Panicked::new(payload, Arc::clone(&self.name)))
     }
@@ -152,7 +152,7 @@ impl TaskContext {
         guarded(task).inspect_err(|payload| self.report(name, &**payload))
     }
 
-    /// Runs a task that nobody waits for; its value is dropped, which may panic like the task.
+    /// Runs a task without a handle; its value is dropped, which may panic like the task.
     pub(crate) fn execute_detached<R>(
         &self,
         name: &'static str,

@@ -206,7 +206,8 @@ fn quick_steps(view: View) -> impl Iterator<Item = View> {
 fn what_may_enter_unasked_would_have_been_accepted_and_would_have_roused_nobody() {
     let mut entered = 0;
     every_view(|first| {
-        // All ways of two steps. A worker that takes a task makes room, which nobody counts on.
+        // All ways of two steps. A worker that takes a task makes room, which no decision counts
+        // on.
         let mut views = vec![(first, first.credits())];
         for _ in 0..2 {
             let ways = views

@@ -10,7 +10,7 @@ use crossbeam_utils::CachePadded;
 use sync_shim::{Mutex as Lock, MutexGuard as Guard};
 
 pub(crate) struct Pair<A, B> {
-    // On cache lines of their own: who wants one half takes none away from the other's.
+    // On cache lines of their own: taking one half does not contend for the other's line.
     first: CachePadded<Lock<A>>,
     second: CachePadded<Lock<B>>,
 }

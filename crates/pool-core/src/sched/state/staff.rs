@@ -154,8 +154,8 @@ impl<J> State<J> {
         }
     }
 
-    /// Tasks that came while a worker was being started have notified nobody. If there are more of
-    /// them than workers on their way in, and those run a hook first, another start is reserved.
+    /// Tasks that came while a worker was being started have notified no worker. If there are more
+    /// of them than workers on their way in, and those run a hook first, another start is reserved.
     pub(crate) fn reserve_another(&mut self) -> bool {
         let on_their_way = self.searching + self.entering;
         let another = self.hooked
