@@ -103,6 +103,7 @@ impl<R: Runner> Core<R> {
         if self.is_forked() {
             Some(Reason::Forked)
         } else if matches!(on_full, OnFull::Refuse) && self.state.is_full() {
+            // Step S1.
             self.refused.add_one();
             Some(Reason::Full)
         } else {
@@ -145,6 +146,7 @@ impl<R: Runner> Core<R> {
         refused: impl FnOnce(&mut State<R::Job>, Closed<L>, R::Job) -> T,
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
+        // Step S2: the fast path.
         if let Some(credit) = self.state.credit() {
             if credit.enter(job) {
                 self.hint();
@@ -162,6 +164,7 @@ impl<R: Runner> Core<R> {
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
         let applicant = Applicant { job, refused };
+        // Step S3.
         let mut step = self.section(|state, effects| self.decide(state, effects, applicant));
         loop {
             step = match step {
@@ -260,6 +263,7 @@ impl<R: Runner> Core<R> {
             WhenFull::Enqueue => {
                 let parker = Parker::of_thread();
                 let entry = WaiterEntry::of_thread(job, parker.clone());
+                // Step Q1.
                 let ticket = state.enqueue_waiter(Arc::clone(&entry));
                 AtFull::Wait(entry, ticket, parker)
             }
@@ -307,7 +311,8 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// The owner of a waiter entry gives up. `None` if the task has just been taken, or given back.
+    /// Step Q4: the owner of a waiter entry gives up. `None` if the task has just been taken, or
+    /// given back.
     pub(crate) fn leave_wait_queue(
         &self,
         entry: &WaiterEntry<R::Job>,
@@ -324,8 +329,8 @@ impl<R: Runner> Core<R> {
         job
     }
 
-    /// Runs the deferred effects: wakes threads first, then makes the start that was reserved, then
-    /// runs user code.
+    /// Step S4: runs the deferred effects: wakes threads first, then makes the start that was
+    /// reserved, then runs user code.
     #[inline]
     pub(crate) fn run(self: &Arc<Self>, effects: &mut Effects<R::Job>) {
         if effects.searchers {
@@ -344,17 +349,17 @@ impl<R: Runner> Core<R> {
     }
 
     fn run_deferred(self: &Arc<Self>, effects: &mut Effects<R::Job>) {
-        effects.notify();
-        self.start_if_reserved(effects.start);
+        effects.wake_threads(); // Steps N3, Q3.
+        self.start_if_reserved(effects.start); // Step N4.
         effects.run_user_code();
     }
 
     /// The part of [`run`](Core::run) that only wakes threads.
-    pub(crate) fn notify(&self, effects: &mut Effects<R::Job>) {
+    pub(crate) fn wake_threads(&self, effects: &mut Effects<R::Job>) {
         if effects.searchers {
             self.hint();
         }
-        effects.notify();
+        effects.wake_threads();
     }
 
     /// Starts the worker that was reserved, if one was. `false` if it was refused.
@@ -401,6 +406,7 @@ impl<R: Runner> Core<R> {
         let number = self.state.lock().counts.started;
         let cell = WorkerCell::new();
         let started = self.spawn_worker(number, &cell);
+        // Step N5.
         self.section(|state, effects| {
             state.started(started.is_ok(), effects);
             effects.set_all(&mut state.on_start);
@@ -514,6 +520,7 @@ impl<R: Runner> PoolRef for Core<R> {
     ) -> bool {
         let swept = self.section(|state, effects| {
             // Claimed in the section: the worker that finds a tombstone finds it counted.
+            // Step C1.
             claim().then(|| {
                 let is_tombstone = |job: &R::Job| self.runner.is_tombstone(job);
                 state.withdraw(&is_tombstone, effects)

@@ -52,7 +52,7 @@ impl<R: Runner> Deferred<R> {
     /// before a worker is started at any, and user code of one holds nothing up at another.
     pub fn run_all(mut all: Vec<Self>) {
         for one in &mut all {
-            one.core.notify(&mut one.effects);
+            one.core.wake_threads(&mut one.effects);
         }
         for one in &all {
             one.core.start_if_reserved(one.effects.start);
@@ -229,7 +229,7 @@ impl<R: Runner> Member<R> {
     /// If the pool was not built as one of a group.
     pub fn load_stats(&self) -> &Arc<LoadStats> {
         let load_stats = self.0.load_stats.as_ref();
-        load_stats.expect("a pool of a family has a gauge")
+        load_stats.expect("a member of a group has load statistics")
     }
 
     /// The clock of every time-out.

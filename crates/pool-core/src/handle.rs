@@ -141,7 +141,7 @@ impl<R: Send + 'static> JoinHandle<R> {
         let ours = self.cell.claimed() == Claim::Unclaimed
             && Arc::clone(&self.pool).withdraw(&mut || self.cell.claim(), end);
         if ours {
-            self.cell.resolve(); // Room and figures show the end.
+            self.cell.resolve(); // Step C4: room and figures show the end.
         }
         ours
     }

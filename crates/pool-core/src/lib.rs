@@ -80,7 +80,7 @@
 //! Such a destructor must not wait for a task of its own pool.
 //!
 //! A task costs two sections, one to push it and one to end it and take the next. A busy pool makes
-//! no system call per task: a worker is woken only if none is looking for work.
+//! no system call per task: a worker is woken only if none is spinning for work.
 //!
 //! # Panics
 //! A panic in a task is caught, counted, shown to the panic hook and given to the handle; the

@@ -54,6 +54,7 @@ impl<R: Runner, M> SubmitFuture<R, M> {
                 return Err((state.refuse(why), job));
             }
             let entry = WaiterEntry::of_future(job);
+            // Step Q1.
             let ticket = state.enqueue_waiter(Arc::clone(&entry));
             Ok(Stage::Waiting(entry, ticket))
         });

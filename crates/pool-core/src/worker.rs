@@ -79,12 +79,13 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         let mut effects = Effects::new();
         let (found, garbage) = core.state.lock().section(|state, inbox| {
             core.work.store(false, Relaxed); // A hint; the lock is held and we look ourselves.
+            // Steps W1, W2.
             let found = state.find(cell, now, &mut effects);
             let parks = matches!(found, Found::Park(_));
             (found, parks.then(|| (state.queue.trim(), inbox.trim())))
         });
         drop(garbage); // The lock is free.
-        core.notify(&mut effects);
+        core.wake_threads(&mut effects);
         let reason = match found {
             Found::Park(rest) => park(core, cell, &rest),
             Found::Next(next) => {
@@ -144,10 +145,12 @@ fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut next: Next<R::Job>) -> Aft
 /// the last end brings with it.
 fn run_fast_path<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> Next<R::Job> {
     loop {
+        // Step W5.
         let result = core.runner.run(job, &core.context);
         if result.runs_user_code {
             return finish(core, core.state.lock(), result);
         }
+        // Step W6; or W7, with the lock that was taken to find that out.
         job = match core.state.next(result.outcome) {
             Ok(next) => next,
             Err(whole) => return finish(core, whole, result),
@@ -181,7 +184,7 @@ fn decide<R: Runner>(
         }
         next
     });
-    core.notify(effects);
+    core.wake_threads(effects);
     next
 }
 
@@ -193,6 +196,7 @@ fn finish<R: Runner>(
     result: TaskResult,
 ) -> Next<R::Job> {
     let mut effects = Effects::new();
+    // Step W7.
     let next = decide(core, whole, &mut effects, |state, effects| {
         state.finish(result.outcome, result.runs_user_code, effects)
     });
@@ -210,6 +214,7 @@ fn finish<R: Runner>(
     let started = core.start_if_reserved(effects.start);
     match (next, waker.or_else(|| resolve(last))) {
         (Next::RunUserCode, waker) => {
+            // Step W8.
             waker.into_iter().for_each(wake);
             effects.run_user_code();
             go_on(core, |_| started)
@@ -249,10 +254,11 @@ fn resume<R: Runner>(
 /// the end: it is called by a worker that is busy with nothing else.
 #[cold]
 fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) -> Next<R::Job> {
+    // Step W9.
     let mut effects = Effects::new();
     core.state
         .section(|state| state.put_off(next, &mut effects));
-    core.notify(&mut effects);
+    core.wake_threads(&mut effects);
     let started = core.start_if_reserved(effects.start);
     wake(waker);
     go_on(core, |_| started)
@@ -272,6 +278,7 @@ fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> 
             Some(when) => !core.clock().park_until(&cell.parker, when),
         };
         let now = expired.then(|| core.clock().now());
+        // Step W4.
         let reason = core.section(|state, effects| {
             if let Some(now) = now
                 && let Some(limit) = core.config.stale_since(now)
@@ -310,7 +317,7 @@ enum Departure {
     Gone(Vec<JoinHandle>),
 }
 
-/// Gives the worker's place up, unless there is work it would leave behind.
+/// Step W10: gives the worker's place up, unless there is work it would leave behind.
 fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
     let mut own = cell.thread.lock().take();
     loop {

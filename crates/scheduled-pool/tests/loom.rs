@@ -15,9 +15,7 @@ use std::time::Duration;
 
 use pool_core::JoinError;
 use pool_core::internals::{ScheduledTask, TaskContext};
-use scheduled_pool::protocol::{
-    Config, Core, Joinable, Joined, Kept, Offer, Place, Sink, Waiter,
-};
+use scheduled_pool::protocol::{Config, Core, Joinable, Joined, Kept, Offer, Place, Sink, Waiter};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{ManualClock, Mutex, Parker};

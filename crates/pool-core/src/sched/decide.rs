@@ -138,7 +138,7 @@ impl View {
         }
     }
 
-    /// Asked after every change that leaves tasks in the queue: a push, a take, a tuning.
+    /// Step N1, after every change that leaves tasks in the queue: a push, a take, a tuning.
     ///
     /// A parked worker is notified only if no worker spins, and if fewer are notified already than
     /// there are tasks, and fewer than [`MOST_NOTIFIED`]. A worker that wakes and finds work asks

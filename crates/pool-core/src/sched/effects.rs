@@ -9,7 +9,7 @@ use crate::sched::waiter::{Event, Few, Waiter, WakeList};
 use crate::sched::waiters::WaiterEntry;
 
 /// Gathered under the pool's lock, run after it: first what only wakes threads
-/// ([`notify`](Effects::notify)), then the start, then user code
+/// ([`wake_threads`](Effects::wake_threads)), then the start, then user code
 /// ([`run_user_code`](Effects::run_user_code)). So user code that takes its time holds up nothing
 /// but itself.
 ///
@@ -88,7 +88,7 @@ impl<J> Effects<J> {
     }
 
     /// Wakes threads. Runs no user code.
-    pub(crate) fn notify(&mut self) {
+    pub(crate) fn wake_threads(&mut self) {
         self.wakes.wake_threads();
     }
 

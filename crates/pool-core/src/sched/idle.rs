@@ -93,7 +93,7 @@ impl IdleSet {
         cell.set_wake_reason(WakeReason::Parked);
         self.0
             .push(Arc::clone(cell), since)
-            .expect("a ring has a slot for each worker of the capacity, and no surplus one parks")
+            .expect("a ring has a slot for each worker of the capacity, and no excess one parks")
     }
 
     /// Takes the worker to be woken for work.

@@ -103,6 +103,7 @@ impl<J> Shared<J> {
         let mut state = self.halves.first();
         match state.half().go_on(outcome) {
             Some(job) => {
+                // Step W6, before the end can be observed.
                 store_if_changed(&self.full, false); // The lock is still held.
                 Ok(job)
             }
@@ -110,7 +111,8 @@ impl<J> Shared<J> {
         }
     }
 
-    /// Whether the pool is open and has no room (invariant 4). Not known if it says `false`.
+    /// Step S1: whether the pool is open and has no room (invariant 4). Not known if it says
+    /// `false`.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         // Relaxed: a thread that knows that a task has ended knows it from what followed the store.
@@ -182,12 +184,14 @@ impl<J> Whole<'_, J> {
     #[inline]
     fn unlock(mut self) {
         let (state, inbox) = self.both.halves();
+        // Steps U1, U2.
         inbox.credits = state.grant_credits();
         inbox.searchers = state.searching > 0;
         if let Some(load_stats) = &inbox.load_stats {
             inbox.free = state.capacity.saturating_sub(state.in_flight);
             load_stats.show_free(inbox.free > 0);
         }
+        // Step U3.
         store_if_changed(self.full, state.is_full());
     }
 }

@@ -187,7 +187,8 @@ impl<J> State<J> {
         }
     }
 
-    /// Room goes to the wait queue's heads, as long as there is any of either, and a worker.
+    /// Step Q2: room goes to the wait queue's heads, as long as there is any of either, and a
+    /// worker.
     #[inline]
     pub(crate) fn admit_heads(&mut self, effects: &mut Effects<J>) {
         while self.wait_queue.len() > 0 && self.live > 0 && self.view().has_room() {
@@ -231,6 +232,7 @@ impl<J> State<J> {
             Notify::Nothing => {}
             Notify::Parked => {
                 if let Some(cell) = self.idle.pop() {
+                    // Step N2, in this same section.
                     self.searching += 1;
                     self.notified += 1;
                     effects.wake_worker(&cell);
@@ -262,7 +264,7 @@ impl<J> State<J> {
         }
     }
 
-    /// A task has ended: its worker takes the next, if nothing else is to be decided.
+    /// Step W6: a task has ended; its worker takes the next, if nothing else is to be decided.
     #[inline]
     pub(crate) fn go_on(&mut self, outcome: Outcome) -> Option<J> {
         if !self.fast_path {
@@ -281,7 +283,8 @@ impl<J> State<J> {
         self.queue.append(entered);
     }
 
-    /// Asked when the lock is given back. How many tasks may enter until it is taken again.
+    /// Steps U1 and U2, as the lock is released: how many tasks may enter until it is taken again,
+    /// and whether workers may go on undecided.
     #[inline]
     pub(crate) fn grant_credits(&mut self) -> usize {
         self.spoken_for = false;
@@ -296,8 +299,8 @@ impl<J> State<J> {
         self.open && !self.view().has_room()
     }
 
-    /// A task has ended: one section frees its room and finds the next. Unless user code is
-    /// deferred: its handle's waker (`runs_user_code`), or one of the wait queue.
+    /// Step W7: a task has ended; one section frees its room and finds the next. Unless user code
+    /// is deferred: its handle's waker (`runs_user_code`), or one of the wait queue.
     #[inline]
     pub(crate) fn finish(
         &mut self,
@@ -309,6 +312,7 @@ impl<J> State<J> {
         self.admit_heads(effects);
         self.set_if_idle(effects);
         if runs_user_code || effects.has_user_code() {
+            // Step W8.
             self.notify_workers(effects); // Others do what is there to be done meanwhile.
             return Next::RunUserCode;
         }
@@ -350,8 +354,8 @@ impl<J> State<J> {
         Next::Run(job)
     }
 
-    /// A worker has to call a waker that came as it went on already: it is busy again, and what
-    /// it was about to do is left to others.
+    /// Step W9: a worker has to call a waker that came as it went on already: it is busy again, and
+    /// what it was about to do is left to others.
     #[cold]
     pub(crate) fn put_off(&mut self, next: Next<J>, effects: &mut Effects<J>) {
         match next {
@@ -389,6 +393,7 @@ impl<J> State<J> {
         if self.view().excess() == 0
             && let Some(job) = self.queue.pop()
         {
+            // Step W1.
             return Found::Next(self.take(job, true, effects));
         }
         match self.view().without_work(self.core_workers) {
@@ -397,6 +402,7 @@ impl<J> State<J> {
                 self.notify_workers(effects); // As in `go`.
                 Found::Next(Next::Leave)
             }
+            // Step W2: in the section that found the queue empty.
             Without::ParkTimed => Found::Park(Rest {
                 since: self.idle.push(cell, now),
                 timed: true,
@@ -412,8 +418,8 @@ impl<J> State<J> {
         }
     }
 
-    /// Nothing is accepted any more: waiters get their tasks back, idle workers go. Whether it was
-    /// open, and which generation ends.
+    /// Step R1: nothing is accepted any more; waiters get their tasks back, idle workers go.
+    /// Whether it was open, and which generation ends.
     pub(crate) fn release(&mut self, effects: &mut Effects<J>) -> (bool, u64) {
         let was_open = std::mem::replace(&mut self.open, false);
         if was_open {
@@ -468,8 +474,8 @@ impl<J> State<J> {
         self.disposers.contains(&thread_number())
     }
 
-    /// A handle has just claimed a task whose entry is in the queue, or was popped by a worker
-    /// that now finds it a tombstone. The task holds no room any more; the rest of it is the
+    /// Step C1: a handle has just claimed a task whose entry is in the queue, or was popped by a
+    /// worker that now finds it a tombstone. The task holds no room any more; the rest of it is the
     /// handle's affair, which says when it is [`disposed`](State::disposed) of.
     ///
     /// Tombstones that are too many are swept out, to be dropped when the lock is free; their block
@@ -495,7 +501,7 @@ impl<J> State<J> {
         })
     }
 
-    /// One of those that were taken out has been disposed of, or has ended.
+    /// Step C3: one of those that were taken out has been disposed of, or has ended.
     pub(crate) fn disposed(&mut self, outcome: Outcome, effects: &mut Effects<J>) {
         self.disposing -= 1;
         self.counts.count(outcome);
@@ -542,7 +548,7 @@ impl<J> State<J> {
         was_released
     }
 
-    /// A waiter's entry joins the wait queue.
+    /// Step Q1: a waiter's entry joins the wait queue.
     pub(crate) fn enqueue_waiter(&mut self, entry: Arc<WaiterEntry<J>>) -> u64 {
         self.wait_queue.push(entry)
     }

@@ -127,20 +127,20 @@ impl<J> WaiterEntry<J> {
         self.uncounted
     }
 
-    /// Takes the task for the queue of the pool of this number, and the waiter to be woken. `None`
-    /// if the task has left the entry.
+    /// Step Q2: takes the task for the queue of the pool of this number, and the waiter to be
+    /// woken. `None` if the task has left the entry.
     pub(crate) fn claim(&self, pool: usize) -> Option<(J, Option<Waiter>)> {
         self.take(|job, waiter| (Stage::Served(pool), (job, waiter.take())))
     }
 
-    /// The owner wants its task back. `None` if it has left the entry.
+    /// Step Q4: the owner wants its task back. `None` if it has left the entry.
     pub(crate) fn withdraw(&self) -> Option<J> {
         // Its waker stays: the caller may hold the pool's lock.
         self.take(|job, _| (Stage::Withdrawn, job))
     }
 
-    /// The pool is released: the task goes back to its owner; its waiter is to be woken. `false` if
-    /// the task has left the entry.
+    /// Step R1: the pool is released; the task goes back to its owner; its waiter is to be woken.
+    /// `false` if the task has left the entry.
     pub(crate) fn give_back(&self) -> (bool, Option<Waiter>) {
         let taken = self.take(|job, waiter| (Stage::Returned(job), waiter.take()));
         (taken.is_some(), taken.flatten())
@@ -205,7 +205,7 @@ impl<J> WaiterEntry<J> {
         }
     }
 
-    /// How the wait ended, if it has.
+    /// Step Q5: how the wait ended, if it has.
     pub(crate) fn outcome(&self) -> Option<WaitResult<J, usize>> {
         Self::outcome_of(&mut self.inner.lock().stage)
     }

@@ -139,11 +139,7 @@ fn a_worker_on_its_way_out_leaves_work_only_to_as_many_others_as_there_may_be() 
                 searching: view.searching + 1,
                 ..view
             };
-            assert_eq!(
-                stayed.excess(),
-                0,
-                "one that stays is not surplus: {view:?}"
-            );
+            assert_eq!(stayed.excess(), 0, "one that stays is not excess: {view:?}");
         } else if view.queued > 0 {
             assert!(others >= view.capacity, "{view:?}");
         }

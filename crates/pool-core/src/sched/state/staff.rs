@@ -14,7 +14,7 @@ use crate::sched::exits::Exit;
 use crate::sched::idle::{WakeReason, WorkerCell};
 
 impl<J> State<J> {
-    /// A parked worker is awake, and was not called: whether it is to wait for its time-out.
+    /// A parked worker is awake, and was not notified: whether it is to wait for its time-out.
     pub(crate) fn is_timed(&mut self, cell: &Arc<WorkerCell>, since: Option<Instant>) -> bool {
         let timed = self.view().without_work(self.core_workers) != Without::Park;
         if !timed {
@@ -66,7 +66,8 @@ impl<J> State<J> {
         }
     }
 
-    /// A retired worker looks again: if work came that it must not leave behind, it searches.
+    /// Steps W4 and W10: a retired worker looks again: if work came that it must not leave behind,
+    /// it searches.
     pub(crate) fn recall(&mut self, effects: &mut Effects<J>) -> bool {
         let stays = self.view().must_stay();
         if stays {
@@ -93,8 +94,8 @@ impl<J> State<J> {
         self.entering -= 1;
     }
 
-    /// The worker is gone, but for its thread, unless too many threads are ending. It must have
-    /// asked [`stay`](State::stay) in the same section.
+    /// Step W10: the worker is gone, but for its thread, unless too many threads are ending. It
+    /// must have asked [`stay`](State::stay) in the same section.
     pub(crate) fn depart(
         &mut self,
         cell: &Arc<WorkerCell>,
@@ -128,13 +129,14 @@ impl<J> State<J> {
         effects.set_all(&mut self.ending.on_room);
     }
 
+    /// Step R3.
     pub(crate) fn set_if_ended(&mut self, effects: &mut Effects<J>) {
         if self.view().ended() {
             effects.set_all(&mut self.on_end);
         }
     }
 
-    /// A start has come to its end; the worker searches from now on, or runs its hook.
+    /// Step N5: a start has come to its end; the worker searches from now on, or runs its hook.
     pub(crate) fn started(&mut self, success: bool, effects: &mut Effects<J>) {
         self.starting = false;
         if success {

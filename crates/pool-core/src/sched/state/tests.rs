@@ -31,7 +31,7 @@ fn section<T>(run: impl FnOnce(&mut Effects<u32>) -> T) -> (T, bool) {
     let mut effects = Effects::new();
     let made = run(&mut effects);
     let has_user_code = effects.has_user_code();
-    effects.notify();
+    effects.wake_threads();
     effects.run_user_code();
     (made, has_user_code)
 }
