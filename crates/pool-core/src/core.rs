@@ -519,8 +519,7 @@ impl<R: Runner> PoolRef for Core<R> {
         end: &mut dyn FnMut() -> Outcome,
     ) -> bool {
         let swept = self.section(|state, effects| {
-            // Claimed in the section: the worker that finds a tombstone finds it counted.
-            // Step C1.
+            // Step C1, in the section: the worker that finds a tombstone finds it counted.
             claim().then(|| {
                 let is_tombstone = |job: &R::Job| self.runner.is_tombstone(job);
                 state.withdraw(&is_tombstone, effects)
