@@ -371,9 +371,9 @@ impl<R: Runner> Core<R> {
         !reserved || self.start_one(|_| {})
     }
 
-    /// As [`start_if_reserved`](Core::start_if_reserved), by a worker that owes nothing else. In
-    /// the section that counts the new worker it counts as searching again: there are two now to
-    /// look at the queue, and the new one, if it is first, is not to start a third.
+    /// As [`start_if_reserved`](Core::start_if_reserved), by a worker that has nothing else
+    /// deferred. In the section that counts the new worker it counts as searching again: there are
+    /// two now to look at the queue, and the new one, if it is first, is not to start a third.
     #[cold]
     pub(crate) fn start_and_search(self: &Arc<Self>) -> bool {
         self.start_one(|state| state.searching += 1)

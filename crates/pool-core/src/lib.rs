@@ -98,6 +98,9 @@
 //! wakes no worker while one searches, and that a searcher that finds work wakes the next, is the
 //! rule of Go's scheduler.
 
+// From the bottom up: `sched` decides which task goes to which worker and which thread is woken,
+// `task` is what is submitted, `core`, `worker` and `life` run a pool by both. `group` and
+// `scheduler` are what the sister crates build on (`internals`); the rest is the public face.
 mod accept;
 mod builder;
 mod capacity;

@@ -110,7 +110,7 @@ enum AfterRun {
     Leave,
 }
 
-/// A section has decided what is `next`, and owes no user code but the gate of the thread to be
+/// A section has decided what is `next`, and deferred no user code but the gate of the thread to be
 /// started, if one is `reserved`. Where a gate is to be asked, it left the task to others
 /// (`RunUserCode`).
 fn start_if_reserved<R: Runner>(
@@ -168,8 +168,8 @@ fn resolve(handle: Option<Arc<dyn Resolve>>) -> Option<Waker> {
     handle.and_then(|handle| handle.resolve_and_take_waker())
 }
 
-/// The section in which a worker that has ended a task, or run what it owed, finds out what comes
-/// next. It wakes threads; a start and user code are still owed after it.
+/// The section in which a worker that has ended a task, or run deferred user code, finds out what
+/// comes next. It wakes threads; a start and user code are still to be run after it.
 #[inline]
 fn decide<R: Runner>(
     core: &Arc<Core<R>>,
@@ -236,8 +236,8 @@ fn go_on<R: Runner>(
     start_if_reserved(core, next, reserved)
 }
 
-/// A worker without a task goes on, and whether a start is owed. `back` counts it as busy, and says
-/// whether another worker may be started: not if a thread was refused on the way.
+/// A worker without a task goes on, and whether a start is reserved. `back` counts it as busy, and
+/// says whether another worker may be started: not if a thread was refused on the way.
 fn resume<R: Runner>(
     core: &Arc<Core<R>>,
     back: impl FnOnce(&mut State<R::Job>) -> bool,
