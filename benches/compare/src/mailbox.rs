@@ -1,11 +1,11 @@
 //! A mailbox of one word: the least that a hand-off between two threads can be.
 //!
-//! It has no queue, no errors, no shutdown and one kind of task. Where it is faster than a pool, the
-//! difference is what the pool's promises cost.
+//! It has no queue, no errors, no shutdown and one kind of task. Where it is faster than a pool,
+//! the difference is what the pool's promises cost.
 //!
-//! Its threads wait as the pool's do, so that protocols are compared and not waits: as many looks and
-//! yields for either side as in `crates/pool-core/src/wait.rs`, the same yields that are left out where
-//! others compute, then sleep.
+//! Its threads wait as the pool's do, so that protocols are compared and not waits: as many looks
+//! and yields for either side as in `crates/pool-core/src/sched/spin.rs`, the same yields that are
+//! left out where others compute, then sleep.
 //!
 //! # Invariants
 //! 1. A sender makes it `TASK` only when it is `READY`, so its task waits for no other.
@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     fn its_threads_look_as_often_as_those_of_the_pool() {
-        let pool = include_str!("../../../crates/pool-core/src/wait.rs");
+        let pool = include_str!("../../../crates/pool-core/src/sched/spin.rs");
         let pool: String = pool.split_whitespace().collect();
         for (name, Effort { spins, yields }) in [("SEARCH", OWNER), ("SUBMIT", SENDER)] {
-            let line = format!("{name}:Effort=Effort{{spins:{spins},yields:{yields},}}");
+            let line = format!("{name}:SpinPolicy=SpinPolicy{{spins:{spins},yields:{yields},}}");
             assert!(pool.contains(&line), "{line}");
         }
     }

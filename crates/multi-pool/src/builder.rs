@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pool_core::internals::{Child, build_group, name_of_group};
+use pool_core::internals::{Member, build_group, name_of_group};
 use pool_core::{Builder, Runner};
 
 use crate::error::MultiBuildError;
@@ -53,8 +53,8 @@ impl<R: Runner> MultiBuilder<R> {
     /// Builds the pools.
     ///
     /// # Errors
-    /// If there are to be no pools, which is looked at first, and if one cannot be built: then those
-    /// built before it are ended again, with their workers.
+    /// If there are to be no pools, which is looked at first, and if one cannot be built: then
+    /// those built before it are ended again, with their workers.
     #[doc(alias = "NewMultiPool")]
     pub fn build(self) -> Result<MultiWorkerPool<R>, MultiBuildError>
     where
@@ -65,8 +65,8 @@ impl<R: Runner> MultiBuilder<R> {
         }
         let name = name_of_group(&self.each).to_owned();
         let pools = build_group(self.each, self.pools)?;
-        let children = pools.iter().map(Child::of).collect();
-        let shared = Shared::new(name, children, self.strategy);
+        let members = pools.iter().map(Member::of).collect();
+        let shared = Shared::new(name, members, self.strategy);
         Ok(MultiWorkerPool::new(pools.into(), Arc::new(shared)))
     }
 }

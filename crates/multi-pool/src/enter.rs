@@ -13,8 +13,8 @@ use crate::standing::{Entered, Standing};
 
 /// Resolves once the job is accepted, or with the job and why it is not.
 ///
-/// Once it stands in the lines it need not be polled. Dropped before its job is taken, it takes
-/// the job out and drops it. `map` turns the answer into what the caller knows.
+/// Once it stands in the wait queues it need not be polled. Dropped before its job is taken, it
+/// takes the job out and drops it. `map` turns the answer into what the caller knows.
 pub(crate) struct Enter<R: Runner, M> {
     shared: Arc<Shared<R>>,
     stage: Stage<R>,
@@ -39,7 +39,7 @@ impl<R: Runner, M> Enter<R, M> {
         }
     }
 
-    /// The first poll. `None`: the job waits in the lines.
+    /// The first poll. `None`: the job waits in the wait queues.
     fn enter(&mut self, job: R::Job) -> Option<Answer<R>> {
         let (job, starved) = match self.shared.offer(job) {
             Ok(pool) => return Some(Ok(pool)),
@@ -70,7 +70,7 @@ where
             answer = self.enter(job);
         }
         // Also at once after it took its places, where it has no waker yet. The waker's clone is
-        // foreign code: if it panics, the places are still ours to give up.
+        // user code: if it panics, the places are still ours to give up.
         if let Stage::Standing(standing) = &self.stage {
             answer = standing.ticket.poll(context.waker());
             if answer.is_some() {

@@ -30,7 +30,7 @@
 //!    served first come, first served, and nobody passes them.
 //! 3. A worker of any pool is an own worker of the multi-pool.
 //! 4. Releases, reboots and tunings are of all pools: whatever races, all end up alike.
-//! 5. No foreign code (tasks, hooks, wakers, strategies) runs under a lock.
+//! 5. No user code (tasks, hooks, wakers, strategies) runs under a lock.
 //!
 //! # What blocks, and what it costs
 //! As with [`pool_core`], and beyond that: the choice of a pool takes no lock and allocates nothing;
@@ -46,7 +46,7 @@
 //!
 //! # Ancestry
 //! The idea and the names of both strategies are those of
-//! [ants](https://github.com/panjf2000/ants) (Go). That a waiter stands in several lines and is
+//! [ants](https://github.com/panjf2000/ants) (Go). That a waiter stands in several wait queues and is
 //! claimed once, is `select` over channels, as Go and crossbeam have it.
 #![forbid(unsafe_code)]
 

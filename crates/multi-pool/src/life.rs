@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pool_core::internals::{Child, Deferred};
+use pool_core::internals::{Deferred, Member};
 use pool_core::{Capacity, Runner, TuneError};
 
 use crate::error::MultiWaitError;
@@ -13,10 +13,10 @@ pub(crate) type Generations = Vec<u64>;
 
 impl<R: Runner> Shared<R> {
     /// One section in each pool, all in a row under `life`; then the effects of all.
-    fn each<T>(&self, section: impl FnMut(&Child<R>) -> (T, Deferred<R>)) -> Vec<T> {
+    fn each<T>(&self, section: impl FnMut(&Member<R>) -> (T, Deferred<R>)) -> Vec<T> {
         let sections: Vec<_> = {
             let _alike = self.life.lock();
-            self.children.iter().map(section).collect()
+            self.members.iter().map(section).collect()
         };
         let (results, effects) = sections.into_iter().unzip();
         Deferred::run_all(effects); // May be user code: no lock is held.
@@ -25,7 +25,7 @@ impl<R: Runner> Shared<R> {
 
     /// Stops acceptance. Whether it was open, and what ends.
     pub(crate) fn release(&self) -> (bool, Generations) {
-        let released = self.each(Child::release);
+        let released = self.each(Member::release);
         let was_open = released.iter().any(|&(was_open, _)| was_open);
         (
             was_open,
@@ -36,17 +36,17 @@ impl<R: Runner> Shared<R> {
     /// Releases, and takes out what has not started. Calls `keep` with each task's item, which
     /// must not panic.
     pub(crate) fn release_now(&self, mut keep: impl FnMut(R::Item)) -> usize {
-        let jobs = self.each(Child::release_now);
-        let each = self.children.iter().zip(jobs);
-        each.map(|(child, jobs)| child.dispose(jobs, &mut keep))
+        let jobs = self.each(Member::release_now);
+        let each = self.members.iter().zip(jobs);
+        each.map(|(member, jobs)| member.dispose(jobs, &mut keep))
             .sum()
     }
 
     /// Open again, at any time. `false` if it is open.
     pub(crate) fn reboot(&self) -> bool {
-        let was_released = self.each(Child::reboot).contains(&true);
+        let was_released = self.each(Member::reboot).contains(&true);
         if was_released {
-            self.strategy.reset(); // Foreign code: no lock is held.
+            self.strategy.reset(); // User code: no lock is held.
         }
         was_released
     }
@@ -56,8 +56,8 @@ impl<R: Runner> Shared<R> {
         let mut effects = Vec::new();
         let tuned = {
             let _alike = self.life.lock();
-            self.children.iter().try_for_each(|child| {
-                let (tuned, deferred) = child.tune(capacity);
+            self.members.iter().try_for_each(|member| {
+                let (tuned, deferred) = member.tune(capacity);
                 effects.push(deferred);
                 tuned
             })
@@ -69,7 +69,7 @@ impl<R: Runner> Shared<R> {
     /// What a wait for the end waits for.
     pub(crate) fn generations(&self) -> Generations {
         let _alike = self.life.lock();
-        self.children.iter().map(Child::generation).collect()
+        self.members.iter().map(Member::generation).collect()
     }
 
     pub(crate) fn wait_for_end(
@@ -77,9 +77,9 @@ impl<R: Runner> Shared<R> {
         generations: &[u64],
         deadline: Option<Instant>,
     ) -> Result<(), MultiWaitError> {
-        let each = self.children.iter().zip(generations);
+        let each = self.members.iter().zip(generations);
         MultiWaitError::gather(
-            each.map(|(child, &generation)| child.wait_for_end(generation, deadline)),
+            each.map(|(member, &generation)| member.wait_for_end(generation, deadline)),
         )
     }
 
@@ -89,8 +89,8 @@ impl<R: Runner> Shared<R> {
     /// meanwhile, from one that is still waited for to one that no longer is.
     pub(crate) fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), MultiWaitError> {
         loop {
-            let each = self.children.iter();
-            MultiWaitError::gather(each.map(|child| child.wait_idle(deadline)))?;
+            let each = self.members.iter();
+            MultiWaitError::gather(each.map(|member| member.wait_idle(deadline)))?;
             if self.is_at_rest() {
                 return Ok(());
             }
@@ -100,7 +100,7 @@ impl<R: Runner> Shared<R> {
     /// Each pool was at rest at the first look and at the second, and had accepted nothing in
     /// between: so all of them were, at once, between the last first look and the first second.
     fn is_at_rest(&self) -> bool {
-        let look = || -> Option<Vec<u64>> { self.children.iter().map(Child::at_rest).collect() };
+        let look = || -> Option<Vec<u64>> { self.members.iter().map(Member::at_rest).collect() };
         look().is_some_and(|first| look() == Some(first))
     }
 }

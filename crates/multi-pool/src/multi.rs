@@ -113,10 +113,10 @@ impl<R: Runner> MultiWorkerPool<R> {
     /// Threads and futures that wait for room, each counted once.
     #[doc(alias = "Waiting")]
     pub fn waiting(&self) -> usize {
-        self.shared().crowd.len()
+        self.shared().waiter_count.len()
     }
 
-    /// Places taken in one pool's line. Each waiter has one in every line, and keeps the others
+    /// Places taken in one pool's wait queue. Each waiter has one in every line, and keeps the others
     /// for the moment until it learns that one of the pools has taken its task.
     ///
     /// # Errors

@@ -5,12 +5,12 @@
 //!    it away once.
 //! 2. Pools are released, rebooted and tuned all in a row under `life`, so whoever holds it finds
 //!    all of them alike.
-//! 3. No foreign code runs under `door` or `life`. A pool's own lock may be taken under them,
+//! 3. No user code runs under `door` or `life`. A pool's own lock may be taken under them,
 //!    never the other way round.
 
 use std::sync::Arc;
 
-use pool_core::internals::{self as group, Child, Crowd, Gauge, OwnWorker};
+use pool_core::internals::{self as group, LoadStats, Member, OwnWorker, WaiterCount};
 use pool_core::{OnFull, Runner, SubmitError};
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::{Mutex, Parker};
@@ -21,12 +21,12 @@ use crate::strategy::{Loads, Strategy};
 pub(crate) struct Shared<R: Runner> {
     pub(crate) name: String,
     /// At least one.
-    pub(crate) children: Box<[Child<R>]>,
+    pub(crate) members: Box<[Member<R>]>,
     /// Theirs, side by side.
-    gauges: Box<[Arc<Gauge>]>,
+    loads: Box<[Arc<LoadStats>]>,
     pub(crate) strategy: Box<dyn Strategy>,
     /// Who waits.
-    pub(crate) crowd: Arc<Crowd>,
+    pub(crate) waiter_count: Arc<WaiterCount>,
     /// Held while a waiter takes its places, so that all lines have the same order.
     pub(crate) door: Mutex<()>,
     pub(crate) life: Mutex<()>,
@@ -36,8 +36,8 @@ pub(crate) struct Shared<R: Runner> {
 
 /// Why no pool has accepted a job.
 pub(crate) enum NoRoom<R: Runner> {
-    /// Those in which a worker lives are full. `starved`: another has room, but the operating system
-    /// refused to start its first worker.
+    /// Those in which a worker lives are full. `starved`: another has room, but the operating
+    /// system refused to start its first worker.
     Full { job: R::Job, starved: bool },
     /// To wait would be of no use.
     Refused(SubmitError<R::Job>),
@@ -49,18 +49,18 @@ pub(crate) type Answer<R> = group::Answer<<R as Runner>::Job>;
 impl<R: Runner> Shared<R> {
     pub(crate) fn new(
         name: String,
-        children: Box<[Child<R>]>,
+        members: Box<[Member<R>]>,
         strategy: Box<dyn Strategy>,
     ) -> Self {
         Self {
             name,
-            gauges: children
+            loads: members
                 .iter()
-                .map(|child| Arc::clone(child.gauge()))
+                .map(|member| Arc::clone(member.load_stats()))
                 .collect(),
-            children,
+            members,
             strategy,
-            crowd: Crowd::new(),
+            waiter_count: WaiterCount::new(),
             door: Mutex::new(()),
             life: Mutex::new(()),
             refused: AtomicU64::new(0),
@@ -68,8 +68,8 @@ impl<R: Runner> Shared<R> {
     }
 
     /// The pool that answers where all answer alike, and that counts what is run in place.
-    pub(crate) fn first(&self) -> &Child<R> {
-        &self.children[0]
+    pub(crate) fn first(&self) -> &Member<R> {
+        &self.members[0]
     }
 
     pub(crate) fn refused(&self) -> u64 {
@@ -118,17 +118,17 @@ impl<R: Runner> Shared<R> {
         if self.first().is_forked() {
             return Err(NoRoom::Refused(SubmitError::Forked(job)));
         }
-        // Foreign code: no lock is held, and if it panics nothing has changed.
+        // User code: no lock is held, and if it panics nothing has changed.
         let choice = self
             .strategy
-            .choose(&Loads::of_pools(&self.gauges, &self.crowd));
-        let pools = self.children.len();
+            .choose(&Loads::of_pools(&self.loads, &self.waiter_count));
+        let pools = self.members.len();
         let choice = if choice < pools {
             choice
         } else {
             choice % pools
         };
-        match self.children[choice].accept(job) {
+        match self.members[choice].accept(job) {
             Ok(()) => Ok(choice),
             Err(refusal) => self.offer_others(choice, refusal),
         }
@@ -142,8 +142,8 @@ impl<R: Runner> Shared<R> {
         choice: usize,
         refusal: SubmitError<R::Job>,
     ) -> Result<usize, NoRoom<R>> {
-        let pools = self.children.len();
-        let loads = Loads::of_pools(&self.gauges, &self.crowd);
+        let pools = self.members.len();
+        let loads = Loads::of_pools(&self.loads, &self.waiter_count);
         let seems_free = |&index: &usize| loads.has_worker(index);
         let others = (choice + 1..pools).chain(0..choice);
         let mut offers = others.clone().filter(seems_free).chain(others);
@@ -170,7 +170,7 @@ impl<R: Runner> Shared<R> {
                     },
                 });
             };
-            match self.children[index].accept(job) {
+            match self.members[index].accept(job) {
                 Ok(()) => return Ok(index),
                 Err(other) => refusal = other,
             }
@@ -178,8 +178,8 @@ impl<R: Runner> Shared<R> {
     }
 
     /// Takes places for the job in every line, unless that turns out to be needless, for a thread
-    /// that sleeps on `sleeper`, or a future that has still to be polled. `starved`: a pool that has
-    /// room could start no worker just now.
+    /// that sleeps on `sleeper`, or a future that has still to be polled. `starved`: a pool that
+    /// has room could start no worker just now.
     pub(crate) fn stand(
         &self,
         mut job: R::Job,
@@ -191,7 +191,7 @@ impl<R: Runner> Shared<R> {
                 Ok(entered) => return entered,
                 Err(back) => back,
             };
-            // A pool has room and no worker. To start one takes foreign code, so no lock.
+            // A pool has room and no worker. To start one takes user code, so no lock.
             match self.offer(back) {
                 Ok(pool) => return Entered::Answered(Ok(pool)),
                 Err(NoRoom::Full {

@@ -1,9 +1,9 @@
-//! Waiting in the lines of all pools at once.
+//! Waiting in the wait queues of all pools at once.
 //!
 //! A waiter whose task one pool held would stay behind that pool's long tasks while another has
-//! room. So it waits with one *ticket* that has a *place* in every pool's line. The task lies at
+//! room. So it waits with one *ticket* that has a *place* in every pool's wait queue. The task lies at
 //! the ticket. Whichever pool frees room first takes it from there, and the places left in the
-//! other lines are empty: a pool that comes to one goes on to the next.
+//! other wait queues are empty: a pool that comes to one goes on to the next.
 //!
 //! # The steps
 //! - Owner: takes the places, pool after pool, each in one section of that pool's lock. A pool
@@ -12,7 +12,7 @@
 //! - Release: in its section, each pool gives the tasks in its line back.
 //!
 //! # What looks fatal and is not
-//! - *Room comes free in a pool just before the owner takes its place there.* The pool's line was
+//! - *Room comes free in a pool just before the owner takes its place there.* The pool's wait queue was
 //!   empty, so the room stays, and the owner finds it in the section that would enrol it.
 //! - *Two pools free room at once.* The ticket's own lock lets one of them have the task. The other
 //!   goes on to its next place; its room is not held for anybody.
@@ -21,14 +21,14 @@
 //! - *The time is up, or the future dropped, as a pool takes the task.* Both ask the ticket's
 //!   lock. Whoever is second finds nothing and goes by what the first did.
 //! - *A pool has room, and the system starts no worker for it.* The owner waits for those that have
-//!   workers, and has a place in that pool's line too: who gets a worker started there lets the line
-//!   in before its own task. If no pool has a worker, the task comes back.
+//!   workers, and has a place in that pool's wait queue too: who gets a worker started there lets the
+//!   wait queue in before its own task. If no pool has a worker, the task comes back.
 //! - *The first waiter takes its places in one pool before, and in another after the second.* It
 //!   cannot: places are taken under `door`.
 
 use std::time::Instant;
 
-use pool_core::internals::{Enrolled, Ticket};
+use pool_core::internals::{Enqueued, Ticket};
 use pool_core::{Runner, SubmitError};
 use sync_shim::Parker;
 
@@ -60,22 +60,22 @@ impl<R: Runner> Standing<R> {
     ) -> Result<Entered<R>, R::Job> {
         let (mut stopped, mut staffed) = (None, false);
         let door = shared.door.lock();
-        if shared.crowd.len() >= shared.first().max_waiting() {
+        if shared.waiter_count.len() >= shared.first().max_waiting() {
             drop(door);
             let refusal = shared.refuse(SubmitError::Full(job));
             return Ok(Entered::Answered(Err(refusal)));
         }
         let mut standing = Self {
-            ticket: Ticket::new(job, sleeper, &shared.crowd),
-            places: Vec::with_capacity(shared.children.len()),
+            ticket: Ticket::new(job, sleeper, &shared.waiter_count),
+            places: Vec::with_capacity(shared.members.len()),
         };
-        for child in &shared.children {
-            match child.enrol(&standing.ticket, starved) {
-                Enrolled::InLine(place) => {
+        for member in &shared.members {
+            match member.enqueue_waiter(&standing.ticket, starved) {
+                Enqueued::Waiting(place) => {
                     standing.places.push(place);
                     staffed = true; // There somebody runs tasks, and will come to this one.
                 }
-                Enrolled::Unstaffed(place) => standing.places.push(place),
+                Enqueued::Unstaffed(place) => standing.places.push(place),
                 other => {
                     stopped = Some(other);
                     break;
@@ -85,13 +85,13 @@ impl<R: Runner> Standing<R> {
         drop(door);
         match stopped {
             None if staffed => Ok(Entered::Standing(standing)),
-            None | Some(Enrolled::NoWorker) => standing.back_out(shared, Err),
-            Some(Enrolled::Released) => standing.back_out(shared, |job| {
+            None | Some(Enqueued::NoWorker) => standing.back_out(shared, Err),
+            Some(Enqueued::Released) => standing.back_out(shared, |job| {
                 let refusal = shared.refuse(SubmitError::Released(job));
                 Ok(Entered::Answered(Err(refusal)))
             }),
             Some(taken) => {
-                if let Enrolled::Taken(effects) = taken {
+                if let Enqueued::Taken(effects) = taken {
                     effects.run();
                 }
                 Ok(Entered::Answered(standing.end(shared)))
@@ -143,8 +143,8 @@ impl<R: Runner> Standing<R> {
     /// Gives the places up. Nobody is held up by one that stays; it would only take memory until
     /// its line comes to it.
     pub(crate) fn leave(&self, shared: &Shared<R>) {
-        for (child, &place) in shared.children.iter().zip(&self.places) {
-            child.leave(place);
+        for (member, &place) in shared.members.iter().zip(&self.places) {
+            member.leave(place);
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pool_core::internals::{Crowd, Gauge};
+use pool_core::internals::{LoadStats, WaiterCount};
 use pool_core::{Capacity, QueueDepth};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -47,7 +47,7 @@ pub trait Strategy: Send + Sync + 'static {
 pub struct Load {
     /// Accepted tasks that have not ended.
     pub in_flight: usize,
-    /// Threads and futures that wait in the pool's line. All of them wait for any of the pools,
+    /// Threads and futures that wait in the pool's wait queue. All of them wait for any of the pools,
     /// so each pool has the same number.
     pub waiting: usize,
     /// Live workers, idle ones included.
@@ -70,13 +70,13 @@ impl Load {
         }
     }
 
-    fn read(gauge: &Gauge, crowd: &Crowd) -> Self {
+    fn read(load_stats: &LoadStats, waiter_count: &WaiterCount) -> Self {
         Self {
-            in_flight: gauge.in_flight(),
-            waiting: crowd.len(),
-            live: gauge.live(),
-            capacity: gauge.capacity(),
-            queue_depth: gauge.queue_depth(),
+            in_flight: load_stats.in_flight(),
+            waiting: waiter_count.len(),
+            live: load_stats.live(),
+            capacity: load_stats.capacity(),
+            queue_depth: load_stats.queue_depth(),
         }
     }
 
@@ -101,13 +101,13 @@ pub struct Loads<'a>(Source<'a>);
 
 #[derive(Clone, Copy)]
 enum Source<'a> {
-    Pools(&'a [Arc<Gauge>], &'a Crowd),
+    Pools(&'a [Arc<LoadStats>], &'a WaiterCount),
     Given(&'a [Load]),
 }
 
 impl<'a> Loads<'a> {
-    pub(crate) fn of_pools(gauges: &'a [Arc<Gauge>], crowd: &'a Crowd) -> Self {
-        Self(Source::Pools(gauges, crowd))
+    pub(crate) fn of_pools(loads: &'a [Arc<LoadStats>], waiter_count: &'a WaiterCount) -> Self {
+        Self(Source::Pools(loads, waiter_count))
     }
 
     /// These loads, to try a strategy with.
@@ -119,7 +119,7 @@ impl<'a> Loads<'a> {
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         match self.0 {
-            Source::Pools(gauges, _) => gauges.len(),
+            Source::Pools(loads, _) => loads.len(),
             Source::Given(loads) => loads.len(),
         }
     }
@@ -127,26 +127,32 @@ impl<'a> Loads<'a> {
     /// Reads one pool's load. `None` if there is no such pool.
     pub fn get(&self, index: usize) -> Option<Load> {
         match self.0 {
-            Source::Pools(gauges, crowd) => gauges.get(index).map(|gauge| Load::read(gauge, crowd)),
+            Source::Pools(loads, waiter_count) => loads
+                .get(index)
+                .map(|load_stats| Load::read(load_stats, waiter_count)),
             Source::Given(loads) => loads.get(index).copied(),
         }
     }
 
-    /// Whether a pool has a worker free, or may start one: as [`Load::has_worker`] says, but cheaper
-    /// than [`get`](Loads::get), for it reads nothing that changes with every task. `false` if there
-    /// is no such pool.
+    /// Whether a pool has a worker free, or may start one: as [`Load::has_worker`] says, but
+    /// cheaper than [`get`](Loads::get), for it reads nothing that changes with every task. `false`
+    /// if there is no such pool.
     pub fn has_worker(&self, index: usize) -> bool {
         match self.0 {
-            Source::Pools(gauges, _) => gauges.get(index).is_some_and(|gauge| gauge.has_worker()),
+            Source::Pools(loads, _) => loads
+                .get(index)
+                .is_some_and(|load_stats| load_stats.has_worker()),
             Source::Given(loads) => loads.get(index).is_some_and(Load::has_worker),
         }
     }
 
-    /// Whether a pool has room, if only in its queue: as [`Load::has_room`] says. `false` if there is
-    /// no such pool.
+    /// Whether a pool has room, if only in its queue: as [`Load::has_room`] says. `false` if there
+    /// is no such pool.
     pub fn has_room(&self, index: usize) -> bool {
         match self.0 {
-            Source::Pools(gauges, _) => gauges.get(index).is_some_and(|gauge| gauge.has_room()),
+            Source::Pools(loads, _) => loads
+                .get(index)
+                .is_some_and(|load_stats| load_stats.has_room()),
             Source::Given(loads) => loads.get(index).is_some_and(Load::has_room),
         }
     }
@@ -154,9 +160,9 @@ impl<'a> Loads<'a> {
     /// A pool's tasks in flight and waiting, without its other figures.
     fn tasks(&self, index: usize) -> Option<usize> {
         match self.0 {
-            Source::Pools(gauges, crowd) => {
-                let gauge = gauges.get(index)?;
-                Some(gauge.in_flight() + crowd.len())
+            Source::Pools(loads, waiter_count) => {
+                let load_stats = loads.get(index)?;
+                Some(load_stats.in_flight() + waiter_count.len())
             }
             Source::Given(loads) => loads.get(index).map(|load| load.in_flight + load.waiting),
         }

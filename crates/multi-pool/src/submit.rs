@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pool_core::internals::{Admit, Admitted, Child};
+use pool_core::internals::{Admit, Admitted, Member};
 use pool_core::{Accepts, JoinHandle, OnFull, Runner, SubmitError};
 
 use crate::enter::Enter;
@@ -12,7 +12,7 @@ use crate::multi::MultiWorkerPool;
 use crate::shared::Shared;
 
 impl<R: Runner> Admit<R> for Shared<R> {
-    fn child(self: &Arc<Self>) -> Child<R> {
+    fn member(self: &Arc<Self>) -> Member<R> {
         self.first().clone()
     }
 
@@ -24,22 +24,22 @@ impl<R: Runner> Admit<R> for Shared<R> {
     fn admit_async<T>(
         self: Arc<Self>,
         job: R::Job,
-        settle: impl FnOnce(&Self, Admitted<R>) -> T + Send,
+        answer: impl FnOnce(&Self, Admitted<R>) -> T + Send,
     ) -> impl Future<Output = T> + Send + Unpin {
-        Enter::new(self, job, settle)
+        Enter::new(self, job, answer)
     }
 
     fn handle_of<T: Send + 'static>(&self, pool: usize, handle: JoinHandle<T>) -> JoinHandle<T> {
         if pool == 0 {
             return handle;
         }
-        self.children[pool].adopt(handle)
+        self.members[pool].adopt(handle)
     }
 }
 
 /// Handing tasks over: closures, or the arguments of one function, as [`Accepts`] says. Each call
-/// does what [`WorkerPool`](pool_core::WorkerPool)'s of the same name does, for all pools at once; a
-/// refused task comes back in the error, unrun.
+/// does what [`WorkerPool`](pool_core::WorkerPool)'s of the same name does, for all pools at once;
+/// a refused task comes back in the error, unrun.
 #[expect(clippy::missing_errors_doc, reason = "said once, above")]
 impl<R: Runner> MultiWorkerPool<R> {
     /// Hands a task over, to be run and forgotten. Waits while every pool is full; whichever frees

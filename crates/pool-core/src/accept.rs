@@ -1,20 +1,20 @@
 //! What may be handed to a pool: a closure, or a typed pool's argument.
 //!
-//! The trait is the runner's and not the task's. So the compiler knows a typed pool's argument before
-//! it looks at what is handed over, and `pool.submit(text.into())` or a coercion to a boxed trait
-//! object needs no annotation.
+//! The trait is the runner's and not the task's. So the compiler knows a typed pool's argument
+//! before it looks at what is handed over, and `pool.submit(text.into())` or a coercion to a boxed
+//! trait object needs no annotation.
 
 use std::sync::Arc;
 
-use crate::cell::Joinable;
-use crate::core::Runner;
+use crate::runner::Runner;
+use crate::task::cell::Joinable;
 
 /// What a pool takes as a task: with a runner that `Accepts<T>`, the pool takes any `T`.
 ///
 /// - [`Closures`](crate::Closures), the runner of a [`Pool`](crate::Pool), accepts every
 ///   `FnOnce() -> V + Send + 'static`, and the value is what the closure returns.
-/// - [`Func<T, V>`](crate::Func), the runner of a [`FuncPool<T, V>`](crate::FuncPool), accepts a `T`,
-///   the function's argument, and the value is what the function returns.
+/// - [`Func<T, V>`](crate::Func), the runner of a [`FuncPool<T, V>`](crate::FuncPool), accepts a
+///   `T`, the function's argument, and the value is what the function returns.
 ///
 /// Functions over any kind of pool name it as a bound:
 ///
@@ -48,8 +48,8 @@ use crate::core::Runner;
     note = "a function over any runner `R` asks for `R: Accepts<{T}>`"
 )]
 pub trait Accepts<T>: Runner + Sealed<T> {
-    /// What a task returns. Of a submitted task it is dropped on the worker, as a part of the task; a
-    /// spawned one's goes to its handle.
+    /// What a task returns. Of a submitted task it is dropped on the worker, as a part of the task;
+    /// a spawned one's goes to its handle.
     type Value: Send + 'static;
 
     /// A task without a handle.

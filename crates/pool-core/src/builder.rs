@@ -10,11 +10,12 @@ use sync_shim::{Clock, unique_id};
 
 use crate::capacity::{Capacity, QueueDepth, UNLIMITED};
 use crate::config::{Config, DropPolicy, Hook, ThreadGate, WithinWorker};
-use crate::core::{Core, Runner};
+use crate::core::Core;
 use crate::error::BuildError;
-use crate::gauge::Gauge;
 use crate::pool::WorkerPool;
-use crate::run::{Env, PanicHook, TaskPanic};
+use crate::runner::Runner;
+use crate::sched::load::LoadStats;
+use crate::task::run::{PanicHook, TaskContext, TaskPanic};
 
 /// How long a worker may idle, unless the builder says otherwise.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -107,7 +108,7 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// How many threads and futures may wait in the line for room; one more is refused. Zero
+    /// How many threads and futures may wait in the wait queue for room; one more is refused. Zero
     /// refuses the first. Due tasks of a scheduled pool wait there, too, and are not counted.
     #[doc(alias = "WithMaxBlockingTasks")]
     pub fn max_waiting(mut self, most: usize) -> Self {
@@ -201,8 +202,8 @@ impl<R: Runner> Builder<R> {
     }
 
     /// Called on each worker before it ends. If work has come meanwhile, the worker stays: its
-    /// start hook is called again. The worker keeps its place as long as the hook takes; a task that
-    /// comes meanwhile gets another one, if there may be one more.
+    /// start hook is called again. The worker keeps its place as long as the hook takes; a task
+    /// that comes meanwhile gets another one, if there may be one more.
     pub fn stop_hook(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.stop_hook = Some(Arc::new(hook));
         self
@@ -211,9 +212,9 @@ impl<R: Runner> Builder<R> {
     /// Asked before each thread is started; an error counts as the operating system's refusal.
     /// For a thread budget over several pools, and for tests.
     ///
-    /// It is asked on the thread that starts another: a submitter's or a worker's, and that waits for
-    /// the answer, also in a call that never waits for room. So do all that submit before there is a
-    /// first worker. A submit to the same pool in the gate is then refused, as
+    /// It is asked on the thread that starts another: a submitter's or a worker's, and that waits
+    /// for the answer, also in a call that never waits for room. So do all that submit before there
+    /// is a first worker. A submit to the same pool in the gate is then refused, as
     /// [`NoThread`](crate::SubmitError::NoThread) with [`io::ErrorKind::Deadlock`].
     pub fn thread_gate(
         mut self,
@@ -238,7 +239,7 @@ impl<R: Runner> Builder<R> {
         self.build_in(unique_id(), None)
     }
 
-    /// The name as it stands, which a family's pools number.
+    /// The name as it stands, which a group's pools number.
     pub(crate) fn name_as_set(&self) -> &str {
         &self.name
     }
@@ -249,15 +250,15 @@ impl<R: Runner> Builder<R> {
     where
         R: Clone,
     {
-        let family = unique_id();
+        let group = unique_id();
         let mut pools: Vec<WorkerPool<R>> = Vec::new();
         for number in 0..count {
             let name = format!("{}-{number}", self.name);
-            match self.clone().name(name).build_in(family, Some(number)) {
+            match self.clone().name(name).build_in(group, Some(number)) {
                 Ok(pool) => pools.push(pool),
                 Err(refused) => {
                     for pool in pools {
-                        // Nobody else has a handle: it can be neither rebooted nor forked.
+                        // There is no other handle: it can be neither rebooted nor forked.
                         let _ = pool.core().release_and_wait(None);
                     }
                     return Err(refused);
@@ -267,13 +268,13 @@ impl<R: Runner> Builder<R> {
         Ok(pools)
     }
 
-    /// `member`: which of its family's pools it is.
-    fn build_in(self, family: u64, member: Option<usize>) -> Result<WorkerPool<R>, BuildError> {
+    /// `member`: which of its group's pools it is.
+    fn build_in(self, group: u64, member: Option<usize>) -> Result<WorkerPool<R>, BuildError> {
         let ahead = self.min_workers.max(self.prestart);
-        let (runner, env, config) = self.check()?;
-        let gauge = || Arc::new(Gauge::new(config.capacity, config.depth));
-        let member = member.map(|number| (number, gauge()));
-        let core = Core::new(runner, env, config, family, member)?;
+        let (runner, context, config) = self.check()?;
+        let load_stats = || Arc::new(LoadStats::new(config.capacity, config.depth));
+        let member = member.map(|number| (number, load_stats()));
+        let core = Core::new(runner, context, config, group, member)?;
         let pool = WorkerPool::new(core);
         pool.core()
             .start_ahead(ahead)
@@ -281,7 +282,7 @@ impl<R: Runner> Builder<R> {
         Ok(pool)
     }
 
-    fn check(self) -> Result<(R, Env, Config), BuildError> {
+    fn check(self) -> Result<(R, TaskContext, Config), BuildError> {
         let capacity = self.capacity.ok_or(BuildError::NoCapacity)?.bound();
         if capacity == 0 {
             return Err(BuildError::ZeroCapacity);
@@ -296,7 +297,7 @@ impl<R: Runner> Builder<R> {
         if self.name.contains('\0') {
             return Err(BuildError::NulInName);
         }
-        let env = Env {
+        let context = TaskContext {
             name: self.name.into(),
             panic_hook: self.panic_hook,
             hook_panics: AtomicU64::new(0),
@@ -318,7 +319,7 @@ impl<R: Runner> Builder<R> {
             thread_gate: self.thread_gate,
             clock: self.clock.unwrap_or_else(default_clock),
         };
-        Ok((self.runner, env, config))
+        Ok((self.runner, context, config))
     }
 }
 

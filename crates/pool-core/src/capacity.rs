@@ -19,9 +19,9 @@ pub enum QueueDepth {
     /// At most this many. Zero, the default, means that a task is accepted only when a worker
     /// is free for it or may be started.
     Limited(usize),
-    /// No limit: nobody ever waits or is refused, and memory is the only bound. A backlog's memory
-    /// is given back when it is done and a worker goes to sleep, but for that of 5,000 tasks (64
-    /// bytes each, or an argument's size in a [`FuncPool`](crate::FuncPool)).
+    /// No limit: no submit ever waits or is refused, and memory is the only bound. A backlog's
+    /// memory is given back when it is done and a worker goes to sleep, but for that of 5,000 tasks
+    /// (64 bytes each, or an argument's size in a [`FuncPool`](crate::FuncPool)).
     Unlimited,
 }
 

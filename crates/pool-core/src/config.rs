@@ -1,4 +1,4 @@
-//! What is fixed when a pool is built.
+//! What is fixed when a pool is built, and what a call may say of a full one.
 
 use std::io;
 use std::sync::Arc;
@@ -37,9 +37,19 @@ pub enum WithinWorker {
     /// Refuse with [`Full`](crate::SubmitError::Full). For tasks that hold locks across a
     /// submit.
     Refuse,
-    /// Wait in the line like everybody. If every worker does so, nobody frees room: a deadlock
-    /// unless other tasks end.
+    /// Wait in the wait queue like any other thread. If every worker does so, no room is freed: a
+    /// deadlock unless other tasks end.
     Block,
+}
+
+/// What a call does at a full pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFull {
+    /// It is refused.
+    Refuse,
+    /// It waits for room until then, or without a limit; on an own worker it does what
+    /// [`WithinWorker`](crate::WithinWorker) says.
+    Wait(Option<Instant>),
 }
 
 pub(crate) struct Config {
@@ -66,7 +76,7 @@ impl Config {
         since.checked_add(self.keep_alive?)
     }
 
-    /// Workers idle since then or longer have expired; `None` if nobody can have.
+    /// Workers idle since then or longer have expired; `None` if none can have.
     pub(crate) fn stale_since(&self, now: Instant) -> Option<Instant> {
         now.checked_sub(self.keep_alive?)
     }

@@ -1,7 +1,6 @@
 //! The pool's one core: admission and the starting of workers. `worker.rs` runs tasks, `life.rs`
 //! releases, waits and tunes.
 
-use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,43 +10,22 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{Tag, ThreadOptions, as_starter_of, spawn_thread, starter_of};
 use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 
-use crate::config::{Config, WithinWorker};
-use crate::decide::{Admission, Manner, OwnWorker, WhenFull};
-use crate::effects::Effects;
-use crate::error::{BuildError, Reason};
-use crate::gauge::Gauge;
-use crate::handle::Home;
-use crate::idle::WorkerCell;
-use crate::line::{Seat, Settled};
-use crate::run::{Env, Outcome, Ran};
-use crate::shared::Shared;
-use crate::state::State;
+use crate::config::{Config, OnFull, WithinWorker};
+use crate::error::{BuildError, Closed, Reason};
+use crate::handle::PoolRef;
+use crate::runner::Runner;
+use crate::sched::decide::{Admission, OnFullPolicy, OwnWorker, WhenFull};
+use crate::sched::effects::Effects;
+use crate::sched::idle::WorkerCell;
+use crate::sched::load::LoadStats;
+use crate::sched::shared::Shared;
+use crate::sched::state::State;
+use crate::sched::striped::StripedCounter;
+use crate::sched::waiter::EventWait;
+use crate::sched::waiters::{WaitResult, WaiterEntry};
 use crate::stats::Stats;
-use crate::submit::OnFull;
-use crate::tally::Tally;
-use crate::waiter::EventWait;
+use crate::task::run::{Outcome, TaskContext};
 use crate::worker;
-
-/// What a pool does with its jobs: calls closures, or one function with each argument.
-///
-/// For bounds. Its methods are the pool's own affair, and as exempt from semantic versioning as
-/// the [`internals`](crate::internals) that they speak of.
-pub trait Runner: Send + Sync + 'static {
-    /// What lies in the queue.
-    type Job: Send + 'static;
-    /// What `release_now` gives back for a task that never ran.
-    type Item: Send + 'static;
-
-    /// Runs a job on a worker. Does not unwind.
-    fn run(&self, job: Self::Job, env: &Env) -> Ran;
-    /// Ends a job that was taken out to be released. Does not unwind.
-    fn release(&self, job: Self::Job) -> (Ran, Option<Self::Item>);
-    /// Asked of each entry in the section that takes it out to be released, which ends the races
-    /// for it. `false` if it holds no room any more.
-    fn seize(&self, job: &Self::Job) -> bool;
-    /// Whether the handle took the task out, so that only its entry is left.
-    fn is_tombstone(&self, job: &Self::Job) -> bool;
-}
 
 pub(crate) struct Core<R: Runner> {
     pub(crate) state: Shared<R::Job>,
@@ -55,38 +33,16 @@ pub(crate) struct Core<R: Runner> {
     /// state: what is only read lies apart.
     pub(crate) work: CachePadded<AtomicBool>,
     /// Refusals of a full pool that took no lock.
-    refused: Tally,
+    refused: StripedCounter,
     pub(crate) runner: R,
-    pub(crate) env: Env,
+    pub(crate) context: TaskContext,
     pub(crate) config: Config,
     /// Which workers count as the pool's own: a `MultiPool`'s children share one.
-    pub(crate) family: u64,
+    pub(crate) group: u64,
     /// A `MultiPool`'s child shows its figures here, to those without the lock.
-    pub(crate) gauge: Option<Arc<Gauge>>,
+    pub(crate) load_stats: Option<Arc<LoadStats>>,
     /// `fork_count()` where the workers are.
     forks: usize,
-}
-
-/// Why a job is not accepted. `L` says how the caller may be late for the start of the first worker
-/// that another thread makes: not at all, unless it has a time limit.
-pub(crate) enum Closed<L = Infallible> {
-    Full,
-    Released,
-    /// There is room, but no worker, and the operating system refused to start the first.
-    NoThread(io::Error),
-    /// There is room, but no worker yet, and the start of one takes too long.
-    TimedOut(L),
-}
-
-impl<L> Closed<L> {
-    pub(crate) fn reason(self) -> Reason {
-        match self {
-            Self::Full => Reason::Full,
-            Self::Released => Reason::Released,
-            Self::NoThread(refused) => Reason::NoThread(refused),
-            Self::TimedOut(_) => Reason::TimedOut,
-        }
-    }
 }
 
 /// The time limit of a call was up.
@@ -111,32 +67,32 @@ enum Step<J, F, T> {
 enum AtFull<J> {
     GiveBack(Reason, J),
     RunInPlace(J),
-    Wait(Arc<Seat<J>>, u64, ThreadParker),
+    Wait(Arc<WaiterEntry<J>>, u64, ThreadParker),
 }
 
 impl<R: Runner> Core<R> {
     pub(crate) fn new(
         runner: R,
-        env: Env,
+        context: TaskContext,
         config: Config,
-        family: u64,
-        member: Option<(usize, Arc<Gauge>)>,
+        group: u64,
+        member: Option<(usize, Arc<LoadStats>)>,
     ) -> Result<Arc<Self>, BuildError> {
         let mut state = State::new(&config).map_err(BuildError::OutOfMemory)?;
-        let gauge = member.map(|(number, gauge)| {
+        let load_stats = member.map(|(number, load_stats)| {
             state.number = number;
-            state.gauge = Some(Arc::clone(&gauge));
-            gauge
+            state.load_stats = Some(Arc::clone(&load_stats));
+            load_stats
         });
         Ok(Arc::new(Self {
             state: Shared::new(state),
             work: CachePadded::new(AtomicBool::new(false)),
-            refused: Tally::new(),
+            refused: StripedCounter::new(),
             runner,
-            env,
+            context,
             config,
-            family,
-            gauge,
+            group,
+            load_stats,
             forks: fork_count(),
         }))
     }
@@ -147,6 +103,7 @@ impl<R: Runner> Core<R> {
         if self.is_forked() {
             Some(Reason::Forked)
         } else if matches!(on_full, OnFull::Refuse) && self.state.is_full() {
+            // Step S1.
             self.refused.add_one();
             Some(Reason::Full)
         } else {
@@ -166,9 +123,9 @@ impl<R: Runner> Core<R> {
         result
     }
 
-    /// The one way in, for threads, futures, multi-pools and schedulers: accepts the job if there is
-    /// room, having started the first worker if there is none. Where it is not accepted, `refused`
-    /// says what becomes of it, in the section that found that out.
+    /// The one way in, for threads, futures, multi-pools and schedulers: accepts the job if there
+    /// is room, having started the first worker if there is none. Where it is not accepted,
+    /// `refused` says what becomes of it, in the section that found that out.
     #[inline]
     pub(crate) fn admit<T>(
         self: &Arc<Self>,
@@ -189,8 +146,9 @@ impl<R: Runner> Core<R> {
         refused: impl FnOnce(&mut State<R::Job>, Closed<L>, R::Job) -> T,
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
-        if let Some(vacancy) = self.state.vacancy() {
-            if vacancy.enter(job) {
+        // Step S2: the fast path.
+        if let Some(credit) = self.state.credit() {
+            if credit.enter(job) {
                 self.hint();
             }
             return Ok(());
@@ -206,6 +164,7 @@ impl<R: Runner> Core<R> {
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
         let applicant = Applicant { job, refused };
+        // Step S3.
         let mut step = self.section(|state, effects| self.decide(state, effects, applicant));
         loop {
             step = match step {
@@ -291,21 +250,22 @@ impl<R: Runner> Core<R> {
 
     /// A submit has met a full pool, and is still in that section.
     fn at_full(&self, state: &mut State<R::Job>, job: R::Job, on_full: OnFull) -> AtFull<R::Job> {
-        let manner = match on_full {
-            OnFull::Refuse => Manner::Try,
-            OnFull::Wait(_) => Manner::Block(self.own_worker()),
+        let policy = match on_full {
+            OnFull::Refuse => OnFullPolicy::Try,
+            OnFull::Wait(_) => OnFullPolicy::Block(self.own_worker()),
         };
-        match state.view().when_full(manner) {
+        match state.view().when_full(policy) {
             WhenFull::Refuse => AtFull::GiveBack(state.refuse(Closed::<Late>::Full), job),
             WhenFull::RunInPlace => {
                 state.counts.submitted += 1;
                 AtFull::RunInPlace(job)
             }
-            WhenFull::Enrol => {
+            WhenFull::Enqueue => {
                 let parker = Parker::of_thread();
-                let seat = Seat::of_thread(job, parker.clone());
-                let ticket = state.enrol(Arc::clone(&seat));
-                AtFull::Wait(seat, ticket, parker)
+                let entry = WaiterEntry::of_thread(job, parker.clone());
+                // Step Q1.
+                let ticket = state.enqueue_waiter(Arc::clone(&entry));
+                AtFull::Wait(entry, ticket, parker)
             }
         }
     }
@@ -322,8 +282,8 @@ impl<R: Runner> Core<R> {
                 self.run_in_place(job);
                 Ok(())
             }
-            AtFull::Wait(seat, ticket, parker) => {
-                self.wait_for_room(&seat, ticket, &parker, deadline)
+            AtFull::Wait(entry, ticket, parker) => {
+                self.wait_for_room(&entry, ticket, &parker, deadline)
             }
         }
     }
@@ -333,39 +293,44 @@ impl<R: Runner> Core<R> {
         Arc::as_ptr(self).addr()
     }
 
-    /// Sleeps at a seat of the line until it is settled or the time is up.
+    /// Sleeps at a waiter entry of the wait queue until it is settled or the time is up.
     fn wait_for_room(
         &self,
-        seat: &Arc<Seat<R::Job>>,
+        entry: &Arc<WaiterEntry<R::Job>>,
         ticket: u64,
         parker: &Parker,
         deadline: Option<Instant>,
-    ) -> Settled<R::Job> {
+    ) -> WaitResult<R::Job> {
         loop {
-            if let Some(settled) = seat.wait(parker, self.clock(), deadline) {
-                return settled.map(|_| ());
+            if let Some(result) = entry.wait(parker, self.clock(), deadline) {
+                return result.map(|_| ());
             }
-            if let Some(job) = self.leave_line(seat, ticket) {
+            if let Some(job) = self.leave_wait_queue(entry, ticket) {
                 return Err((Reason::TimedOut, job));
             }
         }
     }
 
-    /// The owner of a seat gives up. `None` if the task has just been taken, or given back.
-    pub(crate) fn leave_line(&self, seat: &Seat<R::Job>, ticket: u64) -> Option<R::Job> {
+    /// Step Q4: the owner of a waiter entry gives up. `None` if the task has just been taken, or
+    /// given back.
+    pub(crate) fn leave_wait_queue(
+        &self,
+        entry: &WaiterEntry<R::Job>,
+        ticket: u64,
+    ) -> Option<R::Job> {
         let (job, left) = self.state.section(|state| {
-            let left = state.line.leave(ticket);
-            let job = seat.withdraw();
+            let left = state.wait_queue.remove(ticket);
+            let job = entry.withdraw();
             // A scheduler takes back what was cancelled: no call was refused.
-            state.counts.refused += u64::from(job.is_some() && !seat.is_of_errand());
+            state.counts.refused += u64::from(job.is_some() && !entry.is_scheduled_task());
             (job, left)
         });
         drop(left); // Its waker is user code: the lock is free.
         job
     }
 
-    /// Runs the deferred effects: wakes threads first, then makes the start that was reserved, then
-    /// runs user code.
+    /// Step S4: runs the deferred effects: wakes threads first, then makes the start that was
+    /// reserved, then runs user code.
     #[inline]
     pub(crate) fn run(self: &Arc<Self>, effects: &mut Effects<R::Job>) {
         if effects.searchers {
@@ -384,17 +349,17 @@ impl<R: Runner> Core<R> {
     }
 
     fn run_deferred(self: &Arc<Self>, effects: &mut Effects<R::Job>) {
-        effects.notify();
-        self.start_owed(effects.start);
+        effects.wake_threads(); // Steps N3, Q3.
+        self.start_if_reserved(effects.start); // Step N4.
         effects.run_user_code();
     }
 
     /// The part of [`run`](Core::run) that only wakes threads.
-    pub(crate) fn notify(&self, effects: &mut Effects<R::Job>) {
+    pub(crate) fn wake_threads(&self, effects: &mut Effects<R::Job>) {
         if effects.searchers {
             self.hint();
         }
-        effects.notify();
+        effects.wake_threads();
     }
 
     /// Starts the worker that was reserved, if one was. `false` if it was refused.
@@ -402,13 +367,13 @@ impl<R: Runner> Core<R> {
     /// A refusal is counted; the queue is looked after by those that live, and each later submit
     /// and task end tries again.
     #[inline]
-    pub(crate) fn start_owed(self: &Arc<Self>, owed: bool) -> bool {
-        !owed || self.start_one(|_| {})
+    pub(crate) fn start_if_reserved(self: &Arc<Self>, reserved: bool) -> bool {
+        !reserved || self.start_one(|_| {})
     }
 
-    /// As [`start_owed`](Core::start_owed), by a worker that owes nothing else. In the section that
-    /// counts the new worker it counts as searching again: there are two now to look at the queue,
-    /// and the new one, if it is first, is not to start a third.
+    /// As [`start_if_reserved`](Core::start_if_reserved), by a worker that has nothing else
+    /// deferred. In the section that counts the new worker it counts as searching again: there are
+    /// two now to look at the queue, and the new one, if it is first, is not to start a third.
     #[cold]
     pub(crate) fn start_and_search(self: &Arc<Self>) -> bool {
         self.start_one(|state| state.searching += 1)
@@ -441,13 +406,14 @@ impl<R: Runner> Core<R> {
         let number = self.state.lock().counts.started;
         let cell = WorkerCell::new();
         let started = self.spawn_worker(number, &cell);
+        // Step N5.
         self.section(|state, effects| {
             state.started(started.is_ok(), effects);
             effects.set_all(&mut state.on_start);
             state.set_if_ended(effects);
             if started.is_ok() {
                 effects.wake_worker(&cell); // It is counted: it may look.
-                state.admit_line(effects);
+                state.admit_waiters(effects);
             }
             then(state, effects, started)
         })
@@ -455,7 +421,7 @@ impl<R: Runner> Core<R> {
 
     /// A worker's thread, which waits until it is let in.
     fn spawn_worker(self: &Arc<Self>, number: u64, cell: &Arc<WorkerCell>) -> io::Result<()> {
-        let name = format!("{}-{number}", self.env.name);
+        let name = format!("{}-{number}", self.context.name);
         let options = ThreadOptions {
             name: Some(&name),
             stack_size: self.config.stack_size,
@@ -478,7 +444,7 @@ impl<R: Runner> Core<R> {
         let mut resolve = None;
         let outcome = self.nested(&mut || {
             let job = job.take().expect("it is run once");
-            let ran = self.runner.run(job, &self.env);
+            let ran = self.runner.run(job, &self.context);
             resolve = ran.resolve;
             ran.outcome
         });
@@ -490,7 +456,7 @@ impl<R: Runner> Core<R> {
 
     pub(crate) fn own_worker(&self) -> OwnWorker {
         let tag = Tag::get();
-        if tag.family != self.family {
+        if tag.family != self.group {
             return OwnWorker::Stranger;
         }
         match self.config.within_worker {
@@ -504,15 +470,15 @@ impl<R: Runner> Core<R> {
 
     pub(crate) fn stats(&self) -> Stats {
         let guard = self.state.lock();
-        let mut stats = guard.stats(self.env.hook_panics.load(Relaxed));
+        let mut stats = guard.stats(self.context.hook_panics.load(Relaxed));
         stats.refused += self.refused.sum();
         stats
     }
 }
 
-impl<R: Runner> Home for Core<R> {
-    fn env(&self) -> &Env {
-        &self.env
+impl<R: Runner> PoolRef for Core<R> {
+    fn context(&self) -> &TaskContext {
+        &self.context
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -520,7 +486,7 @@ impl<R: Runner> Home for Core<R> {
     }
 
     fn is_own_worker(&self) -> bool {
-        Tag::get().family == self.family
+        Tag::get().family == self.group
     }
 
     fn is_forked(&self) -> bool {
@@ -542,7 +508,7 @@ impl<R: Runner> Home for Core<R> {
             ..outer
         }
         .set();
-        let outcome = run(); // Does not unwind: tasks are run by `Env::execute`.
+        let outcome = run(); // Does not unwind: tasks are run by `TaskContext::execute`.
         outer.set();
         outcome
     }
@@ -553,7 +519,7 @@ impl<R: Runner> Home for Core<R> {
         end: &mut dyn FnMut() -> Outcome,
     ) -> bool {
         let swept = self.section(|state, effects| {
-            // Claimed in the section: the worker that finds a tombstone finds it counted.
+            // Step C1, in the section: the worker that finds a tombstone finds it counted.
             claim().then(|| {
                 let is_tombstone = |job: &R::Job| self.runner.is_tombstone(job);
                 state.withdraw(&is_tombstone, effects)
@@ -565,7 +531,7 @@ impl<R: Runner> Home for Core<R> {
         if let Some(entries) = &mut swept {
             entries.clear(); // Perhaps the last references to their tasks: the lock is free.
         }
-        // What is foreign and may take its time comes last: nobody waits for its end but those
+        // What is user code and may take its time comes last: nothing waits for its end but those
         // that wait for this task's, or for all.
         let outcome = end();
         self.section(|state, effects| {

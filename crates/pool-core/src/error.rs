@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::TryReserveError;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::{error, fmt, io};
 
@@ -61,6 +62,28 @@ impl Reason {
             Self::TimedOut => SubmitError::TimedOut(task),
             Self::NoThread(refused) => SubmitError::NoThread(task, refused),
             Self::Forked => SubmitError::Forked(task),
+        }
+    }
+}
+
+/// Why a job is not accepted. `L` says how the caller may be late for the start of the first worker
+/// that another thread makes: not at all, unless it has a time limit.
+pub(crate) enum Closed<L = Infallible> {
+    Full,
+    Released,
+    /// There is room, but no worker, and the operating system refused to start the first.
+    NoThread(io::Error),
+    /// There is room, but no worker yet, and the start of one takes too long.
+    TimedOut(L),
+}
+
+impl<L> Closed<L> {
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            Self::Full => Reason::Full,
+            Self::Released => Reason::Released,
+            Self::NoThread(refused) => Reason::NoThread(refused),
+            Self::TimedOut(_) => Reason::TimedOut,
         }
     }
 }

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use sync_shim::Clock;
 
-use crate::cell::{Claim, Joinable};
 use crate::error::JoinError;
-use crate::promise::{self, Joined};
-use crate::run::{Env, Outcome};
-use crate::wait::{JOIN_SPIN, spin_until};
+use crate::sched::spin::{JOIN_SPIN, spin_until};
+use crate::task::cell::{Claim, Joinable};
+use crate::task::promise::{self, Joined};
+use crate::task::run::{Outcome, TaskContext};
 
 /// What a handle needs of its pool.
-pub(crate) trait Home: Send + Sync {
-    fn env(&self) -> &Env;
+pub(crate) trait PoolRef: Send + Sync {
+    fn context(&self) -> &TaskContext;
     fn clock(&self) -> &dyn Clock;
     /// Whether the caller is a worker of the pool.
     fn is_own_worker(&self) -> bool;
@@ -64,17 +64,17 @@ pub(crate) trait Home: Send + Sync {
 #[must_use = "dropping a handle detaches its task; `submit` is cheaper if nobody waits"]
 pub struct JoinHandle<R> {
     cell: Arc<dyn Joinable<R>>,
-    home: Arc<dyn Home>,
+    pool: Arc<dyn PoolRef>,
 }
 
 impl<R: Send + 'static> JoinHandle<R> {
-    pub(crate) fn new(cell: Arc<dyn Joinable<R>>, home: Arc<dyn Home>) -> Self {
-        Self { cell, home }
+    pub(crate) fn new(cell: Arc<dyn Joinable<R>>, pool: Arc<dyn PoolRef>) -> Self {
+        Self { cell, pool }
     }
 
     /// It is another pool that has accepted the task.
-    pub(crate) fn set_home(&mut self, home: Arc<dyn Home>) {
-        self.home = home;
+    pub(crate) fn set_pool(&mut self, pool: Arc<dyn PoolRef>) {
+        self.pool = pool;
     }
 
     /// Blocks until the task has ended.
@@ -93,7 +93,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
-        let deadline = self.home.clock().after(timeout);
+        let deadline = self.pool.clock().after(timeout);
         self.wait(deadline)
     }
 
@@ -111,7 +111,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if it has not.
     pub fn try_join(self) -> Result<Result<R, JoinError>, Self> {
-        if self.home.is_forked() {
+        if self.pool.is_forked() {
             return Ok(Err(JoinError::Forked));
         }
         self.cell.take_or_wait(None).ok_or(self)
@@ -124,12 +124,12 @@ impl<R: Send + 'static> JoinHandle<R> {
 
     /// Takes the task back if it has not started: `true` if so. O(1) amortised.
     ///
-    /// Its room is free at once: the head of the line is accepted before this returns. What it
-    /// captured is dropped on this thread, and the handle ends with [`JoinError::Cancelled`]. A
+    /// Its room is free at once: the head of the wait queue is accepted before this returns. What
+    /// it captured is dropped on this thread, and the handle ends with [`JoinError::Cancelled`]. A
     /// task that runs is not interrupted. May call the wakers of futures that were accepted, and
     /// start a thread for one.
     pub fn cancel(&self) -> bool {
-        !self.home.is_forked()
+        !self.pool.is_forked()
             && self.withdraw(&mut || {
                 self.cell.drop_body();
                 Outcome::Cancelled
@@ -138,42 +138,42 @@ impl<R: Send + 'static> JoinHandle<R> {
 
     /// Takes the task out of the queue and ends it, if it has not started.
     fn withdraw(&self, end: &mut dyn FnMut() -> Outcome) -> bool {
-        let ours = self.cell.claimed() == Claim::Nobody
-            && Arc::clone(&self.home).withdraw(&mut || self.cell.claim(), end);
+        let ours = self.cell.claimed() == Claim::Unclaimed
+            && Arc::clone(&self.pool).withdraw(&mut || self.cell.claim(), end);
         if ours {
-            self.cell.resolve(); // Room and figures show the end.
+            self.cell.resolve(); // Step C4: room and figures show the end.
         }
         ours
     }
 
     fn wait(self, deadline: Option<Instant>) -> Result<Joined<R>, Self> {
         // Before the cell's lock, which a fork may have left held.
-        if self.home.is_forked() {
+        if self.pool.is_forked() {
             return Ok(Err(JoinError::Forked));
         }
         if !self.cell.is_ended() {
-            if self.cell.claimed() == Claim::Release && self.home.is_disposing() {
+            if self.cell.claimed() == Claim::Release && self.pool.is_disposing() {
                 // It would wait for the thread that it is.
                 return Ok(Err(JoinError::Released));
             }
-            if deadline.is_none() && self.home.is_own_worker() && !self.run_in_place() {
+            if deadline.is_none() && self.pool.is_own_worker() && !self.run_in_place() {
                 return Ok(Err(JoinError::WouldDeadlock));
             }
             spin_until(JOIN_SPIN, || self.cell.is_ended());
         }
-        promise::join(&*self.cell, self.home.clock(), deadline).ok_or(self)
+        promise::join(&*self.cell, self.pool.clock(), deadline).ok_or(self)
     }
 
     /// Runs the task here, if it has not started. `false` if that is not allowed.
     fn run_in_place(&self) -> bool {
-        if self.cell.claimed() != Claim::Nobody {
+        if self.cell.claimed() != Claim::Unclaimed {
             return true;
         }
-        let may_nest = self.home.may_nest();
+        let may_nest = self.pool.may_nest();
         if may_nest {
             self.withdraw(&mut || {
-                let run = &mut || self.cell.run_body(self.home.env());
-                self.home.nested(run)
+                let run = &mut || self.cell.run_body(self.pool.context());
+                self.pool.nested(run)
             });
         }
         may_nest
@@ -186,7 +186,7 @@ impl<R: Send + 'static> Future for JoinHandle<R> {
     /// Ready once the task has ended; polled again after that, it is ready with
     /// [`JoinError::Taken`].
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.home.is_forked() {
+        if self.pool.is_forked() {
             return Poll::Ready(Err(JoinError::Forked));
         }
         promise::poll(&*self.cell, context)
@@ -195,7 +195,7 @@ impl<R: Send + 'static> Future for JoinHandle<R> {
 
 impl<R> Drop for JoinHandle<R> {
     fn drop(&mut self) {
-        if self.home.is_forked() {
+        if self.pool.is_forked() {
             // The lock may be held by a thread that is not there, and what it protects be half
             // changed: it is neither taken nor dropped.
             std::mem::forget(Arc::clone(&self.cell));
@@ -208,7 +208,7 @@ impl<R> Drop for JoinHandle<R> {
 impl<R> fmt::Debug for JoinHandle<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinHandle")
-            .field("pool", &self.home.env().name)
+            .field("pool", &self.pool.context().name)
             .field("finished", &self.cell.is_ended())
             .finish()
     }

@@ -1,23 +1,24 @@
-//! What `multi-pool` and `scheduled-pool` need of a pool, beyond what everybody may call.
+//! What `multi-pool` and `scheduled-pool` need of a pool, beyond its public interface.
 //!
-//! **Exempt from semantic versioning.** These crates are released together and ask for each other in
-//! exactly one version; what stands here changes with them, in any release and without notice. It is
-//! documented, because it is how one would put another kind of pool on top of these.
+//! **Exempt from semantic versioning.** These crates are released together and ask for each other
+//! in exactly one version; what stands here changes with them, in any release and without notice.
+//! It is documented because another kind of pool would be built on it.
 //!
 //! | items | what they are for |
 //! |---|---|
-//! | [`Child`], [`Deferred`], [`Ticket`], [`Enrolled`], [`Answer`], [`Crowd`], [`Gauge`], [`build_group`], [`Admit`] | several pools as one: sections under a lock of the group, waiting in several lines at once, and figures that are read without a lock |
-//! | [`Door`], [`Errand`], [`Entered`], [`Queued`], [`Watch`] | a scheduler: tasks that their owner may take back at any time, a way into the line that neither waits nor is refused for want of room, and word of the release |
-//! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, who waits for it, and a handle that may be gone |
+//! | [`Member`], [`Deferred`], [`Ticket`], [`Enqueued`], [`Answer`], [`WaiterCount`], [`LoadStats`], [`build_group`], [`Admit`] | several pools as one: sections under a lock of the group, waiting in several wait queues at once, and figures that are read without a lock |
+//! | [`PoolHandle`], [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
+//! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
 //! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`] | waking threads and tasks once no lock is held |
-//! | [`Env`], [`Ran`], [`Outcome`], [`Resolve`] | running a task, and what came of it |
+//! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Resolve`] | running a task, and what came of it |
 
-pub use crate::decide::OwnWorker;
-pub use crate::errand::{Door, Entered, Errand, Queued, Watch};
-pub use crate::family::{Answer, Child, Deferred, Enrolled, Ticket, build_group, name_of_group};
-pub use crate::gauge::Gauge;
-pub use crate::line::Crowd;
-pub use crate::promise::{Joined, Look, Promise, Promised, join, poll};
-pub use crate::run::{Env, Outcome, Ran, Resolve};
+pub use crate::group::{Answer, Deferred, Enqueued, Member, Ticket, build_group, name_of_group};
+pub use crate::sched::decide::OwnWorker;
+pub use crate::sched::effects::ReleaseListener;
+pub use crate::sched::load::LoadStats;
+pub use crate::sched::waiter::{Event, EventWait, Waiter, WakeList};
+pub use crate::sched::waiters::WaiterCount;
+pub use crate::scheduler::{Entered, PoolHandle, Queued, ScheduledTask};
 pub use crate::submit::{Admit, Admitted};
-pub use crate::waiter::{Event, EventWait, Waiter, WakeList};
+pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
+pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};

@@ -2,10 +2,10 @@
 //! shutdown.
 //!
 //! A pool has a **capacity**, the most live workers, and a **queue depth**, the accepted tasks that
-//! may wait beyond it. Both are exact. At a full pool a submit waits in one fair line (a thread or a
-//! future), or is refused with the task in the error, whichever the call says. Workers are started
-//! when there is work, parked when there is none, and ended when they have idled for the
-//! keep-alive; no service thread watches them.
+//! may wait beyond it. Both are exact. At a full pool a submit waits in one first-come,
+//! first-served wait queue (as a thread or a future), or is refused with the task in the error,
+//! whichever the call says. Workers are started when there is work, parked when there is none, and
+//! ended when they have idled for the keep-alive; no service thread watches them.
 //!
 //! # When not to use it
 //! - Data-parallel computation: rayon splits and balances it.
@@ -45,10 +45,10 @@
 //! over and forget it, to **spawn** is to hand it over and get a handle. The **capacity** is the
 //! most live workers, the **queue depth** the accepted tasks that may wait beyond it. A task is
 //! **in flight** from its acceptance to its end, and **queued** until it starts. Threads and
-//! futures **wait** in **the line** for room. An idle worker ends after the **keep-alive**. To
-//! **tune** is to change the capacity. A pool is **released**; it has **ended** when every worker
-//! is gone too; then or before, it may be **rebooted**. The **nesting limit** is how many tasks may
-//! run in place inside one another.
+//! futures **wait** in **the wait queue** for room. An idle worker ends after the **keep-alive**.
+//! To **tune** is to change the capacity. A pool is **released**; it has **ended** when every
+//! worker is gone too; then or before, it may be **rebooted**. The **nesting limit** is how many
+//! tasks may run in place inside one another.
 //!
 //! # What blocks, and what it costs
 //! | call | blocks | costs |
@@ -65,22 +65,22 @@
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
 //! | drop of the last handle | only with [`DropPolicy::Join`] | as its policy |
 //!
-//! Any call that accepts a task may also have to start a thread, on the caller, or wait for the start
-//! of the first one, with [the gate](Builder::thread_gate) that it asks. Those with a time limit wait
-//! no longer than that for a start that another makes. "No" means: for no longer than that and than
-//! others hold the lock, and none of them holds it while it runs foreign code.
+//! Any call that accepts a task may also have to start a thread, on the caller, or wait for the
+//! start of the first one, with [the gate](Builder::thread_gate) that it asks. Those with a time
+//! limit wait no longer than that for a start that another makes. "No" means: for no longer than
+//! that and than others hold the lock, and none of them holds it while it runs user code.
 //!
 //! # Your code on a worker
 //! Hooks, wakers and destructors run on workers, and may take their time: a worker that runs such
-//! code is busy with it, as with a task. It holds up no task that another worker is there for or may
-//! be started for, and what it does not hold up either are wake-ups and starts that fall due at the
-//! same time. What runs in a stop hook or in the destructor of a thread-local keeps a place for a
-//! worker from being used, if there are many of these: threads of workers that have ended are at most
-//! as many as there have been workers at once, or eight, and are shown in [`Stats::ending`]. Such a
-//! destructor must not wait for a task of its own pool.
+//! code is busy with it, as with a task. It holds up no task that another worker is there for or
+//! may be started for, and what it does not hold up either are wake-ups and starts that fall due at
+//! the same time. What runs in a stop hook or in the destructor of a thread-local keeps a place for
+//! a worker from being used, if there are many of these: threads of workers that have ended are at
+//! most as many as there have been workers at once, or eight, and are shown in [`Stats::ending`].
+//! Such a destructor must not wait for a task of its own pool.
 //!
 //! A task costs two sections, one to push it and one to end it and take the next. A busy pool makes
-//! no system call per task: a worker is woken only if none is looking for work.
+//! no system call per task: a worker is woken only if none is spinning for work.
 //!
 //! # Panics
 //! A panic in a task is caught, counted, shown to the panic hook and given to the handle; the
@@ -95,45 +95,31 @@
 //! The face, and the idle workers with their one binary search for the expired, come from
 //! [ants](https://github.com/panjf2000/ants) (Go). That each worker times its own idleness is how
 //! Java's `ThreadPoolExecutor` does it; waking the one that parked last is folly's; that a submit
-//! wakes nobody while somebody searches, and that a searcher that finds work wakes the next, is
-//! the rule of Go's scheduler.
+//! wakes no worker while one searches, and that a searcher that finds work wakes the next, is the
+//! rule of Go's scheduler.
 
+// From the bottom up: `sched` decides which task goes to which worker and which thread is woken,
+// `task` is what is submitted, `core`, `worker` and `life` run a pool by both. `group` and
+// `scheduler` are what the sister crates build on (`internals`); the rest is the public face.
 mod accept;
 mod builder;
 mod capacity;
-mod cell;
-mod closures;
 mod config;
 mod core;
-mod decide;
-mod effects;
-mod ending;
-mod enter;
-mod errand;
 mod error;
-mod family;
-mod func;
-mod gauge;
+mod group;
 mod handle;
-mod idle;
 pub mod internals;
 mod life;
-mod line;
-mod lock;
-mod pack;
 mod pool;
-mod promise;
-mod queue;
-mod run;
-mod shared;
-mod state;
+mod runner;
+mod sched;
+mod scheduler;
 mod stats;
 mod submit;
-mod tally;
+mod submit_future;
 mod task;
 mod traits;
-mod wait;
-mod waiter;
 mod worker;
 
 use sync_shim::foreign;
@@ -141,18 +127,17 @@ use sync_shim::foreign;
 pub use accept::Accepts;
 pub use builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
 pub use capacity::{Capacity, QueueDepth};
-pub use closures::{Closures, Pool, WeakPool};
-pub use config::{DropPolicy, WithinWorker};
-pub use core::Runner;
+pub use config::{DropPolicy, OnFull, WithinWorker};
 pub use error::{BuildError, JoinError, Panicked, SubmitError, TuneError, WaitError};
-pub use func::{Func, FuncJob, FuncPool, WeakFuncPool};
 pub use handle::JoinHandle;
 pub use pool::{WeakWorkerPool, WorkerPool};
-pub use run::TaskPanic;
+pub use runner::Runner;
 pub use stats::Stats;
-pub use submit::OnFull;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;
 pub use sync_shim::{Clock, ManualClock};
-pub use task::Task;
+pub use task::closures::{Closures, Pool, WeakPool};
+pub use task::erased::Task;
+pub use task::func::{Func, FuncJob, FuncPool, WeakFuncPool};
+pub use task::run::TaskPanic;
 pub use traits::{BoxedFuture, Spawn, Submit, Workers};

@@ -7,14 +7,15 @@ use std::time::Instant;
 use sync_shim::thread::JoinHandle;
 
 use crate::capacity::Capacity;
-use crate::core::{Core, Runner};
-use crate::effects::Effects;
+use crate::core::Core;
 use crate::error::{TuneError, WaitError};
 use crate::foreign::{drop_quietly, guarded};
-use crate::handle::Home;
-use crate::run::Outcome;
-use crate::state::State;
-use crate::waiter::EventWait;
+use crate::handle::PoolRef;
+use crate::runner::Runner;
+use crate::sched::effects::Effects;
+use crate::sched::state::State;
+use crate::sched::waiter::EventWait;
+use crate::task::run::Outcome;
 
 /// What a look at a pool finds that is to end.
 enum End {
@@ -54,14 +55,14 @@ impl<R: Runner> Core<R> {
     ) -> usize {
         let mut released = 0;
         for job in jobs {
-            let (ran, item) = self.runner.release(job);
+            let (result, item) = self.runner.release(job);
             item.into_iter().for_each(&mut keep);
-            released += usize::from(ran.outcome == Outcome::Released);
-            if ran.outcome != Outcome::Withdrawn {
-                self.section(|state, effects| state.disposed(ran.outcome, effects));
+            released += usize::from(result.outcome == Outcome::Released);
+            if result.outcome != Outcome::Withdrawn {
+                self.section(|state, effects| state.disposed(result.outcome, effects));
             }
             // The figures show the end: now the handle may.
-            if let Some(handle) = ran.resolve {
+            if let Some(handle) = result.resolve {
                 handle.resolve();
             }
         }
@@ -157,8 +158,8 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// Joins what a pool without workers has left. Those that one of these joins as its last act are
-    /// gone with it.
+    /// Joins what a pool without workers has left. Those that one of these joins as its last act
+    /// are gone with it.
     fn join_all(self: &Arc<Self>, threads: VecDeque<JoinHandle>) {
         if threads.is_empty() {
             return;
@@ -216,7 +217,7 @@ impl<R: Runner> Core<R> {
             self.state.section(|state| state.starting = true);
             let started = self.start_reserved(|_, _, started| started);
             if started.is_err() {
-                // Nobody else has a handle: it can be neither rebooted nor forked.
+                // There is no other handle: it can be neither rebooted nor forked.
                 let _ = self.release_and_wait(None);
                 return started;
             }

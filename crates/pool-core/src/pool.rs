@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::capacity::Capacity;
-use crate::core::{Core, Runner};
+use crate::core::Core;
 use crate::error::{TuneError, WaitError};
-use crate::handle::Home;
+use crate::handle::PoolRef;
+use crate::runner::Runner;
 use crate::stats::Stats;
 
 /// A bounded, elastic pool of worker threads, as both [`Pool`](crate::Pool) and
@@ -45,7 +46,7 @@ impl<R: Runner> WorkerPool<R> {
 
     /// The pool's name.
     pub fn name(&self) -> &str {
-        &self.core().env.name
+        &self.core().context.name
     }
 
     /// Live workers, idle ones included.
@@ -66,7 +67,7 @@ impl<R: Runner> WorkerPool<R> {
     /// Threads and futures that wait for room, and due tasks of a scheduled pool that do.
     #[doc(alias = "Waiting")]
     pub fn waiting(&self) -> usize {
-        self.core().state.lock().line.len()
+        self.core().state.lock().wait_queue.len()
     }
 
     /// The most live workers there may be.
@@ -108,8 +109,8 @@ impl<R: Runner> WorkerPool<R> {
 
     /// Changes the capacity, at any time.
     ///
-    /// More: the line's heads are accepted at once. Less: idle surplus workers end at once, busy
-    /// ones after their task; a thread that is being started at that moment still comes, and
+    /// More: the wait queue's heads are accepted at once. Less: idle excess workers end at once,
+    /// busy ones after their task; a thread that is being started at that moment still comes, and
     /// leaves at once.
     ///
     /// # Errors
@@ -121,8 +122,8 @@ impl<R: Runner> WorkerPool<R> {
 
     /// Accepts nothing from now on. `false` if that was done before. Does not block.
     ///
-    /// Whoever waits in the line gets its task back; accepted tasks still run; idle workers end
-    /// now and the others when nothing is left.
+    /// Waiters get their tasks back; accepted tasks still run; idle workers
+    /// end now and the others when nothing is left.
     #[doc(alias = "Release")]
     pub fn release(&self) -> bool {
         self.core().release().0
@@ -148,7 +149,7 @@ impl<R: Runner> WorkerPool<R> {
         self.core().release_and_wait(Some(deadline))
     }
 
-    /// Waits until the pool has ended: it is released (by whomever), nothing is in flight, and
+    /// Waits until the pool has ended: it is released (by any thread), nothing is in flight, and
     /// every worker's thread is gone, its thread-locals dropped and its panic hooks returned.
     ///
     /// # Errors

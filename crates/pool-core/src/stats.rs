@@ -1,35 +1,7 @@
-//! What the pool counts.
+//! One snapshot of a pool, as its users see it.
 
 use crate::capacity::Capacity;
-use crate::run::Outcome;
-use crate::state::State;
-
-/// Counted under the pool's lock, only ever added to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) submitted: u64,
-    pub(crate) completed: u64,
-    pub(crate) panicked: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) released: u64,
-    pub(crate) refused: u64,
-    pub(crate) started: u64,
-    pub(crate) retired: u64,
-    pub(crate) start_failures: u64,
-    pub(crate) peak_live: usize,
-}
-
-impl Counts {
-    pub(crate) fn count(&mut self, outcome: Outcome) {
-        match outcome {
-            Outcome::Completed => self.completed += 1,
-            Outcome::Panicked => self.panicked += 1,
-            Outcome::Cancelled => self.cancelled += 1,
-            Outcome::Released => self.released += 1,
-            Outcome::Withdrawn => {}
-        }
-    }
-}
+use crate::sched::state::State;
 
 /// One snapshot of a pool, taken at one instant.
 ///
@@ -55,7 +27,7 @@ pub struct Stats {
     /// Accepted tasks that have not started. A task leaves this figure at once when it is
     /// cancelled, or joined in place.
     pub queued: usize,
-    /// Threads and futures in the line for room, and due tasks of a scheduled pool.
+    /// Threads and futures in the wait queue for room, and due tasks of a scheduled pool.
     pub waiting: usize,
     /// Tasks accepted since the pool was built.
     pub submitted: u64,
@@ -125,7 +97,7 @@ impl<J> State<J> {
             ending: self.ending.len(),
             in_flight: self.unfinished(),
             queued: self.queued(),
-            waiting: self.line.len(),
+            waiting: self.wait_queue.len(),
             submitted: counts.submitted,
             completed: counts.completed,
             panicked: counts.panicked,

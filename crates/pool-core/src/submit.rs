@@ -1,31 +1,23 @@
 //! The ten calls that hand a task to a pool, and what they come to.
 //!
 //! A call says what it does at a full pool ([`OnFull`]). The runner makes a job of the task
-//! ([`Accepts`]), the pool or a multi-pool's strategy admits it ([`Admit`]), and a refused job is made
-//! into the task again.
+//! ([`Accepts`]), the pool or a multi-pool's strategy admits it ([`Admit`]), and a refused job is
+//! made into the task again.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::accept::Accepts;
-use crate::core::{Core, Runner};
-use crate::enter::Enter;
+use crate::config::OnFull;
+use crate::core::Core;
 use crate::error::SubmitError;
-use crate::family::Child;
+use crate::group::Member;
 use crate::handle::JoinHandle;
-use crate::line::Settled;
 use crate::pool::WorkerPool;
-
-/// What a call does at a full pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnFull {
-    /// It is refused.
-    Refuse,
-    /// It waits for room until then, or without a limit; on an own worker it does what
-    /// [`WithinWorker`](crate::WithinWorker) says.
-    Wait(Option<Instant>),
-}
+use crate::runner::Runner;
+use crate::sched::waiters::WaitResult;
+use crate::submit_future::SubmitFuture;
 
 /// How a job gets in: to one pool, or to the one of several that a strategy chooses.
 ///
@@ -33,7 +25,7 @@ pub enum OnFull {
 #[expect(clippy::missing_errors_doc, reason = "said once, above")]
 pub trait Admit<R: Runner>: Sized {
     /// The pool that a handle asks for the clock and the panic hook.
-    fn child(self: &Arc<Self>) -> Child<R>;
+    fn member(self: &Arc<Self>) -> Member<R>;
 
     /// Refuses before a job is made of the task, and counts that.
     #[inline]
@@ -44,14 +36,15 @@ pub trait Admit<R: Runner>: Sized {
     /// Accepts the job, waits for room as `on_full` says, or gives the job back.
     fn admit_job(self: &Arc<Self>, job: R::Job, on_full: OnFull) -> Admitted<R>;
 
-    /// As a future that waits for room: it resolves to what `settle` makes of the answer.
+    /// As a future that waits for room: it resolves to what `answer` makes of the answer.
     fn admit_async<T>(
         self: Arc<Self>,
         job: R::Job,
-        settle: impl FnOnce(&Self, Admitted<R>) -> T + Send,
+        answer: impl FnOnce(&Self, Admitted<R>) -> T + Send,
     ) -> impl Future<Output = T> + Send + Unpin;
 
-    /// The handle of a task which that pool has accepted. It was made as the [`child`](Self::child)'s.
+    /// The handle of a task which that pool has accepted. It was made as the
+    /// [`member`](Self::member)'s.
     #[inline]
     fn handle_of<T: Send + 'static>(&self, _pool: usize, handle: JoinHandle<T>) -> JoinHandle<T> {
         handle
@@ -77,8 +70,8 @@ pub trait Admit<R: Runner>: Sized {
         if let Err(refused) = self.refuse_early(on_full) {
             return Err(refused.map(|()| task));
         }
-        let (job, handle) = promise(task, self.child());
-        settle(&**self, self.admit_job(job, on_full), handle)
+        let (job, handle) = promise(task, self.member());
+        answer(&**self, self.admit_job(job, on_full), handle)
     }
 
     /// As a future.
@@ -100,8 +93,8 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        let (job, handle) = promise(task, self.child());
-        self.admit_async(job, |pools, admitted| settle(pools, admitted, handle))
+        let (job, handle) = promise(task, self.member());
+        self.admit_async(job, |pools, admitted| answer(pools, admitted, handle))
     }
 }
 
@@ -113,13 +106,13 @@ pub(crate) type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
 
 /// A job and its handle. The handle is made first, so that a future which is dropped after its job
 /// was accepted detaches it.
-fn promise<R: Accepts<T>, T>(task: T, child: Child<R>) -> (R::Job, JoinHandle<R::Value>) {
-    let (job, promise) = child.0.runner.spawned(task);
-    (job, JoinHandle::new(promise.0, child.0))
+fn promise<R: Accepts<T>, T>(task: T, member: Member<R>) -> (R::Job, JoinHandle<R::Value>) {
+    let (job, promise) = member.0.runner.spawned(task);
+    (job, JoinHandle::new(promise.0, member.0))
 }
 
 /// The one place where a handle goes to the caller.
-fn settle<R: Accepts<T>, T>(
+fn answer<R: Accepts<T>, T>(
     pools: &impl Admit<R>,
     admitted: Admitted<R>,
     handle: JoinHandle<R::Value>,
@@ -141,8 +134,8 @@ fn forget_pool<R: Accepts<T>, T>(admitted: Admitted<R>) -> Result<(), SubmitErro
 
 impl<R: Runner> Admit<R> for Core<R> {
     #[inline]
-    fn child(self: &Arc<Self>) -> Child<R> {
-        Child(Arc::clone(self))
+    fn member(self: &Arc<Self>) -> Member<R> {
+        Member(Arc::clone(self))
     }
 
     #[inline]
@@ -159,17 +152,17 @@ impl<R: Runner> Admit<R> for Core<R> {
     fn admit_async<T>(
         self: Arc<Self>,
         job: R::Job,
-        settle: impl FnOnce(&Self, Admitted<R>) -> T + Send,
+        answer: impl FnOnce(&Self, Admitted<R>) -> T + Send,
     ) -> impl Future<Output = T> + Send + Unpin {
-        Enter::new(self, job, |core: &Self, settled| {
-            settle(core, refusal(settled))
+        SubmitFuture::new(self, job, |core: &Self, result| {
+            answer(core, refusal(result))
         })
     }
 }
 
 #[inline]
-fn refusal<J>(settled: Settled<J>) -> Result<usize, SubmitError<J>> {
-    match settled {
+fn refusal<J>(result: WaitResult<J>) -> Result<usize, SubmitError<J>> {
+    match result {
         Ok(()) => Ok(0),
         Err((reason, job)) => Err(reason.with(job)),
     }
@@ -193,8 +186,8 @@ impl<R: Runner> WorkerPool<R> {
     /// Hands a task over, to be run and forgotten. Waits while the pool is full.
     ///
     /// A closure may return anything; like a function's value, that is dropped on the worker as a
-    /// part of the task. A closure or an argument of up to 56 bytes is stored without an allocation,
-    /// a larger one in a box.
+    /// part of the task. A closure or an argument of up to 56 bytes is stored without an
+    /// allocation, a larger one in a box.
     ///
     /// On one of the pool's own workers a full pool runs the task in place instead (see
     /// [`WithinWorker`](crate::WithinWorker)). A pool that was built
@@ -227,8 +220,8 @@ impl<R: Runner> WorkerPool<R> {
         self.core().submit_task(task, self.core().on_full())
     }
 
-    /// As [`submit`](Self::submit), but refuses at a full pool. Never waits for room; while there is
-    /// no worker at all it starts the first one, or waits for its start.
+    /// As [`submit`](Self::submit), but refuses at a full pool. Never waits for room; while there
+    /// is no worker at all it starts the first one, or waits for its start.
     ///
     /// ```
     /// use pool_core::{Pool, SubmitError};
@@ -363,8 +356,9 @@ impl<R: Runner> WorkerPool<R> {
         self.core().spawn_task(task, OnFull::Wait(Some(deadline)))
     }
 
-    /// As [`spawn`](Self::spawn), as a future that resolves to the handle once the task is accepted;
-    /// see [`submit_async`](Self::submit_async). Dropped after that, it detaches the task.
+    /// As [`spawn`](Self::spawn), as a future that resolves to the handle once the task is
+    /// accepted; see [`submit_async`](Self::submit_async). Dropped after that, it detaches the
+    /// task.
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].

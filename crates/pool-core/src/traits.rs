@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 
 use crate::accept::Accepts;
 use crate::capacity::Capacity;
-use crate::core::Runner;
+use crate::config::OnFull;
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::foreign::drop_quietly;
 use crate::pool::WorkerPool;
+use crate::runner::Runner;
 use crate::stats::Stats;
-use crate::submit::{Admit, OnFull, Spawned};
+use crate::submit::{Admit, Spawned};
 
 /// A future of no known type.
 pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -6,33 +6,34 @@ use std::task::Waker;
 use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::thread::{JoinHandle, Tag};
 
-use crate::core::{Core, Runner};
-use crate::effects::Effects;
-use crate::ending::Exit;
+use crate::core::Core;
 use crate::foreign::drop_quietly;
-use crate::handle::Home;
-use crate::idle::{Call, WorkerCell};
-use crate::run::{Ran, Resolve};
-use crate::shared::Whole;
-use crate::state::{Found, Next, Rest, State};
-use crate::wait::Search;
-use crate::waiter::{EventWait, wake};
+use crate::handle::PoolRef;
+use crate::runner::Runner;
+use crate::sched::effects::Effects;
+use crate::sched::exits::Exit;
+use crate::sched::idle::{WakeReason, WorkerCell};
+use crate::sched::shared::Whole;
+use crate::sched::spin::AdaptiveSpin;
+use crate::sched::state::{Found, Next, Rest, State};
+use crate::sched::waiter::{EventWait, wake};
+use crate::task::run::{Resolve, TaskResult};
 
 /// The body of a worker's thread.
 pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     Tag {
-        family: core.family,
+        family: core.group,
         depth: 0,
     }
     .set();
-    // Whoever started us counts us, then lets us look.
+    // The starter counts the worker, then wakes it.
     cell.parker.park();
     let finished = loop {
         if enter(&core) == AfterRun::Search {
             serve(&core, cell);
         }
         if let Some(hook) = &core.config.stop_hook {
-            core.env.call_hook(|| hook());
+            core.context.call_hook(|| hook());
         }
         if let Departure::Gone(finished) = depart(&core, cell) {
             break finished;
@@ -41,7 +42,7 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     if !finished.is_empty() {
         join(&core, finished);
     }
-    // Perhaps the last reference: hooks and their captures are foreign.
+    // Perhaps the last reference: hooks and their captures are user code.
     drop_quietly(core);
 }
 
@@ -50,7 +51,7 @@ fn enter<R: Runner>(core: &Arc<Core<R>>) -> AfterRun {
     let Some(hook) = &core.config.start_hook else {
         return AfterRun::Search;
     };
-    core.env.call_hook(|| hook());
+    core.context.call_hook(|| hook());
     let next = go_on(core, |state| {
         state.entered();
         true
@@ -72,31 +73,32 @@ fn join<R: Runner>(core: &Arc<Core<R>>, threads: Vec<JoinHandle>) {
 /// as leaving.
 fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     let timed = core.config.keep_alive.is_some();
-    let mut search = Search::default();
+    let mut search = AdaptiveSpin::default();
     loop {
         let now = timed.then(|| core.clock().now());
         let mut effects = Effects::new();
         let (found, garbage) = core.state.lock().section(|state, inbox| {
             core.work.store(false, Relaxed); // A hint; the lock is held and we look ourselves.
+            // Steps W1, W2.
             let found = state.find(cell, now, &mut effects);
             let parks = matches!(found, Found::Park(_));
             (found, parks.then(|| (state.queue.trim(), inbox.trim())))
         });
         drop(garbage); // The lock is free.
-        core.notify(&mut effects);
-        let called = match found {
+        core.wake_threads(&mut effects);
+        let reason = match found {
             Found::Park(rest) => park(core, cell, &rest),
             Found::Next(next) => {
-                match run_until_idle(core, start_owed(core, next, effects.start)) {
+                match run_until_idle(core, start_if_reserved(core, next, effects.start)) {
                     AfterRun::Search => {
                         search.look(|| core.work.load(Relaxed));
-                        Call::Work
+                        WakeReason::Work
                     }
-                    AfterRun::Leave => Call::Retire,
+                    AfterRun::Leave => WakeReason::Retire,
                 }
             }
         };
-        if called == Call::Retire {
+        if reason == WakeReason::Retire {
             return;
         }
     }
@@ -108,21 +110,22 @@ enum AfterRun {
     Leave,
 }
 
-/// A section has decided what is `next`, and owes no user code but the gate of the thread to be
-/// started, if one is `owed`. Where a gate is to be asked, it left the task to others (`CallOut`).
-fn start_owed<R: Runner>(
+/// A section has decided what is `next`, and deferred no user code but the gate of the thread to be
+/// started, if one is `reserved`. Where a gate is to be asked, it left the task to others
+/// (`RunUserCode`).
+fn start_if_reserved<R: Runner>(
     core: &Arc<Core<R>>,
     mut next: Next<R::Job>,
-    mut owed: bool,
+    mut reserved: bool,
 ) -> Next<R::Job> {
-    while let Next::CallOut = next {
+    while let Next::RunUserCode = next {
         let may_start = core.start_and_search();
-        (next, owed) = resume(core, |state| {
+        (next, reserved) = resume(core, |state| {
             state.searching -= 1;
             may_start
         });
     }
-    core.start_owed(owed);
+    core.start_if_reserved(reserved);
     next
 }
 
@@ -130,28 +133,30 @@ fn start_owed<R: Runner>(
 fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut next: Next<R::Job>) -> AfterRun {
     loop {
         next = match next {
-            Next::Run(job) => run_while_calm(core, job),
+            Next::Run(job) => run_fast_path(core, job),
             Next::Search => return AfterRun::Search,
             Next::Leave => return AfterRun::Leave,
-            Next::CallOut => unreachable!("user code has been run"),
+            Next::RunUserCode => unreachable!("user code has been run"),
         };
     }
 }
 
 /// Runs a task, and the next, until something is to be decided. That has been done then, and what
 /// the last end brings with it.
-fn run_while_calm<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> Next<R::Job> {
+fn run_fast_path<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> Next<R::Job> {
     loop {
-        let ran = core.runner.run(job, &core.env);
-        if ran.calls_out {
-            return finish(core, core.state.lock(), ran);
+        // Step W5.
+        let result = core.runner.run(job, &core.context);
+        if result.runs_user_code {
+            return finish(core, core.state.lock(), result);
         }
-        job = match core.state.next(ran.outcome) {
+        // Step W6; or W7, with the lock that was taken to find that out.
+        job = match core.state.next(result.outcome) {
             Ok(next) => next,
-            Err(whole) => return finish(core, whole, ran),
+            Err(whole) => return finish(core, whole, result),
         };
         // Room and figures show the end: now the handle may.
-        if let Some(waker) = settle(ran.resolve) {
+        if let Some(waker) = resolve(result.resolve) {
             return call_waker(core, Next::Run(job), waker);
         }
     }
@@ -159,12 +164,12 @@ fn run_while_calm<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> Next<R::Jo
 
 /// Shows a task's end to its handle, if it has one. A waker is left to the caller.
 #[inline]
-fn settle(handle: Option<Arc<dyn Resolve>>) -> Option<Waker> {
-    handle.and_then(|handle| handle.settle())
+fn resolve(handle: Option<Arc<dyn Resolve>>) -> Option<Waker> {
+    handle.and_then(|handle| handle.resolve_and_take_waker())
 }
 
-/// The section in which a worker that has ended a task, or run what it owed, finds out what comes
-/// next. It wakes threads; a start and user code are still owed after it.
+/// The section in which a worker that has ended a task, or run deferred user code, finds out what
+/// comes next. It wakes threads; a start and user code are still to be run after it.
 #[inline]
 fn decide<R: Runner>(
     core: &Arc<Core<R>>,
@@ -179,31 +184,37 @@ fn decide<R: Runner>(
         }
         next
     });
-    core.notify(effects);
+    core.wake_threads(effects);
     next
 }
 
 /// A task has ended, and what comes next has to be decided.
 #[inline(never)]
-fn finish<R: Runner>(core: &Arc<Core<R>>, whole: Whole<'_, R::Job>, ran: Ran) -> Next<R::Job> {
+fn finish<R: Runner>(
+    core: &Arc<Core<R>>,
+    whole: Whole<'_, R::Job>,
+    result: TaskResult,
+) -> Next<R::Job> {
     let mut effects = Effects::new();
+    // Step W7.
     let next = decide(core, whole, &mut effects, |state, effects| {
-        state.finish(ran.outcome, ran.calls_out, effects)
+        state.finish(result.outcome, result.runs_user_code, effects)
     });
     // Room and figures show the end: now the handle may. Before what may take its time, unless
     // it may itself.
-    let (first, last) = if ran.calls_out {
-        (None, ran.resolve)
+    let (first, last) = if result.runs_user_code {
+        (None, result.resolve)
     } else {
-        (ran.resolve, None)
+        (result.resolve, None)
     };
-    let waker = settle(first);
+    let waker = resolve(first);
     if waker.is_none() && last.is_none() && !effects.has_user_code() {
-        return start_owed(core, next, effects.start);
+        return start_if_reserved(core, next, effects.start);
     }
-    let started = core.start_owed(effects.start);
-    match (next, waker.or_else(|| settle(last))) {
-        (Next::CallOut, waker) => {
+    let started = core.start_if_reserved(effects.start);
+    match (next, waker.or_else(|| resolve(last))) {
+        (Next::RunUserCode, waker) => {
+            // Step W8.
             waker.into_iter().for_each(wake);
             effects.run_user_code();
             go_on(core, |_| started)
@@ -221,12 +232,12 @@ fn go_on<R: Runner>(
     core: &Arc<Core<R>>,
     back: impl FnOnce(&mut State<R::Job>) -> bool,
 ) -> Next<R::Job> {
-    let (next, owed) = resume(core, back);
-    start_owed(core, next, owed)
+    let (next, reserved) = resume(core, back);
+    start_if_reserved(core, next, reserved)
 }
 
-/// A worker without a task goes on, and whether a start is owed. `back` counts it as busy, and says
-/// whether another worker may be started: not if a thread was refused on the way.
+/// A worker without a task goes on, and whether a start is reserved. `back` counts it as busy, and
+/// says whether another worker may be started: not if a thread was refused on the way.
 fn resume<R: Runner>(
     core: &Arc<Core<R>>,
     back: impl FnOnce(&mut State<R::Job>) -> bool,
@@ -243,17 +254,19 @@ fn resume<R: Runner>(
 /// the end: it is called by a worker that is busy with nothing else.
 #[cold]
 fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) -> Next<R::Job> {
+    // Step W9.
     let mut effects = Effects::new();
     core.state
         .section(|state| state.put_off(next, &mut effects));
-    core.notify(&mut effects);
-    let started = core.start_owed(effects.start);
+    core.wake_threads(&mut effects);
+    let started = core.start_if_reserved(effects.start);
     wake(waker);
     go_on(core, |_| started)
 }
 
-/// Sleeps until called for work (the caller has counted us as searching) or retired (as leaving).
-fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> Call {
+/// Step W3: sleeps until notified of work (the notifier has counted this worker as searching) or
+/// retired (as leaving).
+fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> WakeReason {
     let until = rest.since.and_then(|since| core.config.keep_until(since));
     let mut timed = rest.timed;
     loop {
@@ -265,33 +278,34 @@ fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> 
             Some(when) => !core.clock().park_until(&cell.parker, when),
         };
         let now = expired.then(|| core.clock().now());
-        let called = core.section(|state, effects| {
+        // Step W4.
+        let reason = core.section(|state, effects| {
             if let Some(now) = now
                 && let Some(limit) = core.config.stale_since(now)
             {
                 state.expire(limit, effects);
             }
-            match cell.call() {
+            match cell.wake_reason() {
                 // Retiring is a request: work may have come since.
-                Call::Retire if state.recall(effects) => {
-                    cell.set_call(Call::Work);
-                    Call::Work
+                WakeReason::Retire if state.recall(effects) => {
+                    cell.set_wake_reason(WakeReason::Work);
+                    WakeReason::Work
                 }
-                // Its time was up, but the pool keeps as many as these: no time-out any more. Or there
-                // are more than are kept now: a time-out again.
-                Call::Parked => {
+                // Its time was up, but the pool keeps as many as these: no time-out any more. Or
+                // there are more than are kept now: a time-out again.
+                WakeReason::Parked => {
                     timed = state.is_timed(cell, rest.since);
-                    Call::Parked
+                    WakeReason::Parked
                 }
-                Call::Work => {
-                    state.arrive();
-                    Call::Work
+                WakeReason::Work => {
+                    state.worker_woke();
+                    WakeReason::Work
                 }
-                Call::Retire => Call::Retire,
+                WakeReason::Retire => WakeReason::Retire,
             }
         });
-        if called != Call::Parked {
-            return called;
+        if reason != WakeReason::Parked {
+            return reason;
         }
     }
 }
@@ -303,7 +317,7 @@ enum Departure {
     Gone(Vec<JoinHandle>),
 }
 
-/// Gives the worker's place up, unless there is work it would leave behind.
+/// Step W10: gives the worker's place up, unless there is work it would leave behind.
 fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
     let mut own = cell.thread.lock().take();
     loop {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pool_core::internals::{Door, Watch};
+use pool_core::internals::{PoolHandle, ReleaseListener};
 use pool_core::{BuildError, Pool};
 
 use crate::pool::ScheduledPool;
@@ -54,7 +54,7 @@ impl Builder {
         self
     }
 
-    /// Bytes of stack for the timer thread. It runs no foreign code and needs little.
+    /// Bytes of stack for the timer thread. It runs no user code and needs little.
     pub fn thread_stack_size(mut self, bytes: usize) -> Self {
         self.config.stack_size = Some(bytes);
         self
@@ -74,29 +74,29 @@ impl Builder {
     /// What [`build`](Builder::build) does with a name that is known to be good.
     pub(crate) fn assemble(self) -> ScheduledPool {
         let Self { pool, config } = self;
-        let door = Door::of(&pool);
-        let generation = door.generation();
+        let pool_handle = PoolHandle::of(&pool);
+        let generation = pool_handle.generation();
         let keep = {
-            let (pool, door) = (pool.clone(), door.clone());
+            let (pool, pool_handle) = (pool.clone(), pool_handle.clone());
             Box::new(move |releases: bool| {
                 // Not a pool that was rebooted since: that is not ours.
-                if releases && door.generation() == generation {
+                if releases && pool_handle.generation() == generation {
                     pool.release();
                 }
                 Box::new(pool) as Kept
             })
         };
-        let clock = Arc::clone(door.clock());
-        let core = Core::new(door.clone(), clock, config, keep);
-        let watch = Arc::clone(&core) as Arc<dyn Watch>;
-        if !door.watch(Arc::downgrade(&watch), generation) {
+        let clock = Arc::clone(pool_handle.clock());
+        let core = Core::new(pool_handle.clone(), clock, config, keep);
+        let watch = Arc::clone(&core) as Arc<dyn ReleaseListener>;
+        if !pool_handle.on_release(Arc::downgrade(&watch), generation) {
             core.sink_released();
         }
-        ScheduledPool::new_from(core, pool, door, generation)
+        ScheduledPool::new_from(core, pool, pool_handle, generation)
     }
 }
 
-impl Watch for Core<Door> {
+impl ReleaseListener for Core<PoolHandle> {
     fn released(&self) {
         self.sink_released();
     }

@@ -7,18 +7,20 @@
 //! 1. The body leaves the slot only by `claim`, under the slot's lock, which is taken last: under
 //!    the timer's lock or alone.
 //! 2. The stage goes `Idle`, `Claimed`, then (after a run) `Rested` or `Over`, then `Idle` again or
-//!    `Gone`; or, if the body is not to run (again), `Unwanted` and then `Gone`. Only who has claimed
-//!    moves it on.
+//!    `Gone`; or, if the body is not to run (again), `Unwanted` and then `Gone`. Only who has
+//!    claimed moves it on.
 //! 3. The promise is fulfilled after the pool's figures show the end, and in the section of the
 //!    timer's lock in which ours do.
-//! 4. Foreign code (the body, destructors, wakers) runs with no lock held, and for an end after
+//! 4. User code (the body, destructors, wakers) runs with no lock held, and for an end after
 //!    everything that the end owes to the timer, to waiting threads and to the pool: `pay`.
 
 use std::sync::Arc;
 
 use delay_queue::EntryId;
 use pool_core::JoinError;
-use pool_core::internals::{Env, Errand, Joined, Outcome, Promise, Promised, Ran, Resolve, Waiter};
+use pool_core::internals::{
+    Joined, Outcome, Promise, Promised, Resolve, ScheduledTask, TaskContext, TaskResult, Waiter,
+};
 use sync_shim::foreign::{Payload, discard, drop_quietly};
 use sync_shim::{Mutex, MutexGuard};
 
@@ -153,7 +155,7 @@ impl<B: Body, S: Sink> Cell<B, S> {
             slot.promise.fulfil(outcome);
         };
         let record = self.core.remove(id, tally, report, effects, publish);
-        drop(record); // Its ticket leaves the line before anything foreign may dally.
+        drop(record); // Its ticket leaves the wait queue before anything foreign may dally.
         if let Some(sleeper) = sleeper {
             sleeper.unpark();
         }
@@ -172,7 +174,7 @@ impl<B: Body, S: Sink> Cell<B, S> {
         drop(kept); // May wait for the pool's end.
     }
 
-    fn after_panic(body: &B, payload: Payload, env: &Env) -> Option<Joined<B::Out>> {
+    fn after_panic(body: &B, payload: Payload, env: &TaskContext) -> Option<Joined<B::Out>> {
         match body.after_panic() {
             AfterPanic::Fail => Some(Err(env.panicked(payload))),
             AfterPanic::GoOn => {
@@ -203,13 +205,13 @@ impl Why {
     }
 }
 
-impl<B: Body, S: Sink> Errand for Cell<B, S> {
-    fn run(self: Arc<Self>, env: &Env) -> Ran {
+impl<B: Body, S: Sink> ScheduledTask for Cell<B, S> {
+    fn run(self: Arc<Self>, env: &TaskContext) -> TaskResult {
         let (slot, body) = Self::claim(self.slot.lock());
         let due = slot.due;
         drop(slot);
         let Some(mut body) = body else {
-            return Ran::new(Outcome::Cancelled, None); // It was ended while it waited.
+            return TaskResult::new(Outcome::Cancelled, None); // It was ended while it waited.
         };
         let lateness = self.core.now().saturating_sub(due);
         let result = env.execute(B::name(), || body.call());
@@ -246,22 +248,22 @@ impl<B: Body, S: Sink> Errand for Cell<B, S> {
         } else {
             Outcome::Completed
         };
-        Ran::new(outcome, Some(self))
+        TaskResult::new(outcome, Some(self))
     }
 
-    fn release(self: Arc<Self>) -> Ran {
+    fn release(self: Arc<Self>) -> TaskResult {
         let mut slot = self.slot.lock();
         let body;
         (slot, body) = Self::claim(slot);
         slot.ending |= body.is_some();
         drop(slot);
         let Some(body) = body else {
-            return Ran::new(Outcome::Cancelled, None);
+            return TaskResult::new(Outcome::Cancelled, None);
         };
         drop_quietly(body);
         let released = Stage::Over(Err(JoinError::Released), Report::default());
         self.slot.lock().stage = released;
-        Ran::new(Outcome::Released, Some(self))
+        TaskResult::new(Outcome::Released, Some(self))
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use delay_queue::epoch::Epoch;
 use pool_core::JoinError;
-use pool_core::internals::{Door, Joined, join, poll};
+use pool_core::internals::{Joined, PoolHandle, join, poll};
 
 use crate::cell::Joinable;
 
@@ -44,13 +44,13 @@ pub struct SeriesHandle(Handle<()>);
 
 struct Handle<R> {
     cell: Arc<dyn Joinable<R>>,
-    door: Door,
+    pool: PoolHandle,
     epoch: Epoch,
 }
 
 impl<R: Send + 'static> ScheduledHandle<R> {
-    pub(crate) fn new(cell: Arc<dyn Joinable<R>>, door: Door, epoch: Epoch) -> Self {
-        Self(Handle { cell, door, epoch })
+    pub(crate) fn new(cell: Arc<dyn Joinable<R>>, pool: PoolHandle, epoch: Epoch) -> Self {
+        Self(Handle { cell, pool, epoch })
     }
 
     /// Blocks until the task has ended.
@@ -69,7 +69,7 @@ impl<R: Send + 'static> ScheduledHandle<R> {
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
-        let deadline = self.0.door.clock().after(timeout);
+        let deadline = self.0.pool.clock().after(timeout);
         self.0.wait(deadline).ok_or(self)
     }
 
@@ -110,8 +110,8 @@ impl<R: Send + 'static> ScheduledHandle<R> {
 }
 
 impl SeriesHandle {
-    pub(crate) fn new(cell: Arc<dyn Joinable<()>>, door: Door, epoch: Epoch) -> Self {
-        Self(Handle { cell, door, epoch })
+    pub(crate) fn new(cell: Arc<dyn Joinable<()>>, pool: PoolHandle, epoch: Epoch) -> Self {
+        Self(Handle { cell, pool, epoch })
     }
 
     /// Blocks until the series has ended.
@@ -130,7 +130,7 @@ impl SeriesHandle {
     /// # Errors
     /// The handle again, if the time was up; the series goes on.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<(), JoinError>, Self> {
-        let deadline = self.0.door.clock().after(timeout);
+        let deadline = self.0.pool.clock().after(timeout);
         self.0.wait(deadline).ok_or(self)
     }
 
@@ -184,29 +184,29 @@ impl SeriesHandle {
 impl<R: Send + 'static> Handle<R> {
     /// `None` if the time was up.
     fn wait(&self, deadline: Option<Instant>) -> Option<Joined<R>> {
-        if self.door.is_forked() {
+        if self.pool.is_forked() {
             return Some(Err(JoinError::Forked)); // The fork may have left the cell's lock held.
         }
-        if !self.cell.is_ended() && self.door.is_own_worker() && !self.cell.is_last_run() {
+        if !self.cell.is_ended() && self.pool.is_own_worker() && !self.cell.is_last_run() {
             return Some(Err(JoinError::WouldDeadlock));
         }
-        join(&*self.cell, &**self.door.clock(), deadline)
+        join(&*self.cell, &**self.pool.clock(), deadline)
     }
 
     /// `None` if it has not ended.
     fn look(&self) -> Option<Joined<R>> {
-        if self.door.is_forked() {
+        if self.pool.is_forked() {
             return Some(Err(JoinError::Forked));
         }
         self.cell.take_or_wait(None)
     }
 
     fn is_finished(&self) -> bool {
-        self.door.is_forked() || self.cell.is_ended()
+        self.pool.is_forked() || self.cell.is_ended()
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<Joined<R>> {
-        if self.door.is_forked() {
+        if self.pool.is_forked() {
             return Poll::Ready(Err(JoinError::Forked));
         }
         poll(&*self.cell, context)
@@ -214,18 +214,18 @@ impl<R: Send + 'static> Handle<R> {
 
     fn cancel(&self) -> bool {
         // The fork may have left the timer's lock held.
-        !self.door.is_forked() && self.cell.cancel()
+        !self.pool.is_forked() && self.cell.cancel()
     }
 
     fn next_due(&self) -> Option<Instant> {
-        if self.door.is_forked() {
+        if self.pool.is_forked() {
             return None;
         }
         self.epoch.instant(self.cell.next_due()?)
     }
 
     fn runs(&self) -> u64 {
-        if self.door.is_forked() {
+        if self.pool.is_forked() {
             0
         } else {
             self.cell.runs()
@@ -233,7 +233,7 @@ impl<R: Send + 'static> Handle<R> {
     }
 
     fn missed(&self) -> u64 {
-        if self.door.is_forked() {
+        if self.pool.is_forked() {
             0
         } else {
             self.cell.missed()
@@ -251,7 +251,7 @@ impl<R: Send + 'static> Handle<R> {
 
 impl<R> Drop for Handle<R> {
     fn drop(&mut self) {
-        if !self.door.is_forked() {
+        if !self.pool.is_forked() {
             self.cell.detach();
         }
     }

@@ -40,8 +40,9 @@
 //! 3. A pending schedule is not in flight: `wait_idle` ignores it. A due one joins the pool's one
 //!    line, first come, first served; `max_waiting` and `nonblocking` do not concern it.
 //! 4. Cancelling is O(log n), amortised, and frees at once: the closure, the place in the heap, the
-//!    place in the line. The heap's memory is given back when less than a quarter of it is in use,
-//!    but for what lies before a schedule that stays. Either the cancel or the run wins, never both, never neither.
+//!    place in the wait queue. The heap's memory is given back when less than a quarter of it is in
+//!    use, but for what lies before a schedule that stays. Either the cancel or the run wins, never
+//!    both, never neither.
 //! 5. Every accepted schedule ends, and its handle says how.
 //! 6. No arithmetic overflows: what is too far away is never, and holds up nobody.
 //!
@@ -70,7 +71,7 @@
 //! comes to that.
 //!
 //! Where a due task needs a new worker, the timer starts it, and the pool's thread gate, if it has
-//! one, is asked there: the one piece of foreign code that the timer thread calls, beside a clock
+//! one, is asked there: the one piece of user code that the timer thread calls, beside a clock
 //! of your own. A gate that blocks holds up every schedule.
 //!
 //! # If the pool is released elsewhere

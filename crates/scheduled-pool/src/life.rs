@@ -54,8 +54,8 @@ impl<S: Sink> Core<S> {
         self.end(doomed);
     }
 
-    /// Ends all of them, and only then runs what is foreign: a waker or a destructor of one may wait
-    /// for another, or for the end.
+    /// Ends all of them, and only then runs what is user code: a waker or a destructor of one may
+    /// wait for another, or for the end.
     fn end(&self, mut doomed: Vec<Arc<dyn Entry>>) -> usize {
         let mut effects = Effects::new();
         doomed.retain(|entry| entry.end(Why::Released, &mut effects) == Ending::Now);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pool_core::internals::Door;
+use pool_core::internals::PoolHandle;
 use pool_core::{Pool, WaitError, WeakPool};
 
 use crate::body::{Body, Many, Once};
@@ -46,15 +46,15 @@ pub struct ScheduledPool {
 
 /// Counted by the handles alone.
 struct Owner {
-    core: Arc<Core<Door>>,
-    door: Door,
+    core: Arc<Core<PoolHandle>>,
+    pool_handle: PoolHandle,
     /// The pool's, until its next release. One that is rebooted is none of ours.
     generation: u64,
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if !self.door.is_forked() {
+        if !self.pool_handle.is_forked() {
             self.core.release(false);
         }
     }
@@ -71,10 +71,15 @@ impl ScheduledPool {
         Builder::new(pool)
     }
 
-    pub(crate) fn new_from(core: Arc<Core<Door>>, pool: Pool, door: Door, generation: u64) -> Self {
+    pub(crate) fn new_from(
+        core: Arc<Core<PoolHandle>>,
+        pool: Pool,
+        pool_handle: PoolHandle,
+        generation: u64,
+    ) -> Self {
         let owner = Arc::new(Owner {
             core,
-            door,
+            pool_handle,
             generation,
         });
         Self { owner, pool }
@@ -85,12 +90,12 @@ impl ScheduledPool {
         &self.pool
     }
 
-    fn core(&self) -> &Arc<Core<Door>> {
+    fn core(&self) -> &Arc<Core<PoolHandle>> {
         &self.owner.core
     }
 
-    fn door(&self) -> &Door {
-        &self.owner.door
+    fn pool_handle(&self) -> &PoolHandle {
+        &self.owner.pool_handle
     }
 
     fn schedule<B: Body>(
@@ -98,8 +103,8 @@ impl ScheduledPool {
         body: B,
         plan: Plan,
         due: u64,
-    ) -> Result<Arc<Cell<B, Door>>, (Reason, B)> {
-        if self.door().is_forked() {
+    ) -> Result<Arc<Cell<B, PoolHandle>>, (Reason, B)> {
+        if self.pool_handle().is_forked() {
             return Err((Reason::Forked, body)); // The fork may have left the lock held.
         }
         self.core().schedule(body, plan, due)
@@ -112,8 +117,8 @@ impl ScheduledPool {
     {
         match self.schedule(Once(Some(task)), Plan::Once, due) {
             Ok(cell) => {
-                let (door, epoch) = (self.door().clone(), self.core().epoch);
-                Ok(ScheduledHandle::new(cell, door, epoch))
+                let (pool_handle, epoch) = (self.pool_handle().clone(), self.core().epoch);
+                Ok(ScheduledHandle::new(cell, pool_handle, epoch))
             }
             Err((reason, Once(task))) => {
                 Err(reason.with(task.expect("a refused task has not run")))
@@ -142,8 +147,8 @@ impl ScheduledPool {
         self.spawn_once(self.core().after(delay), task)
     }
 
-    /// Runs `task` once, at `when`; at once if that has passed, after those that were due before it,
-    /// and late by as much. Else as [`spawn_after`](ScheduledPool::spawn_after).
+    /// Runs `task` once, at `when`; at once if that has passed, after those that were due before
+    /// it, and late by as much. Else as [`spawn_after`](ScheduledPool::spawn_after).
     ///
     /// # Errors
     /// The task comes back unrun: see [`ScheduleError`].
@@ -237,8 +242,8 @@ impl ScheduledPool {
         };
         match self.schedule(body, plan, self.core().after(first)) {
             Ok(cell) => {
-                let (door, epoch) = (self.door().clone(), self.core().epoch);
-                Ok(SeriesHandle::new(cell, door, epoch))
+                let (pool_handle, epoch) = (self.pool_handle().clone(), self.core().epoch);
+                Ok(SeriesHandle::new(cell, pool_handle, epoch))
             }
             Err((reason, body)) => Err(reason.with(body.task)),
         }
@@ -270,7 +275,7 @@ impl ScheduledPool {
     #[doc(alias = "shutdown")]
     pub fn release(&self) -> bool {
         // In a forked child nothing is left to release, and the lock may be held.
-        !self.door().is_forked() && self.core().release(true)
+        !self.pool_handle().is_forked() && self.core().release(true)
     }
 
     /// Takes no more schedules, ends all that have not started, and releases the pool with
@@ -281,11 +286,11 @@ impl ScheduledPool {
     /// its last. Does not wait for it.
     #[doc(alias = "shutdownNow")]
     pub fn release_now(&self) -> usize {
-        if self.door().is_forked() {
+        if self.pool_handle().is_forked() {
             return 0;
         }
         let ended = self.core().release_now();
-        if self.door().generation() != self.owner.generation {
+        if self.pool_handle().generation() != self.owner.generation {
             return ended; // Rebooted since it was released: that is not ours.
         }
         ended + self.pool.release_now()
@@ -308,7 +313,7 @@ impl ScheduledPool {
     /// # Errors
     /// Those, and [`TimedOut`](WaitError::TimedOut).
     pub fn wait_released_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.wait(self.door().clock().after(timeout))
+        self.wait(self.pool_handle().clock().after(timeout))
     }
 
     /// Waits as [`wait_released`](ScheduledPool::wait_released) does, at most until then.
@@ -320,16 +325,17 @@ impl ScheduledPool {
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
-        if self.door().is_own_worker() {
+        if self.pool_handle().is_own_worker() {
             return Err(WaitError::WouldDeadlock);
         }
-        if self.door().is_forked() {
+        if self.pool_handle().is_forked() {
             return Err(WaitError::Forked);
         }
         if !self.core().wait_released(deadline) {
             return Err(WaitError::TimedOut);
         }
-        self.door().wait_for_end(self.owner.generation, deadline)
+        self.pool_handle()
+            .wait_for_end(self.owner.generation, deadline)
     }
 
     /// A handle that keeps nothing open, e.g. for a task that schedules itself again.

@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use pool_core::internals::{Door, Entered, Errand, Queued};
+use pool_core::internals::{Entered, PoolHandle, Queued, ScheduledTask};
 
 /// Takes due tasks.
 pub trait Sink: Send + Sync + Sized + 'static {
-    /// A task's place in the line for room. Dropping it takes the task out, if it still stands
-    /// there.
+    /// A task's place in the wait queue for room. Dropping it takes the task out, if it still
+    /// stands there.
     type Ticket: Place;
 
-    /// Takes a due task. Does not wait for room, and calls no foreign code.
-    fn offer(&self, errand: Arc<dyn Errand>) -> Offer<Self::Ticket>;
+    /// Takes a due task. Does not wait for room, and calls no user code.
+    fn offer(&self, task: Arc<dyn ScheduledTask>) -> Offer<Self::Ticket>;
 }
 
 /// What a [`Sink`] gives to a task that waits.
@@ -29,20 +29,20 @@ pub enum Offer<T> {
     /// It will be run.
     Accepted,
     /// It waits for room.
-    InLine(T),
+    Waiting(T),
     /// The sink is released. Whoever released it ends the schedules.
     Released,
     /// There is no worker, and none could be started: to be offered again later.
     NoThread,
 }
 
-impl Sink for Door {
+impl Sink for PoolHandle {
     type Ticket = Queued;
 
-    fn offer(&self, errand: Arc<dyn Errand>) -> Offer<Queued> {
-        match self.enter(errand) {
+    fn offer(&self, task: Arc<dyn ScheduledTask>) -> Offer<Queued> {
+        match self.enter(task) {
             Entered::Accepted => Offer::Accepted,
-            Entered::InLine(ticket) => Offer::InLine(ticket),
+            Entered::Waiting(ticket) => Offer::Waiting(ticket),
             Entered::Released => Offer::Released,
             Entered::NoThread(_) => Offer::NoThread,
         }

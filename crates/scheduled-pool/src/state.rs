@@ -1,11 +1,12 @@
 //! What the timer's lock protects, and every change to it as one section.
 //!
-//! A method here runs under the lock, runs no foreign code, and leaves what is owed to others in
+//! A method here runs under the lock, runs no user code, and leaves what is owed to others in
 //! the [`Effects`].
 //!
 //! # Invariants, whenever the lock is free
 //! 1. The heap holds every schedule that has not ended, under one id for its whole life. One that
-//!    is not pending (offered, in the line, accepted, running) is there with the time [`NEVER`].
+//!    is not pending (offered, in the wait queue, accepted, running) is there with the time
+//!    [`NEVER`].
 //! 2. While something is pending the timer thread runs, and it is awake, or sleeps no longer than
 //!    until `wakes_at`, which is no later than the earliest time in the heap; or it holds a task
 //!    that the pool had no thread for.
@@ -16,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use delay_queue::{DelayHeap, EntryId, NEVER};
-use pool_core::internals::{Errand, Event, WakeList};
+use pool_core::internals::{Event, ScheduledTask, WakeList};
 use sync_shim::thread::JoinHandle;
 
 use crate::sink::{Place, Sink};
@@ -35,11 +36,11 @@ pub type Keep = Box<dyn FnOnce(bool) -> Kept + Send>;
 pub type Kept = Box<dyn Send>;
 
 /// A schedule as the timer sees it.
-pub(crate) trait Entry: Errand {
-    /// Ends it, or has it end after the present run. After `Ending::Now` what `effects` says is to be
-    /// performed, then `pay` called.
+pub(crate) trait Entry: ScheduledTask {
+    /// Ends it, or has it end after the present run. After `Ending::Now` what `effects` says is to
+    /// be performed, then `pay` called.
     fn end(&self, why: Why, effects: &mut Effects) -> Ending;
-    /// Calls and drops what is foreign, and left over from the end.
+    /// Calls and drops what is user code, and left over from the end.
     fn pay(&self);
 }
 
@@ -67,8 +68,8 @@ pub(crate) enum At<T> {
     Pending,
     /// The timer offers it to the pool at this moment, or holds it for want of a thread.
     Offered,
-    /// In the line for room, or accepted since.
-    InLine(T),
+    /// In the wait queue for room, or accepted since.
+    Waiting(T),
     /// With the pool.
     Accepted,
 }
@@ -308,9 +309,9 @@ impl<S: Sink> State<S> {
         Some(record)
     }
 
-    /// Gives memory back if little of it is in use. Paid for by those that have ended since the last
-    /// time. What lies before one that stays cannot be given back, so a try that was in vain is
-    /// made again when a quarter of them is left.
+    /// Gives memory back if little of it is in use. Paid for by those that have ended since the
+    /// last time. What lies before one that stays cannot be given back, so a try that was in vain
+    /// is made again when a quarter of them is left.
     fn trim(&mut self) {
         self.ended_since_trim += 1;
         let (left, room) = (self.heap.len(), self.heap.capacity());
@@ -359,7 +360,7 @@ impl<S: Sink> State<S> {
         self.life = Life::PoolReleased;
         self.select(|record, _| match &record.at {
             At::Pending | At::Offered => true,
-            At::InLine(ticket) => ticket.is_returned(),
+            At::Waiting(ticket) => ticket.is_returned(),
             At::Accepted => false,
         })
     }

@@ -4,7 +4,7 @@
 //! and why nothing is forgotten: `PROTOCOL.md`.
 //!
 //! # What always holds
-//! 1. No foreign code runs on the timer thread, but for a clock's, and the pool's thread gate when
+//! 1. No user code runs on the timer thread, but for a clock's, and the pool's thread gate when
 //!    the pool's first worker is started there. It ends no schedule, so it drops no captures and
 //!    calls no wakers.
 //! 2. It sleeps until the earliest time or for ever, and is woken for an earlier one and for the
@@ -131,7 +131,7 @@ impl<S: Sink> Core<S> {
             return Err(Reason::Released);
         }
         if state.thread.is_none() {
-            // Under the lock, so that there is never a second one; it runs no foreign code.
+            // Under the lock, so that there is never a second one; it runs no user code.
             state.thread = Some(self.start().map_err(Reason::NoThread)?);
         }
         let id = state
@@ -178,7 +178,7 @@ impl<S: Sink> Core<S> {
         state.remove(id, tally, report, effects, publish)
     }
 
-    /// Pays what a section owes. May release the pool, which is foreign code. What comes back is to
+    /// Pays what a section owes. May release the pool, which is user code. What comes back is to
     /// be dropped last.
     pub(crate) fn perform(&self, mut effects: Effects) -> Option<Kept> {
         if effects.wake_timer {
@@ -258,7 +258,7 @@ fn offer_all<S: Sink>(core: &Core<S>, due: &mut VecDeque<Due>, retry: &mut Retry
     while let Some(next) = due.front() {
         let at = match core.sink.offer(Arc::clone(&next.entry) as _) {
             Offer::Accepted => Some(At::Accepted),
-            Offer::InLine(ticket) => Some(At::InLine(ticket)),
+            Offer::Waiting(ticket) => Some(At::Waiting(ticket)),
             // Whoever releases the pool ends it, or has ended it by now.
             Offer::Released => None,
             Offer::NoThread => {

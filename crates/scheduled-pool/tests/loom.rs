@@ -14,10 +14,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use pool_core::JoinError;
-use pool_core::internals::{Env, Errand};
-use scheduled_pool::protocol::{
-    Config, Core, Joinable, Joined, Kept, Offer, Place, Promised, Sink, Waiter,
-};
+use pool_core::internals::{ScheduledTask, TaskContext};
+use scheduled_pool::protocol::{Config, Core, Joinable, Joined, Kept, Offer, Place, Sink, Waiter};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{ManualClock, Mutex, Parker};
@@ -38,12 +36,12 @@ struct Shared {
 
 struct Pool {
     open: bool,
-    /// Whether offers are accepted, or have to stand in the line.
+    /// Whether offers are accepted, or have to stand in the wait queue.
     room: bool,
     /// Offers to be refused for want of a thread.
     refusals: usize,
-    queue: VecDeque<Arc<dyn Errand>>,
-    line: Vec<(u64, Arc<dyn Errand>)>,
+    queue: VecDeque<Arc<dyn ScheduledTask>>,
+    line: Vec<(u64, Arc<dyn ScheduledTask>)>,
     next: u64,
     stopped: bool,
 }
@@ -53,7 +51,7 @@ struct Ticket(Twin, u64);
 impl Sink for Twin {
     type Ticket = Ticket;
 
-    fn offer(&self, errand: Arc<dyn Errand>) -> Offer<Ticket> {
+    fn offer(&self, task: Arc<dyn ScheduledTask>) -> Offer<Ticket> {
         let mut pool = self.0.state.lock();
         if pool.refusals > 0 {
             pool.refusals -= 1;
@@ -63,15 +61,15 @@ impl Sink for Twin {
             return Offer::Released;
         }
         if pool.room {
-            pool.queue.push_back(errand);
+            pool.queue.push_back(task);
             drop(pool);
             self.0.worker.unpark();
             return Offer::Accepted;
         }
         let number = pool.next;
         pool.next += 1;
-        pool.line.push((number, errand));
-        Offer::InLine(Ticket(self.clone(), number))
+        pool.line.push((number, task));
+        Offer::Waiting(Ticket(self.clone(), number))
     }
 }
 
@@ -110,10 +108,10 @@ impl Twin {
 
     /// Runs what comes until it is stopped.
     fn work(&self) {
-        let env = Env::bare();
+        let env = TaskContext::bare();
         loop {
             let mut pool = self.0.state.lock();
-            let Some(errand) = pool.queue.pop_front() else {
+            let Some(task) = pool.queue.pop_front() else {
                 if pool.stopped {
                     return;
                 }
@@ -122,7 +120,7 @@ impl Twin {
                 continue;
             };
             drop(pool);
-            errand.run(&env).settle();
+            task.run(&env).resolve();
         }
     }
 
@@ -136,26 +134,25 @@ impl Twin {
         self.0.worker.unpark();
     }
 
-    /// Runs one errand on this thread, which waits for it.
+    /// Runs one scheduled task on this thread, which waits for it.
     fn run_one(&self) {
-        let env = Env::bare();
+        let env = TaskContext::bare();
         loop {
             let next = self.0.state.lock().queue.pop_front();
-            if let Some(errand) = next {
-                errand.run(&env).settle();
+            if let Some(task) = next {
+                task.run(&env).resolve();
                 return;
             }
             self.0.worker.park();
         }
     }
 
-    /// The head of the line gets room.
+    /// The head of the wait queue gets room.
     fn make_room(&self) {
         let mut pool = self.0.state.lock();
         pool.room = true;
         let line = std::mem::take(&mut pool.line);
-        pool.queue
-            .extend(line.into_iter().map(|(_, errand)| errand));
+        pool.queue.extend(line.into_iter().map(|(_, task)| task));
         drop(pool);
         self.0.worker.unpark();
     }
@@ -164,7 +161,7 @@ impl Twin {
         self.0.state.lock().line.len()
     }
 
-    /// As a pool's release does: gives the line back, then tells the watch.
+    /// As a pool's release does: gives the wait queue back, then tells the watch.
     fn release(&self, core: &Core<Self>) {
         self.0.state.lock().open = false;
         core.sink_released();
@@ -301,7 +298,7 @@ fn a_cancel_racing_the_fire_has_one_winner() {
     });
 }
 
-/// Cancel against the timer that puts the task into the line: no place is left behind.
+/// Cancel against the timer that puts the task into the wait queue: no place is left behind.
 #[test]
 fn a_cancel_racing_the_line_leaves_no_place_behind() {
     check(
@@ -433,7 +430,7 @@ fn time_that_passes_racing_the_timers_sleep_brings_the_task() {
     );
 }
 
-/// A release of the pool elsewhere against a task on its way into the line: its handle ends.
+/// A release of the pool elsewhere against a task on its way into the wait queue: its handle ends.
 #[test]
 fn a_pool_released_elsewhere_racing_a_ticket_ends_its_handle() {
     check(
@@ -804,7 +801,7 @@ fn a_release_racing_the_end_of_a_run_without_a_next_lets_the_pool_go() {
     );
 }
 
-/// The end of a run against the note of its place in the line: its ticket is dropped.
+/// The end of a run against the note of its place in the wait queue: its ticket is dropped.
 #[test]
 fn a_series_racing_its_place_in_the_line_leaves_no_ticket_behind() {
     check(

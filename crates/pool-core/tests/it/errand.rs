@@ -1,4 +1,4 @@
-//! The line as a scheduler uses it: tasks that it may take back at any time.
+//! The wait queue as a scheduler uses it: tasks that it may take back at any time.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
 
-use pool_core::internals::{Door, Entered, Env, Errand, Outcome, Queued, Ran, Resolve, Watch};
+use pool_core::internals::{
+    Entered, Outcome, PoolHandle, Queued, ReleaseListener, Resolve, ScheduledTask, TaskContext,
+    TaskResult,
+};
 use pool_core::{Pool, SubmitError};
 use testkit::{Gate, PanicOnDrop};
 
@@ -14,7 +17,7 @@ use crate::support::{
     Journal, bounded, end, enter_line, hold, poll, pool, queueing, until, wait_in_line,
 };
 
-/// An errand around a closure, which may be taken back.
+/// A scheduled task around a closure, which may be taken back.
 struct Job {
     body: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     resolved: AtomicUsize,
@@ -39,22 +42,22 @@ impl Job {
     }
 }
 
-impl Errand for Job {
-    fn run(self: Arc<Self>, env: &Env) -> Ran {
+impl ScheduledTask for Job {
+    fn run(self: Arc<Self>, env: &TaskContext) -> TaskResult {
         let Some(body) = self.take() else {
-            return Ran::new(Outcome::Cancelled, None);
+            return TaskResult::new(Outcome::Cancelled, None);
         };
         let outcome = match env.execute("job", body) {
             Ok(()) => Outcome::Completed,
             Err(_) => Outcome::Panicked,
         };
-        Ran::new(outcome, Some(self))
+        TaskResult::new(outcome, Some(self))
     }
 
-    fn release(self: Arc<Self>) -> Ran {
+    fn release(self: Arc<Self>) -> TaskResult {
         self.released.store(true, SeqCst);
         drop(self.take());
-        Ran::new(Outcome::Released, Some(self))
+        TaskResult::new(Outcome::Released, Some(self))
     }
 }
 
@@ -65,9 +68,9 @@ impl Resolve for Job {
 }
 
 /// Enters at a full pool.
-fn enter(door: &Door, job: &Arc<Job>) -> Queued {
-    match door.enter(Arc::clone(job) as _) {
-        Entered::InLine(ticket) => ticket,
+fn enter(handle: &PoolHandle, job: &Arc<Job>) -> Queued {
+    match handle.enter(Arc::clone(job) as _) {
+        Entered::Waiting(ticket) => ticket,
         _ => panic!("there was room, or nobody to take it"),
     }
 }
@@ -79,7 +82,7 @@ fn an_errand_with_room_is_run_and_resolved_once() {
         let journal = Journal::new();
         let job = Job::new(journal.writer("job"));
         assert!(matches!(
-            Door::of(&pool).enter(Arc::clone(&job) as _),
+            PoolHandle::of(&pool).enter(Arc::clone(&job) as _),
             Entered::Accepted
         ));
         pool.wait_idle().unwrap();
@@ -92,13 +95,13 @@ fn an_errand_with_room_is_run_and_resolved_once() {
 #[test]
 fn the_figures_show_the_end_when_an_errand_is_resolved() {
     struct Looks(Pool, Mutex<Option<u64>>);
-    impl Errand for Looks {
-        fn run(self: Arc<Self>, env: &Env) -> Ran {
+    impl ScheduledTask for Looks {
+        fn run(self: Arc<Self>, env: &TaskContext) -> TaskResult {
             env.execute("looks", || {}).unwrap();
-            Ran::new(Outcome::Completed, Some(self))
+            TaskResult::new(Outcome::Completed, Some(self))
         }
-        fn release(self: Arc<Self>) -> Ran {
-            Ran::new(Outcome::Released, None)
+        fn release(self: Arc<Self>) -> TaskResult {
+            TaskResult::new(Outcome::Released, None)
         }
     }
     impl Resolve for Looks {
@@ -109,7 +112,7 @@ fn the_figures_show_the_end_when_an_errand_is_resolved() {
     bounded(|| {
         let pool = pool(1);
         let looks = Arc::new(Looks(pool.clone(), Mutex::new(None)));
-        Door::of(&pool).enter(Arc::clone(&looks) as _);
+        PoolHandle::of(&pool).enter(Arc::clone(&looks) as _);
         until(|| looks.1.lock().unwrap().is_some());
         assert_eq!(*looks.1.lock().unwrap(), Some(1));
         end(&pool);
@@ -120,14 +123,14 @@ fn the_figures_show_the_end_when_an_errand_is_resolved() {
 fn errands_wait_among_threads_and_futures_in_the_order_they_came() {
     bounded(|| {
         let pool = pool(1);
-        let (door, gate) = (Door::of(&pool), hold(&pool, 1));
+        let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
         let journal = Journal::new();
         let (mut threads, mut futures, mut tickets) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..9 {
             let task = journal.writer(number);
             match number % 3 {
                 0 => threads.push(wait_in_line(&pool, task)),
-                1 => tickets.push(enter(&door, &Job::new(task))),
+                1 => tickets.push(enter(&handle, &Job::new(task))),
                 _ => {
                     let mut future = pool.submit_async(task);
                     assert!(poll(&mut future).is_pending());
@@ -153,10 +156,10 @@ fn an_errand_waits_where_nobody_may_wait_and_where_nobody_does() {
     bounded(|| {
         let builder = Pool::builder().capacity(1).nonblocking(true).max_waiting(0);
         let pool = builder.build().unwrap();
-        let (door, gate) = (Door::of(&pool), hold(&pool, 1));
+        let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
         let journal = Journal::new();
         let tickets: Vec<_> = (0..3)
-            .map(|number| enter(&door, &Job::new(journal.writer(number))))
+            .map(|number| enter(&handle, &Job::new(journal.writer(number))))
             .collect();
         assert_eq!(pool.waiting(), 3);
         gate.open();
@@ -170,15 +173,15 @@ fn an_errand_waits_where_nobody_may_wait_and_where_nobody_does() {
 fn errands_in_the_line_take_no_place_of_those_who_may_wait() {
     bounded(|| {
         let pool = Pool::builder().capacity(1).max_waiting(1).build().unwrap();
-        let (door, gate) = (Door::of(&pool), hold(&pool, 1));
+        let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
         let journal = Journal::new();
-        let first = enter(&door, &Job::new(journal.writer("errand")));
-        let gone = enter(&door, &Job::new(journal.writer("gone")));
+        let first = enter(&handle, &Job::new(journal.writer("errand")));
+        let gone = enter(&handle, &Job::new(journal.writer("gone")));
         let thread = wait_in_line(&pool, journal.writer("thread"));
         assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
         drop(gone); // Makes no room among those who are counted.
         assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
-        let last = enter(&door, &Job::new(journal.writer("last")));
+        let last = enter(&handle, &Job::new(journal.writer("last")));
         gate.open();
         thread.join().unwrap().unwrap();
         pool.wait_idle().unwrap();
@@ -197,11 +200,11 @@ fn errands_in_the_line_take_no_place_of_those_who_may_wait() {
 fn dropping_a_ticket_takes_its_errand_out_of_the_line() {
     bounded(|| {
         let pool = pool(1);
-        let (door, gate) = (Door::of(&pool), hold(&pool, 1));
+        let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
         let journal = Journal::new();
         let before = wait_in_line(&pool, journal.writer("before"));
         let job = Job::new(journal.writer("errand"));
-        let ticket = enter(&door, &job);
+        let ticket = enter(&handle, &job);
         let after = wait_in_line(&pool, journal.writer("after"));
         assert_eq!((pool.waiting(), Arc::strong_count(&job)), (3, 2));
         drop(ticket);
@@ -224,9 +227,9 @@ fn dropping_a_ticket_takes_its_errand_out_of_the_line() {
 fn dropping_a_ticket_whose_errand_was_accepted_changes_nothing() {
     bounded(|| {
         let pool = pool(1);
-        let (door, first, second) = (Door::of(&pool), hold(&pool, 1), Gate::new());
+        let (handle, first, second) = (PoolHandle::of(&pool), hold(&pool, 1), Gate::new());
         let held = second.clone();
-        let ticket = enter(&door, &Job::new(move || held.wait()));
+        let ticket = enter(&handle, &Job::new(move || held.wait()));
         first.open();
         second.wait_for_arrivals(1);
         drop(ticket);
@@ -243,7 +246,7 @@ fn an_errand_taken_back_in_the_queue_counts_as_cancelled() {
         let gate = hold(&pool, 1);
         let job = Job::new(|| unreachable!("it was taken back"));
         assert!(matches!(
-            Door::of(&pool).enter(Arc::clone(&job) as _),
+            PoolHandle::of(&pool).enter(Arc::clone(&job) as _),
             Entered::Accepted
         ));
         drop(job.take());
@@ -265,7 +268,7 @@ fn a_panicking_errand_is_counted_and_told_to_the_hook() {
             .build()
             .unwrap();
         let job = Job::new(|| panic!("oh no"));
-        Door::of(&pool).enter(Arc::clone(&job) as _);
+        PoolHandle::of(&pool).enter(Arc::clone(&job) as _);
         until(|| job.resolved() == 1);
         assert_eq!(journal.entries(), ["oh no"]);
         assert_eq!((pool.stats().panicked, pool.running()), (1, 1));
@@ -276,18 +279,18 @@ fn a_panicking_errand_is_counted_and_told_to_the_hook() {
 fn a_release_gives_errands_in_the_line_back_and_runs_accepted_ones() {
     bounded(|| {
         let pool = queueing(1);
-        let (door, gate) = (Door::of(&pool), hold(&pool, 1));
+        let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
         let journal = Journal::new();
-        door.enter(Job::new(journal.writer("accepted")) as _);
+        handle.enter(Job::new(journal.writer("accepted")) as _);
         let waits = Job::new(journal.writer("waits"));
-        let ticket = enter(&door, &waits);
+        let ticket = enter(&handle, &waits);
         pool.release();
         assert!(ticket.is_returned());
         drop(ticket);
         assert_eq!(Arc::strong_count(&waits), 1);
         let late = Job::new(journal.writer("late"));
         assert!(matches!(
-            door.enter(Arc::clone(&late) as _),
+            handle.enter(Arc::clone(&late) as _),
             Entered::Released
         ));
         assert_eq!(Arc::strong_count(&late), 1);
@@ -304,7 +307,7 @@ fn release_now_releases_accepted_errands() {
         let pool = queueing(1);
         let gate = hold(&pool, 1);
         let job = Job::new(|| unreachable!("it was released"));
-        Door::of(&pool).enter(Arc::clone(&job) as _);
+        PoolHandle::of(&pool).enter(Arc::clone(&job) as _);
         assert_eq!(pool.release_now(), 1);
         assert!(job.released.load(SeqCst));
         assert_eq!((job.resolved(), pool.stats().released), (1, 1));
@@ -326,11 +329,14 @@ fn an_errand_that_finds_no_worker_and_no_thread_is_refused_uncounted() {
             .unwrap();
         let journal = Journal::new();
         let job = Job::new(journal.writer("job"));
-        let refused = Door::of(&pool).enter(Arc::clone(&job) as _);
+        let refused = PoolHandle::of(&pool).enter(Arc::clone(&job) as _);
         assert!(matches!(refused, Entered::NoThread(_)));
         assert_eq!((Arc::strong_count(&job), pool.stats().refused), (1, 0));
         assert_eq!(pool.stats().thread_failures, 1);
-        assert!(matches!(Door::of(&pool).enter(job as _), Entered::Accepted));
+        assert!(matches!(
+            PoolHandle::of(&pool).enter(job as _),
+            Entered::Accepted
+        ));
         pool.wait_idle().unwrap();
         assert_eq!(journal.entries(), ["job"]);
     });
@@ -339,7 +345,7 @@ fn an_errand_that_finds_no_worker_and_no_thread_is_refused_uncounted() {
 /// Counts how often it was told, and calls back.
 struct Told(AtomicUsize, Box<dyn Fn() + Send + Sync>);
 
-impl Watch for Told {
+impl ReleaseListener for Told {
     fn released(&self) {
         self.0.fetch_add(1, SeqCst);
         (self.1)();
@@ -348,9 +354,9 @@ impl Watch for Told {
 
 fn watch(pool: &Pool, call: impl Fn() + Send + Sync + 'static) -> Arc<Told> {
     let told = Arc::new(Told(AtomicUsize::new(0), Box::new(call)));
-    let watch = Arc::clone(&told) as Arc<dyn Watch>;
-    let door = Door::of(pool);
-    assert!(door.watch(Arc::downgrade(&watch), door.generation()));
+    let watch = Arc::clone(&told) as Arc<dyn ReleaseListener>;
+    let handle = PoolHandle::of(pool);
+    assert!(handle.on_release(Arc::downgrade(&watch), handle.generation()));
     told
 }
 
@@ -366,9 +372,9 @@ fn a_watch_is_told_of_one_release_with_no_lock_held() {
         assert!(pool.release());
         assert!(!pool.release());
         assert_eq!(told.0.load(SeqCst), 1);
-        let late = Arc::clone(&told) as Arc<dyn Watch>;
-        let door = Door::of(&pool);
-        assert!(!door.watch(Arc::downgrade(&late), door.generation()));
+        let late = Arc::clone(&told) as Arc<dyn ReleaseListener>;
+        let handle = PoolHandle::of(&pool);
+        assert!(!handle.on_release(Arc::downgrade(&late), handle.generation()));
         assert!(pool.reboot());
         pool.release_now();
         assert_eq!(told.0.load(SeqCst), 1, "it asked for one release");
@@ -404,7 +410,7 @@ fn a_blocked_submitter_behind_a_withdrawn_errand_gets_its_room() {
         let pool = pool(1);
         for _ in 0..100 {
             let gate = hold(&pool, 1);
-            let ticket = enter(&Door::of(&pool), &Job::new(|| ()));
+            let ticket = enter(&PoolHandle::of(&pool), &Job::new(|| ()));
             let thread = enter_line(&pool, |pool| pool.submit(|| ()));
             let dropper = thread::spawn(move || drop(ticket));
             gate.open();

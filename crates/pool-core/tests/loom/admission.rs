@@ -1,4 +1,4 @@
-//! Who gets in: room, the line, the first worker.
+//! Who gets in: room, the wait queue, the first worker.
 
 use std::future::Future;
 use std::io;
@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use pool_core::internals::{Door, Entered, Env, Errand, Outcome, Ran, Resolve, Watch};
+use pool_core::internals::{
+    Entered, Outcome, PoolHandle, ReleaseListener, Resolve, ScheduledTask, TaskContext, TaskResult,
+};
 use pool_core::{ManualClock, SubmitError};
 use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -153,7 +155,7 @@ fn a_deadline_racing_the_hand_over_loses_no_task() {
     );
 }
 
-/// A future in the line, dropped, against the hand-over: its task runs or is dropped, and the
+/// A future in the wait queue, dropped, against the hand-over: its task runs or is dropped, and the
 /// room is not lost with it.
 #[test]
 fn a_dropped_future_racing_the_hand_over_loses_no_room() {
@@ -186,7 +188,7 @@ fn a_dropped_future_racing_the_hand_over_loses_no_room() {
     );
 }
 
-/// A future in the line that is never polled again holds nobody up and is served in its turn.
+/// A future in the wait queue that is never polled again holds nobody up and is served in its turn.
 #[test]
 fn a_future_that_is_not_polled_again_is_served() {
     check(
@@ -197,9 +199,9 @@ fn a_future_that_is_not_polled_again_is_served() {
             pool.submit(runs.task()).unwrap();
             let mut future = pin!(pool.submit_async(runs.task()));
             let mut context = Context::from_waker(Waker::noop());
-            // Discarded: the future's place in the line is what matters.
+            // Discarded: the future's place in the wait queue is what matters.
             let _ = future.as_mut().poll(&mut context);
-            // Behind the future in the line, so it is accepted only after that.
+            // Behind the future in the wait queue, so it is accepted only after that.
             pool.submit(runs.task()).unwrap();
             pool.wait_idle().unwrap();
             assert_eq!(runs.count(), 3);
@@ -359,8 +361,8 @@ fn a_pool_of_one_never_has_two_workers() {
     });
 }
 
-/// A scheduler's errand, withdrawn from the line against the hand-over of room: it is run, or it
-/// is gone, and the room is not lost with it.
+/// A scheduler's task, withdrawn from the wait queue against the hand-over of room: it is run, or
+/// it is gone, and the room is not lost with it.
 #[test]
 fn a_withdrawn_errand_racing_the_hand_over_loses_no_room() {
     check(
@@ -369,8 +371,8 @@ fn a_withdrawn_errand_racing_the_hand_over_loses_no_room() {
         || {
             let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
             pool.submit(|| {}).unwrap();
-            let errand = Arc::new(Counted(runs.clone()));
-            if let Entered::InLine(ticket) = Door::of(&pool).enter(Arc::clone(&errand) as _) {
+            let task = Arc::new(Counted(runs.clone()));
+            if let Entered::Waiting(ticket) = PoolHandle::of(&pool).enter(Arc::clone(&task) as _) {
                 drop(ticket);
             }
             assert_eq!(pool.waiting(), 0);
@@ -380,22 +382,22 @@ fn a_withdrawn_errand_racing_the_hand_over_loses_no_room() {
             assert_eq!(stats.completed, 2 + runs.count() as u64);
             assert_eq!(stats.refused, 0, "it was taken back, not refused");
             end(&pool);
-            assert_eq!(Arc::strong_count(&errand), 1);
+            assert_eq!(Arc::strong_count(&task), 1);
         },
     );
 }
 
-/// An errand that counts its runs.
+/// A scheduled task that counts its runs.
 struct Counted(Runs);
 
-impl Errand for Counted {
-    fn run(self: Arc<Self>, env: &Env) -> Ran {
+impl ScheduledTask for Counted {
+    fn run(self: Arc<Self>, env: &TaskContext) -> TaskResult {
         env.execute("errand", self.0.task()).unwrap();
-        Ran::new(Outcome::Completed, None)
+        TaskResult::new(Outcome::Completed, None)
     }
 
-    fn release(self: Arc<Self>) -> Ran {
-        Ran::new(Outcome::Released, None)
+    fn release(self: Arc<Self>) -> TaskResult {
+        TaskResult::new(Outcome::Released, None)
     }
 }
 
@@ -403,7 +405,7 @@ impl Resolve for Counted {
     fn resolve(&self) {}
 }
 
-impl Watch for Runs {
+impl ReleaseListener for Runs {
     fn released(&self) {
         self.task()();
     }
@@ -415,12 +417,12 @@ fn a_watch_racing_a_release_learns_of_it() {
     check("a_watch_racing_a_release_learns_of_it", Some(3), || {
         let pool = untimed(1).build().unwrap();
         let told = Runs::new();
-        let watch = Arc::new(told.clone()) as Arc<dyn Watch>;
+        let watch = Arc::new(told.clone()) as Arc<dyn ReleaseListener>;
         let releaser = {
             let pool = pool.clone();
             spawn(move || _ = pool.release())
         };
-        let in_time = Door::of(&pool).watch(Arc::downgrade(&watch), 0);
+        let in_time = PoolHandle::of(&pool).on_release(Arc::downgrade(&watch), 0);
         releaser.join().unwrap();
         assert_eq!(told.count(), usize::from(in_time));
         end(&pool);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use pool_core::internals::{Env, Errand};
+use pool_core::internals::{ScheduledTask, TaskContext};
 use scheduled_pool::protocol::{Core, Offer, Place, Sink};
 
 /// See above. Clones are the same pool.
@@ -13,8 +13,8 @@ pub(crate) struct Pool(Arc<Mutex<State>>);
 struct State {
     open: bool,
     room: usize,
-    accepted: VecDeque<Arc<dyn Errand>>,
-    line: VecDeque<(u64, Arc<dyn Errand>)>,
+    accepted: VecDeque<Arc<dyn ScheduledTask>>,
+    line: VecDeque<(u64, Arc<dyn ScheduledTask>)>,
     next: u64,
     /// The next offer is a marker, which is not run.
     marked: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Ticket(Pool, u64);
 impl Sink for Pool {
     type Ticket = Ticket;
 
-    fn offer(&self, errand: Arc<dyn Errand>) -> Offer<Ticket> {
+    fn offer(&self, task: Arc<dyn ScheduledTask>) -> Offer<Ticket> {
         let mut state = self.0.lock().unwrap();
         if std::mem::take(&mut state.marked) {
             return Offer::Accepted;
@@ -34,13 +34,13 @@ impl Sink for Pool {
             return Offer::Released;
         }
         if state.accepted.len() < state.room {
-            state.accepted.push_back(errand);
+            state.accepted.push_back(task);
             return Offer::Accepted;
         }
         let number = state.next;
         state.next += 1;
-        state.line.push_back((number, errand));
-        Offer::InLine(Ticket(self.clone(), number))
+        state.line.push_back((number, task));
+        Offer::Waiting(Ticket(self.clone(), number))
     }
 }
 
@@ -83,7 +83,8 @@ impl Pool {
         !self.0.lock().unwrap().marked
     }
 
-    /// Runs what was accepted first, or stands first in the line. `false` if there is nothing.
+    /// Runs what was accepted first, or stands first in the wait queue. `false` if there is
+    /// nothing.
     pub(crate) fn run(&self) -> bool {
         let next = {
             let mut state = self.0.lock().unwrap();
@@ -93,7 +94,7 @@ impl Pool {
             } else {
                 None
             };
-            let head = head.map(|(_, errand)| errand);
+            let head = head.map(|(_, task)| task);
             match next {
                 None => head,
                 next => {
@@ -102,18 +103,18 @@ impl Pool {
                 }
             }
         };
-        let Some(errand) = next else { return false };
-        errand.run(&Env::bare()).settle();
+        let Some(task) = next else { return false };
+        task.run(&TaskContext::bare()).resolve();
         true
     }
 
-    /// Accepted, and in the line.
+    /// Accepted, and in the wait queue.
     pub(crate) fn lengths(&self) -> (usize, usize) {
         let state = self.0.lock().unwrap();
         (state.accepted.len(), state.line.len())
     }
 
-    /// As a pool's release does: gives the line back, then tells the watch.
+    /// As a pool's release does: gives the wait queue back, then tells the watch.
     pub(crate) fn release(&self, core: &Core<Self>) {
         self.0.lock().unwrap().open = false;
         core.sink_released();

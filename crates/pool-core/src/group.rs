@@ -1,0 +1,324 @@
+//! What a multi-pool needs of its pools, beyond their public interface.
+//!
+//! Each call is one section of one pool's lock, like every other call. What several sections in a
+//! row amount to is the multi-pool's affair; so that it may make them under a lock of its own, a
+//! section here leaves its effects to the caller, as [`Deferred`].
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+use sync_shim::{Clock, Parker};
+
+use crate::builder::Builder;
+use crate::capacity::Capacity;
+use crate::config::OnFull;
+use crate::core::Core;
+use crate::error::{BuildError, SubmitError, TuneError, WaitError};
+use crate::handle::{JoinHandle, PoolRef};
+use crate::pool::WorkerPool;
+use crate::runner::Runner;
+use crate::sched::decide::{Admission, OwnWorker};
+use crate::sched::effects::Effects;
+use crate::sched::load::LoadStats;
+use crate::sched::state::State;
+use crate::sched::waiters::{WaitResult, WaiterCount, WaiterEntry};
+
+/// One pool of a group. It keeps the pool in memory, and nothing open.
+#[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
+pub struct Member<R: Runner>(pub(crate) Arc<Core<R>>);
+
+impl<R: Runner> Clone for Member<R> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// The deferred effects of a section, to be run once no lock is held: they may be user code.
+#[must_use = "deferred effects have to be run"]
+#[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
+pub struct Deferred<R: Runner> {
+    core: Arc<Core<R>>,
+    effects: Effects<R::Job>,
+}
+
+impl<R: Runner> Deferred<R> {
+    /// Wakes waiters, and starts a worker if one was reserved.
+    pub fn run(mut self) {
+        self.core.run(&mut self.effects);
+    }
+
+    /// Runs the effects of several pools as if they were one's: threads are woken at all of them
+    /// before a worker is started at any, and user code of one holds nothing up at another.
+    pub fn run_all(mut all: Vec<Self>) {
+        for one in &mut all {
+            one.core.wake_threads(&mut one.effects);
+        }
+        for one in &all {
+            one.core.start_if_reserved(one.effects.start);
+        }
+        for one in &mut all {
+            one.effects.run_user_code();
+        }
+    }
+}
+
+/// One waiter's place in the wait queues of several pools. The first of them that has room takes
+/// the task; the others find the place empty.
+#[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
+pub struct Ticket<J>(Arc<WaiterEntry<J>>);
+
+/// How a submit to several pools ended: which one accepted the task, or the task and why not.
+pub type Answer<J> = Result<usize, SubmitError<J>>;
+
+fn answer<J>(result: WaitResult<J, usize>) -> Answer<J> {
+    result.map_err(|(reason, job)| reason.with(job))
+}
+
+impl<J> Ticket<J> {
+    /// A ticket whose owner sleeps on `sleeper`, or else is woken as it says when it is polled;
+    /// counted in `waiter_count` as long as its task waits.
+    pub fn new(job: J, sleeper: Option<Parker>, waiter_count: &Arc<WaiterCount>) -> Self {
+        Self(WaiterEntry::counted_in(
+            job,
+            sleeper,
+            Arc::clone(waiter_count),
+        ))
+    }
+
+    /// Sleeps until it is settled. `None` if the time is up first.
+    pub fn wait(
+        &self,
+        parker: &Parker,
+        clock: &dyn Clock,
+        deadline: Option<Instant>,
+    ) -> Option<Answer<J>> {
+        self.0.wait(parker, clock, deadline).map(answer)
+    }
+
+    /// How the wait ended, if it has.
+    pub fn outcome(&self) -> Option<Answer<J>> {
+        self.0.outcome().map(answer)
+    }
+
+    /// As [`outcome`](Ticket::outcome); if it has not ended, `waker` is called when it does.
+    pub fn poll(&self, waker: &Waker) -> Option<Answer<J>> {
+        self.0.poll(waker).map(answer)
+    }
+
+    /// Takes the task back. `None` if it has been accepted, or given back by a release.
+    pub fn withdraw(&self) -> Option<J> {
+        self.0.withdraw()
+    }
+}
+
+/// What became of a ticket at one pool.
+#[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
+pub enum Enqueued<R: Runner> {
+    /// It stands in the wait queue, at this place.
+    Waiting(u64),
+    /// There was room: the task was accepted, unless another pool had taken it.
+    Taken(Deferred<R>),
+    /// There is room, but no worker yet: ask [`Member::accept`], which starts one.
+    NoWorker,
+    /// As before, and it stands in the wait queue all the same: the section that counts the first
+    /// worker lets it in.
+    Unstaffed(u64),
+    /// The pool is released.
+    Released,
+}
+
+/// Builds `count` pools whose workers count as each other's own. At an error those that were built
+/// have ended again.
+///
+/// # Errors
+/// As [`Builder::build`].
+pub fn build_group<R: Runner + Clone>(
+    each: Builder<R>,
+    count: usize,
+) -> Result<Vec<WorkerPool<R>>, BuildError> {
+    each.build_group(count)
+}
+
+/// The name that the pools of a group are numbered by.
+pub fn name_of_group<R: Runner>(each: &Builder<R>) -> &str {
+    each.name_as_set()
+}
+
+impl<R: Runner> Member<R> {
+    /// The pool as a multi-pool sees it.
+    pub fn of(pool: &WorkerPool<R>) -> Self {
+        Self(Arc::clone(pool.core()))
+    }
+}
+
+/// Submitting.
+impl<R: Runner> Member<R> {
+    /// Accepts the job if there is room, having started the first worker if there is none. A
+    /// refusal is not counted: another pool may take the job.
+    ///
+    /// # Errors
+    /// The job comes back; never `TimedOut`.
+    #[inline]
+    pub fn accept(&self, job: R::Job) -> Result<(), SubmitError<R::Job>> {
+        if self.0.state.is_full() {
+            return Err(SubmitError::Full(job)); // No lock was taken.
+        }
+        let admitted = self.0.admit(job, |_, why, job| (why, job));
+        admitted.map_err(|(why, job)| why.reason().with(job))
+    }
+
+    /// Makes `handle` one of this pool's, which has accepted its task: to cancel it, or to join it
+    /// in place, takes its entry out of this pool's queue.
+    pub fn adopt<T: Send + 'static>(&self, mut handle: JoinHandle<T>) -> JoinHandle<T> {
+        handle.set_pool(Arc::clone(&self.0) as _);
+        handle
+    }
+
+    /// Puts a ticket into the wait queue, or takes its task at once if there is room. With
+    /// `unstaffed` also into the wait queue of a pool that has room and no worker.
+    pub fn enqueue_waiter(&self, ticket: &Ticket<R::Job>, unstaffed: bool) -> Enqueued<R> {
+        let (enqueued, deferred) = self.deferred(|state, effects| match state.view().admission() {
+            Admission::Full => Some(Enqueued::Waiting(
+                state.enqueue_waiter(Arc::clone(&ticket.0)),
+            )),
+            Admission::Room => {
+                // The owner is the caller: it looks at the ticket next.
+                if let Some((job, _awake)) = ticket.0.claim(state.number) {
+                    state.accept(job, effects);
+                }
+                None
+            }
+            Admission::FirstWorker if unstaffed => Some(Enqueued::Unstaffed(
+                state.enqueue_waiter(Arc::clone(&ticket.0)),
+            )),
+            Admission::FirstWorker => Some(Enqueued::NoWorker),
+            Admission::Released => Some(Enqueued::Released),
+        });
+        enqueued.unwrap_or(Enqueued::Taken(deferred))
+    }
+
+    /// A ticket leaves its place in the wait queue, if it still stands there.
+    pub fn leave(&self, place: u64) {
+        let left = self.0.state.section(|state| state.wait_queue.remove(place));
+        drop(left); // Its waker is user code: the lock is free.
+    }
+
+    /// Runs the job here, counted as accepted and ended, as one with its outer task.
+    pub fn run_in_place(&self, job: R::Job) {
+        self.0.state.section(|state| state.counts.submitted += 1);
+        self.0.run_in_place(job);
+    }
+
+    /// What the calling thread does at a full pool, by the pool's policy.
+    pub fn own_worker(&self) -> OwnWorker {
+        self.0.own_worker()
+    }
+
+    /// Whether the workers stayed in another process.
+    pub fn is_forked(&self) -> bool {
+        self.0.is_forked()
+    }
+}
+
+/// Figures and settings.
+impl<R: Runner> Member<R> {
+    /// The figures for those without the lock.
+    ///
+    /// # Panics
+    /// If the pool was not built as one of a group.
+    pub fn load_stats(&self) -> &Arc<LoadStats> {
+        let load_stats = self.0.load_stats.as_ref();
+        load_stats.expect("a member of a group has load statistics")
+    }
+
+    /// The clock of every time-out.
+    pub fn clock(&self) -> &dyn Clock {
+        self.0.clock()
+    }
+
+    /// What `submit` does at a full pool.
+    pub fn on_full(&self) -> OnFull {
+        self.0.on_full()
+    }
+
+    /// How many may wait.
+    pub fn max_waiting(&self) -> usize {
+        self.0.config.max_waiting
+    }
+
+    /// How many tasks were accepted so far, if all of them have ended.
+    pub fn at_rest(&self) -> Option<u64> {
+        let guard = self.0.state.lock();
+        (guard.unfinished() == 0).then_some(guard.counts.submitted)
+    }
+}
+
+/// Life.
+impl<R: Runner> Member<R> {
+    /// One section, whose effects are left to the caller.
+    fn deferred<T>(
+        &self,
+        change: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>) -> T,
+    ) -> (T, Deferred<R>) {
+        let core = Arc::clone(&self.0);
+        let effects = Effects::new();
+        let mut deferred = Deferred { core, effects };
+        let section = |state: &mut State<R::Job>| change(state, &mut deferred.effects);
+        let result = self.0.state.section(section);
+        (result, deferred)
+    }
+
+    /// Raised by each reboot.
+    pub fn generation(&self) -> u64 {
+        self.0.state.lock().generation
+    }
+
+    /// Releases: whether it was open, and which generation ends.
+    pub fn release(&self) -> ((bool, u64), Deferred<R>) {
+        self.deferred(State::release)
+    }
+
+    /// Releases and takes out what has not started, to be disposed of.
+    pub fn release_now(&self) -> (impl Iterator<Item = R::Job> + use<R>, Deferred<R>) {
+        self.deferred(|state, effects| self.0.take_unstarted(state, effects))
+    }
+
+    /// Ends what [`release_now`](Member::release_now) took out: how many could still have been run.
+    pub fn dispose(&self, jobs: impl Iterator<Item = R::Job>, keep: impl FnMut(R::Item)) -> usize {
+        self.0.dispose(jobs, keep)
+    }
+
+    /// Opens again. `false` if it was open.
+    pub fn reboot(&self) -> (bool, Deferred<R>) {
+        self.deferred(State::reboot)
+    }
+
+    /// Tunes.
+    ///
+    /// # Errors
+    /// As [`WorkerPool::tune`].
+    pub fn tune(&self, capacity: Capacity) -> (Result<(), TuneError>, Deferred<R>) {
+        self.deferred(|state, effects| state.tune(capacity, effects))
+    }
+
+    /// Waits for the end of a generation.
+    ///
+    /// # Errors
+    /// See [`WaitError`].
+    pub fn wait_for_end(
+        &self,
+        generation: u64,
+        deadline: Option<Instant>,
+    ) -> Result<(), WaitError> {
+        self.0.wait_for_end(generation, deadline)
+    }
+
+    /// Waits until nothing is in flight.
+    ///
+    /// # Errors
+    /// See [`WaitError`].
+    pub fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+        self.0.wait_idle(deadline)
+    }
+}

@@ -1,0 +1,24 @@
+//! The difference between a pool of closures and one that calls a function.
+
+use crate::task::run::{TaskContext, TaskResult};
+
+/// What a pool does with its jobs: calls closures, or one function with each argument.
+///
+/// For bounds. Its methods are the pool's own affair, and as exempt from semantic versioning as
+/// the `internals` that they speak of.
+pub trait Runner: Send + Sync + 'static {
+    /// What lies in the queue.
+    type Job: Send + 'static;
+    /// What `release_now` gives back for a task that never ran.
+    type Item: Send + 'static;
+
+    /// Runs a job on a worker. Does not unwind.
+    fn run(&self, job: Self::Job, context: &TaskContext) -> TaskResult;
+    /// Ends a job that was taken out to be released. Does not unwind.
+    fn release(&self, job: Self::Job) -> (TaskResult, Option<Self::Item>);
+    /// Asked of each entry in the section that takes it out to be released, which ends the races
+    /// for it. `false` if it holds no room any more.
+    fn seize(&self, job: &Self::Job) -> bool;
+    /// Whether the handle took the task out, so that only its entry is left.
+    fn is_tombstone(&self, job: &Self::Job) -> bool;
+}

@@ -1,0 +1,30 @@
+//! What the pool has counted since it was built.
+
+use crate::task::run::Outcome;
+
+/// Counted under the pool's lock, only ever added to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) submitted: u64,
+    pub(crate) completed: u64,
+    pub(crate) panicked: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) released: u64,
+    pub(crate) refused: u64,
+    pub(crate) started: u64,
+    pub(crate) retired: u64,
+    pub(crate) start_failures: u64,
+    pub(crate) peak_live: usize,
+}
+
+impl Counts {
+    pub(crate) fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Completed => self.completed += 1,
+            Outcome::Panicked => self.panicked += 1,
+            Outcome::Cancelled => self.cancelled += 1,
+            Outcome::Released => self.released += 1,
+            Outcome::Withdrawn => {}
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What a section defers until the lock is free.
+
+use std::mem::ManuallyDrop;
+use std::sync::{Arc, Weak};
+
+use crate::foreign::{discard, drop_quietly, guarded};
+use crate::sched::idle::WorkerCell;
+use crate::sched::waiter::{Event, Few, Waiter, WakeList};
+use crate::sched::waiters::WaiterEntry;
+
+/// Gathered under the pool's lock, run after it: first what only wakes threads
+/// ([`wake_threads`](Effects::wake_threads)), then the start, then user code
+/// ([`run_user_code`](Effects::run_user_code)). So user code that takes its time holds up nothing
+/// but itself.
+///
+/// Mostly there are none, and then they must cost nothing: they are not moved (a move reads what
+/// was written a moment ago in other sizes, which stalls the processor for longer than the section
+/// took) and have nothing to drop. Those that are not run leak.
+#[must_use]
+pub(crate) struct Effects<J> {
+    /// A worker is to be started, and the start is reserved for the caller.
+    pub(crate) start: bool,
+    /// A worker spins for work.
+    pub(crate) searchers: bool,
+    wakes: ManuallyDrop<WakeList>,
+    others: ManuallyDrop<Few<UserCode<J>>>,
+}
+
+/// Called when the pool is released.
+pub trait ReleaseListener: Send + Sync + 'static {
+    /// The calling thread released it, and holds no lock.
+    fn released(&self);
+}
+
+/// What runs user code, beside wakers.
+enum UserCode<J> {
+    /// A waiter entry has left the wait queue. Its task or its waker may be dropped with it.
+    Drop(Arc<WaiterEntry<J>>),
+    /// The pool was released.
+    Released(Weak<dyn ReleaseListener>),
+}
+
+impl<J> Effects<J> {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self {
+            start: false,
+            searchers: false,
+            wakes: ManuallyDrop::new(WakeList::EMPTY),
+            others: ManuallyDrop::new(Few::EMPTY),
+        }
+    }
+
+    pub(crate) fn wake_worker(&mut self, cell: &WorkerCell) {
+        self.wakes.push_thread(cell.parker.clone());
+    }
+
+    /// A waiter got what it waits for. There is none where it has not been polled yet.
+    pub(crate) fn wake(&mut self, waiter: Option<Waiter>) {
+        if let Some(waiter) = waiter {
+            self.wakes.push(waiter);
+        }
+    }
+
+    pub(crate) fn set_all(&mut self, events: &mut Vec<Arc<Event>>) {
+        self.wakes.set_all(events);
+    }
+
+    pub(crate) fn drop_later(&mut self, entry: Arc<WaiterEntry<J>>) {
+        self.others.push(UserCode::Drop(entry));
+    }
+
+    pub(crate) fn push_released(&mut self, listener: Weak<dyn ReleaseListener>) {
+        self.others.push(UserCode::Released(listener));
+    }
+
+    /// Nothing is deferred but perhaps a hint. A busy pool's sections end here, so it is kept
+    /// short.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.start && self.wakes.is_empty() && self.others.is_empty()
+    }
+
+    /// Whether user code is to be run.
+    #[inline]
+    pub(crate) fn has_user_code(&self) -> bool {
+        self.wakes.has_tasks() || !self.others.is_empty()
+    }
+
+    /// Wakes threads. Runs no user code.
+    pub(crate) fn wake_threads(&mut self) {
+        self.wakes.wake_threads();
+    }
+
+    /// Runs the user code, after everything else. No lock may be held.
+    pub(crate) fn run_user_code(&mut self) {
+        self.wakes.wake_tasks();
+        for other in self.others.take() {
+            match other {
+                UserCode::Drop(entry) => _ = drop_quietly(entry),
+                UserCode::Released(listener) => {
+                    if let Some(listener) = listener.upgrade()
+                        && let Err(payload) = guarded(|| listener.released())
+                    {
+                        discard(payload);
+                    }
+                }
+            }
+        }
+    }
+}

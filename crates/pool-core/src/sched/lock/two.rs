@@ -1,0 +1,105 @@
+//! Two locks: spin locks, and in models mutexes.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+#[cfg(not(anthill_loom))]
+use backoff_spinlock::{SpinGuard as Guard, SpinLock as Lock};
+use crossbeam_utils::CachePadded;
+#[cfg(anthill_loom)]
+use sync_shim::{Mutex as Lock, MutexGuard as Guard};
+
+pub(crate) struct Pair<A, B> {
+    // On cache lines of their own: taking one half does not contend for the other's line.
+    first: CachePadded<Lock<A>>,
+    second: CachePadded<Lock<B>>,
+}
+
+/// The first half.
+pub(crate) struct First<'a, A, B> {
+    first: Guard<'a, A>,
+    second: &'a Lock<B>,
+}
+
+/// The second half.
+pub(crate) struct Second<'a, A, B> {
+    second: Guard<'a, B>,
+    of: PhantomData<&'a A>,
+}
+
+/// Both.
+pub(crate) struct Both<'a, A, B> {
+    first: Guard<'a, A>,
+    second: Guard<'a, B>,
+}
+
+impl<A, B> Pair<A, B> {
+    pub(crate) fn new(first: A, second: B) -> Self {
+        Self {
+            first: CachePadded::new(Lock::new(first)),
+            second: CachePadded::new(Lock::new(second)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn first(&self) -> First<'_, A, B> {
+        First {
+            first: self.first.lock(),
+            second: &self.second,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn second(&self) -> Second<'_, A, B> {
+        Second {
+            second: self.second.lock(),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<'a, A, B> First<'a, A, B> {
+    /// Takes the second half too.
+    #[inline]
+    pub(crate) fn and_second(self) -> Both<'a, A, B> {
+        Both {
+            first: self.first,
+            second: self.second.lock(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn half(&mut self) -> &mut A {
+        &mut self.first
+    }
+}
+
+impl<A, B> Second<'_, A, B> {
+    #[inline]
+    pub(crate) fn half(&mut self) -> &mut B {
+        &mut self.second
+    }
+}
+
+impl<A, B> Both<'_, A, B> {
+    #[inline]
+    pub(crate) fn halves(&mut self) -> (&mut A, &mut B) {
+        (&mut self.first, &mut self.second)
+    }
+}
+
+impl<A, B> Deref for Both<'_, A, B> {
+    type Target = A;
+
+    #[inline]
+    fn deref(&self) -> &A {
+        &self.first
+    }
+}
+
+impl<A, B> DerefMut for Both<'_, A, B> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut A {
+        &mut self.first
+    }
+}

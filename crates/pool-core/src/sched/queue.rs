@@ -1,0 +1,423 @@
+//! The queue of accepted tasks: first in, first out, grown in blocks.
+//!
+//! It never copies what it holds to grow (a million entries would be moved under the pool's lock),
+//! and it gives memory back. A busy pool has two queues that change places: while entries leave
+//! one, others enter the other. A drained queue keeps as many empty blocks as the last batch used,
+//! so a steady load does not allocate. When a worker goes idle the rest is freed, down to [`SPARE`]
+//! blocks (twice as many are left alone).
+
+use std::collections::VecDeque;
+
+/// Entries in a block.
+const BLOCK: usize = 256;
+/// Emptied blocks that are kept for reuse in any case.
+const SPARE: usize = 4;
+
+#[derive(Debug)]
+pub(crate) struct TaskQueue<J> {
+    /// Where entries leave.
+    front: VecDeque<J>,
+    /// Blocks of which none is empty.
+    middle: VecDeque<VecDeque<J>>,
+    /// Where entries enter.
+    back: VecDeque<J>,
+    spare: Vec<VecDeque<J>>,
+    /// How many emptied blocks are kept at the moment.
+    keep: usize,
+    /// The block that is swept next.
+    broom: usize,
+    len: usize,
+}
+
+impl<J> TaskQueue<J> {
+    pub(crate) fn new() -> Self {
+        Self {
+            front: VecDeque::new(),
+            middle: VecDeque::new(),
+            back: VecDeque::new(),
+            spare: Vec::new(),
+            keep: SPARE,
+            broom: 0,
+            len: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, entry: J) {
+        if self.back.len() == self.back.capacity() {
+            self.new_block();
+        }
+        self.back.push_back(entry);
+        self.len += 1;
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<J> {
+        if self.front.is_empty() {
+            if self.len == 0 {
+                return None;
+            }
+            self.next_block();
+        }
+        self.len -= 1;
+        self.front.pop_front()
+    }
+
+    /// Puts back what was just taken: it is the next to leave again.
+    #[cold]
+    pub(crate) fn unpop(&mut self, entry: J) {
+        self.front.push_front(entry);
+        self.len += 1;
+    }
+
+    /// The back block is full, or has no memory yet.
+    #[cold]
+    fn new_block(&mut self) {
+        if !self.back.is_empty() {
+            let fresh = self.spare.pop().unwrap_or_default();
+            let full = std::mem::replace(&mut self.back, fresh);
+            self.middle.push_back(full);
+        }
+        if self.back.capacity() == 0 {
+            self.back.reserve_exact(BLOCK);
+        }
+    }
+
+    /// The front block is empty and others are not: the next one becomes the front.
+    fn next_block(&mut self) {
+        let Some(next) = self.middle.pop_front() else {
+            return std::mem::swap(&mut self.front, &mut self.back);
+        };
+        let emptied = std::mem::replace(&mut self.front, next);
+        self.spare.push(emptied);
+        // What is too much goes two by two: freeing takes time, and the lock is held.
+        let rest = self.spare.len().saturating_sub(2);
+        self.spare.truncate(rest.max(self.keep));
+    }
+
+    /// Moves all of `other` to the end. Costs no more per entry than a move.
+    ///
+    /// An empty queue changes places with `other`, which gets its spare blocks so.
+    pub(crate) fn append(&mut self, other: &mut Self) {
+        if self.len == 0 {
+            std::mem::swap(self, other);
+            let came = self.middle.len() + 1;
+            self.keep = came.max(other.keep - other.keep / 8).max(SPARE);
+        } else if other.len <= BLOCK / 4 {
+            while let Some(entry) = other.pop() {
+                self.push(entry);
+            }
+        } else {
+            let fresh = self.spare.pop().unwrap_or_default();
+            let back = std::mem::replace(&mut self.back, fresh);
+            let front = std::mem::take(&mut other.front);
+            let blocks = [back, front].into_iter().chain(other.middle.drain(..));
+            self.middle.extend(blocks.filter(|block| !block.is_empty()));
+            std::mem::swap(&mut self.back, &mut other.back);
+            self.len += std::mem::take(&mut other.len);
+        }
+    }
+
+    /// All entries, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &J> {
+        let middle = self.middle.iter().flatten();
+        self.front.iter().chain(middle).chain(&self.back)
+    }
+
+    /// Takes what `goes` names out of one block, and out of the next one when called again, round
+    /// and round: no call takes long, however many entries there are. What is left of a block
+    /// joins the one before if it fits, so that of two neighbours that were swept one is more than
+    /// half full.
+    pub(crate) fn sweep(&mut self, goes: impl Fn(&J) -> bool) -> VecDeque<J> {
+        let last = self.middle.len() + 1;
+        let at = self.broom.min(last);
+        self.broom = if at == last { 0 } else { at + 1 };
+        let mut swept = self.spare.pop().unwrap_or_default();
+        let block = match at {
+            0 => &mut self.front,
+            at if at == last => &mut self.back,
+            at => &mut self.middle[at - 1],
+        };
+        for _ in 0..block.len() {
+            let Some(entry) = block.pop_front() else {
+                break;
+            };
+            let kept = if goes(&entry) {
+                &mut swept
+            } else {
+                &mut *block
+            };
+            kept.push_back(entry);
+        }
+        self.len -= swept.len();
+        if at > 0 && at < last {
+            self.join_neighbours(at - 1);
+        }
+        swept
+    }
+
+    /// A block that a sweep gave out comes back empty, for the next.
+    pub(crate) fn give_back(&mut self, block: VecDeque<J>) {
+        if self.spare.len() < self.keep {
+            self.spare.push(block);
+        }
+    }
+
+    /// A middle block joins the one before, if both fit into one.
+    fn join_neighbours(&mut self, at: usize) {
+        let (before, block) = match at.checked_sub(1) {
+            None => (&mut self.front, &mut self.middle[0]),
+            Some(before) => {
+                let mut two = self.middle.range_mut(before..=at);
+                let (Some(before), Some(block)) = (two.next(), two.next()) else {
+                    return;
+                };
+                (before, block)
+            }
+        };
+        if before.len() + block.len() <= BLOCK {
+            before.append(block);
+            let emptied = self.middle.remove(at);
+            self.broom -= 1; // It points to the block that came after.
+            self.spare.extend(emptied);
+            self.spare.truncate(self.keep);
+        }
+    }
+
+    /// A worker goes idle: the spare blocks beyond what is always kept, for the caller to drop when
+    /// no lock is held.
+    pub(crate) fn trim(&mut self) -> Vec<VecDeque<J>> {
+        self.keep = SPARE;
+        if self.spare.len() <= 2 * SPARE {
+            return Vec::new(); // A backlog as small as this comes and goes without allocating.
+        }
+        self.spare.split_off(SPARE)
+    }
+
+    /// Takes everything out, oldest first, and the memory with it.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = J> + use<J> {
+        let Self {
+            front,
+            middle,
+            back,
+            ..
+        } = std::mem::replace(self, Self::new());
+        front
+            .into_iter()
+            .chain(middle.into_iter().flatten())
+            .chain(back)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_leave_in_the_order_they_came_across_blocks() {
+        let mut queue = TaskQueue::new();
+        let (mut pushed, mut popped) = (0, 0);
+        // Grows by 7 and shrinks by 5 until several blocks deep, then drains.
+        while pushed < 20 * BLOCK {
+            for _ in 0..7 {
+                queue.push(pushed);
+                pushed += 1;
+            }
+            for _ in 0..5 {
+                assert_eq!(queue.pop(), Some(popped));
+                popped += 1;
+            }
+            assert_eq!(queue.len(), pushed - popped);
+        }
+        while let Some(entry) = queue.pop() {
+            assert_eq!(entry, popped);
+            popped += 1;
+        }
+        assert_eq!((popped, queue.len()), (pushed, 0));
+    }
+
+    #[test]
+    fn an_entry_that_is_put_back_is_the_next_to_leave_whatever_the_length() {
+        for length in [1, 2, BLOCK, BLOCK + 1, 2 * BLOCK + 1] {
+            let mut queue = TaskQueue::new();
+            (0..length).for_each(|entry| queue.push(entry));
+            for expected in 0..length {
+                let entry = queue.pop().expect("not all have left");
+                queue.unpop(entry);
+                assert_eq!(queue.len(), length - expected);
+                assert_eq!(queue.pop(), Some(expected));
+            }
+            assert_eq!((queue.len(), queue.pop()), (0, None));
+            queue.unpop(7);
+            queue.push(8);
+            assert_eq!(
+                [queue.pop(), queue.pop(), queue.pop()],
+                [Some(7), Some(8), None]
+            );
+        }
+    }
+
+    #[test]
+    fn another_queue_joins_the_end_in_order_whatever_the_two_lengths() {
+        let lengths = [
+            0,
+            1,
+            BLOCK / 4,
+            BLOCK / 4 + 1,
+            BLOCK,
+            BLOCK + 1,
+            3 * BLOCK + 7,
+        ];
+        for ours in lengths {
+            for others in lengths {
+                let (mut queue, mut other) = (TaskQueue::new(), TaskQueue::new());
+                (0..=ours).for_each(|entry| queue.push(entry));
+                assert_eq!(queue.pop(), Some(0));
+                (0..=others).for_each(|entry| other.push(ours + entry));
+                assert_eq!(other.pop(), Some(ours));
+                queue.append(&mut other);
+                assert_eq!((queue.len(), other.len()), (ours + others, 0));
+                other.push(7);
+                queue.push(ours + others + 1);
+                let entries: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+                assert!(
+                    entries.into_iter().eq(1..=ours + others + 1),
+                    "{ours}, {others}"
+                );
+                assert_eq!((queue.len(), other.pop(), other.pop()), (0, Some(7), None));
+            }
+        }
+    }
+
+    #[test]
+    fn taking_all_yields_the_oldest_first_and_leaves_an_empty_queue() {
+        let mut queue = TaskQueue::new();
+        (0..3 * BLOCK).for_each(|entry| queue.push(entry));
+        assert_eq!(queue.pop(), Some(0));
+        assert!(queue.take_all().eq(1..3 * BLOCK));
+        assert_eq!((queue.len(), queue.pop()), (0, None));
+        queue.push(7);
+        assert_eq!(queue.pop(), Some(7));
+    }
+
+    /// Entries there is memory for, of a queue that is empty.
+    fn kept<J>(queue: &TaskQueue<J>) -> usize {
+        assert!(queue.middle.is_empty());
+        let spare = queue.spare.iter().map(VecDeque::capacity).sum::<usize>();
+        queue.front.capacity() + queue.back.capacity() + spare
+    }
+
+    fn fill(queue: &mut TaskQueue<usize>, blocks: usize) {
+        (0..blocks * BLOCK).for_each(|entry| queue.push(entry));
+    }
+
+    fn drain(queue: &mut TaskQueue<usize>) {
+        while queue.pop().is_some() {}
+    }
+
+    #[test]
+    fn memory_beyond_the_spare_blocks_is_given_back() {
+        let mut queue = TaskQueue::new();
+        fill(&mut queue, 100);
+        drain(&mut queue);
+        assert!(kept(&queue) <= (SPARE + 2) * BLOCK, "{}", kept(&queue));
+    }
+
+    #[test]
+    fn what_came_in_one_go_leaves_its_memory_for_the_next_to_come() {
+        let (mut queue, mut inbox) = (TaskQueue::new(), TaskQueue::new());
+        fill(&mut inbox, 100);
+        queue.append(&mut inbox);
+        drain(&mut queue);
+        assert!(kept(&queue) >= 99 * BLOCK);
+        inbox.push(0);
+        queue.append(&mut inbox);
+        assert!(kept(&inbox) >= 98 * BLOCK, "where entries enter");
+    }
+
+    #[test]
+    fn memory_that_is_not_needed_goes_little_by_little_while_entries_come_and_at_once_when_none_do()
+    {
+        let (mut queue, mut inbox) = (TaskQueue::new(), TaskQueue::new());
+        let mut go = |blocks| {
+            fill(&mut inbox, blocks);
+            queue.append(&mut inbox);
+            drain(&mut queue);
+            kept(&queue) + kept(&inbox)
+        };
+        let peak = go(100);
+        assert!(go(3) > peak * 3 / 4);
+        let left = (0..60).map(|_| go(3)).last();
+        assert!(left <= Some(4 * SPARE * BLOCK), "{left:?}");
+
+        assert!(go(100) > 90 * BLOCK);
+        let garbage = [queue.trim(), inbox.trim()];
+        assert!(garbage.iter().flatten().count() > 80);
+        for queue in [&mut queue, &mut inbox] {
+            assert!(kept(queue) <= (2 * SPARE + 2) * BLOCK, "{}", kept(queue));
+            assert_eq!(queue.trim().len(), 0, "what is always kept");
+        }
+    }
+
+    /// Sweeps every block once.
+    fn sweep_all(queue: &mut TaskQueue<usize>, goes: impl Fn(&usize) -> bool) -> usize {
+        let blocks = queue.middle.len() + 2;
+        queue.broom = 0;
+        (0..blocks).map(|_| queue.sweep(&goes).len()).sum()
+    }
+
+    #[test]
+    fn a_sweep_takes_what_it_is_told_to_out_of_one_block_and_keeps_the_order_of_the_rest() {
+        for length in [0, 1, BLOCK, BLOCK + 1, 4 * BLOCK + 9] {
+            for gone in [1, 2, 3, 7] {
+                let mut queue = TaskQueue::new();
+                (0..length).for_each(|entry| queue.push(entry));
+                assert_eq!(queue.pop(), (length > 0).then_some(0));
+                let goes = |entry: &usize| entry.is_multiple_of(gone);
+                let left = (1..length).filter(|entry| !goes(entry)).count();
+                let swept = sweep_all(&mut queue, goes);
+                assert_eq!(
+                    (queue.len(), swept),
+                    (left, length.saturating_sub(1) - left)
+                );
+                assert_eq!(queue.iter().count(), left);
+                queue.push(length);
+                let entries: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+                let expected = (1..length).filter(|entry| !goes(entry)).chain([length]);
+                assert!(entries.into_iter().eq(expected), "{length}, {gone}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_sweep_looks_at_one_block_and_the_next_at_the_next() {
+        let mut queue = TaskQueue::new();
+        fill(&mut queue, 5);
+        let sizes: Vec<_> = (0..12)
+            .map(|_| queue.sweep(|entry| entry % 2 == 0).len())
+            .collect();
+        assert!(sizes.iter().all(|&size| size <= BLOCK), "{sizes:?}");
+        assert_eq!(
+            sizes.iter().sum::<usize>(),
+            5 * BLOCK / 2,
+            "none was left out"
+        );
+    }
+
+    #[test]
+    fn blocks_that_sweeps_have_thinned_out_are_joined_and_their_memory_is_given_back() {
+        let mut queue = TaskQueue::new();
+        fill(&mut queue, 100);
+        let swept = sweep_all(&mut queue, |entry| entry % 100 != 0);
+        assert_eq!((swept, queue.len()), (100 * BLOCK - BLOCK, BLOCK));
+        assert!(queue.middle.len() <= 3, "{}", queue.middle.len());
+        assert!(queue.spare.len() <= SPARE);
+        let entries: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert!(entries.into_iter().eq((0..BLOCK).map(|n| n * 100)));
+    }
+}

@@ -1,0 +1,206 @@
+//! The pool's state in two halves, each under a lock of its own.
+//!
+//! Every section holds *the lock*, which is both: the state's and the inbox's, in this order. Two
+//! do with one of them, because only their own half can change by them: that of a task that
+//! [enters](Credit::enter) a busy pool, and that of a worker which goes on to the
+//! [next](Shared::next) task. So a busy pool's submitters and workers do not meet, but when the
+//! workers' half of the queue is empty and the inbox is drained. (Two locks for the two ends of
+//! a queue: Michael and Scott, 1996. Two lists that change places are older than that.)
+//!
+//! Not for: deciding. Whether tasks may enter and workers go on so is decided by `decide.rs` when
+//! the lock is given back, and stays true until it is taken again.
+//!
+//! # Invariants
+//! 1. While the lock is held the inbox is empty: taking it moves what lies there to the end of the
+//!    queue, and counts it.
+//! 2. While the inbox has room for `n` more, `n` tasks could be accepted one by one in whole
+//!    sections, and none of these would wake or start a worker, or notify any but spinning ones.
+//! 3. While the state is on the fast path and a task lies in its queue, a whole section in which a
+//!    task ends would count it, free its room, take that task, and defer no effect.
+//! 4. While it says that the pool is full, the pool is open and has no room. The flag is set by a
+//!    whole section, and cleared under the state's lock before the freed room is observable.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::sched::load::LoadStats;
+use crate::sched::lock::{Both, First, Pair, Second};
+use crate::sched::queue::TaskQueue;
+use crate::sched::state::State;
+use crate::task::run::Outcome;
+
+pub(crate) struct Shared<J> {
+    halves: Pair<State<J>, Inbox<J>>,
+    /// Whether a call that does not wait is refused. Written under the state's lock.
+    full: CachePadded<AtomicBool>,
+}
+
+/// Where tasks enter a busy pool.
+pub(crate) struct Inbox<J> {
+    /// Fast-path credits: how many more tasks may enter without a decision.
+    credits: usize,
+    /// A worker spins for work.
+    searchers: bool,
+    queue: TaskQueue<J>,
+    load_stats: Option<Arc<LoadStats>>,
+    /// With load statistics: how many more until no worker is free.
+    free: usize,
+}
+
+/// The lock is held, and the inbox empty. The state may be looked at; it is changed by the one
+/// [`section`](Whole::section). Dropped without one, it has changed nothing that has to be settled:
+/// a task drained from the inbox takes as much room in the queue as it took there.
+pub(crate) struct Whole<'a, J> {
+    both: Both<'a, State<J>, Inbox<J>>,
+    full: &'a AtomicBool,
+}
+
+/// A place in the inbox.
+pub(crate) struct Credit<'a, J>(Second<'a, State<J>, Inbox<J>>);
+
+impl<J> Shared<J> {
+    pub(crate) fn new(state: State<J>) -> Self {
+        let inbox = Inbox {
+            credits: 0,
+            searchers: false,
+            queue: TaskQueue::new(),
+            load_stats: state.load_stats.clone(),
+            free: 0,
+        };
+        Self {
+            halves: Pair::new(state, inbox),
+            full: CachePadded::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// Takes the lock.
+    #[inline]
+    pub(crate) fn lock(&self) -> Whole<'_, J> {
+        self.whole(self.halves.first())
+    }
+
+    /// One section: takes the lock, changes the state, settles what may be done without the lock,
+    /// and unlocks.
+    #[inline]
+    pub(crate) fn section<T>(&self, change: impl FnOnce(&mut State<J>) -> T) -> T {
+        self.lock().section(|state, _| change(state))
+    }
+
+    /// A place in the inbox, if a task may enter undecided (invariant 2).
+    #[inline]
+    pub(crate) fn credit(&self) -> Option<Credit<'_, J>> {
+        let mut inbox = self.halves.second();
+        (inbox.half().credits > 0).then_some(Credit(inbox))
+    }
+
+    /// A task has ended: its worker's next one, if it may go on undecided (invariant 3); else the
+    /// lock, with nothing changed, for the section that decides.
+    #[inline]
+    pub(crate) fn next(&self, outcome: Outcome) -> Result<J, Whole<'_, J>> {
+        let mut state = self.halves.first();
+        match state.half().go_on(outcome) {
+            Some(job) => {
+                // Step W6, before the end can be observed.
+                store_if_changed(&self.full, false); // The lock is still held.
+                Ok(job)
+            }
+            None => Err(self.whole(state)),
+        }
+    }
+
+    /// Step S1: whether the pool is open and has no room (invariant 4). Not known if it says
+    /// `false`.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        // Relaxed: a thread that knows that a task has ended knows it from what followed the store.
+        self.full.load(Relaxed)
+    }
+
+    #[inline]
+    fn whole<'a>(&'a self, state: First<'a, State<J>, Inbox<J>>) -> Whole<'a, J> {
+        let mut both = state.and_second();
+        let (state, inbox) = both.halves();
+        if inbox.queue.len() > 0 {
+            state.drain_inbox(&mut inbox.queue);
+        }
+        Whole {
+            both,
+            full: &self.full,
+        }
+    }
+}
+
+/// Writes only what changes: the line is read by others.
+#[inline]
+fn store_if_changed(flag: &AtomicBool, value: bool) {
+    if flag.load(Relaxed) != value {
+        flag.store(value, Relaxed);
+    }
+}
+
+impl<J> Credit<'_, J> {
+    /// Step S2: accepts the task. Whether a worker spins for work and needs the hint.
+    #[inline]
+    pub(crate) fn enter(mut self, job: J) -> bool {
+        let inbox = self.0.half();
+        inbox.credits -= 1;
+        inbox.queue.push(job);
+        if let Some(load_stats) = &inbox.load_stats {
+            load_stats.enter();
+            inbox.free = inbox.free.saturating_sub(1);
+            load_stats.show_free(inbox.free > 0);
+        }
+        inbox.searchers
+    }
+}
+
+impl<J> Inbox<J> {
+    /// A worker goes to sleep: memory to be dropped when the lock is free.
+    pub(crate) fn trim(&mut self) -> impl Sized + use<J> {
+        self.queue.trim()
+    }
+}
+
+impl<J> Whole<'_, J> {
+    /// Changes the state, and ends the section.
+    #[inline]
+    pub(crate) fn section<T>(
+        mut self,
+        change: impl FnOnce(&mut State<J>, &mut Inbox<J>) -> T,
+    ) -> T {
+        let (state, inbox) = self.both.halves();
+        let result = change(state, inbox);
+        self.unlock();
+        result
+    }
+
+    /// Settles, from the counters as they are now, how many tasks may enter undecided (invariant
+    /// 2), whether workers go on undecided (3), and which calls are refused without the lock (4);
+    /// then unlocks. The most important write of the protocol: all that is done without the lock
+    /// rests on it.
+    #[inline]
+    fn unlock(mut self) {
+        let (state, inbox) = self.both.halves();
+        // Steps U1, U2.
+        inbox.credits = state.grant_credits();
+        inbox.searchers = state.searching > 0;
+        if let Some(load_stats) = &inbox.load_stats {
+            inbox.free = state.capacity.saturating_sub(state.in_flight);
+            load_stats.show_free(inbox.free > 0);
+        }
+        // Step U3.
+        store_if_changed(self.full, state.is_full());
+    }
+}
+
+impl<J> Deref for Whole<'_, J> {
+    type Target = State<J>;
+
+    #[inline]
+    fn deref(&self) -> &State<J> {
+        &self.both
+    }
+}

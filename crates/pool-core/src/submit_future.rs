@@ -1,0 +1,117 @@
+//! Submitting as a future.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::core::Core;
+use crate::error::{Closed, Reason};
+use crate::handle::PoolRef;
+use crate::runner::Runner;
+use crate::sched::decide::{OnFullPolicy, WhenFull};
+use crate::sched::waiters::{WaitResult, WaiterEntry};
+
+/// Resolves once the job is accepted, or with the job and why it is not.
+///
+/// Once in the wait queue it need not be polled: the section that frees room takes the job from its
+/// waiter entry. Dropped before that, it takes the job out of the wait queue and drops it. `map`
+/// turns the answer into what the caller knows: its own task, or a handle.
+pub(crate) struct SubmitFuture<R: Runner, M> {
+    core: Arc<Core<R>>,
+    stage: Stage<R::Job>,
+    map: Option<M>,
+}
+
+enum Stage<J> {
+    Outside(J),
+    Waiting(Arc<WaiterEntry<J>>, u64),
+    Over,
+}
+
+// Nothing is pinned: a job is moved, never borrowed.
+impl<R: Runner, M> Unpin for SubmitFuture<R, M> {}
+
+impl<R: Runner, M> SubmitFuture<R, M> {
+    pub(crate) fn new(core: Arc<Core<R>>, job: R::Job, map: M) -> Self {
+        Self {
+            core,
+            stage: Stage::Outside(job),
+            map: Some(map),
+        }
+    }
+
+    /// The first poll. `None`: the job waits in the wait queue.
+    fn enter(&mut self, job: R::Job) -> Option<WaitResult<R::Job>> {
+        if self.core.is_forked() {
+            return Some(Err((Reason::Forked, job)));
+        }
+        let admitted = self.core.admit(job, |state, why, job| {
+            let enqueues = matches!(why, Closed::Full)
+                && state.view().when_full(OnFullPolicy::Await) == WhenFull::Enqueue;
+            if !enqueues {
+                return Err((state.refuse(why), job));
+            }
+            let entry = WaiterEntry::of_future(job);
+            // Step Q1.
+            let ticket = state.enqueue_waiter(Arc::clone(&entry));
+            Ok(Stage::Waiting(entry, ticket))
+        });
+        match admitted {
+            Ok(()) => Some(Ok(())),
+            Err(Err(refused)) => Some(Err(refused)),
+            Err(Ok(in_line)) => {
+                self.stage = in_line;
+                None
+            }
+        }
+    }
+}
+
+impl<R: Runner, M, T> Future for SubmitFuture<R, M>
+where
+    M: FnOnce(&Core<R>, WaitResult<R::Job>) -> T,
+{
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let mut result = None;
+        if let Stage::Outside(_) = self.stage
+            && let Stage::Outside(job) = mem::replace(&mut self.stage, Stage::Over)
+        {
+            result = self.enter(job);
+        }
+        // Also at once after it entered the queue, which has no waker yet. The waker's clone is
+        // user code: if it panics, the entry is still ours to give up.
+        if let Stage::Waiting(entry, _) = &self.stage {
+            result = if self.core.is_forked() {
+                Some(entry.abandon())
+            } else {
+                let result = entry.poll(context.waker());
+                result.map(|result| result.map(|_| ()))
+            };
+        }
+        // Polled after it was ready, it has nothing more to say.
+        let Some(result) = result else {
+            return Poll::Pending;
+        };
+        self.stage = Stage::Over;
+        let map = self.map.take();
+        let map = map.expect("the answer is given once");
+        Poll::Ready(map(&self.core, result))
+    }
+}
+
+impl<R: Runner, M> Drop for SubmitFuture<R, M> {
+    fn drop(&mut self) {
+        if let Stage::Waiting(entry, ticket) = &self.stage
+            && !self.core.is_forked()
+        {
+            drop(self.core.leave_wait_queue(entry, *ticket)); // No lock is held as the job drops.
+            // What a release has just given back is dropped here too, not by the thread that wakes
+            // this waiter and has others to wake.
+            drop(entry.outcome());
+        }
+    }
+}

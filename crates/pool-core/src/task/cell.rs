@@ -1,0 +1,355 @@
+//! A spawned task: closure, state and value in one shared allocation.
+//!
+//! The queue and the handle each hold a reference. The first claim decides what becomes of the
+//! task: a worker or a joiner runs it, a cancel or a release drops what it captured. If the handle
+//! was first, the entry in the queue is a *tombstone*.
+//!
+//! # Invariants
+//! 1. A task is claimed at most once, and the body leaves the cell with that claim's owner.
+//! 2. The value is laid aside as it arises. It is kept, which the handle sees, only after the
+//!    pool's room and figures show the end.
+//! 3. User code (the body, its destructor, wakers, the value's destructor) runs with no lock
+//!    held.
+//! 4. A value for which there is no handle is dropped as a part of its task. One whose handle goes
+//!    later is dropped with the handle, on that thread.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use sync_shim::Mutex;
+use sync_shim::atomic::{
+    AtomicBool, AtomicU8,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use crate::error::JoinError;
+use crate::foreign::drop_quietly;
+use crate::sched::waiter::{Waiter, wake};
+use crate::task::promise::{Joined, Promise, Promised};
+use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
+
+/// What a spawned task does.
+pub(crate) trait Body: Send + 'static {
+    type Out: Send + 'static;
+    fn call(self) -> Self::Out;
+    /// The name that the panic hook gets.
+    fn name() -> &'static str;
+}
+
+/// A body larger than this is put into the cell in a box. Taking it out moves it through a dozen
+/// frames, which it would fill.
+pub(crate) const LARGE: usize = 1024;
+
+pub(crate) struct SpawnCell<B: Body> {
+    claim: AtomicClaim,
+    ended: AtomicBool,
+    slot: Mutex<Slot<B>>,
+}
+
+struct Slot<B: Body> {
+    /// Until it is taken out by the one that has claimed it.
+    body: Option<B>,
+    promise: Promise<B::Out>,
+}
+
+/// Which party has claimed a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Claim {
+    Unclaimed,
+    /// The holder of its entry: a worker, or a caller that runs it in place at a full pool.
+    Entry,
+    /// A `release_now`, which will drop what the task captured.
+    Release,
+    /// Its handle, to cancel it or to run it in place, in a section of the pool that has its entry:
+    /// its room is given back.
+    Handle,
+}
+
+/// Relaxed throughout: it says who may move the body, and nothing else is read because of it. The
+/// body is moved under the slot's lock.
+struct AtomicClaim(AtomicU8);
+
+impl AtomicClaim {
+    fn get(&self) -> Claim {
+        let all = [Claim::Entry, Claim::Release, Claim::Handle];
+        let value = self.0.load(Relaxed);
+        let found = all.into_iter().find(|&claim| claim as u8 == value);
+        found.unwrap_or(Claim::Unclaimed)
+    }
+
+    /// `false` if another claim came first.
+    fn set(&self, claim: Claim) -> bool {
+        let unclaimed = Claim::Unclaimed as u8;
+        let won = self
+            .0
+            .compare_exchange(unclaimed, claim as u8, Relaxed, Relaxed);
+        won.is_ok()
+    }
+}
+
+/// Whose affair a task's end is, as known when its value arises.
+enum Listener {
+    /// There is no handle.
+    None,
+    /// A handle that no future awaits: to show it the end runs no user code.
+    Handle,
+    /// A waker.
+    Waker,
+}
+
+/// A cell as its handle sees it.
+pub(crate) trait Joinable<R>: Resolve + Promised<R> {
+    fn is_ended(&self) -> bool;
+    /// Which party has claimed the task. `Unclaimed` may be out of date by now.
+    fn claimed(&self) -> Claim;
+    /// Claims it for the handle. `false` if it was claimed before.
+    fn claim(&self) -> bool;
+    /// Drops what it captured. The handle has claimed it, and resolves it afterwards.
+    fn drop_body(&self);
+    /// Runs the body here. The handle has claimed it; it counts the outcome, then resolves.
+    fn run_body(&self, context: &TaskContext) -> Outcome;
+    fn detach(&self);
+}
+
+impl<B: Body> SpawnCell<B> {
+    pub(crate) fn new(body: B) -> Arc<Self> {
+        Arc::new(Self {
+            claim: AtomicClaim(AtomicU8::new(Claim::Unclaimed as u8)),
+            ended: AtomicBool::new(false),
+            slot: Mutex::new(Slot {
+                body: Some(body),
+                promise: Promise::new(),
+            }),
+        })
+    }
+
+    /// Moves the body out, for the one that has claimed it. With what else is to be done under the
+    /// lock.
+    fn take(&self, then: impl FnOnce(&mut Promise<B::Out>)) -> B {
+        let mut slot = self.slot.lock();
+        then(&mut slot.promise);
+        let body = slot.body.take();
+        body.expect("a body is taken by the one that has claimed it, once")
+    }
+
+    /// Moves the body out. There will be no value, for this reason.
+    fn take_unrun(&self, why: JoinError) -> B {
+        self.take(|promise| {
+            let unwanted = promise.lay_aside(Err(why));
+            drop(unwanted); // An error without a panic's payload: no user code.
+        })
+    }
+
+    /// The body of a task that was never accepted.
+    pub(crate) fn take_back(&self) -> B {
+        let ours = self.claim.set(Claim::Entry);
+        assert!(ours, "a refused task is unrun, and has no handle yet");
+        self.take(|_| {})
+    }
+
+    /// Claims the task for a `release_now`, in the section that takes its entry out. `false` if it
+    /// is a tombstone that holds no room.
+    pub(crate) fn seize(&self) -> bool {
+        self.claim.set(Claim::Release) || !self.is_tombstone()
+    }
+
+    /// Whether the handle has taken the task out, and given its room back.
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.claim.get() == Claim::Handle
+    }
+
+    fn call(&self, body: B, context: &TaskContext) -> (Outcome, Listener) {
+        let (value, outcome) = match context.execute(B::name(), || body.call()) {
+            Ok(value) => (Ok(value), Outcome::Completed),
+            Err(payload) => (Err(context.panicked(payload)), Outcome::Panicked),
+        };
+        (outcome, self.stash(value))
+    }
+
+    /// Lays the value aside until the figures show the end; or drops it, as there is no handle.
+    fn stash(&self, value: Joined<B::Out>) -> Listener {
+        let mut slot = self.slot.lock();
+        if let Some(unwanted) = slot.promise.lay_aside(value) {
+            drop(slot);
+            drop_quietly(unwanted); // Still a part of the task (invariant 4).
+            return Listener::None;
+        }
+        if slot.promise.has_waker() {
+            Listener::Waker
+        } else {
+            Listener::Handle
+        }
+    }
+
+    /// A worker has popped the entry.
+    pub(crate) fn run(self: Arc<Self>, context: &TaskContext) -> TaskResult {
+        if !self.claim.set(Claim::Entry) {
+            return TaskResult::without_handle(Outcome::Withdrawn); // A tombstone.
+        }
+        let body = self.take(|_| {});
+        let (outcome, listener) = self.call(body, context);
+        TaskResult {
+            outcome,
+            runs_user_code: matches!(listener, Listener::Waker),
+            resolve: (!matches!(listener, Listener::None)).then_some(self as _),
+        }
+    }
+
+    /// The entry left the queue and will not be run. A body that was [seized](Self::seize) with it
+    /// comes back.
+    pub(crate) fn release(self: Arc<Self>) -> (TaskResult, Option<B>) {
+        if self.claim.get() != Claim::Release {
+            return (TaskResult::without_handle(Outcome::Withdrawn), None); // A tombstone.
+        }
+        let body = self.take_unrun(JoinError::Released);
+        (TaskResult::new(Outcome::Released, Some(self)), Some(body))
+    }
+}
+
+impl<B: Body> Resolve for SpawnCell<B> {
+    fn resolve(&self) {
+        if let Some(waker) = self.resolve_and_take_waker() {
+            wake(waker);
+        }
+    }
+
+    fn resolve_and_take_waker(&self) -> Option<Waker> {
+        let mut slot = self.slot.lock();
+        if !slot.promise.keep() {
+            return None;
+        }
+        let waiter = slot.promise.take_waiter();
+        drop(slot);
+        self.ended.store(true, Release); // Pairs with the load in `is_ended`.
+        match waiter? {
+            Waiter::Thread(parker) => parker.unpark(),
+            Waiter::Task(waker) => return Some(waker),
+        }
+        None
+    }
+}
+
+impl<B: Body> Promised<B::Out> for SpawnCell<B> {
+    fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<B::Out>> {
+        let (value, unneeded) = self.slot.lock().promise.take_or_wait(waiter);
+        drop_quietly(unneeded); // Perhaps a waker: the lock is free.
+        value
+    }
+}
+
+impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
+    fn is_ended(&self) -> bool {
+        self.ended.load(Acquire) // Pairs with the stores in `resolve`.
+    }
+
+    fn claimed(&self) -> Claim {
+        self.claim.get()
+    }
+
+    fn claim(&self) -> bool {
+        self.claim.set(Claim::Handle)
+    }
+
+    fn drop_body(&self) {
+        drop_quietly(self.take_unrun(JoinError::Cancelled));
+    }
+
+    fn run_body(&self, context: &TaskContext) -> Outcome {
+        let body = self.take(|_| {});
+        self.call(body, context).0
+    }
+
+    fn detach(&self) {
+        let (value, stale) = self.slot.lock().promise.detach();
+        // A panic of theirs would end here or at the worker, by chance; and an owner that is
+        // unwinding would abort.
+        drop_quietly(stale);
+        drop_quietly(value);
+    }
+}
+
+#[cfg(all(test, unix, not(anthill_loom)))]
+mod tests {
+    use std::future::Future;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use testkit::in_child;
+
+    use super::*;
+    use crate::{JoinHandle, Pool};
+
+    struct Seven;
+
+    impl Body for Seven {
+        type Out = u32;
+        fn call(self) -> u32 {
+            7
+        }
+        fn name() -> &'static str {
+            "seven"
+        }
+    }
+
+    /// Calls `action` in a forked child with a handle whose lock was held as the process forked.
+    /// The child is ended by an alarm if it waits for that lock.
+    fn in_forked_child(test: &str, action: impl FnOnce(JoinHandle<u32>)) {
+        let ended = in_child(test, || {
+            let pool = Pool::builder().capacity(1).build().expect("it has one");
+            let cell = SpawnCell::new(Seven);
+            let handle = JoinHandle::new(Arc::clone(&cell) as _, Arc::clone(pool.core()) as _);
+            let held = cell.slot.lock();
+            // SAFETY: there is no other thread; the child leaves by `_exit`.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0, "the system forks");
+            if child == 0 {
+                // SAFETY: ends this process in time, if nothing else does.
+                unsafe { libc::alarm(30) };
+                let done = catch_unwind(AssertUnwindSafe(|| action(handle)));
+                // SAFETY: ends the process and nothing else.
+                unsafe { libc::_exit(i32::from(done.is_err())) };
+            }
+            let mut status = -1;
+            // SAFETY: `status` is ours to write.
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(
+                (waited, status),
+                (child, 0),
+                "a signal: it waited for the lock"
+            );
+            drop(held);
+            drop(handle);
+        });
+        assert!(ended.is_ok(), "{ended:?}");
+    }
+
+    #[test]
+    fn a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging() {
+        let test =
+            "task::cell::tests::a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging";
+        in_forked_child(test, |mut handle| {
+            let mut context = Context::from_waker(Waker::noop());
+            let polled = Pin::new(&mut handle).poll(&mut context);
+            assert!(matches!(polled, Poll::Ready(Err(JoinError::Forked))));
+            assert!(!handle.is_finished() && !handle.cancel());
+            assert!(matches!(handle.join(), Err(JoinError::Forked)));
+        });
+    }
+
+    #[test]
+    fn a_try_on_an_inherited_handle_says_that_the_task_stayed_behind() {
+        let test =
+            "task::cell::tests::a_try_on_an_inherited_handle_says_that_the_task_stayed_behind";
+        in_forked_child(test, |handle| {
+            assert!(matches!(handle.try_join(), Ok(Err(JoinError::Forked))));
+        });
+    }
+
+    #[test]
+    fn dropping_an_inherited_handle_takes_no_lock() {
+        let test = "task::cell::tests::dropping_an_inherited_handle_takes_no_lock";
+        in_forked_child(test, drop);
+    }
+}

@@ -1,0 +1,208 @@
+//! What a task leaves for its handle: one value, one waiter, and whether there is a handle still.
+//!
+//! Not for: locking, or deciding when the value may be seen. A [`Promise`] is plain data under its
+//! owner's lock, so what it gives back (values, wakers) is dropped by the owner when that is free.
+//!
+//! # Invariants
+//! 1. The value goes `Pending`, then `LaidAside`, then `Kept`, then `Taken`; it may leave some out,
+//!    and never goes back.
+//! 2. The handle sees it from `Kept` on.
+//! 3. What is detached has no waiter.
+
+use std::mem;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use sync_shim::{Clock, Parker};
+
+use crate::error::JoinError;
+use crate::sched::waiter::Waiter;
+
+/// A task's value, or why there is none.
+pub type Joined<R> = Result<R, JoinError>;
+
+/// One value for one handle.
+#[derive(Debug)]
+pub struct Promise<R> {
+    value: Value<R>,
+    handle: Handle,
+}
+
+#[derive(Debug)]
+enum Value<R> {
+    Pending,
+    /// It is there, and the figures do not show the end yet.
+    LaidAside(Joined<R>),
+    Kept(Joined<R>),
+    Taken,
+}
+
+#[derive(Debug)]
+enum Handle {
+    /// There is one.
+    Held,
+    /// There is one, and it is awaited.
+    Awaited(Waiter),
+    /// There is none: the value is dropped where it arises.
+    Detached,
+}
+
+/// What a handle finds, and a waiter that is not needed: to be dropped when the lock is free.
+pub type Look<R> = (Option<Joined<R>>, Option<Waiter>);
+
+impl<R> Promise<R> {
+    /// Nothing is there yet, and there is a handle.
+    pub fn new() -> Self {
+        Self {
+            value: Value::Pending,
+            handle: Handle::Held,
+        }
+    }
+
+    /// Takes the value, or leaves a waiter to be woken when it is there.
+    pub fn take_or_wait(&mut self, waiter: Option<Waiter>) -> Look<R> {
+        match mem::replace(&mut self.value, Value::Taken) {
+            Value::Kept(value) => (Some(value), waiter),
+            Value::Taken => (Some(Err(JoinError::Taken)), waiter),
+            pending => {
+                self.value = pending;
+                let handle = waiter.map_or(Handle::Held, Handle::Awaited);
+                (None, self.set_handle(handle))
+            }
+        }
+    }
+
+    /// The value is there, to be [kept](Promise::keep) once the figures show the end. It comes back
+    /// if there is no handle.
+    pub fn lay_aside(&mut self, value: Joined<R>) -> Option<Joined<R>> {
+        if self.is_detached() {
+            self.value = Value::Taken;
+            return Some(value);
+        }
+        self.value = Value::LaidAside(value);
+        None
+    }
+
+    /// The value is there, and the figures show the end. Where there is no handle its owner
+    /// [takes](Promise::take_value) it out again.
+    pub fn fulfil(&mut self, value: Joined<R>) {
+        self.value = Value::Kept(value);
+    }
+
+    /// The figures show the end: now the handle may see the value that was laid aside. `false` if
+    /// the handle has gone since.
+    pub fn keep(&mut self) -> bool {
+        match mem::replace(&mut self.value, Value::Taken) {
+            Value::LaidAside(value) => {
+                self.value = Value::Kept(value);
+                true
+            }
+            Value::Taken => false,
+            Value::Pending | Value::Kept(_) => {
+                unreachable!("a promise is kept once, after its value was laid aside")
+            }
+        }
+    }
+
+    /// Who awaits it, to be woken now that it is kept.
+    pub fn take_waiter(&mut self) -> Option<Waiter> {
+        if self.is_detached() {
+            return None;
+        }
+        self.set_handle(Handle::Held)
+    }
+
+    /// Who awaits it, if that is a thread: to wake one runs no user code.
+    pub fn take_thread(&mut self) -> Option<Parker> {
+        match mem::replace(&mut self.handle, Handle::Held) {
+            Handle::Awaited(Waiter::Thread(parker)) => Some(parker),
+            other => {
+                self.handle = other;
+                None
+            }
+        }
+    }
+
+    /// Whether the value can be seen, or was taken.
+    pub fn is_kept(&self) -> bool {
+        matches!(self.value, Value::Kept(_) | Value::Taken)
+    }
+
+    /// Whether a waker awaits it, which is user code.
+    pub fn has_waker(&self) -> bool {
+        matches!(self.handle, Handle::Awaited(Waiter::Task(_)))
+    }
+
+    /// Whether there is no handle any more.
+    pub fn is_detached(&self) -> bool {
+        matches!(self.handle, Handle::Detached)
+    }
+
+    /// The handle is gone. The value comes back, if it is there.
+    pub fn detach(&mut self) -> Look<R> {
+        let stale = self.set_handle(Handle::Detached);
+        (self.take_value(), stale)
+    }
+
+    /// The value that was laid aside or kept.
+    pub fn take_value(&mut self) -> Option<Joined<R>> {
+        match mem::replace(&mut self.value, Value::Taken) {
+            Value::Kept(value) | Value::LaidAside(value) => Some(value),
+            pending => {
+                self.value = pending;
+                None
+            }
+        }
+    }
+
+    fn set_handle(&mut self, handle: Handle) -> Option<Waiter> {
+        match mem::replace(&mut self.handle, handle) {
+            Handle::Awaited(waiter) => Some(waiter),
+            Handle::Held | Handle::Detached => None,
+        }
+    }
+}
+
+impl<R> Default for Promise<R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The part of a handle that waits: what it does to the promise, under that one's lock.
+pub trait Promised<R> {
+    /// Takes the value, or has `waiter` woken when it is there. A waiter that is not needed is
+    /// dropped with no lock held.
+    fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<R>>;
+}
+
+/// Blocks until the value is there. `None` if the time is up first.
+pub fn join<R>(
+    promised: &(impl Promised<R> + ?Sized),
+    clock: &dyn Clock,
+    deadline: Option<Instant>,
+) -> Option<Joined<R>> {
+    let parker = Parker::of_thread();
+    loop {
+        let waiter = Waiter::Thread(parker.clone());
+        if let Some(value) = promised.take_or_wait(Some(waiter)) {
+            return Some(value);
+        }
+        match deadline {
+            None => parker.park(),
+            Some(when) => {
+                if !clock.park_until(&parker, when) {
+                    return promised.take_or_wait(None);
+                }
+            }
+        }
+    }
+}
+
+/// Takes the value if it is there; if not, the task that polls is woken when it is.
+pub fn poll<R>(promised: &(impl Promised<R> + ?Sized), context: &Context<'_>) -> Poll<Joined<R>> {
+    // Cloned first: a waker's clone is user code.
+    let waiter = Waiter::Task(context.waker().clone());
+    let value = promised.take_or_wait(Some(waiter));
+    value.map_or(Poll::Pending, Poll::Ready)
+}

@@ -1,0 +1,212 @@
+//! Running one task, and what came of it.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+
+use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::error::{JoinError, Panicked, panic_message};
+use crate::foreign::{Payload, discard, guarded};
+
+/// What becomes of an accepted task, as counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It ran to its end.
+    Completed,
+    /// It panicked.
+    Panicked,
+    /// It was taken back before a worker came to it.
+    Cancelled,
+    /// Taken out unstarted by a `release_now`.
+    Released,
+    /// Its handle took it out of the queue, gave its room back, and has counted it or will.
+    Withdrawn,
+}
+
+/// A task has been run, or disposed of unrun.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct TaskResult {
+    pub(crate) outcome: Outcome,
+    /// A handle to be resolved after room and figures show the end.
+    pub(crate) resolve: Option<Arc<dyn Resolve>>,
+    /// Resolving it runs user code.
+    pub(crate) runs_user_code: bool,
+}
+
+impl TaskResult {
+    /// For a `ScheduledTask`, whose end is its owner's affair: user code, as
+    /// far as the pool knows.
+    pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
+        let runs_user_code = resolve.is_some();
+        Self {
+            outcome,
+            resolve,
+            runs_user_code,
+        }
+    }
+
+    /// There is no handle to be resolved.
+    pub(crate) fn without_handle(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            resolve: None,
+            runs_user_code: false,
+        }
+    }
+
+    /// What a worker does with it, for models: resolves the handle.
+    pub fn resolve(self) -> Outcome {
+        if let Some(handle) = self.resolve {
+            handle.resolve();
+        }
+        self.outcome
+    }
+}
+
+/// Something that waits for a task's end.
+pub trait Resolve: Send + Sync {
+    /// Makes the outcome visible and wakes the waiter. Does not unwind.
+    fn resolve(&self);
+
+    /// As [`resolve`](Resolve::resolve), but a waker is left to the caller to be called, who may
+    /// have something else to do first.
+    fn resolve_and_take_waker(&self) -> Option<Waker> {
+        self.resolve();
+        None
+    }
+}
+
+/// A panic in a task, as the panic hook sees it.
+pub struct TaskPanic<'a> {
+    payload: &'a (dyn Any + Send),
+    pool: &'a str,
+    task: &'static str,
+}
+
+impl TaskPanic<'_> {
+    /// What the task panicked with.
+    pub fn payload(&self) -> &(dyn Any + Send) {
+        self.payload
+    }
+
+    /// The panic's message, if it has one.
+    pub fn message(&self) -> Option<&str> {
+        panic_message(self.payload)
+    }
+
+    /// The pool's name.
+    pub fn pool(&self) -> &str {
+        self.pool
+    }
+
+    /// The type name of the task's closure, or of a typed pool's argument.
+    pub fn task(&self) -> &'static str {
+        self.task
+    }
+}
+
+impl fmt::Debug for TaskPanic<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskPanic")
+            .field("message", &self.message())
+            .field("pool", &self.pool)
+            .field("task", &self.task)
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
+
+/// What running a task needs to know of its pool.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct TaskContext {
+    pub(crate) name: Arc<str>,
+    pub(crate) panic_hook: Option<Arc<PanicHook>>,
+    /// Panics of hooks. A statistic: no other memory is read because of it.
+    pub(crate) hook_panics: AtomicU64,
+}
+
+impl TaskContext {
+    /// One without a pool, for models.
+    pub fn bare() -> Self {
+        Self {
+            name: Arc::from("bare"),
+            panic_hook: None,
+            hook_panics: AtomicU64::new(0),
+        }
+    }
+
+    /// A panic in one of the pool's tasks, as its handle returns it.
+    pub fn panicked(&self, payload: Payload) -> JoinError {
+        JoinError::Panicked(Panicked::new(payload, Arc::clone(&self.name)))
+    }
+
+    /// The one place where tasks are run and their panics caught. The hook has seen the payload
+    /// when this returns.
+    ///
+    /// # Errors
+    /// The payload, if the task panicked.
+    pub fn execute<R>(&self, name: &'static str, task: impl FnOnce() -> R) -> Result<R, Payload> {
+        guarded(task).inspect_err(|payload| self.report(name, &**payload))
+    }
+
+    /// Runs a task without a handle; its value is dropped, which may panic like the task.
+    pub(crate) fn execute_detached<R>(
+        &self,
+        name: &'static str,
+        task: impl FnOnce() -> R,
+    ) -> TaskResult {
+        let outcome = match self.execute(name, || drop(task())) {
+            Ok(()) => Outcome::Completed,
+            Err(payload) => {
+                discard(payload);
+                Outcome::Panicked
+            }
+        };
+        TaskResult::without_handle(outcome)
+    }
+
+    fn report(&self, task: &'static str, payload: &(dyn Any + Send)) {
+        let panic = TaskPanic {
+            payload,
+            pool: &self.name,
+            task,
+        };
+        log_panic(&panic);
+        if let Some(hook) = &self.panic_hook {
+            self.call_hook(|| hook(&panic));
+        }
+    }
+
+    /// Calls one of the user's hooks; a panic in it is counted and goes no further.
+    pub(crate) fn call_hook(&self, hook: impl FnOnce()) {
+        if let Err(payload) = guarded(hook) {
+            self.hook_panics.fetch_add(1, Relaxed);
+            discard(payload);
+        }
+    }
+}
+
+#[cfg_attr(
+    not(any(feature = "log", feature = "tracing")),
+    expect(unused_variables, reason = "nobody listens")
+)]
+fn log_panic(panic: &TaskPanic<'_>) {
+    #[cfg(any(feature = "log", feature = "tracing"))]
+    {
+        let message = panic.message().unwrap_or("(no message)");
+        let (pool, task) = (panic.pool, panic.task);
+        // A logger is user code like any other.
+        let logged = guarded(|| {
+            #[cfg(feature = "log")]
+            log::error!("task `{task}` panicked in pool `{pool}`: {message}");
+            #[cfg(feature = "tracing")]
+            tracing::error!(pool, task, "task panicked: {message}");
+        });
+        if let Err(payload) = logged {
+            discard(payload);
+        }
+    }
+}
