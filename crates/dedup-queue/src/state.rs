@@ -153,9 +153,9 @@ impl<K> State<K> {
         }
         if !self.answered.is_empty() {
             let wakes = &mut effects.list().wakes;
-            self.answered
-                .drain(..)
-                .for_each(|waiter| wakes.push(waiter));
+            for waiter in self.answered.drain(..) {
+                wakes.push(waiter);
+            }
         }
         let watched = self.waiters.waiting() > 0 || self.drain_waiters.len() > 0;
         self.keys.settled(watched);

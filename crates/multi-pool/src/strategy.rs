@@ -34,7 +34,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// The index of the pool that the next task is offered to first.
     ///
     /// An index that is too large is taken modulo the number of pools. If that pool has no room,
-    /// the task is offered to each other. A panic reaches whoever submits, and changes nothing.
+    /// the task is offered to each other. A panic reaches the submitting thread, and changes nothing.
     fn choose(&self, loads: &Loads<'_>) -> usize;
 
     /// The pools have been rebooted: begin as at first. By default nothing is done.
@@ -47,8 +47,8 @@ pub trait Strategy: Send + Sync + 'static {
 pub struct Load {
     /// Accepted tasks that have not ended.
     pub in_flight: usize,
-    /// Threads and futures that wait in the pool's line. All of them wait for any of the pools,
-    /// so each pool has the same number.
+    /// Threads and futures that wait for room. Each waits for any of the pools, so each pool has the
+    /// same number.
     pub waiting: usize,
     /// Live workers, idle ones included.
     pub live: usize,
