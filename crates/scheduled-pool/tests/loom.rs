@@ -15,8 +15,10 @@ use std::time::Duration;
 
 use pool_core::JoinError;
 use pool_core::internals::{Env, Errand};
-use scheduled_pool::protocol::{
-    Config, Core, Joinable, Joined, Kept, Offer, Place, Promised, Sink, Waiter,
+use scheduled_pool::OnPanic;
+use scheduled_pool::internals::{
+    Config, Core, Executor, Joinable, Joined, Kept, Many, Offer, Plan, Promised, QueueTicket,
+    Waiter,
 };
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{JoinHandle, check, spawn};
@@ -50,7 +52,7 @@ struct Pool {
 
 struct Ticket(Twin, u64);
 
-impl Sink for Twin {
+impl Executor for Twin {
     type Ticket = Ticket;
 
     fn offer(&self, errand: Arc<dyn Errand>) -> Offer<Ticket> {
@@ -71,11 +73,11 @@ impl Sink for Twin {
         let number = pool.next;
         pool.next += 1;
         pool.line.push((number, errand));
-        Offer::InLine(Ticket(self.clone(), number))
+        Offer::Queued(Ticket(self.clone(), number))
     }
 }
 
-impl Place for Ticket {
+impl QueueTicket for Ticket {
     fn is_returned(&self) -> bool {
         let pool = self.0.0.state.lock();
         !pool.open && pool.line.iter().any(|&(number, _)| number == self.1)
@@ -164,10 +166,10 @@ impl Twin {
         self.0.state.lock().line.len()
     }
 
-    /// As a pool's release does: gives the line back, then tells the watch.
+    /// As a pool's release does: gives back what waits for room, then notifies the watch.
     fn release(&self, core: &Core<Self>) {
         self.0.state.lock().open = false;
-        core.sink_released();
+        core.executor_released();
     }
 }
 
@@ -213,7 +215,7 @@ impl Rig {
             Box::new(()) as Kept
         });
         let mut config = Config::default();
-        config.spare.series = continue_series;
+        config.release_policy.continue_series = continue_series;
         let core = Core::new(twin.clone(), Arc::new(clock.clone()), config, keep);
         Self {
             twin,
@@ -235,14 +237,20 @@ impl Rig {
     }
 
     fn once(&self, delay: Duration) -> Option<Arc<dyn Joinable<()>>> {
-        self.core.once(self.core.after(delay), self.task())
+        self.core.once(self.core.after(delay), self.task()).ok()
     }
 
     /// A series that begins now and rests for `delay`.
     fn series(&self, delay: Duration, runs: Option<u64>) -> Option<Arc<dyn Joinable<()>>> {
-        let rest = delay.as_nanos().try_into().unwrap();
-        self.core
-            .series(self.core.after(NOW), rest, runs, self.task())
+        let plan = Plan::FixedDelay {
+            delay: delay.as_nanos().try_into().unwrap(),
+        };
+        let body = Many {
+            task: self.task(),
+            left: runs,
+            on_panic: OnPanic::Stop,
+        };
+        self.core.series(self.core.after(NOW), plan, body).ok()
     }
 
     /// Everything has ended: the timer goes, the pool is let go once, nothing is held.
