@@ -17,8 +17,7 @@ use pool_core::JoinError;
 use pool_core::internals::{Env, Errand};
 use scheduled_pool::OnPanic;
 use scheduled_pool::internals::{
-    Config, Core, Executor, Joinable, Joined, Kept, Many, Offer, Plan, Promised, QueueTicket,
-    Waiter,
+    Config, Core, Executor, Joinable, Joined, Kept, Many, Offer, Plan, QueueTicket, Waiter,
 };
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{JoinHandle, check, spawn};
@@ -362,7 +361,7 @@ fn a_release_racing_a_schedule_strands_no_task() {
             assert!(rig.once(LATE).unwrap().cancel());
             let task = {
                 let (core, task) = (Arc::clone(&rig.core), rig.task());
-                spawn(move || core.once(core.after(NOW), task))
+                spawn(move || core.once(core.after(NOW), task).ok())
             };
             rig.core.release(true);
             let handle = task.join().unwrap();
@@ -407,7 +406,7 @@ fn two_schedules_racing_the_timers_sleep_are_both_run() {
             let late = rig.once(LATE).unwrap();
             let other = {
                 let (core, task) = (Arc::clone(&rig.core), rig.task());
-                spawn(move || core.once(core.after(NOW), task).unwrap())
+                spawn(move || core.once(core.after(NOW), task).ok().unwrap())
             };
             let mine = rig.once(NOW).unwrap();
             rig.twin.run_one();
@@ -432,7 +431,7 @@ fn time_that_passes_racing_the_timers_sleep_brings_the_task() {
             let due = rig.core.after(Duration::from_nanos(5));
             let clock = rig.clock.clone();
             let time = spawn(move || clock.advance(Duration::from_nanos(5)));
-            let handle = rig.core.once(due, rig.task()).unwrap();
+            let handle = rig.core.once(due, rig.task()).ok().unwrap();
             rig.twin.run_one();
             join(&handle).unwrap();
             time.join().unwrap();
@@ -727,7 +726,11 @@ fn a_dropped_handle_racing_the_end_drops_the_value_once() {
         || {
             let rig = Rig::new(true);
             let value = Arc::clone(&rig.captured);
-            let handle = rig.core.once(rig.core.after(NOW), move || value).unwrap();
+            let handle = rig
+                .core
+                .once(rig.core.after(NOW), move || value)
+                .ok()
+                .unwrap();
             let twin = rig.twin.clone();
             let worker = spawn(move || twin.run_one());
             handle.detach();
