@@ -45,6 +45,26 @@ impl<K> Effects<K> {
     }
 }
 
+impl<K> EffectList<K> {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.wakes.is_empty()
+            && self.alarm.is_none()
+            && self.garbage.is_empty()
+            && self.metric_changes == MetricChanges::default()
+    }
+
+    /// Adds what a section left with the keys.
+    fn take_user_code(&mut self, keys: &mut Keys<K>) {
+        self.metric_changes += std::mem::take(&mut keys.metric_changes);
+        if self.garbage.is_empty() {
+            std::mem::swap(&mut self.garbage, &mut keys.garbage);
+        } else {
+            self.garbage.append(&mut keys.garbage);
+        }
+    }
+}
+
 impl<K> Default for Effects<K> {
     #[inline]
     fn default() -> Self {
@@ -55,7 +75,8 @@ impl<K> Default for Effects<K> {
 impl<K> wait::Effects for Effects<K> {
     #[inline]
     fn is_empty(&self) -> bool {
-        self.0.is_none()
+        // A list that a look at the waiters has left empty costs nothing either.
+        self.0.as_ref().is_none_or(EffectList::is_empty)
     }
 
     fn wakes(&mut self) -> &mut WakeList {
@@ -118,11 +139,11 @@ impl<K> State<K> {
 
     /// Finds out what a section has changed for others: whom to wake, what to report, what to drop.
     pub(crate) fn settle(&mut self, effects: &mut Effects<K>) {
-        let list = effects.list();
         if self.drain_waiters.len() > 0 && self.keys.is_drained() {
             self.end_drains(Outcome::Finished);
         }
         if self.waiters.waiting() > 0 {
+            let list = effects.list();
             if self.keys.is_closed() {
                 self.waiters.notify_all(&mut list.wakes);
             } else {
@@ -130,16 +151,16 @@ impl<K> State<K> {
                     .settle(&mut self.keys, &mut list.wakes, &mut list.alarm);
             }
         }
-        for waiter in self.answered.drain(..) {
-            list.wakes.push(waiter);
+        if !self.answered.is_empty() {
+            let wakes = &mut effects.list().wakes;
+            for waiter in self.answered.drain(..) {
+                wakes.push(waiter);
+            }
         }
         let watched = self.waiters.waiting() > 0 || self.drain_waiters.len() > 0;
         self.keys.settled(watched);
-        list.metric_changes += std::mem::take(&mut self.keys.metric_changes);
-        if list.garbage.is_empty() {
-            std::mem::swap(&mut list.garbage, &mut self.keys.garbage);
-        } else {
-            list.garbage.append(&mut self.keys.garbage);
+        if self.keys.has_user_code() {
+            effects.list().take_user_code(&mut self.keys);
         }
     }
 

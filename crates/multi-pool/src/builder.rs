@@ -11,16 +11,16 @@ use crate::multi::MultiWorkerPool;
 use crate::shared::Shared;
 use crate::strategy::{RoundRobin, Strategy};
 
-/// Sets a multi-pool up: how many pools, and which strategy. What each pool is like says the pool's
-/// own builder.
+/// Sets a multi-pool up: how many pools, and which strategy. The settings of each pool are those of
+/// the [`Builder`] it is made from.
 ///
 /// | the pool's setting | what it means here |
 /// |---|---|
 /// | `capacity`, `queue_depth`, `min_workers`, `prestart` | for each pool |
-/// | `max_waiting` | for all together: a waiter waits for any of them |
+/// | `max_waiting` | for all together: a waiter is enqueued at every pool, and counted once |
 /// | `nonblocking` | `submit` and `spawn` refuse if every pool is full |
 /// | `within_worker` | on a worker of any pool, if every pool is full |
-/// | `name` | the pools are called after it, with a number |
+/// | `name` | each pool is named after it, with its index |
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct MultiBuilder<R> {
     each: Builder<R>,
@@ -28,8 +28,15 @@ pub struct MultiBuilder<R> {
     strategy: Box<dyn Strategy>,
 }
 
+impl<R: Runner> MultiWorkerPool<R> {
+    /// Sets up a multi-pool of pools that are built as `each`. The number of pools has no default.
+    pub fn builder(each: Builder<R>) -> MultiBuilder<R> {
+        MultiBuilder::new(each)
+    }
+}
+
 impl<R: Runner> MultiBuilder<R> {
-    pub(crate) fn new(each: Builder<R>) -> Self {
+    fn new(each: Builder<R>) -> Self {
         Self {
             each,
             pools: 0,
@@ -43,7 +50,7 @@ impl<R: Runner> MultiBuilder<R> {
         self
     }
 
-    /// Which pool a task is offered to first; [`RoundRobin`] unless it is said.
+    /// Which pool a task is offered to first. [`RoundRobin`] by default.
     #[doc(alias = "LoadBalancingStrategy")]
     pub fn strategy(mut self, strategy: impl Strategy) -> Self {
         self.strategy = Box::new(strategy);
@@ -53,8 +60,8 @@ impl<R: Runner> MultiBuilder<R> {
     /// Builds the pools.
     ///
     /// # Errors
-    /// If there are to be no pools, which is looked at first, and if one cannot be built: then
-    /// those built before it are ended again, with their workers.
+    /// If the number of pools is zero, which is checked first, or if one cannot be built: then those
+    /// built before it are released, and their workers have ended.
     #[doc(alias = "NewMultiPool")]
     pub fn build(self) -> Result<MultiWorkerPool<R>, MultiBuildError>
     where

@@ -10,7 +10,7 @@ use pool_core::{BuildError, WaitError};
 pub enum MultiBuildError {
     /// There is to be at least one pool.
     NoPools,
-    /// One of the pools could not be built. Those built before it have ended again.
+    /// One of the pools could not be built. Those built before it have been released, and have ended.
     Pool(BuildError),
 }
 
@@ -27,7 +27,7 @@ impl error::Error for MultiBuildError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
             Self::NoPools => None,
-            Self::Pool(error) => error.source(), // Its own text is ours.
+            Self::Pool(error) => error.source(), // Its own text is shown already, by `Display`.
         }
     }
 }
@@ -55,7 +55,7 @@ impl fmt::Display for IndexError {
 
 impl error::Error for IndexError {}
 
-/// A wait ended, and not every pool had come to what was waited for.
+/// A wait ended before every pool had reached the state that was waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MultiWaitError {
     /// By index, ascending; never empty.

@@ -1,4 +1,4 @@
-//! Several pools behind one face: round robin, least tasks, or a strategy of your own.
+//! Several pools behind one interface: round robin, least tasks, or a strategy of your own.
 //!
 //! A pool has one lock at each end of its queue. Where many threads submit many short tasks, several
 //! pools have several of them. A multi-pool spreads tasks over pools of one configuration and is used
@@ -24,44 +24,44 @@
 //! ```
 //!
 //! # What always holds
-//! 1. A task is offered to every pool before anybody waits or is refused, and a refused task comes
+//! 1. A task is offered to every pool before a submit waits or is refused, and a refused task comes
 //!    back unrun.
-//! 2. A waiter waits for all pools at once: whichever frees room first takes its task. Waiters are
-//!    served first come, first served, and nobody passes them.
+//! 2. A waiter waits for all pools at once: the first that frees room takes its task. Waiters are
+//!    served first come, first served, and no later submit passes them.
 //! 3. A worker of any pool is an own worker of the multi-pool.
-//! 4. Releases, reboots and tunings are of all pools: whatever races, all end up alike.
+//! 4. Releases, reboots and tunings are of all pools: after any race, all are in the same state.
 //! 5. No user code (tasks, hooks, wakers, strategies) runs under a lock.
 //!
 //! # What blocks, and what it costs
 //! As with [`pool_core`], and beyond that: the choice of a pool takes no lock and allocates nothing;
 //! a call that meets a full pool takes up to one section of each pool's lock, one that waits two
-//! of each; figures and life cost what they cost one pool, times the number of pools.
+//! of each; figures, releases and tunings cost what they cost one pool, times the number of pools.
 //!
 //! # Panics
-//! A panic of a strategy reaches whoever submits; its task is dropped and nothing else has
-//! happened. Everything else is as in [`pool_core`].
+//! A panic of a strategy reaches the submitting thread; its task is dropped, and nothing else has
+//! changed. Everything else is as in [`pool_core`].
 //!
 //! # Deadlocks
 //! Cycles among tasks of *independent* pools that wait for each other are not detected.
 //!
 //! # Ancestry
 //! The idea and the names of both strategies are those of
-//! [ants](https://github.com/panjf2000/ants) (Go). That a waiter stands in several wait queues and is
-//! claimed once, is `select` over channels, as Go and crossbeam have it.
+//! [ants](https://github.com/panjf2000/ants) (Go). A waiter that is enqueued at several pools and
+//! claimed by one is `select` over channels, as in Go and crossbeam.
 #![forbid(unsafe_code)]
 
 mod builder;
 mod closures;
-mod enter;
 mod error;
 mod func;
 mod life;
 mod multi;
 mod shared;
-mod standing;
 mod strategy;
 mod submit;
+mod submit_future;
 mod traits;
+mod waiter;
 
 pub use builder::MultiBuilder;
 pub use closures::{MultiPool, WeakMultiPool};

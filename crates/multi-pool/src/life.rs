@@ -12,10 +12,11 @@ use crate::shared::Shared;
 pub(crate) type Generations = Vec<u64>;
 
 impl<R: Runner> Shared<R> {
-    /// One section in each pool, all in a row under `life`; then the effects of all.
+    /// One section in each pool, all in a row under `lifecycle_lock`; then the effects of all. So two
+    /// such calls that race leave all pools in the state that the later one set.
     fn each<T>(&self, section: impl FnMut(&Member<R>) -> (T, Deferred<R>)) -> Vec<T> {
         let sections: Vec<_> = {
-            let _alike = self.life.lock();
+            let _alike = self.lifecycle_lock.lock();
             self.members.iter().map(section).collect()
         };
         let (results, effects) = sections.into_iter().unzip();
@@ -23,7 +24,7 @@ impl<R: Runner> Shared<R> {
         results
     }
 
-    /// Stops acceptance. Whether it was open, and what ends.
+    /// Step 4 of `waiter.rs`, in every pool. Whether it was open, and the generations that end.
     pub(crate) fn release(&self) -> (bool, Generations) {
         let released = self.each(Member::release);
         let was_open = released.iter().any(|&(was_open, _)| was_open);
@@ -55,7 +56,7 @@ impl<R: Runner> Shared<R> {
     pub(crate) fn tune(&self, capacity: Capacity) -> Result<(), TuneError> {
         let mut effects = Vec::new();
         let tuned = {
-            let _alike = self.life.lock();
+            let _alike = self.lifecycle_lock.lock();
             self.members.iter().try_for_each(|member| {
                 let (tuned, deferred) = member.tune(capacity);
                 effects.push(deferred);
@@ -68,7 +69,7 @@ impl<R: Runner> Shared<R> {
 
     /// What a wait for the end waits for.
     pub(crate) fn generations(&self) -> Generations {
-        let _alike = self.life.lock();
+        let _alike = self.lifecycle_lock.lock();
         self.members.iter().map(Member::generation).collect()
     }
 
@@ -85,8 +86,8 @@ impl<R: Runner> Shared<R> {
 
     /// Waits until nothing is in flight in any pool, at one instant.
     ///
-    /// To wait for one pool after the other is not enough: a task may have gone round them
-    /// meanwhile, from one that is still waited for to one that no longer is.
+    /// To wait for one pool after the other is not enough: meanwhile a task of a pool that is still
+    /// waited for may have submitted to one that no longer is.
     pub(crate) fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), MultiWaitError> {
         loop {
             let each = self.members.iter();

@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pool_core::{Builder, Capacity, OnFull, Runner, Stats, TuneError, WorkerPool};
+use pool_core::{Capacity, OnFull, Runner, Stats, TuneError, WorkerPool};
 
-use crate::builder::MultiBuilder;
 use crate::error::{IndexError, MultiWaitError};
 use crate::shared::Shared;
 
@@ -22,8 +21,8 @@ pub struct MultiWorkerPool<R: Runner>(Arc<Owner<R>>);
 /// Counted by the handles alone: waiting futures hold what is shared.
 struct Owner<R: Runner> {
     shared: Arc<Shared<R>>,
-    /// Their drop follows the drop policy. A release went before: none waits for another's end
-    /// while a third is open.
+    /// Dropped as their drop policy says, after all of them have been released: so no pool waits for
+    /// its end while another still accepts tasks.
     pools: Box<[WorkerPool<R>]>,
 }
 
@@ -36,11 +35,6 @@ impl<R: Runner> Drop for Owner<R> {
 }
 
 impl<R: Runner> MultiWorkerPool<R> {
-    /// Sets a multi-pool up of pools as `each` says. How many has to be said.
-    pub fn builder(each: Builder<R>) -> MultiBuilder<R> {
-        MultiBuilder::new(each)
-    }
-
     pub(crate) fn new(pools: Box<[WorkerPool<R>]>, shared: Arc<Shared<R>>) -> Self {
         Self(Arc::new(Owner { shared, pools }))
     }
@@ -116,8 +110,8 @@ impl<R: Runner> MultiWorkerPool<R> {
         self.shared().waiter_count.len()
     }
 
-    /// Places taken in one pool's wait queue. Each waiter has one in every line, and keeps the others
-    /// for the moment until it learns that one of the pools has taken its task.
+    /// Places taken in one pool's wait queue. Each waiter has one in every pool's, and gives the
+    /// others up once it wakes because one of the pools has taken its task.
     ///
     /// # Errors
     /// If there is no such pool.
@@ -167,7 +161,7 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// One pool's figures. Its `refused` are only the waiters it gave back in a release: other
-    /// refusals are nobody's. What a nested submit runs in place is counted in pool 0; a task that
+    /// refusals are counted for the multi-pool alone. What a nested submit runs in place is counted in pool 0; a task that
     /// is cancelled, or joined in place, in the pool that had accepted it.
     ///
     /// # Errors
@@ -179,7 +173,7 @@ impl<R: Runner> MultiWorkerPool<R> {
     /// Whether the pools have been released (and not rebooted since).
     #[doc(alias = "IsClosed")]
     pub fn is_released(&self) -> bool {
-        let _alike = self.shared().life.lock();
+        let _alike = self.shared().lifecycle_lock.lock();
         self.0.pools[0].is_released()
     }
 
@@ -201,7 +195,7 @@ impl<R: Runner> MultiWorkerPool<R> {
 
     /// Accepts nothing from now on, in any pool. `false` if that was done before. Does not block.
     ///
-    /// Whoever waits gets its task back; accepted tasks still run.
+    /// Waiting tasks come back to their submitters; accepted tasks still run.
     #[doc(alias = "Release")]
     pub fn release(&self) -> bool {
         self.shared().release().0

@@ -1,21 +1,20 @@
 //! What the handles and the waiting futures share: the pools, and how a task finds its way to one.
 //!
 //! # Invariants
-//! 1. A task is in one place at a time: the caller's, a pool's, or a [`Standing`]'s, which gives
-//!    it away once.
-//! 2. Pools are released, rebooted and tuned all in a row under `life`, so whoever holds it finds
-//!    all of them alike.
-//! 3. No user code runs under `door` or `life`. A pool's own lock may be taken under them,
-//!    never the other way round.
+//! 1. A task has one owner at a time: the caller, a pool, or a ticket (`waiter.rs`), which gives it
+//!    away once.
+//! 2. Pools are released, rebooted and tuned all in a row under `lifecycle_lock`, so a section under
+//!    it finds all of them in the same state.
+//! 3. No user code runs under `enqueue_lock` or `lifecycle_lock`. A pool's own lock may be taken
+//!    under them, never the other way round.
 
 use std::sync::Arc;
 
-use pool_core::internals::{self as group, LoadStats, Member, OwnWorker, WaiterCount};
+use pool_core::internals::{self as group, LoadStats, Member, WaiterCount};
 use pool_core::{OnFull, Runner, SubmitError};
+use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
-use sync_shim::{Mutex, Parker};
 
-use crate::standing::{Entered, Standing};
 use crate::strategy::{Loads, Strategy};
 
 pub(crate) struct Shared<R: Runner> {
@@ -25,21 +24,22 @@ pub(crate) struct Shared<R: Runner> {
     /// Theirs, side by side.
     loads: Box<[Arc<LoadStats>]>,
     pub(crate) strategy: Box<dyn Strategy>,
-    /// Who waits.
+    /// Counts the waiters.
     pub(crate) waiter_count: Arc<WaiterCount>,
-    /// Held while a waiter takes its places, so that all lines have the same order.
-    pub(crate) door: Mutex<()>,
-    pub(crate) life: Mutex<()>,
+    /// Held while a waiter takes its places, so that all wait queues have the same order.
+    pub(crate) enqueue_lock: Mutex<()>,
+    /// Held while all pools are released, rebooted or tuned.
+    pub(crate) lifecycle_lock: Mutex<()>,
     /// Refusals that no pool counted. A statistic: no other memory is read because of it.
     refused: AtomicU64,
 }
 
 /// Why no pool has accepted a job.
 pub(crate) enum NoRoom<R: Runner> {
-    /// Those in which a worker lives are full. `starved`: another has room, but the operating
-    /// system refused to start its first worker.
+    /// Those in which a worker lives are full. `starved`: another has room, but the operating system
+    /// refused to start its first worker.
     Full { job: R::Job, starved: bool },
-    /// To wait would be of no use.
+    /// To wait would not help.
     Refused(SubmitError<R::Job>),
 }
 
@@ -61,13 +61,13 @@ impl<R: Runner> Shared<R> {
             members,
             strategy,
             waiter_count: WaiterCount::new(),
-            door: Mutex::new(()),
-            life: Mutex::new(()),
+            enqueue_lock: Mutex::new(()),
+            lifecycle_lock: Mutex::new(()),
             refused: AtomicU64::new(0),
         }
     }
 
-    /// The pool that answers where all answer alike, and that counts what is run in place.
+    /// The pool that is asked where all give the same answer, and that counts what runs in place.
     pub(crate) fn first(&self) -> &Member<R> {
         &self.members[0]
     }
@@ -76,8 +76,8 @@ impl<R: Runner> Shared<R> {
         self.refused.load(Relaxed)
     }
 
-    /// Counts a refusal. What a pool gave back in its release, that pool has counted.
-    pub(crate) fn refuse<T>(&self, refusal: SubmitError<T>) -> SubmitError<T> {
+    /// Counts a refusal. A task that a pool gave back in its release is counted by that pool.
+    pub(crate) fn count_refusal<T>(&self, refusal: SubmitError<T>) -> SubmitError<T> {
         self.refused.fetch_add(1, Relaxed);
         refusal
     }
@@ -87,27 +87,7 @@ impl<R: Runner> Shared<R> {
         match self.offer(job) {
             Ok(pool) => Ok(pool),
             Err(NoRoom::Full { job, starved }) => self.submit_full(job, starved, on_full),
-            Err(NoRoom::Refused(refusal)) => Err(self.refuse(refusal)),
-        }
-    }
-
-    #[cold]
-    fn submit_full(&self, job: R::Job, starved: bool, on_full: OnFull) -> Answer<R> {
-        let OnFull::Wait(deadline) = on_full else {
-            return Err(self.refuse(SubmitError::Full(job)));
-        };
-        match self.first().own_worker() {
-            OwnWorker::Stranger => {}
-            OwnWorker::RunInPlace => {
-                self.first().run_in_place(job);
-                return Ok(0);
-            }
-            OwnWorker::Refuse => return Err(self.refuse(SubmitError::Full(job))),
-        }
-        let parker = Parker::of_thread();
-        match self.stand(job, starved, Some(&parker)) {
-            Entered::Standing(standing) => standing.wait(self, &parker, deadline),
-            Entered::Answered(answer) => answer,
+            Err(NoRoom::Refused(refusal)) => Err(self.count_refusal(refusal)),
         }
     }
 
@@ -134,8 +114,9 @@ impl<R: Runner> Shared<R> {
         }
     }
 
-    /// First those that seem to have a worker free, then every one: only a pool's lock knows. One
-    /// that had room and could start no worker is asked twice, which does no harm.
+    /// First the pools that seem to have a worker free, then every one: only a section of a pool's
+    /// lock can refuse. A pool that had room and could start no worker is asked twice, which does no
+    /// harm.
     #[cold]
     fn offer_others(
         &self,
@@ -161,7 +142,7 @@ impl<R: Runner> Shared<R> {
                 released => return Err(NoRoom::Refused(released)),
             };
             let Some(index) = offers.next() else {
-                // While a worker lives somewhere, a refused thread is no error.
+                // While some pool has a worker, a refused thread is no error.
                 return Err(match no_thread {
                     Some(error) if !full => NoRoom::Refused(SubmitError::NoThread(job, error)),
                     refused => NoRoom::Full {
@@ -173,34 +154,6 @@ impl<R: Runner> Shared<R> {
             match self.members[index].accept(job) {
                 Ok(()) => return Ok(index),
                 Err(other) => refusal = other,
-            }
-        }
-    }
-
-    /// Takes places for the job in every line, unless that turns out to be needless, for a thread
-    /// that sleeps on `sleeper`, or a future that has still to be polled. `starved`: a pool that
-    /// has room could start no worker just now.
-    pub(crate) fn stand(
-        &self,
-        mut job: R::Job,
-        mut starved: bool,
-        sleeper: Option<&Parker>,
-    ) -> Entered<R> {
-        loop {
-            let back = match Standing::enter(self, job, sleeper.cloned(), starved) {
-                Ok(entered) => return entered,
-                Err(back) => back,
-            };
-            // A pool has room and no worker. To start one takes user code, so no lock.
-            match self.offer(back) {
-                Ok(pool) => return Entered::Answered(Ok(pool)),
-                Err(NoRoom::Full {
-                    job: back,
-                    starved: again,
-                }) => (job, starved) = (back, again),
-                Err(NoRoom::Refused(refusal)) => {
-                    return Entered::Answered(Err(self.refuse(refusal)));
-                }
             }
         }
     }

@@ -34,7 +34,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// The index of the pool that the next task is offered to first.
     ///
     /// An index that is too large is taken modulo the number of pools. If that pool has no room,
-    /// the task is offered to each other. A panic reaches whoever submits, and changes nothing.
+    /// the task is offered to each other. A panic reaches the submitting thread, and changes nothing.
     fn choose(&self, loads: &Loads<'_>) -> usize;
 
     /// The pools have been rebooted: begin as at first. By default nothing is done.
@@ -47,8 +47,8 @@ pub trait Strategy: Send + Sync + 'static {
 pub struct Load {
     /// Accepted tasks that have not ended.
     pub in_flight: usize,
-    /// Threads and futures that wait in the pool's wait queue. All of them wait for any of the pools,
-    /// so each pool has the same number.
+    /// Threads and futures that wait for room. Each waits for any of the pools, so each pool has the
+    /// same number.
     pub waiting: usize,
     /// Live workers, idle ones included.
     pub live: usize,
@@ -134,9 +134,9 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// Whether a pool has a worker free, or may start one: as [`Load::has_worker`] says, but
-    /// cheaper than [`get`](Loads::get), for it reads nothing that changes with every task. `false`
-    /// if there is no such pool.
+    /// Whether a pool has a worker free, or may start one: as [`Load::has_worker`] says, but cheaper
+    /// than [`get`](Loads::get), for it reads nothing that changes with every task. `false` if there
+    /// is no such pool.
     pub fn has_worker(&self, index: usize) -> bool {
         match self.0 {
             Source::Pools(loads, _) => loads
@@ -146,8 +146,8 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// Whether a pool has room, if only in its queue: as [`Load::has_room`] says. `false` if there
-    /// is no such pool.
+    /// Whether a pool has room, if only in its queue: as [`Load::has_room`] says. `false` if there is
+    /// no such pool.
     pub fn has_room(&self, index: usize) -> bool {
         match self.0 {
             Source::Pools(loads, _) => loads

@@ -1,4 +1,4 @@
-//! The ten calls that hand a task over, to whichever of the pools has room.
+//! The ten calls that submit a task, to the first of the pools that has room.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use pool_core::internals::{Admit, Admitted, Member};
 use pool_core::{Accepts, JoinHandle, OnFull, Runner, SubmitError};
 
-use crate::enter::Enter;
 use crate::multi::MultiWorkerPool;
 use crate::shared::Shared;
+use crate::submit_future::SubmitFuture;
 
 impl<R: Runner> Admit<R> for Shared<R> {
     fn member(self: &Arc<Self>) -> Member<R> {
@@ -26,7 +26,7 @@ impl<R: Runner> Admit<R> for Shared<R> {
         job: R::Job,
         answer: impl FnOnce(&Self, Admitted<R>) -> T + Send,
     ) -> impl Future<Output = T> + Send + Unpin {
-        Enter::new(self, job, answer)
+        SubmitFuture::new(self, job, answer)
     }
 
     fn handle_of<T: Send + 'static>(&self, pool: usize, handle: JoinHandle<T>) -> JoinHandle<T> {
@@ -38,12 +38,12 @@ impl<R: Runner> Admit<R> for Shared<R> {
 }
 
 /// Handing tasks over: closures, or the arguments of one function, as [`Accepts`] says. Each call
-/// does what [`WorkerPool`](pool_core::WorkerPool)'s of the same name does, for all pools at once;
-/// a refused task comes back in the error, unrun.
+/// does what [`WorkerPool`](pool_core::WorkerPool)'s of the same name does, for all pools at once; a
+/// refused task comes back in the error, unrun.
 #[expect(clippy::missing_errors_doc, reason = "said once, above")]
 impl<R: Runner> MultiWorkerPool<R> {
-    /// Hands a task over, to be run and forgotten. Waits while every pool is full; whichever frees
-    /// room first takes it.
+    /// Hands a task over, to be run and forgotten. Waits while every pool is full; the first that
+    /// frees room takes the task.
     ///
     /// What a closure returns is dropped on the worker as a part of the task, as a function's value
     /// is.
@@ -89,8 +89,8 @@ impl<R: Runner> MultiWorkerPool<R> {
 
     /// As [`submit`](Self::submit), as a future: it resolves once a pool has accepted the task.
     ///
-    /// Futures and threads stand in one order. Nothing happens before the first poll; after it
-    /// the future need not be polled again. Dropping it takes back what has not been accepted. It
+    /// Futures and threads are served in one order. Nothing happens before the first poll; after it
+    /// the future need not be polled again. Dropping it withdraws a task that has not been accepted. It
     /// never runs in place. Works under any runtime.
     pub fn submit_async<T>(
         &self,

@@ -1,4 +1,4 @@
-//! The traits that all kinds of pools have. Each method is the multi-pool's own.
+//! The traits that all kinds of pools implement. Each method is the multi-pool's own.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -348,7 +348,7 @@ fn a_try_racing_a_completion_finds_the_room_in_any_pool() {
     );
 }
 
-/// A waiter that stands in the line of a pool without a worker, since the system refused to start
+/// A waiter that stands in the wait queue of a pool without a worker, since the system refused to start
 /// one, against the submit that gets it started: the waiter is served first. The task that holds
 /// the other pool ends only when the waiter's has run.
 #[test]

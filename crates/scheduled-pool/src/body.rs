@@ -1,29 +1,29 @@
-//! What a schedule runs: a closure once, or the same one again and again.
+//! What a schedule runs: a closure once, or the same one repeatedly.
 
 use std::any::type_name;
 
 use crate::series::OnPanic;
 
 /// What a schedule runs.
-pub(crate) trait Body: Send + 'static {
+pub trait Body: Send + 'static {
     /// What its handle joins with.
     type Out: Send + 'static;
     /// One run. `Some` ends the schedule.
     fn call(&mut self) -> Option<Self::Out>;
     /// What a panic in `call` does.
     fn after_panic(&self) -> AfterPanic<Self::Out>;
-    /// What the panic hook is told.
+    /// The name that the panic hook is called with.
     fn name() -> &'static str;
 }
 
 /// What a panic does to a schedule.
 #[derive(Debug)]
-pub(crate) enum AfterPanic<T> {
-    /// It ends, and the handle has the panic.
+pub enum AfterPanic<T> {
+    /// The schedule ends, and its handle has the panic.
     Fail,
-    /// It goes on.
+    /// The schedule goes on.
     GoOn,
-    /// It was the last run anyway.
+    /// The schedule ends as if there had been no panic: it was the last run.
     End(T),
 }
 
@@ -50,12 +50,15 @@ where
     }
 }
 
-/// A closure with many.
-pub(crate) struct Many<F> {
-    pub(crate) task: F,
+/// A closure with many runs.
+#[expect(missing_debug_implementations, reason = "a closure has none")]
+pub struct Many<F> {
+    /// The closure.
+    pub task: F,
     /// Runs that are left, if they are limited.
-    pub(crate) left: Option<u64>,
-    pub(crate) on_panic: OnPanic,
+    pub left: Option<u64>,
+    /// What a panic in a run does.
+    pub on_panic: OnPanic,
 }
 
 impl<F: FnMut() + Send + 'static> Body for Many<F> {

@@ -9,11 +9,11 @@ use crate::pool::ScheduledPool;
 use crate::state::Kept;
 use crate::timer::{Config, Core};
 
-/// Sets a scheduled pool up. Made by [`ScheduledPool::builder`].
+/// Sets up a scheduled pool. Made by [`ScheduledPool::builder`].
 ///
 /// | setting | default |
 /// |---|---|
-/// | `run_pending` | `true`: what is pending at the release still comes |
+/// | `run_pending` | `true`: what is pending at the release still runs |
 /// | `continue_series` | `false`: the release ends the series |
 /// | `thread_name` | `anthill-timer` |
 /// | `thread_stack_size` | the platform's |
@@ -26,25 +26,37 @@ pub struct Builder {
     config: Config,
 }
 
+impl ScheduledPool {
+    /// A scheduled pool over `pool`, with the builder's defaults.
+    pub fn new(pool: Pool) -> Self {
+        Builder::new(pool).assemble()
+    }
+
+    /// Sets up a scheduled pool over `pool`.
+    pub fn builder(pool: Pool) -> Builder {
+        Builder::new(pool)
+    }
+}
+
 impl Builder {
-    pub(crate) fn new(pool: Pool) -> Self {
+    fn new(pool: Pool) -> Self {
         Self {
             pool,
             config: Config::default(),
         }
     }
 
-    /// Whether tasks that are scheduled once and pending at the release still come, at their
+    /// Whether tasks that are scheduled once and pending at the release still run, at their
     /// time; if not, their handles end with [`Released`](pool_core::JoinError::Released) then.
     pub fn run_pending(mut self, run: bool) -> Self {
-        self.config.spare.pending = run;
+        self.config.release_policy.run_pending = run;
         self
     }
 
     /// Whether series go on after the release, until they are cancelled or end by themselves. The
     /// pool stays open for as long.
     pub fn continue_series(mut self, go_on: bool) -> Self {
-        self.config.spare.series = go_on;
+        self.config.release_policy.continue_series = go_on;
         self
     }
 
@@ -54,7 +66,7 @@ impl Builder {
         self
     }
 
-    /// Bytes of stack for the timer thread. It runs no user code and needs little.
+    /// Bytes of stack for the timer thread. It runs no task and needs little.
     pub fn thread_stack_size(mut self, bytes: usize) -> Self {
         self.config.stack_size = Some(bytes);
         self
@@ -71,15 +83,15 @@ impl Builder {
         Ok(self.assemble())
     }
 
-    /// What [`build`](Builder::build) does with a name that is known to be good.
-    pub(crate) fn assemble(self) -> ScheduledPool {
+    /// What [`build`](Builder::build) does with a valid name.
+    fn assemble(self) -> ScheduledPool {
         let Self { pool, config } = self;
         let pool_handle = PoolHandle::of(&pool);
         let generation = pool_handle.generation();
         let keep = {
             let (pool, pool_handle) = (pool.clone(), pool_handle.clone());
             Box::new(move |releases: bool| {
-                // Not a pool that was rebooted since: that is not ours.
+                // "A reboot": a later generation of the pool is left open.
                 if releases && pool_handle.generation() == generation {
                     pool.release();
                 }
@@ -89,8 +101,10 @@ impl Builder {
         let clock = Arc::clone(pool_handle.clock());
         let core = Core::new(pool_handle.clone(), clock, config, keep);
         let watch = Arc::clone(&core) as Arc<dyn ReleaseListener>;
+        // Step 10 (`PROTOCOL.md`) comes from the pool's next release, or is taken now, if the pool has
+        // been released already.
         if !pool_handle.on_release(Arc::downgrade(&watch), generation) {
-            core.sink_released();
+            core.executor_released();
         }
         ScheduledPool::new_from(core, pool, pool_handle, generation)
     }
@@ -98,6 +112,6 @@ impl Builder {
 
 impl ReleaseListener for Core<PoolHandle> {
     fn released(&self) {
-        self.sink_released();
+        self.executor_released();
     }
 }

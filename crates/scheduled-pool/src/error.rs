@@ -7,22 +7,24 @@ use std::{error, fmt, io};
 pub enum ScheduleError<F> {
     /// The scheduled pool, or the pool under it, is released.
     Released(F),
-    /// A series with a period or a delay of 0 would never rest.
+    /// A series with a period or a delay of 0 would always be due.
     ZeroPeriod(F),
     /// The timer thread could not be started.
     NoThread(F, io::Error),
     /// This process is a fork of the one that made the pool; its threads stayed there.
     Forked(F),
-    /// As many schedules are pending as can be told apart: more than four thousand million.
+    /// As many schedules have not ended as there are ids for them: more than four thousand million.
     TooMany(F),
 }
 
-/// What a refusal is about, without the task.
+/// Why a schedule is refused, without the task.
 #[derive(Debug)]
-pub(crate) enum Reason {
+pub enum Reason {
+    /// No more schedules are accepted.
     Released,
+    /// The timer thread could not be started.
     NoThread(io::Error),
-    Forked,
+    /// The heap has no id left.
     TooMany,
 }
 
@@ -31,7 +33,6 @@ impl Reason {
         match self {
             Self::Released => ScheduleError::Released(task),
             Self::NoThread(refused) => ScheduleError::NoThread(task, refused),
-            Self::Forked => ScheduleError::Forked(task),
             Self::TooMany => ScheduleError::TooMany(task),
         }
     }

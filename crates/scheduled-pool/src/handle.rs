@@ -11,27 +11,27 @@ use delay_queue::epoch::Epoch;
 use pool_core::JoinError;
 use pool_core::internals::{Joined, PoolHandle, join, poll};
 
-use crate::cell::Joinable;
+use crate::schedule::Joinable;
 
 /// Waits for a task that was scheduled once, takes its value, or cancels it.
 ///
 /// It is a thread's handle and a [`Future`] at once, on any runtime. Dropping it detaches: the
-/// task runs all the same and its value is dropped.
+/// task still runs, and its value is dropped.
 ///
 /// By the time a join returns, the figures of the pool and of the scheduled pool show the end.
 ///
-/// In a process that was forked since, a handle has ended with [`JoinError::Forked`], whatever was
-/// so in the parent, and its figures are 0.
+/// In a process that was forked since, a handle has ended with [`JoinError::Forked`], whatever its
+/// state in the parent, and its figures are 0.
 ///
 /// # On a worker of the same pool
 /// A join would hold the worker until the task is due, and for ever if the task then needs that
 /// very worker. So the join of a task that has not started is refused there, with
-/// [`JoinError::WouldDeadlock`]; the task runs all the same. A future that is polled there waits
+/// [`JoinError::WouldDeadlock`]; the task still runs. A future that is polled there waits
 /// as anywhere.
 #[must_use = "dropping a handle detaches its task"]
 pub struct ScheduledHandle<R>(Handle<R>);
 
-/// Waits for a series to end, looks at it, or cancels it.
+/// Waits for a series to end, reads its figures, or cancels it.
 ///
 /// A thread's handle and a [`Future`] at once. It joins with `Ok` after the last of
 /// [`max_runs`](crate::Series::max_runs), with an error if the series ended in any other way.
@@ -43,14 +43,18 @@ pub struct ScheduledHandle<R>(Handle<R>);
 pub struct SeriesHandle(Handle<()>);
 
 struct Handle<R> {
-    cell: Arc<dyn Joinable<R>>,
+    schedule: Arc<dyn Joinable<R>>,
     pool: PoolHandle,
     epoch: Epoch,
 }
 
 impl<R: Send + 'static> ScheduledHandle<R> {
-    pub(crate) fn new(cell: Arc<dyn Joinable<R>>, pool: PoolHandle, epoch: Epoch) -> Self {
-        Self(Handle { cell, pool, epoch })
+    pub(crate) fn new(schedule: Arc<dyn Joinable<R>>, pool: PoolHandle, epoch: Epoch) -> Self {
+        Self(Handle {
+            schedule,
+            pool,
+            epoch,
+        })
     }
 
     /// Blocks until the task has ended.
@@ -94,10 +98,10 @@ impl<R: Send + 'static> ScheduledHandle<R> {
         self.0.is_finished()
     }
 
-    /// Takes the task back if it has not started: `true` if so. O(log n).
+    /// Cancels the task if it has not started: `true` if so. O(log n).
     ///
-    /// What it captured is dropped at once, on this thread, its place in the heap or in the
-    /// pool's line is free again, and the handle ends with [`JoinError::Cancelled`]. A task that
+    /// What it captured is dropped at once, on this thread, its entry in the heap or in the pool's
+    /// wait queue is removed, and the handle ends with [`JoinError::Cancelled`]. A task that
     /// runs is not interrupted.
     pub fn cancel(&self) -> bool {
         self.0.cancel()
@@ -110,8 +114,12 @@ impl<R: Send + 'static> ScheduledHandle<R> {
 }
 
 impl SeriesHandle {
-    pub(crate) fn new(cell: Arc<dyn Joinable<()>>, pool: PoolHandle, epoch: Epoch) -> Self {
-        Self(Handle { cell, pool, epoch })
+    pub(crate) fn new(schedule: Arc<dyn Joinable<()>>, pool: PoolHandle, epoch: Epoch) -> Self {
+        Self(Handle {
+            schedule,
+            pool,
+            epoch,
+        })
     }
 
     /// Blocks until the series has ended.
@@ -155,8 +163,8 @@ impl SeriesHandle {
         self.0.is_finished()
     }
 
-    /// Ends the series: no run starts from now on. `false` if it has ended, or was told to
-    /// before. O(log n).
+    /// Ends the series: no run starts from now on. `false` if it has ended, or was cancelled or
+    /// released before. O(log n).
     ///
     /// If no run is under way the closure is dropped at once, on this thread. A run is not
     /// interrupted; the series ends when it does, and the closure is dropped there.
@@ -185,12 +193,12 @@ impl<R: Send + 'static> Handle<R> {
     /// `None` if the time was up.
     fn wait(&self, deadline: Option<Instant>) -> Option<Joined<R>> {
         if self.pool.is_forked() {
-            return Some(Err(JoinError::Forked)); // The fork may have left the cell's lock held.
+            return Some(Err(JoinError::Forked)); // The fork may have left the schedule's lock held.
         }
-        if !self.cell.is_ended() && self.pool.is_own_worker() && !self.cell.is_last_run() {
+        if !self.schedule.is_ended() && self.pool.is_own_worker() && !self.schedule.is_last_run() {
             return Some(Err(JoinError::WouldDeadlock));
         }
-        join(&*self.cell, &**self.pool.clock(), deadline)
+        join(&*self.schedule, &**self.pool.clock(), deadline)
     }
 
     /// `None` if it has not ended.
@@ -198,37 +206,37 @@ impl<R: Send + 'static> Handle<R> {
         if self.pool.is_forked() {
             return Some(Err(JoinError::Forked));
         }
-        self.cell.take_or_wait(None)
+        self.schedule.take_or_wait(None)
     }
 
     fn is_finished(&self) -> bool {
-        self.pool.is_forked() || self.cell.is_ended()
+        self.pool.is_forked() || self.schedule.is_ended()
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<Joined<R>> {
         if self.pool.is_forked() {
             return Poll::Ready(Err(JoinError::Forked));
         }
-        poll(&*self.cell, context)
+        poll(&*self.schedule, context)
     }
 
     fn cancel(&self) -> bool {
         // The fork may have left the timer's lock held.
-        !self.pool.is_forked() && self.cell.cancel()
+        !self.pool.is_forked() && self.schedule.cancel()
     }
 
     fn next_due(&self) -> Option<Instant> {
         if self.pool.is_forked() {
             return None;
         }
-        self.epoch.instant(self.cell.next_due()?)
+        self.epoch.instant(self.schedule.next_due()?)
     }
 
     fn runs(&self) -> u64 {
         if self.pool.is_forked() {
             0
         } else {
-            self.cell.runs()
+            self.schedule.runs()
         }
     }
 
@@ -236,7 +244,7 @@ impl<R: Send + 'static> Handle<R> {
         if self.pool.is_forked() {
             0
         } else {
-            self.cell.missed()
+            self.schedule.missed()
         }
     }
 
@@ -252,7 +260,7 @@ impl<R: Send + 'static> Handle<R> {
 impl<R> Drop for Handle<R> {
     fn drop(&mut self) {
         if !self.pool.is_forked() {
-            self.cell.detach();
+            self.schedule.detach();
         }
     }
 }

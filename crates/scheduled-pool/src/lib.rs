@@ -1,8 +1,8 @@
 //! Tasks that a pool runs later, at a fixed rate, or with a fixed delay.
 //!
-//! A [`ScheduledPool`] stands over a [`pool_core::Pool`]. One thread watches the time for all
-//! schedules, sleeps until the earliest is due, and puts it into the pool's line for room, where
-//! threads and futures stand too. It runs nobody's code.
+//! A [`ScheduledPool`] runs its tasks in a [`pool_core::Pool`]. One timer thread sleeps until the
+//! earliest schedule is due, and submits it to the pool. If the pool is full the task waits for room
+//! in the same queue as threads and futures. The timer thread runs no task.
 //!
 //! ```
 //! use std::time::Duration;
@@ -31,34 +31,33 @@
 //! - For calendars ("every Monday at nine"): it knows delays and points of monotonic time, which
 //!   neither jump with the wall clock nor follow it.
 //! - For values that fall due, rather than tasks to be run: that is `delay-queue`.
-//! - To survive a restart: everything is in memory.
+//! - For schedules that survive a restart: everything is in memory.
 //!
 //! # What always holds
 //! 1. Nothing runs early: a run begins when `now >= due` by the pool's clock.
 //! 2. A series never overlaps with itself. Lateness counts from the due time: a fixed rate keeps
 //!    to its grid however late a run comes.
 //! 3. A pending schedule is not in flight: `wait_idle` ignores it. A due one joins the pool's one
-//!    line, first come, first served; `max_waiting` and `nonblocking` do not concern it.
-//! 4. Cancelling is O(log n), amortised, and frees at once: the closure, the place in the heap, the
-//!    place in the wait queue. The heap's memory is given back when less than a quarter of it is in
-//!    use, but for what lies before a schedule that stays. Either the cancel or the run wins, never
-//!    both, never neither.
+//!    wait queue, first come, first served; `max_waiting` and `nonblocking` do not concern it.
+//! 4. Cancelling is O(log n), amortised, and frees at once: the closure, the entry in the heap, the
+//!    place in the wait queue. The heap's memory is given back when less than a quarter of it is in use,
+//!    but for what lies before a schedule that stays. Either the cancel or the run wins, never both, never neither.
 //! 5. Every accepted schedule ends, and its handle says how.
-//! 6. No arithmetic overflows: what is too far away is never, and holds up nobody.
+//! 6. No arithmetic overflows: a time too far away to express is never, and delays no other.
 //!
 //! # The words
 //! A **schedule** is a task with a time: one run, or a **series** of them. It is **pending** until
-//! it is **due**, then it waits for room or runs. The runs of a series at a fixed rate are due at
+//! it is **due**; then it waits for room, or runs. The runs of a series at a fixed rate are due at
 //! **ticks**; a tick is **missed** if the run before, waiting or running, has not ended at it. The
 //! other words are those of [`pool_core`].
 //!
 //! # What blocks, and what it costs
 //! | call | blocks | costs |
 //! |---|---|---|
-//! | `spawn_after`, `spawn_at`, `spawn_series`, .. | no; the first starts the timer thread | one allocation, O(log n), one section of a lock |
+//! | `spawn_after`, `spawn_at`, `spawn_series`, .. | no; the first starts the timer thread | one allocation, O(log n), one critical section |
 //! | `cancel` | no | O(log n); drops the captures here |
 //! | `join` | until the end | nothing while it sleeps |
-//! | `stats`, `pending` | no | one section |
+//! | `stats`, `pending` | no | one critical section |
 //! | `release` | no | O(n) |
 //! | `release_now` | no | O(n log n); drops the captures here |
 //! | `wait_released` | yes; refused on an own worker | nothing while it sleeps |
@@ -67,38 +66,36 @@
 //! If the timer thread cannot be started, the call that needed it returns the task. If a task falls
 //! due, the pool has no worker at all, and the operating system refuses to start one, the timer
 //! holds the task and those after it, in order, and tries again after a millisecond, then two, up
-//! to a second. Nothing is lost; cancels and releases find it. A pool with `min_workers(1)` never
-//! comes to that.
+//! to a second. Nothing is lost; cancels and releases find it. In a pool with `min_workers(1)` this
+//! cannot happen.
 //!
-//! Where a due task needs a new worker, the timer starts it, and the pool's thread gate, if it has
-//! one, is asked there: the one piece of user code that the timer thread calls, beside a clock
-//! of your own. A gate that blocks holds up every schedule.
+//! If a due task needs a new worker, the timer thread starts it, and calls the pool's thread gate, if
+//! there is one. Beside a clock of your own that is the one piece of user code on the timer thread. A
+//! gate that blocks delays every schedule.
 //!
 //! # If the pool is released elsewhere
-//! Somebody who has another handle of the pool may release it. Then the scheduled pool is released
-//! too, what is pending or waits for room ends with [`Released`](pool_core::JoinError::Released) at
+//! Another handle of the pool may release it. Then the scheduled pool is released too, what is pending or waits for room ends with [`Released`](pool_core::JoinError::Released) at
 //! once, on the thread that released the pool, and what the pool has accepted still runs, unless it
 //! is being offered at that very moment. A reboot of the pool does not bring the scheduled pool
-//! back: make another one. Nor does the old one concern itself with the pool that was rebooted: it
-//! neither releases it nor waits for its end.
+//! back: make another one. Nor does the old one touch the rebooted pool: it neither releases it nor
+//! waits for its end.
 //!
 //! # Panics
 //! As in the pool: caught, counted, shown to its panic hook, given to the handle. A panic ends a
-//! series unless it is told otherwise ([`OnPanic`]). The library panics on no user's input.
+//! series, unless [`OnPanic`] says otherwise. The library panics on no input.
 #![forbid(unsafe_code)]
 
 mod body;
 mod builder;
-mod cell;
 mod error;
+mod executor;
 mod handle;
+pub mod internals;
 mod life;
 mod plan;
 mod pool;
-#[doc(hidden)]
-pub mod protocol;
+mod schedule;
 mod series;
-mod sink;
 mod state;
 mod stats;
 mod timer;
@@ -106,8 +103,9 @@ mod timer;
 pub use builder::Builder;
 pub use error::ScheduleError;
 pub use handle::{ScheduledHandle, SeriesHandle};
+pub use plan::Missed;
 pub use pool::{ScheduledPool, WeakScheduledPool};
-pub use series::{Missed, OnPanic, Series};
+pub use series::{OnPanic, Series};
 pub use stats::Stats;
 pub use timer::DEFAULT_THREAD_NAME;
 

@@ -6,21 +6,21 @@ use std::time::Instant;
 use pool_core::internals::EventWait;
 use sync_shim::thread::JoinHandle;
 
-use crate::sink::Sink;
+use crate::executor::Executor;
 use crate::state::{Effects, Ending, Entry, Why};
 use crate::timer::Core;
 
 /// What a waiter for the end finds.
 enum Look {
     Ended,
-    /// The timer thread is on its way out, and the caller joins it.
+    /// The timer thread is ending, and the caller joins it.
     Join(JoinHandle),
     Wait,
 }
 
-impl<S: Sink> Core<S> {
-    /// Takes no more schedules, and ends those that a release ends. `false` if that was done
-    /// before. `releases` says whether the pool goes with it.
+impl<S: Executor> Core<S> {
+    /// Step 9: accepts no more schedules, and ends those that a release ends. `false` if that was
+    /// done before. `releases` says whether the pool is released with it.
     pub fn release(&self, releases: bool) -> bool {
         let now = self.now();
         let (was_open, doomed) = {
@@ -28,7 +28,7 @@ impl<S: Sink> Core<S> {
             let was_open = state.is_open();
             state.releases |= releases;
             let doomed = if was_open {
-                state.close(self.config.spare, now)
+                state.close(self.config.release_policy, now)
             } else {
                 Vec::new()
             };
@@ -38,7 +38,7 @@ impl<S: Sink> Core<S> {
         was_open
     }
 
-    /// Takes no more schedules and ends all that are not running: how many.
+    /// Step 9: accepts no more schedules and ends all that are not running: how many.
     pub fn release_now(&self) -> usize {
         let doomed = {
             let mut state = self.state.lock();
@@ -48,29 +48,29 @@ impl<S: Sink> Core<S> {
         self.end(doomed)
     }
 
-    /// The sink was released: nothing can come any more.
-    pub fn sink_released(&self) {
+    /// Step 10: the executor was released, and accepts nothing any more.
+    pub fn executor_released(&self) {
         let doomed = self.state.lock().pool_released();
         self.end(doomed);
     }
 
-    /// Ends all of them, and only then runs what is user code: a waker or a destructor of one may
-    /// wait for another, or for the end.
+    /// Step 8 of all of them, and only then their user code: a waker or a destructor of one may wait for
+    /// another, or for the end.
     fn end(&self, mut doomed: Vec<Arc<dyn Entry>>) -> usize {
         let mut effects = Effects::new();
         doomed.retain(|entry| entry.end(Why::Released, &mut effects) == Ending::Now);
-        // Perhaps there was nothing to be ended, and nobody else comes by.
+        // If there was no schedule to end, no step 8 comes, and this section is the last.
         self.state.lock().settle(&mut effects);
         let kept = self.perform(effects);
         for entry in &doomed {
-            entry.pay();
+            entry.run_user_code();
         }
-        drop(kept); // May wait for the pool's end.
+        drop(kept); // Last: the drop of the pool's handle may wait for the pool's end.
         doomed.len()
     }
 
-    /// Waits until nothing is accepted, nothing is left, and the timer thread is gone. `false` if
-    /// the time was up first.
+    /// Waits until nothing is accepted, every schedule has ended, and the timer thread is gone. `false`
+    /// if the deadline passed first.
     pub fn wait_released(&self, deadline: Option<Instant>) -> bool {
         loop {
             let end = EventWait::of_thread();
@@ -82,13 +82,16 @@ impl<S: Sink> Core<S> {
                     let mut effects = Effects::new();
                     let mut state = self.state.lock();
                     state.joining = false;
-                    effects.wakes.set_all(&mut state.on_end);
+                    // The other waiters look again, and find no thread to join.
+                    effects.wakes.set_all(&mut state.end_waiters);
                     drop(state);
                     drop(self.perform(effects));
                 }
                 Look::Wait => {
+                    // At the deadline the section that dequeues the event decides: if it was set
+                    // already, the end has come.
                     if !end.wait_until(&*self.clock, deadline)
-                        && !end.leave(&mut self.state.lock().on_end)
+                        && !end.leave(&mut self.state.lock().end_waiters)
                     {
                         return false;
                     }
@@ -106,7 +109,7 @@ impl<S: Sink> Core<S> {
             state.joining = true;
             return Look::Join(thread);
         }
-        state.on_end.push(end.event());
+        state.end_waiters.push(end.event());
         Look::Wait
     }
 }

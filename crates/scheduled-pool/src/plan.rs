@@ -8,17 +8,40 @@ use std::time::Duration;
 
 use delay_queue::NEVER;
 
-use crate::series::Missed;
+/// What becomes of a tick at which the run before, waiting or running, had not ended.
+///
+/// Each such tick is counted as missed, whatever becomes of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Missed {
+    /// It is dropped: the next run is at the next tick that is still to come.
+    #[default]
+    Skip,
+    /// It is made up for: missed runs follow one another at once until the series has caught up.
+    /// A clock that jumps by an hour makes for an hour's worth of runs.
+    Burst,
+    /// It is late: it comes when the run before has ended, and the ticks after it are counted
+    /// from there.
+    Delay,
+}
 
-/// What a schedule does after a run.
+/// When a schedule runs after a run. Times are nanoseconds, as the heap counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plan {
-    /// Nothing: it has one run.
+pub enum Plan {
+    /// Not again.
     Once,
-    /// It keeps to a grid of ticks. The period is not 0.
-    Rate { period: u64, missed: Missed },
-    /// It rests for so long.
-    Rest { delay: u64 },
+    /// At the next tick.
+    FixedRate {
+        /// From tick to tick; not 0.
+        period: u64,
+        /// What becomes of ticks that were missed.
+        missed: Missed,
+    },
+    /// A while after the end of the run.
+    FixedDelay {
+        /// How long.
+        delay: u64,
+    },
 }
 
 /// The next run of a series.
@@ -46,11 +69,11 @@ impl Plan {
                 due: NEVER,
                 missed: 0,
             },
-            Self::Rest { delay } => Next {
+            Self::FixedDelay { delay } => Next {
                 due: ended.saturating_add(delay),
                 missed: 0,
             },
-            Self::Rate { period, missed } => {
+            Self::FixedRate { period, missed } => {
                 let tick = due.saturating_add(period);
                 if tick >= ended {
                     return Next {
@@ -87,7 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn rate(period: u64, missed: Missed) -> Plan {
-        Plan::Rate { period, missed }
+        Plan::FixedRate { period, missed }
     }
 
     #[test]
@@ -116,7 +139,7 @@ mod tests {
             assert_eq!(rate(NEVER, missed).next(5, 6).due, NEVER);
             assert_eq!(rate(10, missed).next(NEVER - 5, NEVER - 4).due, NEVER);
         }
-        assert_eq!(Plan::Rest { delay: NEVER }.next(5, 6).due, NEVER);
+        assert_eq!(Plan::FixedDelay { delay: NEVER }.next(5, 6).due, NEVER);
     }
 
     proptest! {
@@ -161,7 +184,7 @@ mod tests {
             if missed != Missed::Burst {
                 prop_assert!(next.due >= ended);
             }
-            let rest = Plan::Rest { delay: period };
+            let rest = Plan::FixedDelay { delay: period };
             prop_assert!(rest.next(due, ended).due >= ended);
         }
     }

@@ -7,12 +7,9 @@ use std::time::{Duration, Instant};
 use pool_core::internals::PoolHandle;
 use pool_core::{Pool, WaitError, WeakPool};
 
-use crate::body::{Body, Many, Once};
-use crate::builder::Builder;
-use crate::cell::Cell;
-use crate::error::{Reason, ScheduleError};
+use crate::body::Many;
+use crate::error::ScheduleError;
 use crate::handle::{ScheduledHandle, SeriesHandle};
-use crate::plan::Plan;
 use crate::series::Series;
 use crate::stats::Stats;
 use crate::timer::Core;
@@ -20,9 +17,9 @@ use crate::timer::Core;
 /// Runs tasks in a [`Pool`] later, at a fixed rate, or with a fixed delay.
 ///
 /// A handle: cloning it is cheap, and clones are the same scheduled pool. When the last one is
-/// dropped, nothing more can be scheduled, and what is pending fares as at a
+/// dropped, nothing more can be scheduled, and what is pending is treated as at a
 /// [`release`](ScheduledPool::release), except that the pool under it is not released: only this
-/// handle of it is dropped, once nothing is left that needs it.
+/// handle of it is dropped, once every schedule has ended.
 ///
 /// Time is the pool's clock.
 ///
@@ -48,7 +45,7 @@ pub struct ScheduledPool {
 struct Owner {
     core: Arc<Core<PoolHandle>>,
     pool_handle: PoolHandle,
-    /// The pool's, until its next release. One that is rebooted is none of ours.
+    /// The pool's, until its next release. A rebooted pool has a later one, and is left alone.
     generation: u64,
 }
 
@@ -61,16 +58,6 @@ impl Drop for Owner {
 }
 
 impl ScheduledPool {
-    /// A scheduled pool over `pool`, with the builder's defaults.
-    pub fn new(pool: Pool) -> Self {
-        Builder::new(pool).assemble()
-    }
-
-    /// Sets a scheduled pool over `pool` up.
-    pub fn builder(pool: Pool) -> Builder {
-        Builder::new(pool)
-    }
-
     pub(crate) fn new_from(
         core: Arc<Core<PoolHandle>>,
         pool: Pool,
@@ -98,38 +85,27 @@ impl ScheduledPool {
         &self.owner.pool_handle
     }
 
-    fn schedule<B: Body>(
-        &self,
-        body: B,
-        plan: Plan,
-        due: u64,
-    ) -> Result<Arc<Cell<B, PoolHandle>>, (Reason, B)> {
-        if self.pool_handle().is_forked() {
-            return Err((Reason::Forked, body)); // The fork may have left the lock held.
-        }
-        self.core().schedule(body, plan, due)
-    }
-
     fn spawn_once<F, R>(&self, due: u64, task: F) -> Result<ScheduledHandle<R>, ScheduleError<F>>
     where
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        match self.schedule(Once(Some(task)), Plan::Once, due) {
-            Ok(cell) => {
+        if self.pool_handle().is_forked() {
+            return Err(ScheduleError::Forked(task)); // The fork may have left the lock held.
+        }
+        match self.core().once(due, task) {
+            Ok(schedule) => {
                 let (pool_handle, epoch) = (self.pool_handle().clone(), self.core().epoch);
-                Ok(ScheduledHandle::new(cell, pool_handle, epoch))
+                Ok(ScheduledHandle::new(schedule, pool_handle, epoch))
             }
-            Err((reason, Once(task))) => {
-                Err(reason.with(task.expect("a refused task has not run")))
-            }
+            Err((reason, task)) => Err(reason.with(task)),
         }
     }
 
     /// Runs `task` once, `delay` from now.
     ///
-    /// It never runs early. Once due it joins the pool's line for room like everybody. A delay too
-    /// long to express is never. Does not block, but for the start of the timer thread at the first
+    /// It never runs early. Once due it is submitted to the pool, and waits for room in its turn. A
+    /// delay too long to express is never. Does not block, but for the start of the timer thread at the first
     /// use. Costs one allocation and O(log n).
     ///
     /// # Errors
@@ -147,8 +123,8 @@ impl ScheduledPool {
         self.spawn_once(self.core().after(delay), task)
     }
 
-    /// Runs `task` once, at `when`; at once if that has passed, after those that were due before
-    /// it, and late by as much. Else as [`spawn_after`](ScheduledPool::spawn_after).
+    /// Runs `task` once, at `when`; at once if that has passed, after those that were due before it,
+    /// and late by as much. Else as [`spawn_after`](ScheduledPool::spawn_after).
     ///
     /// # Errors
     /// The task comes back unrun: see [`ScheduleError`].
@@ -164,7 +140,7 @@ impl ScheduledPool {
         self.spawn_once(self.core().at(when), task)
     }
 
-    /// Runs `task` again and again: first `first` from now, then at every `period` from there,
+    /// Runs `task` repeatedly: first `first` from now, then at every `period` from there,
     /// however long a run takes. Runs never overlap; ticks that are missed are dropped (see
     /// [`Missed`](crate::Missed)). A panic ends the series.
     ///
@@ -183,7 +159,7 @@ impl ScheduledPool {
         self.spawn_series(first, &Series::at_fixed_rate(period), task)
     }
 
-    /// Runs `task` again and again: first `first` from now, then `delay` after the end of each
+    /// Runs `task` repeatedly: first `first` from now, then `delay` after the end of each
     /// run. A panic ends the series.
     ///
     /// # Errors
@@ -201,7 +177,7 @@ impl ScheduledPool {
         self.spawn_series(first, &Series::with_fixed_delay(delay), task)
     }
 
-    /// Runs `task` again and again, first `first` from now, then as `series` says.
+    /// Runs `task` repeatedly, first `first` from now, then as `series` says.
     ///
     /// ```
     /// use std::num::NonZeroU64;
@@ -235,17 +211,20 @@ impl ScheduledPool {
         let Some(plan) = series.plan() else {
             return Err(ScheduleError::ZeroPeriod(task));
         };
+        if self.pool_handle().is_forked() {
+            return Err(ScheduleError::Forked(task)); // As in `spawn_once`.
+        }
         let body = Many {
             task,
             left: series.max_runs.map(std::num::NonZero::get),
             on_panic: series.on_panic,
         };
-        match self.schedule(body, plan, self.core().after(first)) {
-            Ok(cell) => {
+        match self.core().series(self.core().after(first), plan, body) {
+            Ok(schedule) => {
                 let (pool_handle, epoch) = (self.pool_handle().clone(), self.core().epoch);
-                Ok(SeriesHandle::new(cell, pool_handle, epoch))
+                Ok(SeriesHandle::new(schedule, pool_handle, epoch))
             }
-            Err((reason, body)) => Err(reason.with(body.task)),
+            Err((reason, task)) => Err(reason.with(task)),
         }
     }
 
@@ -267,10 +246,10 @@ impl ScheduledPool {
 
     /// Takes no more schedules. `false` if that was done before. Does not block.
     ///
-    /// Tasks scheduled once still come, at their time; those that never would, and the series, end
+    /// Tasks scheduled once still run, at their time; those that never would, and the series, end
     /// with [`Released`](pool_core::JoinError::Released) (the builder's `run_pending` and
-    /// `continue_series` say otherwise). The pool stays open until all that is met; then it is
-    /// released too, by whoever ends the last one: this call, a cancel, or the worker that ran it.
+    /// `continue_series` say otherwise). The pool stays open until all schedules have ended; then it
+    /// is released too, by the call that ends the last one: this one, a cancel, or a worker's.
     /// To keep the pool, drop the scheduled pool instead.
     #[doc(alias = "shutdown")]
     pub fn release(&self) -> bool {
@@ -291,12 +270,12 @@ impl ScheduledPool {
         }
         let ended = self.core().release_now();
         if self.pool_handle().generation() != self.owner.generation {
-            return ended; // Rebooted since it was released: that is not ours.
+            return ended; // "A reboot": a later generation is left open.
         }
         ended + self.pool.release_now()
     }
 
-    /// Waits until it is released (by whomever), every schedule has ended, the timer thread is
+    /// Waits until it is released (by any handle, of it or of the pool), every schedule has ended, the timer thread is
     /// gone, and the pool has ended.
     ///
     /// # Errors

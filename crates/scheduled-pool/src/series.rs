@@ -3,24 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::plan::{Plan, nanos};
-
-/// What becomes of a tick at which the run before, waiting or running, had not ended.
-///
-/// Each such tick is counted as missed, whatever becomes of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Missed {
-    /// It is dropped: the next run is at the next tick that is still to come.
-    #[default]
-    Skip,
-    /// It is made up for: missed runs follow one another at once until the series has caught up.
-    /// A clock that jumps by an hour makes for an hour's worth of runs.
-    Burst,
-    /// It is late: it comes when the run before has ended, and the ticks after it are counted
-    /// from there.
-    Delay,
-}
+use crate::plan::{Missed, Plan, nanos};
 
 /// What a panic in one run does to a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,8 +12,8 @@ pub enum OnPanic {
     /// It ends the series; the handle has the panic.
     #[default]
     Stop,
-    /// The pool counts it and tells its panic hook, and the series goes on with the same closure,
-    /// in whatever state the panic left what it captured.
+    /// The pool counts it and calls its panic hook, and the series goes on with the same closure,
+    /// whose captures are in the state that the panic left them in.
     Continue,
 }
 
@@ -58,8 +41,8 @@ pub struct Series {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Rhythm {
-    Rate(Duration),
-    Rest(Duration),
+    FixedRate(Duration),
+    FixedDelay(Duration),
 }
 
 impl Series {
@@ -74,12 +57,12 @@ impl Series {
 
     /// One run per period, counted from when each was due, however late it came.
     pub fn at_fixed_rate(period: Duration) -> Self {
-        Self::new(Rhythm::Rate(period))
+        Self::new(Rhythm::FixedRate(period))
     }
 
     /// From the end of each run to the due time of the next, `delay` passes.
     pub fn with_fixed_delay(delay: Duration) -> Self {
-        Self::new(Rhythm::Rest(delay))
+        Self::new(Rhythm::FixedDelay(delay))
     }
 
     /// What becomes of missed ticks. With a fixed delay there are none.
@@ -104,12 +87,12 @@ impl Series {
     /// `None` for a period or a delay of 0.
     pub(crate) fn plan(&self) -> Option<Plan> {
         let plan = match self.rhythm {
-            Rhythm::Rate(Duration::ZERO) | Rhythm::Rest(Duration::ZERO) => return None,
-            Rhythm::Rate(period) => Plan::Rate {
+            Rhythm::FixedRate(Duration::ZERO) | Rhythm::FixedDelay(Duration::ZERO) => return None,
+            Rhythm::FixedRate(period) => Plan::FixedRate {
                 period: nanos(period),
                 missed: self.missed,
             },
-            Rhythm::Rest(delay) => Plan::Rest {
+            Rhythm::FixedDelay(delay) => Plan::FixedDelay {
                 delay: nanos(delay),
             },
         };

@@ -1,17 +1,17 @@
-//! What the timer's lock protects, and every change to it as one section.
+//! What the timer's lock protects, and every change to it as one section. The steps that the comments
+//! name are those of `PROTOCOL.md`.
 //!
-//! A method here runs under the lock, runs no user code, and leaves what is owed to others in
-//! the [`Effects`].
+//! A method here runs under the lock and runs no user code. What is to be done when the lock is free
+//! it adds to the deferred [`Effects`].
 //!
 //! # Invariants, whenever the lock is free
 //! 1. The heap holds every schedule that has not ended, under one id for its whole life. One that
-//!    is not pending (offered, in the wait queue, accepted, running) is there with the time
-//!    [`NEVER`].
+//!    is not pending (offered, queued, accepted, running) is there with the time [`NEVER`].
 //! 2. While something is pending the timer thread runs, and it is awake, or sleeps no longer than
 //!    until `wakes_at`, which is no later than the earliest time in the heap; or it holds a task
-//!    that the pool had no thread for.
-//! 3. What keeps the pool open is there until nothing is accepted any more and the heap is empty;
-//!    whoever brings that about takes it out.
+//!    for which no worker could be started.
+//! 3. `keep` is there until nothing is accepted any more and the heap is empty; the section that
+//!    brings that about takes it out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,31 +20,31 @@ use delay_queue::{DelayHeap, EntryId, NEVER};
 use pool_core::internals::{Event, ScheduledTask, WakeList};
 use sync_shim::thread::JoinHandle;
 
-use crate::sink::{Place, Sink};
+use crate::executor::{Executor, QueueTicket};
 use crate::stats::Stats;
 
-/// For so many schedules memory is kept, however few are left.
-const KEPT: usize = 1024;
+/// The heap's capacity does not shrink below this.
+const MIN_CAPACITY: usize = 1024;
 
 /// The timer thread is awake: it looks at the heap before it sleeps.
 const AWAKE: u64 = 0;
 
-/// Keeps the pool open. Told whether to release it when it need not be kept any more. What comes
-/// back is dropped last of all: it may wait for the pool's end.
+/// Keeps the pool open. Called once, when it need not be kept any more, with whether to release it.
+/// The result is dropped last of all: its drop may wait for the pool's end.
 pub type Keep = Box<dyn FnOnce(bool) -> Kept + Send>;
 /// A handle of the pool.
 pub type Kept = Box<dyn Send>;
 
 /// A schedule as the timer sees it.
 pub(crate) trait Entry: ScheduledTask {
-    /// Ends it, or has it end after the present run. After `Ending::Now` what `effects` says is to
-    /// be performed, then `pay` called.
+    /// Ends it, or has it end after the present run. After `Ending::Now` the caller performs
+    /// `effects`, then calls `run_user_code`.
     fn end(&self, why: Why, effects: &mut Effects) -> Ending;
-    /// Calls and drops what is user code, and left over from the end.
-    fn pay(&self);
+    /// The user code of an end: calls the waker, drops the closure and a detached outcome.
+    fn run_user_code(&self);
 }
 
-/// Why a schedule ends that could have gone on.
+/// Why a schedule ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     Cancelled,
@@ -66,21 +66,22 @@ pub(crate) enum Ending {
 pub(crate) enum At<T> {
     /// In the heap, under its time.
     Pending,
-    /// The timer offers it to the pool at this moment, or holds it for want of a thread.
+    /// The timer thread offers it to the pool at this moment, or holds it because no worker could be
+    /// started.
     Offered,
-    /// In the wait queue for room, or accepted since.
-    Waiting(T),
-    /// With the pool.
+    /// In the pool's wait queue, or accepted since.
+    Queued(T),
+    /// In the pool's queue, or running.
     Accepted,
 }
 
-pub(crate) struct Record<S: Sink> {
+pub(crate) struct Record<S: Executor> {
     pub(crate) entry: Arc<dyn Entry>,
     pub(crate) at: At<S::Ticket>,
     pub(crate) series: bool,
 }
 
-/// A schedule whose time has come, in the timer thread's hands.
+/// A due schedule that the timer thread has taken out, to offer it.
 pub(crate) struct Due {
     pub(crate) id: EntryId,
     pub(crate) entry: Arc<dyn Entry>,
@@ -95,32 +96,32 @@ pub(crate) struct Report {
     pub(crate) lateness: u64,
 }
 
-/// How a schedule has ended, as counted.
+/// How a schedule has ended, for the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tally {
+pub(crate) enum EndKind {
     Ended,
     Cancelled,
     Released,
 }
 
-/// The next run of a series would never come.
+/// The series cannot have another run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Vain;
+pub(crate) struct NoNextRun;
 
-/// What is accepted.
+/// What is still accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
-    /// Schedules, and by the pool what is due.
+    /// Schedules; and due tasks, by the pool.
     Open,
-    /// No more schedules.
+    /// Due tasks only.
     Released,
-    /// The pool was released, too: nothing.
+    /// Nothing: the pool was released, too.
     PoolReleased,
 }
 
-pub(crate) struct State<S: Sink> {
+pub(crate) struct State<S: Executor> {
     life: Life,
-    /// Whether the pool is released once it need not be kept open.
+    /// Whether the pool is released when `keep` goes.
     pub(crate) releases: bool,
     pub(crate) heap: DelayHeap<Record<S>>,
     /// Schedules that ended since memory was last given back.
@@ -129,12 +130,12 @@ pub(crate) struct State<S: Sink> {
     left_at_trim: usize,
     /// The timer thread, once it has been started and until it is joined.
     pub(crate) thread: Option<JoinHandle>,
-    /// Somebody joins it at this moment.
+    /// A waiter for the end joins the timer thread at this moment.
     pub(crate) joining: bool,
     wakes_at: u64,
     keep: Option<Keep>,
-    /// Those who wait for the end.
-    pub(crate) on_end: Vec<Arc<Event>>,
+    /// The events of the threads that wait for the end.
+    pub(crate) end_waiters: Vec<Arc<Event>>,
     pub(crate) stats: Stats,
     max_lateness: u64,
 }
@@ -142,7 +143,7 @@ pub(crate) struct State<S: Sink> {
 /// What a section defers until the lock is free.
 #[must_use]
 pub(crate) struct Effects {
-    /// The timer thread is to look again.
+    /// Wake the timer thread.
     pub(crate) wake_timer: bool,
     pub(crate) wakes: WakeList,
     pub(crate) keep: Option<(Keep, bool)>,
@@ -158,7 +159,7 @@ impl Effects {
     }
 }
 
-impl<S: Sink> State<S> {
+impl<S: Executor> State<S> {
     pub(crate) fn new(keep: Keep) -> Self {
         Self {
             life: Life::Open,
@@ -170,18 +171,18 @@ impl<S: Sink> State<S> {
             joining: false,
             wakes_at: AWAKE,
             keep: Some(keep),
-            on_end: Vec::new(),
+            end_waiters: Vec::new(),
             stats: Stats::default(),
             max_lateness: 0,
         }
     }
 
-    /// Takes schedules.
+    /// Whether schedules are accepted.
     pub(crate) fn is_open(&self) -> bool {
         self.life == Life::Open
     }
 
-    /// Nothing is accepted any more, and everything has ended.
+    /// Whether nothing is accepted any more and every schedule has ended, which stays so.
     pub(crate) fn is_over(&self) -> bool {
         !self.is_open() && self.heap.is_empty()
     }
@@ -192,8 +193,8 @@ impl<S: Sink> State<S> {
         }
     }
 
-    /// One more schedule.
-    pub(crate) fn schedule(
+    /// Step 1.
+    pub(crate) fn push(
         &mut self,
         entry: Arc<dyn Entry>,
         series: bool,
@@ -208,15 +209,15 @@ impl<S: Sink> State<S> {
         Some(id)
     }
 
-    /// The timer thread has to look at the heap by then.
+    /// The timer thread has to look at the heap by then (steps 1 and 7).
     fn wake_by(&mut self, due: u64, effects: &mut Effects) {
         if due < self.wakes_at {
-            self.wakes_at = due; // Whoever is not earlier than that need not wake it as well.
+            self.wakes_at = due; // A later push wakes it again only for a still earlier time.
             effects.wake_timer = true;
         }
     }
 
-    /// The timer thread is awake; takes up to `most` of what is due.
+    /// Step 2: takes up to `most` of what is due, and marks it offered.
     pub(crate) fn take_due(&mut self, now: u64, most: usize, taken: &mut VecDeque<Due>) {
         while taken.len() < most {
             let Some(head) = self.heap.peek() else { return };
@@ -224,6 +225,7 @@ impl<S: Sink> State<S> {
                 return;
             }
             let id = head.id;
+            // The entry stays in the heap, under "never": a cancel finds it by its id.
             let entry = Arc::clone(&head.value.entry);
             self.heap.reset(id, NEVER);
             if let Some(record) = self.heap.get_mut(id) {
@@ -234,12 +236,12 @@ impl<S: Sink> State<S> {
         }
     }
 
-    /// The timer thread is up.
-    pub(crate) fn awake(&mut self) {
+    /// Step 2: the timer thread is awake, so no push wakes it.
+    pub(crate) fn woke(&mut self) {
         self.wakes_at = AWAKE;
     }
 
-    /// The timer thread goes to sleep until the earliest time, which is the answer.
+    /// Step 3: the timer thread goes to sleep until the earliest time, which is the result.
     pub(crate) fn sleep(&mut self) -> u64 {
         self.wakes_at = self.heap.peek_due().unwrap_or(NEVER);
         self.wakes_at
@@ -250,10 +252,11 @@ impl<S: Sink> State<S> {
         matches!(self.heap.get(id), Some(record) if matches!(record.at, At::Offered))
     }
 
-    /// What became of an offer. A ticket comes back if nobody needs it: to be dropped.
-    pub(crate) fn placed(&mut self, id: EntryId, at: At<S::Ticket>) -> Option<At<S::Ticket>> {
+    /// Step 5. The ticket comes back, to be dropped, if the schedule is no longer offered.
+    pub(crate) fn record_offer(&mut self, id: EntryId, at: At<S::Ticket>) -> Option<At<S::Ticket>> {
         match self.heap.get_mut(id) {
-            // It may have been run, and be pending again, before we came here.
+            // Only this thread marks entries offered, and it records one offer before the next: so
+            // this mark is of this offer. An entry without it has run since, and may be pending again.
             Some(record) if matches!(record.at, At::Offered) => {
                 record.at = at;
                 None
@@ -262,22 +265,23 @@ impl<S: Sink> State<S> {
         }
     }
 
-    /// A run has ended, and the series goes on. The ticket of that run comes back: to be dropped.
-    pub(crate) fn again(
+    /// Step 7. The ticket of the run that has ended comes back, to be dropped.
+    pub(crate) fn reschedule(
         &mut self,
         id: EntryId,
         due: u64,
         report: Report,
         effects: &mut Effects,
-    ) -> Result<Option<At<S::Ticket>>, Vain> {
+    ) -> Result<Option<At<S::Ticket>>, NoNextRun> {
         self.count(report);
-        // It cannot come any more: a release waits for what can.
-        let vain = !self.is_open() && due == NEVER;
-        if vain || self.life == Life::PoolReleased {
-            return Err(Vain);
+        // After a release a run that is never due would keep the pool open for ever. After the pool's
+        // release no run comes ("A run that was under way then").
+        let no_next = !self.is_open() && due == NEVER;
+        if no_next || self.life == Life::PoolReleased {
+            return Err(NoNextRun);
         }
         let Some(record) = self.heap.get_mut(id) else {
-            return Ok(None); // Ended since.
+            return Ok(None); // A cancel or a release has claimed the body and removed the entry.
         };
         let was = std::mem::replace(&mut record.at, At::Pending);
         self.heap.reset(id, due);
@@ -286,22 +290,24 @@ impl<S: Sink> State<S> {
         Ok(Some(was))
     }
 
-    /// A schedule has ended, and `publish` makes its outcome visible. It comes back: to be dropped.
+    /// Step 8. `publish` makes the outcome visible. The record comes back, to be dropped.
     pub(crate) fn remove(
         &mut self,
         id: EntryId,
-        tally: Tally,
+        kind: EndKind,
         report: Report,
         effects: &mut Effects,
         publish: impl FnOnce(),
     ) -> Option<Record<S>> {
-        publish(); // Whoever finds that nothing is left finds every handle told.
+        // "A wait for the end against the last end": in this section, so that every outcome is visible
+        // once the heap is seen to be empty.
+        publish();
         let record = self.heap.remove(id)?.value;
         self.stats.pending -= usize::from(matches!(record.at, At::Pending));
-        *match tally {
-            Tally::Ended => &mut self.stats.ended,
-            Tally::Cancelled => &mut self.stats.cancelled,
-            Tally::Released => &mut self.stats.released,
+        *match kind {
+            EndKind::Ended => &mut self.stats.ended,
+            EndKind::Cancelled => &mut self.stats.cancelled,
+            EndKind::Released => &mut self.stats.released,
         } += 1;
         self.count(report);
         self.trim();
@@ -309,18 +315,18 @@ impl<S: Sink> State<S> {
         Some(record)
     }
 
-    /// Gives memory back if little of it is in use. Paid for by those that have ended since the
-    /// last time. What lies before one that stays cannot be given back, so a try that was in vain
-    /// is made again when a quarter of them is left.
+    /// Gives memory back if little of it is in use. The cost is amortised over the schedules that have
+    /// ended since the last time. The heap cannot shrink past an entry that stays, so after an attempt
+    /// that freed nothing the next comes when a quarter of the schedules is left.
     fn trim(&mut self) {
         self.ended_since_trim += 1;
         let (left, room) = (self.heap.len(), self.heap.capacity());
         let quartered = left < self.left_at_trim && left <= self.left_at_trim.div_ceil(4);
         let is_paid_for = self.ended_since_trim >= room / 4 || quartered;
-        if room > KEPT && left < room / 4 && is_paid_for {
+        if room > MIN_CAPACITY && left < room / 4 && is_paid_for {
             self.ended_since_trim = 0;
             self.left_at_trim = left;
-            self.heap.shrink_to(KEPT.max(2 * left));
+            self.heap.shrink_to(MIN_CAPACITY.max(2 * left));
         }
     }
 
@@ -331,41 +337,41 @@ impl<S: Sink> State<S> {
         self.max_lateness = self.max_lateness.max(report.lateness);
     }
 
-    /// Asked after every section that may have been the last: lets the pool and the timer thread
-    /// go.
+    /// Called in every section that may have ended the last schedule: then it wakes the timer thread
+    /// and the waiters for the end, and takes `keep`.
     pub(crate) fn settle(&mut self, effects: &mut Effects) {
         if self.is_over() {
-            effects.wake_timer = true;
+            effects.wake_timer = true; // "The last one ends while the timer sleeps".
             if let Some(keep) = self.keep.take() {
                 effects.keep = Some((keep, self.releases));
             }
-            effects.wakes.set_all(&mut self.on_end);
+            effects.wakes.set_all(&mut self.end_waiters);
         }
     }
 
-    /// A release: takes no more, and says which schedules end by it.
-    pub(crate) fn close(&mut self, spare: Spare, now: u64) -> Vec<Arc<dyn Entry>> {
+    /// Step 9: accepts no more, and lists the schedules that end by it.
+    pub(crate) fn close(&mut self, policy: ReleasePolicy, now: u64) -> Vec<Arc<dyn Entry>> {
         self.shut();
         self.select(|record, due| match record.at {
-            // One that can never fall due would be waited for in vain.
+            // One that is never due would keep the pool open for ever.
             At::Pending if due == NEVER => true,
-            _ if record.series => !spare.series,
-            At::Pending => !spare.pending && due > now,
+            _ if record.series => !policy.continue_series,
+            At::Pending => !policy.run_pending && due > now,
             _ => false,
         })
     }
 
-    /// The pool was released: nothing can come any more. What it has accepted runs.
+    /// Step 10: nothing can be offered any more. What the pool has accepted runs.
     pub(crate) fn pool_released(&mut self) -> Vec<Arc<dyn Entry>> {
         self.life = Life::PoolReleased;
         self.select(|record, _| match &record.at {
             At::Pending | At::Offered => true,
-            At::Waiting(ticket) => ticket.is_returned(),
+            At::Queued(ticket) => ticket.is_returned(),
             At::Accepted => false,
         })
     }
 
-    /// Everything that has not ended, and no more is taken.
+    /// Step 9, of everything that has not ended.
     pub(crate) fn close_now(&mut self) -> Vec<Arc<dyn Entry>> {
         self.shut();
         self.select(|_, _| true)
@@ -388,11 +394,11 @@ impl<S: Sink> State<S> {
     }
 }
 
-/// What a release lets live.
+/// What goes on after a release.
 #[derive(Clone, Copy, Debug)]
-pub struct Spare {
-    /// Pending one-shots come at their time.
-    pub pending: bool,
+pub struct ReleasePolicy {
+    /// Tasks that are scheduled once and pending run at their time.
+    pub run_pending: bool,
     /// Series go on.
-    pub series: bool,
+    pub continue_series: bool,
 }

@@ -1,14 +1,14 @@
-//! The timer: one lock, one thread, and a sink for what falls due.
+//! The timer: one lock, one thread, and an executor of what falls due.
 //!
-//! Not for: what a schedule is (`cell.rs`), or who may call (`pool.rs`). The steps of each party,
-//! and why nothing is forgotten: `PROTOCOL.md`.
+//! Not for: what a schedule is (`schedule.rs`), or the public calls (`pool.rs`). The steps, which the
+//! comments name by their number, and why no due schedule is missed: `PROTOCOL.md`.
 //!
 //! # What always holds
-//! 1. No user code runs on the timer thread, but for a clock's, and the pool's thread gate when
-//!    the pool's first worker is started there. It ends no schedule, so it drops no captures and
-//!    calls no wakers.
+//! 1. No user code runs on the timer thread, but for a clock's, and the pool's thread gate when the
+//!    pool's first worker is started there. It ends no schedule, so it drops no captures and calls no
+//!    wakers.
 //! 2. It sleeps until the earliest time or for ever, and is woken for an earlier one and for the
-//!    end, for nothing else.
+//!    end only.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,29 +20,28 @@ use delay_queue::epoch::Epoch;
 use sync_shim::thread::{ThreadOptions, set_precise_timers, spawn_thread};
 use sync_shim::{Clock, Mutex, Parker};
 
-use crate::body::Body;
-use crate::cell::Cell;
 use crate::error::Reason;
-use crate::plan::Plan;
-use crate::sink::{Offer, Sink};
-use crate::state::{At, Due, Effects, Keep, Kept, Record, Report, Spare, State, Tally, Vain};
+use crate::executor::{Executor, Offer};
+use crate::state::{
+    At, Due, Effects, EndKind, Entry, Keep, Kept, NoNextRun, Record, ReleasePolicy, Report, State,
+};
 use crate::stats::Stats;
 
 /// The timer thread's name, unless the builder says otherwise.
 pub const DEFAULT_THREAD_NAME: &str = "anthill-timer";
-/// How many due tasks are taken out of the heap in one section.
+/// The most due tasks that one section takes out of the heap.
 const BATCH: usize = 32;
-/// How long the timer waits before it offers a task again that the pool had no thread for; twice
-/// as long after each refusal.
+/// The first delay before the timer offers a task again that was refused because no worker could be
+/// started; twice as long after each refusal.
 pub(crate) const FIRST_RETRY: Duration = Duration::from_millis(1);
-/// And no longer than that.
+/// The longest of these delays.
 pub(crate) const LAST_RETRY: Duration = Duration::from_secs(1);
 
 /// What is fixed when a scheduled pool is made.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What a release lets live.
-    pub spare: Spare,
+    /// What goes on after a release.
+    pub release_policy: ReleasePolicy,
     /// The timer thread's name.
     pub thread_name: String,
     /// Bytes of its stack; the platform's default if absent.
@@ -52,9 +51,9 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            spare: Spare {
-                pending: true,
-                series: false,
+            release_policy: ReleasePolicy {
+                run_pending: true,
+                continue_series: false,
             },
             thread_name: DEFAULT_THREAD_NAME.to_owned(),
             stack_size: None,
@@ -65,27 +64,27 @@ impl Default for Config {
 /// Everything that the handles of one scheduled pool, its schedules and its timer thread share.
 #[expect(
     missing_debug_implementations,
-    reason = "never leaves the crate but for models"
+    reason = "the handles print its figures"
 )]
-pub struct Core<S: Sink> {
+pub struct Core<S: Executor> {
     pub(crate) state: Mutex<State<S>>,
     /// The timer thread's.
     parker: Parker,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) epoch: Epoch,
-    sink: S,
+    executor: S,
     pub(crate) config: Config,
 }
 
-impl<S: Sink> Core<S> {
-    /// A timer that nobody has used. `keep` keeps the sink open.
-    pub fn new(sink: S, clock: Arc<dyn Clock>, config: Config, keep: Keep) -> Arc<Self> {
+impl<S: Executor> Core<S> {
+    /// A timer without schedules, whose thread is not started. `keep` keeps the executor open.
+    pub fn new(executor: S, clock: Arc<dyn Clock>, config: Config, keep: Keep) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State::new(keep)),
             parker: Parker::new(),
             epoch: Epoch::new(clock.now()),
             clock,
-            sink,
+            executor,
             config,
         })
     }
@@ -99,34 +98,24 @@ impl<S: Sink> Core<S> {
         self.epoch.after(self.clock.now(), delay)
     }
 
-    /// That time. One that has passed is due, before those that passed after it.
+    /// That time. One that has passed is due, before those that are later.
     pub(crate) fn at(&self, when: Instant) -> u64 {
         self.epoch.nanos(when)
     }
 
-    /// Enters a schedule, and starts the timer thread if there is none yet.
-    pub(crate) fn schedule<B: Body>(
+    /// Step 1, and starts the timer thread if there is none yet. `set_id` is called with the
+    /// schedule's id in the section that makes it visible to the timer thread.
+    pub(crate) fn push(
         self: &Arc<Self>,
-        body: B,
-        plan: Plan,
+        entry: Arc<dyn Entry>,
+        series: bool,
         due: u64,
-    ) -> Result<Arc<Cell<B, S>>, (Reason, B)> {
-        let cell = Cell::new(Arc::clone(self), body, plan, due);
-        match self.enter(&cell, plan, due) {
-            Ok(()) => Ok(cell),
-            Err(refused) => Err((refused, cell.take_back())),
-        }
-    }
-
-    fn enter<B: Body>(
-        self: &Arc<Self>,
-        cell: &Arc<Cell<B, S>>,
-        plan: Plan,
-        due: u64,
+        set_id: impl FnOnce(EntryId),
     ) -> Result<(), Reason> {
-        let entry = Arc::clone(cell) as _;
         let mut effects = Effects::new();
         let mut state = self.state.lock();
+        // "Schedule against release": in the section that pushes, so that a release meets what is
+        // accepted before it.
         if !state.is_open() {
             return Err(Reason::Released);
         }
@@ -135,9 +124,9 @@ impl<S: Sink> Core<S> {
             state.thread = Some(self.start().map_err(Reason::NoThread)?);
         }
         let id = state
-            .schedule(entry, plan.is_series(), due, &mut effects)
+            .push(entry, series, due, &mut effects)
             .ok_or(Reason::TooMany)?;
-        cell.enter(id);
+        set_id(id);
         drop(state);
         drop(self.perform(effects));
         Ok(())
@@ -156,33 +145,39 @@ impl<S: Sink> Core<S> {
         })
     }
 
-    /// A series goes on.
-    pub(crate) fn again(&self, id: EntryId, due: u64, report: Report) -> Result<(), Vain> {
+    /// Step 7.
+    pub(crate) fn reschedule(
+        &self,
+        id: EntryId,
+        due: u64,
+        report: Report,
+    ) -> Result<(), NoNextRun> {
         let mut effects = Effects::new();
-        let was = self.state.lock().again(id, due, report, &mut effects);
+        let was = self.state.lock().reschedule(id, due, report, &mut effects);
         drop(self.perform(effects));
-        was.map(drop) // A ticket takes the pool's lock: ours is free.
+        was.map(drop) // A ticket's drop takes the pool's lock: the timer's is free.
     }
 
-    /// A schedule has ended; `publish` makes that visible to its handle, in the section in which
-    /// the figures show it. What comes back is to be dropped, what is owed performed.
+    /// Step 8. `publish` makes the end visible to the handle, in the section in which the figures show
+    /// it. The caller drops the record, and performs `effects`.
     pub(crate) fn remove(
         &self,
         id: EntryId,
-        tally: Tally,
+        kind: EndKind,
         report: Report,
         effects: &mut Effects,
         publish: impl FnOnce(),
     ) -> Option<Record<S>> {
         let mut state = self.state.lock();
-        state.remove(id, tally, report, effects, publish)
+        state.remove(id, kind, report, effects, publish)
     }
 
-    /// Pays what a section owes. May release the pool, which is user code. What comes back is to
-    /// be dropped last.
+    /// Runs deferred effects. May release the pool, which runs user code. The caller drops the result
+    /// last.
     pub(crate) fn perform(&self, mut effects: Effects) -> Option<Kept> {
+        // Threads first: they run no user code, and user code may wait for them.
         if effects.wake_timer {
-            self.parker.unpark();
+            self.parker.unpark(); // A token, if it does not sleep yet.
         }
         effects.wakes.wake_threads();
         effects.keep.map(|(keep, releases)| keep(releases))
@@ -201,7 +196,7 @@ impl<S: Sink> Core<S> {
     }
 }
 
-/// When the timer offers a task again that the pool had no thread for.
+/// When the timer offers a task again that was refused because no worker could be started.
 struct Retry {
     /// Not before then.
     at: u64,
@@ -223,28 +218,32 @@ impl Retry {
 }
 
 /// The timer thread.
-fn serve<S: Sink>(core: &Core<S>) {
+fn serve<S: Executor>(core: &Core<S>) {
     let mut due = VecDeque::with_capacity(BATCH);
     let mut retry = Retry::new();
     loop {
         let now = core.now();
         let mut state = core.state.lock();
-        state.awake();
-        // Those that were ended while they were held.
+        // Step 2. From here on no party wakes this thread: it looks at the heap before it sleeps.
+        state.woke();
+        // "No thread for a worker": those that were ended while they were held.
         due.retain(|due: &Due| state.is_offered(due.id));
         if due.is_empty() {
             state.take_due(now, BATCH, &mut due);
         }
         if due.is_empty() {
             if state.is_over() {
-                return;
+                return; // It stays so: nothing is accepted any more.
             }
+            // Step 3, in the section that found nothing due: a later push that is earlier sees
+            // `wakes_at`, and leaves a token in the parker, which the sleep finds.
             let until = state.sleep();
             drop(state);
             core.sleep(until);
         } else {
             drop(state);
             if now < retry.at {
+                // "No thread for a worker": `wakes_at` stays 0, so only the end of all wakes it.
                 core.sleep(retry.at);
             } else {
                 offer_all(core, &mut due, &mut retry);
@@ -253,13 +252,14 @@ fn serve<S: Sink>(core: &Core<S>) {
     }
 }
 
-/// Offers what is due, until the pool has no thread for one, which then waits with those after it.
-fn offer_all<S: Sink>(core: &Core<S>, due: &mut VecDeque<Due>, retry: &mut Retry) {
+/// Steps 4 and 5 of each that is due, until one is refused because no worker could be started: that
+/// one, and those after it, are offered again.
+fn offer_all<S: Executor>(core: &Core<S>, due: &mut VecDeque<Due>, retry: &mut Retry) {
     while let Some(next) = due.front() {
-        let at = match core.sink.offer(Arc::clone(&next.entry) as _) {
+        let at = match core.executor.offer(Arc::clone(&next.entry) as _) {
             Offer::Accepted => Some(At::Accepted),
-            Offer::Waiting(ticket) => Some(At::Waiting(ticket)),
-            // Whoever releases the pool ends it, or has ended it by now.
+            Offer::Queued(ticket) => Some(At::Queued(ticket)),
+            // "The pool is released elsewhere": step 10 ends it, or has ended it by now.
             Offer::Released => None,
             Offer::NoThread => {
                 core.state.lock().stats.thread_failures += 1;
@@ -269,8 +269,9 @@ fn offer_all<S: Sink>(core: &Core<S>, due: &mut VecDeque<Due>, retry: &mut Retry
         };
         *retry = Retry::new();
         if let Some(at) = at {
-            let unneeded = core.state.lock().placed(next.id, at);
-            drop(unneeded); // A ticket takes the pool's lock: ours is free.
+            // Step 5. "The note comes late": it may have run, or ended, since the offer.
+            let unneeded = core.state.lock().record_offer(next.id, at);
+            drop(unneeded); // A ticket's drop takes the pool's lock: the timer's is free.
         }
         due.pop_front();
     }

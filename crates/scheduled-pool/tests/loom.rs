@@ -15,7 +15,10 @@ use std::time::Duration;
 
 use pool_core::JoinError;
 use pool_core::internals::{ScheduledTask, TaskContext};
-use scheduled_pool::protocol::{Config, Core, Joinable, Joined, Kept, Offer, Place, Sink, Waiter};
+use scheduled_pool::OnPanic;
+use scheduled_pool::internals::{
+    Config, Core, Executor, Joinable, Joined, Kept, Many, Offer, Plan, QueueTicket, Waiter,
+};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{ManualClock, Mutex, Parker};
@@ -48,7 +51,7 @@ struct Pool {
 
 struct Ticket(Twin, u64);
 
-impl Sink for Twin {
+impl Executor for Twin {
     type Ticket = Ticket;
 
     fn offer(&self, task: Arc<dyn ScheduledTask>) -> Offer<Ticket> {
@@ -69,11 +72,11 @@ impl Sink for Twin {
         let number = pool.next;
         pool.next += 1;
         pool.line.push((number, task));
-        Offer::Waiting(Ticket(self.clone(), number))
+        Offer::Queued(Ticket(self.clone(), number))
     }
 }
 
-impl Place for Ticket {
+impl QueueTicket for Ticket {
     fn is_returned(&self) -> bool {
         let pool = self.0.0.state.lock();
         !pool.open && pool.line.iter().any(|&(number, _)| number == self.1)
@@ -161,10 +164,10 @@ impl Twin {
         self.0.state.lock().line.len()
     }
 
-    /// As a pool's release does: gives the wait queue back, then tells the watch.
+    /// As a pool's release does: gives back what waits for room, then notifies the watch.
     fn release(&self, core: &Core<Self>) {
         self.0.state.lock().open = false;
-        core.sink_released();
+        core.executor_released();
     }
 }
 
@@ -210,7 +213,7 @@ impl Rig {
             Box::new(()) as Kept
         });
         let mut config = Config::default();
-        config.spare.series = continue_series;
+        config.release_policy.continue_series = continue_series;
         let core = Core::new(twin.clone(), Arc::new(clock.clone()), config, keep);
         Self {
             twin,
@@ -232,14 +235,20 @@ impl Rig {
     }
 
     fn once(&self, delay: Duration) -> Option<Arc<dyn Joinable<()>>> {
-        self.core.once(self.core.after(delay), self.task())
+        self.core.once(self.core.after(delay), self.task()).ok()
     }
 
     /// A series that begins now and rests for `delay`.
     fn series(&self, delay: Duration, runs: Option<u64>) -> Option<Arc<dyn Joinable<()>>> {
-        let rest = delay.as_nanos().try_into().unwrap();
-        self.core
-            .series(self.core.after(NOW), rest, runs, self.task())
+        let plan = Plan::FixedDelay {
+            delay: delay.as_nanos().try_into().unwrap(),
+        };
+        let body = Many {
+            task: self.task(),
+            left: runs,
+            on_panic: OnPanic::Stop,
+        };
+        self.core.series(self.core.after(NOW), plan, body).ok()
     }
 
     /// Everything has ended: the timer goes, the pool is let go once, nothing is held.
@@ -351,7 +360,7 @@ fn a_release_racing_a_schedule_strands_no_task() {
             assert!(rig.once(LATE).unwrap().cancel());
             let task = {
                 let (core, task) = (Arc::clone(&rig.core), rig.task());
-                spawn(move || core.once(core.after(NOW), task))
+                spawn(move || core.once(core.after(NOW), task).ok())
             };
             rig.core.release(true);
             let handle = task.join().unwrap();
@@ -396,7 +405,7 @@ fn two_schedules_racing_the_timers_sleep_are_both_run() {
             let late = rig.once(LATE).unwrap();
             let other = {
                 let (core, task) = (Arc::clone(&rig.core), rig.task());
-                spawn(move || core.once(core.after(NOW), task).unwrap())
+                spawn(move || core.once(core.after(NOW), task).ok().unwrap())
             };
             let mine = rig.once(NOW).unwrap();
             rig.twin.run_one();
@@ -421,7 +430,7 @@ fn time_that_passes_racing_the_timers_sleep_brings_the_task() {
             let due = rig.core.after(Duration::from_nanos(5));
             let clock = rig.clock.clone();
             let time = spawn(move || clock.advance(Duration::from_nanos(5)));
-            let handle = rig.core.once(due, rig.task()).unwrap();
+            let handle = rig.core.once(due, rig.task()).ok().unwrap();
             rig.twin.run_one();
             join(&handle).unwrap();
             time.join().unwrap();
@@ -716,7 +725,11 @@ fn a_dropped_handle_racing_the_end_drops_the_value_once() {
         || {
             let rig = Rig::new(true);
             let value = Arc::clone(&rig.captured);
-            let handle = rig.core.once(rig.core.after(NOW), move || value).unwrap();
+            let handle = rig
+                .core
+                .once(rig.core.after(NOW), move || value)
+                .ok()
+                .unwrap();
             let twin = rig.twin.clone();
             let worker = spawn(move || twin.run_one());
             handle.detach();

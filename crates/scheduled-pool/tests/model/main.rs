@@ -1,4 +1,4 @@
-//! Random programs on the timer, over a pool that runs when it is told to, with a model beside it.
+//! Random programs on the timer, over a pool that runs one task per call, with a model beside it.
 //!
 //! `PROPTEST_CASES` says how many programs, `ANTHILL_SEED` which.
 #![cfg(not(anthill_loom))]

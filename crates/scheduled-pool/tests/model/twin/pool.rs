@@ -1,10 +1,10 @@
-//! A pool that runs when it is told to, on the thread that tells it.
+//! A pool that runs one task per call, on the calling thread.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use pool_core::internals::{ScheduledTask, TaskContext};
-use scheduled_pool::protocol::{Core, Offer, Place, Sink};
+use scheduled_pool::internals::{Core, Executor, Offer, QueueTicket};
 
 /// See above. Clones are the same pool.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ struct State {
 
 pub(crate) struct Ticket(Pool, u64);
 
-impl Sink for Pool {
+impl Executor for Pool {
     type Ticket = Ticket;
 
     fn offer(&self, task: Arc<dyn ScheduledTask>) -> Offer<Ticket> {
@@ -40,11 +40,11 @@ impl Sink for Pool {
         let number = state.next;
         state.next += 1;
         state.line.push_back((number, task));
-        Offer::Waiting(Ticket(self.clone(), number))
+        Offer::Queued(Ticket(self.clone(), number))
     }
 }
 
-impl Place for Ticket {
+impl QueueTicket for Ticket {
     fn is_returned(&self) -> bool {
         let state = self.0.0.lock().unwrap();
         !state.open && state.line.iter().any(|&(number, _)| number == self.1)
@@ -83,8 +83,7 @@ impl Pool {
         !self.0.lock().unwrap().marked
     }
 
-    /// Runs what was accepted first, or stands first in the wait queue. `false` if there is
-    /// nothing.
+    /// Runs what was accepted first, or stands first in the wait queue. `false` if there is nothing.
     pub(crate) fn run(&self) -> bool {
         let next = {
             let mut state = self.0.lock().unwrap();
@@ -114,9 +113,9 @@ impl Pool {
         (state.accepted.len(), state.line.len())
     }
 
-    /// As a pool's release does: gives the wait queue back, then tells the watch.
+    /// As a pool's release does: gives back what waits for room, then notifies the watch.
     pub(crate) fn release(&self, core: &Core<Self>) {
         self.0.lock().unwrap().open = false;
-        core.sink_released();
+        core.executor_released();
     }
 }

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use pool_core::{JoinError, ManualClock};
-use scheduled_pool::protocol::{Config, Core, Joinable, Joined, Kept, Waiter};
+use scheduled_pool::OnPanic;
+use scheduled_pool::internals::{Config, Core, Joinable, Joined, Kept, Many, Plan, Waiter};
 use testkit::{CountingWaker, DropCounter, waker_fn};
 
 use super::model::{End, Model};
@@ -71,12 +72,12 @@ impl Shared {
     }
 
     fn once(self: &Arc<Self>, delay: u64, deed: Deed) {
-        let entered = self.core.once(self.due(delay), self.task(deed));
-        self.note(entered);
+        let scheduled = self.core.once(self.due(delay), self.task(deed));
+        self.note(scheduled.ok());
     }
 
-    fn note(&self, entered: Option<Handle>) {
-        if let Some(handle) = entered {
+    fn note(&self, scheduled: Option<Handle>) {
+        if let Some(handle) = scheduled {
             self.handles.lock().unwrap().push(Some(handle));
         }
     }
@@ -92,8 +93,8 @@ impl Walk {
             Box::new(()) as Kept
         });
         let mut config = Config::default();
-        config.spare.series = settings.continue_series;
-        config.spare.pending = settings.run_pending;
+        config.release_policy.continue_series = settings.continue_series;
+        config.release_policy.run_pending = settings.run_pending;
         let core = Core::new(pool.clone(), Arc::new(clock.clone()), config, keep);
         let shared = Arc::new(Shared {
             core,
@@ -145,8 +146,14 @@ impl Walk {
                 deed,
             } => {
                 self.model.schedule(delay, Some((rest, runs)), deed);
-                let entered = core.series(shared.due(delay), rest, runs, shared.task(deed));
-                shared.note(entered);
+                let body = Many {
+                    task: shared.task(deed),
+                    left: runs,
+                    on_panic: OnPanic::Stop,
+                };
+                let plan = Plan::FixedDelay { delay: rest };
+                let scheduled = core.series(shared.due(delay), plan, body);
+                shared.note(scheduled.ok());
             }
             Op::Cancel { handle } => {
                 if let (Some(id), Some(handle)) = (self.id(handle), shared.pick(handle)) {
@@ -252,7 +259,10 @@ impl Walk {
         if self.model.open {
             // The timer notes one offer before it makes the next, which is this one.
             self.pool.mark();
-            let marker = core.once(core.after(Duration::ZERO), || ()).unwrap();
+            let marker = core.once(core.after(Duration::ZERO), || ());
+            let Ok(marker) = marker else {
+                panic!("it is open")
+            };
             while !self.pool.is_marked() {
                 thread::yield_now();
             }

@@ -1,18 +1,20 @@
-//! One schedule: closure, outcome, and who waits for it, in one shared allocation.
+//! One schedule: closure, outcome and the outcome's waiter, in one allocation that the heap, the
+//! pool's queue and the handle share.
 //!
-//! The heap, the pool's queue and the handle each hold a reference. Whoever claims the body ends
-//! the schedule or puts the body back; everybody else finds it claimed.
+//! The party that claims the body ends the schedule, or puts the body back. The others find it
+//! claimed. The steps that the comments name are those of `PROTOCOL.md`.
 //!
 //! # Invariants
 //! 1. The body leaves the slot only by `claim`, under the slot's lock, which is taken last: under
 //!    the timer's lock or alone.
 //! 2. The stage goes `Idle`, `Claimed`, then (after a run) `Rested` or `Over`, then `Idle` again or
-//!    `Gone`; or, if the body is not to run (again), `Unwanted` and then `Gone`. Only who has
-//!    claimed moves it on.
+//!    `Gone`; or, if the body is not to run (again), `Unwanted` and then `Gone`. From `Claimed`
+//!    on, only the party that has claimed the body changes it.
 //! 3. The promise is fulfilled after the pool's figures show the end, and in the section of the
-//!    timer's lock in which ours do.
-//! 4. User code (the body, destructors, wakers) runs with no lock held, and for an end after
-//!    everything that the end owes to the timer, to waiting threads and to the pool: `pay`.
+//!    timer's lock in which the scheduled pool's do.
+//! 4. User code (the body, destructors, wakers) runs with no lock held. At an end it runs last, after
+//!    the timer thread and the waiting threads have been woken and the pool was released:
+//!    `run_user_code`.
 
 use std::sync::Arc;
 
@@ -24,22 +26,23 @@ use pool_core::internals::{
 use sync_shim::foreign::{Payload, discard, drop_quietly};
 use sync_shim::{Mutex, MutexGuard};
 
-use crate::body::{AfterPanic, Body};
+use crate::body::{AfterPanic, Body, Many, Once};
+use crate::error::Reason;
+use crate::executor::Executor;
 use crate::plan::Plan;
-use crate::sink::Sink;
-use crate::state::{Effects, Ending, Entry, Report, Tally, Vain, Why};
+use crate::state::{Effects, EndKind, Ending, Entry, NoNextRun, Report, Why};
 use crate::timer::Core;
 
 /// A schedule as its handle sees it.
 pub trait Joinable<R>: Promised<R> + Send + Sync {
     /// Whether it has ended.
     fn is_ended(&self) -> bool;
-    /// Whether its last run has begun, so that nothing more is needed for its end.
+    /// Whether its last run has begun, so that its end needs no other worker.
     fn is_last_run(&self) -> bool;
     /// Ends it, or has it end after the present run: `false` if it runs its only run, has ended,
     /// or is about to.
     fn cancel(&self) -> bool;
-    /// The handle is gone.
+    /// The handle is dropped: the outcome is dropped, now or as it comes.
     fn detach(&self);
     /// Runs that have ended.
     fn runs(&self) -> u64;
@@ -49,7 +52,7 @@ pub trait Joinable<R>: Promised<R> + Send + Sync {
     fn next_due(&self) -> Option<u64>;
 }
 
-pub(crate) struct Cell<B: Body, S: Sink> {
+pub(crate) struct Schedule<B: Body, S: Executor> {
     core: Arc<Core<S>>,
     plan: Plan,
     slot: Mutex<Slot<B>>,
@@ -64,18 +67,18 @@ struct Slot<B: Body> {
     due: u64,
     runs: u64,
     missed: u64,
-    /// A series is to end after the present run.
+    /// Set by a cancel or a release during a run: the series ends after it.
     stop: Option<Why>,
-    /// It is settled that the schedule ends.
+    /// The schedule is ending: a cancel comes too late.
     ending: bool,
 }
 
 enum Stage<B: Body> {
-    /// Nobody has claimed the body.
+    /// The body is there to be claimed.
     Idle(B),
-    /// Somebody has.
+    /// One party has the body.
     Claimed,
-    /// A run has ended at that time, and the series goes on.
+    /// A run has ended at that time, and the series has another.
     Rested(B, u64, Report),
     /// A run has ended, and the schedule with it.
     Over(Joined<B::Out>, Report),
@@ -88,15 +91,15 @@ enum Stage<B: Body> {
 /// Whether a body comes with the end.
 enum End<B: Body> {
     /// It has run for the last time.
-    Ran(Joined<B::Out>, Tally),
+    Ran(Joined<B::Out>, EndKind),
     /// It is not to run, or not again.
     Unrun(B, Why),
 }
 
-const ENTERED: &str = "a schedule is in the heap before anybody else knows of it";
+const INSERTED: &str = "a schedule is in the heap before it is shared";
 
-impl<B: Body, S: Sink> Cell<B, S> {
-    pub(crate) fn new(core: Arc<Core<S>>, body: B, plan: Plan, due: u64) -> Arc<Self> {
+impl<B: Body, S: Executor> Schedule<B, S> {
+    fn new(core: Arc<Core<S>>, body: B, plan: Plan, due: u64) -> Arc<Self> {
         Arc::new(Self {
             core,
             plan,
@@ -113,18 +116,18 @@ impl<B: Body, S: Sink> Cell<B, S> {
         })
     }
 
-    /// Called once, under the timer's lock, as the schedule enters the heap.
-    pub(crate) fn enter(&self, id: EntryId) {
+    /// Called once, under the timer's lock, in the section that pushes the schedule.
+    fn set_id(&self, id: EntryId) {
         self.slot.lock().id = Some(id);
     }
 
-    /// The body of a schedule that was refused.
-    pub(crate) fn take_back(&self) -> B {
+    /// Cancels a schedule that was refused: its body.
+    fn cancel_refused(&self) -> B {
         let (_, body) = Self::claim(self.slot.lock());
-        body.expect("nobody else knows of a schedule that was refused")
+        body.expect("a refused schedule is not shared")
     }
 
-    /// Takes the body, if nobody has. The one place where parties race for it.
+    /// Takes the body, if it is there. The one place where parties race for it.
     fn claim(mut slot: MutexGuard<'_, Slot<B>>) -> (MutexGuard<'_, Slot<B>>, Option<B>) {
         match std::mem::replace(&mut slot.stage, Stage::Claimed) {
             Stage::Idle(body) => (slot, Some(body)),
@@ -135,18 +138,21 @@ impl<B: Body, S: Sink> Cell<B, S> {
         }
     }
 
-    /// The section that ends a schedule whose body was claimed, and the threads that it wakes.
-    /// The rest is to be paid: what `effects` says, then [`pay`](Entry::pay).
+    /// Step 8: the section that ends a schedule whose body was claimed; then the drop of its ticket,
+    /// and the wake of the thread that joins it. The caller then performs `effects`, and after them
+    /// calls [`run_user_code`](Entry::run_user_code).
     fn finish(&self, end: End<B>, report: Report, effects: &mut Effects) {
-        let id = self.slot.lock().id.expect(ENTERED);
+        let id = self.slot.lock().id.expect(INSERTED);
         let tally = match &end {
             End::Ran(_, tally) => *tally,
-            End::Unrun(_, why) => why.tally(),
+            End::Unrun(_, why) => why.kind(),
         };
         let mut sleeper = None;
         let publish = || {
             let mut slot = self.slot.lock();
-            sleeper = slot.promise.take_thread(); // A waker is called later: see `pay`.
+            // In the section that shows the outcome: a join enqueues before it, and is woken, or
+            // looks after it. A waker is user code, and is called later: see `run_user_code`.
+            sleeper = slot.promise.take_thread();
             let outcome;
             (slot.stage, outcome) = match end {
                 End::Ran(joined, _) => (Stage::Gone, joined),
@@ -155,13 +161,13 @@ impl<B: Body, S: Sink> Cell<B, S> {
             slot.promise.fulfil(outcome);
         };
         let record = self.core.remove(id, tally, report, effects, publish);
-        drop(record); // Its ticket leaves the wait queue before anything foreign may dally.
+        drop(record); // Withdraws its ticket, before user code that may block.
         if let Some(sleeper) = sleeper {
             sleeper.unpark();
         }
     }
 
-    /// Ends one schedule and pays all that this owes.
+    /// Step 8 of one schedule, with all that follows it.
     fn finish_alone(&self, end: End<B>, report: Report) {
         let mut effects = Effects::new();
         self.finish(end, report, &mut effects);
@@ -170,8 +176,8 @@ impl<B: Body, S: Sink> Cell<B, S> {
 
     fn conclude(&self, effects: Effects) {
         let kept = self.core.perform(effects);
-        self.pay();
-        drop(kept); // May wait for the pool's end.
+        self.run_user_code();
+        drop(kept); // Last: the drop of the pool's handle may wait for the pool's end.
     }
 
     fn after_panic(body: &B, payload: Payload, env: &TaskContext) -> Option<Joined<B::Out>> {
@@ -189,6 +195,63 @@ impl<B: Body, S: Sink> Cell<B, S> {
     }
 }
 
+impl<S: Executor> Core<S> {
+    /// Schedules a task with one run, which is step 1, and starts the timer thread if it does not run yet.
+    ///
+    /// # Errors
+    /// Why not, and the task.
+    ///
+    /// # Panics
+    /// Never: a refused task has not run.
+    pub fn once<F, R>(
+        self: &Arc<Self>,
+        due: u64,
+        task: F,
+    ) -> Result<Arc<dyn Joinable<R>>, (Reason, F)>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        match self.schedule(Once(Some(task)), Plan::Once, due) {
+            Ok(schedule) => Ok(schedule),
+            Err((reason, Once(task))) => Err((reason, task.expect("a refused task has not run"))),
+        }
+    }
+
+    /// Schedules a series, as [`once`](Self::once) does a task. The first run is at `due`.
+    ///
+    /// # Errors
+    /// Why not, and the task.
+    pub fn series<F>(
+        self: &Arc<Self>,
+        due: u64,
+        plan: Plan,
+        body: Many<F>,
+    ) -> Result<Arc<dyn Joinable<()>>, (Reason, F)>
+    where
+        F: FnMut() + Send + 'static,
+    {
+        match self.schedule(body, plan, due) {
+            Ok(schedule) => Ok(schedule),
+            Err((reason, body)) => Err((reason, body.task)),
+        }
+    }
+
+    fn schedule<B: Body>(
+        self: &Arc<Self>,
+        body: B,
+        plan: Plan,
+        due: u64,
+    ) -> Result<Arc<Schedule<B, S>>, (Reason, B)> {
+        let schedule = Schedule::new(Arc::clone(self), body, plan, due);
+        let entry = Arc::clone(&schedule) as _;
+        match self.push(entry, plan.is_series(), due, |id| schedule.set_id(id)) {
+            Ok(()) => Ok(schedule),
+            Err(reason) => Err((reason, schedule.cancel_refused())),
+        }
+    }
+}
+
 impl Why {
     fn outcome(self) -> JoinError {
         match self {
@@ -197,28 +260,29 @@ impl Why {
         }
     }
 
-    fn tally(self) -> Tally {
+    fn kind(self) -> EndKind {
         match self {
-            Self::Cancelled => Tally::Cancelled,
-            Self::Released => Tally::Released,
+            Self::Cancelled => EndKind::Cancelled,
+            Self::Released => EndKind::Released,
         }
     }
 }
 
-impl<B: Body, S: Sink> ScheduledTask for Cell<B, S> {
+impl<B: Body, S: Executor> ScheduledTask for Schedule<B, S> {
+    /// Step 6.
     fn run(self: Arc<Self>, env: &TaskContext) -> TaskResult {
         let (slot, body) = Self::claim(self.slot.lock());
         let due = slot.due;
         drop(slot);
         let Some(mut body) = body else {
-            return TaskResult::new(Outcome::Cancelled, None); // It was ended while it waited.
+            return TaskResult::new(Outcome::Cancelled, None); // "Cancel against fire": it has ended.
         };
         let lateness = self.core.now().saturating_sub(due);
         let result = env.execute(B::name(), || body.call());
         let ended = if self.plan.is_series() {
             self.core.now()
         } else {
-            due // Nobody asks.
+            due // Not used: it has no next run.
         };
         let panicked = result.is_err();
         let joined = match result {
@@ -232,7 +296,8 @@ impl<B: Body, S: Sink> ScheduledTask for Cell<B, S> {
             lateness,
         };
         let mut slot = self.slot.lock();
-        // Told to end during the run: what it captured is dropped as a part of the run.
+        // "Cancel against the end of a run": cancelled or released during it. What the closure
+        // captured is dropped as a part of the run.
         let stopped = || slot.stop.map(|why| Err(why.outcome()));
         if let Some(joined) = joined.or_else(stopped) {
             slot.ending = true;
@@ -267,8 +332,8 @@ impl<B: Body, S: Sink> ScheduledTask for Cell<B, S> {
     }
 }
 
-impl<B: Body, S: Sink> Resolve for Cell<B, S> {
-    /// The pool's figures show the end of a run.
+impl<B: Body, S: Executor> Resolve for Schedule<B, S> {
+    /// The pool's figures show the end of a run: step 7 or 8.
     fn resolve(&self) {
         let mut slot = self.slot.lock();
         match std::mem::replace(&mut slot.stage, Stage::Claimed) {
@@ -276,12 +341,14 @@ impl<B: Body, S: Sink> Resolve for Cell<B, S> {
                 slot.runs += report.runs;
                 drop(slot);
                 let tally = match joined {
-                    Err(JoinError::Released) => Tally::Released,
-                    Err(JoinError::Cancelled) => Tally::Cancelled,
-                    _ => Tally::Ended,
+                    Err(JoinError::Released) => EndKind::Released,
+                    Err(JoinError::Cancelled) => EndKind::Cancelled,
+                    _ => EndKind::Ended,
                 };
                 self.finish_alone(End::Ran(joined, tally), report);
             }
+            // "Cancel against the end of a run": `stop` was set since the run looked for it. From here
+            // on the body is back, and a cancel claims it.
             Stage::Rested(body, _, report) if slot.stop.is_some() => {
                 let why = slot.stop.unwrap_or(Why::Cancelled);
                 slot.runs += report.runs;
@@ -292,14 +359,17 @@ impl<B: Body, S: Sink> Resolve for Cell<B, S> {
             Stage::Rested(body, ended, mut report) => {
                 let next = self.plan.next(slot.due, ended);
                 report.missed = next.missed;
-                // In one step: whoever sees the run sees when the next is due.
+                // Step 7, in one hold of the lock: a caller that sees the run counted sees when the next
+                // is due.
                 slot.runs += report.runs;
                 slot.missed = slot.missed.saturating_add(next.missed);
                 slot.due = next.due;
                 slot.stage = Stage::Idle(body);
-                let id = slot.id.expect(ENTERED);
+                let id = slot.id.expect(INSERTED);
                 drop(slot);
-                if self.core.again(id, next.due, report) == Err(Vain) {
+                // A cancel may claim the body from here on, and remove the entry: then the entry
+                // gets no time. If no next run can come, the series ends here.
+                if self.core.reschedule(id, next.due, report) == Err(NoNextRun) {
                     self.end_alone(Why::Released);
                 }
             }
@@ -308,7 +378,7 @@ impl<B: Body, S: Sink> Resolve for Cell<B, S> {
     }
 }
 
-impl<B: Body, S: Sink> Cell<B, S> {
+impl<B: Body, S: Executor> Schedule<B, S> {
     fn end_alone(&self, why: Why) -> Ending {
         let mut effects = Effects::new();
         let ending = self.end(why, &mut effects);
@@ -319,23 +389,24 @@ impl<B: Body, S: Sink> Cell<B, S> {
     }
 }
 
-impl<B: Body, S: Sink> Entry for Cell<B, S> {
+impl<B: Body, S: Executor> Entry for Schedule<B, S> {
     fn end(&self, why: Why, effects: &mut Effects) -> Ending {
         let (mut slot, body) = Self::claim(self.slot.lock());
         if let Some(body) = body {
+            // The claim is won: a worker or another cancel finds nothing.
             slot.ending = true;
             drop(slot);
             self.finish(End::Unrun(body, why), Report::default(), effects);
             return Ending::Now;
         }
         if self.plan.is_series() && !slot.ending && slot.stop.is_none() {
-            slot.stop = Some(why);
+            slot.stop = Some(why); // The end of the run finds it, under this lock.
             return Ending::AfterThisRun;
         }
         Ending::Was
     }
 
-    fn pay(&self) {
+    fn run_user_code(&self) {
         let mut slot = self.slot.lock();
         let waiter = slot.promise.take_waiter();
         let outcome = if slot.promise.is_detached() {
@@ -356,15 +427,15 @@ impl<B: Body, S: Sink> Entry for Cell<B, S> {
     }
 }
 
-impl<B: Body, S: Sink> Promised<B::Out> for Cell<B, S> {
+impl<B: Body, S: Executor> Promised<B::Out> for Schedule<B, S> {
     fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<B::Out>> {
         let (outcome, unneeded) = self.slot.lock().promise.take_or_wait(waiter);
-        drop(unneeded); // Perhaps a waker: the lock is free.
+        drop(unneeded); // May be a waker, which is user code: the lock is free.
         outcome
     }
 }
 
-impl<B: Body, S: Sink> Joinable<B::Out> for Cell<B, S> {
+impl<B: Body, S: Executor> Joinable<B::Out> for Schedule<B, S> {
     fn is_ended(&self) -> bool {
         self.slot.lock().promise.is_kept()
     }
@@ -382,7 +453,7 @@ impl<B: Body, S: Sink> Joinable<B::Out> for Cell<B, S> {
     fn detach(&self) {
         let (outcome, stale) = self.slot.lock().promise.detach();
         drop(stale);
-        drop(outcome); // On the handle owner's thread: its panic is its own.
+        drop(outcome); // On the thread that drops the handle, which gets a panic of this drop.
     }
 
     fn runs(&self) -> u64 {

@@ -1,0 +1,110 @@
+//! Submitting as a future. The steps that the comments name are those of `waiter.rs`.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use pool_core::{Runner, SubmitError};
+
+use crate::shared::{Answer, NoRoom, Shared};
+use crate::waiter::{GroupWait, GroupWaiter};
+
+/// Resolves once the job is accepted, or with the job and why it is not.
+///
+/// Once it is enqueued it need not be polled. Dropped before a pool has taken its job, it withdraws
+/// the job and drops it. `map` turns the answer into the caller's type.
+pub(crate) struct SubmitFuture<R: Runner, M> {
+    shared: Arc<Shared<R>>,
+    stage: Stage<R>,
+    map: Option<M>,
+}
+
+enum Stage<R: Runner> {
+    /// Not polled yet.
+    New(R::Job),
+    Waiting(GroupWaiter<R>),
+    Done,
+}
+
+// Nothing is pinned: a job is moved, never borrowed.
+impl<R: Runner, M> Unpin for SubmitFuture<R, M> {}
+
+impl<R: Runner, M> SubmitFuture<R, M> {
+    pub(crate) fn new(shared: Arc<Shared<R>>, job: R::Job, map: M) -> Self {
+        Self {
+            shared,
+            stage: Stage::New(job),
+            map: Some(map),
+        }
+    }
+
+    /// The first poll, which is step 1 if every pool is full. `None`: the job waits.
+    fn submit(&mut self, job: R::Job) -> Option<Answer<R>> {
+        let (job, starved) = match self.shared.offer(job) {
+            Ok(pool) => return Some(Ok(pool)),
+            Err(NoRoom::Full { job, starved }) => (job, starved),
+            Err(NoRoom::Refused(refusal)) => return Some(Err(self.shared.count_refusal(refusal))),
+        };
+        match self.shared.enqueue(job, starved, None) {
+            GroupWait::Waiting(waiter) => {
+                self.stage = Stage::Waiting(waiter);
+                None
+            }
+            GroupWait::Answered(answer) => Some(answer),
+        }
+    }
+}
+
+impl<R: Runner, M, T> Future for SubmitFuture<R, M>
+where
+    M: FnOnce(&Shared<R>, Answer<R>) -> T,
+{
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let mut answer = None;
+        if let Stage::New(_) = self.stage
+            && let Stage::New(job) = mem::replace(&mut self.stage, Stage::Done)
+        {
+            answer = self.submit(job);
+        }
+        // Step 2: leaves the waker with the ticket, also at once after step 1, which had none. The
+        // waker's clone is user code: if it panics, the drop of this future does steps 5 and 6.
+        if let Stage::Waiting(waiter) = &self.stage {
+            answer = waiter.ticket.poll(context.waker());
+            if answer.is_some() {
+                waiter.dequeue(&self.shared); // Step 6.
+            }
+        }
+        // Also if it is polled again after it was ready.
+        let Some(answer) = answer else {
+            return Poll::Pending;
+        };
+        self.stage = Stage::Done;
+        let map = self.map.take();
+        let map = map.expect("a future is ready once");
+        Poll::Ready(map(&self.shared, answer))
+    }
+}
+
+impl<R: Runner, M> Drop for SubmitFuture<R, M> {
+    fn drop(&mut self) {
+        let Stage::Waiting(waiter) = &self.stage else {
+            return;
+        };
+        if self.shared.first().is_forked() {
+            return; // Threads that stayed in the parent may hold the locks.
+        }
+        // Step 5, then step 6: the job leaves the ticket before its places go, so no pool takes it.
+        let job = waiter.ticket.withdraw();
+        waiter.dequeue(&self.shared);
+        match job {
+            Some(job) => drop(self.shared.count_refusal(SubmitError::Full(job))),
+            // A job that step 4 has just given back is dropped here too, not by the releasing thread,
+            // which has other waiters to wake.
+            None => drop(waiter.ticket.outcome()),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Waiting in the wait queues of all pools at once.
+//!
+//! A waiter in one pool's queue only would stay behind that pool's long tasks while another pool has
+//! room. So it waits with one *ticket*, which holds its task, and with a *place* in every pool's wait
+//! queue. The first pool that frees room takes the task from the ticket. The other places are then
+//! empty: a pool that comes to one goes on to the next.
+//!
+//! # The steps
+//! 1. **Enqueue**: the waiter takes its places, pool after pool, each in one section of that pool's
+//!    lock, all under `enqueue_lock`. A pool that has room by then takes the task at once.
+//! 2. **Sleep**: until the ticket is settled, or the deadline.
+//! 3. **Transfer**: the section in which a pool frees room takes the task of its queue's head, if the
+//!    ticket still holds one, and settles the ticket.
+//! 4. **Shutdown**: the section in which a pool is released settles every ticket in its queue.
+//! 5. **Withdraw**: at the deadline, or as the future is dropped, the waiter takes its task back,
+//!    if the ticket still holds it.
+//! 6. **Dequeue**: the waiter gives its places up.
+//!
+//! # Races that look fatal
+//! - *A pool frees room just before the waiter takes its place there.* That pool's queue was empty,
+//!   so the room stays free, and step 1 finds it in the section that would have enqueued the waiter.
+//! - *Two pools free room at once.* The ticket's own lock lets one of them have the task. The other
+//!   goes on to its next place, and keeps no room reserved.
+//! - *A pool is released during step 1.* Either the waiter meets a released pool and withdraws, or it
+//!   took each of its places before the release of that pool, which settles the ticket (step 4).
+//! - *Step 5 against step 3.* Both take the task under the ticket's lock. The second finds none, and
+//!   the waiter's answer is what the first did.
+//! - *A pool has room, and the operating system refuses to start its first worker.* The waiter waits
+//!   for the pools that have workers, and has a place in that pool's queue too: the section that
+//!   counts a first worker serves the queue before the task of the submitter that started it
+//!   ("The first worker is refused to a multi-pool's waiter" in pool-core's `PROTOCOL.md`). If no
+//!   pool has a worker, the task comes back.
+//! - *Two waiters have their places in different orders in two pools.* They cannot: step 1 holds
+//!   `enqueue_lock`.
+
+use std::time::Instant;
+
+use pool_core::internals::{Enqueued, OwnWorker, Ticket};
+use pool_core::{OnFull, Runner, SubmitError};
+use sync_shim::Parker;
+
+use crate::shared::{Answer, NoRoom, Shared};
+
+/// One waiter in the wait queues of a group: a ticket and its places, pool by pool.
+pub(crate) struct GroupWaiter<R: Runner> {
+    pub(crate) ticket: Ticket<R::Job>,
+    places: Vec<u64>,
+}
+
+/// What came of the attempt to wait.
+pub(crate) enum GroupWait<R: Runner> {
+    /// The task waits.
+    Waiting(GroupWaiter<R>),
+    /// It need not, or must not.
+    Answered(Answer<R>),
+}
+
+impl<R: Runner> Shared<R> {
+    /// Every pool is full: waits for room as long as `on_full` says, or gives the job back.
+    #[cold]
+    pub(crate) fn submit_full(&self, job: R::Job, starved: bool, on_full: OnFull) -> Answer<R> {
+        let OnFull::Wait(deadline) = on_full else {
+            return Err(self.count_refusal(SubmitError::Full(job)));
+        };
+        match self.first().own_worker() {
+            OwnWorker::Stranger => {}
+            OwnWorker::RunInPlace => {
+                self.first().run_in_place(job);
+                return Ok(0);
+            }
+            OwnWorker::Refuse => return Err(self.count_refusal(SubmitError::Full(job))),
+        }
+        let parker = Parker::of_thread();
+        match self.enqueue(job, starved, Some(&parker)) {
+            GroupWait::Waiting(waiter) => waiter.wait(self, &parker, deadline),
+            GroupWait::Answered(answer) => answer,
+        }
+    }
+
+    /// Step 1, repeated until no pool has room and no worker: enqueues the job for a thread that
+    /// sleeps on `sleeper`, or for a future, whose waker comes with its next poll. `starved`: a pool
+    /// that has room could start no worker just now.
+    pub(crate) fn enqueue(
+        &self,
+        mut job: R::Job,
+        mut starved: bool,
+        sleeper: Option<&Parker>,
+    ) -> GroupWait<R> {
+        loop {
+            let back = match GroupWaiter::enqueue(self, job, sleeper.cloned(), starved) {
+                Ok(enqueued) => return enqueued,
+                Err(back) => back,
+            };
+            // A pool has room and no worker. To start one calls the thread gate, which is user code,
+            // so it is done here, where no lock is held.
+            match self.offer(back) {
+                Ok(pool) => return GroupWait::Answered(Ok(pool)),
+                Err(NoRoom::Full {
+                    job: back,
+                    starved: again,
+                }) => (job, starved) = (back, again),
+                Err(NoRoom::Refused(refusal)) => {
+                    return GroupWait::Answered(Err(self.count_refusal(refusal)));
+                }
+            }
+        }
+    }
+}
+
+impl<R: Runner> GroupWaiter<R> {
+    /// Step 1. With `starved` it takes a place also where there is room and no worker, so that a
+    /// submitter that starts one there does not pass this waiter; as long as some pool has a worker.
+    ///
+    /// # Errors
+    /// The job, if it is to be offered again: there is a pool with room and without a worker.
+    fn enqueue(
+        shared: &Shared<R>,
+        job: R::Job,
+        sleeper: Option<Parker>,
+        starved: bool,
+    ) -> Result<GroupWait<R>, R::Job> {
+        let (mut stopped, mut staffed) = (None, false);
+        // Until all places are taken: so two waiters have the same order in every pool's queue.
+        let order = shared.enqueue_lock.lock();
+        // Under the same lock, so that two waiters cannot both take the last of `max_waiting`.
+        if shared.waiter_count.len() >= shared.first().max_waiting() {
+            drop(order);
+            let refusal = shared.count_refusal(SubmitError::Full(job));
+            return Ok(GroupWait::Answered(Err(refusal)));
+        }
+        let mut waiter = Self {
+            ticket: Ticket::new(job, sleeper, &shared.waiter_count),
+            places: Vec::with_capacity(shared.members.len()),
+        };
+        for member in &shared.members {
+            // One section of that pool: room that it frees later finds this place (step 3).
+            match member.enqueue_waiter(&waiter.ticket, starved) {
+                Enqueued::Waiting(place) => {
+                    waiter.places.push(place);
+                    staffed = true; // Its workers run tasks, and each end frees room for step 3.
+                }
+                // Step 3 is then the section that counts that pool's first worker.
+                Enqueued::Unstaffed(place) => waiter.places.push(place),
+                other => {
+                    stopped = Some(other);
+                    break;
+                }
+            }
+        }
+        drop(order);
+        match stopped {
+            None if staffed => Ok(GroupWait::Waiting(waiter)),
+            // No pool would come to step 3: to wait on would be for ever.
+            None | Some(Enqueued::NoWorker) => waiter.withdraw(shared, Err),
+            // The pools before this one may have been released since: it must not wait on.
+            Some(Enqueued::Released) => waiter.withdraw(shared, |job| {
+                let refusal = shared.count_refusal(SubmitError::Released(job));
+                Ok(GroupWait::Answered(Err(refusal)))
+            }),
+            // There was room: this pool has the task, or one that was asked before it.
+            Some(taken) => {
+                if let Enqueued::Taken(effects) = taken {
+                    effects.run();
+                }
+                Ok(GroupWait::Answered(waiter.into_answer(shared)))
+            }
+        }
+    }
+
+    /// Step 5, before it has slept: passes the job on, unless a pool was faster (step 3).
+    fn withdraw(
+        self,
+        shared: &Shared<R>,
+        then: impl FnOnce(R::Job) -> Result<GroupWait<R>, R::Job>,
+    ) -> Result<GroupWait<R>, R::Job> {
+        match self.ticket.withdraw() {
+            Some(job) => {
+                self.dequeue(shared);
+                then(job)
+            }
+            None => Ok(GroupWait::Answered(self.into_answer(shared))),
+        }
+    }
+
+    /// Step 2: sleeps until the ticket is settled or the deadline passes.
+    pub(crate) fn wait(
+        self,
+        shared: &Shared<R>,
+        parker: &Parker,
+        deadline: Option<Instant>,
+    ) -> Answer<R> {
+        let clock = shared.first().clock();
+        let answer = match self.ticket.wait(parker, clock, deadline) {
+            Some(answer) => answer,
+            // Step 5: the deadline has passed, and step 3 may have come meanwhile.
+            None => match self.ticket.withdraw() {
+                Some(job) => Err(shared.count_refusal(SubmitError::TimedOut(job))),
+                None => return self.into_answer(shared),
+            },
+        };
+        self.dequeue(shared);
+        answer
+    }
+
+    /// The answer of a ticket that is known to be settled.
+    fn into_answer(self, shared: &Shared<R>) -> Answer<R> {
+        self.dequeue(shared);
+        let answer = self.ticket.outcome();
+        answer.expect("the section that took the task has settled the ticket")
+    }
+
+    /// Step 6. A place that stayed would hold nothing up; it would only take memory until its queue
+    /// comes to it.
+    pub(crate) fn dequeue(&self, shared: &Shared<R>) {
+        for (member, &place) in shared.members.iter().zip(&self.places) {
+            member.leave(place);
+        }
+    }
+}
