@@ -73,8 +73,7 @@ pub(crate) fn run(
     let _options = shell.push_env("TSAN_OPTIONS", "allocator_may_return_null=1");
     let _target = shell.push_env("CARGO_TARGET_DIR", workspace.target.join("tsan"));
     let harness = SKIPPED.map(|name| ["--skip", name]).concat();
-    sanitize::test(shell, packages, &["-Zbuild-std"], &harness)
-        .context("ThreadSanitizer")
+    sanitize::test(shell, packages, &["-Zbuild-std"], &harness).context("ThreadSanitizer")
 }
 
 /// Downloads and unpacks the packages, and writes the compiler's starter last.

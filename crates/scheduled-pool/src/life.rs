@@ -113,3 +113,21 @@ impl<S: Executor> Core<S> {
         Look::Wait
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use pool_core::Pool;
+
+    use crate::ScheduledPool;
+
+    #[test]
+    fn a_wait_whose_time_is_up_leaves_no_event_behind() {
+        let built = Pool::builder().capacity(1).build();
+        let scheduled = ScheduledPool::new(built.expect("a capacity is all that is needed"));
+        let core = scheduled.core();
+        for _ in 0..3 {
+            assert!(!core.wait_released(Some(core.clock.now())));
+        }
+        assert!(core.state.lock().end_waiters.is_empty());
+    }
+}

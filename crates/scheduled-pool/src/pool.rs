@@ -77,7 +77,7 @@ impl ScheduledPool {
         &self.pool
     }
 
-    fn core(&self) -> &Arc<Core<PoolHandle>> {
+    pub(crate) fn core(&self) -> &Arc<Core<PoolHandle>> {
         &self.owner.core
     }
 
