@@ -70,8 +70,8 @@ pub(crate) fn run(
     let _stable = shell.push_env("RUSTC_BOOTSTRAP", "1");
     let _flags = shell.push_env("RUSTFLAGS", "-Zsanitizer=thread");
     // Tests ask for memory that no machine has, to see it refused. A program that exits at an error
-    // joins no threads, which is no race.
-    let options = "allocator_may_return_null=1:report_thread_leaks=0";
+    // joins no threads, which is no race. Forked children start threads, as their tests do.
+    let options = "allocator_may_return_null=1:report_thread_leaks=0:die_after_fork=0";
     let _options = shell.push_env("TSAN_OPTIONS", options);
     let _target = shell.push_env("CARGO_TARGET_DIR", workspace.target.join("tsan"));
     let harness = SKIPPED.map(|name| ["--skip", name]).concat();
