@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pool_core::internals::{Member, build_group, name_of_group};
+use pool_core::internals::{PoolHandle, build_group, name_of_group};
 use pool_core::{Builder, Runner};
 
 use crate::error::MultiBuildError;
@@ -72,7 +72,7 @@ impl<R: Runner> MultiBuilder<R> {
         }
         let name = name_of_group(&self.each).to_owned();
         let pools = build_group(self.each, self.pools)?;
-        let members = pools.iter().map(Member::of).collect();
+        let members = pools.iter().map(PoolHandle::of).collect();
         let shared = Shared::new(name, members, self.strategy);
         Ok(MultiWorkerPool::new(pools.into(), Arc::new(shared)))
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pool_core::internals::{Deferred, Member};
+use pool_core::internals::{Deferred, PoolHandle};
 use pool_core::{Capacity, Runner, TuneError};
 
 use crate::error::MultiWaitError;
@@ -14,7 +14,7 @@ pub(crate) type Generations = Vec<u64>;
 impl<R: Runner> Shared<R> {
     /// One section in each pool, all in a row under `lifecycle_lock`; then the effects of all. So two
     /// such calls that race leave all pools in the state that the later one set.
-    fn each<T>(&self, section: impl FnMut(&Member<R>) -> (T, Deferred<R>)) -> Vec<T> {
+    fn each<T>(&self, section: impl FnMut(&PoolHandle<R>) -> (T, Deferred<R>)) -> Vec<T> {
         let sections: Vec<_> = {
             let _alike = self.lifecycle_lock.lock();
             self.members.iter().map(section).collect()
@@ -26,7 +26,7 @@ impl<R: Runner> Shared<R> {
 
     /// Step 4 of `waiter.rs`, in every pool. Whether it was open, and the generations that end.
     pub(crate) fn release(&self) -> (bool, Generations) {
-        let released = self.each(Member::release);
+        let released = self.each(PoolHandle::release);
         let was_open = released.iter().any(|&(was_open, _)| was_open);
         (
             was_open,
@@ -37,7 +37,7 @@ impl<R: Runner> Shared<R> {
     /// Releases, and takes out what has not started. Calls `keep` with each task's item, which
     /// must not panic.
     pub(crate) fn release_now(&self, mut keep: impl FnMut(R::Item)) -> usize {
-        let jobs = self.each(Member::release_now);
+        let jobs = self.each(PoolHandle::release_now);
         let each = self.members.iter().zip(jobs);
         each.map(|(member, jobs)| member.dispose(jobs, &mut keep))
             .sum()
@@ -45,7 +45,7 @@ impl<R: Runner> Shared<R> {
 
     /// Open again, at any time. `false` if it is open.
     pub(crate) fn reboot(&self) -> bool {
-        let was_released = self.each(Member::reboot).contains(&true);
+        let was_released = self.each(PoolHandle::reboot).contains(&true);
         if was_released {
             self.strategy.reset(); // User code: no lock is held.
         }
@@ -70,7 +70,7 @@ impl<R: Runner> Shared<R> {
     /// What a wait for the end waits for.
     pub(crate) fn generations(&self) -> Generations {
         let _alike = self.lifecycle_lock.lock();
-        self.members.iter().map(Member::generation).collect()
+        self.members.iter().map(PoolHandle::generation).collect()
     }
 
     pub(crate) fn wait_for_end(
@@ -101,7 +101,8 @@ impl<R: Runner> Shared<R> {
     /// Each pool was at rest at the first look and at the second, and had accepted nothing in
     /// between: so all of them were, at once, between the last first look and the first second.
     fn is_at_rest(&self) -> bool {
-        let look = || -> Option<Vec<u64>> { self.members.iter().map(Member::at_rest).collect() };
+        let look =
+            || -> Option<Vec<u64>> { self.members.iter().map(PoolHandle::at_rest).collect() };
         look().is_some_and(|first| look() == Some(first))
     }
 }

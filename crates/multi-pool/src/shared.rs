@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use pool_core::internals::{self as group, LoadStats, Member, WaiterCount};
+use pool_core::internals::{self as group, LoadStats, PoolHandle, WaiterCount};
 use pool_core::{OnFull, Runner, SubmitError};
 use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,7 +20,7 @@ use crate::strategy::{Loads, Strategy};
 pub(crate) struct Shared<R: Runner> {
     pub(crate) name: String,
     /// At least one.
-    pub(crate) members: Box<[Member<R>]>,
+    pub(crate) members: Box<[PoolHandle<R>]>,
     /// Theirs, side by side.
     loads: Box<[Arc<LoadStats>]>,
     pub(crate) strategy: Box<dyn Strategy>,
@@ -49,7 +49,7 @@ pub(crate) type Answer<R> = group::Answer<<R as Runner>::Job>;
 impl<R: Runner> Shared<R> {
     pub(crate) fn new(
         name: String,
-        members: Box<[Member<R>]>,
+        members: Box<[PoolHandle<R>]>,
         strategy: Box<dyn Strategy>,
     ) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl<R: Runner> Shared<R> {
     }
 
     /// The pool that is asked where all give the same answer, and that counts what runs in place.
-    pub(crate) fn first(&self) -> &Member<R> {
+    pub(crate) fn first(&self) -> &PoolHandle<R> {
         &self.members[0]
     }
 

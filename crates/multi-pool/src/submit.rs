@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pool_core::internals::{Admit, Admitted, Member};
+use pool_core::internals::{Admit, Admitted, PoolHandle};
 use pool_core::{Accepts, JoinHandle, OnFull, Runner, SubmitError};
 
 use crate::multi::MultiWorkerPool;
@@ -12,7 +12,7 @@ use crate::shared::Shared;
 use crate::submit_future::SubmitFuture;
 
 impl<R: Runner> Admit<R> for Shared<R> {
-    fn member(self: &Arc<Self>) -> Member<R> {
+    fn pool_handle(self: &Arc<Self>) -> PoolHandle<R> {
         self.first().clone()
     }
 

@@ -190,7 +190,7 @@ impl<R: Runner> GroupWaiter<R> {
         deadline: Option<Instant>,
     ) -> Answer<R> {
         let clock = shared.first().clock();
-        let answer = match self.ticket.wait(parker, clock, deadline) {
+        let answer = match self.ticket.wait(parker, &**clock, deadline) {
             Some(answer) => answer,
             // Step 5: the deadline has passed, and step 3 may have come meanwhile.
             None => match self.ticket.withdraw() {

@@ -355,6 +355,7 @@ impl<R: Runner> Core<R> {
     }
 
     /// The part of [`run`](Core::run) that only wakes threads.
+    #[inline]
     pub(crate) fn wake_threads(&self, effects: &mut Effects<R::Job>) {
         if effects.searchers {
             self.hint();

@@ -15,24 +15,15 @@ use crate::capacity::Capacity;
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::{BuildError, SubmitError, TuneError, WaitError};
-use crate::handle::{JoinHandle, PoolRef};
+use crate::handle::JoinHandle;
 use crate::pool::WorkerPool;
+use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
 use crate::sched::decide::{Admission, OwnWorker};
 use crate::sched::effects::Effects;
 use crate::sched::load::LoadStats;
 use crate::sched::state::State;
 use crate::sched::waiters::{WaitResult, WaiterCount, WaiterEntry};
-
-/// One pool of a group. It keeps the pool in memory, and nothing open.
-#[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
-pub struct Member<R: Runner>(pub(crate) Arc<Core<R>>);
-
-impl<R: Runner> Clone for Member<R> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
 
 /// The deferred effects of a section, to be run once no lock is held: they may be user code.
 #[must_use = "deferred effects have to be run"]
@@ -119,7 +110,7 @@ pub enum Enqueued<R: Runner> {
     Waiting(u64),
     /// There was room: the task was accepted, unless another pool had taken it.
     Taken(Deferred<R>),
-    /// There is room, but no worker yet: ask [`Member::accept`], which starts one.
+    /// There is room, but no worker yet: ask [`PoolHandle::accept`], which starts one.
     NoWorker,
     /// As before, and it stands in the wait queue all the same: the section that counts the first
     /// worker lets it in.
@@ -145,15 +136,8 @@ pub fn name_of_group<R: Runner>(each: &Builder<R>) -> &str {
     each.name_as_set()
 }
 
-impl<R: Runner> Member<R> {
-    /// The pool as a multi-pool sees it.
-    pub fn of(pool: &WorkerPool<R>) -> Self {
-        Self(Arc::clone(pool.core()))
-    }
-}
-
 /// Submitting.
-impl<R: Runner> Member<R> {
+impl<R: Runner> PoolHandle<R> {
     /// Accepts the job if there is room, having started the first worker if there is none. A
     /// refusal is not counted: another pool may take the job.
     ///
@@ -214,15 +198,10 @@ impl<R: Runner> Member<R> {
     pub fn own_worker(&self) -> OwnWorker {
         self.0.own_worker()
     }
-
-    /// Whether the workers stayed in another process.
-    pub fn is_forked(&self) -> bool {
-        self.0.is_forked()
-    }
 }
 
 /// Figures and settings.
-impl<R: Runner> Member<R> {
+impl<R: Runner> PoolHandle<R> {
     /// The figures for those without the lock.
     ///
     /// # Panics
@@ -230,11 +209,6 @@ impl<R: Runner> Member<R> {
     pub fn load_stats(&self) -> &Arc<LoadStats> {
         let load_stats = self.0.load_stats.as_ref();
         load_stats.expect("a member of a group has load statistics")
-    }
-
-    /// The clock of every time-out.
-    pub fn clock(&self) -> &dyn Clock {
-        self.0.clock()
     }
 
     /// What `submit` does at a full pool.
@@ -255,7 +229,7 @@ impl<R: Runner> Member<R> {
 }
 
 /// Life.
-impl<R: Runner> Member<R> {
+impl<R: Runner> PoolHandle<R> {
     /// One section, whose effects are left to the caller.
     fn deferred<T>(
         &self,
@@ -269,11 +243,6 @@ impl<R: Runner> Member<R> {
         (result, deferred)
     }
 
-    /// Raised by each reboot.
-    pub fn generation(&self) -> u64 {
-        self.0.state.lock().generation
-    }
-
     /// Releases: whether it was open, and which generation ends.
     pub fn release(&self) -> ((bool, u64), Deferred<R>) {
         self.deferred(State::release)
@@ -284,7 +253,7 @@ impl<R: Runner> Member<R> {
         self.deferred(|state, effects| self.0.take_unstarted(state, effects))
     }
 
-    /// Ends what [`release_now`](Member::release_now) took out: how many could still have been run.
+    /// Ends what [`release_now`](PoolHandle::release_now) took out: how many could still have been run.
     pub fn dispose(&self, jobs: impl Iterator<Item = R::Job>, keep: impl FnMut(R::Item)) -> usize {
         self.0.dispose(jobs, keep)
     }
@@ -300,18 +269,6 @@ impl<R: Runner> Member<R> {
     /// As [`WorkerPool::tune`].
     pub fn tune(&self, capacity: Capacity) -> (Result<(), TuneError>, Deferred<R>) {
         self.deferred(|state, effects| state.tune(capacity, effects))
-    }
-
-    /// Waits for the end of a generation.
-    ///
-    /// # Errors
-    /// See [`WaitError`].
-    pub fn wait_for_end(
-        &self,
-        generation: u64,
-        deadline: Option<Instant>,
-    ) -> Result<(), WaitError> {
-        self.0.wait_for_end(generation, deadline)
     }
 
     /// Waits until nothing is in flight.

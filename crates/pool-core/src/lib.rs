@@ -112,6 +112,7 @@ mod handle;
 pub mod internals;
 mod life;
 mod pool;
+mod pool_handle;
 mod runner;
 mod sched;
 mod scheduler;

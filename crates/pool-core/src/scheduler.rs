@@ -11,16 +11,14 @@
 
 use std::io;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
-
-use sync_shim::Clock;
 
 use crate::core::Core;
-use crate::error::{Closed, WaitError};
+use crate::error::Closed;
 use crate::handle::PoolRef;
+use crate::pool_handle::PoolHandle;
 use crate::sched::effects::ReleaseListener;
 use crate::sched::waiters::WaiterEntry;
-use crate::task::closures::{Closures, Pool};
+use crate::task::closures::Closures;
 use crate::task::erased::{Task, Work};
 use crate::task::run::{Resolve, TaskContext, TaskResult};
 
@@ -44,14 +42,6 @@ impl Work for Entry {
         self.0.release()
     }
 }
-
-/// A pool as a scheduler sees it. It keeps the pool in memory, and nothing open.
-#[expect(
-    missing_debug_implementations,
-    reason = "never leaves `scheduled-pool`"
-)]
-#[derive(Clone)]
-pub struct PoolHandle(Arc<Core<Closures>>);
 
 /// What became of a scheduled task.
 #[expect(
@@ -82,11 +72,6 @@ pub struct Queued {
 }
 
 impl PoolHandle {
-    /// The pool as a scheduler sees it.
-    pub fn of(pool: &Pool) -> Self {
-        Self(Arc::clone(pool.core()))
-    }
-
     /// Enters a scheduled task: never waits for room, is never refused for want of it. May start a
     /// thread, or wait for the start of the first.
     pub fn enter(&self, task: Arc<dyn ScheduledTask>) -> Entered {
@@ -131,39 +116,6 @@ impl PoolHandle {
             is_open
         })
     }
-
-    /// Which release comes next, or has come; raised by each reboot.
-    pub fn generation(&self) -> u64 {
-        self.0.state.lock().generation
-    }
-
-    /// Waits until that generation is released and every worker's thread has ended.
-    ///
-    /// # Errors
-    /// As [`Pool::wait_released_deadline`], and [`Rebooted`](WaitError::Rebooted) if another
-    /// generation has come.
-    pub fn wait_for_end(
-        &self,
-        generation: u64,
-        deadline: Option<Instant>,
-    ) -> Result<(), WaitError> {
-        self.0.wait_for_end(generation, deadline)
-    }
-
-    /// The clock of every time-out.
-    pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.0.config.clock
-    }
-
-    /// Whether the caller is a worker of the pool.
-    pub fn is_own_worker(&self) -> bool {
-        self.0.is_own_worker()
-    }
-
-    /// Whether the workers stayed in another process.
-    pub fn is_forked(&self) -> bool {
-        self.0.is_forked()
-    }
 }
 
 impl Queued {
@@ -186,6 +138,7 @@ impl Drop for Queued {
 #[cfg(all(test, not(anthill_loom)))]
 mod tests {
     use super::*;
+    use crate::Pool;
 
     struct Deaf;
     impl ReleaseListener for Deaf {

@@ -12,9 +12,9 @@ use crate::accept::Accepts;
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::SubmitError;
-use crate::group::Member;
 use crate::handle::JoinHandle;
 use crate::pool::WorkerPool;
+use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
 use crate::sched::waiters::WaitResult;
 use crate::submit_future::SubmitFuture;
@@ -25,7 +25,7 @@ use crate::submit_future::SubmitFuture;
 #[expect(clippy::missing_errors_doc, reason = "said once, above")]
 pub trait Admit<R: Runner>: Sized {
     /// The pool that a handle asks for the clock and the panic hook.
-    fn member(self: &Arc<Self>) -> Member<R>;
+    fn pool_handle(self: &Arc<Self>) -> PoolHandle<R>;
 
     /// Refuses before a job is made of the task, and counts that.
     #[inline]
@@ -44,7 +44,7 @@ pub trait Admit<R: Runner>: Sized {
     ) -> impl Future<Output = T> + Send + Unpin;
 
     /// The handle of a task which that pool has accepted. It was made as the
-    /// [`member`](Self::member)'s.
+    /// [`pool_handle`](Self::pool_handle)'s.
     #[inline]
     fn handle_of<T: Send + 'static>(&self, _pool: usize, handle: JoinHandle<T>) -> JoinHandle<T> {
         handle
@@ -70,7 +70,7 @@ pub trait Admit<R: Runner>: Sized {
         if let Err(refused) = self.refuse_early(on_full) {
             return Err(refused.map(|()| task));
         }
-        let (job, handle) = promise(task, self.member());
+        let (job, handle) = promise(task, self.pool_handle());
         answer(&**self, self.admit_job(job, on_full), handle)
     }
 
@@ -93,7 +93,7 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        let (job, handle) = promise(task, self.member());
+        let (job, handle) = promise(task, self.pool_handle());
         self.admit_async(job, |pools, admitted| answer(pools, admitted, handle))
     }
 }
@@ -106,9 +106,9 @@ pub(crate) type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
 
 /// A job and its handle. The handle is made first, so that a future which is dropped after its job
 /// was accepted detaches it.
-fn promise<R: Accepts<T>, T>(task: T, member: Member<R>) -> (R::Job, JoinHandle<R::Value>) {
-    let (job, promise) = member.0.runner.spawned(task);
-    (job, JoinHandle::new(promise.0, member.0))
+fn promise<R: Accepts<T>, T>(task: T, pool: PoolHandle<R>) -> (R::Job, JoinHandle<R::Value>) {
+    let (job, promise) = pool.0.runner.spawned(task);
+    (job, JoinHandle::new(promise.0, pool.0))
 }
 
 /// The one place where a handle goes to the caller.
@@ -134,8 +134,8 @@ fn forget_pool<R: Accepts<T>, T>(admitted: Admitted<R>) -> Result<(), SubmitErro
 
 impl<R: Runner> Admit<R> for Core<R> {
     #[inline]
-    fn member(self: &Arc<Self>) -> Member<R> {
-        Member(Arc::clone(self))
+    fn pool_handle(self: &Arc<Self>) -> PoolHandle<R> {
+        PoolHandle(Arc::clone(self))
     }
 
     #[inline]

@@ -88,6 +88,7 @@ impl<J> Effects<J> {
     }
 
     /// Wakes threads. Runs no user code.
+    #[inline]
     pub(crate) fn wake_threads(&mut self) {
         self.wakes.wake_threads();
     }

@@ -89,9 +89,10 @@ impl WakeList {
     }
 
     /// Wakes the threads. Runs no user code.
+    #[inline]
     pub fn wake_threads(&mut self) {
-        for thread in self.threads.take() {
-            thread.unpark();
+        if !self.threads.is_empty() {
+            self.threads.take().for_each(|thread| thread.unpark());
         }
     }
 
