@@ -48,19 +48,22 @@ pub(crate) struct Core<R: Runner> {
 /// The time limit of a call was up.
 pub(crate) struct Late;
 
-/// A job that asks to be let in, and what its caller does in the section that does not let it in.
-struct Applicant<J, F> {
-    job: J,
-    refused: F,
+/// A job that asks to be let in. It stays where it lies until that is decided: to hand it from
+/// section to section would cost as much as a section.
+struct Applicant<J, F, T> {
+    /// The job, and what its caller does in the section that does not let it in.
+    asking: Option<(J, F)>,
+    /// What came of that.
+    refused: Option<T>,
 }
 
 /// What comes next for an [`Applicant`].
-enum Step<J, F, T> {
-    Over(Result<(), T>),
+enum Step {
+    Over,
     /// There is room and no worker. The start of the first is reserved for the caller.
-    StartFirst(Applicant<J, F>),
+    StartFirst,
     /// Another thread starts the first.
-    AwaitStart(EventWait, Applicant<J, F>),
+    AwaitStart(EventWait),
 }
 
 /// What a submit does that met a full pool.
@@ -163,28 +166,29 @@ impl<R: Runner> Core<R> {
         refused: impl FnOnce(&mut State<R::Job>, Closed<L>, R::Job) -> T,
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
-        let applicant = Applicant { job, refused };
+        let mut applicant = Applicant {
+            asking: Some((job, refused)),
+            refused: None,
+        };
         // Step S3.
-        let mut step = self.section(|state, effects| self.decide(state, effects, applicant));
+        let mut step = self.section(|state, effects| self.decide(state, effects, &mut applicant));
         loop {
             step = match step {
-                Step::Over(result) => return result,
+                Step::Over => return applicant.refused.map_or(Ok(()), Err),
                 // Decided in the section that counts the worker: a task is accepted only where one
                 // lives.
-                Step::StartFirst(applicant) => {
-                    self.start_reserved(|state, effects, started| match started {
-                        Ok(()) => self.decide(state, effects, applicant),
-                        Err(refused) => applicant.refuse(state, Closed::NoThread(refused)),
-                    })
-                }
-                Step::AwaitStart(start, applicant) => {
+                Step::StartFirst => self.start_reserved(|state, effects, started| match started {
+                    Ok(()) => self.decide(state, effects, &mut applicant),
+                    Err(refused) => applicant.refuse(state, Closed::NoThread(refused)),
+                }),
+                Step::AwaitStart(start) => {
                     let waited = wait(&start);
                     self.section(|state, effects| match waited {
                         // It may have come between the time-out and the lock.
                         Err(late) if !start.leave(&mut state.on_start) => {
                             applicant.refuse(state, Closed::TimedOut(late))
                         }
-                        _ => self.decide(state, effects, applicant),
+                        _ => self.decide(state, effects, &mut applicant),
                     })
                 }
             };
@@ -196,18 +200,18 @@ impl<R: Runner> Core<R> {
         self: &Arc<Self>,
         state: &mut State<R::Job>,
         effects: &mut Effects<R::Job>,
-        applicant: Applicant<R::Job, F>,
-    ) -> Step<R::Job, F, T> {
+        applicant: &mut Applicant<R::Job, F, T>,
+    ) -> Step {
         match state.view().admission() {
             Admission::Room => {
-                state.accept(applicant.job, effects);
-                Step::Over(Ok(()))
+                state.accept(applicant.take().0, effects);
+                Step::Over
             }
             Admission::Full => applicant.refuse(state, Closed::Full),
             Admission::Released => applicant.refuse(state, Closed::Released),
             Admission::FirstWorker if !state.starting => {
                 state.starting = true;
-                Step::StartFirst(applicant)
+                Step::StartFirst
             }
             Admission::FirstWorker if starter_of() == self.number() => {
                 // The gate of that start submits to its own pool: it would wait for itself.
@@ -217,7 +221,7 @@ impl<R: Runner> Core<R> {
             Admission::FirstWorker => {
                 let start = EventWait::of_thread();
                 state.on_start.push(start.event());
-                Step::AwaitStart(start, applicant)
+                Step::AwaitStart(start)
             }
         }
     }
@@ -546,12 +550,19 @@ impl<R: Runner> PoolRef for Core<R> {
     }
 }
 
-impl<J, F> Applicant<J, F> {
+impl<J, F, T> Applicant<J, F, T> {
+    #[inline]
+    fn take(&mut self) -> (J, F) {
+        self.asking.take().expect("it is decided on once")
+    }
+
     /// It is not let in.
-    fn refuse<L, T>(self, state: &mut State<J>, why: Closed<L>) -> Step<J, F, T>
+    fn refuse<L>(&mut self, state: &mut State<J>, why: Closed<L>) -> Step
     where
         F: FnOnce(&mut State<J>, Closed<L>, J) -> T,
     {
-        Step::Over(Err((self.refused)(state, why, self.job)))
+        let (job, refused) = self.take();
+        self.refused = Some(refused(state, why, job));
+        Step::Over
     }
 }

@@ -113,11 +113,21 @@ enum AfterRun {
 /// A section has decided what is `next`, and deferred no user code but the gate of the thread to be
 /// started, if one is `reserved`. Where a gate is to be asked, it left the task to others
 /// (`RunUserCode`).
+#[inline]
 fn start_if_reserved<R: Runner>(
     core: &Arc<Core<R>>,
-    mut next: Next<R::Job>,
-    mut reserved: bool,
+    next: Next<R::Job>,
+    reserved: bool,
 ) -> Next<R::Job> {
+    if reserved {
+        return start_reserved(core, next);
+    }
+    next
+}
+
+#[cold]
+fn start_reserved<R: Runner>(core: &Arc<Core<R>>, mut next: Next<R::Job>) -> Next<R::Job> {
+    let mut reserved = true;
     while let Next::RunUserCode = next {
         let may_start = core.start_and_search();
         (next, reserved) = resume(core, |state| {
@@ -173,17 +183,15 @@ fn resolve(handle: Option<Arc<dyn Resolve>>) -> Option<Waker> {
 #[inline]
 fn decide<R: Runner>(
     core: &Arc<Core<R>>,
-    whole: Whole<'_, R::Job>,
+    mut whole: Whole<'_, R::Job>,
     effects: &mut Effects<R::Job>,
     change: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>) -> Next<R::Job>,
 ) -> Next<R::Job> {
-    let next = whole.section(|state, _| {
-        let next = change(state, effects);
-        if matches!(next, Next::Search) {
-            core.work.store(false, Relaxed); // A hint, as in `serve`.
-        }
-        next
-    });
+    let next = change(whole.state_mut(), effects);
+    if matches!(next, Next::Search) {
+        core.work.store(false, Relaxed); // A hint, as in `serve`.
+    }
+    whole.unlock();
     core.wake_threads(effects);
     next
 }

@@ -177,12 +177,19 @@ impl<J> Whole<'_, J> {
         result
     }
 
+    /// The state, for a section that its owner [ends](Whole::unlock): a task that comes out of a
+    /// closure is moved once more for each frame, which a worker feels.
+    #[inline]
+    pub(crate) fn state_mut(&mut self) -> &mut State<J> {
+        self.both.halves().0
+    }
+
     /// Settles, from the counters as they are now, how many tasks may enter undecided (invariant
     /// 2), whether workers go on undecided (3), and which calls are refused without the lock (4);
     /// then unlocks. The most important write of the protocol: all that is done without the lock
     /// rests on it.
     #[inline]
-    fn unlock(mut self) {
+    pub(crate) fn unlock(mut self) {
         let (state, inbox) = self.both.halves();
         // Steps U1, U2.
         inbox.credits = state.grant_credits();

@@ -191,7 +191,13 @@ impl<J> State<J> {
     /// worker.
     #[inline]
     pub(crate) fn admit_heads(&mut self, effects: &mut Effects<J>) {
-        while self.wait_queue.len() > 0 && self.live > 0 && self.view().has_room() {
+        if self.wait_queue.len() > 0 {
+            self.admit_while_room(effects);
+        }
+    }
+
+    fn admit_while_room(&mut self, effects: &mut Effects<J>) {
+        while self.live > 0 && self.view().has_room() {
             let Some(entry) = self.wait_queue.pop() else {
                 break;
             };
