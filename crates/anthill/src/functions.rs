@@ -10,7 +10,8 @@
 use std::time::Duration;
 
 use pool_core::{
-    Accepts, Capacity, Closures, JoinHandle, Stats, SubmitError, TuneError, WaitError,
+    Accepts, Capacity, Closures, JoinHandle, Map, MapError, Stats, SubmitError, TuneError,
+    WaitError,
 };
 
 use crate::default::default_pool;
@@ -57,6 +58,64 @@ where
     T: Send + 'static,
 {
     default_pool().try_spawn(task)
+}
+
+/// Maps an iterator on the default pool, in order. See [`Pool::map`](crate::Pool::map).
+///
+/// ```
+/// let lengths: Result<Vec<usize>, _> = anthill::map(["one", "three"], str::len).collect();
+/// assert_eq!(lengths?, [3, 5]);
+/// # Ok::<(), anthill::MapError>(())
+/// ```
+pub fn map<I, F, T>(items: I, map: F) -> Map<I::IntoIter, T>
+where
+    I: IntoIterator<Item: Send + 'static>,
+    F: Fn(I::Item) -> T + Send + Sync + 'static,
+    T: Send + 'static,
+{
+    default_pool().map(items, map)
+}
+
+/// As [`map`], with the results as they come. See [`Pool::map_unordered`](crate::Pool::map_unordered).
+pub fn map_unordered<I, F, T>(items: I, map: F) -> Map<I::IntoIter, T>
+where
+    I: IntoIterator<Item: Send + 'static>,
+    F: Fn(I::Item) -> T + Send + Sync + 'static,
+    T: Send + 'static,
+{
+    default_pool().map_unordered(items, map)
+}
+
+/// As [`map`], with a function that may fail. See [`Pool::try_map`](crate::Pool::try_map).
+pub fn try_map<I, F, T, E>(items: I, map: F) -> Map<I::IntoIter, T, E>
+where
+    I: IntoIterator<Item: Send + 'static>,
+    F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    default_pool().try_map(items, map)
+}
+
+/// Calls a function with each item of an iterator, on the default pool. See
+/// [`Pool::for_each`](crate::Pool::for_each).
+pub fn for_each<I, F>(items: I, call: F) -> Result<(), MapError>
+where
+    I: IntoIterator<Item: Send + 'static>,
+    F: Fn(I::Item) + Send + Sync + 'static,
+{
+    default_pool().for_each(items, call)
+}
+
+/// As [`for_each`], with a function that may fail. See
+/// [`Pool::try_for_each`](crate::Pool::try_for_each).
+pub fn try_for_each<I, F, E>(items: I, call: F) -> Result<(), MapError<E>>
+where
+    I: IntoIterator<Item: Send + 'static>,
+    F: Fn(I::Item) -> Result<(), E> + Send + Sync + 'static,
+    E: Send + 'static,
+{
+    default_pool().try_for_each(items, call)
 }
 
 /// Live workers of the default pool, idle ones included.

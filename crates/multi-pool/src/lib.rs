@@ -55,6 +55,7 @@ mod closures;
 mod error;
 mod func;
 mod life;
+mod map;
 mod multi;
 mod shared;
 mod strategy;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pool_core::internals::{Admit, Admitted, PoolHandle};
+use pool_core::internals::{Admit, Admitted, Demand, PoolHandle};
 use pool_core::{Accepts, JoinHandle, OnFull, Runner, SubmitError};
 
 use crate::multi::MultiWorkerPool;
@@ -14,6 +14,11 @@ use crate::submit_future::SubmitFuture;
 impl<R: Runner> Admit<R> for Shared<R> {
     fn pool_handle(self: &Arc<Self>) -> PoolHandle<R> {
         self.first().clone()
+    }
+
+    fn demand(&self) -> Demand {
+        let each = self.members.iter().map(PoolHandle::demand);
+        each.max().unwrap_or(Demand::None)
     }
 
     #[inline]

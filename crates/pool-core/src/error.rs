@@ -219,6 +219,40 @@ pub enum JoinError {
     WouldDeadlock,
 }
 
+/// An item of a mapping has no result. `E` is the mapping function's own error.
+///
+/// It is `Send`, `Sync` and `'static` if `E` is, so `?` turns it into any boxed error.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum MapError<E = Infallible> {
+    /// The function returned this.
+    Failed(E),
+    /// The function panicked.
+    Panicked(Panicked),
+    /// The pool refused to go on: the mapping is over.
+    Refused(SubmitError),
+}
+
+impl<E: fmt::Display> fmt::Display for MapError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => error.fmt(f),
+            Self::Panicked(panicked) => panicked.fmt(f),
+            Self::Refused(refused) => refused.fmt(f),
+        }
+    }
+}
+
+impl<E: error::Error + 'static> error::Error for MapError<E> {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Failed(error) => error.source(),
+            Self::Panicked(_) => None,
+            Self::Refused(refused) => refused.source(),
+        }
+    }
+}
+
 /// What a task panicked with, and where.
 pub struct Panicked(Box<Panic>);
 
@@ -293,6 +327,13 @@ impl fmt::Debug for Panicked {
     }
 }
 
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the task panicked in pool `{}`", self.pool())?;
+        self.message().map_or(Ok(()), |text| write!(f, ": {text}"))
+    }
+}
+
 impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -309,12 +350,7 @@ impl fmt::Debug for JoinError {
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Panicked(panicked) => {
-                write!(f, "the task panicked in pool `{}`", panicked.pool())?;
-                panicked
-                    .message()
-                    .map_or(Ok(()), |text| write!(f, ": {text}"))
-            }
+            Self::Panicked(panicked) => panicked.fmt(f),
             Self::Cancelled => f.write_str("the task was cancelled before it started"),
             Self::Released => f.write_str("the pool was released before the task started"),
             Self::Taken => f.write_str("the task's value was taken before"),

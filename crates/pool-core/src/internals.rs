@@ -8,12 +8,14 @@
 //! |---|---|
 //! | [`PoolHandle`] | a pool, for both of the next |
 //! | [`Deferred`], [`Ticket`], [`Enqueued`], [`Answer`], [`WaiterCount`], [`LoadStats`], [`build_group`], [`Admit`] | several pools as one: sections under a lock of the group, waiting in several wait queues at once, and figures that are read without a lock |
+//! | [`map`], [`for_each`], [`Host`], [`Order`], [`Submitter`], [`DrainTask`], [`Demand`] | mapping iterators on any kind of pool of closures |
 //! | [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
 //! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
 //! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`] | waking threads and tasks once no lock is held |
 //! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Resolve`] | running a task, and what came of it |
 
 pub use crate::group::{Answer, Deferred, Enqueued, Ticket, build_group, name_of_group};
+pub use crate::map::{Host, Order, for_each, map};
 pub use crate::pool_handle::PoolHandle;
 pub use crate::sched::decide::OwnWorker;
 pub use crate::sched::effects::ReleaseListener;
@@ -22,5 +24,6 @@ pub use crate::sched::waiter::{Event, EventWait, Waiter, WakeList};
 pub use crate::sched::waiters::WaiterCount;
 pub use crate::scheduler::{Entered, Queued, ScheduledTask};
 pub use crate::submit::{Admit, Admitted};
+pub use crate::subqueue::{Demand, DrainTask, Submitter};
 pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
 pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};

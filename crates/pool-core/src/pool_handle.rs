@@ -11,6 +11,8 @@ use crate::error::WaitError;
 use crate::handle::PoolRef;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
+use crate::submit::Admit;
+use crate::subqueue::Demand;
 use crate::task::closures::Closures;
 
 /// A pool, for a group of pools or a scheduler. It keeps the pool in memory, and nothing open.
@@ -50,6 +52,16 @@ impl<R: Runner> PoolHandle<R> {
         deadline: Option<Instant>,
     ) -> Result<(), WaitError> {
         self.0.wait_for_end(generation, deadline)
+    }
+
+    /// How many tasks may run at a time.
+    pub fn workers(&self) -> usize {
+        self.0.state.lock().capacity
+    }
+
+    /// What else the workers are wanted for, than for drain tasks.
+    pub fn demand(&self) -> Demand {
+        self.0.demand()
     }
 
     /// Whether the caller is a worker of the pool, or of its group.

@@ -18,6 +18,7 @@ use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
 use crate::sched::waiters::WaitResult;
 use crate::submit_future::SubmitFuture;
+use crate::subqueue::Demand;
 
 /// How a job gets in: to one pool, or to the one of several that a strategy chooses.
 ///
@@ -32,6 +33,9 @@ pub trait Admit<R: Runner>: Sized {
     fn refuse_early(&self, _on_full: OnFull) -> Result<(), SubmitError> {
         Ok(())
     }
+
+    /// What else the workers are wanted for.
+    fn demand(&self) -> Demand;
 
     /// Accepts the job, waits for room as `on_full` says, or gives the job back.
     fn admit_job(self: &Arc<Self>, job: R::Job, on_full: OnFull) -> Admitted<R>;
@@ -142,6 +146,17 @@ impl<R: Runner> Admit<R> for Core<R> {
     fn refuse_early(&self, on_full: OnFull) -> Result<(), SubmitError> {
         self.refuses(on_full)
             .map_or(Ok(()), |reason| Err(reason.with(())))
+    }
+
+    fn demand(&self) -> Demand {
+        let state = self.state.lock();
+        if !state.open {
+            Demand::Released
+        } else if state.queued() > 0 || state.wait_queue.len() > 0 {
+            Demand::Others
+        } else {
+            Demand::None
+        }
     }
 
     #[inline]

@@ -11,6 +11,7 @@ mod cancel;
 mod figures;
 mod last_handle;
 mod life;
+mod map;
 mod own_worker;
 mod support;
 mod threads;

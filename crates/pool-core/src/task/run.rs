@@ -140,7 +140,12 @@ impl TaskContext {
 
     /// A panic in one of the pool's tasks, as its handle returns it.
     pub fn panicked(&self, payload: Payload) -> JoinError {
-        JoinError::Panicked(Panicked::new(payload, Arc::clone(&self.name)))
+        JoinError::Panicked(self.caught(payload))
+    }
+
+    /// A panic in one of the pool's tasks.
+    pub(crate) fn caught(&self, payload: Payload) -> Panicked {
+        Panicked::new(payload, Arc::clone(&self.name))
     }
 
     /// The one place where tasks are run and their panics caught. The hook has seen the payload

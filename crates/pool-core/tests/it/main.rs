@@ -20,6 +20,7 @@ mod hooks;
 mod in_place;
 mod last_handle;
 mod line;
+mod map;
 mod own_waits;
 mod panics;
 mod process;

@@ -1,0 +1,114 @@
+//! Mapping iterators over several pools.
+
+use std::sync::Arc;
+
+use pool_core::internals::{self, Host, Order, PoolHandle, Submitter};
+use pool_core::{Map, MapError};
+
+use crate::closures::MultiPool;
+
+impl Host for MultiPool {
+    fn submitter(&self) -> Arc<dyn Submitter> {
+        Arc::clone(self.shared()) as _
+    }
+
+    fn pool_handle(&self) -> PoolHandle {
+        self.shared().first().clone()
+    }
+
+    fn workers(&self) -> usize {
+        let each = self.shared().members.iter().map(PoolHandle::workers);
+        each.fold(0, usize::saturating_add)
+    }
+}
+
+/// Mapping iterators. Each call does what [`Pool`](pool_core::Pool)'s of the same name does, on the
+/// workers of all pools.
+impl MultiPool {
+    /// Calls `map` with each item and gives the results in the items' order: see
+    /// [`Pool::map`](pool_core::WorkerPool::map).
+    ///
+    /// ```
+    /// use multi_pool::MultiPool;
+    /// use pool_core::Pool;
+    ///
+    /// let pools = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// let squares: Result<Vec<u64>, _> = pools.map(1..=100, |n| n * n).collect();
+    /// assert_eq!(squares?.iter().sum::<u64>(), 338_350);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn map<I, F, T>(&self, items: I, map: F) -> Map<I::IntoIter, T>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        F: Fn(I::Item) -> T + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        internals::map(self, Order::Ordered, false, items, move |item| {
+            Ok(map(item))
+        })
+    }
+
+    /// As [`map`](Self::map), but gives the results as they come.
+    pub fn map_unordered<I, F, T>(&self, items: I, map: F) -> Map<I::IntoIter, T>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        F: Fn(I::Item) -> T + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        internals::map(self, Order::Unordered, false, items, move |item| {
+            Ok(map(item))
+        })
+    }
+
+    /// As [`map`](Self::map), with a function that may fail: see
+    /// [`Pool::try_map`](pool_core::WorkerPool::try_map).
+    pub fn try_map<I, F, T, E>(&self, items: I, map: F) -> Map<I::IntoIter, T, E>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        internals::map(self, Order::Ordered, true, items, map)
+    }
+
+    /// As [`try_map`](Self::try_map), but gives the results as they come.
+    pub fn try_map_unordered<I, F, T, E>(&self, items: I, map: F) -> Map<I::IntoIter, T, E>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        internals::map(self, Order::Unordered, true, items, map)
+    }
+
+    /// Calls `call` with each item and returns when all calls have ended: see
+    /// [`Pool::for_each`](pool_core::WorkerPool::for_each).
+    ///
+    /// # Errors
+    /// The first panic, or why the pools refused to go on.
+    pub fn for_each<I, F>(&self, items: I, call: F) -> Result<(), MapError>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        F: Fn(I::Item) + Send + Sync + 'static,
+    {
+        internals::for_each(self, items, move |item| {
+            call(item);
+            Ok(())
+        })
+    }
+
+    /// As [`for_each`](Self::for_each), with a function that may fail.
+    ///
+    /// # Errors
+    /// The first error. Nothing starts after it, and it is returned when what ran has ended.
+    pub fn try_for_each<I, F, E>(&self, items: I, call: F) -> Result<(), MapError<E>>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        F: Fn(I::Item) -> Result<(), E> + Send + Sync + 'static,
+        E: Send + 'static,
+    {
+        internals::for_each(self, items, call)
+    }
+}

@@ -1,0 +1,91 @@
+//! Mapping iterators over several pools. How it is done is pool-core's; here is that all the pools
+//! take part, and that their waiters and their releases are heard.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use multi_pool::MultiPool;
+use pool_core::{MapError, Pool, SubmitError};
+use testkit::watchdog;
+
+/// Only a net.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn pools(count: usize) -> MultiPool {
+    let each = Pool::builder().capacity(1).queue_depth(0);
+    MultiPool::builder(each).pools(count).build().unwrap()
+}
+
+#[test]
+fn the_workers_of_all_pools_take_part_and_results_come_in_order() {
+    watchdog(LIMIT, || {
+        let (pools, all) = (pools(3), Arc::new(Barrier::new(3)));
+        // None ends before three workers are there.
+        let results = pools.map(0..3, move |n| {
+            all.wait();
+            (n, thread::current().name().map(str::to_owned))
+        });
+        let results: Vec<_> = results.map(Result::unwrap).collect();
+        assert!(results.iter().map(|(n, _)| *n).eq(0..3));
+        let names: BTreeSet<_> = results.into_iter().map(|(_, name)| name).collect();
+        assert_eq!(names.len(), 3, "{names:?}");
+    });
+}
+
+#[test]
+fn an_error_stops_it_and_unordered_and_for_each_see_every_item() {
+    let pools = pools(2);
+    let failed = pools.try_map(0.., |n| if n == 9 { Err(n) } else { Ok(n) });
+    let results: Vec<_> = failed.collect();
+    assert_eq!(results.len(), 10);
+    assert!(matches!(results.last(), Some(Err(MapError::Failed(9)))));
+    let seen: BTreeSet<u32> = pools.map_unordered(0..1_000, |n| n).flatten().collect();
+    assert_eq!(seen.len(), 1_000);
+    pools.for_each(0..100, drop).unwrap();
+    let failed = pools.try_for_each(0.., |n| if n == 3 { Err(n) } else { Ok(()) });
+    assert!(matches!(failed, Err(MapError::Failed(3))));
+}
+
+#[test]
+fn a_caller_that_waits_at_full_pools_is_let_in_beside_an_endless_mapping() {
+    watchdog(LIMIT, || {
+        let pools = pools(2);
+        let mut endless = pools.map(0_u64.., |n| n).window(64);
+        endless.next().unwrap().unwrap();
+        let caller = pools.clone();
+        let other = thread::spawn(move || caller.spawn(|| 7).unwrap().join().unwrap());
+        while !other.is_finished() {
+            endless.next().unwrap().unwrap();
+        }
+        assert_eq!(other.join().unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_mapping_inside_a_task_needs_no_other_worker() {
+    let pools = pools(2);
+    let inner = pools.clone();
+    let results = pools.map(0..8_u64, move |n| {
+        inner.map(0..n, |m| m).map(Result::unwrap).sum::<u64>()
+    });
+    assert_eq!(results.map(Result::unwrap).sum::<u64>(), 56);
+}
+
+#[test]
+fn a_release_ends_it() {
+    let pools = pools(2);
+    let ours = pools.clone();
+    let results = pools.map(0.., move |n| {
+        if n == 5 {
+            ours.release();
+        }
+    });
+    let released = results.last().unwrap();
+    assert!(matches!(
+        released,
+        Err(MapError::Refused(SubmitError::Released(())))
+    ));
+    pools.wait_released().unwrap();
+}

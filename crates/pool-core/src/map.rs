@@ -1,0 +1,609 @@
+//! Mapping an iterator on a pool.
+//!
+//! The caller pulls the source and fetches results, in [`Map`]'s `next`; drain tasks of the pool
+//! (`subqueue.rs`) call the function. What was pulled and has not been fetched is bounded by the
+//! window, so memory stays flat however long the source is.
+//!
+//! # Invariants
+//! 1. Each item that was pulled is either pending, or with a drain task, or its result is kept; or
+//!    it was dropped because the mapping stopped or its owner left.
+//! 2. Ordered results lie at their item's place, counted from `head`; they are fetched from there.
+//! 3. Once a mapping has stopped nothing starts any more.
+
+use std::any::{Any, type_name};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fmt;
+use std::iter::FusedIterator;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{MapError, SubmitError};
+use crate::foreign::drop_quietly;
+use crate::handle::PoolRef;
+use crate::pool::WorkerPool;
+use crate::pool_handle::PoolHandle;
+use crate::subqueue::{Backlog, Drain, SubQueue, Submitter, drain_by};
+use crate::task::closures::Closures;
+
+/// Items that may be pulled and not fetched, for each worker, where the window is not set: so many
+/// at least, and so many for each piece of a turn, which is the longer the shorter items are.
+const FEWEST_PER_WORKER: usize = 4;
+const PER_WORKER_AND_TURN: usize = 4;
+/// Items are short if a turn has as many.
+const SHORT: usize = 8;
+/// How late a result of short items may be.
+const NAP: Duration = Duration::from_millis(1);
+
+/// A pool of closures, or several, that a mapping or a scope runs on.
+pub trait Host: Clone + Send + 'static {
+    /// How drain tasks get in.
+    fn submitter(&self) -> Arc<dyn Submitter>;
+    /// Whose clock, panic hook and nesting limit hold.
+    fn pool_handle(&self) -> PoolHandle;
+    /// How many tasks may run at a time.
+    fn workers(&self) -> usize;
+}
+
+impl Host for WorkerPool<Closures> {
+    fn submitter(&self) -> Arc<dyn Submitter> {
+        Arc::clone(self.core()) as _
+    }
+
+    fn pool_handle(&self) -> PoolHandle {
+        PoolHandle::of(self)
+    }
+
+    fn workers(&self) -> usize {
+        self.pool_handle().workers()
+    }
+}
+
+/// How results are fetched, and what an error does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// In the items' order.
+    Ordered,
+    /// As they come.
+    Unordered,
+}
+
+type Fetched<T, E> = Result<T, MapError<E>>;
+type Queue<I, T, E> = SubQueue<Mapped<I, Fetched<T, E>>>;
+
+/// What a mapping has in its sub-queue.
+struct Mapped<I, R> {
+    pending: VecDeque<I>,
+    results: Results<R>,
+    /// Items that drain tasks have.
+    running: usize,
+    /// An error stops the mapping.
+    stops: bool,
+    /// Nothing starts any more.
+    stopped: bool,
+    /// Nothing is fetched any more.
+    left: bool,
+    /// The owner is woken for a result while no more items than these wait to be started: for one
+    /// of many short items it would be woken again at once.
+    wake_at: usize,
+}
+
+enum Results<R> {
+    Ordered {
+        /// The number of the first item whose result has not been fetched.
+        head: u64,
+        /// From there, a place for each item that has started.
+        places: VecDeque<Option<R>>,
+    },
+    Unordered(VecDeque<R>),
+}
+
+impl<R> Results<R> {
+    fn new(order: Order) -> Self {
+        match order {
+            Order::Ordered => Self::Ordered {
+                head: 0,
+                places: VecDeque::new(),
+            },
+            Order::Unordered => Self::Unordered(VecDeque::new()),
+        }
+    }
+
+    /// An item starts: the number of its place.
+    fn start(&mut self) -> u64 {
+        match self {
+            Self::Ordered { head, places } => {
+                places.push_back(None);
+                *head + places.len() as u64 - 1
+            }
+            Self::Unordered(_) => 0,
+        }
+    }
+
+    fn keep(&mut self, number: u64, result: R) {
+        match self {
+            Self::Ordered { head, places } => {
+                let at = usize::try_from(number - *head);
+                let place = at.ok().and_then(|at| places.get_mut(at));
+                *place.expect("an item's place stands until it is fetched") = Some(result);
+            }
+            Self::Unordered(results) => results.push_back(result),
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::Ordered { places, .. } => matches!(places.front(), Some(Some(_))),
+            Self::Unordered(results) => !results.is_empty(),
+        }
+    }
+
+    /// Moves what is ready to the end of `fetched`.
+    fn fetch(&mut self, fetched: &mut VecDeque<R>) {
+        match self {
+            Self::Ordered { head, places } => {
+                while let Some(result) = places.front_mut().and_then(Option::take) {
+                    places.pop_front();
+                    *head += 1;
+                    fetched.push_back(result);
+                }
+            }
+            Self::Unordered(results) => fetched.append(results),
+        }
+    }
+
+    fn take_all(&mut self) -> Self {
+        mem::replace(self, Self::Unordered(VecDeque::new()))
+    }
+}
+
+impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Backlog for Mapped<I, Fetched<T, E>> {
+    type Piece = (u64, I);
+    type Done = (u64, Fetched<T, E>);
+    type Garbage = (VecDeque<I>, Option<Fetched<T, E>>);
+
+    fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn start(&mut self) -> Option<(u64, I)> {
+        let item = self.pending.pop_front()?;
+        self.running += 1;
+        Some((self.results.start(), item))
+    }
+
+    fn settle(&mut self, (number, result): (u64, Fetched<T, E>)) -> Self::Garbage {
+        self.running -= 1;
+        let unstarted = if self.stops && result.is_err() {
+            self.stopped = true;
+            mem::take(&mut self.pending)
+        } else {
+            VecDeque::new()
+        };
+        if self.left {
+            return (unstarted, Some(result));
+        }
+        self.results.keep(number, result);
+        (unstarted, None)
+    }
+
+    fn is_ready(&self) -> bool {
+        let pending = self.pending.len();
+        (self.results.is_ready() && pending <= self.wake_at) || self.running == 0 && pending == 0
+    }
+}
+
+/// The results of a mapping, as an iterator. See [`WorkerPool::map`].
+///
+/// [`next`](Iterator::next) pulls the source, hands what it gives to the pool, and blocks until a
+/// result is there. On a worker of the pool it calls the function itself rather than wait for
+/// another worker.
+///
+/// Dropping it cancels what has not started; what runs ends, and its value is dropped on its worker.
+#[must_use = "a mapping does nothing until its results are fetched"]
+pub struct Map<I: Iterator, T, E = Infallible> {
+    /// `None` once it has ended.
+    source: Option<I>,
+    queue: Arc<Queue<I::Item, T, E>>,
+    drain: Arc<dyn Drain>,
+    fetched: VecDeque<Fetched<T, E>>,
+    /// Pulled, and not among the `fetched`.
+    in_flight: usize,
+    /// How many may be, and results that are kept.
+    window: usize,
+    /// If it is not set: for how many workers.
+    workers: Option<usize>,
+    /// The pool refused to go on: to be said after what was fetched.
+    refused: Option<SubmitError>,
+    stops: bool,
+    over: bool,
+    /// Keeps the pool open.
+    _host: Box<dyn Any + Send>,
+}
+
+impl<I, T, E> Map<I, T, E>
+where
+    I: Iterator<Item: Send + 'static>,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    /// A mapping on that pool. With `stops` an error ends it.
+    fn new<F, H: Host>(host: &H, order: Order, stops: bool, source: I, map: F) -> Self
+    where
+        F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'static,
+    {
+        let pool = host.pool_handle();
+        let workers = host.workers().max(1);
+        let backlog = Mapped {
+            pending: VecDeque::new(),
+            results: Results::new(order),
+            running: 0,
+            stops,
+            stopped: false,
+            left: false,
+            wake_at: usize::MAX,
+        };
+        let queue = SubQueue::new(host.submitter(), pool.clone(), workers, backlog);
+        let call = move |(number, item)| {
+            let context = pool.0.context();
+            let result = match context.execute(type_name::<F>(), || map(item)) {
+                Ok(result) => result.map_err(MapError::Failed),
+                Err(payload) => Err(MapError::Panicked(context.caught(payload))),
+            };
+            (number, result)
+        };
+        let drain = drain_by(&queue, call);
+        Self {
+            source: Some(source),
+            queue,
+            drain,
+            fetched: VecDeque::new(),
+            in_flight: 0,
+            window: workers.saturating_mul(FEWEST_PER_WORKER),
+            workers: Some(workers),
+            refused: None,
+            stops,
+            over: false,
+            _host: Box::new(host.clone()),
+        }
+    }
+
+    /// How many items may be pulled and not fetched: those that wait, that run, and whose results
+    /// are kept. At least 1. More of them keep workers busy beside a consumer that is slow now and
+    /// then, and cost their memory.
+    ///
+    /// If it is not set: 4 for each worker, and up to 256 where items take microseconds.
+    pub fn window(mut self, items: usize) -> Self {
+        self.window = items.max(1);
+        self.workers = None;
+        self
+    }
+
+    /// Below this the workers might run out of items while the results are being fetched.
+    fn low_water(&self) -> usize {
+        self.window.div_ceil(2)
+    }
+
+    /// Ends the mapping: the items that were pulled and have not started. What runs ends, and its
+    /// value is dropped.
+    pub fn into_unstarted(self) -> impl Iterator<Item = I::Item> {
+        let pending = self.queue.look(|mapped| mem::take(&mut mapped.pending));
+        pending.into_iter()
+    }
+
+    /// Waits until nothing of it runs any more.
+    fn join(&mut self) {
+        self.source = None;
+        let unstarted = self.queue.look(|mapped| {
+            mapped.stopped = true;
+            mem::take(&mut mapped.pending)
+        });
+        drop(unstarted);
+        while self.fetch().is_ok_and(|in_flight| in_flight) {
+            self.fetched.clear();
+        }
+    }
+
+    /// Pulls an item and hands it over. `false` if there is none, or no more is wanted.
+    fn pull(&mut self) -> bool {
+        let Some(item) = self.source.as_mut().and_then(Iterator::next) else {
+            self.source = None;
+            return false;
+        };
+        self.in_flight += 1;
+        let added = self.queue.add(&self.drain, |mapped| {
+            if mapped.stopped {
+                return (Some(item), false);
+            }
+            mapped.pending.push_back(item);
+            (None, mapped.results.is_ready())
+        });
+        match added {
+            Ok((None, ready)) => !(ready && self.in_flight >= self.low_water()),
+            Ok((Some(unwanted), _)) => {
+                self.source = None;
+                drop(unwanted);
+                false
+            }
+            Err(refused) => {
+                self.source = None;
+                self.refused = Some(refused);
+                false
+            }
+        }
+    }
+
+    /// Waits for results and fetches them. `false` if there are none to come.
+    fn fetch(&mut self) -> Result<bool, SubmitError> {
+        let turn = self.queue.turn();
+        if let Some(workers) = self.workers {
+            let each = (turn * PER_WORKER_AND_TURN).max(FEWEST_PER_WORKER);
+            self.window = workers.saturating_mul(each);
+        }
+        let short = turn >= SHORT;
+        let wake_at = if short { self.window / 4 } else { usize::MAX };
+        let fetched = &mut self.fetched;
+        let came = self
+            .queue
+            .wait(&self.drain, false, short.then_some(NAP), |mapped| {
+                mapped.wake_at = wake_at;
+                mapped.results.fetch(fetched);
+                let over = mapped.running == 0 && mapped.pending.is_empty();
+                (over || !fetched.is_empty()).then_some(!fetched.is_empty())
+            })?;
+        self.in_flight = self.in_flight.saturating_sub(self.fetched.len());
+        Ok(came)
+    }
+
+    /// The mapping is over, for this reason.
+    fn refuse(&mut self, refused: SubmitError) -> Fetched<T, E> {
+        self.over = true;
+        Err(MapError::Refused(refused))
+    }
+}
+
+impl<I, T, E> Iterator for Map<I, T, E>
+where
+    I: Iterator<Item: Send + 'static>,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    type Item = Result<T, MapError<E>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        if self.queue.pool().is_forked() {
+            return Some(self.refuse(SubmitError::Forked(())));
+        }
+        if self.fetched.is_empty() {
+            while self.in_flight < self.window && self.pull() {}
+            // Also if the pool refuses to go on: something may run still.
+            if let Err(refused) = self.fetch() {
+                self.refused = Some(refused);
+            }
+        } else if self.in_flight < self.low_water() {
+            self.pull(); // Before the result leaves us: the source may panic.
+        }
+        match (self.fetched.pop_front(), self.refused.take()) {
+            (Some(result), refused) => {
+                self.refused = refused;
+                self.over = self.stops && result.is_err();
+                Some(result)
+            }
+            (None, Some(refused)) => Some(self.refuse(refused)),
+            (None, None) => {
+                self.over = true;
+                None
+            }
+        }
+    }
+}
+
+/// Once `None`, always `None`; and so after what stopped it.
+impl<I, T, E> FusedIterator for Map<I, T, E>
+where
+    I: Iterator<Item: Send + 'static>,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+}
+
+impl<I: Iterator, T, E> Drop for Map<I, T, E> {
+    fn drop(&mut self) {
+        if self.queue.pool().is_forked() {
+            // The lock may be held by a thread that is not there.
+            mem::forget(Arc::clone(&self.queue));
+            return;
+        }
+        let (pending, results) = self.queue.look(|mapped| {
+            mapped.stopped = true;
+            mapped.left = true;
+            (mem::take(&mut mapped.pending), mapped.results.take_all())
+        });
+        // A panic of theirs would abort an owner that is unwinding.
+        drop_quietly(pending);
+        drop_quietly(results);
+    }
+}
+
+impl<I: Iterator, T, E> fmt::Debug for Map<I, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Map")
+            .field("window", &self.window)
+            .field("in_flight", &self.in_flight)
+            .field("fetched", &self.fetched.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Maps an iterator on that pool. With `stops` an error ends it. Every kind of pool of closures has
+/// methods that come to this; see [`WorkerPool::map`].
+pub fn map<H: Host, I, F, T, E>(
+    host: &H,
+    order: Order,
+    stops: bool,
+    items: I,
+    call: F,
+) -> Map<I::IntoIter, T, E>
+where
+    I: IntoIterator<Item: Send + 'static>,
+    F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    Map::new(host, order, stops, items.into_iter(), call)
+}
+
+/// Calls a function with each item of an iterator; see [`WorkerPool::try_for_each`].
+///
+/// # Errors
+/// The first error. Nothing starts after it, and it is returned when what ran has ended.
+pub fn for_each<H: Host, I, F, E>(host: &H, items: I, call: F) -> Result<(), MapError<E>>
+where
+    I: IntoIterator<Item: Send + 'static>,
+    F: Fn(I::Item) -> Result<(), E> + Send + Sync + 'static,
+    E: Send + 'static,
+{
+    let mut map = Map::new(host, Order::Unordered, true, items.into_iter(), call);
+    let failed = map.find_map(Result::err);
+    map.join();
+    failed.map_or(Ok(()), Err)
+}
+
+/// Mapping iterators.
+impl WorkerPool<Closures> {
+    /// Calls `map` with each item, on the pool's workers, and gives the results in the items'
+    /// order.
+    ///
+    /// Lazy: items are pulled and started as results are asked for, never more than a
+    /// [window](Map::window) of them ahead, so the source may be endless, and what it gives may be
+    /// large. The source is pulled on the calling thread: it may borrow, and it may block, which
+    /// holds up results only where workers would run out of items. At most as many items run at a
+    /// time as the pool has workers; between them other tasks of the pool get their share.
+    ///
+    /// An item that panics gives [`MapError::Panicked`] in its place, and the others go on. If the
+    /// pool refuses to go on (it was released) the last item is [`MapError::Refused`].
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(4).build()?;
+    /// let squares: Result<Vec<u64>, _> = pool.map(1..=100, |n| n * n).collect();
+    /// assert_eq!(squares?.iter().sum::<u64>(), 338_350);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// Costs two short sections of a lock for each item, beside what wakes the caller: it pays for
+    /// items of a microsecond and more. In the order of rayon's `par_bridge`, but lazy, ordered and
+    /// bounded; as pariter's `parallel_map`, on a pool that is there already.
+    #[doc(alias = "par_iter")]
+    #[doc(alias = "par_bridge")]
+    #[doc(alias = "parallel_map")]
+    #[doc(alias = "buffered")]
+    #[doc(alias = "imap")]
+    pub fn map<I, F, T>(&self, items: I, map: F) -> Map<I::IntoIter, T>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        F: Fn(I::Item) -> T + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        self::map(self, Order::Ordered, false, items, move |item| {
+            Ok(map(item))
+        })
+    }
+
+    /// As [`map`](Self::map), but gives the results as they come.
+    #[doc(alias = "buffer_unordered")]
+    #[doc(alias = "imap_unordered")]
+    pub fn map_unordered<I, F, T>(&self, items: I, map: F) -> Map<I::IntoIter, T>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        F: Fn(I::Item) -> T + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        self::map(self, Order::Unordered, false, items, move |item| {
+            Ok(map(item))
+        })
+    }
+
+    /// As [`map`](Self::map), with a function that may fail. The first error, or panic, ends the
+    /// mapping: the results before it come first, then the error, then `None`. What runs ends;
+    /// items that were pulled and have not started are dropped, and the source is not pulled any
+    /// more.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let mut lines = ["1", "2", "three", "4"].into_iter();
+    /// let numbers: Result<Vec<i32>, _> = pool.try_map(&mut lines, |line| line.parse()).collect();
+    /// assert!(numbers.is_err());
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn try_map<I, F, T, E>(&self, items: I, map: F) -> Map<I::IntoIter, T, E>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self::map(self, Order::Ordered, true, items, map)
+    }
+
+    /// As [`try_map`](Self::try_map), but gives the results as they come.
+    pub fn try_map_unordered<I, F, T, E>(&self, items: I, map: F) -> Map<I::IntoIter, T, E>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self::map(self, Order::Unordered, true, items, map)
+    }
+
+    /// Calls `call` with each item, on the pool's workers, and returns when all calls have ended.
+    /// Pulls the source as [`map`](Self::map) does.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// let pool = Pool::builder().capacity(4).build()?;
+    /// let sum = Arc::new(AtomicU64::new(0));
+    /// let shared = Arc::clone(&sum);
+    /// pool.for_each(1..=100, move |n| _ = shared.fetch_add(n, Ordering::Relaxed))?;
+    /// assert_eq!(sum.load(Ordering::Relaxed), 5050);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first panic, or why the pool refused to go on. Nothing starts after it, and it is
+    /// returned when what ran has ended.
+    pub fn for_each<I, F>(&self, items: I, call: F) -> Result<(), MapError>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        F: Fn(I::Item) + Send + Sync + 'static,
+    {
+        for_each(self, items, move |item| {
+            call(item);
+            Ok(())
+        })
+    }
+
+    /// As [`for_each`](Self::for_each), with a function that may fail.
+    ///
+    /// # Errors
+    /// The first error. Nothing starts after it, and it is returned when what ran has ended.
+    pub fn try_for_each<I, F, E>(&self, items: I, call: F) -> Result<(), MapError<E>>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        F: Fn(I::Item) -> Result<(), E> + Send + Sync + 'static,
+        E: Send + 'static,
+    {
+        for_each(self, items, call)
+    }
+}

@@ -1,0 +1,422 @@
+//! Mapping iterators.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use pool_core::{JoinError, MapError, Pool, QueueDepth, SubmitError, WithinWorker};
+use testkit::{Gate, watchdog};
+
+/// Only a net.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn pool(capacity: usize) -> Pool {
+    let built = Pool::builder().capacity(capacity).build();
+    built.expect("a capacity is all that is needed")
+}
+
+/// Counts those that are there at a time.
+#[derive(Clone, Default)]
+struct Census(Arc<[AtomicUsize; 2]>);
+
+impl Census {
+    fn within<T>(&self, call: impl FnOnce() -> T) -> T {
+        let now = self.0[0].fetch_add(1, SeqCst) + 1;
+        self.0[1].fetch_max(now, SeqCst);
+        let result = call();
+        self.0[0].fetch_sub(1, SeqCst);
+        result
+    }
+
+    fn most(&self) -> usize {
+        self.0[1].load(SeqCst)
+    }
+}
+
+#[test]
+fn results_come_in_the_items_order_however_they_end() {
+    let pool = pool(4);
+    // Each item waits for the one after it, as long as that is among those that run.
+    let gates: Arc<Vec<Gate>> = Arc::new((0..4).map(|_| Gate::new()).collect());
+    let results = pool.map(0..4_usize, move |n| {
+        if n < 3 {
+            gates[n + 1].wait();
+        }
+        gates[n].open();
+        n
+    });
+    let results: Vec<usize> = results.map(|result| result.expect("it runs")).collect();
+    assert_eq!(results, [0, 1, 2, 3]);
+}
+
+#[test]
+fn unordered_results_come_as_items_end() {
+    let pool = pool(2);
+    let gate = Gate::new();
+    let held = gate.clone();
+    let mut results = pool.map_unordered(0..2, move |n| {
+        if n == 0 {
+            held.wait();
+        }
+        n
+    });
+    assert_eq!(results.next().expect("one ends").expect("it runs"), 1);
+    gate.open();
+    assert_eq!(results.next().expect("one is left").expect("it runs"), 0);
+    assert!(results.next().is_none() && results.next().is_none());
+}
+
+#[test]
+fn every_item_is_mapped_once_by_16_workers_and_a_window_of_every_size() {
+    let pool = pool(16);
+    for window in [1, 2, 3, 7, 64, 10_000] {
+        let results = pool.map(0..5_000_u64, |n| n * n).window(window);
+        let sum: u64 = results.map(|result| result.expect("it runs")).sum();
+        assert_eq!(sum, (0..5_000).map(|n| n * n).sum());
+        let unordered = pool.map_unordered(0..5_000_u64, |n| n).window(window);
+        let seen: BTreeSet<u64> = unordered.map(|result| result.expect("it runs")).collect();
+        assert_eq!(seen.len(), 5_000);
+    }
+}
+
+#[test]
+fn nothing_is_pulled_before_a_result_is_asked_for_and_then_never_more_than_the_window() {
+    let pool = pool(2);
+    let (pulled, fetched) = (Cell::new(0_usize), Cell::new(0_usize));
+    let source = std::iter::repeat_with(|| pulled.set(pulled.get() + 1));
+    let mut endless = pool.map(source, |()| ()).window(5);
+    assert_eq!(pulled.get(), 0);
+    for _ in 0..1_000 {
+        endless.next().expect("it is endless").expect("it runs");
+        fetched.set(fetched.get() + 1);
+        assert!(pulled.get() - fetched.get() <= 5, "{}", pulled.get());
+    }
+}
+
+#[test]
+fn no_more_items_run_at_a_time_than_the_pool_has_workers() {
+    let (pool, census) = (pool(3), Census::default());
+    let counted = census.clone();
+    let results = pool.map(0..500, move |_| counted.within(std::thread::yield_now));
+    assert_eq!(results.window(100).flatten().count(), 500);
+    assert!(census.most() <= 3, "{}", census.most());
+}
+
+#[test]
+fn a_panic_surfaces_at_its_item_and_the_others_go_on() {
+    let pool = pool(2);
+    let results = pool.map(0..10, |n| assert!(n != 3, "three"));
+    for (n, result) in results.enumerate() {
+        match result {
+            Ok(()) => assert_ne!(n, 3),
+            Err(MapError::Panicked(panicked)) => {
+                assert_eq!((n, panicked.message()), (3, Some("three")));
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn an_error_comes_after_the_results_before_it_and_ends_the_mapping() {
+    let (pool, started) = (pool(2), Arc::new(AtomicUsize::new(0)));
+    let counter = Arc::clone(&started);
+    let mut source = 0..1_000_000;
+    let results = pool.try_map(&mut source, move |n| {
+        counter.fetch_add(1, SeqCst);
+        if n == 20 { Err("twenty") } else { Ok(n) }
+    });
+    let results: Vec<_> = results.window(8).collect();
+    assert_eq!(results.len(), 21);
+    for (n, result) in results.iter().enumerate() {
+        match result {
+            Ok(value) => assert_eq!(*value, n),
+            Err(error) => assert!(n == 20 && matches!(error, MapError::Failed("twenty"))),
+        }
+    }
+    // Those beside it had been pulled; the rest of the source is untouched.
+    assert!(started.load(SeqCst) <= 28);
+    assert!(source.next().is_some_and(|next| next <= 28));
+}
+
+#[test]
+fn for_each_returns_when_every_call_has_ended_and_the_first_error_stops_it()
+-> Result<(), Box<dyn Error>> {
+    let (pool, census) = (pool(4), Census::default());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let shared = Arc::clone(&calls);
+    pool.for_each(0..100, move |_| _ = shared.fetch_add(1, SeqCst))?;
+    assert_eq!(calls.load(SeqCst), 100);
+    let counted = census.clone();
+    let stopped = pool.try_for_each(0.., move |n| {
+        counted.within(|| if n == 7 { Err("seven") } else { Ok(()) })
+    });
+    assert!(matches!(stopped, Err(MapError::Failed("seven"))));
+    assert_eq!(census.0[0].load(SeqCst), 0, "nothing of it runs any more");
+    let panicked = pool.for_each([1], |_| panic!("one"));
+    assert!(matches!(panicked, Err(MapError::Panicked(_))));
+    Ok(())
+}
+
+#[test]
+fn dropping_it_cancels_what_has_not_started_and_the_items_come_back_if_asked_for() {
+    let pool = pool(1);
+    let (gate, calls) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
+    let begin = |held: Gate, counter: Arc<AtomicUsize>| {
+        pool.map(0..100, move |n| {
+            counter.fetch_add(1, SeqCst);
+            if n > 0 {
+                held.wait();
+            }
+        })
+    };
+    let mut results = begin(gate.clone(), Arc::clone(&calls)).window(10);
+    results.next().expect("there is a first").expect("it runs");
+    gate.wait_for_arrivals(1); // The second.
+    let unstarted: Vec<i32> = results.into_unstarted().collect();
+    assert!(!unstarted.is_empty() && unstarted.iter().all(|&n| (2..12).contains(&n)));
+    gate.open();
+    pool.wait_idle().expect("the second ends");
+    assert_eq!(calls.load(SeqCst), 2);
+}
+
+#[test]
+fn values_that_end_after_the_mapping_was_dropped_are_dropped_on_their_worker() {
+    struct Dropped(mpsc::Sender<bool>, Pool);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            _ = self.0.send(self.1.is_own_worker());
+        }
+    }
+    let pool = pool(1);
+    let (gate, (sender, receiver)) = (Gate::new(), mpsc::channel());
+    let (held, ours) = (gate.clone(), pool.clone());
+    let mut results = pool.map(0..2, move |n| {
+        if n == 1 {
+            held.wait();
+        }
+        Dropped(sender.clone(), ours.clone())
+    });
+    drop(results.next());
+    gate.wait_for_arrivals(1);
+    drop(results);
+    gate.open();
+    let on_worker = [receiver.recv(), receiver.recv()];
+    assert_eq!(on_worker, [Ok(false), Ok(true)]);
+}
+
+#[test]
+fn a_source_that_panics_loses_no_result_and_may_be_pulled_again() {
+    let pool = pool(2);
+    let mut n = 0;
+    let source = std::iter::from_fn(move || {
+        n += 1;
+        assert!(n != 5, "the source");
+        (n < 10).then_some(n)
+    });
+    let mut results = pool.map(source, |n| n);
+    let (mut values, mut panics) = (Vec::new(), 0);
+    loop {
+        match catch_unwind(AssertUnwindSafe(|| results.next())) {
+            Ok(Some(result)) => values.push(result.expect("it runs")),
+            Ok(None) => break,
+            Err(_) => panics += 1,
+        }
+    }
+    assert_eq!((values, panics), (vec![1, 2, 3, 4, 6, 7, 8, 9], 1));
+}
+
+#[test]
+fn a_mapping_on_the_pools_only_worker_runs_there_however_deep() {
+    for policy in [
+        WithinWorker::RunInPlace,
+        WithinWorker::Block,
+        WithinWorker::Refuse,
+    ] {
+        let built = Pool::builder()
+            .capacity(1)
+            .queue_depth(0)
+            .within_worker(policy)
+            .build();
+        let pool = built.expect("it has a capacity");
+        let inner = pool.clone();
+        let nested = move |n: u64| -> u64 {
+            let deeper = inner.clone();
+            let squares = inner.map(0..n, move |m| {
+                let cubes = deeper.map(0..m, |k| k);
+                cubes.map(|cube| cube.expect("it runs")).sum::<u64>()
+            });
+            squares.map(|square| square.expect("it runs")).sum()
+        };
+        let results = pool.map(0..6, nested);
+        let sum: u64 = results.map(|result| result.expect("it runs")).sum();
+        assert_eq!(sum, 15, "{policy:?}");
+    }
+}
+
+#[test]
+fn workers_that_all_wait_for_mappings_of_their_own_do_not_deadlock() {
+    watchdog(LIMIT, || {
+        let built = Pool::builder()
+            .capacity(4)
+            .queue_depth(QueueDepth::Unlimited)
+            .build();
+        let pool = built.expect("it has a capacity");
+        let tasks: Vec<_> = (0..16_u64)
+            .map(|_| {
+                let inner = pool.clone();
+                let task = move || -> u64 {
+                    let results = inner.map(0..100_u64, |n| n).window(3);
+                    results.map(|result| result.expect("it runs")).sum()
+                };
+                pool.spawn(task).expect("there is room")
+            })
+            .collect();
+        for task in tasks {
+            assert_eq!(task.join().expect("it ends"), 4950);
+        }
+    });
+}
+
+#[test]
+fn at_the_nesting_limit_with_no_other_worker_the_mapping_says_that_the_pool_is_full() {
+    let built = Pool::builder()
+        .capacity(1)
+        .queue_depth(0)
+        .nesting_limit(0)
+        .build();
+    let pool = built.expect("it has a capacity");
+    let inner = pool.clone();
+    let outer = pool.spawn(move || inner.map(0..3, |n| n).next());
+    let first = outer.expect("there is room").join().expect("it ends");
+    assert!(matches!(
+        first,
+        Some(Err(MapError::Refused(SubmitError::Full(()))))
+    ));
+}
+
+#[test]
+fn other_tasks_of_the_pool_get_their_turn_beside_an_endless_mapping() {
+    watchdog(LIMIT, || {
+        let built = Pool::builder()
+            .capacity(1)
+            .queue_depth(QueueDepth::Unlimited)
+            .build();
+        let pool = built.expect("it has a capacity");
+        let mut endless = pool.map(0_u64.., |n| n).window(1_000);
+        endless.next().expect("it is endless").expect("it runs");
+        let other = pool.spawn(|| "ran").expect("there is room");
+        while !other.is_finished() {
+            endless.next().expect("it is endless").expect("it runs");
+        }
+        assert_eq!(other.join().expect("it ran"), "ran");
+    });
+}
+
+#[test]
+fn a_caller_that_waits_for_room_is_let_in_beside_an_endless_mapping() {
+    watchdog(LIMIT, || {
+        let built = Pool::builder().capacity(2).queue_depth(0).build();
+        let pool = built.expect("it has a capacity");
+        let mut endless = pool.map(0_u64.., |n| n).window(64);
+        endless.next().expect("it is endless").expect("it runs");
+        let caller = pool.clone();
+        let other = std::thread::spawn(move || caller.spawn(|| 7).expect("it is let in").join());
+        while !other.is_finished() {
+            endless.next().expect("it is endless").expect("it runs");
+        }
+        assert_eq!(other.join().expect("no panic").expect("it ran"), 7);
+    });
+}
+
+#[test]
+fn a_full_pool_that_never_blocks_is_waited_for_all_the_same() {
+    let built = Pool::builder()
+        .capacity(1)
+        .queue_depth(0)
+        .nonblocking(true)
+        .build();
+    let pool = built.expect("it has a capacity");
+    let gate = Gate::new();
+    let held = gate.clone();
+    pool.submit(move || held.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| pool.map(0..3, |n| n).map(Result::ok).collect::<Vec<_>>());
+        while pool.stats().waiting == 0 {
+            std::thread::yield_now();
+        }
+        gate.open();
+        assert_eq!(first.join().expect("no panic"), [Some(0), Some(1), Some(2)]);
+    });
+}
+
+#[test]
+fn a_released_pool_ends_the_mapping_with_the_reason_and_the_items_come_back() {
+    let pool = pool(2);
+    pool.release();
+    let mut results = pool.map(0..100, |n| n);
+    let first = results.next();
+    assert!(matches!(
+        first,
+        Some(Err(MapError::Refused(SubmitError::Released(()))))
+    ));
+    assert!(results.next().is_none());
+    assert_eq!(results.into_unstarted().collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn a_release_in_the_middle_loses_no_result_and_ends_the_mapping() {
+    for now in [false, true] {
+        let pool = pool(2);
+        let ours = pool.clone();
+        let results = pool.map(0_usize.., move |n| {
+            if n == 10 && now {
+                ours.release_now();
+            } else if n == 10 {
+                ours.release();
+            }
+            n
+        });
+        let mut results: Vec<_> = results.collect();
+        let last = results.pop();
+        assert!(matches!(
+            last,
+            Some(Err(MapError::Refused(SubmitError::Released(()))))
+        ));
+        assert!(results.len() > 10);
+        for (n, result) in results.into_iter().enumerate() {
+            assert_eq!(result.expect("it ran"), n);
+        }
+        pool.wait_released().expect("nothing runs any more");
+    }
+}
+
+#[test]
+fn the_pool_stays_open_as_long_as_a_mapping_has_items() {
+    let results = pool(2).map(0..50, |n| n);
+    assert_eq!(results.flatten().count(), 50);
+}
+
+#[test]
+fn the_panic_hook_sees_a_mappings_panic_and_the_error_goes_through_the_question_mark()
+-> Result<(), Box<dyn Error + Send + Sync>> {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&seen);
+    let hook = move |_: &pool_core::TaskPanic<'_>| _ = counter.fetch_add(1, SeqCst);
+    let pool = Pool::builder().capacity(1).panic_hook(hook).build()?;
+    let failed = || -> Result<Vec<()>, Box<dyn Error + Send + Sync>> {
+        Ok(pool.map([1], |_| panic!("one")).collect::<Result<_, _>>()?)
+    };
+    let error = failed().expect_err("it panics").to_string();
+    assert!(error.contains("one"), "{error}");
+    assert_eq!(seen.load(SeqCst), 1);
+    let joined: Result<(), JoinError> = pool.spawn(|| ())?.join();
+    joined?;
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Mapping: the owner that fetches, the drain tasks, and what comes between their turns. In a model
+//! each turn has one piece.
+
+use std::sync::Arc;
+
+use pool_core::{MapError, SubmitError};
+use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+use sync_shim::model::spawn;
+
+use super::{Runs, check, end, untimed};
+
+/// The owner sleeps for the head against the drain task that settles it and ends.
+#[test]
+fn a_fetch_racing_the_last_drain_task_gets_each_result_in_order() {
+    check(
+        "a_fetch_racing_the_last_drain_task_gets_each_result_in_order",
+        Some(2),
+        || {
+            let pool = untimed(1).build().unwrap();
+            let results = pool.map([1, 2], |n| n).window(1);
+            let results: Vec<u32> = results.map(Result::unwrap).collect();
+            assert_eq!(results, [1, 2]);
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// Two drain tasks: the second item may end before the head, whose result wakes the owner.
+#[test]
+fn a_later_item_that_ends_first_does_not_leave_the_owner_asleep() {
+    check(
+        "a_later_item_that_ends_first_does_not_leave_the_owner_asleep",
+        Some(2),
+        || {
+            let pool = untimed(2).build().unwrap();
+            let results = pool.map([1, 2], |n| n).window(2);
+            let results: Vec<u32> = results.map(Result::unwrap).collect();
+            assert_eq!(results, [1, 2]);
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// A turn ends while another caller's task has taken the room: the drain task is refused, and the
+/// owner, which may be asleep, submits the next.
+#[test]
+fn a_turn_that_ends_at_a_full_pool_strands_no_item() {
+    check(
+        "a_turn_that_ends_at_a_full_pool_strands_no_item",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).queue_depth(0).build().unwrap(), Runs::new());
+            let (other, task) = (pool.clone(), runs.task());
+            let other = spawn(move || other.submit(task).unwrap());
+            let results = pool.map([1, 2], |n| n).window(2);
+            let results: Vec<u32> = results.map(Result::unwrap).collect();
+            assert_eq!(results, [1, 2]);
+            other.join().unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 1);
+            end(&pool);
+        },
+    );
+}
+
+/// Dropped between two results: the second item runs once or never, and its worker lets go of all.
+#[test]
+fn a_mapping_that_is_dropped_racing_its_worker_leaks_nothing() {
+    check(
+        "a_mapping_that_is_dropped_racing_its_worker_leaks_nothing",
+        Some(2),
+        || {
+            let (pool, calls) = (untimed(1).build().unwrap(), Arc::new(AtomicUsize::new(0)));
+            let kept = Arc::new(());
+            let (counter, held) = (Arc::clone(&calls), Arc::clone(&kept));
+            let map = move |_| {
+                counter.fetch_add(1, Relaxed);
+                Arc::clone(&held)
+            };
+            let mut results = pool.map([1, 2], map).window(2);
+            drop(results.next().unwrap().unwrap());
+            drop(results);
+            pool.wait_idle().unwrap();
+            assert!(calls.load(Relaxed) <= 2);
+            end(&pool);
+            assert_eq!(Arc::strong_count(&kept), 1);
+        },
+    );
+}
+
+/// The first error against a worker that takes the next item.
+#[test]
+fn an_error_racing_the_next_item_comes_last() {
+    check("an_error_racing_the_next_item_comes_last", Some(2), || {
+        let pool = untimed(2).build().unwrap();
+        let results = pool.try_map([1, 2], |n| if n == 1 { Err(n) } else { Ok(n) });
+        let results: Vec<_> = results.window(2).collect();
+        assert!(matches!(results[..], [Err(MapError::Failed(1))]));
+        pool.wait_idle().unwrap();
+        end(&pool);
+    });
+}
+
+/// A release takes the drain task out of the queue, or stops it between two items, while the owner
+/// waits.
+#[test]
+fn a_release_now_racing_a_mapping_ends_it() {
+    check("a_release_now_racing_a_mapping_ends_it", Some(2), || {
+        let pool = untimed(1).build().unwrap();
+        let other = pool.clone();
+        let release = spawn(move || other.release_now());
+        for (fetched, result) in pool.map(0_usize..3, |n| n).window(1).enumerate() {
+            match result {
+                Ok(n) => assert_eq!(n, fetched),
+                Err(refused) => {
+                    let released: MapError = MapError::Refused(SubmitError::Released(()));
+                    assert_eq!(refused.to_string(), released.to_string());
+                    break;
+                }
+            }
+        }
+        release.join().unwrap();
+        pool.wait_released().unwrap();
+    });
+}
