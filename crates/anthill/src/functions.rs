@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use pool_core::{
-    Accepts, Capacity, Closures, JoinHandle, Map, MapError, Stats, SubmitError, TuneError,
+    Accepts, Capacity, Closures, JoinHandle, Map, MapError, Scope, Stats, SubmitError, TuneError,
     WaitError,
 };
 
@@ -116,6 +116,20 @@ where
     E: Send + 'static,
 {
     default_pool().try_for_each(items, call)
+}
+
+/// Runs tasks that borrow, on the default pool. See [`Pool::scope`](crate::Pool::scope).
+///
+/// ```
+/// let mut numbers = [3, 1, 2];
+/// anthill::scope(|scope| scope.submit(|| numbers.sort_unstable()));
+/// assert_eq!(numbers, [1, 2, 3]);
+/// ```
+pub fn scope<'env, F, T>(body: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    default_pool().scope(body)
 }
 
 /// Live workers of the default pool, idle ones included.

@@ -1,9 +1,9 @@
-//! Mapping iterators over several pools.
+//! Mapping iterators over several pools, and scopes.
 
 use std::sync::Arc;
 
 use pool_core::internals::{self, Host, Order, PoolHandle, Submitter};
-use pool_core::{Map, MapError};
+use pool_core::{Map, MapError, Scope};
 
 use crate::closures::MultiPool;
 
@@ -22,7 +22,7 @@ impl Host for MultiPool {
     }
 }
 
-/// Mapping iterators. Each call does what [`Pool`](pool_core::Pool)'s of the same name does, on the
+/// Mapping iterators, and scopes. Each call does what [`Pool`](pool_core::Pool)'s of the same name does, on the
 /// workers of all pools.
 impl MultiPool {
     /// Calls `map` with each item and gives the results in the items' order: see
@@ -110,5 +110,17 @@ impl MultiPool {
         E: Send + 'static,
     {
         internals::for_each(self, items, call)
+    }
+
+    /// Runs `body`, which may hand over tasks that borrow, and returns when all of them have ended:
+    /// see [`Pool::scope`](pool_core::WorkerPool::scope).
+    ///
+    /// # Panics
+    /// With the panic of `body`, or of a task that was submitted.
+    pub fn scope<'env, F, T>(&'env self, body: F) -> T
+    where
+        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+    {
+        internals::scope(self, body)
     }
 }

@@ -117,6 +117,7 @@ mod pool_handle;
 mod runner;
 mod sched;
 mod scheduler;
+mod scope;
 mod stats;
 mod submit;
 mod submit_future;
@@ -136,6 +137,7 @@ pub use handle::JoinHandle;
 pub use map::Map;
 pub use pool::{WeakWorkerPool, WorkerPool};
 pub use runner::Runner;
+pub use scope::{Scope, ScopedJoinHandle};
 pub use stats::Stats;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;

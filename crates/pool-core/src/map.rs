@@ -24,7 +24,7 @@ use crate::foreign::drop_quietly;
 use crate::handle::PoolRef;
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
-use crate::subqueue::{Backlog, Drain, SubQueue, Submitter, drain_by};
+use crate::subqueue::{Backlog, Drain, Helps, SubQueue, Submitter, drain_by};
 use crate::task::closures::Closures;
 
 /// Items that may be pulled and not fetched, for each worker, where the window is not set: so many
@@ -343,10 +343,11 @@ where
         }
         let short = turn >= SHORT;
         let wake_at = if short { self.window / 4 } else { usize::MAX };
+        let nap = short.then_some(NAP);
         let fetched = &mut self.fetched;
         let came = self
             .queue
-            .wait(&self.drain, false, short.then_some(NAP), |mapped| {
+            .wait(&self.drain, Helps::OnWorker, nap, |mapped| {
                 mapped.wake_at = wake_at;
                 mapped.results.fetch(fetched);
                 let over = mapped.running == 0 && mapped.pending.is_empty();

@@ -157,6 +157,15 @@ impl<B: Backlog> State<B> {
     }
 }
 
+/// Whether an owner that waits does pieces itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Helps {
+    /// On a worker of the pool, down to the nesting limit.
+    OnWorker,
+    /// Wherever it is called.
+    Always,
+}
+
 /// A drain task before it has run. Dropped unrun, by a refusal or a `release_now`, it is uncounted.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct DrainTask(Option<Arc<dyn Drain>>);
@@ -317,6 +326,20 @@ impl<B: Backlog> SubQueue<B> {
         })
     }
 
+    /// Adds a piece, and submits a drain task for it if there may be another and the pool has room
+    /// for it: the owner helps, or submits one when it waits.
+    pub(crate) fn offer(&self, drain: &Arc<dyn Drain>, add: impl FnOnce(&mut B)) {
+        let mut state = self.state.lock();
+        add(&mut state.backlog);
+        let reserved = state.reserve(self.limit);
+        let owner = state.wake();
+        drop(state);
+        owner.into_iter().for_each(Waiter::wake);
+        if reserved.is_some() {
+            let _ = self.submit_reserved(drain, OnFull::Refuse);
+        }
+    }
+
     /// Adds a piece, and submits a drain task for it if there may be another. Blocks for room only
     /// if there is no drain task at all, and the caller is no worker of the pool.
     ///
@@ -339,30 +362,29 @@ impl<B: Backlog> SubQueue<B> {
             return Err(SubmitError::Released(()));
         }
         if let Some(alone) = reserved {
-            let own_worker = self.pool.0.is_own_worker();
-            let submitted = self.submit_reserved(drain, alone, own_worker);
-            if alone && !own_worker {
-                submitted?;
+            if alone && !self.pool.0.is_own_worker() {
+                self.submit_reserved(drain, OnFull::Wait(None))?;
+            } else {
+                let _ = self.submit_reserved(drain, OnFull::Refuse);
             }
         }
         Ok(added)
     }
 
     /// Blocks until `take` finds something, which looks whenever the owner is woken, and after
-    /// each nap if there is one. With `helps`, and always on an own worker, the caller does pieces
-    /// itself meanwhile.
+    /// each nap if there is one.
     ///
     /// # Errors
     /// There is a piece, no drain task, and the pool refused one.
     pub(crate) fn wait<T>(
         &self,
         drain: &Arc<dyn Drain>,
-        helps: bool,
+        helps: Helps,
         nap: Option<Duration>,
         mut take: impl FnMut(&mut B) -> Option<T>,
     ) -> Result<T, SubmitError> {
         let own_worker = self.pool.0.is_own_worker();
-        let helps = (helps || own_worker) && self.pool.0.may_nest();
+        let helps = helps == Helps::Always || own_worker && self.pool.0.may_nest();
         let parker = Parker::of_thread();
         let mut asked = false;
         loop {
@@ -389,12 +411,18 @@ impl<B: Backlog> SubQueue<B> {
             match reserved {
                 Some(alone) => {
                     asked = true;
-                    let submitted = self.submit_reserved(drain, alone, own_worker || helps);
-                    if alone && !helps {
-                        submitted?;
+                    if !alone || helps {
+                        let _ = self.submit_reserved(drain, OnFull::Refuse);
+                    } else if own_worker {
+                        self.submit_reserved(drain, OnFull::Refuse)?;
+                    } else {
+                        self.submit_reserved(drain, OnFull::Wait(None))?;
                     }
                 }
-                None if helps && left => _ = drain.help(),
+                None if helps && left => {
+                    drain.help();
+                    asked = false;
+                }
                 None => {
                     doze(&parker, nap);
                     asked = false;
@@ -403,19 +431,8 @@ impl<B: Backlog> SubQueue<B> {
         }
     }
 
-    /// Submits a drain task that was reserved. Only one that is alone waits for room: where there
-    /// are others, or the caller does the pieces itself, those do them.
-    fn submit_reserved(
-        &self,
-        drain: &Arc<dyn Drain>,
-        alone: bool,
-        has_help: bool,
-    ) -> Result<(), SubmitError> {
-        let on_full = if alone && !has_help {
-            OnFull::Wait(None)
-        } else {
-            OnFull::Refuse
-        };
+    /// Submits a drain task that was reserved. One that is refused is uncounted.
+    fn submit_reserved(&self, drain: &Arc<dyn Drain>, on_full: OnFull) -> Result<(), SubmitError> {
         let task = DrainTask(Some(Arc::clone(drain)));
         Arc::clone(&self.submitter).submit(task, on_full)
     }

@@ -74,6 +74,24 @@ fn a_mapping_inside_a_task_needs_no_other_worker() {
 }
 
 #[test]
+fn the_workers_of_all_pools_take_part_in_a_scope() {
+    watchdog(LIMIT, || {
+        let (pools, all) = (pools(3), Barrier::new(3));
+        let mut names = [const { None }; 3];
+        pools.scope(|scope| {
+            for name in &mut names {
+                let all = &all;
+                scope.submit(move || {
+                    all.wait();
+                    *name = thread::current().name().map(str::to_owned);
+                });
+            }
+        });
+        assert_eq!(BTreeSet::from(names).len(), 3);
+    });
+}
+
+#[test]
 fn a_release_ends_it() {
     let pools = pools(2);
     let ours = pools.clone();

@@ -27,6 +27,7 @@ mod process;
 mod reboot;
 mod release;
 mod release_now;
+mod scope;
 mod smoke;
 mod spawn;
 mod stats;

@@ -125,3 +125,45 @@ fn a_release_now_racing_a_mapping_ends_it() {
         pool.wait_released().unwrap();
     });
 }
+
+/// The owner of a scope runs what has not started while a worker runs the rest: each task runs
+/// once, and nothing of it is left when the scope returns.
+#[test]
+fn a_scopes_end_racing_its_worker_waits_for_the_last_task() {
+    check(
+        "a_scopes_end_racing_its_worker_waits_for_the_last_task",
+        Some(2),
+        || {
+            let (pool, kept) = (untimed(1).build().unwrap(), Arc::new(()));
+            let calls = AtomicUsize::new(0);
+            pool.scope(|scope| {
+                for _ in 0..2 {
+                    let (held, calls) = (Arc::clone(&kept), &calls);
+                    scope.submit(move || {
+                        drop(held);
+                        calls.fetch_add(1, Relaxed)
+                    });
+                }
+            });
+            assert_eq!((calls.load(Relaxed), Arc::strong_count(&kept)), (2, 1));
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// A join helps with its task, or waits for the worker that has it.
+#[test]
+fn a_scoped_join_racing_the_worker_gets_the_value() {
+    check(
+        "a_scoped_join_racing_the_worker_gets_the_value",
+        Some(2),
+        || {
+            let pool = untimed(1).build().unwrap();
+            let value = pool.scope(|scope| scope.spawn(|| 7).join().unwrap());
+            assert_eq!(value, 7);
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}

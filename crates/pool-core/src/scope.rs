@@ -1,0 +1,407 @@
+//! Scopes: tasks that borrow from the caller's stack.
+//!
+//! The scope's tasks lie in a sub-queue (`subqueue.rs`), and its owner does not return before the
+//! last of them has ended. While it waits it runs those that have not started, and no others.
+//!
+//! # Why it is sound
+//! A task's closure lives as long as `'scope`, and is handed to threads that know of no `'scope`.
+//! So no copy of it, nor anything that it holds, may be left when [`run`] returns.
+//!
+//! 1. A closure is in the sub-queue, or it is being called: the box is moved, and there is one.
+//! 2. A call consumes the box. Its captures are gone when the call has ended, by return or panic;
+//!    its value went to its handle's promise, which lives no longer than `'scope`, and the call has
+//!    given up its own reference to that.
+//! 3. Only after the call a task is [settled](Backlog::settle), and `unfinished` counts it until
+//!    then.
+//! 4. [`run`] returns, or unwinds, only after a section that found `unfinished` 0. It is a plain
+//!    function: there is no guard that a caller could forget.
+//! 5. What the pool may keep for longer, a drain task that has not run, refers to the sub-queue, by
+//!    then empty, and to a function without captures.
+
+use std::any::type_name;
+use std::collections::VecDeque;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use sync_shim::Mutex;
+
+use crate::error::JoinError;
+use crate::foreign::{Payload, drop_quietly, guarded};
+use crate::handle::PoolRef;
+use crate::map::Host;
+use crate::pool::WorkerPool;
+use crate::sched::waiter::{Waiter, wake};
+use crate::subqueue::{Backlog, Drain, Helps, SubQueue, drain_by};
+use crate::task::closures::Closures;
+use crate::task::promise::{self, Joined, Promise, Promised};
+use crate::task::run::TaskContext;
+
+/// A task of a scope. What comes back is what it panicked with, if there is no handle to tell.
+type Call<'scope> = Box<dyn FnOnce(&TaskContext) -> Option<Payload> + Send + 'scope>;
+
+/// What a scope has in its sub-queue.
+struct Scoped {
+    pending: VecDeque<Call<'static>>,
+    /// Pending, or being called.
+    unfinished: usize,
+    /// The first panic of a task without a handle.
+    panic: Option<Payload>,
+}
+
+impl Backlog for Scoped {
+    type Piece = Call<'static>;
+    type Done = Option<Payload>;
+    type Garbage = Option<Payload>;
+
+    fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn start(&mut self) -> Option<Call<'static>> {
+        self.pending.pop_front()
+    }
+
+    fn settle(&mut self, panic: Option<Payload>) -> Option<Payload> {
+        self.unfinished -= 1;
+        if self.panic.is_none() {
+            self.panic = panic;
+            return None;
+        }
+        panic
+    }
+
+    fn is_ready(&self) -> bool {
+        self.unfinished == 0
+    }
+}
+
+/// Where tasks that borrow are handed over. See [`WorkerPool::scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    queue: Arc<SubQueue<Scoped>>,
+    drain: Arc<dyn Drain>,
+    workers: usize,
+    /// Both invariant, as in the standard library: neither may shrink to a shorter borrow.
+    tasks: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Runs `body` with a scope of that pool; see [`WorkerPool::scope`].
+pub fn scope<'env, H, F, T>(host: &H, body: F) -> T
+where
+    H: Host,
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    let pool = host.pool_handle();
+    let workers = host.workers().max(1);
+    let backlog = Scoped {
+        pending: VecDeque::new(),
+        unfinished: 0,
+        panic: None,
+    };
+    let queue = SubQueue::new(host.submitter(), pool.clone(), workers, backlog);
+    let drain = drain_by(&queue, move |call: Call<'static>| call(pool.0.context()));
+    let scope = Scope {
+        queue,
+        drain,
+        workers,
+        tasks: PhantomData,
+        env: PhantomData,
+    };
+    let result = guarded(|| body(&scope));
+    let panic = scope.wait();
+    match (result, panic) {
+        (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),
+        (Ok(result), None) => result,
+    }
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Hands a task over, to be run and forgotten. Never waits, and is never refused: what the pool
+    /// has no room for is run by the scope's owner at its end.
+    ///
+    /// Costs one allocation.
+    pub fn submit<F, T>(&'scope self, task: F)
+    where
+        F: FnOnce() -> T + Send + 'scope,
+    {
+        self.add(Box::new(|context| {
+            let ran = context.execute(type_name::<F>(), || drop(task()));
+            ran.err()
+        }));
+    }
+
+    /// Hands a task over and returns a handle to its value.
+    ///
+    /// Costs two allocations.
+    pub fn spawn<F, T>(&'scope self, task: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let packet = Arc::new(Packet(Mutex::new(Promise::new())));
+        let ours = Arc::clone(&packet);
+        self.add(Box::new(move |context| {
+            let ran = context.execute(type_name::<F>(), task);
+            ours.settle(ran.map_err(|payload| context.panicked(payload)));
+            None
+        }));
+        ScopedJoinHandle {
+            packet,
+            queue: Arc::clone(&self.queue),
+            drain: Arc::clone(&self.drain),
+            scope: PhantomData,
+        }
+    }
+
+    /// Calls `map` with each item and gives the results in the items' order, as
+    /// [`WorkerPool::map`] does: lazy, with a bounded number of items ahead. Items, function and
+    /// results may borrow what outlives the scope.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let text = String::from("bounded blocking work");
+    /// let lengths: Result<Vec<usize>, _> =
+    ///     pool.scope(|scope| scope.map(text.split(' '), str::len).collect());
+    /// assert_eq!(lengths?, [7, 8, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn map<I, F, T>(
+        &'scope self,
+        items: I,
+        map: F,
+    ) -> impl Iterator<Item = Result<T, JoinError>> + use<'scope, 'env, I, F, T>
+    where
+        I: IntoIterator<Item: Send + 'scope>,
+        F: Fn(I::Item) -> T + Send + Sync + 'scope,
+        T: Send + 'scope,
+    {
+        let map = Arc::new(map);
+        let mut items = items.into_iter();
+        let mut ahead = VecDeque::new();
+        let window = self.workers.saturating_mul(WINDOW_PER_WORKER);
+        std::iter::from_fn(move || {
+            while ahead.len() < window
+                && let Some(item) = items.next()
+            {
+                let map = Arc::clone(&map);
+                ahead.push_back(self.spawn(move || map(item)));
+            }
+            ahead.pop_front().map(ScopedJoinHandle::join)
+        })
+    }
+
+    fn add(&self, call: Call<'scope>) {
+        // SAFETY: the two types differ in a lifetime alone. Nothing of the box is left when the
+        // scope's function returns (1 to 4 of the module's reasons), which `'scope` outlives.
+        let call = unsafe { mem::transmute::<Call<'scope>, Call<'static>>(call) };
+        self.queue.offer(&self.drain, |scoped| {
+            scoped.pending.push_back(call);
+            scoped.unfinished += 1;
+        });
+    }
+
+    /// Runs what has not started, and waits for the rest. The first panic.
+    fn wait(&self) -> Option<Payload> {
+        if self.queue.pool().is_forked() {
+            return None; // What ran stayed in the other process, and so did what it refers to.
+        }
+        let waited = self.queue.wait(&self.drain, Helps::Always, None, |scoped| {
+            (scoped.unfinished == 0).then(|| scoped.panic.take())
+        });
+        waited.unwrap_or_else(|_| unreachable!("an owner that helps needs no drain task"))
+    }
+}
+
+/// Items that [`Scope::map`] starts ahead, for each worker.
+const WINDOW_PER_WORKER: usize = 4;
+
+/// The value of a scope's task, and its waiter.
+struct Packet<T>(Mutex<Promise<T>>);
+
+impl<T> Packet<T> {
+    fn settle(&self, value: Joined<T>) {
+        let mut promise = self.0.lock();
+        if promise.is_detached() {
+            drop(promise);
+            drop_quietly(value); // A part of its task.
+            return;
+        }
+        promise.fulfil(value);
+        let waiter = promise.take_waiter();
+        drop(promise);
+        match waiter {
+            Some(Waiter::Thread(parker)) => parker.unpark(),
+            Some(Waiter::Task(waker)) => wake(waker),
+            None => {}
+        }
+    }
+}
+
+impl<T> Promised<T> for Packet<T> {
+    fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<T>> {
+        let mut promise = self.0.lock();
+        let (value, unneeded) = promise.take_or_wait(waiter);
+        drop(promise);
+        drop_quietly(unneeded);
+        value
+    }
+}
+
+/// Waits for a task of a scope, and takes its value. Dropping it detaches: the scope waits for the
+/// task all the same.
+#[must_use = "dropping a handle detaches its task; `submit` is cheaper if nothing waits for it"]
+pub struct ScopedJoinHandle<'scope, T> {
+    packet: Arc<Packet<T>>,
+    queue: Arc<SubQueue<Scoped>>,
+    drain: Arc<dyn Drain>,
+    scope: PhantomData<&'scope ()>,
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    /// Blocks until the task has ended. Runs tasks of the scope meanwhile, as long as there are some
+    /// that have not started; and no other tasks.
+    ///
+    /// # Errors
+    /// [`JoinError::Panicked`]; or [`JoinError::WouldDeadlock`] on a worker of the pool, at its
+    /// [nesting limit](crate::Builder::nesting_limit), if there are tasks that have not started:
+    /// the scope's owner runs them.
+    pub fn join(self) -> Result<T, JoinError> {
+        let pool = self.queue.pool();
+        if pool.is_forked() {
+            return Err(JoinError::Forked);
+        }
+        while !self.is_finished() && self.queue.look(|scoped| scoped.pending() > 0) {
+            if pool.0.is_own_worker() && !pool.0.may_nest() {
+                return Err(JoinError::WouldDeadlock);
+            }
+            self.drain.help();
+        }
+        let joined = promise::join(&*self.packet, &**pool.clock(), None);
+        joined.unwrap_or_else(|| unreachable!("a wait without a limit has an outcome"))
+    }
+
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.packet.0.lock().is_kept()
+    }
+}
+
+impl<T> Drop for ScopedJoinHandle<'_, T> {
+    fn drop(&mut self) {
+        if !self.queue.pool().is_forked() {
+            let unneeded = self.packet.0.lock().detach();
+            drop_quietly(unneeded);
+        }
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scope(..)")
+    }
+}
+
+impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedJoinHandle")
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}
+
+/// Tasks that borrow.
+impl WorkerPool<Closures> {
+    /// Runs `body`, which may hand over tasks that borrow what lives outside of it; returns when
+    /// all of them have ended, also if `body` panics.
+    ///
+    /// The calling thread runs tasks of the scope that have not started while it waits, and no
+    /// others. So scopes may be nested and used inside tasks, and one on a pool that is full,
+    /// released or without threads runs on the calling thread alone.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(4).build()?;
+    /// let mut numbers = vec![3, 1, 2, 5, 4, 6];
+    /// let (left, right) = numbers.split_at_mut(3);
+    /// let largest = pool.scope(|scope| {
+    ///     scope.submit(|| left.sort_unstable());
+    ///     let right = scope.spawn(|| {
+    ///         right.sort_unstable();
+    ///         right.last().copied()
+    ///     });
+    ///     right.join()
+    /// })?;
+    /// assert_eq!((largest, numbers), (Some(6), vec![1, 2, 3, 4, 5, 6]));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// A task may not borrow what is dropped before it:
+    ///
+    /// ```compile_fail,E0373
+    /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
+    /// pool.scope(|scope| {
+    ///     let local = 1;
+    ///     scope.submit(|| println!("{local}"));
+    /// });
+    /// ```
+    ///
+    /// ```compile_fail,E0597
+    /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
+    /// pool.scope(|scope| {
+    ///     let local = 1;
+    ///     let borrowed = &local;
+    ///     scope.submit(move || println!("{borrowed}"));
+    /// });
+    /// ```
+    ///
+    /// Neither scope nor handle leave it:
+    ///
+    /// ```compile_fail
+    /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
+    /// let scope = pool.scope(|scope| scope);
+    /// ```
+    ///
+    /// ```compile_fail
+    /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
+    /// let text = String::from("text");
+    /// let handle = pool.scope(|scope| scope.spawn(|| &text));
+    /// ```
+    ///
+    /// What is not `Send` stays here:
+    ///
+    /// ```compile_fail,E0277
+    /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
+    /// let shared = std::rc::Rc::new(1);
+    /// pool.scope(|scope| scope.submit(|| println!("{shared}")));
+    /// ```
+    ///
+    /// Two tasks do not change the same:
+    ///
+    /// ```compile_fail,E0499
+    /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
+    /// let mut sum = 0;
+    /// pool.scope(|scope| {
+    ///     scope.submit(|| sum += 1);
+    ///     scope.submit(|| sum += 2);
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    /// With the panic of `body`; or else with the first panic of a task that was
+    /// [submitted](Scope::submit). One that was [spawned](Scope::spawn) is its handle's affair.
+    ///
+    /// From [`std::thread::scope`], whose lifetimes these are, and rayon's `scope`.
+    #[doc(alias = "install")]
+    pub fn scope<'env, F, T>(&'env self, body: F) -> T
+    where
+        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+    {
+        self::scope(self, body)
+    }
+}

@@ -1,0 +1,304 @@
+//! Scopes: tasks that borrow.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use pool_core::{JoinError, Pool, QueueDepth, Scope, WithinWorker};
+use testkit::{Gate, watchdog};
+
+/// Only a net.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn pool(capacity: usize) -> Pool {
+    let built = Pool::builder().capacity(capacity).build();
+    built.expect("a capacity is all that is needed")
+}
+
+#[test]
+fn tasks_borrow_and_change_what_outlives_the_scope() {
+    let pool = pool(4);
+    let mut numbers = vec![0_u64; 1_000];
+    let count = AtomicUsize::new(0);
+    let answer = pool.scope(|scope| {
+        for (n, chunk) in (0_u64..).zip(numbers.chunks_mut(7)) {
+            let count = &count;
+            scope.submit(move || {
+                chunk.fill(n);
+                count.fetch_add(1, SeqCst)
+            });
+        }
+        "what the body returns"
+    });
+    assert_eq!(answer, "what the body returns");
+    assert_eq!(count.into_inner(), 1_000_usize.div_ceil(7));
+    assert!(
+        (0_u64..)
+            .zip(numbers.chunks(7))
+            .all(|(n, chunk)| chunk.iter().all(|&m| m == n))
+    );
+}
+
+#[test]
+fn nothing_of_a_task_is_left_when_the_scope_returns() {
+    let pool = pool(3);
+    let kept = Arc::new(());
+    for round in 0..200 {
+        pool.scope(|scope| {
+            for n in 0..round % 7 {
+                let (submitted, spawned, held) =
+                    (Arc::clone(&kept), Arc::clone(&kept), Arc::clone(&kept));
+                scope.submit(move || drop(submitted));
+                let handle = scope.spawn(move || spawned);
+                let detached = scope.spawn(move || held);
+                if n % 2 == 0 {
+                    drop(handle.join().expect("it runs"));
+                }
+                drop(detached);
+            }
+        });
+        assert_eq!(Arc::strong_count(&kept), 1, "round {round}");
+    }
+}
+
+#[test]
+fn the_owner_runs_what_the_pool_has_no_room_for() {
+    let built = Pool::builder().capacity(1).queue_depth(0).build();
+    let pool = built.expect("it has a capacity");
+    let gate = Gate::new();
+    let held = gate.clone();
+    pool.submit(move || held.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    let us = thread::current().id();
+    let ran_on = Mutex::new(Vec::new());
+    pool.scope(|scope| {
+        for _ in 0..10 {
+            scope.submit(|| {
+                ran_on
+                    .lock()
+                    .expect("no panic")
+                    .push(thread::current().id())
+            });
+        }
+    });
+    assert_eq!(ran_on.into_inner().expect("no panic"), [us; 10]);
+    gate.open();
+}
+
+#[test]
+fn a_scope_of_a_released_pool_runs_on_its_owner() {
+    let pool = pool(2);
+    pool.release();
+    pool.wait_released().expect("it ends");
+    let mut sum = 0;
+    pool.scope(|scope| {
+        let spawned = scope.spawn(|| 7);
+        sum = spawned.join().expect("it runs");
+        scope.submit(|| ());
+    });
+    assert_eq!(sum, 7);
+}
+
+#[test]
+fn only_tasks_of_the_scope_run_on_its_owner() {
+    watchdog(LIMIT, || {
+        let built = Pool::builder()
+            .capacity(1)
+            .queue_depth(QueueDepth::Unlimited)
+            .build();
+        let pool = built.expect("it has a capacity");
+        let (gate, us) = (Gate::new(), thread::current().id());
+        let held = gate.clone();
+        pool.submit(move || held.wait()).expect("there is room");
+        gate.wait_for_arrivals(1);
+        let (sender, strangers) = mpsc::channel();
+        for _ in 0..10 {
+            let sender = sender.clone();
+            let stranger = move || sender.send(thread::current().id()).expect("it is received");
+            pool.submit(stranger).expect("there is room");
+        }
+        drop(sender);
+        // The only worker is held: the owner runs its own tasks, and returns.
+        pool.scope(|scope| (0..10).for_each(|_| scope.submit(|| ())));
+        gate.open();
+        assert!(strangers.iter().all(|stranger| stranger != us));
+    });
+}
+
+#[test]
+fn nested_scopes_on_one_worker_do_not_deadlock() {
+    fn fibonacci(pool: &Pool, n: u64) -> u64 {
+        if n < 2 {
+            return n;
+        }
+        pool.scope(|scope| {
+            let left = scope.spawn(|| fibonacci(pool, n - 1));
+            let right = fibonacci(pool, n - 2);
+            left.join().expect("it runs") + right
+        })
+    }
+    watchdog(LIMIT, || {
+        for policy in [
+            WithinWorker::RunInPlace,
+            WithinWorker::Block,
+            WithinWorker::Refuse,
+        ] {
+            for capacity in [1, 2, 4] {
+                let pool = Pool::builder()
+                    .capacity(capacity)
+                    .within_worker(policy)
+                    .build();
+                let pool = pool.expect("it has a capacity");
+                assert_eq!(fibonacci(&pool, 12), 144);
+                let inner = pool.clone();
+                let on_worker = pool.spawn(move || fibonacci(&inner, 12));
+                assert_eq!(
+                    on_worker.expect("there is room").join().expect("it ends"),
+                    144
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn sixteen_owners_share_two_workers() {
+    watchdog(LIMIT, || {
+        let pool = pool(2);
+        thread::scope(|threads| {
+            for _ in 0..16 {
+                threads.spawn(|| {
+                    for round in 0..50_usize {
+                        let sum = AtomicUsize::new(0);
+                        pool.scope(|scope| {
+                            for n in 0..round {
+                                let sum = &sum;
+                                scope.submit(move || sum.fetch_add(n, SeqCst));
+                            }
+                        });
+                        assert_eq!(sum.into_inner(), round * round.saturating_sub(1) / 2);
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn tasks_hand_tasks_over_to_their_own_scope() {
+    fn grow<'scope>(scope: &'scope Scope<'scope, '_>, left: u32, count: &'scope AtomicUsize) {
+        count.fetch_add(1, SeqCst);
+        if left > 0 {
+            scope.submit(move || grow(scope, left - 1, count));
+            scope.submit(move || grow(scope, left - 1, count));
+        }
+    }
+    let (pool, count) = (pool(3), AtomicUsize::new(0));
+    pool.scope(|scope| grow(scope, 9, &count));
+    assert_eq!(count.into_inner(), 1_023);
+}
+
+#[test]
+fn a_panic_of_the_body_waits_for_the_tasks_and_goes_on() {
+    let (pool, ended) = (pool(2), AtomicUsize::new(0));
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            for _ in 0..20 {
+                scope.submit(|| {
+                    thread::yield_now();
+                    ended.fetch_add(1, SeqCst)
+                });
+            }
+            panic!("the body");
+        })
+    }));
+    let payload = unwound
+        .err()
+        .and_then(|payload| payload.downcast::<&str>().ok());
+    assert_eq!(payload.as_deref(), Some(&"the body"));
+    assert_eq!(ended.into_inner(), 20);
+}
+
+#[test]
+fn a_panic_of_a_task_surfaces_at_its_handle_or_at_the_end_of_the_scope() {
+    let pool = pool(2);
+    pool.scope(|scope| {
+        let joined = scope.spawn(|| panic!("spawned")).join();
+        assert!(matches!(joined, Err::<(), _>(JoinError::Panicked(it)) if it.message() == Some("spawned")));
+        drop(scope.spawn(|| panic!("detached")));
+    });
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            for _ in 0..3 {
+                scope.submit(|| panic!("submitted"));
+            }
+        });
+    }));
+    let payload = unwound
+        .err()
+        .and_then(|payload| payload.downcast::<&str>().ok());
+    assert_eq!(payload.as_deref(), Some(&"submitted"));
+    assert_eq!(pool.scope(|_| 1), 1, "the pool is whole");
+}
+
+#[test]
+fn a_value_of_a_leaked_handle_leaks_and_nothing_else() {
+    let (pool, kept) = (pool(2), Arc::new(()));
+    pool.scope(|scope| {
+        let held = Arc::clone(&kept);
+        std::mem::forget(scope.spawn(move || held));
+    });
+    assert_eq!(Arc::strong_count(&kept), 2);
+}
+
+#[test]
+fn a_scoped_mapping_borrows_and_keeps_the_order() {
+    let pool = pool(3);
+    let words: Vec<String> = (0..500).map(|n| n.to_string()).collect();
+    let longest = pool.scope(|scope| {
+        let lengths = scope.map(&words, |word| (word.as_str(), word.len()));
+        let lengths: Vec<_> = lengths.map(|result| result.expect("it runs")).collect();
+        assert!(lengths.iter().map(|(word, _)| *word).eq(words.iter()));
+        lengths.into_iter().map(|(_, length)| length).max()
+    });
+    assert_eq!(longest, Some(3));
+}
+
+#[test]
+fn what_a_scoped_mapping_did_not_fetch_runs_before_the_scope_returns() {
+    let (pool, count) = (pool(2), AtomicUsize::new(0));
+    pool.scope(|scope| {
+        let mut results = scope.map(0.., |n: usize| {
+            count.fetch_add(1, SeqCst);
+            n
+        });
+        assert_eq!(results.next().and_then(Result::ok), Some(0));
+    });
+    let ran = count.into_inner();
+    assert!((1..=9).contains(&ran), "{ran}");
+}
+
+#[test]
+fn at_the_nesting_limit_a_join_is_refused_and_the_scope_ends_all_the_same() {
+    let built = Pool::builder()
+        .capacity(1)
+        .queue_depth(0)
+        .nesting_limit(0)
+        .build();
+    let pool = built.expect("it has a capacity");
+    let inner = pool.clone();
+    let task = pool.spawn(move || {
+        let ran = AtomicUsize::new(0);
+        let refused = inner.scope(|scope| scope.spawn(|| ran.fetch_add(1, SeqCst)).join().err());
+        (
+            matches!(refused, Some(JoinError::WouldDeadlock)),
+            ran.into_inner(),
+        )
+    });
+    assert_eq!(
+        task.expect("there is room").join().expect("it ends"),
+        (true, 1)
+    );
+}
