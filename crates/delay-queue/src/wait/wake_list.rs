@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use sync_shim::Parker;
-use sync_shim::foreign::{discard, guarded};
+use sync_shim::foreign::wake;
 
 /// What wakes one waiter: a sleeping thread, or a pending future.
 #[derive(Debug)]
@@ -27,11 +27,7 @@ impl Waiter {
     pub fn wake(self) {
         match self {
             Self::Thread(parker) => parker.unpark(),
-            Self::Future(waker) | Self::Internal(waker) => {
-                if let Err(payload) = guarded(|| waker.wake()) {
-                    discard(payload);
-                }
-            }
+            Self::Future(waker) | Self::Internal(waker) => wake(waker),
         }
     }
 }

@@ -14,7 +14,7 @@ use sync_shim::atomic::{
 };
 use sync_shim::{Clock, Parker, ThreadParker};
 
-use crate::foreign::{discard, guarded};
+use crate::foreign::wake;
 
 /// Who is to be woken.
 #[derive(Debug)]
@@ -33,13 +33,6 @@ impl Waiter {
             Self::Thread(parker) => parker.unpark(),
             Self::Task(waker) => wake(waker),
         }
-    }
-}
-
-/// Calls a waker, which is user code.
-pub(crate) fn wake(waker: Waker) {
-    if let Err(payload) = guarded(|| waker.wake()) {
-        discard(payload);
     }
 }
 

@@ -23,8 +23,8 @@ use sync_shim::atomic::{
 };
 
 use crate::error::JoinError;
-use crate::foreign::drop_quietly;
-use crate::sched::waiter::{Waiter, wake};
+use crate::foreign::{drop_quietly, wake};
+use crate::sched::waiter::Waiter;
 use crate::task::promise::{Joined, Promise, Promised};
 use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
 
