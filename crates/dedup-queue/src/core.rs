@@ -129,7 +129,7 @@ impl<K: Key, S: Hasher, C: Clock> Driver for Core<K, S, C> {
 
     fn run_user_code(&self, effects: &mut Effects<K>) {
         let list = effects.list();
-        std::mem::take(&mut list.wakes).wake_all();
+        list.wakes.wake_all();
         self.report(list.metric_changes);
         for (key, twin) in list.garbage.drain(..) {
             drop_quietly(key);

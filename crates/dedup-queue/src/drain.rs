@@ -248,7 +248,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Drained<K>> {
         // Cloned before the lock is taken, and what is left here dropped after, quietly: an answer
         // that has been fetched must not be lost to a waker.
-        let mut waiter = Waiter::Future(context.waker().clone());
+        let mut waiter = Waiter::Task(context.waker().clone());
         let core = self.queue.core();
         let (id, answer) = match self.progress {
             Progress::New => {

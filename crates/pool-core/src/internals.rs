@@ -15,10 +15,11 @@
 pub use crate::group::{Answer, Deferred, Enqueued, Member, Ticket, build_group, name_of_group};
 pub use crate::sched::decide::OwnWorker;
 pub use crate::sched::effects::ReleaseListener;
+pub use crate::sched::event::{Event, EventWait};
 pub use crate::sched::load::LoadStats;
-pub use crate::sched::waiter::{Event, EventWait, Waiter, WakeList};
 pub use crate::sched::waiters::WaiterCount;
 pub use crate::scheduler::{Entered, PoolHandle, Queued, ScheduledTask};
 pub use crate::submit::{Admit, Admitted};
 pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
 pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
+pub use sync_shim::waiter::{Waiter, WakeList};

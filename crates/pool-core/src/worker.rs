@@ -11,12 +11,12 @@ use crate::foreign::{drop_quietly, wake};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::effects::Effects;
+use crate::sched::event::EventWait;
 use crate::sched::exits::Exit;
 use crate::sched::idle::{WakeReason, WorkerCell};
 use crate::sched::shared::Whole;
 use crate::sched::spin::AdaptiveSpin;
 use crate::sched::state::{Found, Next, Rest, State};
-use crate::sched::waiter::EventWait;
 use crate::task::run::{Resolve, TaskResult};
 
 /// The body of a worker's thread.

@@ -22,12 +22,12 @@ use std::task::Waker;
 use std::time::Instant;
 
 use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use sync_shim::waiter::Waiter;
 use sync_shim::{Clock, Mutex, Parker};
 
 use crate::error::Reason;
 use crate::foreign::drop_quietly;
 use crate::sched::spin::{SUBMIT, spin_until};
-use crate::sched::waiter::Waiter;
 
 /// One waiter's place, shared by its owner and the wait queues it stands in.
 pub(crate) struct WaiterEntry<J> {
