@@ -8,12 +8,8 @@ use std::time::Duration;
 
 use delay_queue::NEVER;
 use sync_shim::Clock;
-#[cfg(anthill_loom)]
-pub(crate) use sync_shim::ManualClock as DefaultClock;
-#[cfg(not(anthill_loom))]
-pub(crate) use sync_shim::MonotonicClock as DefaultClock;
 
-use crate::core::{Config, Core, DeadLetter, Hasher, Key};
+use crate::core::{Config, Core, DeadLetter, DefaultClock, Hasher, Key};
 use crate::keys::{Settings, nanos};
 use crate::layer::{Delays, Layer, Retries};
 use crate::limiter::{Exponential, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket};
@@ -73,8 +69,26 @@ pub struct Builder<K, S, C, L> {
     layer: PhantomData<fn() -> L>,
 }
 
+impl<K: Key, L: Layer> KeyQueue<K, RandomState, DefaultClock, L> {
+    /// A queue with the default settings.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// A queue to be configured.
+    pub fn builder() -> Builder<K, RandomState, DefaultClock, L> {
+        Builder::new()
+    }
+}
+
+impl<K: Key, L: Layer> Default for KeyQueue<K, RandomState, DefaultClock, L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K: Key, L: Layer> Builder<K, RandomState, DefaultClock, L> {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             hasher: RandomState::new(),
             clock: default_clock(),

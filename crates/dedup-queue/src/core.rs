@@ -13,10 +13,13 @@ use std::time::{Duration, Instant};
 use delay_queue::epoch::Epoch;
 use delay_queue::wait::{Driver, ReadySource, Unavailable, Waiters};
 use sync_shim::Clock;
+#[cfg(anthill_loom)]
+pub(crate) use sync_shim::ManualClock as DefaultClock;
+#[cfg(not(anthill_loom))]
+pub(crate) use sync_shim::MonotonicClock as DefaultClock;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
 
-use crate::held::Place;
-use crate::keys::{Keys, MetricChanges, Settings};
+use crate::keys::{Keys, MetricChanges, Place, Settings};
 use crate::limiter::RateLimiter;
 use crate::lock::{StateGuard, StateLock};
 use crate::metrics::Metrics;

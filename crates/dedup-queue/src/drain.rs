@@ -17,24 +17,11 @@ use delay_queue::wait::{Waiter, WaiterId};
 use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 
-use crate::builder::DefaultClock;
-use crate::core::{Core, Hasher, Key};
+use crate::core::{Core, DefaultClock, Hasher, Key};
 use crate::keys::Remaining;
 use crate::layer::{Layer, Plain};
-use crate::policy::Pending;
+use crate::policy::{Outcome, Pending};
 use crate::queue::KeyQueue;
-
-/// How a drain ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// Nothing was ready and nothing held any more.
-    Finished,
-    /// The deadline of a drain passed first. Nothing is delivered from then on.
-    TimedOut,
-    /// `shut_down` was called meanwhile. What was ready is still delivered.
-    ShutDown,
-}
 
 /// What a drain found.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@
 
 use delay_queue::wait::{self, AlarmRequest, Unavailable, Waiter, WaiterId, Waiters, WakeList};
 
-use crate::drain::Outcome;
 use crate::drain_waiters::DrainWaiters;
 use crate::keys::{Keys, MetricChanges, Phase, Settings};
+use crate::policy::Outcome;
 use crate::records::Garbage;
 
 pub(crate) struct State<K> {
