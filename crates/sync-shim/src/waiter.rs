@@ -80,6 +80,7 @@ impl WakeList {
     }
 
     /// Appends a waiter.
+    #[inline]
     pub fn push(&mut self, waiter: Waiter) {
         match waiter {
             Waiter::Thread(parker) => self.push_thread(parker),
@@ -88,6 +89,7 @@ impl WakeList {
     }
 
     /// Appends a thread.
+    #[inline]
     pub fn push_thread(&mut self, parker: Parker) {
         if self.thread.is_none() {
             self.thread = Some(parker);
@@ -102,6 +104,7 @@ impl WakeList {
         self.more().internal.push(waker);
     }
 
+    #[inline]
     fn push_task(&mut self, waker: Waker) {
         if self.task.is_none() {
             self.task = Some(waker);
@@ -135,28 +138,40 @@ impl WakeList {
     }
 
     /// Wakes what runs no user code, threads above all, and leaves the tasks.
+    #[inline]
     pub fn wake_threads(&mut self) {
         if let Some(parker) = self.thread.take() {
             parker.unpark();
         }
-        if let Some(mut more) = self.more.take() {
-            for parker in more.threads.drain(..) {
-                parker.unpark();
-            }
-            more.internal.drain(..).for_each(wake);
-            if !more.tasks.is_empty() {
-                self.more = Some(more);
-            }
+        if self.more.is_some() {
+            self.wake_more_threads();
+        }
+    }
+
+    #[cold]
+    fn wake_more_threads(&mut self) {
+        let Some(mut more) = self.more.take() else {
+            return;
+        };
+        for parker in more.threads.drain(..) {
+            parker.unpark();
+        }
+        more.internal.drain(..).for_each(wake);
+        if !more.tasks.is_empty() {
+            self.more = Some(more);
         }
     }
 
     /// Wakes all: threads, then tasks in their order. May run user code, so no lock may be held.
+    #[inline]
     pub fn wake_all(&mut self) {
         self.wake_threads();
-        let (first, more) = (self.task.take(), self.more.take());
-        let rest = more.map(|more| more.tasks);
-        for waker in first.into_iter().chain(rest.into_iter().flatten()) {
+        let more = self.more.take();
+        if let Some(waker) = self.task.take() {
             wake(waker);
+        }
+        if let Some(more) = more {
+            more.tasks.into_iter().for_each(wake);
         }
     }
 }
