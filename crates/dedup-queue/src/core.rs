@@ -131,10 +131,9 @@ impl<K: Key, S: Hasher, C: Clock> Driver for Core<K, S, C> {
     }
 
     fn run_user_code(&self, effects: &mut Effects<K>) {
-        let list = effects.list();
-        list.wakes.wake_all();
-        self.report(list.metric_changes);
-        for (key, twin) in list.garbage.drain(..) {
+        effects.wakes.wake_all();
+        self.report(effects.metric_changes);
+        for (key, twin) in effects.garbage.drain(..) {
             drop_quietly(key);
             drop_quietly(twin);
         }
