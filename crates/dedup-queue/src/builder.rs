@@ -9,7 +9,7 @@ use std::time::Duration;
 use delay_queue::NEVER;
 use sync_shim::Clock;
 
-use crate::core::{Config, Core, DeadLetter, DefaultClock, Hasher, Key};
+use crate::core::{Config, Core, DeadLetter, DefaultClock, Hasher, Key, default_clock};
 use crate::keys::{Settings, nanos};
 use crate::layer::{Delays, Layer, Retries};
 use crate::limiter::{Exponential, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket};
@@ -218,16 +218,6 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> Builder<K, S, C, L> {
         self.failure_expiry = expiry.into();
         self
     }
-}
-
-#[cfg(not(anthill_loom))]
-fn default_clock() -> DefaultClock {
-    DefaultClock
-}
-
-#[cfg(anthill_loom)]
-fn default_clock() -> DefaultClock {
-    DefaultClock::new()
 }
 
 impl<K, S, C, L> fmt::Debug for Builder<K, S, C, L> {

@@ -26,6 +26,16 @@ use crate::metrics::Metrics;
 use crate::records::Slot;
 use crate::state::{Effects, State};
 
+#[cfg(not(anthill_loom))]
+pub(crate) fn default_clock() -> DefaultClock {
+    DefaultClock
+}
+
+#[cfg(anthill_loom)]
+pub(crate) fn default_clock() -> DefaultClock {
+    DefaultClock::new()
+}
+
 /// What can be a key. Implemented by everything that has the bounds.
 ///
 /// Keys are cheap to clone: each is cloned once when it is added. `Eq` of keys runs under the
