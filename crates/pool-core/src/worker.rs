@@ -22,7 +22,7 @@ use crate::task::run::{Resolve, TaskResult};
 /// The body of a worker's thread.
 pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     Tag {
-        family: core.group,
+        group: core.group,
         depth: 0,
     }
     .set();
