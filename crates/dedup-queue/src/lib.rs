@@ -76,7 +76,7 @@
 //! | `try_get`, `get_async` | no; the future waits | the same |
 //! | letting go | no | one section; a removal from the table |
 //! | `add_after`, `retry`, .. | no | the same and O(log delayed); a reading of the clock |
-//! | what falls due | | O(log delayed) for each, in the next section of anybody |
+//! | what falls due | | O(log delayed) for each, in the next section, whichever call it is |
 //! | `remove`, `failures`, `forget` | no | one section, one look-up |
 //! | `stats`, `len` | no | one section |
 //! | `drain` | until nothing is ready or held | nothing while it sleeps; at its end O(all keys) |

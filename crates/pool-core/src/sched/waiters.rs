@@ -53,7 +53,7 @@ impl WaiterCount {
     }
 
     /// How many hold a task.
-    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    #[expect(clippy::len_without_is_empty, reason = "no caller asks")]
     pub fn len(&self) -> usize {
         self.0.load(Relaxed)
     }
