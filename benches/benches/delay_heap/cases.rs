@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use testkit::Rng;
 
+use crate::order::{SEED, scattered, shuffled};
 use crate::peers::{Cancel, Heap, Ours, Peer, Priority, Tree, Wheel};
 use crate::rounds::{self, Rounds};
 use crate::stopwatch::{Stopwatch, per};
@@ -13,7 +14,6 @@ use crate::stopwatch::{Stopwatch, per};
 const WINDOW: u64 = 1 << 36;
 /// A millisecond more than that: so much later all are due for a wheel that counts them, too.
 const SPAN: u64 = WINDOW + (1 << 20);
-const SEED: u64 = 7;
 
 /// How times come.
 #[derive(Clone, Copy)]
@@ -85,19 +85,9 @@ pub fn all(rounds: &Rounds) {
 }
 
 fn dues(entries: usize, dues: Dues) -> Vec<u64> {
-    let mut rng = Rng::new(SEED);
-    let scattered = (0..entries).map(|_| 1 + rng.next_u64() % WINDOW);
-    let mut all: Vec<u64> = scattered.collect();
+    let mut all = scattered(entries, WINDOW);
     if let Dues::Rising = dues {
         all.sort_unstable();
-    }
-    all
-}
-
-fn shuffled<T>(mut all: Vec<T>) -> Vec<T> {
-    let mut rng = Rng::new(SEED + 1);
-    for last in (1..all.len()).rev() {
-        all.swap(last, rng.below(last + 1));
     }
     all
 }

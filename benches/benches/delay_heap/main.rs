@@ -3,6 +3,8 @@
 //! Run and shown as the bench of the queue is, which says how.
 
 mod cases;
+#[path = "../delay_queue/order.rs"]
+mod order;
 mod peers;
 #[path = "../delay_queue/rounds.rs"]
 mod rounds;

@@ -8,6 +8,7 @@
 
 mod crossing;
 mod lateness;
+mod order;
 mod peers;
 mod rounds;
 mod single;

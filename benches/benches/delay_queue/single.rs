@@ -8,6 +8,7 @@ use std::hint::black_box;
 
 use testkit::Rng;
 
+use crate::order::{SEED, scattered, shuffled};
 use crate::peers::{Cancel, MutexHeap, MutexPriority, MutexTree, Ours, Peer, Published, Wheel};
 use crate::rounds::{self, Rounds};
 use crate::stopwatch::{Stopwatch, per};
@@ -16,7 +17,6 @@ use crate::stopwatch::{Stopwatch, per};
 const WINDOW: u64 = 1 << 32;
 /// So much later all are due, for a wheel that counts milliseconds too.
 const SPAN: u64 = WINDOW + (1 << 22);
-const SEED: u64 = 7;
 
 /// The measure for each of these peers.
 macro_rules! each {
@@ -80,22 +80,9 @@ pub fn all(rounds: &mut Rounds) {
     rounds.run(&cases, all!(memory(entries)));
 }
 
-fn random_dues(entries: usize) -> Vec<u64> {
-    let mut rng = Rng::new(SEED);
-    (0..entries).map(|_| 1 + rng.next_u64() % WINDOW).collect()
-}
-
-fn shuffled<T>(mut all: Vec<T>) -> Vec<T> {
-    let mut rng = Rng::new(SEED + 1);
-    for last in (1..all.len()).rev() {
-        all.swap(last, rng.below(last + 1));
-    }
-    all
-}
-
 /// All are pushed, all fall due, all are taken.
 fn fill_and_empty<P: Peer>(entries: usize, times: usize, same_delay: bool) -> [f64; 3] {
-    let mut dues = random_dues(entries);
+    let mut dues = scattered(entries, WINDOW);
     if same_delay {
         dues.sort_unstable();
     }
@@ -123,7 +110,7 @@ fn fill_and_empty<P: Peer>(entries: usize, times: usize, same_delay: bool) -> [f
 /// One is taken when it is due, and pushed again.
 fn steadily<P: Peer>(entries: usize, times: usize) -> [f64; 1] {
     let mut peer = P::new();
-    for (number, due) in (0..).zip(random_dues(entries)) {
+    for (number, due) in (0..).zip(scattered(entries, WINDOW)) {
         peer.push(number, due);
     }
     let mut rng = Rng::new(SEED + 2);
@@ -148,7 +135,7 @@ fn steadily<P: Peer>(entries: usize, times: usize) -> [f64; 1] {
 
 /// Each is moved to another time once, then each is cancelled, each time in random order.
 fn cancel_and_reset<P: Cancel>(entries: usize, times: usize) -> [f64; 2] {
-    let dues = random_dues(entries);
+    let dues = scattered(entries, WINDOW);
     let mut peer = P::new();
     let mut spent = [0.0; 2];
     for _ in 0..times {
@@ -209,7 +196,7 @@ fn mixed<P: Cancel>(entries: usize, times: usize) -> [f64; 1] {
 /// Bytes allocated per entry, the value's eight not counted.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 fn memory<P: Peer>(entries: usize) -> [f64; 1] {
-    let dues = random_dues(entries);
+    let dues = scattered(entries, WINDOW);
     let mut peer = P::new();
     let before = allocated();
     for (number, due) in (0..).zip(&dues) {

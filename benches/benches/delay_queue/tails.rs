@@ -19,12 +19,12 @@ use std::hint::black_box;
 
 use testkit::Rng;
 
+use crate::order::{SEED, scattered, shuffled};
 use crate::rounds::Rounds;
 use crate::stopwatch::Stopwatch;
 
 /// All times lie within so much of one another.
 const WINDOW: u64 = 1 << 36;
-const SEED: u64 = 7;
 /// A step of the clock makes so many due, about.
 const BATCH: u64 = 50;
 /// Of the entries of the case `timeouts` this part falls due, all others are cancelled ..
@@ -152,23 +152,10 @@ pub fn run(rounds: &Rounds, peers: &[Peer]) {
     }
 }
 
-fn scattered(entries: usize) -> Vec<u64> {
-    let mut rng = Rng::new(SEED);
-    (0..entries).map(|_| 1 + rng.next_u64() % WINDOW).collect()
-}
-
-fn shuffled<T>(mut all: Vec<T>) -> Vec<T> {
-    let mut rng = Rng::new(SEED + 1);
-    for last in (1..all.len()).rev() {
-        all.swap(last, rng.below(last + 1));
-    }
-    all
-}
-
 /// An empty container is filled: in no order, and, as time-outs of one length do, each due after
 /// the one before it.
 fn fill<S: Subject>(entries: usize, least: &mut Least) {
-    let mut dues = scattered(entries);
+    let mut dues = scattered(entries, WINDOW);
     for kind in ["fill_scattered", "fill_rising"] {
         let (mut subject, times) = (S::new(), Times::of(entries));
         for (value, due) in (0..).zip(&dues) {
@@ -182,7 +169,7 @@ fn fill<S: Subject>(entries: usize, least: &mut Least) {
 /// Some fall due and are popped, as many are pushed: each entry once, two operations each.
 fn steady<S: Subject>(entries: usize, least: &mut Least) {
     let (mut subject, times) = (S::new(), Times::of(2 * entries));
-    for (value, due) in (0..).zip(scattered(entries)) {
+    for (value, due) in (0..).zip(scattered(entries, WINDOW)) {
         subject.push(value, due);
     }
     let step = (BATCH * WINDOW / entries as u64).clamp(1 << 20, WINDOW);
@@ -206,7 +193,7 @@ fn steady<S: Subject>(entries: usize, least: &mut Least) {
 
 /// Each is moved to another time, then each is cancelled, each time in random order.
 fn reset_and_cancel<S: Cancel>(entries: usize, least: &mut Least) {
-    let dues = scattered(entries);
+    let dues = scattered(entries, WINDOW);
     let mut subject = S::new();
     let ids = (0..)
         .zip(&dues)

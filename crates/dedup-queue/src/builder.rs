@@ -8,12 +8,8 @@ use std::time::Duration;
 
 use delay_queue::NEVER;
 use sync_shim::Clock;
-#[cfg(anthill_loom)]
-pub(crate) use sync_shim::ManualClock as DefaultClock;
-#[cfg(not(anthill_loom))]
-pub(crate) use sync_shim::MonotonicClock as DefaultClock;
 
-use crate::core::{Config, Core, DeadLetter, Hasher, Key};
+use crate::core::{Config, Core, DeadLetter, DefaultClock, Hasher, Key, default_clock};
 use crate::keys::{Settings, nanos};
 use crate::layer::{Delays, Layer, Retries};
 use crate::limiter::{Exponential, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket};
@@ -73,8 +69,26 @@ pub struct Builder<K, S, C, L> {
     layer: PhantomData<fn() -> L>,
 }
 
+impl<K: Key, L: Layer> KeyQueue<K, RandomState, DefaultClock, L> {
+    /// A queue with the default settings.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// A queue to be configured.
+    pub fn builder() -> Builder<K, RandomState, DefaultClock, L> {
+        Builder::new()
+    }
+}
+
+impl<K: Key, L: Layer> Default for KeyQueue<K, RandomState, DefaultClock, L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K: Key, L: Layer> Builder<K, RandomState, DefaultClock, L> {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             hasher: RandomState::new(),
             clock: default_clock(),
@@ -204,16 +218,6 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> Builder<K, S, C, L> {
         self.failure_expiry = expiry.into();
         self
     }
-}
-
-#[cfg(not(anthill_loom))]
-fn default_clock() -> DefaultClock {
-    DefaultClock
-}
-
-#[cfg(anthill_loom)]
-fn default_clock() -> DefaultClock {
-    DefaultClock::new()
 }
 
 impl<K, S, C, L> fmt::Debug for Builder<K, S, C, L> {

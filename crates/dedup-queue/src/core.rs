@@ -13,15 +13,28 @@ use std::time::{Duration, Instant};
 use delay_queue::epoch::Epoch;
 use delay_queue::wait::{Driver, ReadySource, Unavailable, Waiters};
 use sync_shim::Clock;
+#[cfg(anthill_loom)]
+pub(crate) use sync_shim::ManualClock as DefaultClock;
+#[cfg(not(anthill_loom))]
+pub(crate) use sync_shim::MonotonicClock as DefaultClock;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
 
-use crate::held::Place;
-use crate::keys::{Keys, MetricChanges, Settings};
+use crate::keys::{Keys, MetricChanges, Place, Settings};
 use crate::limiter::RateLimiter;
 use crate::lock::{StateGuard, StateLock};
 use crate::metrics::Metrics;
 use crate::records::Slot;
 use crate::state::{Effects, State};
+
+#[cfg(not(anthill_loom))]
+pub(crate) fn default_clock() -> DefaultClock {
+    DefaultClock
+}
+
+#[cfg(anthill_loom)]
+pub(crate) fn default_clock() -> DefaultClock {
+    DefaultClock::new()
+}
 
 /// What can be a key. Implemented by everything that has the bounds.
 ///
@@ -128,10 +141,9 @@ impl<K: Key, S: Hasher, C: Clock> Driver for Core<K, S, C> {
     }
 
     fn run_user_code(&self, effects: &mut Effects<K>) {
-        let list = effects.list();
-        std::mem::take(&mut list.wakes).wake_all();
-        self.report(list.metric_changes);
-        for (key, twin) in list.garbage.drain(..) {
+        effects.wakes.wake_all();
+        self.report(effects.metric_changes);
+        for (key, twin) in effects.garbage.drain(..) {
             drop_quietly(key);
             drop_quietly(twin);
         }

@@ -17,24 +17,11 @@ use delay_queue::wait::{Waiter, WaiterId};
 use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 
-use crate::builder::DefaultClock;
-use crate::core::{Core, Hasher, Key};
+use crate::core::{Core, DefaultClock, Hasher, Key};
 use crate::keys::Remaining;
 use crate::layer::{Layer, Plain};
-use crate::policy::Pending;
+use crate::policy::{Outcome, Pending};
 use crate::queue::KeyQueue;
-
-/// How a drain ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// Nothing was ready and nothing held any more.
-    Finished,
-    /// The deadline of a drain passed first. Nothing is delivered from then on.
-    TimedOut,
-    /// `shut_down` was called meanwhile. What was ready is still delivered.
-    ShutDown,
-}
 
 /// What a drain found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -248,7 +235,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Drained<K>> {
         // Cloned before the lock is taken, and what is left here dropped after, quietly: an answer
         // that has been fetched must not be lost to a waker.
-        let mut waiter = Waiter::Future(context.waker().clone());
+        let mut waiter = Waiter::Task(context.waker().clone());
         let core = self.queue.core();
         let (id, answer) = match self.progress {
             Progress::New => {

@@ -11,8 +11,8 @@
 
 use delay_queue::wait::{Waiter, WaiterId};
 
-use crate::drain::Outcome;
 use crate::keys::Remaining;
+use crate::policy::Outcome;
 
 /// How a drain ended, and what was left, for the first.
 pub(crate) struct Answer<K> {

@@ -13,11 +13,10 @@ use std::time::{Duration, Instant};
 use delay_queue::wait::{Driver, Unavailable, WaitError, WaiterId};
 use sync_shim::{Clock, Parker};
 
-use crate::builder::DefaultClock;
-use crate::core::{Core, Hasher, Key};
+use crate::core::{Core, DefaultClock, Hasher, Key};
 use crate::error::GetError;
-use crate::held::{Held, Place};
-use crate::keys::{Keys, Taken};
+use crate::held::Held;
+use crate::keys::{Keys, Place, Taken};
 use crate::layer::{Layer, Plain};
 use crate::queue::KeyQueue;
 use crate::state::{Effects, State};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::Key;
+use crate::keys::Place;
 use crate::layer::{Delays, Layer, Plain, Retries};
 use crate::policy::Retried;
 use crate::records::Slot;
@@ -64,29 +65,6 @@ impl<K> QueueRef<'_, K> {
             Self::Borrowed(queue) => *queue,
             Self::Shared(queue) => &**queue,
         }
-    }
-}
-
-/// The key's record, and how often the key had failed when it was taken.
-///
-/// One word: a guard is moved right after it is made, and what was written in two pieces cannot be
-/// read as one before it has reached the cache.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(u64);
-
-impl Place {
-    #[inline]
-    pub(crate) fn new(slot: Slot, failures: u32) -> Self {
-        Self(u64::from(slot) | u64::from(failures) << 32)
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
-    fn slot(self) -> Slot {
-        self.0 as Slot
-    }
-
-    fn failures(self) -> u32 {
-        (self.0 >> 32) as u32
     }
 }
 

@@ -76,7 +76,7 @@
 //! | `try_get`, `get_async` | no; the future waits | the same |
 //! | letting go | no | one section; a removal from the table |
 //! | `add_after`, `retry`, .. | no | the same and O(log delayed); a reading of the clock |
-//! | what falls due | | O(log delayed) for each, in the next section of anybody |
+//! | what falls due | | O(log delayed) for each, in the next section, whichever call it is |
 //! | `remove`, `failures`, `forget` | no | one section, one look-up |
 //! | `stats`, `len` | no | one section |
 //! | `drain` | until nothing is ready or held | nothing while it sleeps; at its end O(all keys) |
@@ -125,7 +125,7 @@ mod state;
 
 pub use builder::{Builder, DEFAULT_FAILURE_EXPIRY, controller_limiter};
 pub use core::{Hasher, Key};
-pub use drain::{Delayed, DrainFuture, Drained, Leftovers, Outcome, StillHeld};
+pub use drain::{Delayed, DrainFuture, Drained, Leftovers, StillHeld};
 pub use error::{GetError, ShutDown};
 pub use get::GetFuture;
 pub use held::Held;
@@ -136,7 +136,7 @@ pub use limiter::{
 pub use metrics::Metrics;
 #[cfg(not(anthill_loom))]
 pub use parallel::{Panicked, Report, parallelize_chunks, parallelize_until};
-pub use policy::{Added, Pending, Policy, Retried};
+pub use policy::{Added, Outcome, Pending, Policy, Retried};
 pub use queue::{DedupDelayQueue, DedupQueue, DedupRetryQueue, KeyQueue, Stats};
 pub use recording::{BUCKETS, Figures, Histogram, RecordingMetrics};
 #[cfg(not(anthill_loom))]

@@ -60,3 +60,15 @@ pub enum Pending {
     /// It was delayed.
     Delayed,
 }
+
+/// How a drain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Nothing was ready and nothing held any more.
+    Finished,
+    /// The deadline of a drain passed first. Nothing is delivered from then on.
+    TimedOut,
+    /// `shut_down` was called meanwhile. What was ready is still delivered.
+    ShutDown,
+}

@@ -1,4 +1,4 @@
-//! The queue's handle: making it, adding, looking, taking back, shutting down.
+//! The queue's handle: adding, looking, taking back, shutting down. `builder.rs` makes it.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use delay_queue::wait::Driver;
 use sync_shim::Clock;
 
-use crate::builder::{Builder, DefaultClock};
-use crate::core::{Core, Hasher, Key};
+use crate::core::{Core, DefaultClock, Hasher, Key};
 use crate::error::ShutDown;
 use crate::keys::Keys;
 use crate::layer::{Delaying, Delays, Layer, Plain, Retries, Retrying};
@@ -67,24 +66,6 @@ pub struct Stats {
     pub wakes: u64,
     /// How often one was woken only to keep the time for an earlier key.
     pub rearms: u64,
-}
-
-impl<K: Key, L: Layer> KeyQueue<K, RandomState, DefaultClock, L> {
-    /// A queue with the default settings.
-    pub fn new() -> Self {
-        Self::builder().build()
-    }
-
-    /// A queue to be configured.
-    pub fn builder() -> Builder<K, RandomState, DefaultClock, L> {
-        Builder::new()
-    }
-}
-
-impl<K: Key, L: Layer> Default for KeyQueue<K, RandomState, DefaultClock, L> {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {

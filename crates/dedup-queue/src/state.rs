@@ -9,9 +9,9 @@
 
 use delay_queue::wait::{self, AlarmRequest, Unavailable, Waiter, WaiterId, Waiters, WakeList};
 
-use crate::drain::Outcome;
 use crate::drain_waiters::DrainWaiters;
 use crate::keys::{Keys, MetricChanges, Phase, Settings};
+use crate::policy::Outcome;
 use crate::records::Garbage;
 
 pub(crate) struct State<K> {
@@ -23,10 +23,11 @@ pub(crate) struct State<K> {
 }
 
 /// The deferred effects of a section.
+///
+/// Not behind a pointer, as the delay queue's are: a section of a busy queue makes none of these, for
+/// it has nothing to settle.
 #[must_use = "a waiter sleeps until they are run"]
-pub(crate) struct Effects<K>(Option<EffectList<K>>);
-
-pub(crate) struct EffectList<K> {
+pub(crate) struct Effects<K> {
     pub(crate) wakes: WakeList,
     alarm: Option<AlarmRequest>,
     pub(crate) metric_changes: MetricChanges,
@@ -35,25 +36,6 @@ pub(crate) struct EffectList<K> {
 }
 
 impl<K> Effects<K> {
-    pub(crate) fn list(&mut self) -> &mut EffectList<K> {
-        self.0.get_or_insert_with(|| EffectList {
-            wakes: WakeList::new(),
-            alarm: None,
-            metric_changes: MetricChanges::default(),
-            garbage: Vec::new(),
-        })
-    }
-}
-
-impl<K> EffectList<K> {
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.wakes.is_empty()
-            && self.alarm.is_none()
-            && self.garbage.is_empty()
-            && self.metric_changes == MetricChanges::default()
-    }
-
     /// Adds what a section left with the keys.
     fn take_user_code(&mut self, keys: &mut Keys<K>) {
         self.metric_changes += std::mem::take(&mut keys.metric_changes);
@@ -68,32 +50,36 @@ impl<K> EffectList<K> {
 impl<K> Default for Effects<K> {
     #[inline]
     fn default() -> Self {
-        Self(None)
+        Self {
+            wakes: WakeList::new(),
+            alarm: None,
+            metric_changes: MetricChanges::default(),
+            garbage: Vec::new(),
+        }
     }
 }
 
 impl<K> wait::Effects for Effects<K> {
     #[inline]
     fn is_empty(&self) -> bool {
-        // A list that a look at the waiters has left empty costs nothing either.
-        self.0.as_ref().is_none_or(EffectList::is_empty)
+        self.wakes.is_empty()
+            && self.alarm.is_none()
+            && self.garbage.is_empty()
+            && self.metric_changes == MetricChanges::default()
     }
 
     fn wakes(&mut self) -> &mut WakeList {
-        &mut self.list().wakes
+        &mut self.wakes
     }
 
     fn take_alarm_request(&mut self) -> Option<AlarmRequest> {
-        self.0.as_mut()?.alarm.take()
+        self.alarm.take()
     }
 
     fn append(&mut self, later: Self) {
-        if let Some(later) = later.0 {
-            let list = self.list();
-            list.wakes.append(later.wakes);
-            list.metric_changes += later.metric_changes;
-            list.garbage.extend(later.garbage);
-        }
+        self.wakes.append(later.wakes);
+        self.metric_changes += later.metric_changes;
+        self.garbage.extend(later.garbage);
     }
 }
 
@@ -143,24 +129,20 @@ impl<K> State<K> {
             self.end_drains(Outcome::Finished);
         }
         if self.waiters.waiting() > 0 {
-            let list = effects.list();
             if self.keys.is_closed() {
-                self.waiters.notify_all(&mut list.wakes);
+                self.waiters.notify_all(&mut effects.wakes);
             } else {
                 self.waiters
-                    .settle(&mut self.keys, &mut list.wakes, &mut list.alarm);
+                    .settle(&mut self.keys, &mut effects.wakes, &mut effects.alarm);
             }
         }
-        if !self.answered.is_empty() {
-            let wakes = &mut effects.list().wakes;
-            for waiter in self.answered.drain(..) {
-                wakes.push(waiter);
-            }
+        for waiter in self.answered.drain(..) {
+            effects.wakes.push(waiter);
         }
         let watched = self.waiters.waiting() > 0 || self.drain_waiters.len() > 0;
         self.keys.settled(watched);
         if self.keys.has_user_code() {
-            effects.list().take_user_code(&mut self.keys);
+            effects.take_user_code(&mut self.keys);
         }
     }
 

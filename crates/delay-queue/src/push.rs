@@ -188,7 +188,7 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Cloned before the lock is taken and dropped after, for both are user code.
         let mut waker = Some(context.waker().clone());
-        let mut waiter = || Waiter::Future(waker.take().expect("it is asked for once"));
+        let mut waiter = || Waiter::Task(waker.take().expect("it is asked for once"));
         let this = &mut *self;
         let polled = match std::mem::replace(&mut this.stage, Stage::Over) {
             Stage::Outside(value, due) => {

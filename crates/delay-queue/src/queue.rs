@@ -364,7 +364,7 @@ impl<T: Send + 'static, C: Clock> Driver for Shared<T, C> {
     }
 
     fn run_user_code(&self, effects: &mut Effects) {
-        std::mem::take(effects.wakes()).wake_all();
+        effects.wakes().wake_all();
     }
 }
 

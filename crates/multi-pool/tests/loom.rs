@@ -50,7 +50,7 @@ impl Runs {
     }
 }
 
-/// Nobody waits, and no places are left behind.
+/// No submitter waits, and no places are left behind.
 fn lines_are_empty(pool: &MultiPool) -> bool {
     pool.waiting() == 0 && (0..2).all(|index| pool.waiting_of(index) == Ok(0))
 }
@@ -227,8 +227,8 @@ fn a_wait_for_rest_racing_tasks_that_go_round_is_not_deceived() {
     );
 }
 
-/// A waiter against the end of an idle worker: it finds room where it wanted to wait, and nobody
-/// to run its task, and has a worker started.
+/// A waiter against the end of an idle worker: it finds room where it wanted to wait, and no
+/// worker for its task, and has a worker started.
 #[test]
 fn a_waiter_racing_the_last_workers_expiry_has_one_started() {
     check(

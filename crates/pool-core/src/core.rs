@@ -16,12 +16,12 @@ use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::decide::{Admission, OnFullPolicy, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
+use crate::sched::event::EventWait;
 use crate::sched::idle::WorkerCell;
 use crate::sched::load::LoadStats;
 use crate::sched::shared::Shared;
 use crate::sched::state::State;
 use crate::sched::striped::StripedCounter;
-use crate::sched::waiter::EventWait;
 use crate::sched::waiters::{WaitResult, WaiterEntry};
 use crate::stats::Stats;
 use crate::task::run::{Outcome, TaskContext};
@@ -37,9 +37,9 @@ pub(crate) struct Core<R: Runner> {
     pub(crate) runner: R,
     pub(crate) context: TaskContext,
     pub(crate) config: Config,
-    /// Which workers count as the pool's own: a `MultiPool`'s children share one.
+    /// Which workers count as the pool's own: the members of a `MultiPool` share one.
     pub(crate) group: u64,
-    /// A `MultiPool`'s child shows its figures here, to those without the lock.
+    /// A member of a `MultiPool` shows its figures here, to readers without the lock.
     pub(crate) load_stats: Option<Arc<LoadStats>>,
     /// `fork_count()` where the workers are.
     forks: usize,
@@ -461,7 +461,7 @@ impl<R: Runner> Core<R> {
 
     pub(crate) fn own_worker(&self) -> OwnWorker {
         let tag = Tag::get();
-        if tag.family != self.group {
+        if tag.group != self.group {
             return OwnWorker::Stranger;
         }
         match self.config.within_worker {
@@ -491,7 +491,7 @@ impl<R: Runner> PoolRef for Core<R> {
     }
 
     fn is_own_worker(&self) -> bool {
-        Tag::get().family == self.group
+        Tag::get().group == self.group
     }
 
     fn is_forked(&self) -> bool {

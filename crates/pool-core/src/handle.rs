@@ -61,7 +61,7 @@ pub(crate) trait PoolRef: Send + Sync {
 /// poll, which is not to block. Both wait for another worker to start the task. So a task that
 /// blocks on a future of its own pool (`block_on`) holds its worker, and in a full pool may wait
 /// for ever: join there.
-#[must_use = "dropping a handle detaches its task; `submit` is cheaper if nobody waits"]
+#[must_use = "dropping a handle detaches its task; `submit` is cheaper where nothing waits for it"]
 pub struct JoinHandle<R> {
     cell: Arc<dyn Joinable<R>>,
     pool: Arc<dyn PoolRef>,

@@ -13,8 +13,8 @@ use crate::foreign::{drop_quietly, guarded};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::effects::Effects;
+use crate::sched::event::EventWait;
 use crate::sched::state::State;
-use crate::sched::waiter::EventWait;
 use crate::task::run::Outcome;
 
 /// What a look at a pool finds that is to end.

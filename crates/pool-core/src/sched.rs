@@ -6,6 +6,7 @@
 pub(crate) mod counts;
 pub(crate) mod decide;
 pub(crate) mod effects;
+pub(crate) mod event;
 pub(crate) mod exits;
 pub(crate) mod idle;
 pub(crate) mod load;
@@ -15,5 +16,4 @@ pub(crate) mod shared;
 pub(crate) mod spin;
 pub(crate) mod state;
 pub(crate) mod striped;
-pub(crate) mod waiter;
 pub(crate) mod waiters;

@@ -33,11 +33,12 @@ use crate::foreign::{Payload, drop_quietly, guarded};
 use crate::handle::PoolRef;
 use crate::map::Host;
 use crate::pool::WorkerPool;
-use crate::sched::waiter::{Waiter, wake};
 use crate::subqueue::{Backlog, Drain, Helps, SubQueue, drain_by};
 use crate::task::closures::Closures;
 use crate::task::promise::{self, Joined, Promise, Promised};
 use crate::task::run::TaskContext;
+use sync_shim::foreign::wake;
+use sync_shim::waiter::Waiter;
 
 /// A task of a scope. What comes back is what it panicked with, if there is no handle to tell.
 type Call<'scope> = Box<dyn FnOnce(&TaskContext) -> Option<Payload> + Send + 'scope>;

@@ -37,10 +37,10 @@ use crate::error::SubmitError;
 use crate::foreign::drop_quietly;
 use crate::handle::PoolRef;
 use crate::pool_handle::PoolHandle;
-use crate::sched::waiter::Waiter;
 use crate::submit::Admit;
 use crate::task::closures::Closures;
 use crate::task::run::Outcome;
+use sync_shim::waiter::Waiter;
 
 /// How long a turn is to take: others wait that long for a worker, beside the piece under way.
 const TURN: Duration = Duration::from_millis(1);

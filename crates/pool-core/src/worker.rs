@@ -7,22 +7,22 @@ use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::thread::{JoinHandle, Tag};
 
 use crate::core::Core;
-use crate::foreign::drop_quietly;
+use crate::foreign::{drop_quietly, wake};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::effects::Effects;
+use crate::sched::event::EventWait;
 use crate::sched::exits::Exit;
 use crate::sched::idle::{WakeReason, WorkerCell};
 use crate::sched::shared::Whole;
 use crate::sched::spin::AdaptiveSpin;
 use crate::sched::state::{Found, Next, Rest, State};
-use crate::sched::waiter::{EventWait, wake};
 use crate::task::run::{Resolve, TaskResult};
 
 /// The body of a worker's thread.
 pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     Tag {
-        family: core.group,
+        group: core.group,
         depth: 0,
     }
     .set();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pool_core::internals::EventWait;
+use pool_core::internals::{Event, EventWait};
 use sync_shim::thread::JoinHandle;
 
 use crate::executor::Executor;
@@ -83,7 +83,7 @@ impl<S: Executor> Core<S> {
                     let mut state = self.state.lock();
                     state.joining = false;
                     // The other waiters look again, and find no thread to join.
-                    effects.wakes.set_all(&mut state.end_waiters);
+                    Event::set_all(&mut state.end_waiters, &mut effects.wakes);
                     drop(state);
                     drop(self.perform(effects));
                 }

@@ -153,7 +153,7 @@ impl Effects {
     pub(crate) fn new() -> Self {
         Self {
             wake_timer: false,
-            wakes: WakeList::EMPTY,
+            wakes: WakeList::new(),
             keep: None,
         }
     }
@@ -345,7 +345,7 @@ impl<S: Executor> State<S> {
             if let Some(keep) = self.keep.take() {
                 effects.keep = Some((keep, self.releases));
             }
-            effects.wakes.set_all(&mut self.end_waiters);
+            Event::set_all(&mut self.end_waiters, &mut effects.wakes);
         }
     }
 

@@ -612,7 +612,7 @@ fn two_waits_for_a_timers_end_both_return() {
     });
 }
 
-/// Two more waits, which come before the end: it is told to all of them.
+/// Two more waits, which come before the end: all of them are woken.
 #[test]
 fn three_waits_for_a_timers_end_all_return() {
     check("three_waits_for_a_timers_end_all_return", Some(2), || {
@@ -662,7 +662,7 @@ fn a_late_wait_racing_the_end_says_what_is_so() {
             let handle = rig.once(LATE).unwrap();
             rig.core.release(true);
             assert!(handle.cancel());
-            // Whichever it is: nobody is left entered, and the timer's end is not lost.
+            // Whichever it is: no waiter is left entered, and the timer's end is not lost.
             if rig.core.wait_released(Some(deadline)) {
                 assert_eq!(rig.core.stats().unended, 0, "it said so too early");
                 assert!(rig.core.wait_released(Some(deadline)), "and stays so");
@@ -693,7 +693,7 @@ fn a_release_now_racing_a_held_task_ends_it() {
     });
 }
 
-/// The end of a task against a waker that is left: whoever is told to wait is woken.
+/// The end of a task against a waker that is left: a poll that has to wait is woken.
 #[test]
 fn an_awaited_schedule_racing_its_end_is_woken() {
     check(
@@ -778,7 +778,7 @@ fn a_stale_waker_that_waits_racing_the_end_strands_no_join() {
     );
 }
 
-/// A wait for the end against the last run's end: it returns after the handle was told.
+/// A wait for the end against the last run's end: it returns after the handle shows the end.
 #[test]
 fn a_wait_for_the_end_racing_the_last_run_returns_after_its_handle_was_told() {
     check(
@@ -790,7 +790,10 @@ fn a_wait_for_the_end_racing_the_last_run_returns_after_its_handle_was_told() {
             let handle = rig.once(NOW).unwrap();
             rig.core.release(true);
             assert!(rig.core.wait_released(None));
-            assert!(handle.is_ended(), "the end came before the handle was told");
+            assert!(
+                handle.is_ended(),
+                "the end came before the handle showed it"
+            );
             rig.end_beside(worker);
         },
     );

@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
 
 /// What a panic carries.
 pub type Payload = Box<dyn Any + Send>;
@@ -32,6 +33,13 @@ pub fn drop_quietly<T>(value: T) -> bool {
             discard(payload);
             true
         }
+    }
+}
+
+/// Calls a waker and drops it. Its panic ends here.
+pub fn wake(waker: Waker) {
+    if let Err(payload) = guarded(|| waker.wake()) {
+        discard(payload);
     }
 }
 

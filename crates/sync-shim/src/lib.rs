@@ -43,6 +43,7 @@ pub mod model;
 mod parker;
 mod statics;
 pub mod thread;
+pub mod waiter;
 #[cfg(not(anthill_loom))]
 mod yielding;
 

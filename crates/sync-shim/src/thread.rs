@@ -141,17 +141,14 @@ pub fn spin_loop() {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// A [`unique_id`](crate::unique_id), or 0 for a thread that is no worker.
-    pub family: u64,
+    pub group: u64,
     /// Tasks run in place inside one another on this thread, the outermost not counted.
     pub depth: u32,
 }
 
 impl Tag {
     /// The tag of a thread that is no worker.
-    pub const NONE: Self = Self {
-        family: 0,
-        depth: 0,
-    };
+    pub const NONE: Self = Self { group: 0, depth: 0 };
 
     /// The calling thread's tag. Readable in the destructors of thread-locals too.
     #[inline]

@@ -47,7 +47,7 @@ impl Folders {
 
     /// The next so many changes of this name fail.
     pub(crate) fn fail(&self, name: &str, times: u32) {
-        let mut faults = self.faults.lock().expect("nobody panics under this lock");
+        let mut faults = self.faults.lock().expect("nothing panics under this lock");
         faults.insert(name.to_owned(), times);
     }
 
@@ -83,7 +83,7 @@ impl Folders {
             fs::remove_file(target)?;
             return Ok(Change::Removed);
         };
-        // Whoever reads it sees the old one or the new one. No other worker is at this name, so
+        // A reader sees the old one or the new one. No other worker is at this name, so
         // this file is ours.
         let temporary = self.actual.join(format!("{name}{TEMPORARY}"));
         fs::write(&temporary, content)?;
@@ -102,7 +102,7 @@ impl Folders {
     }
 
     fn maybe_fail(&self, name: &str) -> io::Result<()> {
-        let mut faults = self.faults.lock().expect("nobody panics under this lock");
+        let mut faults = self.faults.lock().expect("nothing panics under this lock");
         match faults.get_mut(name) {
             Some(left @ 1..) => {
                 *left -= 1;

@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Watches and works until it is told to stop, or until `is_over` says so after a look at the
+/// Watches and works until it is stopped, or until `is_over` says so after a look at the
 /// directories. `Ok(true)`: nothing that was known of is left undone.
 ///
 /// # Errors
@@ -97,7 +97,7 @@ fn control(
                 println!("left   {key}");
             }
             for key in left.held.iter().map(|held| &held.key) {
-                println!("left   {key} (somebody is at it still)");
+                println!("left   {key} (a worker is at it still)");
             }
             watched?;
             println!("{}", tally.report());

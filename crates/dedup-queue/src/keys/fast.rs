@@ -7,8 +7,7 @@
 //! do in general, `PROTOCOL.md` says why it is enough, and the random programs of `tests/model` go
 //! through both.
 
-use super::Keys;
-use crate::held::Place;
+use super::{Keys, Place};
 use crate::records::{Delivery, On, Slot};
 
 impl<K> Keys<K> {

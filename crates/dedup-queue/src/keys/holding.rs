@@ -1,9 +1,31 @@
 //! Keys go to workers and are let go; and what is remembered of them then.
 
 use super::Keys;
-use crate::held::Place;
 use crate::policy::Policy;
 use crate::records::{Delivery, On, Slot};
+
+/// The key's record, and how often the key had failed when it was taken.
+///
+/// One word: a guard is moved right after it is made, and what was written in two pieces cannot be
+/// read as one before it has reached the cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    #[inline]
+    pub(crate) fn new(slot: Slot, failures: u32) -> Self {
+        Self(u64::from(slot) | u64::from(failures) << 32)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+    pub(crate) fn slot(self) -> Slot {
+        self.0 as Slot
+    }
+
+    pub(crate) fn failures(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
 
 /// A key that goes to a worker.
 #[derive(Debug)]

@@ -35,7 +35,7 @@ mod holding;
 mod queueing;
 
 pub(crate) use ending::Remaining;
-pub(crate) use holding::{Ended, Ending, Taken};
+pub(crate) use holding::{Ended, Ending, Place, Taken};
 pub(crate) use queueing::Pair;
 
 /// How far the queue's life has got. It goes one way.
@@ -65,7 +65,7 @@ pub(crate) struct Keys<K> {
     fast_adds: bool,
     settings: Settings,
     /// A waiter may be concerned by what has changed, or keys are to be dropped. Set with whatever
-    /// makes it so, cleared by [`State::settle`](crate::state::State::settle).
+    /// makes it so, cleared by [`settled`](Keys::settled).
     unsettled: bool,
     /// What is to be reported to the metrics.
     pub(crate) metric_changes: MetricChanges,

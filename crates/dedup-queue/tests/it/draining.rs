@@ -51,7 +51,7 @@ fn a_drain_waits_for_ready_keys_that_nobody_holds_yet() {
     });
 }
 
-/// In client-go one of two drainers may never be told.
+/// In client-go one of two drainers may never be woken.
 #[test]
 fn two_drains_end_together_and_the_first_gets_what_is_left() {
     bounded(|| {

@@ -20,7 +20,7 @@ fn rest(queue: &Queue<Retrying>, clock: &ManualClock, key: &'static str) {
     drop(get(queue));
 }
 
-/// client-go keeps what nobody forgets for ever.
+/// client-go keeps failures for ever unless `Forget` is called.
 #[test]
 fn failures_of_a_resting_key_expire_with_their_memory() {
     let (queue, clock) = queue(100 * MS);

@@ -18,7 +18,7 @@ fn break_down(what: &'static str) {
     assert_ne!(BROKEN.get(), what, "broken on purpose");
 }
 
-/// A key whose code panics where it is told to. All have the same hash, so all are compared.
+/// A key whose code panics where a test asks for it. All have the same hash, so all are compared.
 #[derive(Debug)]
 struct Fragile(u32);
 

@@ -1,4 +1,4 @@
-//! What metrics are told.
+//! What metrics receive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn each_event_is_told_with_its_exact_time() {
     assert_eq!(told().queue_duration_seconds.max, 50 * MICRO);
     assert_eq!(told().depth, 0);
 
-    // Work under way is told when it is asked for.
+    // Work under way is reported when it is asked for.
     clock.advance(MS);
     assert_eq!(told().unfinished_work_seconds, Duration::ZERO);
     queue.report_unfinished();

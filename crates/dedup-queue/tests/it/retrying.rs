@@ -152,7 +152,7 @@ fn a_failure_counted_while_the_key_is_held_is_not_lost_on_its_holder() {
     assert_eq!(
         held.retry(),
         after(10),
-        "the second failure, by whoever is asked"
+        "the second failure, whichever way it is asked for"
     );
     assert_eq!(queue.failures(&"a"), 2);
     assert_eq!(queue.stats().delayed, 1);

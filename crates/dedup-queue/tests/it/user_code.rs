@@ -217,7 +217,7 @@ fn a_drain_that_is_dropped_at_any_state_leaves_what_was_left_to_the_next() {
         match state {
             2 => drop(held.take()),
             3 => {
-                // At another's deadline: it came first, so it is the one to be told.
+                // At another's deadline: it came first, so it is the one with the answer.
                 let other = queue.drain_deadline(clock.now());
                 assert_eq!((other.outcome, other.leftovers), (Outcome::TimedOut, None));
             }
@@ -441,7 +441,7 @@ fn an_alarm_whose_drop_panics_costs_no_key() {
     assert_eq!(taken, Ok("now"));
 }
 
-/// Metrics that do something once, when they are told of what fell due.
+/// Metrics that do something once, when they receive what fell due.
 struct Once<F>(AtomicBool, F);
 
 impl<F: Fn() + Send + Sync + 'static> Once<F> {
@@ -462,9 +462,9 @@ impl<F: Fn() + Send + Sync + 'static> Metrics for Once<F> {
     }
 }
 
-/// A held key falls due: the getter that finds it so tells the metrics, and goes to sleep. What the
-/// metrics wait for in between (each wait of the family, and the end of a thread) takes no wake-up
-/// away from it.
+/// A held key falls due: the getter that finds it so reports it to the metrics, and goes to sleep.
+/// What the metrics wait for in between (each kind of wait, and the end of a thread) takes no
+/// wake-up away from it.
 fn metrics_that(wait: impl Fn() + Send + Sync + 'static) {
     bounded(|| {
         let clock = ManualClock::new();

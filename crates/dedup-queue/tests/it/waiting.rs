@@ -35,7 +35,7 @@ fn each_add_wakes_one_worker_and_no_add_wakes_one_in_vain() {
                 .collect();
             until(|| queue.stats().waiting == 3);
             queue.add("a").unwrap();
-            queue.add("a").unwrap(); // Merged or dirty: nobody could take it.
+            queue.add("a").unwrap(); // Merged or dirty: no getter could take it.
             until(|| queue.stats().held == 1);
             assert_eq!((queue.stats().wakes, queue.stats().waiting), (1, 2));
             queue.add("b").unwrap();
@@ -155,7 +155,7 @@ fn one_waiting_thread_keeps_the_time_and_the_others_sleep_without() {
             clock.wait_for_sleepers(1);
             assert_eq!(clock.sleepers(), 1);
             clock.advance(10 * MS);
-            // Whoever took it has passed the time-keeping on.
+            // The getter that took it has passed the lead on.
             until(|| queue.stats().waiting == 2 && clock.sleepers() == 1);
             assert_eq!(clock.next_due(), Some(clock.now() + 10 * MS));
             clock.advance(10 * MS);

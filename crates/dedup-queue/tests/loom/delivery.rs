@@ -106,7 +106,7 @@ fn a_dropped_future_racing_an_add_leaves_the_key_to_the_other() {
 }
 
 /// A dirty key that is taken back against its end: it is delivered once more or not at all, and
-/// whoever was told knows which.
+/// the answer of the call says which.
 #[test]
 fn a_removal_racing_done_takes_the_delivery_or_leaves_it() {
     check(

@@ -37,7 +37,7 @@ fn a_drain_dropped_as_the_last_done_ends_it_leaves_the_rest_to_the_next() {
             assert!(poll(&mut drain).is_pending());
             let worker = spawn(move || drop(held));
             drop(drain);
-            // Also before the worker has told what it found: the next drain must not overtake it.
+            // Also before the worker has reported what it found: the next drain must not overtake it.
             let next = queue.drain();
             worker.join().unwrap();
             assert_eq!(next.outcome, Outcome::Finished);
@@ -200,7 +200,7 @@ fn a_called_future_that_comes_too_late_is_called_for_the_next_key() {
     );
 }
 
-/// A guard that is dropped against a drain and a getter: the drain ends, the getter is told.
+/// A guard that is dropped against a drain and a getter: the drain ends, the getter is woken.
 #[test]
 fn an_owned_guard_dropped_beside_a_drain_and_a_getter_ends_both() {
     check(

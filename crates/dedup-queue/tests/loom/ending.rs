@@ -100,7 +100,7 @@ fn a_drains_deadline_racing_the_last_done_returns_the_key_or_nothing() {
             match drained.outcome {
                 Outcome::Finished => assert!(left.is_empty()),
                 Outcome::TimedOut => assert_eq!(left.held.len(), 1),
-                other => unreachable!("nobody shuts down: {other:?}"),
+                other => unreachable!("nothing shuts it down: {other:?}"),
             }
             worker.join().unwrap();
             time.join().unwrap();
@@ -189,7 +189,7 @@ fn a_shut_down_racing_a_drains_deadline_keeps_or_returns_what_is_ready() {
     );
 }
 
-/// `shut_down` against two getters: both are told.
+/// `shut_down` against two getters: both end.
 #[test]
 fn a_shut_down_racing_two_getters_tells_both() {
     check("a_shut_down_racing_two_getters_tells_both", Some(3), || {
@@ -258,7 +258,7 @@ fn a_shut_down_racing_the_done_of_a_dirty_key_is_not_told_too_early() {
 }
 
 /// The last key is taken by one who did not wait, after a future was called for it that is never
-/// polled: whoever else waits is told that there is none.
+/// polled: the other waiters learn that there is none.
 #[test]
 fn a_key_taken_past_a_called_future_closes_the_queue_for_the_other() {
     check(
@@ -287,7 +287,7 @@ fn a_key_taken_past_a_called_future_closes_the_queue_for_the_other() {
     );
 }
 
-/// The last key, taken by one of two getters after a shut-down: the other is told that there is
+/// The last key, taken by one of two getters after a shut-down: the other learns that there is
 /// none.
 #[test]
 fn the_last_key_taken_racing_another_getter_closes_the_queue_for_it() {

@@ -7,7 +7,7 @@ use sync_shim::model::{check, spawn};
 
 use super::{Fixed, Queue, SECOND, is_at_rest, retrying};
 
-/// A holder's retry against somebody else's count of the same key: both count.
+/// A holder's retry against another thread's count of the same key: both count.
 #[test]
 fn a_retry_racing_a_rate_limited_add_counts_both_failures() {
     check(
@@ -29,7 +29,7 @@ fn a_retry_racing_a_rate_limited_add_counts_both_failures() {
     );
 }
 
-/// Two counts of a key that nobody holds: both count.
+/// Two counts of a key that no worker holds: both count.
 #[test]
 fn two_rate_limited_adds_racing_count_both_failures() {
     check(

@@ -1,5 +1,5 @@
-//! Code of users that waits, in what a section leaves to be done: whoever runs it does not count
-//! as waiting, and others are not kept from what they wait for.
+//! Code of users that waits, in what a section leaves to be done: the thread that runs it does not
+//! count as waiting, and others are not kept from what they wait for.
 
 use std::future::Future;
 use std::hash::{Hash, Hasher};

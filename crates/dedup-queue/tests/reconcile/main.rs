@@ -76,7 +76,7 @@ impl Drop for Running {
     }
 }
 
-/// Cargo builds the examples with the tests, unless it is told which tests.
+/// Cargo builds the examples with the tests, unless the command names the tests.
 fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).unwrap(); // It lies in PROFILE/deps.

@@ -226,7 +226,7 @@ impl Chunks {
         Some(Place::chunks(index))
     }
 
-    /// Adds one at the end and tells where it lies.
+    /// Adds one at the end. The result is where it lies.
     #[inline]
     pub(super) fn push(&mut self, list: &mut List, slot: u32) -> Place {
         if (list.end as usize).is_multiple_of(CHUNK) {

@@ -87,7 +87,7 @@ impl<T> CheckedOut<T> {
         &mut self.0.value
     }
 
-    /// Takes the value out of the entry, so that it can be offered to somebody who may refuse it.
+    /// Takes the value out of the entry, so that it can be offered where it may be refused.
     pub fn split(self) -> (T, CheckedOut<()>) {
         let Entry { id, due, value } = self.0;
         (value, CheckedOut(Entry { id, due, value: () }))

@@ -126,7 +126,7 @@ impl Far {
         self.rungs.is_empty() && self.rest.list.is_empty() && self.never.is_empty()
     }
 
-    /// Adds a key that is not before the edge, and tells where it lies.
+    /// Adds a key that is not before the edge. The result is where it lies.
     #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
     #[inline(always)]
     pub(super) fn push<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
@@ -328,7 +328,7 @@ impl Far {
         }
         let count = chunks.len(list);
         if count == moved.0 {
-            // All went to one bucket. This time they are told apart, if they can be.
+            // All went to one bucket. This time the span separates them, if it can.
             span = moved.1;
         }
         if count <= self.sizes.few || span.first >= span.last {
@@ -502,7 +502,7 @@ impl Rung {
         }
     }
 
-    /// For the keys of one of its buckets, unless they cannot be told apart.
+    /// For the keys of one of its buckets, unless nothing separates them.
     fn finer(&self, bucket: usize) -> Option<Self> {
         if self.shift == 0 {
             return (!self.by_order).then(|| Self::of_one_time(self.start_of(bucket)));
@@ -585,7 +585,7 @@ impl Rung {
         Some((list, (passed > 0).then_some(start)))
     }
 
-    /// Moves the keys of a list here, and tells what they span.
+    /// Moves the keys of a list here. The result is what they span.
     fn spread<T>(&mut self, mut list: List, chunks: &mut Chunks, slots: &mut Slots<T>) -> Span {
         let mut span = Span::NONE;
         while let Some(chunk) = chunks.pop(&mut list) {

@@ -68,7 +68,7 @@ impl Lane {
         Some(last)
     }
 
-    /// Adds a key and tells where it lies.
+    /// Adds a key. The result is where it lies.
     #[inline]
     pub(super) fn push(&mut self, key: Key, chunks: &mut Chunks) -> Place {
         let was_empty = self.list.is_empty();

@@ -4,7 +4,7 @@
 //! - The others that are behind the *edge* lie unsorted in the *far* part.
 //! - When the near ones are used up, the next few are pulled out of it, sorted, and are the *run*.
 //! - What comes too late for that is in a small *heap*.
-//! - Keys that were asked for, because somebody counts what is due, are *gathered*: taken from the
+//! - Keys that a count of what is due has asked for are *gathered*: taken from the
 //!   front of all those into a heap of their own, whose length is the count. Each key moves once.
 //!
 //! # Invariants
@@ -87,7 +87,7 @@ impl Line {
         self.first
     }
 
-    /// Adds a key and tells where it lies. Its slot must not say anything until then.
+    /// Adds a key. The result is where it lies. Its slot must not say anything until then.
     #[expect(
         clippy::inline_always,
         reason = "measured: calls cost a tenth of a push and pop"
@@ -165,8 +165,8 @@ impl Line {
         first
     }
 
-    /// Gathers keys that are due by `now`, until there are `limit` of them, and tells how many
-    /// are gathered: if they are fewer than the limit, it is all that are due.
+    /// Gathers keys that are due by `now`, until there are `limit` of them. The result is how
+    /// many are gathered: if they are fewer than the limit, it is all that are due.
     #[cfg(feature = "std")]
     pub(super) fn gather<T>(&mut self, now: u64, limit: usize, slots: &mut Slots<T>) -> usize {
         while self.gathered.keys().len() < limit {

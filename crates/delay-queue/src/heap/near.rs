@@ -46,7 +46,7 @@ impl<const GATHERED: bool> Near<GATHERED> {
         &mut self.keys
     }
 
-    /// Adds a key and tells where it lies: of all others the slots are told.
+    /// Adds a key. The result is where it lies; the slots of all others are updated.
     pub(super) fn push<T>(&mut self, key: Key, slots: &mut Slots<T>) -> Place {
         steps::count_one();
         self.keys.push(key);

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 
-/// Where a key lies, in one word that is never zero: a slot tells by a zero that it is vacant.
+/// Where a key lies, in one word that is never zero: a zero marks a vacant slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(NonZeroU32);
 

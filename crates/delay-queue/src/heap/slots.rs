@@ -38,7 +38,7 @@ enum Slot<T> {
     Taken {
         due: u64,
         order: u32,
-        /// Never zero, by which both kinds are told apart: that takes no memory of its own.
+        /// Never zero, which distinguishes the two kinds without memory of its own.
         place: Place,
         generation: u32,
         value: T,
@@ -81,7 +81,7 @@ impl<T> Slots<T> {
         (self.all.len() < LIMIT).then(|| small(self.all.len()))
     }
 
-    /// Puts the value into the slot that [`next`](Self::next) has told, and gives its generation.
+    /// Puts the value into the slot that [`next`](Self::next) returned. The result is its generation.
     #[inline]
     pub(super) fn insert(&mut self, key: Key, place: Place, value: T) -> u32 {
         let mut generation = self.floor;

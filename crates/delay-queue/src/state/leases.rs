@@ -14,7 +14,7 @@ use std::task::Waker;
 use sync_shim::Parker;
 
 use super::{Effects, State};
-use crate::wait::{Effects as _, Waiter, WakeList};
+use crate::wait::{Effects as _, WakeList};
 use crate::{CheckedOut, EntryId};
 
 /// What is reserved, and which closers wait for it to come back. Held under the queue's lock.
@@ -46,7 +46,7 @@ impl<T> Leases<T> {
     pub(super) fn recall(&mut self, wakes: &mut WakeList) {
         self.recalled = true;
         for (_, feeder) in &self.out {
-            wakes.push(Waiter::Internal(feeder.clone()));
+            wakes.push_internal(feeder.clone());
         }
     }
 
@@ -59,7 +59,7 @@ impl<T> Leases<T> {
         self.out.retain(|&(out, _)| out != id);
         if self.out.is_empty() {
             for parker in self.waiting.drain(..) {
-                effects.wakes().push(Waiter::Thread(parker));
+                effects.wakes().push_thread(parker);
             }
         }
     }

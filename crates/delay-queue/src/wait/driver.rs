@@ -131,7 +131,7 @@ pub trait Driver: Sized {
     /// held.
     #[inline(never)]
     fn run(&self, effects: &mut Self::Effects) {
-        // Step 1: threads. They run no user code, and user code may wait for them.
+        // Step 1: threads, before any waker: they run no user code, and user code may wait for them.
         effects.wakes().wake_threads();
         // Step 2: the alarm, which later wakers may wait for.
         if let Some(request) = effects.take_alarm_request() {

@@ -17,9 +17,9 @@
 mod alarm;
 mod driver;
 mod waiters;
-mod wake_list;
+
+pub use sync_shim::waiter::{Waiter, WakeList};
 
 pub use alarm::{AlarmRequest, Discarded};
 pub use driver::{Driver, Effects, Unavailable, WaitError};
 pub use waiters::{Left, ReadySource, WaiterId, Waiters, WakeCounts};
-pub use wake_list::{Waiter, WakeList};

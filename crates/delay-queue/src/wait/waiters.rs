@@ -26,10 +26,10 @@ use std::io;
 use std::sync::Arc;
 use std::task::Waker;
 
+use sync_shim::waiter::{Waiter, WakeList};
 use sync_shim::{Alarm, Parker};
 
 use super::alarm::{AlarmRequest, Discarded, QueueAlarm};
-use super::wake_list::{Waiter, WakeList};
 use crate::NEVER;
 
 /// What a queue has to give, as far as its waiters must know.
@@ -228,7 +228,7 @@ impl Waiters {
             self.notify_thread(id, wakes);
         } else if let Some((id, waker)) = self.futures.pop_first() {
             self.notified_futures.insert(id);
-            wakes.push(Waiter::Future(waker));
+            wakes.push(Waiter::Task(waker));
         }
     }
 
@@ -290,7 +290,7 @@ impl Waiters {
         if self.leader.is_none() && self.notified_threads == 0 {
             while let Some((id, waker)) = self.futures.pop_first() {
                 self.failed.insert(id, Arc::clone(&error));
-                wakes.push(Waiter::Future(waker));
+                wakes.push(Waiter::Task(waker));
             }
         }
         Discarded::error(error)
@@ -311,7 +311,7 @@ impl Waiters {
             wakes.push(Waiter::Thread(parker));
         }
         while let Some((_, waker)) = self.futures.pop_first() {
-            wakes.push(Waiter::Future(waker));
+            wakes.push(Waiter::Task(waker));
         }
     }
 }

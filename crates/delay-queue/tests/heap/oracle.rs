@@ -280,7 +280,7 @@ impl Pair {
         }
         let (out, key) = self.out.swap_remove(pick % self.out.len());
         let value = *out.value();
-        // By way of somebody who refuses it.
+        // By way of an offer that is refused.
         let (offered, place) = out.split();
         let id = self
             .heap

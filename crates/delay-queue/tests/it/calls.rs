@@ -124,7 +124,7 @@ fn a_woken_future_that_is_never_polled_holds_up_no_later_entry_of_other_futures(
     queue.push(2, NOW).unwrap();
     assert_eq!((wakers[0].wakes(), wakers[1].wakes()), (1, 1));
     assert!(poll(&mut futures[1]).is_ready());
-    // The other one is still there for whoever asks.
+    // The other one is still there for the next taker.
     assert_eq!(queue.try_take().unwrap().value, 2);
 }
 
@@ -146,7 +146,7 @@ fn an_entry_taken_by_somebody_else_does_not_use_up_a_wake_up() {
 #[test]
 fn an_entry_put_off_by_a_reset_does_not_use_up_a_wake_up() {
     let (queue, _clock) = queue();
-    queue.push(0, SECOND).unwrap(); // So that an alarm is set, and putting off concerns nobody.
+    queue.push(0, SECOND).unwrap(); // So that an alarm is set, and putting off concerns no waiter.
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     let mut futures = [queue.take_async(), queue.take_async()];
     for (future, waker) in futures.iter_mut().zip(&wakers) {

@@ -68,7 +68,11 @@ fn stopping_a_feeder_that_waits_for_a_receiver_puts_its_entry_back() {
         let ids = [1, 2, 3].map(|n| queue.push(n, NOW).unwrap());
         let (receiver, feeder) = queue.channel(0).unwrap();
         until(|| queue.len() == 2); // It has one at hand.
-        assert_eq!(queue.cancel(ids[0]), None, "nobody else has it meanwhile");
+        assert_eq!(
+            queue.cancel(ids[0]),
+            None,
+            "only the feeder has it meanwhile"
+        );
         feeder.stop();
         assert!(receiver.try_recv().is_err());
         assert_eq!(queue.len(), 3);
@@ -226,7 +230,7 @@ fn what_a_feeder_has_at_hand_keeps_its_place_in_a_bounded_queue() {
     });
 }
 
-/// What the documentation says of buffers, so that nobody is surprised.
+/// What the documentation says of buffers, as its users meet it.
 #[test]
 fn what_lies_in_a_buffer_dies_with_the_last_receiver() {
     bounded(|| {

@@ -126,7 +126,7 @@ fn a_runtime_that_is_shut_down_leaves_nobody_waiting() {
                 told,
                 std::task::Poll::Ready(Err(TakeError::NoAlarm(_)))
             ));
-            // And those who come later are told at once.
+            // And later ones get the error at once.
             let told = testkit::block_on(queue.take_async());
             assert!(matches!(told, Err(TakeError::NoAlarm(_))));
             assert_eq!(queue.len(), 1);

@@ -1,5 +1,5 @@
-//! Foreign code: wakers and drops that call back, and that panic. None of it runs under the lock,
-//! and none of it costs anybody an entry.
+//! User code: wakers and drops that call back, and that panic. None of it runs under the lock,
+//! and none of it costs a taker an entry.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,7 +42,7 @@ impl Nosy {
 
 fn raw(nosy: Arc<Nosy>) -> RawWaker {
     unsafe fn take(data: *const ()) -> Arc<Nosy> {
-        // SAFETY: whoever calls this owns one count of the `Arc` that the data came from.
+        // SAFETY: the caller owns one count of the `Arc` that the data came from.
         unsafe { Arc::from_raw(data.cast()) }
     }
     static TABLE: RawWakerVTable = RawWakerVTable::new(

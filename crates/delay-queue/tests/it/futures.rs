@@ -14,7 +14,7 @@ use crate::support::{NOW, SECOND, bounded, poll, poll_with, queue};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Takes until the end, and tells how much and how often.
+/// Takes until the end. The result is how much and how often.
 async fn take_all(queue: DelayQueue<u64>) -> (u64, u64) {
     let (mut count, mut sum) = (0, 0);
     while let Ok(taken) = queue.take_async().await {
@@ -286,7 +286,7 @@ fn a_future_that_is_polled_for_other_reasons_keeps_its_place() {
         "by its latest waker"
     );
     assert_eq!(wakers[0].wakes(), 0);
-    // Also one that was woken, and whose entry has been taken by somebody else.
+    // Also one that was woken, and whose entry another taker has.
     queue.try_take().unwrap();
     assert!(poll_with(&mut futures[0], &other.waker()).is_pending());
     queue.push(2, NOW).unwrap();

@@ -15,7 +15,7 @@ const PRODUCERS: usize = 16;
 const TAKERS: usize = 16;
 const EACH: usize = 250;
 
-/// Each entry is a token of its own, which is ticked off by whoever ends up with it.
+/// Each entry is a token of its own, which is ticked off where it ends up.
 #[derive(Default)]
 struct Ledger(Vec<AtomicUsize>);
 

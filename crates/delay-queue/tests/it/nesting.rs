@@ -185,7 +185,7 @@ fn an_error_of_the_clock_is_dropped_with_the_lock_free() {
         *made.lock().unwrap() = Some(queue.clone());
         queue.push(1, 2 * SECOND).unwrap();
 
-        // Nobody is left who could be told.
+        // No future is left that could be woken.
         let future = Arc::new(Mutex::new(Some(queue.take_async())));
         clock.before_the_next_fails({
             let (queue, future) = (queue.clone(), Arc::clone(&future));
@@ -281,7 +281,7 @@ fn a_waker_that_waits_does_not_keep_a_closer_from_learning_that_all_is_back() {
         let waker = testkit::waker_fn({
             let queue = queue.clone();
             move || {
-                crate::support::until(|| queue.len() == 1); // It is back, and the closer told.
+                crate::support::until(|| queue.len() == 1); // It is back, and the closer woken.
                 let taken = other.take_timeout(NOW);
                 assert!(matches!(taken, Err(TakeError::TimedOut)));
             }
@@ -323,7 +323,7 @@ fn a_waker_may_wait_for_an_alarm_that_fires_while_it_is_set() {
     });
 }
 
-/// A clock whose waits panic, or whose readings do, as long as it is told to.
+/// A clock whose waits panic, or whose readings do, as long as its switch says so.
 #[derive(Clone, Debug, Default)]
 struct Fragile {
     clock: ManualClock,

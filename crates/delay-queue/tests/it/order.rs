@@ -92,7 +92,7 @@ fn the_longest_delay_is_never_and_holds_no_other_up() {
         assert_eq!(
             clock.sleepers(),
             0,
-            "nobody keeps a time that does not come"
+            "no leader for a time that does not come"
         );
         queue.push("soon", SECOND).unwrap();
         clock.wait_for_sleepers(1);
@@ -150,7 +150,7 @@ fn the_latest_instant_can_be_pushed() {
     assert_eq!(drain(&queue), ["at the end of time"]);
 }
 
-/// A clock whose time does not go on must not make anybody spin: a taker sleeps.
+/// A clock whose time does not go on must not make a taker spin: it sleeps.
 #[test]
 fn time_that_goes_nowhere_brings_nothing_and_costs_nothing() {
     bounded(|| {
@@ -235,7 +235,7 @@ fn points_of_time_before_the_queue_was_made_keep_their_order_and_are_told() {
     assert_eq!(dues, [ago[3], ago[0], ago[2], ago[1]]);
 }
 
-/// However far away they are: what cannot be told apart keeps the order of its pushes.
+/// However far away they are: times too far away to differ keep the order of their pushes.
 #[test]
 fn points_of_time_that_are_longest_past_come_first_and_in_the_order_of_their_pushes() {
     let (queue, clock) = queue();

@@ -1,9 +1,9 @@
 //! The rules of `takers`, walked at random: whatever the parties do, in whatever order their
-//! sections come, no entry is left lying while somebody waits who would take it.
+//! sections come, no entry is left lying while a waiter would take it.
 //!
-//! Sections are atomic, so a sequence of them is a schedule. Here every party is a state machine,
-//! what it is told lies in a set until it acts on it, and time goes on only when nobody can act:
-//! then nothing may be ready for one who waits.
+//! Sections are atomic, so a sequence of them is a schedule. Here every party is a state machine, a
+//! notification lies in a set until its party acts on it, and time goes on only when no party can
+//! act: then nothing may be ready for one that waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -90,7 +90,7 @@ struct World {
     waiters: Waiters,
     threads: Vec<Thread>,
     futures: Vec<Future>,
-    /// Armings that nobody has carried out yet.
+    /// Requests for an alarm that no party has carried out yet.
     requests: Vec<AlarmRequest>,
     /// Alarms that are set, with their times.
     alarms: BTreeMap<u64, u64>,
@@ -267,7 +267,7 @@ impl World {
         }
     }
 
-    /// One step of somebody who can make one. `false` if nobody can.
+    /// One step of a party that can make one. `false` if none can.
     fn step(&mut self, rng: &mut Rng) -> bool {
         let threads: Vec<_> = (0..self.threads.len())
             .filter(|&at| self.can_act(&self.threads[at]))
@@ -301,7 +301,7 @@ impl World {
         true
     }
 
-    /// What must be so when nobody can act: ready entries are only those that were announced to
+    /// What must be so when no party can act: ready entries are only those that were announced to
     /// futures which do not look.
     fn check_rest(&mut self) {
         let ready = self.source.ready(usize::MAX);
@@ -382,7 +382,7 @@ fn no_schedule_leaves_an_entry_lying_while_somebody_waits() {
 }
 
 /// An alarm cannot be set, while a thread has been called and has not looked yet: it will see to
-/// the time when it has, so the futures are not told that nobody does.
+/// the time when it has, so the futures are not notified of the error.
 #[test]
 fn an_alarm_that_fails_beside_a_called_thread_is_told_to_nobody() {
     let mut source = Dues {

@@ -42,7 +42,7 @@ impl Conduct {
 
 fn raw(conduct: Arc<Conduct>) -> RawWaker {
     unsafe fn take(data: *const ()) -> Arc<Conduct> {
-        // SAFETY: whoever calls this owns one count of the `Arc` that the data came from.
+        // SAFETY: the caller owns one count of the `Arc` that the data came from.
         unsafe { Arc::from_raw(data.cast()) }
     }
     static TABLE: RawWakerVTable = RawWakerVTable::new(

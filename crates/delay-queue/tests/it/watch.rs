@@ -116,7 +116,7 @@ fn a_watch_that_takes_its_entry_calls_another_to_keep_the_time() {
     });
 }
 
-/// The Go queue passes the wait on to nobody, and the others sleep past a due entry.
+/// The Go queue passes the lead on to no other thread, and the others sleep past a due entry.
 #[test]
 fn a_watch_that_times_out_calls_another_to_keep_the_time() {
     bounded(|| {

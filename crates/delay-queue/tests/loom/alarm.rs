@@ -10,7 +10,7 @@ use sync_shim::{Alarm, Clock, Parker};
 
 use super::{NOW, block_on, poll_once, queue, steps, value};
 
-/// Setting an alarm is not under the lock: it may ring before whoever set it has said so.
+/// Setting an alarm is not under the lock: it may fire before the party that set it has reported it.
 #[test]
 fn an_alarm_that_rings_while_it_is_set_is_heard() {
     check(

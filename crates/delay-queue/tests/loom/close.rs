@@ -196,7 +196,7 @@ fn a_cancel_racing_a_take_has_one_winner() {
 }
 
 /// Nothing is left that can fall due, so takers end; then a reset gives the last entry a time
-/// again. Whoever kept the time before keeps it no longer.
+/// again. The leader of before leads no longer.
 #[test]
 fn a_taker_after_an_end_that_a_reset_takes_back_keeps_the_time() {
     check(

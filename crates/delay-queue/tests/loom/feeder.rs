@@ -98,7 +98,7 @@ fn a_stop_racing_a_feeder_that_waits_ends_it() {
     });
 }
 
-/// Stopping it with an entry that nobody receives.
+/// Stopping it with an entry that is never received.
 #[test]
 fn a_stop_racing_an_offer_leaves_the_entry_in_the_queue() {
     check(
@@ -116,7 +116,7 @@ fn a_stop_racing_an_offer_leaves_the_entry_in_the_queue() {
     );
 }
 
-/// Closing for good, with an entry that nobody receives: it is among what is left.
+/// Closing for good, with an entry that is never received: it is among what is left.
 #[test]
 fn a_close_now_racing_an_offer_returns_the_entry() {
     check(

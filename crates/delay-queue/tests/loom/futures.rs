@@ -49,7 +49,7 @@ fn a_dropped_future_racing_a_waiting_thread_leaves_it_the_entry() {
     );
 }
 
-/// A future is called and never polled; its entry is taken by somebody else. The next entry must
+/// A future is called and never polled; its entry is taken by another. The next entry must
 /// not wait for it.
 #[test]
 fn a_called_future_that_is_never_polled_holds_up_no_thread() {
@@ -197,7 +197,7 @@ fn a_future_polled_again_racing_a_push_is_called_by_its_latest_waker() {
     );
 }
 
-/// As above, and its entry is taken by somebody else: it must be there for the next.
+/// As above, and its entry is taken by another: it must be there for the next.
 #[test]
 fn a_called_future_polled_again_in_vain_is_called_for_the_next_entry() {
     check(

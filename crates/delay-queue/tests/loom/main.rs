@@ -68,7 +68,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Polls once, for a task that nobody runs.
+/// Polls once, for a task that no executor runs.
 fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }

@@ -1,11 +1,11 @@
-//! Threads that wait for a time: who keeps it, and who is told.
+//! Threads that wait for a time: which of them leads, and which is notified.
 
 use sync_shim::Clock;
 use sync_shim::model::{check, spawn};
 
 use super::{NOW, Tally, queue, steps, value};
 
-/// The watch falls asleep until the later entry, or is told of the earlier one.
+/// The leader falls asleep until the later entry, or is notified of the earlier one.
 #[test]
 fn an_earlier_push_racing_the_watch_is_not_slept_past() {
     check(
@@ -45,7 +45,7 @@ fn an_earlier_reset_racing_the_watch_is_not_slept_past() {
     );
 }
 
-/// A push into an empty queue: nobody has the watch.
+/// A push into an empty queue: there is no leader.
 #[test]
 fn a_push_racing_a_taker_of_an_empty_queue_is_taken_in_time() {
     check(
@@ -95,7 +95,7 @@ fn a_watch_that_times_out_passes_the_watch_on() {
     );
 }
 
-/// Two entries, two takers: whoever takes the first one had the watch.
+/// Two entries, two takers: the one that takes the first was the leader.
 #[test]
 fn a_watch_that_leaves_with_its_entry_passes_the_watch_on() {
     check(
@@ -116,7 +116,7 @@ fn a_watch_that_leaves_with_its_entry_passes_the_watch_on() {
     );
 }
 
-/// A thread is called for an entry that somebody else takes first, while an entry earlier than
+/// A thread is called for an entry that another takes first, while an entry earlier than
 /// the one the watch sleeps for comes in.
 #[test]
 fn a_called_thread_that_comes_too_late_keeps_an_earlier_time() {

@@ -207,11 +207,11 @@ fn a_strategy_that_panics_leaves_everything_exact() {
     struct Panics(Arc<AtomicUsize>);
     impl Strategy for Panics {
         fn choose(&self, _: &Loads<'_>) -> usize {
-            assert_ne!(self.0.load(SeqCst), 0, "told to panic");
+            assert_ne!(self.0.load(SeqCst), 0, "the test asks for a panic");
             0
         }
         fn reset(&self) {
-            assert_ne!(self.0.load(SeqCst), 0, "told to panic");
+            assert_ne!(self.0.load(SeqCst), 0, "the test asks for a panic");
         }
     }
     bounded(|| {

@@ -16,7 +16,7 @@ use crate::support::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Nobody waits, and nobody has left a place behind.
+/// No submitter waits, and no place is left behind.
 fn lines_are_empty(pool: &MultiPool) -> bool {
     pool.waiting() == 0 && (0..pool.pools()).all(|index| pool.waiting_of(index) == Ok(0))
 }
@@ -57,7 +57,7 @@ fn threads_and_futures_are_served_in_the_order_they_came_by_any_pool() {
             }
             assert_eq!(pool.waiting(), number + 1);
         }
-        gates[1].open(); // The other one never serves anybody.
+        gates[1].open(); // The other one never serves a waiter.
         for thread in threads {
             thread.join().unwrap().unwrap();
         }

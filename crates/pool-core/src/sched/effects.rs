@@ -3,9 +3,11 @@
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Weak};
 
+use sync_shim::waiter::{Waiter, WakeList};
+
 use crate::foreign::{discard, drop_quietly, guarded};
+use crate::sched::event::Event;
 use crate::sched::idle::WorkerCell;
-use crate::sched::waiter::{Event, Few, Waiter, WakeList};
 use crate::sched::waiters::WaiterEntry;
 
 /// Gathered under the pool's lock, run after it: first what only wakes threads
@@ -46,7 +48,7 @@ impl<J> Effects<J> {
         Self {
             start: false,
             searchers: false,
-            wakes: ManuallyDrop::new(WakeList::EMPTY),
+            wakes: ManuallyDrop::new(WakeList::new()),
             others: ManuallyDrop::new(Few::EMPTY),
         }
     }
@@ -63,7 +65,7 @@ impl<J> Effects<J> {
     }
 
     pub(crate) fn set_all(&mut self, events: &mut Vec<Arc<Event>>) {
-        self.wakes.set_all(events);
+        Event::set_all(events, &mut self.wakes);
     }
 
     pub(crate) fn drop_later(&mut self, entry: Arc<WaiterEntry<J>>) {
@@ -95,7 +97,7 @@ impl<J> Effects<J> {
 
     /// Runs the user code, after everything else. No lock may be held.
     pub(crate) fn run_user_code(&mut self) {
-        self.wakes.wake_tasks();
+        self.wakes.wake_all(); // The threads are awake by now: tasks are left.
         for other in self.others.take() {
             match other {
                 UserCode::Drop(entry) => _ = drop_quietly(entry),
@@ -108,5 +110,41 @@ impl<J> Effects<J> {
                 }
             }
         }
+    }
+}
+
+/// A list that mostly holds one entry or none, and then allocates nothing.
+struct Few<T> {
+    first: Option<T>,
+    #[expect(
+        clippy::box_collection,
+        reason = "one word: each section makes such lists anew"
+    )]
+    rest: Option<Box<Vec<T>>>,
+}
+
+impl<T> Few<T> {
+    const EMPTY: Self = Self {
+        first: None,
+        rest: None,
+    };
+
+    fn push(&mut self, entry: T) {
+        if self.first.is_none() {
+            self.first = Some(entry);
+        } else {
+            self.rest.get_or_insert_default().push(entry);
+        }
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    fn take(&mut self) -> impl Iterator<Item = T> + use<T> {
+        let rest = self.rest.take().map(|rest| *rest);
+        let first = self.first.take();
+        first.into_iter().chain(rest.into_iter().flatten())
     }
 }

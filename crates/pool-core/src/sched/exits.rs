@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use sync_shim::thread::JoinHandle;
 
-use crate::sched::waiter::Event;
+use crate::sched::event::Event;
 
 /// Threads that may be ending at the same time in any case. With more than these, no more than
 /// there have been workers at once: so those that a release ends need not wait for each other.

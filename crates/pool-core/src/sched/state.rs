@@ -30,11 +30,11 @@ use crate::error::{Closed, Reason, TuneError};
 use crate::sched::counts::Counts;
 use crate::sched::decide::{Notify, View, Without};
 use crate::sched::effects::{Effects, ReleaseListener};
+use crate::sched::event::Event;
 use crate::sched::exits::Ending;
 use crate::sched::idle::{IdleSet, WorkerCell};
 use crate::sched::load::LoadStats;
 use crate::sched::queue::TaskQueue;
-use crate::sched::waiter::Event;
 use crate::sched::waiters::{WaitQueue, WaiterEntry};
 use crate::task::run::Outcome;
 

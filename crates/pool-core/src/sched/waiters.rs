@@ -22,12 +22,12 @@ use std::task::Waker;
 use std::time::Instant;
 
 use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use sync_shim::waiter::Waiter;
 use sync_shim::{Clock, Mutex, Parker};
 
 use crate::error::Reason;
 use crate::foreign::drop_quietly;
 use crate::sched::spin::{SUBMIT, spin_until};
-use crate::sched::waiter::Waiter;
 
 /// One waiter's place, shared by its owner and the wait queues it stands in.
 pub(crate) struct WaiterEntry<J> {
@@ -53,7 +53,7 @@ impl WaiterCount {
     }
 
     /// How many hold a task.
-    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    #[expect(clippy::len_without_is_empty, reason = "no caller asks")]
     pub fn len(&self) -> usize {
         self.0.load(Relaxed)
     }

@@ -21,10 +21,10 @@ use sync_shim::atomic::{
     AtomicBool, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
 };
+use sync_shim::waiter::Waiter;
 
 use crate::error::JoinError;
-use crate::foreign::drop_quietly;
-use crate::sched::waiter::{Waiter, wake};
+use crate::foreign::{drop_quietly, wake};
 use crate::task::promise::{Joined, Promise, Promised};
 use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
 

@@ -13,10 +13,10 @@ use std::mem;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use sync_shim::waiter::Waiter;
 use sync_shim::{Clock, Parker};
 
 use crate::error::JoinError;
-use crate::sched::waiter::Waiter;
 
 /// A task's value, or why there is none.
 pub type Joined<R> = Result<R, JoinError>;

@@ -196,7 +196,7 @@ impl TaskContext {
 
 #[cfg_attr(
     not(any(feature = "log", feature = "tracing")),
-    expect(unused_variables, reason = "nobody listens")
+    expect(unused_variables, reason = "no logger is compiled in")
 )]
 fn log_panic(panic: &TaskPanic<'_>) {
     #[cfg(any(feature = "log", feature = "tracing"))]

@@ -1,4 +1,4 @@
-//! What a pool is with and without being told, and what its types promise.
+//! What a pool is with and without settings, and what its types promise.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -178,7 +178,7 @@ fn a_setter_leaves_what_the_others_said_and_the_last_call_of_one_wins() {
     }
     assert!(
         matches!(pool.submit(|| ()), Err(SubmitError::Full(_))),
-        "nobody may wait"
+        "no submitter may wait"
     );
     gate.open();
 }

@@ -12,7 +12,7 @@ use testkit::Gate;
 
 use crate::support::{bounded, end};
 
-/// A pool whose workers are started ahead, and sleep on a clock that tells how many do.
+/// A pool whose workers are started ahead, and sleep on a clock that counts its sleepers.
 fn asleep(workers: usize) -> Builder<Closures> {
     let builder = Pool::builder().capacity(workers).prestart(workers);
     builder.keep_alive(Duration::from_secs(10))
@@ -77,7 +77,7 @@ fn a_burst_does_not_wait_for_a_worker_that_is_slow_to_wake() {
         assert_eq!((first.join().unwrap(), second.join().unwrap()), (1, 2));
         assert!(!clock.held.is_open());
         clock.held.open();
-        // Whoever was slow is awake now: the next task finds somebody to wake.
+        // The slow worker is awake now: the next task finds a worker to wake.
         clock.clock.wait_for_sleepers(2);
         assert_eq!(pool.spawn(|| 3).unwrap().join().unwrap(), 3);
         end(&pool);

@@ -39,7 +39,7 @@ fn nobody_sees_the_end_before_it_leaves(
     leaving.wait_for_arrivals(1);
     until(|| pool.running() == 0);
     for _ in 0..1000 {
-        thread::yield_now(); // Whoever does not wait for the thread has returned by now.
+        thread::yield_now(); // A wait that does not cover the thread has returned by now.
     }
     leaving.open();
     for waiter in waiters {

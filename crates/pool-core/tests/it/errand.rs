@@ -71,7 +71,7 @@ impl Resolve for Job {
 fn enter(handle: &PoolHandle, job: &Arc<Job>) -> Queued {
     match handle.enter(Arc::clone(job) as _) {
         Entered::Waiting(ticket) => ticket,
-        _ => panic!("there was room, or nobody to take it"),
+        _ => panic!("there was room, or no worker"),
     }
 }
 
@@ -342,7 +342,7 @@ fn an_errand_that_finds_no_worker_and_no_thread_is_refused_uncounted() {
     });
 }
 
-/// Counts how often it was told, and calls back.
+/// Counts how often it was called, and calls back.
 struct Told(AtomicUsize, Box<dyn Fn() + Send + Sync>);
 
 impl ReleaseListener for Told {

@@ -9,7 +9,7 @@ use testkit::{Gate, block_on};
 
 use crate::support::{Journal, bounded, end, until};
 
-/// A pool of one whose function waits at the gate if it is told to, and a depth of ten.
+/// A pool of one whose function waits at the gate if its argument says so, and a depth of ten.
 fn gated(gate: &Gate) -> FuncPool<Option<u32>, Option<u32>> {
     let gate = gate.clone();
     let function = move |argument: Option<u32>| {

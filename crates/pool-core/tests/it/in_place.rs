@@ -1,4 +1,4 @@
-//! A full pool's own workers: their tasks run in place, are refused or wait, as the pool was told.
+//! A full pool's own workers: their tasks run in place, are refused or wait, as the pool was built.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};

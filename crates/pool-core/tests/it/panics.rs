@@ -67,7 +67,7 @@ fn the_panic_hook_sees_payload_pool_and_task_once_and_before_the_handle() {
         assert_eq!(
             journal.len(),
             1,
-            "the hook has returned when the handle is told"
+            "the hook has returned when the handle shows the end"
         );
         pool.submit(|| panic_any(9_u8)).unwrap();
         pool.wait_idle().unwrap();

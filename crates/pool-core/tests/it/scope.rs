@@ -79,7 +79,7 @@ fn the_owner_runs_what_the_pool_has_no_room_for() {
                 ran_on
                     .lock()
                     .expect("no panic")
-                    .push(thread::current().id())
+                    .push(thread::current().id());
             });
         }
     });

@@ -259,7 +259,7 @@ fn tasks_that_are_being_released_hold_no_room_so_nobody_waits_for_a_pool_without
         running.open();
         until(|| pool.running() == 0);
         assert!(pool.reboot());
-        // Were they to fill it, somebody might wait here for room and then get it without a worker.
+        // Were they to fill it, a submitter might wait here for room and then get it without a worker.
         let mut future = pool.submit_async(|| ());
         let answer = poll(&mut future);
         assert!(

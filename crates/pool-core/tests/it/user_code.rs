@@ -1,4 +1,4 @@
-//! A worker that runs user code is busy with it: it counts as nothing else, and holds nobody's
+//! A worker that runs user code is busy with it: it counts as nothing else, and holds no
 //! task meanwhile. Each test blocks one such call at a gate, and has the pool go on beside it.
 
 use std::io;

@@ -57,8 +57,8 @@ fn a_submit_after_a_release_racing_the_last_task_is_refused() {
     );
 }
 
-/// A try on a full pool takes no lock. Whoever joined a task is not refused for its room, while the
-/// worker is already at the next one.
+/// A try on a full pool takes no lock. A thread that joined a task is not refused for its room,
+/// while the worker is already at the next one.
 #[test]
 fn a_try_after_a_join_racing_the_next_task_is_accepted() {
     check(
@@ -95,7 +95,7 @@ fn a_try_after_a_release_racing_the_last_task_is_told_so() {
 }
 
 /// A waiter against the completion that frees room: the room is handed over once, and the waiter
-/// is told.
+/// is woken.
 #[test]
 fn a_waiter_racing_a_completion_gets_the_room_once() {
     check(
@@ -188,7 +188,7 @@ fn a_dropped_future_racing_the_hand_over_loses_no_room() {
     );
 }
 
-/// A future in the wait queue that is never polled again holds nobody up and is served in its turn.
+/// A future in the wait queue that is never polled again holds no other up and is served in its turn.
 #[test]
 fn a_future_that_is_not_polled_again_is_served() {
     check(
@@ -210,7 +210,7 @@ fn a_future_that_is_not_polled_again_is_served() {
     );
 }
 
-/// A future's waker against the hand-over: whoever is told `Pending` is woken.
+/// A future's waker against the hand-over: a future that returned `Pending` is woken.
 #[test]
 fn a_pending_future_is_woken_by_the_hand_over() {
     check(
@@ -228,7 +228,7 @@ fn a_pending_future_is_woken_by_the_hand_over() {
 }
 
 /// The operating system refuses the first worker while a second submitter comes: both have an
-/// answer, and nobody's accepted task is stranded.
+/// answer, and no accepted task is stranded.
 #[test]
 fn a_refused_first_worker_strands_no_second_submitter() {
     check(
@@ -411,7 +411,7 @@ impl ReleaseListener for Runs {
     }
 }
 
-/// A scheduler's watch against the release: it is told, or it is told that it comes too late.
+/// A scheduler's release listener against the release: it is called, or refused as too late.
 #[test]
 fn a_watch_racing_a_release_learns_of_it() {
     check("a_watch_racing_a_release_learns_of_it", Some(3), || {

@@ -13,7 +13,7 @@ use super::{Runs, check, end, untimed};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A pool of which so many workers are parked. Its clock stands still: it only tells that they
+/// A pool of which so many workers are parked. Its clock stands still: it only shows that they
 /// sleep.
 fn parked(workers: usize, capacity: usize) -> Pool {
     let clock = ManualClock::new();
@@ -126,8 +126,8 @@ fn a_submit_racing_a_called_worker_gets_a_worker_of_its_own() {
     );
 }
 
-/// A worker that was called arrives while a submit finds that nobody need be called, or that it
-/// must call another. Whichever it was, nobody is on the way any more when all is done: the next
+/// A worker that was called arrives while a submit finds that none need be called, or that it
+/// must call another. Whichever it was, none is on the way any more when all is done: the next
 /// submit calls one again.
 #[test]
 fn a_submit_racing_an_arriving_worker_is_run_and_so_is_the_next() {
@@ -149,7 +149,7 @@ fn a_submit_racing_an_arriving_worker_is_run_and_so_is_the_next() {
 }
 
 /// A burst against the first worker that is called for it, which may be long on its way: the
-/// others are called meanwhile. Not each execution shows it, but one must: before anybody took a
+/// others are called meanwhile. Not each execution shows it, but one must: before any worker took a
 /// task, both that slept are called, so that a third one is started.
 #[test]
 fn a_burst_racing_its_first_called_worker_does_not_wait_for_it() {

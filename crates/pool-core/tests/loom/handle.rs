@@ -109,7 +109,7 @@ fn a_release_now_racing_the_start_has_one_winner() {
     );
 }
 
-/// A handle dropped against the finish: the value is dropped once, by whoever comes last.
+/// A handle dropped against the finish: the value is dropped once, by the last of the two.
 #[test]
 fn a_dropped_handle_racing_the_finish_drops_the_value_once() {
     check(
@@ -155,7 +155,7 @@ fn a_join_in_a_task_racing_a_worker_runs_the_task_once() {
     );
 }
 
-/// `is_finished` against the finish: whoever sees it sees what the task did.
+/// `is_finished` against the finish: a thread that sees the end sees what the task did.
 #[test]
 fn a_finished_handle_publishes_what_the_task_wrote() {
     check(

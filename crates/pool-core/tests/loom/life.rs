@@ -9,7 +9,7 @@ use sync_shim::model::spawn;
 
 use super::{Runs, check, end, untimed};
 
-/// `wait_idle` against the last task's end: the waiter is told.
+/// `wait_idle` against the last task's end: the waiter is woken.
 #[test]
 fn a_wait_for_rest_racing_the_last_task_ends() {
     check("a_wait_for_rest_racing_the_last_task_ends", Some(3), || {
@@ -83,7 +83,7 @@ fn a_wait_for_the_end_racing_the_last_worker_sees_it_gone() {
     );
 }
 
-/// Two threads wait for the end: one joins the last worker, the other is told.
+/// Two threads wait for the end: one joins the last worker, the other is woken.
 #[test]
 fn two_waits_for_the_end_both_return() {
     check("two_waits_for_the_end_both_return", Some(2), || {
@@ -180,7 +180,7 @@ fn dropping_the_last_handle_racing_the_worker_drains() {
     );
 }
 
-/// A failed start against a release: the end is told although the worker never came.
+/// A failed start against a release: the end is announced although the worker never came.
 #[test]
 fn a_refused_start_racing_a_release_ends_the_pool() {
     check(
@@ -218,8 +218,8 @@ fn a_release_racing_a_wait_for_the_end_of_a_pool_without_workers_ends_it() {
     );
 }
 
-/// A reboot while somebody waits for an end that does not come, because a task holds its worker:
-/// the waiter is told at once.
+/// A reboot while a thread waits for an end that does not come, because a task holds its worker:
+/// the waiter returns at once.
 #[test]
 fn a_reboot_racing_a_wait_for_the_end_ends_the_wait_at_once() {
     check(
@@ -245,8 +245,8 @@ fn a_reboot_racing_a_wait_for_the_end_ends_the_wait_at_once() {
     );
 }
 
-/// `release_now` against a wait for rest, and against the last running task: whoever ends last
-/// tells the waiter.
+/// `release_now` against a wait for rest, and against the last running task: the last to end
+/// wakes the waiter.
 #[test]
 fn a_release_now_racing_a_wait_for_rest_ends_it() {
     check(
@@ -331,7 +331,7 @@ fn two_workers_that_leave_at_once_are_both_gone_at_the_end() {
 }
 
 /// A submit with a time limit against the start of the first worker by another, and against the
-/// time: it is accepted, or told that the time is up.
+/// time: it is accepted, or refused because the time is up.
 #[test]
 fn a_timed_submit_racing_anothers_start_is_accepted_or_told_so() {
     check(

@@ -11,7 +11,7 @@ use testkit::Rng;
 /// How often a thread lets others run while it ends.
 const LAST_STEPS: u32 = 10;
 
-/// Counted under nobody's lock, and compared when every thread is gone.
+/// Counted under no lock, and compared when every thread is gone.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     /// Threads between their start hook and their stop hook.
@@ -87,7 +87,7 @@ impl Census {
         self.alive.load(Relaxed) == 0
     }
 
-    /// Nobody is left. `name` begins the names of the pool's threads and of no other's.
+    /// No thread is left. `name` begins the names of the pool's threads and of no other's.
     pub(crate) fn check(&self, name: &str) {
         assert_eq!(
             self.alive.load(Relaxed),
@@ -99,7 +99,7 @@ impl Census {
             0,
             "each start hook has its stop hook"
         );
-        // The system forgets a thread a moment after it has told the joiner.
+        // The system forgets a thread a moment after it has woken the joiner.
         while threads_named(name) > 0 {
             thread::yield_now();
         }

@@ -92,7 +92,7 @@ impl Job {
             return Out { id, bomb: None };
         }
         let plan = &mut self.plan;
-        // The value of a task that nobody waits for is dropped as part of it.
+        // The value of a task without a handle is dropped as part of it.
         let dropped_here = plan.value_bomb && !self.token.is_spawned();
         let panics = plan.panics.is_some() || plan.bomb || dropped_here;
         self.token.runs(panics);

@@ -1,4 +1,5 @@
-//! Who was handed over, what came of it, and that nobody was lost, run twice or dropped twice.
+//! Which tasks were handed over, what came of them, and that none was lost, run twice or dropped
+//! twice.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ struct Entry {
     said: Mutex<Said>,
 }
 
-/// What the caller was told.
+/// The caller's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// It was never handed over.
@@ -29,7 +30,7 @@ pub(crate) enum Said {
     Refused,
     /// Accepted, and then cancelled.
     Cancelled,
-    /// Its future was dropped: accepted or not, nobody was told.
+    /// Its future was dropped: accepted or not, there was no answer.
     Dropped,
 }
 
@@ -111,7 +112,7 @@ impl Entry {
         let may_run = matches!(said, Said::Accepted | Said::Dropped);
         assert!(
             drops == 1 && runs <= u64::from(may_run),
-            "{id} was told {said:?}, ran {runs} times and was dropped {drops} times"
+            "{id} was answered {said:?}, ran {runs} times and was dropped {drops} times"
         );
     }
 }

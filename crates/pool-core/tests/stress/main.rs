@@ -2,7 +2,7 @@
 //!
 //! Not for: exact outcomes (the model's programs have those). Here sixteen threads and the tasks
 //! themselves race, and what is checked is what no race may break: each task runs once or comes
-//! back or is cancelled or released, the figures add up, nobody is forgotten, nothing is left.
+//! back or is cancelled or released, the figures add up, no waiter is forgotten, nothing is left.
 //!
 //! `ANTHILL_STRESS_SEED` says which rounds, `ANTHILL_STRESS_ROUNDS` how many. A failure names the
 //! seed of its round, which is the first of a run with that seed.
@@ -60,7 +60,7 @@ fn no_task_is_lost_and_nothing_left_whatever_races() {
     }
 }
 
-/// The narrowest gap: the last worker's time is up while a task comes that nobody else would do.
+/// The narrowest gap: the last worker's time is up while a task comes that no other worker would do.
 #[test]
 fn a_task_that_comes_as_the_last_worker_goes_is_run() {
     let rounds = number_from_env(ROUNDS).unwrap_or(FEW);
@@ -103,7 +103,7 @@ fn guarded(told: &str, round: impl FnOnce()) -> Result<(), Box<dyn Any + Send>> 
 
 /// Past the test harness, which captures what the macros print and would swallow it at an abort.
 fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}"); // If nobody can hear it, the failure still speaks.
+    let _ = writeln!(std::io::stderr(), "{text}"); // If it cannot be written, the failure still shows.
 }
 
 fn number_from_env(name: &str) -> Option<u64> {
@@ -114,7 +114,7 @@ fn number_from_env(name: &str) -> Option<u64> {
     )
 }
 
-/// Thousands of panics are part of a round; one of them is told only if it is not.
+/// Thousands of panics are part of a round; one of them is printed only if it is not.
 fn silence_deliberate_panics() {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

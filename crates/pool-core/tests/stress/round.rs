@@ -1,4 +1,4 @@
-//! One round: a pool, many callers, somebody who tunes, releases and reboots it meanwhile, and
+//! One round: a pool, many callers, a thread that tunes, releases and reboots it meanwhile, and
 //! the books at the end.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -87,7 +87,7 @@ impl<K: Kind> Round<K> {
         assert!(round.world.port.set(port).is_ok(), "set once");
         for _ in 0..PHASES {
             round.phase(rng);
-            // Nobody calls any more, who might rouse a worker for a forgotten task; some threads
+            // No call comes any more that might wake a worker for a forgotten task; some threads
             // may still be refused, which excuses nothing.
             assert_eq!(round.pool.wait_idle(), Ok(()));
         }

@@ -161,7 +161,7 @@ fn a_series_cancelled_while_it_runs_ends_with_that_run() {
         rig.clock.advance(SECOND);
         gates.reached(0);
         assert!(series.cancel());
-        assert!(!series.cancel(), "it was told to end");
+        assert!(!series.cancel(), "it was cancelled already");
         assert!(!series.is_finished());
         assert_eq!((drops.alive(), rig.scheduled.stats().unended), (1, 1));
         gates.open(0);

@@ -46,7 +46,7 @@ fn a_pool_released_elsewhere_ends_what_waits_in_the_line_and_runs_what_it_accept
         until(|| rig.pool.queued() == 1);
         rig.clock.advance(secs(1));
         until(|| rig.pool.waiting() == 1);
-        // The timer has told where it put it when it has come to the next one.
+        // The timer has recorded where it put it when it has come to the next one.
         let marker = rig.scheduled.spawn_after(secs(0), || 3).unwrap();
         until(|| rig.pool.waiting() == 2);
         rig.pool.release();

@@ -154,7 +154,7 @@ fn a_task_may_schedule_itself_again_and_keeps_nothing_alive() {
         }
         until(|| scheduled.pending() == 1);
         drop(scheduled);
-        clock.advance(SECOND); // The last one, which finds nobody.
+        clock.advance(SECOND); // The last one, which finds no sleeper.
         until(|| pool.upgrade().is_none());
         assert_eq!(*runs.lock().unwrap(), 6);
     });

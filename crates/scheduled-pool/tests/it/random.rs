@@ -60,7 +60,7 @@ impl Program {
             assert!(due.is_some_and(|due| clock.now() >= due), "it is early");
             drop(token);
             runs.fetch_add(1, SeqCst);
-            assert!(!panics, "as it was told");
+            assert!(!panics, "the program asks for a panic");
         };
         let handle = self.rig.scheduled.spawn_after(delay, task).unwrap();
         self.tasks.push(handle);
@@ -85,7 +85,7 @@ impl Program {
             let _ = &token;
             runs.fetch_add(1, SeqCst);
             left = left.saturating_sub(1);
-            assert!(!(panics && left == 0), "as it was told");
+            assert!(!(panics && left == 0), "the program asks for a panic");
         };
         let handle = self
             .rig

@@ -27,8 +27,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use crate::atomic::{AtomicUsize, Ordering::Relaxed};
-use crate::foreign::{discard, guarded};
-use crate::{Mutex, MutexGuard};
+use crate::{Mutex, MutexGuard, foreign};
 
 /// How long the thread outlives its last alarm: its keep-alive.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -194,10 +193,7 @@ impl<T: Time> Alarms<T> {
                     state.idle_since = Some(now);
                     // Awake (`sleeps_until` is `None`), so what is set meanwhile is seen below.
                     drop(state);
-                    // A waker is user code; its panic must not end the thread.
-                    if let Err(payload) = guarded(|| waker.wake()) {
-                        discard(payload);
-                    }
+                    foreign::wake(waker); // User code; its panic does not end the thread.
                     state = self.state.lock();
                     continue;
                 }

@@ -11,9 +11,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use crate::foreign::{discard, guarded};
 use crate::parker::Woken;
-use crate::{Alarm, Clock, Condvar, Mutex, Parker};
+use crate::{Alarm, Clock, Condvar, Mutex, Parker, foreign};
 
 /// Time for tests and models. Clones show the same time.
 #[derive(Clone)]
@@ -79,11 +78,7 @@ impl ManualClock {
                 // May come late and meet the owner's next sleep, which looks at the time again.
                 Sleeper::Thread(parker) => parker.poke(),
                 // User code: the lock is free, and a panic must not cost the others their wake-up.
-                Sleeper::Alarm(waker) => {
-                    if let Err(payload) = guarded(|| waker.wake()) {
-                        discard(payload);
-                    }
-                }
+                Sleeper::Alarm(waker) => foreign::wake(waker),
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use std::panic::panic_any;
 
-use sync_shim::foreign::{discard, drop_quietly, guarded};
-use testkit::PanicOnDrop;
+use sync_shim::foreign::{discard, drop_quietly, guarded, wake};
+use testkit::{CountingWaker, PanicOnDrop, waker_fn};
 
 #[test]
 fn a_panic_becomes_a_value() {
@@ -17,6 +17,20 @@ fn a_drop_that_panics_says_so_and_goes_no_further() {
     assert!(!drop_quietly(5));
     for levels in [1, 3, 20] {
         assert!(drop_quietly(PanicOnDrop::nested(levels)), "{levels} levels");
+    }
+}
+
+#[test]
+fn a_waker_is_called_once_and_dropped() {
+    let counter = CountingWaker::new();
+    wake(counter.waker());
+    assert_eq!((counter.wakes(), counter.wakers()), (1, 0));
+}
+
+#[test]
+fn a_waker_that_panics_with_a_payload_that_panics_goes_no_further() {
+    for levels in [0, 1, 3] {
+        wake(waker_fn(move || panic_any(PanicOnDrop::nested(levels))));
     }
 }
 

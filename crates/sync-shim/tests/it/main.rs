@@ -9,3 +9,4 @@ mod manual_clock;
 mod parker;
 mod process;
 mod thread;
+mod waiter;

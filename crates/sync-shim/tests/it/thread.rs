@@ -72,10 +72,7 @@ fn a_stack_larger_than_memory_is_refused() {
 
 #[test]
 fn a_tag_belongs_to_one_thread() {
-    let tag = Tag {
-        family: 3,
-        depth: 1,
-    };
+    let tag = Tag { group: 3, depth: 1 };
     let thread = spawn_thread(ThreadOptions::default(), move || {
         assert_eq!(Tag::get(), Tag::NONE);
         tag.set();
@@ -106,10 +103,7 @@ std::thread_local! {
 fn tag_and_parker_serve_in_the_destructors_of_thread_locals() {
     watchdog(LIMIT, || {
         let (send, receive) = channel();
-        let tag = Tag {
-            family: 5,
-            depth: 2,
-        };
+        let tag = Tag { group: 5, depth: 2 };
         let thread = spawn_thread(ThreadOptions::default(), move || {
             // Destructors run in some order: one is registered before ours, one after.
             BEFORE.set(Some(Last(send.clone())));

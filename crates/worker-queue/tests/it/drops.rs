@@ -1,5 +1,5 @@
 //! Entries leave when they are said to, each of them once. An entry is a clone of one `Rc`, whose
-//! count tells how many are still there.
+//! count is how many are still there.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;

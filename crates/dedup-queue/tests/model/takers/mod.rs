@@ -3,7 +3,7 @@
 //! There is no model of the queue here, but of an executor: it polls what was woken. Whatever the
 //! program does, after each step and as far as it is polled:
 //! 1. as many futures wait as the queue says, and none of them while there is a key for it, or an end
-//!    to be told of, or a time to come that no alarm is set for;
+//!    to learn of, or a time to come that no alarm is set for;
 //! 2. a key is with one worker at a time, and none is delivered that was not owed;
 //! 3. in the end every key that was owed has been delivered, taken back or left over.
 //!
@@ -81,7 +81,7 @@ struct Place<F> {
     /// It has been polled and is pending.
     pending: bool,
     woken: bool,
-    /// Counts the futures in this place: a waker of an earlier one wakes nobody.
+    /// Counts the futures in this place: a waker of an earlier one wakes none.
     generation: u64,
 }
 
@@ -529,14 +529,14 @@ impl World {
         let stats = self.queue.stats();
         // Asking may itself have let something fall due.
         let getters_now = self.getters.iter().filter(|place| waiting(place)).count();
-        assert_eq!(stats.draining, drains, "drains that were not told");
+        assert_eq!(stats.draining, drains, "drains that were not answered");
         assert!(
             stats.waiting <= getters && getters_now <= stats.waiting,
             "{stats:?}"
         );
         assert!(
             getters_now == 0 || stats.ready == 0 || woken || getters_now < getters,
-            "a key is ready, and nobody was woken for it: {stats:?}"
+            "a key is ready, and no getter was woken for it: {stats:?}"
         );
         assert!(
             drains == 0 || stats.ready + stats.held > 0,
@@ -545,12 +545,12 @@ impl World {
         let is_closed = lock(&self.books).is_shut && stats.ready + stats.dirty == 0;
         assert!(
             getters_now == 0 || !is_closed,
-            "getters were not told of the end"
+            "getters were not woken at the end"
         );
         if getters_now > 0 && stats.delayed > 0 && !lock(&self.books).is_shut {
             assert!(
                 self.clock.sleepers() > 0 || woken,
-                "nobody keeps the time: {stats:?}"
+                "no leader and no alarm: {stats:?}"
             );
         }
         assert_eq!(stats.held, lock(&self.books).held.len());

@@ -102,7 +102,7 @@ impl Model {
         }
     }
 
-    /// Nothing is owed to the key, and nobody holds it.
+    /// No delivery of the key is pending, and no worker holds it.
     fn rest(&mut self, key: u8) {
         if self.failures_of_held(key) > 0 {
             self.resting.insert(key, self.now);

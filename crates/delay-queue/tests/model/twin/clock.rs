@@ -1,4 +1,4 @@
-//! A manual clock whose alarms fail, or ring before their time, when they are told to.
+//! A manual clock whose alarms fail, or fire before their time, when a program says so.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};

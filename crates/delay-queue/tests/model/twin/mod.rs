@@ -211,7 +211,7 @@ impl World {
         let (value, due) = (pusher.value, BEFORE + pusher.due);
         match pusher.poll() {
             Poll::Pending => {
-                assert!(!was_woken, "it was told of an answer");
+                assert!(!was_woken, "it was woken for an answer");
                 if !waited {
                     assert!(!has_room && !self.is_closed);
                     self.line.push_back((value, due));
@@ -333,7 +333,7 @@ impl World {
         assert!(overtaken.is_none(), "{overtaken:?} was overtaken");
     }
 
-    /// Whoever stands in the line goes in while there is room.
+    /// Queued pushers enter while there is room.
     fn admit(&mut self) {
         while !self.is_closed && self.twin.len() < self.bound {
             if !self.admit_first() {
@@ -423,7 +423,7 @@ impl World {
         self.takers.retain(|taker| !taker.is_over());
     }
 
-    /// Everybody is there, and nothing stays behind.
+    /// All entries are there, and nothing stays behind.
     fn end(mut self) {
         self.close_now();
         self.settle(&[], Vec::new());

@@ -1,4 +1,4 @@
-//! Futures that wait, each with a waker of its own that behaves as it was told to.
+//! Futures that wait, each with a waker of its own that behaves as the program says.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -15,7 +15,7 @@ use super::program::Conduct;
 
 pub(crate) type Queue = DelayQueue<u32, TestClock>;
 
-/// What came out of the queue or went in, in the order in which it was told.
+/// What came out of the queue or went in, in the order of the answers.
 #[derive(Debug)]
 pub(crate) enum Event {
     Took(Expired<u32>),

@@ -6,7 +6,7 @@ use sync_shim::Parker;
 
 use super::*;
 use crate::capacity::Capacity;
-use crate::sched::waiter::EventWait;
+use crate::sched::event::EventWait;
 use crate::{Builder, Closures, Pool};
 
 fn builder(capacity: usize, depth: usize) -> Builder<Closures> {

@@ -50,7 +50,7 @@ pub(crate) struct Job {
     board: Board,
 }
 
-/// What a task that was told to panic panics with. It is thrown past the panic hook, which would
+/// What a task panics with if its program says so. It is thrown past the panic hook, which would
 /// fill the terminal.
 pub(crate) struct Deliberate(pub(crate) Id);
 
@@ -64,7 +64,7 @@ impl Board {
         }
     }
 
-    /// Who stands at a gate and has not been told how to go on.
+    /// The tasks that stand at a gate and do not know yet how to go on.
     pub(crate) fn at_gates(&self) -> Vec<Id> {
         let tasks = self.lock();
         tasks
@@ -82,14 +82,14 @@ impl Board {
         {
             let mut tasks = self.lock();
             let entry = tasks.get_mut(&id).expect("a task of this program");
-            assert!(entry.at_gate, "task {id} is not there to be told");
+            assert!(entry.at_gate, "task {id} is not at its gate");
             entry.at_gate = false;
             entry.verdict = Some(verdict);
         }
         self.0.changed.notify_all();
     }
 
-    /// Ends everybody, now and later: for a program that has failed.
+    /// Ends all tasks, now and later: for a program that has failed.
     pub(crate) fn tell_everybody(&self) {
         for entry in self.lock().values_mut() {
             entry.verdict.get_or_insert(Verdict::Return);

@@ -98,7 +98,7 @@ impl Model {
             joins: Vec::new(),
         };
         for _ in 0..settings.min_workers.max(settings.prestart) {
-            assert!(model.start(), "nobody refuses yet");
+            assert!(model.start(), "nothing refuses yet");
             model.work();
         }
         model.settle();
@@ -186,7 +186,7 @@ impl Model {
         self.rouse();
     }
 
-    /// A task at its gate is told to end.
+    /// Lets a task at its gate end.
     pub(crate) fn finish(&mut self, id: Id, panics: bool) {
         let end = if panics {
             self.counts.panicked += 1;
@@ -317,7 +317,7 @@ impl Model {
                 .count()
     }
 
-    /// Who may be told what to do, in order.
+    /// The tasks at their gates, in order.
     pub(crate) fn at_gates(&self) -> Vec<Id> {
         let innermost =
             |(&outer, nested): (&Id, &Vec<Placed>)| nested.last().map_or(outer, |p| p.id);
@@ -369,7 +369,7 @@ impl Model {
         assert!(self.live <= self.capacity.max(self.workers.len()));
         assert!(
             self.queue.is_empty() || self.live > 0,
-            "work, and nobody to do it"
+            "work, and no worker to do it"
         );
         assert!(self.queue.is_empty() || self.idle.is_empty());
         let ended = self.counts.completed

@@ -55,7 +55,7 @@ impl<K: Kind> Walk<K> {
     }
 
     /// Where it cannot be seen whether the workers have parked, some may not have when time moved,
-    /// and so have to be given more. Nobody waits in the line with a time-out any more.
+    /// and so have to be given more. No waiter with a time-out is left.
     fn age(&self) {
         if self.model.is_coarse() && self.model.figures().live < self.pool.running() {
             let keep_alive = self.settings.keep_alive.expect("coarse ones have it");
@@ -66,7 +66,7 @@ impl<K: Kind> Walk<K> {
     fn answer(&mut self, id: Id, after: &impl Debug) -> Answer {
         if let Some((mut future, bell)) = self.futures.remove(&id) {
             poll(|| (bell.wakes() > 0).then_some(()))
-                .unwrap_or_else(|| panic!("nobody woke the future of {id} after {after:?}"));
+                .unwrap_or_else(|| panic!("the future of {id} was not woken after {after:?}"));
             let polled = future
                 .as_mut()
                 .poll(&mut Context::from_waker(&bell.waker()));
@@ -134,6 +134,6 @@ impl<K: Kind> Walk<K> {
         let stats = self.pool.stats();
         assert_eq!(ran, stats.completed + stats.panicked);
         assert_eq!(stats.submitted, ran + stats.cancelled + stats.released);
-        assert_eq!(self.clock.sleepers(), 0, "nobody is left on the clock");
+        assert_eq!(self.clock.sleepers(), 0, "no sleeper is left on the clock");
     }
 }

@@ -38,7 +38,7 @@ impl Shared {
     fn deed(self: &Arc<Self>, deed: Deed) {
         match deed {
             Deed::Nothing => {}
-            Deed::Panic => panic!("as it was told"),
+            Deed::Panic => panic!("the program asks for it"),
             Deed::Cancel(pick) => {
                 if let Some(handle) = self.pick(pick) {
                     handle.cancel();
