@@ -88,6 +88,15 @@ impl<L> Closed<L> {
     }
 }
 
+impl SubmitError {
+    /// The same error about that task. (Not by [`map`](SubmitError::map): what a closure takes is
+    /// written to memory first, which each submit would pay for.)
+    #[inline]
+    pub(crate) fn with_task<T>(self, task: T) -> SubmitError<T> {
+        self.split().0.with(task)
+    }
+}
+
 impl<T> SubmitError<T> {
     /// The task.
     pub fn into_task(self) -> T {

@@ -59,11 +59,21 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        if let Err(refused) = self.refuse_early(on_full) {
-            return Err(refused.map(|()| task));
+        match self.refuse_early(on_full) {
+            Ok(()) => self.submit_plain(task, on_full),
+            Err(refused) => Err(refused.with_task(task)),
         }
-        let admitted = self.admit_job(R::plain(task), on_full);
-        forget_pool::<R, T>(admitted)
+    }
+
+    /// Makes a job of a task and hands it over. In a function of its own, where nothing that might
+    /// unwind comes before the job is made, a task's words go from registers into the job; in its
+    /// caller they would go by the stack, and be read back in another size.
+    #[inline(never)]
+    fn submit_plain<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        forget_pool::<R, T>(self.admit_job(R::plain(task), on_full))
     }
 
     /// Hands a task over that has one.
@@ -72,7 +82,7 @@ pub trait Admit<R: Runner>: Sized {
         R: Accepts<T>,
     {
         if let Err(refused) = self.refuse_early(on_full) {
-            return Err(refused.map(|()| task));
+            return Err(refused.with_task(task));
         }
         let (job, handle) = promise(task, self.pool_handle());
         answer(&**self, self.admit_job(job, on_full), handle)

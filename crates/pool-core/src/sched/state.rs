@@ -19,6 +19,7 @@
 //!    workers as there may be, or one is being started (or the system refused one).
 
 use std::collections::{TryReserveError, VecDeque};
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -350,9 +351,13 @@ impl<J> State<J> {
     /// A busy worker has popped a task. It keeps it, unless it is to ask the user's gate first.
     #[inline]
     fn take(&mut self, job: J, may_start: bool, effects: &mut Effects<J>) -> Next<J> {
+        // Nothing here unwinds; where something might, the compiler would look into the job for its
+        // destructor, and move it in two parts, which stalls the processor.
+        let job = ManuallyDrop::new(job);
         if may_start || self.idle.len() > 0 {
             self.notify_workers(effects);
         }
+        let job = ManuallyDrop::into_inner(job);
         if effects.start && self.gated {
             self.queue.unpop(job);
             return Next::RunUserCode;
