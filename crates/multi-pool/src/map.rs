@@ -1,9 +1,9 @@
-//! Mapping iterators over several pools, and scopes.
+//! Mapping iterators over several pools, groups and scopes.
 
 use std::sync::Arc;
 
-use pool_core::internals::{self, Host, Order, PoolHandle, Submitter};
-use pool_core::{Map, MapError, Scope};
+use pool_core::internals::{self, Admit, Host, Order, PoolHandle, Submitter};
+use pool_core::{JoinHandle, Map, MapError, OnFull, Scope, SubmitError, TaskGroup};
 
 use crate::closures::MultiPool;
 
@@ -20,9 +20,21 @@ impl Host for MultiPool {
         let each = self.shared().members.iter().map(PoolHandle::workers);
         each.fold(0, usize::saturating_add)
     }
+
+    fn on_full(&self) -> OnFull {
+        self.shared().first().on_full()
+    }
+
+    fn spawn_on<F, T>(&self, task: F, on_full: OnFull) -> Result<JoinHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.shared().spawn_task(task, on_full)
+    }
 }
 
-/// Mapping iterators, and scopes. Each call does what [`Pool`](pool_core::Pool)'s of the same name does, on the
+/// Mapping iterators, groups and scopes. Each call does what [`Pool`](pool_core::Pool)'s of the same name does, on the
 /// workers of all pools.
 impl MultiPool {
     /// Calls `map` with each item and gives the results in the items' order: see
@@ -110,6 +122,26 @@ impl MultiPool {
         E: Send + 'static,
     {
         internals::for_each(self, items, call)
+    }
+
+    /// An empty group of tasks: see [`Pool::group`](pool_core::WorkerPool::group).
+    pub fn group<T: Send + 'static>(&self) -> TaskGroup<T, Self> {
+        TaskGroup::of(self)
+    }
+
+    /// Runs tasks until one of them succeeds: see
+    /// [`Pool::invoke_any`](pool_core::WorkerPool::invoke_any).
+    ///
+    /// # Errors
+    /// The last error, if none succeeds; or why the pools refused one.
+    pub fn invoke_any<I, F, T, E>(&self, tasks: I) -> Result<Option<T>, MapError<E>>
+    where
+        I: IntoIterator<Item = F>,
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        internals::invoke_any(self, tasks)
     }
 
     /// Runs `body`, which may hand over tasks that borrow, and returns when all of them have ended:

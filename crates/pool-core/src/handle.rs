@@ -164,6 +164,12 @@ impl<R: Send + 'static> JoinHandle<R> {
         promise::join(&*self.cell, self.pool.clock(), deadline).ok_or(self)
     }
 
+    /// Runs the task here, if it has not started: `Some(true)`; `Some(false)` if that is not
+    /// allowed, `None` if it has started.
+    pub(crate) fn help(&self) -> Option<bool> {
+        (self.cell.claimed() == Claim::Unclaimed).then(|| self.run_in_place())
+    }
+
     /// Runs the task here, if it has not started. `false` if that is not allowed.
     fn run_in_place(&self) -> bool {
         if self.cell.claimed() != Claim::Unclaimed {

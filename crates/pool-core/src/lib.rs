@@ -123,6 +123,7 @@ mod submit;
 mod submit_future;
 mod subqueue;
 mod task;
+mod task_group;
 mod traits;
 mod worker;
 
@@ -146,4 +147,5 @@ pub use task::closures::{Closures, Pool, WeakPool};
 pub use task::erased::Task;
 pub use task::func::{Func, FuncJob, FuncPool, WeakFuncPool};
 pub use task::run::TaskPanic;
+pub use task_group::TaskGroup;
 pub use traits::{BoxedFuture, Spawn, Submit, Workers};

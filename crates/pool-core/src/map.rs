@@ -19,11 +19,13 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::OnFull;
 use crate::error::{MapError, SubmitError};
 use crate::foreign::drop_quietly;
-use crate::handle::PoolRef;
+use crate::handle::{JoinHandle, PoolRef};
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
+use crate::submit::Admit;
 use crate::subqueue::{Backlog, Drain, Helps, SubQueue, Submitter, drain_by};
 use crate::task::closures::Closures;
 
@@ -37,13 +39,23 @@ const SHORT: usize = 8;
 const NAP: Duration = Duration::from_millis(1);
 
 /// A pool of closures, or several, that a mapping or a scope runs on.
-pub trait Host: Clone + Send + 'static {
+pub trait Host: Clone + Send + Sync + 'static {
     /// How drain tasks get in.
     fn submitter(&self) -> Arc<dyn Submitter>;
     /// Whose clock, panic hook and nesting limit hold.
     fn pool_handle(&self) -> PoolHandle;
     /// How many tasks may run at a time.
     fn workers(&self) -> usize;
+    /// What a submit without a time limit does at a full pool, as built.
+    fn on_full(&self) -> OnFull;
+    /// Hands a closure over.
+    ///
+    /// # Errors
+    /// The closure comes back unrun.
+    fn spawn_on<F, T>(&self, task: F, on_full: OnFull) -> Result<JoinHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static;
 }
 
 impl Host for WorkerPool<Closures> {
@@ -57,6 +69,18 @@ impl Host for WorkerPool<Closures> {
 
     fn workers(&self) -> usize {
         self.pool_handle().workers()
+    }
+
+    fn on_full(&self) -> OnFull {
+        self.core().on_full()
+    }
+
+    fn spawn_on<F, T>(&self, task: F, on_full: OnFull) -> Result<JoinHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.core().spawn_task(task, on_full)
     }
 }
 

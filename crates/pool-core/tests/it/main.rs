@@ -16,6 +16,7 @@ mod errors;
 mod expiry;
 mod func;
 mod futures;
+mod group;
 mod hooks;
 mod in_place;
 mod last_handle;

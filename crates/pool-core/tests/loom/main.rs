@@ -13,6 +13,7 @@
 
 mod admission;
 mod dispatch;
+mod group;
 mod handle;
 mod life;
 mod map;

@@ -1,0 +1,359 @@
+//! Groups: tasks that are waited for, taken as they end, or cancelled together.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use pool_core::{
+    JoinError, ManualClock, MapError, Pool, QueueDepth, SubmitError, TaskGroup, WaitError,
+    WithinWorker,
+};
+use testkit::{Gate, watchdog};
+
+/// Only a net.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn pool(capacity: usize) -> Pool {
+    let pool = Pool::builder()
+        .capacity(capacity)
+        .queue_depth(QueueDepth::Unlimited);
+    pool.build().expect("it has a capacity")
+}
+
+/// A pool whose only worker waits for the gate.
+fn held() -> (Pool, Gate) {
+    let (pool, gate) = (pool(1), Gate::new());
+    let wait = gate.clone();
+    pool.submit(move || wait.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    (pool, gate)
+}
+
+#[test]
+fn values_come_in_the_order_of_their_ends_and_then_none() {
+    let pool = pool(2);
+    let (group, gate) = (pool.group(), Gate::new());
+    let held = gate.clone();
+    group.spawn(move || held.wait()).expect("there is room");
+    let (group_of_values, first) = (pool.group(), Gate::new());
+    let wait = first.clone();
+    group_of_values
+        .spawn(move || {
+            wait.wait();
+            1
+        })
+        .expect("there is room");
+    gate.wait_for_arrivals(1);
+    first.wait_for_arrivals(1);
+    gate.open();
+    assert!(matches!(group.next(), Some(Ok(()))));
+    group_of_values.spawn(|| 2).expect("there is room");
+    assert_eq!(group_of_values.next().and_then(Result::ok), Some(2));
+    first.open();
+    assert_eq!(group_of_values.next().and_then(Result::ok), Some(1));
+    assert!(group_of_values.next().is_none() && group_of_values.is_empty());
+}
+
+#[test]
+fn tasks_are_handed_over_from_sixteen_threads_while_four_take_values() {
+    watchdog(LIMIT, || {
+        let (pool, taken, left) = (pool(2), AtomicUsize::new(0), AtomicUsize::new(0));
+        let group: TaskGroup<usize> = pool.group();
+        thread::scope(|threads| {
+            for _ in 0..16 {
+                threads.spawn(|| {
+                    for n in 0..200 {
+                        left.fetch_add(1, SeqCst);
+                        group.spawn(move || n).expect("there is room");
+                    }
+                });
+            }
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    while taken.load(SeqCst) < 16 * 200 {
+                        match group.next() {
+                            Some(value) => _ = value.map(|_| taken.fetch_add(1, SeqCst)),
+                            None => thread::yield_now(),
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!((taken.into_inner(), group.len()), (3_200, 0));
+    });
+}
+
+#[test]
+fn a_wait_returns_the_first_error_once_all_have_ended() {
+    let (pool, ended) = (pool(2), Arc::new(AtomicUsize::new(0)));
+    let group = pool.group();
+    for n in 0..20 {
+        let ended = Arc::clone(&ended);
+        let task = move || {
+            ended.fetch_add(1, SeqCst);
+            assert!(n != 3, "three");
+        };
+        group.spawn(task).expect("there is room");
+    }
+    let failed = group.wait();
+    assert!(matches!(failed, Err(JoinError::Panicked(it)) if it.message() == Some("three")));
+    assert_eq!(ended.load(SeqCst), 20);
+    assert!(group.wait().is_ok(), "nothing is left");
+}
+
+#[test]
+fn a_cancel_takes_back_what_has_not_started_and_frees_its_room() {
+    let (pool, gate) = held();
+    let group = pool.group();
+    for n in 0..10 {
+        group.spawn(move || n).expect("there is room");
+    }
+    assert_eq!((group.cancel(), pool.queued()), (10, 0));
+    assert_eq!(group.cancel(), 0);
+    for _ in 0..10 {
+        assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
+    }
+    assert!(group.next().is_none());
+    gate.open();
+}
+
+#[test]
+fn the_first_error_cancels_the_rest_and_what_comes_later_if_asked() {
+    let (pool, gate) = held();
+    let group = pool.group().cancel_on_error();
+    group.spawn(|| panic!("one")).expect("there is room");
+    let ran = Arc::new(AtomicUsize::new(0));
+    for _ in 0..9 {
+        let ran = Arc::clone(&ran);
+        group
+            .spawn(move || _ = ran.fetch_add(1, SeqCst))
+            .expect("there is room");
+    }
+    gate.open();
+    assert!(matches!(group.next(), Some(Err(JoinError::Panicked(_)))));
+    let later = Arc::clone(&ran);
+    group
+        .spawn(move || _ = later.fetch_add(1, SeqCst))
+        .expect("there is room");
+    pool.wait_idle().expect("it is no worker");
+    let mut cancelled = 0;
+    while let Some(ended) = group.next() {
+        cancelled += usize::from(matches!(ended, Err(JoinError::Cancelled)));
+    }
+    // One may have been taken by the worker before the first's end was heard of.
+    assert_eq!(cancelled + ran.load(SeqCst), 10);
+    assert!(cancelled >= 9, "{cancelled}");
+}
+
+#[test]
+fn dropping_it_cancels_what_has_not_started_and_detaches_what_runs() {
+    let (pool, gate) = (pool(1), Gate::new());
+    let (sender, receiver) = mpsc::channel();
+    let group = pool.group();
+    let (held, sent) = (gate.clone(), sender.clone());
+    group
+        .spawn(move || {
+            held.wait();
+            _ = sent.send("ran");
+        })
+        .expect("there is room");
+    group
+        .spawn(move || _ = sender.send("never"))
+        .expect("there is room");
+    gate.wait_for_arrivals(1);
+    drop(group);
+    assert_eq!(pool.queued(), 0);
+    gate.open();
+    assert_eq!(receiver.iter().collect::<Vec<_>>(), ["ran"]);
+}
+
+#[test]
+fn a_captures_drop_may_hand_a_task_to_the_same_group() {
+    struct Spawns(Arc<TaskGroup<u32>>);
+    impl Drop for Spawns {
+        fn drop(&mut self) {
+            self.0.spawn(|| 7).expect("there is room");
+        }
+    }
+    let (pool, gate) = held();
+    let group = Arc::new(pool.group());
+    let spawns = Spawns(Arc::clone(&group));
+    group
+        .spawn(move || {
+            drop(spawns);
+            1
+        })
+        .expect("there is room");
+    assert_eq!(group.cancel(), 1);
+    gate.open();
+    let mut values: Vec<_> = std::iter::from_fn(|| group.next())
+        .map(Result::ok)
+        .collect();
+    values.sort_unstable();
+    assert_eq!(values, [None, Some(7)]);
+}
+
+#[test]
+fn on_the_pools_only_worker_a_group_runs_its_tasks_in_place() {
+    watchdog(LIMIT, || {
+        for policy in [
+            WithinWorker::RunInPlace,
+            WithinWorker::Block,
+            WithinWorker::Refuse,
+        ] {
+            let pool = Pool::builder()
+                .capacity(1)
+                .queue_depth(QueueDepth::Unlimited);
+            let pool = pool
+                .within_worker(policy)
+                .build()
+                .expect("it has a capacity");
+            let inner = pool.clone();
+            let outer = pool.spawn(move || {
+                let group = inner.group();
+                for n in 0..10_u32 {
+                    group.spawn(move || n).expect("there is room");
+                }
+                std::iter::from_fn(|| group.next())
+                    .map(|value| value.expect("it runs"))
+                    .sum::<u32>()
+            });
+            assert_eq!(outer.expect("there is room").join().expect("it ends"), 45);
+        }
+    });
+}
+
+#[test]
+fn at_the_nesting_limit_a_task_that_has_not_started_is_given_up() {
+    let pool = Pool::builder()
+        .capacity(1)
+        .queue_depth(QueueDepth::Unlimited);
+    let pool = pool.nesting_limit(0).build().expect("it has a capacity");
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        let group = inner.group();
+        group.spawn(|| 1).expect("there is room");
+        (group.next(), group.next().is_none())
+    });
+    let (refused, over) = outer.expect("there is room").join().expect("it ends");
+    assert!(matches!(refused, Some(Err(JoinError::WouldDeadlock))) && over);
+}
+
+#[test]
+fn a_deadline_passes_by_the_pools_clock_and_the_tasks_stay() {
+    let clock = ManualClock::new();
+    let pool = Pool::builder().capacity(1).clock(clock.clone()).build();
+    let pool = pool.expect("it has a capacity");
+    let (group, gate) = (pool.group(), Gate::new());
+    let held = gate.clone();
+    group.spawn(move || held.wait()).expect("there is room");
+    let now = pool_core::Clock::now(&clock);
+    assert!(matches!(group.next_deadline(now), Err(WaitError::TimedOut)));
+    assert!(matches!(group.wait_deadline(now), Err(WaitError::TimedOut)));
+    assert_eq!(group.len(), 1);
+    gate.open();
+    assert!(group.wait().is_ok());
+    assert!(matches!(group.next_deadline(now), Ok(None)));
+}
+
+struct Counts(AtomicUsize);
+
+impl Wake for Counts {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_future_is_woken_once_for_each_time_that_it_waits_however_often_it_is_polled() {
+    let (pool, gate) = held();
+    let group = pool.group();
+    group.spawn(|| 1).expect("there is room");
+    let counts = Arc::new(Counts(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&counts));
+    let mut context = Context::from_waker(&waker);
+    for _ in 0..100 {
+        // Dropped each time: a future that is given up has taken nothing.
+        assert!(pin!(group.next_async()).poll(&mut context).is_pending());
+    }
+    gate.open();
+    pool.wait_idle().expect("it is no worker");
+    assert_eq!(counts.0.load(SeqCst), 1);
+    let next = pin!(group.next_async()).poll(&mut context);
+    assert!(matches!(next, Poll::Ready(Some(Ok(1)))));
+    assert!(matches!(
+        pin!(group.wait_async()).poll(&mut context),
+        Poll::Ready(Ok(()))
+    ));
+}
+
+#[test]
+fn a_refused_task_comes_back_and_is_no_part_of_the_group() {
+    let pool = pool(1);
+    pool.release();
+    let group = pool.group();
+    let refused = group.spawn(|| 7).map_err(SubmitError::into_task);
+    assert_eq!(refused.err().map(|task| task()), Some(7));
+    let group: TaskGroup<()> = group_of_a_full_pool().group();
+    assert!(matches!(group.try_spawn(|| ()), Err(SubmitError::Full(_))));
+    assert!(group.is_empty() && group.next().is_none());
+}
+
+fn group_of_a_full_pool() -> Pool {
+    let pool = Pool::builder()
+        .capacity(1)
+        .queue_depth(0)
+        .build()
+        .expect("it has a capacity");
+    let gate = Gate::new();
+    let held = gate.clone();
+    pool.submit(move || held.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    // Opened as the pool is dropped: by then the test has seen its refusal.
+    thread::spawn({
+        let pool = pool.downgrade();
+        move || {
+            while pool.upgrade().is_some() {
+                thread::yield_now();
+            }
+            gate.open();
+        }
+    });
+    pool
+}
+
+#[test]
+fn of_several_tasks_the_first_that_succeeds_is_taken_and_the_rest_cancelled() {
+    let (pool, gate) = (pool(1), Gate::new());
+    let ran = Arc::new(AtomicUsize::new(0));
+    let tasks = (0..100_u32).map(|n| {
+        let (ran, gate) = (Arc::clone(&ran), gate.clone());
+        move || {
+            ran.fetch_add(1, SeqCst);
+            if n == 3 {
+                gate.wait();
+            }
+            if n == 2 { Ok(n) } else { Err(n) }
+        }
+    });
+    assert!(matches!(pool.invoke_any(tasks), Ok(Some(2))));
+    gate.open();
+    pool.wait_idle().expect("it is no worker");
+    assert!(ran.load(SeqCst) <= 4, "the first four may have started");
+    let none = pool.invoke_any((0..3).map(|n| move || Err::<(), u32>(n)));
+    assert!(matches!(none, Err(MapError::Failed(2))));
+    let empty = pool.invoke_any(Vec::<fn() -> Result<(), ()>>::new());
+    assert!(matches!(empty, Ok(None)));
+    let panics = pool.invoke_any([|| -> Result<(), ()> { panic!("one") }]);
+    assert!(matches!(panics, Err(MapError::Panicked(_))));
+    pool.release();
+    let refused = pool.invoke_any([|| Ok::<(), ()>(())]);
+    assert!(matches!(
+        refused,
+        Err(MapError::Refused(SubmitError::Released(())))
+    ));
+}

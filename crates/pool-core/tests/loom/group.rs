@@ -1,0 +1,91 @@
+//! Groups: the end of a task against its owner, a cancel, and a drop.
+
+use std::sync::Arc;
+
+use pool_core::JoinError;
+use sync_shim::model::spawn;
+
+use super::{Runs, check, end, untimed};
+
+/// The end of a task, which wakes the group by a waker, against the owner that looks and sleeps.
+#[test]
+fn a_groups_next_racing_the_ends_takes_every_value() {
+    check(
+        "a_groups_next_racing_the_ends_takes_every_value",
+        Some(2),
+        || {
+            let pool = untimed(1).build().unwrap();
+            let group = pool.group();
+            group.spawn(|| 1).unwrap();
+            group.spawn(|| 2).unwrap();
+            let sum: u32 = std::iter::from_fn(|| group.next())
+                .map(Result::unwrap)
+                .sum();
+            assert_eq!(sum, 3);
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// Two owners and one value: one gets it, the other learns that none is left.
+#[test]
+fn two_owners_of_a_group_share_its_values_and_both_return() {
+    check(
+        "two_owners_of_a_group_share_its_values_and_both_return",
+        Some(1),
+        || {
+            let pool = untimed(1).build().unwrap();
+            let group = Arc::new(pool.group());
+            group.spawn(|| ()).unwrap();
+            let other = Arc::clone(&group);
+            let other = spawn(move || other.next().is_some());
+            let ours = group.next().is_some();
+            assert!(ours ^ other.join().unwrap());
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// A cancel against the start, both of which end in the group's own waker.
+#[test]
+fn a_groups_cancel_racing_the_start_loses_no_end() {
+    check(
+        "a_groups_cancel_racing_the_start_loses_no_end",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+            let group = pool.group();
+            group.spawn(runs.task()).unwrap();
+            let cancelled = group.cancel();
+            match group.next().unwrap() {
+                Ok(()) => assert_eq!((cancelled, runs.count()), (0, 1)),
+                Err(JoinError::Cancelled) => assert_eq!((cancelled, runs.count()), (1, 0)),
+                Err(other) => panic!("{other}"),
+            }
+            assert!(group.next().is_none());
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// Dropped while a task ends: nothing of it is left.
+#[test]
+fn a_group_that_is_dropped_racing_an_end_leaks_nothing() {
+    check(
+        "a_group_that_is_dropped_racing_an_end_leaks_nothing",
+        Some(2),
+        || {
+            let (pool, kept) = (untimed(1).build().unwrap(), Arc::new(()));
+            let group = pool.group();
+            let held = Arc::clone(&kept);
+            group.spawn(move || held).unwrap();
+            drop(group);
+            pool.wait_idle().unwrap();
+            end(&pool);
+            assert_eq!(Arc::strong_count(&kept), 1);
+        },
+    );
+}
