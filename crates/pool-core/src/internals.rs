@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`PoolHandle`] | a pool, for both of the next |
 //! | [`Deferred`], [`Ticket`], [`Enqueued`], [`Answer`], [`WaiterCount`], [`LoadStats`], [`build_group`], [`Admit`] | several pools as one: sections under a lock of the group, waiting in several wait queues at once, and figures that are read without a lock |
-//! | [`map`], [`for_each`], [`scope`], [`invoke_any`], [`Host`], [`Order`], [`Submitter`], [`DrainTask`], [`Demand`] | mapping iterators, and scopes, on any kind of pool of closures |
+//! | [`map`], [`for_each`], [`scope`], [`invoke_any`], [`Host`], [`Order`], [`Submitter`], [`DrainTask`], [`Submission`], [`Demand`] | mapping iterators, and scopes, on any kind of pool of closures |
 //! | [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
 //! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
 //! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`] | waking threads and tasks once no lock is held |
@@ -25,7 +25,7 @@ pub use crate::sched::waiters::WaiterCount;
 pub use crate::scheduler::{Entered, Queued, ScheduledTask};
 pub use crate::scope::scope;
 pub use crate::submit::{Admit, Admitted};
-pub use crate::subqueue::{Demand, DrainTask, Submitter};
+pub use crate::subqueue::{Demand, DrainTask, Submission, Submitter};
 pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
 pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
 pub use crate::task_group::invoke_any;

@@ -136,6 +136,8 @@ pub use config::{DropPolicy, OnFull, WithinWorker};
 pub use error::{BuildError, JoinError, MapError, Panicked, SubmitError, TuneError, WaitError};
 pub use handle::JoinHandle;
 pub use map::Map;
+#[cfg(feature = "stream")]
+pub use map::MapStream;
 pub use pool::{WeakWorkerPool, WorkerPool};
 pub use runner::Runner;
 pub use scope::{Scope, ScopedJoinHandle};

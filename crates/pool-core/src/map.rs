@@ -16,7 +16,12 @@ use std::convert::Infallible;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::mem;
+use std::ops::ControlFlow;
+#[cfg(feature = "stream")]
+use std::pin::Pin;
 use std::sync::Arc;
+#[cfg(feature = "stream")]
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::config::OnFull;
@@ -26,6 +31,8 @@ use crate::handle::{JoinHandle, PoolRef};
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
 use crate::submit::Admit;
+#[cfg(feature = "stream")]
+use crate::subqueue::Submission;
 use crate::subqueue::{Backlog, Drain, Helps, SubQueue, Submitter, drain_by};
 use crate::task::closures::Closures;
 
@@ -316,6 +323,28 @@ where
         pending.into_iter()
     }
 
+    /// The results as a stream: polled, it pulls the source and waits for results, and for room in
+    /// the pool, without blocking. The source's own `next` is called by the task that polls, and
+    /// should not block for long. Needs no runtime.
+    ///
+    /// ```
+    /// use futures_lite::StreamExt;
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let squares = pool.map(1..=10, |n| n * n).into_stream();
+    /// let sum = futures_lite::future::block_on(squares.fold(0, |sum, n| sum + n.unwrap()));
+    /// assert_eq!(sum, 385);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[cfg(feature = "stream")]
+    pub fn into_stream(self) -> MapStream<I, T, E> {
+        MapStream {
+            submission: None,
+            map: self,
+        }
+    }
+
     /// Waits until nothing of it runs any more.
     fn join(&mut self) {
         self.source = None;
@@ -329,20 +358,26 @@ where
         }
     }
 
-    /// Pulls an item and hands it over. `false` if there is none, or no more is wanted.
-    fn pull(&mut self) -> bool {
+    /// Pulls an item and hands it over. `false` if there is none, or no more is wanted. If it may
+    /// not block, an item waits for room, if it has to, as the results are waited for.
+    fn pull(&mut self, may_block: bool) -> bool {
         let Some(item) = self.source.as_mut().and_then(Iterator::next) else {
             self.source = None;
             return false;
         };
         self.in_flight += 1;
-        let added = self.queue.add(&self.drain, |mapped| {
+        let add = |mapped: &mut Mapped<_, _>| {
             if mapped.stopped {
                 return (Some(item), false);
             }
             mapped.pending.push_back(item);
             (None, mapped.results.is_ready())
-        });
+        };
+        let added = if may_block {
+            self.queue.add(&self.drain, add)
+        } else {
+            self.queue.offer(&self.drain, add)
+        };
         match added {
             Ok((None, ready)) => !(ready && self.in_flight >= self.low_water()),
             Ok((Some(unwanted), _)) => {
@@ -360,6 +395,20 @@ where
 
     /// Waits for results and fetches them. `false` if there are none to come.
     fn fetch(&mut self) -> Result<bool, SubmitError> {
+        let (nap, take) = self.fetching();
+        let fetched = self.queue.wait(&self.drain, Helps::OnWorker, nap, take)?;
+        Ok(self.fetched(fetched))
+    }
+
+    /// What a look at the results takes out of them, and how long the owner sleeps at a time.
+    #[expect(clippy::type_complexity, reason = "used at once")]
+    fn fetching(
+        &mut self,
+    ) -> (
+        Option<Duration>,
+        impl FnMut(&mut Mapped<I::Item, Fetched<T, E>>) -> Option<VecDeque<Fetched<T, E>>>
+        + use<I, T, E>,
+    ) {
         let turn = self.queue.turn();
         if let Some(workers) = self.workers {
             let each = (turn * PER_WORKER_AND_TURN).max(FEWEST_PER_WORKER);
@@ -367,18 +416,47 @@ where
         }
         let short = turn >= SHORT;
         let wake_at = if short { self.window / 4 } else { usize::MAX };
-        let nap = short.then_some(NAP);
-        let fetched = &mut self.fetched;
-        let came = self
-            .queue
-            .wait(&self.drain, Helps::OnWorker, nap, |mapped| {
-                mapped.wake_at = wake_at;
-                mapped.results.fetch(fetched);
-                let over = mapped.running == 0 && mapped.pending.is_empty();
-                (over || !fetched.is_empty()).then_some(!fetched.is_empty())
-            })?;
+        let mut fetched = mem::take(&mut self.fetched);
+        let take = move |mapped: &mut Mapped<_, _>| {
+            mapped.wake_at = wake_at;
+            mapped.results.fetch(&mut fetched);
+            let over = mapped.running == 0 && mapped.pending.is_empty();
+            (over || !fetched.is_empty()).then(|| mem::take(&mut fetched))
+        };
+        (short.then_some(NAP), take)
+    }
+
+    fn fetched(&mut self, fetched: VecDeque<Fetched<T, E>>) -> bool {
+        self.fetched = fetched;
         self.in_flight = self.in_flight.saturating_sub(self.fetched.len());
-        Ok(came)
+        !self.fetched.is_empty()
+    }
+
+    /// Goes on, if the mapping is not over already; or what is given then.
+    fn begin(&mut self) -> ControlFlow<Option<Fetched<T, E>>> {
+        if self.over {
+            ControlFlow::Break(None)
+        } else if self.queue.pool().is_forked() {
+            ControlFlow::Break(Some(self.refuse(SubmitError::Forked(()))))
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    /// A result that was fetched; or why there is none.
+    fn give(&mut self) -> Option<Fetched<T, E>> {
+        match (self.fetched.pop_front(), self.refused.take()) {
+            (Some(result), refused) => {
+                self.refused = refused;
+                self.over = self.stops && result.is_err();
+                Some(result)
+            }
+            (None, Some(refused)) => Some(self.refuse(refused)),
+            (None, None) => {
+                self.over = true;
+                None
+            }
+        }
     }
 
     /// The mapping is over, for this reason.
@@ -397,33 +475,19 @@ where
     type Item = Result<T, MapError<E>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.over {
-            return None;
-        }
-        if self.queue.pool().is_forked() {
-            return Some(self.refuse(SubmitError::Forked(())));
+        if let ControlFlow::Break(over) = self.begin() {
+            return over;
         }
         if self.fetched.is_empty() {
-            while self.in_flight < self.window && self.pull() {}
+            while self.in_flight < self.window && self.pull(true) {}
             // Also if the pool refuses to go on: something may run still.
             if let Err(refused) = self.fetch() {
                 self.refused = Some(refused);
             }
         } else if self.in_flight < self.low_water() {
-            self.pull(); // Before the result leaves us: the source may panic.
+            self.pull(true); // Before the result leaves us: the source may panic.
         }
-        match (self.fetched.pop_front(), self.refused.take()) {
-            (Some(result), refused) => {
-                self.refused = refused;
-                self.over = self.stops && result.is_err();
-                Some(result)
-            }
-            (None, Some(refused)) => Some(self.refuse(refused)),
-            (None, None) => {
-                self.over = true;
-                None
-            }
-        }
+        self.give()
     }
 }
 
@@ -434,6 +498,68 @@ where
     T: Send + 'static,
     E: Send + 'static,
 {
+}
+
+/// The results of a mapping, as a stream. See [`Map::into_stream`].
+#[cfg(feature = "stream")]
+#[must_use = "a stream does nothing until it is polled"]
+pub struct MapStream<I: Iterator, T, E = Infallible> {
+    /// A drain task that waits for room. Dropped first.
+    submission: Option<Submission>,
+    map: Map<I, T, E>,
+}
+
+// Nothing is pinned: source and results are moved, never borrowed.
+#[cfg(feature = "stream")]
+impl<I: Iterator, T, E> Unpin for MapStream<I, T, E> {}
+
+#[cfg(feature = "stream")]
+impl<I, T, E> futures_core::Stream for MapStream<I, T, E>
+where
+    I: Iterator<Item: Send + 'static>,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    type Item = Result<T, MapError<E>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Self { submission, map } = &mut *self;
+        if let ControlFlow::Break(over) = map.begin() {
+            return Poll::Ready(over);
+        }
+        if map.fetched.is_empty() {
+            while map.in_flight < map.window && map.pull(false) {}
+            let (_, take) = map.fetching();
+            let queue = Arc::clone(&map.queue);
+            match queue.poll(&map.drain, submission, context, take) {
+                Poll::Ready(Ok(fetched)) => _ = map.fetched(fetched),
+                Poll::Ready(Err(refused)) => map.refused = Some(refused),
+                Poll::Pending => return Poll::Pending,
+            }
+        } else if map.in_flight < map.low_water() {
+            map.pull(false);
+        }
+        Poll::Ready(map.give())
+    }
+}
+
+#[cfg(feature = "stream")]
+impl<I, T, E> futures_core::stream::FusedStream for MapStream<I, T, E>
+where
+    I: Iterator<Item: Send + 'static>,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    fn is_terminated(&self) -> bool {
+        self.map.over
+    }
+}
+
+#[cfg(feature = "stream")]
+impl<I: Iterator, T, E> fmt::Debug for MapStream<I, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.map.fmt(f)
+    }
 }
 
 impl<I: Iterator, T, E> Drop for Map<I, T, E> {

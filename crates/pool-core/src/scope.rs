@@ -200,7 +200,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // SAFETY: the two types differ in a lifetime alone. Nothing of the box is left when the
         // scope's function returns (1 to 4 of the module's reasons), which `'scope` outlives.
         let call = unsafe { mem::transmute::<Call<'scope>, Call<'static>>(call) };
-        self.queue.offer(&self.drain, |scoped| {
+        // Released or not: its owner runs it, if no worker does.
+        let _ = self.queue.offer(&self.drain, |scoped| {
             scoped.pending.push_back(call);
             scoped.unfinished += 1;
         });

@@ -22,6 +22,8 @@
 //! 4. User code (pieces, values, wakers) runs and is dropped with no lock held.
 
 use std::sync::Arc;
+#[cfg(feature = "stream")]
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 #[cfg(not(anthill_loom))]
@@ -40,6 +42,7 @@ use crate::pool_handle::PoolHandle;
 use crate::submit::Admit;
 use crate::task::closures::Closures;
 use crate::task::run::Outcome;
+use crate::traits::BoxedFuture;
 use sync_shim::waiter::Waiter;
 
 /// How long a turn is to take: others wait that long for a worker, beside the piece under way.
@@ -75,9 +78,14 @@ pub trait Submitter: Send + Sync {
     /// # Errors
     /// Why it was refused.
     fn submit(self: Arc<Self>, task: DrainTask, on_full: OnFull) -> Result<(), SubmitError>;
+    /// As a future that waits for room.
+    fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission;
     /// What else the pool's workers are wanted for.
     fn demand(&self) -> Demand;
 }
+
+/// A drain task that waits for room.
+pub type Submission = BoxedFuture<Result<(), SubmitError>>;
 
 /// What a pool's workers are wanted for, as a drain task asks at the end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,6 +102,11 @@ impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
     fn submit(self: Arc<Self>, task: DrainTask, on_full: OnFull) -> Result<(), SubmitError> {
         let submitted = self.submit_task(move || task.run(), on_full);
         submitted.map_err(SubmitError::without_task)
+    }
+
+    fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission {
+        let submitted = self.submit_task_async(move || task.run());
+        Box::pin(async { submitted.await.map_err(SubmitError::without_task) })
     }
 
     fn demand(&self) -> Demand {
@@ -328,16 +341,19 @@ impl<B: Backlog> SubQueue<B> {
 
     /// Adds a piece, and submits a drain task for it if there may be another and the pool has room
     /// for it: the owner helps, or submits one when it waits.
-    pub(crate) fn offer(&self, drain: &Arc<dyn Drain>, add: impl FnOnce(&mut B)) {
-        let mut state = self.state.lock();
-        add(&mut state.backlog);
-        let reserved = state.reserve(self.limit);
-        let owner = state.wake();
-        drop(state);
-        owner.into_iter().for_each(Waiter::wake);
+    ///
+    /// # Errors
+    /// The pool is released. The piece has been added all the same.
+    pub(crate) fn offer<T>(
+        &self,
+        drain: &Arc<dyn Drain>,
+        add: impl FnOnce(&mut B) -> T,
+    ) -> Result<T, SubmitError> {
+        let (added, reserved) = self.push(add)?;
         if reserved.is_some() {
             let _ = self.submit_reserved(drain, OnFull::Refuse);
         }
+        Ok(added)
     }
 
     /// Adds a piece, and submits a drain task for it if there may be another. Blocks for room only
@@ -352,6 +368,19 @@ impl<B: Backlog> SubQueue<B> {
         drain: &Arc<dyn Drain>,
         add: impl FnOnce(&mut B) -> T,
     ) -> Result<T, SubmitError> {
+        let (added, reserved) = self.push(add)?;
+        if let Some(alone) = reserved {
+            if alone && !self.pool.0.is_own_worker() {
+                self.submit_reserved(drain, OnFull::Wait(None))?;
+            } else {
+                let _ = self.submit_reserved(drain, OnFull::Refuse);
+            }
+        }
+        Ok(added)
+    }
+
+    /// Adds a piece. Whether a drain task was reserved for it, and that is the only one.
+    fn push<T>(&self, add: impl FnOnce(&mut B) -> T) -> Result<(T, Option<bool>), SubmitError> {
         let mut state = self.state.lock();
         let added = add(&mut state.backlog);
         let reserved = state.reserve(self.limit);
@@ -361,14 +390,7 @@ impl<B: Backlog> SubQueue<B> {
         if closed && reserved.is_none() {
             return Err(SubmitError::Released(()));
         }
-        if let Some(alone) = reserved {
-            if alone && !self.pool.0.is_own_worker() {
-                self.submit_reserved(drain, OnFull::Wait(None))?;
-            } else {
-                let _ = self.submit_reserved(drain, OnFull::Refuse);
-            }
-        }
-        Ok(added)
+        Ok((added, reserved))
     }
 
     /// Blocks until `take` finds something, which looks whenever the owner is woken, and after
@@ -426,6 +448,61 @@ impl<B: Backlog> SubQueue<B> {
                 None => {
                     doze(&parker, nap);
                     asked = false;
+                }
+            }
+        }
+    }
+
+    /// As [`wait`](Self::wait), for a future's `poll`. `submission` is the caller's, from poll to
+    /// poll: the drain task that waits for room, while there is no other.
+    ///
+    /// # Errors
+    /// There is a piece, no drain task, and the pool refused one.
+    #[cfg(feature = "stream")]
+    pub(crate) fn poll<T>(
+        &self,
+        drain: &Arc<dyn Drain>,
+        submission: &mut Option<Submission>,
+        context: &mut Context<'_>,
+        mut take: impl FnMut(&mut B) -> Option<T>,
+    ) -> Poll<Result<T, SubmitError>> {
+        let mut asked = false;
+        loop {
+            if let Some(waiting) = submission
+                && let Poll::Ready(submitted) = waiting.as_mut().poll(context)
+            {
+                *submission = None;
+                submitted?;
+            }
+            // Cloned first: a waker's clone is user code.
+            let waiter = Waiter::Task(context.waker().clone());
+            let mut state = self.state.lock();
+            let previous = state.owner.take();
+            if let Some(found) = take(&mut state.backlog) {
+                drop(state);
+                drop_quietly((previous, waiter));
+                return Poll::Ready(Ok(found));
+            }
+            let reserved = if submission.is_some() || (asked && state.drainers > 0) {
+                None
+            } else {
+                state.reserve(self.limit)
+            };
+            if reserved.is_none() {
+                state.owner = Some(waiter);
+                state.owner_helps = false;
+            }
+            drop(state);
+            drop_quietly(previous);
+            match reserved {
+                None => return Poll::Pending,
+                Some(true) => {
+                    let task = DrainTask(Some(Arc::clone(drain)));
+                    *submission = Some(Arc::clone(&self.submitter).submit_async(task));
+                }
+                Some(false) => {
+                    asked = true;
+                    let _ = self.submit_reserved(drain, OnFull::Refuse);
                 }
             }
         }

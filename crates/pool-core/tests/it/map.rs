@@ -420,3 +420,78 @@ fn the_panic_hook_sees_a_mappings_panic_and_the_error_goes_through_the_question_
     joined?;
     Ok(())
 }
+
+#[cfg(feature = "stream")]
+mod streams {
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Wake, Waker};
+
+    use futures_lite::{Stream, StreamExt, future::block_on};
+
+    use super::*;
+
+    struct Counts(AtomicUsize);
+
+    impl Wake for Counts {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_stream_gives_every_result_in_order_on_a_pool_of_any_depth() {
+        for depth in [0, 1, 1_000] {
+            let built = Pool::builder().capacity(2).queue_depth(depth).build();
+            let pool = built.expect("it has a capacity");
+            let results = pool.map(0..2_000_u32, |n| n).into_stream();
+            let values: Vec<u32> =
+                block_on(results.map(|result| result.expect("it runs")).collect());
+            assert!(values.into_iter().eq(0..2_000));
+        }
+    }
+
+    #[test]
+    fn at_a_full_pool_a_stream_waits_without_blocking_and_its_place_goes_with_it() {
+        let built = Pool::builder().capacity(1).queue_depth(0).build();
+        let (pool, gate) = (built.expect("it has a capacity"), Gate::new());
+        let held = gate.clone();
+        pool.submit(move || held.wait()).expect("there is room");
+        gate.wait_for_arrivals(1);
+        let counts = Arc::new(Counts(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&counts));
+        let mut context = Context::from_waker(&waker);
+        let mut dropped = pool.map(0..3, |n| n).into_stream();
+        assert!(Pin::new(&mut dropped).poll_next(&mut context).is_pending());
+        let mut kept = pin!(pool.map(0..3, |n| n).into_stream());
+        for _ in 0..10 {
+            assert!(kept.as_mut().poll_next(&mut context).is_pending());
+        }
+        assert_eq!(
+            pool.stats().waiting,
+            2,
+            "each stands in the wait queue once"
+        );
+        drop(dropped);
+        assert_eq!(pool.stats().waiting, 1);
+        gate.open();
+        let values: Vec<i32> = block_on(kept.map(|result| result.expect("it runs")).collect());
+        assert_eq!(values, [0, 1, 2]);
+        assert!(counts.0.load(SeqCst) > 0);
+    }
+
+    #[test]
+    fn a_stream_of_a_released_pool_ends_with_the_reason() {
+        let pool = pool(1);
+        pool.release();
+        let mut results = pin!(pool.map(0..3, |n| n).into_stream());
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(Some(Err(refused))) = results.as_mut().poll_next(&mut context) else {
+            panic!("it is refused");
+        };
+        assert!(matches!(
+            refused,
+            MapError::Refused(SubmitError::Released(()))
+        ));
+        assert!(matches!(results.poll_next(&mut context), Poll::Ready(None)));
+    }
+}
