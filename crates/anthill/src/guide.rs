@@ -6,6 +6,9 @@
 //! | How many workers, how deep a queue? | [`capacity`] |
 //! | What happens at a full pool, and how do I choose? | [`submitting`] |
 //! | How do I get a value back, or take a task back? | [`handles`] |
+//! | How do I map an iterator, in order, with flat memory? | [`mapping`] |
+//! | How do I run tasks that borrow? | [`scopes`] |
+//! | How do I wait for some tasks, take the next that ends, cancel the rest? | [`groups`] |
 //! | What becomes of a panic? | [`panics`] |
 //! | How do I stop, and lose nothing? | [`shutdown`] |
 //! | How does a pool grow and shrink? | [`tuning`] |
@@ -62,14 +65,17 @@ pub mod controllers;
 pub mod forking;
 pub mod from_ants;
 pub mod from_others;
+pub mod groups;
 pub mod handles;
 #[cfg(feature = "delay-queue")]
 pub mod later;
+pub mod mapping;
 pub mod nesting;
 pub mod numbers;
 pub mod panics;
 #[cfg(feature = "scheduled-pool")]
 pub mod schedules;
+pub mod scopes;
 pub mod several;
 pub mod shutdown;
 pub mod submitting;

@@ -372,29 +372,31 @@ fn a_released_pool_ends_the_mapping_with_the_reason_and_the_items_come_back() {
 
 #[test]
 fn a_release_in_the_middle_loses_no_result_and_ends_the_mapping() {
-    for now in [false, true] {
-        let pool = pool(2);
-        let ours = pool.clone();
-        let results = pool.map(0_usize.., move |n| {
-            if n == 10 && now {
-                ours.release_now();
-            } else if n == 10 {
-                ours.release();
+    watchdog(LIMIT, || {
+        for now in [false, true] {
+            let pool = pool(2);
+            let ours = pool.clone();
+            let results = pool.map(0_usize.., move |n| {
+                if n == 10 && now {
+                    ours.release_now();
+                } else if n == 10 {
+                    ours.release();
+                }
+                n
+            });
+            let mut results: Vec<_> = results.collect();
+            let last = results.pop();
+            assert!(matches!(
+                last,
+                Some(Err(MapError::Refused(SubmitError::Released(()))))
+            ));
+            assert!(results.len() > 10);
+            for (n, result) in results.into_iter().enumerate() {
+                assert_eq!(result.expect("it ran"), n);
             }
-            n
-        });
-        let mut results: Vec<_> = results.collect();
-        let last = results.pop();
-        assert!(matches!(
-            last,
-            Some(Err(MapError::Refused(SubmitError::Released(()))))
-        ));
-        assert!(results.len() > 10);
-        for (n, result) in results.into_iter().enumerate() {
-            assert_eq!(result.expect("it ran"), n);
+            pool.wait_released().expect("nothing runs any more");
         }
-        pool.wait_released().expect("nothing runs any more");
-    }
+    });
 }
 
 #[test]

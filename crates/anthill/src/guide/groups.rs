@@ -1,0 +1,27 @@
+//! Groups: tasks that are waited for, taken as they end, or cancelled together.
+//!
+//! ```
+//! use anthill::Pool;
+//!
+//! let pool = Pool::builder().capacity(4).build()?;
+//! let group = pool.group();
+//! for host in ["one", "two", "three"] {
+//!     group.spawn(move || format!("{host}: up"))?;
+//! }
+//! while let Some(answer) = group.next() {
+//!     println!("{}", answer?);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
+//!
+//! | you want | call |
+//! |---|---|
+//! | the next that ends | [`next`](crate::TaskGroup::next), [`next_deadline`](crate::TaskGroup::next_deadline), [`next_async`](crate::TaskGroup::next_async) |
+//! | all of them | [`wait`](crate::TaskGroup::wait), [`wait_deadline`](crate::TaskGroup::wait_deadline), [`wait_async`](crate::TaskGroup::wait_async) |
+//! | to take back what has not started | [`cancel`](crate::TaskGroup::cancel), or drop it |
+//! | the first error to do so | [`cancel_on_error`](crate::TaskGroup::cancel_on_error) |
+//! | the first success alone | [`Pool::invoke_any`](crate::Pool::invoke_any) |
+//!
+//! A group's tasks stand in the pool's one queue like any others, and any thread, a task of the group
+//! too, may hand over more. [Mapping](super::mapping) is the cheaper way where the tasks are one function
+//! and come from one iterator.
