@@ -22,6 +22,8 @@ mod last_handle;
 mod line;
 mod own_waits;
 mod panics;
+mod permits;
+mod permits_end;
 mod process;
 mod reboot;
 mod release;

@@ -15,6 +15,7 @@ mod admission;
 mod dispatch;
 mod handle;
 mod life;
+mod permits;
 
 use std::sync::Arc;
 

@@ -20,6 +20,7 @@ fn every_view(mut check: impl FnMut(View)) {
                             check(View {
                                 open,
                                 in_flight: queued + running,
+                                reserved: 0,
                                 disposing: 0,
                                 queued,
                                 waiting: 0,
