@@ -56,6 +56,7 @@ mod error;
 mod func;
 mod life;
 mod multi;
+mod reserve;
 mod shared;
 mod strategy;
 mod submit;
@@ -68,6 +69,7 @@ pub use closures::{MultiPool, WeakMultiPool};
 pub use error::{IndexError, MultiBuildError, MultiWaitError};
 pub use func::{MultiFuncPool, WeakMultiFuncPool};
 pub use multi::{MultiWorkerPool, WeakMultiWorkerPool};
+pub use reserve::MultiReserveFuture;
 pub use strategy::{LeastTasks, Load, Loads, RoundRobin, Strategy};
 
 // What the README shows is compiled and run.

@@ -12,6 +12,7 @@ mod figures;
 mod last_handle;
 mod life;
 mod own_worker;
+mod permits;
 mod support;
 mod threads;
 mod traits;
