@@ -69,8 +69,8 @@ pub use delay_queue;
 #[doc(inline)]
 pub use delay_queue::{DelayHeap, DelayQueue};
 pub use functions::{
-    capacity, free, reboot, release, release_timeout, running, spawn, stats, submit,
-    submit_timeout, try_spawn, try_submit, tune, wait_idle, wait_released, waiting,
+    capacity, free, reboot, release, release_timeout, running, spawn, spawn_async, stats, submit,
+    submit_async, submit_timeout, try_spawn, try_submit, tune, wait_idle, wait_released, waiting,
 };
 #[cfg(feature = "multi-pool")]
 #[doc(inline)]

@@ -62,6 +62,7 @@ mod strategy;
 mod submit;
 mod submit_future;
 mod traits;
+mod wait_async;
 mod waiter;
 
 pub use builder::MultiBuilder;

@@ -10,7 +10,7 @@
 //! | [`Deferred`], [`Ticket`], [`Request`], [`Enqueued`], [`Answer`], [`WaiterCount`], [`LoadStats`], [`build_group`], [`Admit`] | several pools as one: sections under a lock of the group, waiting in several wait queues at once, and figures that are read without a lock |
 //! | [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
 //! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
-//! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`] | waking threads and tasks once no lock is held |
+//! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`], [`EventFuture`], [`Deadline`] | waking threads and tasks once no lock is held |
 //! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Resolve`] | running a task, and what came of it |
 
 pub use crate::group::{Answer, Deferred, Enqueued, Ticket, build_group, name_of_group};
@@ -18,9 +18,10 @@ pub use crate::pool_handle::PoolHandle;
 pub use crate::sched::decide::OwnWorker;
 pub use crate::sched::effects::ReleaseListener;
 pub use crate::sched::load::LoadStats;
-pub use crate::sched::waiter::{Event, EventWait, Waiter, WakeList};
+pub use crate::sched::waiter::{Event, EventFuture, EventWait, Waiter, WakeList};
 pub use crate::sched::waiters::{Request, WaiterCount};
 pub use crate::scheduler::{Entered, Queued, ScheduledTask};
 pub use crate::submit::{Admit, Admitted};
 pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
 pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
+pub use crate::wait_async::Deadline;

@@ -65,6 +65,7 @@
 //! | `tune`, `release`, `reboot` | no | one section, O(workers and waiters concerned) |
 //! | `release_now` | no | O(queued); drops their captures here |
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
+//! | `wait_idle_async`, `wait_released_async`, `release_async` | no; the future waits | one section each time something is to be seen |
 //! | drop of the last handle | only with [`DropPolicy::Join`] | as its policy |
 //!
 //! Any call that accepts a task may also have to start a thread, on the caller, or wait for the
@@ -125,6 +126,7 @@ mod submit;
 mod submit_future;
 mod task;
 mod traits;
+mod wait_async;
 mod worker;
 
 use sync_shim::foreign;

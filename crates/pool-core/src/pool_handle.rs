@@ -12,6 +12,7 @@ use crate::handle::PoolRef;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
 use crate::task::closures::Closures;
+use crate::wait_async::{Awaited, WaitFuture};
 
 /// A pool, for a group of pools or a scheduler. It keeps the pool in memory, and nothing open.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
@@ -50,6 +51,22 @@ impl<R: Runner> PoolHandle<R> {
         deadline: Option<Instant>,
     ) -> Result<(), WaitError> {
         self.0.wait_for_end(generation, deadline)
+    }
+
+    /// Resolves once nothing is in flight.
+    pub fn wait_idle_async(
+        &self,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+        WaitFuture::new(Arc::clone(&self.0), Awaited::Rest, None)
+    }
+
+    /// Resolves once that generation is released and no worker is left.
+    pub fn wait_for_end_async(
+        &self,
+        generation: u64,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+        WaitFuture::new(Arc::clone(&self.0), Awaited::EndOf(generation), deadline)
     }
 
     /// Whether the caller is a worker of the pool, or of its group.

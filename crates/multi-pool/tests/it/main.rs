@@ -16,4 +16,5 @@ mod permits;
 mod support;
 mod threads;
 mod traits;
+mod wait_async;
 mod waiting;

@@ -1,5 +1,5 @@
-//! Who waits, and how it is woken: a thread or a task of an async runtime, and an event that is
-//! waited for.
+//! Who waits, and how it is woken: a thread or a task of an async runtime, and an event that either
+//! waits for.
 //!
 //! Not for: deciding who is woken. That is done under the pool's lock, which fills a [`WakeList`];
 //! the list is worked off when the lock is free.
@@ -12,9 +12,9 @@ use sync_shim::atomic::{
     AtomicBool,
     Ordering::{Acquire, Release},
 };
-use sync_shim::{Clock, Parker, ThreadParker};
+use sync_shim::{Clock, Mutex, Parker, ThreadParker};
 
-use crate::foreign::{discard, guarded};
+use crate::foreign::{discard, drop_quietly, guarded};
 
 /// Who is to be woken.
 #[derive(Debug)]
@@ -69,10 +69,12 @@ impl WakeList {
         self.threads.push(parker);
     }
 
-    /// Sets all these events, and adds the threads that wait for them.
+    /// Sets all these events, and adds those that wait for them.
     pub fn set_all(&mut self, events: &mut Vec<Arc<Event>>) {
         for event in events.drain(..) {
-            self.push_thread(event.set());
+            if let Some(waiter) = event.set() {
+                self.push(waiter);
+            }
         }
     }
 
@@ -139,20 +141,90 @@ impl<T> Few<T> {
     }
 }
 
-/// Something that one thread waits for and that comes once: the half of those that set it.
+/// Something that one thread or one future waits for and that comes once: the half of those that
+/// set it.
 ///
 /// The thread's parker alone will not do: it may hold the token of another wait.
 #[derive(Debug)]
 pub struct Event {
     is_set: AtomicBool,
-    parker: Parker,
+    owner: Owner,
+}
+
+#[derive(Debug)]
+enum Owner {
+    Thread(Parker),
+    /// Its waker, from the first poll until the event is set.
+    Future(Mutex<Option<Waker>>),
 }
 
 impl Event {
-    /// It has come. The thread that waits is to be woken, once no lock is held.
-    fn set(&self) -> Parker {
-        self.is_set.store(true, Release); // Pairs with the load in `EventWait::is_set`.
-        self.parker.clone()
+    fn new(owner: Owner) -> Arc<Self> {
+        Arc::new(Self {
+            is_set: AtomicBool::new(false),
+            owner,
+        })
+    }
+
+    /// It has come. Who waits is to be woken, once no lock is held.
+    fn set(&self) -> Option<Waiter> {
+        self.is_set.store(true, Release); // Pairs with the load in `is_set`.
+        match &self.owner {
+            Owner::Thread(parker) => Some(Waiter::Thread(parker.clone())),
+            Owner::Future(waker) => waker.lock().take().map(Waiter::Task),
+        }
+    }
+
+    fn is_set(&self) -> bool {
+        self.is_set.load(Acquire) // Pairs with the store in `set`.
+    }
+
+    /// Stops waiting, under the lock of `events`: whether it has come all the same.
+    fn leave(self: &Arc<Self>, events: &mut Vec<Arc<Self>>) -> bool {
+        events.retain(|other| !Arc::ptr_eq(other, self));
+        self.is_set()
+    }
+}
+
+/// The half of the future that waits.
+#[derive(Debug)]
+pub struct EventFuture(Arc<Event>);
+
+impl EventFuture {
+    /// An event that a future is going to wait for. It is to be added to `events`, which are
+    /// [set](WakeList::set_all) under their lock.
+    #[expect(
+        clippy::new_without_default,
+        reason = "there is nothing usual about it"
+    )]
+    pub fn new() -> Self {
+        Self(Event::new(Owner::Future(Mutex::new(None))))
+    }
+
+    /// The half for those that set it.
+    pub fn event(&self) -> Arc<Event> {
+        Arc::clone(&self.0)
+    }
+
+    /// Whether it has come; if not, `waker` is called when it does.
+    pub fn poll(&self, waker: &Waker) -> bool {
+        if self.0.is_set() {
+            return true;
+        }
+        // Cloned first: a waker's clone is user code.
+        let fresh = waker.clone();
+        let Owner::Future(slot) = &self.0.owner else {
+            unreachable!("`new` made it a future's")
+        };
+        let stale = slot.lock().replace(fresh);
+        drop_quietly(stale); // User code: the lock is free.
+        // The event may have been set before it could find the waker.
+        self.0.is_set()
+    }
+
+    /// Stops waiting, under the lock of `events`: whether it has come all the same.
+    pub fn leave(&self, events: &mut Vec<Arc<Event>>) -> bool {
+        self.0.leave(events)
     }
 }
 
@@ -169,10 +241,7 @@ impl EventWait {
     pub fn of_thread() -> Self {
         let parker = Parker::of_thread();
         Self {
-            event: Arc::new(Event {
-                is_set: AtomicBool::new(false),
-                parker: parker.clone(),
-            }),
+            event: Event::new(Owner::Thread(parker.clone())),
             parker,
         }
     }
@@ -184,12 +253,11 @@ impl EventWait {
 
     /// Stops waiting, under the lock of `events`: whether it has come all the same.
     pub fn leave(&self, events: &mut Vec<Arc<Event>>) -> bool {
-        events.retain(|other| !Arc::ptr_eq(other, &self.event));
-        self.is_set()
+        self.event.leave(events)
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        self.event.is_set.load(Acquire) // Pairs with the store in `Event::set`.
+        self.event.is_set()
     }
 
     /// Blocks until it has come.

@@ -37,3 +37,4 @@ mod thread_options;
 mod threads;
 mod tune;
 mod user_code;
+mod wait_async;

@@ -13,6 +13,7 @@
 
 mod admission;
 mod dispatch;
+mod futures;
 mod handle;
 mod life;
 mod permits;

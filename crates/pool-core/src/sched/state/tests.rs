@@ -37,7 +37,7 @@ fn section<T>(run: impl FnOnce(&mut Effects<u32>) -> T) -> (T, bool) {
 }
 
 fn thread_seat(job: u32) -> Arc<WaiterEntry<u32>> {
-    WaiterEntry::of_thread(job, Parker::new())
+    WaiterEntry::of_thread(Request::Task(job), Parker::new())
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_worker_takes_no_task_in_the_section_that_owes_user_code() {
 
     // To a future in the wait queue.
     let mut state = busy(1, 0);
-    let entry = WaiterEntry::of_future(9);
+    let entry = WaiterEntry::of_future(Request::Task(9));
     assert!(entry.poll(std::task::Waker::noop()).is_none());
     state.enqueue_waiter(entry);
     let (next, runs_user_code) =
