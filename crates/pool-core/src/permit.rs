@@ -11,6 +11,7 @@ use crate::core::Core;
 use crate::handle::{JoinHandle, PoolRef};
 use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
+use crate::sched::state::State;
 use crate::submit::promise;
 
 /// Room in a pool, held for one task, which is handed over without any way to fail.
@@ -61,20 +62,27 @@ use crate::submit::promise;
 pub struct Permit<R: Runner> {
     // Before `open`: the drop of the last handle may wait for the pool's end, and so for this.
     room: Room<R>,
+    #[expect(dead_code, reason = "held for its drop")]
     open: Open,
 }
 
 /// A handle that keeps pools open: a pool's own, or a multi-pool's.
 pub(crate) type Open = Arc<dyn Any + Send + Sync>;
 
-/// Gives itself back when it is dropped. Taken out, it has been used.
-struct Room<R: Runner>(Option<Arc<Core<R>>>);
+/// Gives itself back when it is dropped, unless it was used.
+struct Room<R: Runner> {
+    core: Arc<Core<R>>,
+    is_used: bool,
+}
 
 impl<R: Runner> Permit<R> {
     /// The permit of room that was reserved.
     pub(crate) fn new(core: Arc<Core<R>>, open: Open) -> Self {
         Self {
-            room: Room(Some(core)),
+            room: Room {
+                core,
+                is_used: false,
+            },
             open,
         }
     }
@@ -96,29 +104,27 @@ impl<R: Runner> Permit<R> {
     where
         R: Accepts<T>,
     {
-        let core = self.room.0.as_ref().expect("it is used once");
-        let (job, handle) = promise(task, PoolHandle(Arc::clone(core)));
+        let (job, handle) = promise(task, PoolHandle(Arc::clone(&self.room.core)));
         self.use_for(job);
         handle
     }
 
-    fn use_for(self, job: R::Job) {
-        let Self { mut room, open } = self;
-        let core = room.0.take().expect("it is used once");
+    fn use_for(mut self, job: R::Job) {
+        self.room.is_used = true;
+        let core = &self.room.core;
         if core.is_forked() {
             drop(job); // The lock may be held by a thread that is not there.
         } else {
             // Step P2.
             core.section(|state, effects| state.redeem(job, effects));
         }
-        drop(open);
     }
 }
 
 impl<R: Runner> Drop for Room<R> {
     fn drop(&mut self) {
-        if let Some(core) = self.0.take() {
-            core.give_back_room();
+        if !self.is_used {
+            self.core.give_back_room();
         }
     }
 }
@@ -127,16 +133,15 @@ impl<R: Runner> Core<R> {
     /// Step P3: an unused permit goes.
     pub(crate) fn give_back_room(self: &Arc<Self>) {
         if !self.is_forked() {
-            self.section(|state, effects| state.give_back_room(effects));
+            self.section(State::give_back_room);
         }
     }
 }
 
 impl<R: Runner> fmt::Debug for Permit<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pool = self.room.0.as_ref().map(|core| &*core.context.name);
         f.debug_struct("Permit")
-            .field("pool", &pool.unwrap_or_default())
+            .field("pool", &self.room.core.context.name)
             .finish_non_exhaustive()
     }
 }

@@ -92,10 +92,10 @@ impl<R: Runner> WaitFuture<R> {
 }
 
 fn end_of<J>(state: &State<J>, generation: u64) -> (Awaited, Option<Result<(), WaitError>>) {
-    let answer = if state.generation != generation {
-        Some(Err(WaitError::Rebooted))
-    } else {
+    let answer = if state.generation == generation {
         state.view().ended().then_some(Ok(()))
+    } else {
+        Some(Err(WaitError::Rebooted))
     };
     (Awaited::EndOf(generation), answer)
 }

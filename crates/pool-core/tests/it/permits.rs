@@ -390,8 +390,8 @@ fn a_task_of_a_permit_is_joined_in_place_on_the_only_worker() {
 #[test]
 fn no_permit_is_given_while_the_system_refuses_the_first_worker() {
     bounded(|| {
-        let refuses = Arc::new(AtomicBool::new(true));
-        let asked = Arc::clone(&refuses);
+        let no_more = Arc::new(AtomicBool::new(true));
+        let asked = Arc::clone(&no_more);
         let pool = Pool::builder().capacity(2).thread_gate(move || {
             if asked.load(SeqCst) {
                 Err(io::Error::other("no more threads"))
@@ -409,9 +409,9 @@ fn no_permit_is_given_while_the_system_refuses_the_first_worker() {
         ));
         assert_eq!(holders(&pool), (0, 0, 0));
 
-        refuses.store(false, SeqCst);
+        no_more.store(false, SeqCst);
         let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
-        refuses.store(true, SeqCst); // The second task cannot have a worker of its own.
+        no_more.store(true, SeqCst); // The second task cannot have a worker of its own.
         let runs = Arc::new(AtomicUsize::new(0));
         for permit in permits {
             let runs = Arc::clone(&runs);
