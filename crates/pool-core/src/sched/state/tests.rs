@@ -200,3 +200,15 @@ fn every_figure_shows_what_it_is_called_after() {
     assert_eq!((shown.threads_retired, shown.thread_failures), (108, 109));
     assert_eq!((shown.peak_live, shown.hook_panics), (110, 111));
 }
+
+#[test]
+fn a_worker_that_ends_the_last_task_of_a_released_pool_searches_on_for_a_permit() {
+    for (workers, reserved, searches) in [(1, 0, false), (1, 1, true), (2, 1, false), (2, 5, false)]
+    {
+        let mut state = busy(workers, 9);
+        (state.open, state.reserved) = (false, reserved);
+        let (next, _) = section(|effects| state.finish(Outcome::Completed, false, effects));
+        assert_eq!(matches!(next, Next::Search), searches);
+        assert_eq!(matches!(next, Next::Leave), !searches);
+    }
+}
