@@ -7,6 +7,7 @@
     reason = "those of the methods, to which the docs lead"
 )]
 
+use std::future::Future;
 use std::time::Duration;
 
 use pool_core::{
@@ -39,6 +40,17 @@ where
     Closures: Accepts<F>,
 {
     default_pool().submit_timeout(task, timeout)
+}
+
+/// As [`submit`], as a future that resolves once the task is accepted: see
+/// [`Pool::submit_async`](crate::Pool::submit_async).
+pub fn submit_async<F>(
+    task: F,
+) -> impl Future<Output = Result<(), SubmitError<F>>> + Send + Unpin + use<F>
+where
+    Closures: Accepts<F>,
+{
+    default_pool().submit_async(task)
 }
 
 /// Submits a closure to the default pool and returns a handle to its value. Waits while the pool is
@@ -130,6 +142,27 @@ where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
     default_pool().scope(body)
+}
+
+/// As [`spawn`], as a future that resolves to the handle once the task is accepted: see
+/// [`Pool::spawn_async`](crate::Pool::spawn_async). The handle is a future, too.
+///
+/// ```
+/// # testkit::block_on(async {
+/// let answer = anthill::spawn_async(|| 6 * 7).await?;
+/// assert_eq!(answer.await?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn spawn_async<F, T>(
+    task: F,
+) -> impl Future<Output = Result<JoinHandle<T>, SubmitError<F>>> + Send + Unpin + use<F, T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    default_pool().spawn_async(task)
 }
 
 /// Live workers of the default pool, idle ones included.

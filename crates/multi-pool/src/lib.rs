@@ -57,11 +57,13 @@ mod func;
 mod life;
 mod map;
 mod multi;
+mod reserve;
 mod shared;
 mod strategy;
 mod submit;
 mod submit_future;
 mod traits;
+mod wait_async;
 mod waiter;
 
 pub use builder::MultiBuilder;
@@ -69,6 +71,7 @@ pub use closures::{MultiPool, WeakMultiPool};
 pub use error::{IndexError, MultiBuildError, MultiWaitError};
 pub use func::{MultiFuncPool, WeakMultiFuncPool};
 pub use multi::{MultiWorkerPool, WeakMultiWorkerPool};
+pub use reserve::MultiReserveFuture;
 pub use strategy::{LeastTasks, Load, Loads, RoundRobin, Strategy};
 
 // What the README shows is compiled and run.

@@ -100,7 +100,7 @@ impl<R: Runner> Shared<R> {
 
     /// Each pool was at rest at the first look and at the second, and had accepted nothing in
     /// between: so all of them were, at once, between the last first look and the first second.
-    fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         let look =
             || -> Option<Vec<u64>> { self.members.iter().map(PoolHandle::at_rest).collect() };
         look().is_some_and(|first| look() == Some(first))

@@ -1,5 +1,6 @@
 //! The handle of a multi-pool: what those of closures and of one function have in common.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -50,6 +51,11 @@ impl<R: Runner> MultiWorkerPool<R> {
 
     pub(crate) fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.shared().first().clock().after(timeout)
+    }
+
+    /// A handle like this one, whichever kind of pools it is of.
+    pub(crate) fn keep_open(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::clone(&self.0) as _
     }
 
     fn each(&self) -> impl Iterator<Item = &WorkerPool<R>> {

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use pool_core::internals::{self as group, LoadStats, PoolHandle, WaiterCount};
+use pool_core::internals::{self as group, LoadStats, PoolHandle, Request, WaiterCount};
 use pool_core::{OnFull, Runner, SubmitError};
 use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
@@ -34,17 +34,20 @@ pub(crate) struct Shared<R: Runner> {
     refused: AtomicU64,
 }
 
-/// Why no pool has accepted a job.
-pub(crate) enum NoRoom<R: Runner> {
+/// Why no pool has accepted a job, or reserved room (then `Q` is no job).
+pub(crate) enum NoRoom<Q> {
     /// Those in which a worker lives are full. `starved`: another has room, but the operating system
     /// refused to start its first worker.
-    Full { job: R::Job, starved: bool },
+    Full { asked: Q, starved: bool },
     /// To wait would not help.
-    Refused(SubmitError<R::Job>),
+    Refused(SubmitError<Q>),
 }
 
 /// What came of a submit: a pool accepted the task, or it comes back.
 pub(crate) type Answer<R> = group::Answer<<R as Runner>::Job>;
+
+/// What came of a request that may have waited.
+pub(crate) type RequestAnswer<R> = group::Answer<Request<<R as Runner>::Job>>;
 
 impl<R: Runner> Shared<R> {
     pub(crate) fn new(
@@ -84,19 +87,38 @@ impl<R: Runner> Shared<R> {
 
     /// Hands the job to a pool, waits for room as long as `on_full` says, or gives it back.
     pub(crate) fn submit(&self, job: R::Job, on_full: OnFull) -> Answer<R> {
-        match self.offer(job) {
+        match self.offer(job, PoolHandle::accept) {
             Ok(pool) => Ok(pool),
-            Err(NoRoom::Full { job, starved }) => self.submit_full(job, starved, on_full),
+            Err(NoRoom::Full { asked, starved }) => {
+                let answer = self.wait_if_full(Request::Task(asked), starved, on_full);
+                answer.map_err(|refusal| refusal.map(Request::into_task))
+            }
             Err(NoRoom::Refused(refusal)) => Err(self.count_refusal(refusal)),
         }
     }
 
-    /// Offers the job to the pool that the strategy chooses, then to the others. Waits for
-    /// nothing but the start of a first worker.
+    /// Reserves room in a pool, waits for some as long as `on_full` says, or says why there is none.
+    pub(crate) fn reserve(&self, on_full: OnFull) -> Result<usize, SubmitError> {
+        match self.offer((), |member, ()| member.reserve()) {
+            Ok(pool) => Ok(pool),
+            Err(NoRoom::Full { starved, .. }) => {
+                let answer = self.wait_if_full(Request::Permit, starved, on_full);
+                answer.map_err(|refusal| refusal.map(drop))
+            }
+            Err(NoRoom::Refused(refusal)) => Err(self.count_refusal(refusal)),
+        }
+    }
+
+    /// Has the pool that the strategy chooses `ask`ed, then the others. Waits for nothing but the
+    /// start of a first worker.
     #[inline]
-    pub(crate) fn offer(&self, job: R::Job) -> Result<usize, NoRoom<R>> {
+    pub(crate) fn offer<Q>(
+        &self,
+        asked: Q,
+        ask: impl Fn(&PoolHandle<R>, Q) -> Result<(), SubmitError<Q>>,
+    ) -> Result<usize, NoRoom<Q>> {
         if self.first().is_forked() {
-            return Err(NoRoom::Refused(SubmitError::Forked(job)));
+            return Err(NoRoom::Refused(SubmitError::Forked(asked)));
         }
         // User code: no lock is held, and if it panics nothing has changed.
         let choice = self
@@ -108,9 +130,9 @@ impl<R: Runner> Shared<R> {
         } else {
             choice % pools
         };
-        match self.members[choice].accept(job) {
+        match ask(&self.members[choice], asked) {
             Ok(()) => Ok(choice),
-            Err(refusal) => self.offer_others(choice, refusal),
+            Err(refusal) => self.offer_others(choice, refusal, ask),
         }
     }
 
@@ -118,11 +140,12 @@ impl<R: Runner> Shared<R> {
     /// lock can refuse. A pool that had room and could start no worker is asked twice, which does no
     /// harm.
     #[cold]
-    fn offer_others(
+    fn offer_others<Q>(
         &self,
         choice: usize,
-        refusal: SubmitError<R::Job>,
-    ) -> Result<usize, NoRoom<R>> {
+        refusal: SubmitError<Q>,
+        ask: impl Fn(&PoolHandle<R>, Q) -> Result<(), SubmitError<Q>>,
+    ) -> Result<usize, NoRoom<Q>> {
         let pools = self.members.len();
         let loads = Loads::of_pools(&self.loads, &self.waiter_count);
         let seems_free = |&index: &usize| loads.has_worker(index);
@@ -130,28 +153,28 @@ impl<R: Runner> Shared<R> {
         let mut offers = others.clone().filter(seems_free).chain(others);
         let (mut refusal, mut full, mut no_thread) = (refusal, false, None);
         loop {
-            let job = match refusal {
-                SubmitError::Full(job) => {
+            let asked = match refusal {
+                SubmitError::Full(asked) => {
                     full = true;
-                    job
+                    asked
                 }
-                SubmitError::NoThread(job, error) => {
+                SubmitError::NoThread(asked, error) => {
                     no_thread = Some(error);
-                    job
+                    asked
                 }
                 released => return Err(NoRoom::Refused(released)),
             };
             let Some(index) = offers.next() else {
                 // While some pool has a worker, a refused thread is no error.
                 return Err(match no_thread {
-                    Some(error) if !full => NoRoom::Refused(SubmitError::NoThread(job, error)),
+                    Some(error) if !full => NoRoom::Refused(SubmitError::NoThread(asked, error)),
                     refused => NoRoom::Full {
-                        job,
+                        asked,
                         starved: refused.is_some(),
                     },
                 });
             };
-            match self.members[index].accept(job) {
+            match ask(&self.members[index], asked) {
                 Ok(()) => return Ok(index),
                 Err(other) => refusal = other,
             }

@@ -6,9 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use pool_core::internals::{PoolHandle, Request};
 use pool_core::{Runner, SubmitError};
 
-use crate::shared::{Answer, NoRoom, Shared};
+use crate::shared::{Answer, NoRoom, RequestAnswer, Shared};
 use crate::waiter::{GroupWait, GroupWaiter};
 
 /// Resolves once the job is accepted, or with the job and why it is not.
@@ -28,6 +29,10 @@ enum Stage<R: Runner> {
     Done,
 }
 
+fn of_task<R: Runner>(answer: RequestAnswer<R>) -> Answer<R> {
+    answer.map_err(|refusal| refusal.map(Request::into_task))
+}
+
 // Nothing is pinned: a job is moved, never borrowed.
 impl<R: Runner, M> Unpin for SubmitFuture<R, M> {}
 
@@ -42,17 +47,17 @@ impl<R: Runner, M> SubmitFuture<R, M> {
 
     /// The first poll, which is step 1 if every pool is full. `None`: the job waits.
     fn submit(&mut self, job: R::Job) -> Option<Answer<R>> {
-        let (job, starved) = match self.shared.offer(job) {
+        let (job, starved) = match self.shared.offer(job, PoolHandle::accept) {
             Ok(pool) => return Some(Ok(pool)),
-            Err(NoRoom::Full { job, starved }) => (job, starved),
+            Err(NoRoom::Full { asked, starved }) => (asked, starved),
             Err(NoRoom::Refused(refusal)) => return Some(Err(self.shared.count_refusal(refusal))),
         };
-        match self.shared.enqueue(job, starved, None) {
+        match self.shared.enqueue(Request::Task(job), starved, None) {
             GroupWait::Waiting(waiter) => {
                 self.stage = Stage::Waiting(waiter);
                 None
             }
-            GroupWait::Answered(answer) => Some(answer),
+            GroupWait::Answered(answer) => Some(of_task::<R>(answer)),
         }
     }
 }
@@ -73,7 +78,7 @@ where
         // Step 2: leaves the waker with the ticket, also at once after step 1, which had none. The
         // waker's clone is user code: if it panics, the drop of this future does steps 5 and 6.
         if let Stage::Waiting(waiter) = &self.stage {
-            answer = waiter.ticket.poll(context.waker());
+            answer = waiter.ticket.poll(context.waker()).map(of_task::<R>);
             if answer.is_some() {
                 waiter.dequeue(&self.shared); // Step 6.
             }

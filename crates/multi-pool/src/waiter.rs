@@ -1,7 +1,8 @@
 //! Waiting in the wait queues of all pools at once.
 //!
 //! A waiter in one pool's queue only would stay behind that pool's long tasks while another pool has
-//! room. So it waits with one *ticket*, which holds its task, and with a *place* in every pool's wait
+//! room. So it waits with one *ticket*, which holds its task (or that it wants a permit, which goes
+//! the same way), and with a *place* in every pool's wait
 //! queue. The first pool that frees room takes the task from the ticket. The other places are then
 //! empty: a pool that comes to one goes on to the next.
 //!
@@ -35,11 +36,11 @@
 
 use std::time::Instant;
 
-use pool_core::internals::{Enqueued, OwnWorker, Ticket};
+use pool_core::internals::{Enqueued, OwnWorker, PoolHandle, Request, Ticket};
 use pool_core::{OnFull, Runner, SubmitError};
 use sync_shim::Parker;
 
-use crate::shared::{Answer, NoRoom, Shared};
+use crate::shared::{NoRoom, RequestAnswer, Shared};
 
 /// One waiter in the wait queues of a group: a ticket and its places, pool by pool.
 pub(crate) struct GroupWaiter<R: Runner> {
@@ -52,53 +53,61 @@ pub(crate) enum GroupWait<R: Runner> {
     /// The task waits.
     Waiting(GroupWaiter<R>),
     /// It need not, or must not.
-    Answered(Answer<R>),
+    Answered(RequestAnswer<R>),
 }
 
 impl<R: Runner> Shared<R> {
-    /// Every pool is full: waits for room as long as `on_full` says, or gives the job back.
+    /// Every pool is full: waits for room as long as `on_full` says, or gives the request back.
     #[cold]
-    pub(crate) fn submit_full(&self, job: R::Job, starved: bool, on_full: OnFull) -> Answer<R> {
+    pub(crate) fn wait_if_full(
+        &self,
+        request: Request<R::Job>,
+        starved: bool,
+        on_full: OnFull,
+    ) -> RequestAnswer<R> {
         let OnFull::Wait(deadline) = on_full else {
-            return Err(self.count_refusal(SubmitError::Full(job)));
+            return Err(self.count_refusal(SubmitError::Full(request)));
         };
-        match self.first().own_worker() {
-            OwnWorker::Stranger => {}
-            OwnWorker::RunInPlace => {
+        let request = match (self.first().own_worker(), request) {
+            (OwnWorker::Stranger, request) => request,
+            (OwnWorker::RunInPlace, Request::Task(job)) => {
                 self.first().run_in_place(job);
                 return Ok(0);
             }
-            OwnWorker::Refuse => return Err(self.count_refusal(SubmitError::Full(job))),
-        }
+            // There is no task yet that could be run in place.
+            (OwnWorker::RunInPlace | OwnWorker::Refuse, request) => {
+                return Err(self.count_refusal(SubmitError::Full(request)));
+            }
+        };
         let parker = Parker::of_thread();
-        match self.enqueue(job, starved, Some(&parker)) {
+        match self.enqueue(request, starved, Some(&parker)) {
             GroupWait::Waiting(waiter) => waiter.wait(self, &parker, deadline),
             GroupWait::Answered(answer) => answer,
         }
     }
 
-    /// Step 1, repeated until no pool has room and no worker: enqueues the job for a thread that
+    /// Step 1, repeated until no pool has room and no worker: enqueues the request for a thread that
     /// sleeps on `sleeper`, or for a future, whose waker comes with its next poll. `starved`: a pool
     /// that has room could start no worker just now.
     pub(crate) fn enqueue(
         &self,
-        mut job: R::Job,
+        mut request: Request<R::Job>,
         mut starved: bool,
         sleeper: Option<&Parker>,
     ) -> GroupWait<R> {
         loop {
-            let back = match GroupWaiter::enqueue(self, job, sleeper.cloned(), starved) {
+            let back = match GroupWaiter::enqueue(self, request, sleeper.cloned(), starved) {
                 Ok(enqueued) => return enqueued,
                 Err(back) => back,
             };
             // A pool has room and no worker. To start one calls the thread gate, which is user code,
             // so it is done here, where no lock is held.
-            match self.offer(back) {
+            match self.offer(back, PoolHandle::accept_request) {
                 Ok(pool) => return GroupWait::Answered(Ok(pool)),
                 Err(NoRoom::Full {
-                    job: back,
+                    asked: back,
                     starved: again,
-                }) => (job, starved) = (back, again),
+                }) => (request, starved) = (back, again),
                 Err(NoRoom::Refused(refusal)) => {
                     return GroupWait::Answered(Err(self.count_refusal(refusal)));
                 }
@@ -112,24 +121,24 @@ impl<R: Runner> GroupWaiter<R> {
     /// submitter that starts one there does not pass this waiter; as long as some pool has a worker.
     ///
     /// # Errors
-    /// The job, if it is to be offered again: there is a pool with room and without a worker.
+    /// The request, if it is to be offered again: there is a pool with room and without a worker.
     fn enqueue(
         shared: &Shared<R>,
-        job: R::Job,
+        request: Request<R::Job>,
         sleeper: Option<Parker>,
         starved: bool,
-    ) -> Result<GroupWait<R>, R::Job> {
+    ) -> Result<GroupWait<R>, Request<R::Job>> {
         let (mut stopped, mut staffed) = (None, false);
         // Until all places are taken: so two waiters have the same order in every pool's queue.
         let order = shared.enqueue_lock.lock();
         // Under the same lock, so that two waiters cannot both take the last of `max_waiting`.
         if shared.waiter_count.len() >= shared.first().max_waiting() {
             drop(order);
-            let refusal = shared.count_refusal(SubmitError::Full(job));
+            let refusal = shared.count_refusal(SubmitError::Full(request));
             return Ok(GroupWait::Answered(Err(refusal)));
         }
         let mut waiter = Self {
-            ticket: Ticket::new(job, sleeper, &shared.waiter_count),
+            ticket: Ticket::new(request, sleeper, &shared.waiter_count),
             places: Vec::with_capacity(shared.members.len()),
         };
         for member in &shared.members {
@@ -153,8 +162,8 @@ impl<R: Runner> GroupWaiter<R> {
             // No pool would come to step 3: to wait on would be for ever.
             None | Some(Enqueued::NoWorker) => waiter.withdraw(shared, Err),
             // The pools before this one may have been released since: it must not wait on.
-            Some(Enqueued::Released) => waiter.withdraw(shared, |job| {
-                let refusal = shared.count_refusal(SubmitError::Released(job));
+            Some(Enqueued::Released) => waiter.withdraw(shared, |request| {
+                let refusal = shared.count_refusal(SubmitError::Released(request));
                 Ok(GroupWait::Answered(Err(refusal)))
             }),
             // There was room: this pool has the task, or one that was asked before it.
@@ -167,16 +176,16 @@ impl<R: Runner> GroupWaiter<R> {
         }
     }
 
-    /// Step 5, before it has slept: passes the job on, unless a pool was faster (step 3).
+    /// Step 5, before it has slept: passes the request on, unless a pool was faster (step 3).
     fn withdraw(
         self,
         shared: &Shared<R>,
-        then: impl FnOnce(R::Job) -> Result<GroupWait<R>, R::Job>,
-    ) -> Result<GroupWait<R>, R::Job> {
+        then: impl FnOnce(Request<R::Job>) -> Result<GroupWait<R>, Request<R::Job>>,
+    ) -> Result<GroupWait<R>, Request<R::Job>> {
         match self.ticket.withdraw() {
-            Some(job) => {
+            Some(request) => {
                 self.dequeue(shared);
-                then(job)
+                then(request)
             }
             None => Ok(GroupWait::Answered(self.into_answer(shared))),
         }
@@ -188,13 +197,13 @@ impl<R: Runner> GroupWaiter<R> {
         shared: &Shared<R>,
         parker: &Parker,
         deadline: Option<Instant>,
-    ) -> Answer<R> {
+    ) -> RequestAnswer<R> {
         let clock = shared.first().clock();
         let answer = match self.ticket.wait(parker, &**clock, deadline) {
             Some(answer) => answer,
             // Step 5: the deadline has passed, and step 3 may have come meanwhile.
             None => match self.ticket.withdraw() {
-                Some(job) => Err(shared.count_refusal(SubmitError::TimedOut(job))),
+                Some(request) => Err(shared.count_refusal(SubmitError::TimedOut(request))),
                 None => return self.into_answer(shared),
             },
         };
@@ -203,7 +212,7 @@ impl<R: Runner> GroupWaiter<R> {
     }
 
     /// The answer of a ticket that is known to be settled.
-    fn into_answer(self, shared: &Shared<R>) -> Answer<R> {
+    fn into_answer(self, shared: &Shared<R>) -> RequestAnswer<R> {
         self.dequeue(shared);
         let answer = self.ticket.outcome();
         answer.expect("the section that took the task has settled the ticket")

@@ -420,3 +420,51 @@ fn a_cancel_racing_the_worker_of_the_other_pool_frees_its_room_once() {
         },
     );
 }
+
+/// A waiter for a permit of both pools, against the two permits that are dropped: it has the room of
+/// one of them, once, and no place is left behind.
+#[test]
+fn a_reservation_of_two_pools_racing_a_dropped_permit_has_its_room_once() {
+    check(
+        "a_reservation_of_two_pools_racing_a_dropped_permit_has_its_room_once",
+        Some(2),
+        || {
+            let pool = pair(untimed());
+            let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
+            let other = spawn(move || drop(permits));
+            let permit = pool.reserve().unwrap();
+            other.join().unwrap();
+            assert!(lines_are_empty(&pool));
+            assert_eq!(pool.stats().reserved, 1);
+            drop(permit);
+            assert_eq!(pool.stats().reserved, 0);
+            have_room_and_end(&pool);
+        },
+    );
+}
+
+/// A future that waits for a permit of both pools, dropped, against the hand-over: the room of
+/// neither is lost.
+#[test]
+fn a_dropped_reservation_of_two_pools_racing_the_hand_over_loses_no_room() {
+    check(
+        "a_dropped_reservation_of_two_pools_racing_the_hand_over_loses_no_room",
+        Some(2),
+        || {
+            let pool = pair(untimed());
+            let [first, second] = [pool.reserve().unwrap(), pool.reserve().unwrap()];
+            let other = spawn(move || drop(first));
+            {
+                let mut future = pin!(pool.reserve_async());
+                let mut context = Context::from_waker(Waker::noop());
+                // Discarded: it waits, or has its permit.
+                let _ = future.as_mut().poll(&mut context);
+            }
+            other.join().unwrap();
+            assert!(lines_are_empty(&pool));
+            assert_eq!(pool.stats().reserved, 1);
+            drop(second);
+            have_room_and_end(&pool);
+        },
+    );
+}

@@ -21,6 +21,10 @@ pub enum DropPolicy {
     Drain,
     /// Release, and block until every accepted task has run and every worker has ended. On one
     /// of the pool's own workers it is `Drain`.
+    ///
+    /// On a thread of an async runtime this blocks that thread: await
+    /// [`release_async`](crate::WorkerPool::release_async) first, and the drop has nothing to wait for
+    /// but threads that are ending.
     Join,
     /// Release and drop the tasks that have not started; running ones end by themselves.
     Discard,

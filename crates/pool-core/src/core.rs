@@ -22,7 +22,7 @@ use crate::sched::load::LoadStats;
 use crate::sched::shared::Shared;
 use crate::sched::state::State;
 use crate::sched::striped::StripedCounter;
-use crate::sched::waiters::{WaitResult, WaiterEntry};
+use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::stats::Stats;
 use crate::task::run::{Outcome, TaskContext};
 use crate::worker;
@@ -48,11 +48,13 @@ pub(crate) struct Core<R: Runner> {
 /// The time limit of a call was up.
 pub(crate) struct Late;
 
-/// A job that asks to be let in. It stays where it lies until that is decided: to hand it from
-/// section to section would cost as much as a section.
-struct Applicant<J, F, T> {
-    /// The job, and what its caller does in the section that does not let it in.
-    asking: Option<(J, F)>,
+/// A job that asks to be let in, or a caller that asks for a permit (then `Q` is nothing). The job
+/// stays where it lies until that is decided: to hand it from section to section would cost as much
+/// as a section.
+struct Applicant<Q, E, F, T> {
+    /// The job, what is done with it in the section that finds room, and what its caller does in
+    /// the section that does not.
+    asking: Option<(Q, E, F)>,
     /// What came of that.
     refused: Option<T>,
 }
@@ -156,18 +158,29 @@ impl<R: Runner> Core<R> {
             }
             return Ok(());
         }
-        self.admit_decided(job, refused, wait)
+        self.admit_decided(job, State::accept, refused, wait)
+    }
+
+    /// As [`admit`](Self::admit), for a caller that brings no job yet: a permit is out afterwards.
+    pub(crate) fn admit_permit<L, T>(
+        self: &Arc<Self>,
+        refused: impl FnOnce(&mut State<R::Job>, Closed<L>) -> T,
+        wait: impl Fn(&EventWait) -> Result<(), L>,
+    ) -> Result<(), T> {
+        let reserve = |state: &mut State<R::Job>, (), _: &mut _| state.reserve();
+        self.admit_decided((), reserve, |state, why, ()| refused(state, why), wait)
     }
 
     #[inline(never)]
-    fn admit_decided<L, T>(
+    fn admit_decided<Q, L, T>(
         self: &Arc<Self>,
-        job: R::Job,
-        refused: impl FnOnce(&mut State<R::Job>, Closed<L>, R::Job) -> T,
+        asked: Q,
+        enter: impl FnOnce(&mut State<R::Job>, Q, &mut Effects<R::Job>),
+        refused: impl FnOnce(&mut State<R::Job>, Closed<L>, Q) -> T,
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
         let mut applicant = Applicant {
-            asking: Some((job, refused)),
+            asking: Some((asked, enter, refused)),
             refused: None,
         };
         // Step S3.
@@ -196,15 +209,20 @@ impl<R: Runner> Core<R> {
     }
 
     #[inline]
-    fn decide<L, T, F: FnOnce(&mut State<R::Job>, Closed<L>, R::Job) -> T>(
+    fn decide<Q, L, T, E, F>(
         self: &Arc<Self>,
         state: &mut State<R::Job>,
         effects: &mut Effects<R::Job>,
-        applicant: &mut Applicant<R::Job, F, T>,
-    ) -> Step {
+        applicant: &mut Applicant<Q, E, F, T>,
+    ) -> Step
+    where
+        E: FnOnce(&mut State<R::Job>, Q, &mut Effects<R::Job>),
+        F: FnOnce(&mut State<R::Job>, Closed<L>, Q) -> T,
+    {
         match state.view().admission() {
             Admission::Room => {
-                state.accept(applicant.take().0, effects);
+                let (asked, enter, _) = applicant.take();
+                enter(state, asked, effects);
                 Step::Over
             }
             Admission::Full => applicant.refuse(state, Closed::Full),
@@ -266,7 +284,7 @@ impl<R: Runner> Core<R> {
             }
             WhenFull::Enqueue => {
                 let parker = Parker::of_thread();
-                let entry = WaiterEntry::of_thread(job, parker.clone());
+                let entry = WaiterEntry::of_thread(Request::Task(job), parker.clone());
                 // Step Q1.
                 let ticket = state.enqueue_waiter(Arc::clone(&entry));
                 AtFull::Wait(entry, ticket, parker)
@@ -287,7 +305,8 @@ impl<R: Runner> Core<R> {
                 Ok(())
             }
             AtFull::Wait(entry, ticket, parker) => {
-                self.wait_for_room(&entry, ticket, &parker, deadline)
+                let waited = self.wait_for_room(&entry, ticket, &parker, deadline);
+                waited.map_err(|(reason, request)| (reason, request.into_task()))
             }
         }
     }
@@ -298,39 +317,40 @@ impl<R: Runner> Core<R> {
     }
 
     /// Sleeps at a waiter entry of the wait queue until it is settled or the time is up.
-    fn wait_for_room(
+    pub(crate) fn wait_for_room(
         &self,
         entry: &Arc<WaiterEntry<R::Job>>,
         ticket: u64,
         parker: &Parker,
         deadline: Option<Instant>,
-    ) -> WaitResult<R::Job> {
+    ) -> WaitResult<Request<R::Job>> {
         loop {
             if let Some(result) = entry.wait(parker, self.clock(), deadline) {
                 return result.map(|_| ());
             }
-            if let Some(job) = self.leave_wait_queue(entry, ticket) {
-                return Err((Reason::TimedOut, job));
+            if let Some(request) = self.leave_wait_queue(entry, ticket) {
+                return Err((Reason::TimedOut, request));
             }
         }
     }
 
-    /// Step Q4: the owner of a waiter entry gives up. `None` if the task has just been taken, or
+    /// Step Q4: the owner of a waiter entry gives up. `None` if the request has just been taken, or
     /// given back.
     pub(crate) fn leave_wait_queue(
         &self,
         entry: &WaiterEntry<R::Job>,
         ticket: u64,
-    ) -> Option<R::Job> {
-        let (job, left) = self.state.section(|state| {
+    ) -> Option<Request<R::Job>> {
+        let (request, left) = self.state.section(|state| {
             let left = state.wait_queue.remove(ticket);
-            let job = entry.withdraw();
+            let request = entry.withdraw();
             // A scheduler takes back what was cancelled: no call was refused.
-            state.counts.refused += u64::from(job.is_some() && !entry.is_scheduled_task());
-            (job, left)
+            let refused = request.is_some() && !entry.is_scheduled_task();
+            state.counts.refused += u64::from(refused);
+            (request, left)
         });
         drop(left); // Its waker is user code: the lock is free.
-        job
+        request
     }
 
     /// Step S4: runs the deferred effects: wakes threads first, then makes the start that was
@@ -550,19 +570,19 @@ impl<R: Runner> PoolRef for Core<R> {
     }
 }
 
-impl<J, F, T> Applicant<J, F, T> {
+impl<Q, E, F, T> Applicant<Q, E, F, T> {
     #[inline]
-    fn take(&mut self) -> (J, F) {
+    fn take(&mut self) -> (Q, E, F) {
         self.asking.take().expect("it is decided on once")
     }
 
     /// It is not let in.
-    fn refuse<L>(&mut self, state: &mut State<J>, why: Closed<L>) -> Step
+    fn refuse<J, L>(&mut self, state: &mut State<J>, why: Closed<L>) -> Step
     where
-        F: FnOnce(&mut State<J>, Closed<L>, J) -> T,
+        F: FnOnce(&mut State<J>, Closed<L>, Q) -> T,
     {
-        let (job, refused) = self.take();
-        self.refused = Some(refused(state, why, job));
+        let (asked, _, refused) = self.take();
+        self.refused = Some(refused(state, why, asked));
         Step::Over
     }
 }

@@ -4,6 +4,7 @@
 //! row amount to is the multi-pool's affair; so that it may make them under a lock of its own, a
 //! section here leaves its effects to the caller, as [`Deferred`].
 
+use std::any::Any;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
@@ -14,8 +15,9 @@ use crate::builder::Builder;
 use crate::capacity::Capacity;
 use crate::config::OnFull;
 use crate::core::Core;
-use crate::error::{BuildError, SubmitError, TuneError, WaitError};
+use crate::error::{BuildError, Closed, SubmitError, TuneError, WaitError};
 use crate::handle::JoinHandle;
+use crate::permit::Permit;
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
@@ -23,7 +25,7 @@ use crate::sched::decide::{Admission, OwnWorker};
 use crate::sched::effects::Effects;
 use crate::sched::load::LoadStats;
 use crate::sched::state::State;
-use crate::sched::waiters::{WaitResult, WaiterCount, WaiterEntry};
+use crate::sched::waiters::{Request, WaitResult, WaiterCount, WaiterEntry};
 
 /// The deferred effects of a section, to be run once no lock is held: they may be user code.
 #[must_use = "deferred effects have to be run"]
@@ -55,23 +57,27 @@ impl<R: Runner> Deferred<R> {
 }
 
 /// One waiter's place in the wait queues of several pools. The first of them that has room takes
-/// the task; the others find the place empty.
+/// the request; the others find the place empty.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
 pub struct Ticket<J>(Arc<WaiterEntry<J>>);
 
-/// How a submit to several pools ended: which one accepted the task, or the task and why not.
-pub type Answer<J> = Result<usize, SubmitError<J>>;
+/// How a request to several pools ended: which one accepted it, or the request and why not.
+pub type Answer<Q> = Result<usize, SubmitError<Q>>;
 
-fn answer<J>(result: WaitResult<J, usize>) -> Answer<J> {
-    result.map_err(|(reason, job)| reason.with(job))
+fn answer<Q>(result: WaitResult<Q, usize>) -> Answer<Q> {
+    result.map_err(|(reason, request)| reason.with(request))
 }
 
 impl<J> Ticket<J> {
     /// A ticket whose owner sleeps on `sleeper`, or else is woken as it says when it is polled;
-    /// counted in `waiter_count` as long as its task waits.
-    pub fn new(job: J, sleeper: Option<Parker>, waiter_count: &Arc<WaiterCount>) -> Self {
+    /// counted in `waiter_count` as long as its request waits.
+    pub fn new(
+        request: Request<J>,
+        sleeper: Option<Parker>,
+        waiter_count: &Arc<WaiterCount>,
+    ) -> Self {
         Self(WaiterEntry::counted_in(
-            job,
+            request,
             sleeper,
             Arc::clone(waiter_count),
         ))
@@ -83,22 +89,22 @@ impl<J> Ticket<J> {
         parker: &Parker,
         clock: &dyn Clock,
         deadline: Option<Instant>,
-    ) -> Option<Answer<J>> {
+    ) -> Option<Answer<Request<J>>> {
         self.0.wait(parker, clock, deadline).map(answer)
     }
 
     /// How the wait ended, if it has.
-    pub fn outcome(&self) -> Option<Answer<J>> {
+    pub fn outcome(&self) -> Option<Answer<Request<J>>> {
         self.0.outcome().map(answer)
     }
 
     /// As [`outcome`](Ticket::outcome); if it has not ended, `waker` is called when it does.
-    pub fn poll(&self, waker: &Waker) -> Option<Answer<J>> {
+    pub fn poll(&self, waker: &Waker) -> Option<Answer<Request<J>>> {
         self.0.poll(waker).map(answer)
     }
 
-    /// Takes the task back. `None` if it has been accepted, or given back by a release.
-    pub fn withdraw(&self) -> Option<J> {
+    /// Takes the request back. `None` if it has been accepted, or given back by a release.
+    pub fn withdraw(&self) -> Option<Request<J>> {
         self.0.withdraw()
     }
 }
@@ -108,7 +114,7 @@ impl<J> Ticket<J> {
 pub enum Enqueued<R: Runner> {
     /// It stands in the wait queue, at this place.
     Waiting(u64),
-    /// There was room: the task was accepted, unless another pool had taken it.
+    /// There was room: the request was accepted, unless another pool had taken it.
     Taken(Deferred<R>),
     /// There is room, but no worker yet: ask [`PoolHandle::accept`], which starts one.
     NoWorker,
@@ -159,7 +165,52 @@ impl<R: Runner> PoolHandle<R> {
         handle
     }
 
-    /// Puts a ticket into the wait queue, or takes its task at once if there is room. With
+    /// As [`accept`](Self::accept), for either kind of request.
+    ///
+    /// # Errors
+    /// The request comes back; never `TimedOut`.
+    pub fn accept_request(
+        &self,
+        request: Request<R::Job>,
+    ) -> Result<(), SubmitError<Request<R::Job>>> {
+        match request {
+            Request::Task(job) => {
+                let accepted = self.accept(job);
+                accepted.map_err(|refused| refused.map(Request::Task))
+            }
+            Request::Permit => {
+                let reserved = self.reserve();
+                reserved.map_err(|refused| refused.map(|()| Request::Permit))
+            }
+        }
+    }
+
+    /// Reserves room if there is some, having started the first worker if there is none. A refusal
+    /// is not counted. The room is held until [`permit`](Self::permit) made a permit of it, which
+    /// the caller does next.
+    ///
+    /// # Errors
+    /// Why there is none; never `TimedOut`.
+    pub fn reserve(&self) -> Result<(), SubmitError> {
+        if self.0.state.is_full() {
+            return Err(SubmitError::Full(())); // No lock was taken.
+        }
+        let admitted = self.0.admit_permit(
+            |_, why: Closed| why,
+            |start| {
+                start.wait();
+                Ok(())
+            },
+        );
+        admitted.map_err(|why| why.reason().with(()))
+    }
+
+    /// The permit of room that was reserved in this pool. It keeps `open` until it has gone.
+    pub fn permit(&self, open: Arc<dyn Any + Send + Sync>) -> Permit<R> {
+        Permit::new(Arc::clone(&self.0), open)
+    }
+
+    /// Puts a ticket into the wait queue, or takes its request at once if there is room. With
     /// `unstaffed` also into the wait queue of a pool that has room and no worker.
     pub fn enqueue_waiter(&self, ticket: &Ticket<R::Job>, unstaffed: bool) -> Enqueued<R> {
         let (enqueued, deferred) = self.deferred(|state, effects| match state.view().admission() {
@@ -168,8 +219,10 @@ impl<R: Runner> PoolHandle<R> {
             )),
             Admission::Room => {
                 // The owner is the caller: it looks at the ticket next.
-                if let Some((job, _awake)) = ticket.0.claim(state.number) {
-                    state.accept(job, effects);
+                match ticket.0.claim(state.number) {
+                    Some((Request::Task(job), _awake)) => state.accept(job, effects),
+                    Some((Request::Permit, _awake)) => state.reserve(),
+                    None => {}
                 }
                 None
             }

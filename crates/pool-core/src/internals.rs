@@ -7,11 +7,11 @@
 //! | items | what they are for |
 //! |---|---|
 //! | [`PoolHandle`] | a pool, for both of the next |
-//! | [`Deferred`], [`Ticket`], [`Enqueued`], [`Answer`], [`WaiterCount`], [`LoadStats`], [`build_group`], [`Admit`] | several pools as one: sections under a lock of the group, waiting in several wait queues at once, and figures that are read without a lock |
+//! | [`Deferred`], [`Ticket`], [`Request`], [`Enqueued`], [`Answer`], [`WaiterCount`], [`LoadStats`], [`build_group`], [`Admit`] | several pools as one: sections under a lock of the group, waiting in several wait queues at once, and figures that are read without a lock |
 //! | [`map`], [`for_each`], [`scope`], [`invoke_any`], [`Host`], [`Order`], [`Submitter`], [`DrainTask`], [`Submission`], [`Demand`] | mapping iterators, and scopes, on any kind of pool of closures |
 //! | [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
 //! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
-//! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`] | waking threads and tasks once no lock is held |
+//! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`], [`EventFuture`], [`Deadline`] | waking threads and tasks once no lock is held |
 //! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Resolve`] | running a task, and what came of it |
 
 pub use crate::group::{Answer, Deferred, Enqueued, Ticket, build_group, name_of_group};
@@ -19,9 +19,9 @@ pub use crate::map::{Host, Order, for_each, map};
 pub use crate::pool_handle::PoolHandle;
 pub use crate::sched::decide::OwnWorker;
 pub use crate::sched::effects::ReleaseListener;
-pub use crate::sched::event::{Event, EventWait};
+pub use crate::sched::event::{Event, EventFuture, EventWait};
 pub use crate::sched::load::LoadStats;
-pub use crate::sched::waiters::WaiterCount;
+pub use crate::sched::waiters::{Request, WaiterCount};
 pub use crate::scheduler::{Entered, Queued, ScheduledTask};
 pub use crate::scope::scope;
 pub use crate::submit::{Admit, Admitted};
@@ -29,4 +29,5 @@ pub use crate::subqueue::{Demand, DrainTask, Submission, Submitter};
 pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
 pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
 pub use crate::task_group::invoke_any;
+pub use crate::wait_async::Deadline;
 pub use sync_shim::waiter::{Waiter, WakeList};

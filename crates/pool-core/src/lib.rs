@@ -45,7 +45,8 @@
 //! over and forget it, to **spawn** is to hand it over and get a handle. The **capacity** is the
 //! most live workers, the **queue depth** the accepted tasks that may wait beyond it. A task is
 //! **in flight** from its acceptance to its end, and **queued** until it starts. Threads and
-//! futures **wait** in **the wait queue** for room. An idle worker ends after the **keep-alive**.
+//! futures **wait** in **the wait queue** for room. A **permit** holds room for a task that comes
+//! later: **reserved** room. An idle worker ends after the **keep-alive**.
 //! To **tune** is to change the capacity. A pool is **released**; it has **ended** when every
 //! worker is gone too; then or before, it may be **rebooted**. The **nesting limit** is how many
 //! tasks may run in place inside one another.
@@ -57,12 +58,14 @@
 //! | `submit`, `submit_timeout`, `submit_deadline` | at a full pool; on an own worker it runs the task in place | the same |
 //! | `submit_async` | no; the future waits | the same, and one allocation if it has to wait |
 //! | `spawn` and its kin | as their `submit` | one allocation more |
+//! | `reserve` and its kin | as their `submit`; on an own worker a full pool refuses | one section, and one for the task, or to give the room back |
 //! | `JoinHandle::join` | until the task has ended; on an own worker it runs one that has not started in place | nothing once it has; a short spin before it sleeps |
 //! | `JoinHandle::cancel` | no | O(1) amortised, two sections; drops the captures here |
 //! | `stats`, `running`, `waiting`, .. | no | one section |
 //! | `tune`, `release`, `reboot` | no | one section, O(workers and waiters concerned) |
 //! | `release_now` | no | O(queued); drops their captures here |
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
+//! | `wait_idle_async`, `wait_released_async`, `release_async` | no; the future waits | one section each time something is to be seen |
 //! | drop of the last handle | only with [`DropPolicy::Join`] | as its policy |
 //!
 //! Any call that accepts a task may also have to start a thread, on the caller, or wait for the
@@ -112,8 +115,10 @@ mod handle;
 pub mod internals;
 mod life;
 mod map;
+mod permit;
 mod pool;
 mod pool_handle;
+mod reserve;
 mod runner;
 mod sched;
 mod scheduler;
@@ -125,6 +130,7 @@ mod subqueue;
 mod task;
 mod task_group;
 mod traits;
+mod wait_async;
 mod worker;
 
 use sync_shim::foreign;
@@ -138,7 +144,9 @@ pub use handle::JoinHandle;
 pub use map::Map;
 #[cfg(feature = "stream")]
 pub use map::MapStream;
+pub use permit::Permit;
 pub use pool::{WeakWorkerPool, WorkerPool};
+pub use reserve::{PollReserve, ReserveFuture};
 pub use runner::Runner;
 pub use scope::{Scope, ScopedJoinHandle};
 pub use stats::Stats;
@@ -150,4 +158,4 @@ pub use task::erased::Task;
 pub use task::func::{Func, FuncJob, FuncPool, WeakFuncPool};
 pub use task::run::TaskPanic;
 pub use task_group::TaskGroup;
-pub use traits::{BoxedFuture, Spawn, Submit, Workers};
+pub use traits::{BoxedFuture, Reserve, Spawn, Submit, Workers};

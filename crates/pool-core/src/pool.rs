@@ -8,6 +8,7 @@ use crate::capacity::Capacity;
 use crate::core::Core;
 use crate::error::{TuneError, WaitError};
 use crate::handle::PoolRef;
+use crate::permit::Open;
 use crate::runner::Runner;
 use crate::stats::Stats;
 
@@ -38,6 +39,11 @@ impl<R: Runner> WorkerPool<R> {
 
     pub(crate) fn core(&self) -> &Arc<Core<R>> {
         &self.0.core
+    }
+
+    /// A handle like this one, whichever kind of pool it is of.
+    pub(crate) fn keep_open(&self) -> Open {
+        Arc::clone(&self.0) as Open
     }
 
     pub(crate) fn deadline(&self, timeout: Duration) -> Option<Instant> {

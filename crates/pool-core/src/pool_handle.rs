@@ -14,6 +14,7 @@ use crate::runner::Runner;
 use crate::submit::Admit;
 use crate::subqueue::Demand;
 use crate::task::closures::Closures;
+use crate::wait_async::{Awaited, WaitFuture};
 
 /// A pool, for a group of pools or a scheduler. It keeps the pool in memory, and nothing open.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
@@ -62,6 +63,22 @@ impl<R: Runner> PoolHandle<R> {
     /// What else the workers are wanted for, than for drain tasks.
     pub fn demand(&self) -> Demand {
         self.0.demand()
+    }
+
+    /// Resolves once nothing is in flight.
+    pub fn wait_idle_async(
+        &self,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+        WaitFuture::new(Arc::clone(&self.0), Awaited::Rest, None)
+    }
+
+    /// Resolves once that generation is released and no worker is left.
+    pub fn wait_for_end_async(
+        &self,
+        generation: u64,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+        WaitFuture::new(Arc::clone(&self.0), Awaited::EndOf(generation), deadline)
     }
 
     /// Whether the caller is a worker of the pool, or of its group.

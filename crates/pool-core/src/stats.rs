@@ -27,6 +27,8 @@ pub struct Stats {
     /// Accepted tasks that have not started. A task leaves this figure at once when it is
     /// cancelled, or joined in place.
     pub queued: usize,
+    /// Permits that are out: they hold room like tasks in flight, and are none.
+    pub reserved: usize,
     /// Threads and futures in the wait queue for room, and due tasks of a scheduled pool.
     pub waiting: usize,
     /// Tasks accepted since the pool was built.
@@ -39,7 +41,7 @@ pub struct Stats {
     pub cancelled: u64,
     /// Accepted tasks that `release_now` took out before they started.
     pub released: u64,
-    /// Calls that got their task back. A full pool refuses without the lock, so this alone may be
+    /// Calls that got their task back, or no permit. A full pool refuses without the lock, so this alone may be
     /// of a moment later than the rest.
     pub refused: u64,
     /// Threads started since the pool was built.
@@ -69,6 +71,7 @@ impl Stats {
             ending: self.ending + other.ending,
             in_flight: self.in_flight + other.in_flight,
             queued: self.queued + other.queued,
+            reserved: self.reserved + other.reserved,
             waiting: self.waiting + other.waiting,
             submitted: self.submitted + other.submitted,
             completed: self.completed + other.completed,
@@ -97,6 +100,7 @@ impl<J> State<J> {
             ending: self.ending.len(),
             in_flight: self.unfinished(),
             queued: self.queued(),
+            reserved: self.reserved,
             waiting: self.wait_queue.len(),
             submitted: counts.submitted,
             completed: counts.completed,

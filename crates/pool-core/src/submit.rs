@@ -120,7 +120,10 @@ pub(crate) type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
 
 /// A job and its handle. The handle is made first, so that a future which is dropped after its job
 /// was accepted detaches it.
-fn promise<R: Accepts<T>, T>(task: T, pool: PoolHandle<R>) -> (R::Job, JoinHandle<R::Value>) {
+pub(crate) fn promise<R: Accepts<T>, T>(
+    task: T,
+    pool: PoolHandle<R>,
+) -> (R::Job, JoinHandle<R::Value>) {
     let (job, promise) = pool.0.runner.spawned(task);
     (job, JoinHandle::new(promise.0, pool.0))
 }

@@ -11,7 +11,7 @@ use crate::error::{Closed, Reason};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::decide::{OnFullPolicy, WhenFull};
-use crate::sched::waiters::{WaitResult, WaiterEntry};
+use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 
 /// Resolves once the job is accepted, or with the job and why it is not.
 ///
@@ -53,7 +53,7 @@ impl<R: Runner, M> SubmitFuture<R, M> {
             if !enqueues {
                 return Err((state.refuse(why), job));
             }
-            let entry = WaiterEntry::of_future(job);
+            let entry = WaiterEntry::of_future(Request::Task(job));
             // Step Q1.
             let ticket = state.enqueue_waiter(Arc::clone(&entry));
             Ok(Stage::Waiting(entry, ticket))
@@ -85,12 +85,14 @@ where
         // Also at once after it entered the queue, which has no waker yet. The waker's clone is
         // user code: if it panics, the entry is still ours to give up.
         if let Stage::Waiting(entry, _) = &self.stage {
-            result = if self.core.is_forked() {
+            let answer = if self.core.is_forked() {
                 Some(entry.abandon())
             } else {
-                let result = entry.poll(context.waker());
-                result.map(|result| result.map(|_| ()))
+                let answer = entry.poll(context.waker());
+                answer.map(|answer| answer.map(|_| ()))
             };
+            let of_task = |(reason, request): (_, Request<_>)| (reason, request.into_task());
+            result = answer.map(|answer| answer.map_err(of_task));
         }
         // Polled after it was ready, it has nothing more to say.
         let Some(result) = result else {

@@ -1,12 +1,13 @@
 //! One interface for every kind of pool, so that a caller need not care which it was given.
 //!
 //! [`Workers`] is what all have in common, [`Submit`] takes tasks of one type, [`Spawn`] gives
-//! handles to their values. `Pool`, `FuncPool` and the multi-pools have them all.
+//! handles to their values, [`Reserve`] gives permits. `Pool`, `FuncPool` and the multi-pools have
+//! them all.
 //!
 //! Not for: calls on a pool of known type. Its own methods do the same and return futures that are
 //! not boxed.
 //!
-//! All three may be trait objects: `&dyn Submit<Box<dyn FnOnce() + Send>>` is any pool of closures.
+//! The first three may be trait objects: `&dyn Submit<Box<dyn FnOnce() + Send>>` is any pool of closures.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +19,9 @@ use crate::capacity::Capacity;
 use crate::config::OnFull;
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::foreign::drop_quietly;
+use crate::permit::Permit;
 use crate::pool::WorkerPool;
+use crate::reserve::ReserveFuture;
 use crate::runner::Runner;
 use crate::stats::Stats;
 use crate::submit::{Admit, Spawned};
@@ -186,6 +189,38 @@ pub trait Spawn<T>: Workers {
     }
 }
 
+/// Gives permits: room first, the task later. Each method does what [`WorkerPool`]'s of the same
+/// name does. Not for trait objects, unlike the others.
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+pub trait Reserve: Workers + Clone + 'static {
+    /// Which kind of tasks the permits are for.
+    type Runner: Runner;
+    /// Resolves to a permit.
+    type ReserveFuture: Future<Output = Result<Permit<Self::Runner>, SubmitError>> + Send + Unpin;
+
+    /// Reserves room for one task; `on_full` says what happens at a full pool.
+    fn reserve_with(&self, on_full: OnFull) -> Result<Permit<Self::Runner>, SubmitError>;
+    /// As a future.
+    fn reserve_async(&self) -> Self::ReserveFuture;
+
+    /// Waits while the pool is full.
+    fn reserve(&self) -> Result<Permit<Self::Runner>, SubmitError> {
+        self.reserve_with(self.on_full())
+    }
+    /// Refuses at a full pool.
+    fn try_reserve(&self) -> Result<Permit<Self::Runner>, SubmitError> {
+        self.reserve_with(OnFull::Refuse)
+    }
+    /// Waits at most for so long.
+    fn reserve_timeout(&self, timeout: Duration) -> Result<Permit<Self::Runner>, SubmitError> {
+        self.reserve_with(OnFull::Wait(self.deadline(timeout)))
+    }
+    /// Waits at most until then.
+    fn reserve_deadline(&self, deadline: Instant) -> Result<Permit<Self::Runner>, SubmitError> {
+        self.reserve_with(OnFull::Wait(Some(deadline)))
+    }
+}
+
 impl<R: Runner> Workers for WorkerPool<R> {
     fn name(&self) -> &str {
         self.name()
@@ -245,5 +280,17 @@ impl<T: 'static, R: Accepts<T>> Spawn<T> for WorkerPool<R> {
     }
     fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<R::Value, T>> {
         Box::pin(Arc::clone(self.core()).spawn_task_async(task))
+    }
+}
+
+impl<R: Runner> Reserve for WorkerPool<R> {
+    type Runner = R;
+    type ReserveFuture = ReserveFuture<R>;
+
+    fn reserve_with(&self, on_full: OnFull) -> Result<Permit<R>, SubmitError> {
+        self.reserve_with(on_full)
+    }
+    fn reserve_async(&self) -> ReserveFuture<R> {
+        self.reserve_async()
     }
 }

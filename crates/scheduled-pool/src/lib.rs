@@ -99,6 +99,7 @@ mod series;
 mod state;
 mod stats;
 mod timer;
+mod wait_async;
 
 pub use builder::Builder;
 pub use error::ScheduleError;

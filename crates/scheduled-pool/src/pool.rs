@@ -81,7 +81,12 @@ impl ScheduledPool {
         &self.owner.core
     }
 
-    fn pool_handle(&self) -> &PoolHandle {
+    /// Of the pool, which ends with its next release.
+    pub(crate) fn generation(&self) -> u64 {
+        self.owner.generation
+    }
+
+    pub(crate) fn pool_handle(&self) -> &PoolHandle {
         &self.owner.pool_handle
     }
 

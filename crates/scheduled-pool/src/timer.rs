@@ -180,7 +180,9 @@ impl<S: Executor> Core<S> {
             self.parker.unpark(); // A token, if it does not sleep yet.
         }
         effects.wakes.wake_threads();
-        effects.keep.map(|(keep, releases)| keep(releases))
+        let kept = effects.keep.map(|(keep, releases)| keep(releases));
+        effects.wakes.wake_all();
+        kept
     }
 
     /// All figures.

@@ -60,6 +60,26 @@
 //! The default is `Drain`: accepted tasks run, but the drop does not wait for them. The default
 //! pool of the process is never dropped, so it takes a [`wait_idle`](crate::wait_idle).
 //!
+//! # In an async program
+//! All of these block, and so does the drop under `DropPolicy::Join`: on a thread of a runtime, they
+//! hold up every other future there. `wait_idle_async`, `wait_released_async` and `release_async` are
+//! futures, and need no runtime of their own. They join no threads: a future is ready when the last
+//! worker is gone, whose thread may still drop its thread-locals. After it the drop has nothing to
+//! wait for but that.
+//!
+//! ```
+//! use anthill::Pool;
+//!
+//! # testkit::block_on(async {
+//! let pool = Pool::builder().capacity(2).build()?;
+//! pool.submit_async(|| ()).await?;
+//! pool.release_async(None).await?; // Or with a deadline, by the pool's clock.
+//! assert_eq!((pool.stats().completed, pool.running()), (1, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Stopping sooner
 //! `release_now` releases and takes out what has not started: a typed pool gives the arguments
 //! back, a pool of closures says how many there were. Their handles end with

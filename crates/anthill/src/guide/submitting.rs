@@ -89,6 +89,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Room first, the task later
+//! A caller that is to say whether it can take more work before it gets any (a `tower` service), or
+//! whose task is not to be made in vain, reserves room: `reserve`, `try_reserve`, `reserve_timeout`,
+//! `reserve_deadline` and `reserve_async` do at a full pool what their submits do, but that an own
+//! worker is refused. The [`Permit`](crate::Permit) hands one task over without any way to fail, and
+//! gives its room back if it is dropped. [`PollReserve`](crate::PollReserve) is its form to be polled.
+//!
+//! ```
+//! use anthill::Pool;
+//!
+//! let pool = Pool::builder().capacity(1).build()?;
+//! let permit = pool.reserve()?;
+//! let order = String::from("taken off the queue now that there is room for it");
+//! assert!(permit.spawn(move || order.len()).join()? > 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # What else may come back
 //! `NoThread`: there is no worker and the operating system refused the first one. While a worker
 //! lives, a refused thread is no error: the task is accepted and each later submit and task end

@@ -286,3 +286,20 @@ fn configuring_in_a_race_with_the_first_use_is_done_or_refused() {
         );
     }
 }
+
+#[test]
+fn the_default_pool_takes_tasks_as_futures() {
+    in_fresh_process("the_default_pool_takes_tasks_as_futures", || {
+        let total = testkit::block_on(async {
+            anthill::submit_async(|| ()).await.unwrap();
+            let handle = anthill::spawn_async(|| 6 * 7).await.unwrap();
+            handle.await.unwrap()
+        });
+        assert_eq!(total, 42);
+        anthill::wait_idle().unwrap();
+        assert_eq!(anthill::stats().completed, 2);
+        anthill::release();
+        let refused = testkit::block_on(anthill::submit_async(|| ()));
+        assert!(refused.unwrap_err().is_released());
+    });
+}

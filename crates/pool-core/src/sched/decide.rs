@@ -18,6 +18,8 @@ pub(crate) struct View {
     pub(crate) open: bool,
     /// Accepted and unfinished: these hold room.
     pub(crate) in_flight: usize,
+    /// Permits that are out: these hold room, too.
+    pub(crate) reserved: usize,
     /// Taken out unstarted, and not ended yet: these do not.
     pub(crate) disposing: usize,
     /// Accepted and not started.
@@ -122,7 +124,13 @@ impl View {
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         let limit = limit(self.capacity, self.depth);
-        limit == UNLIMITED || self.in_flight < limit
+        limit == UNLIMITED || self.holding_room() < limit
+    }
+
+    /// Tasks and permits that hold room.
+    #[inline]
+    fn holding_room(&self) -> usize {
+        self.in_flight + self.reserved
     }
 
     pub(crate) fn when_full(&self, policy: OnFullPolicy) -> WhenFull {
@@ -193,7 +201,7 @@ impl View {
         let limit = limit(self.capacity, self.depth);
         let room = match limit {
             UNLIMITED => UNLIMITED,
-            _ => limit.saturating_sub(self.in_flight),
+            _ => limit.saturating_sub(self.holding_room()),
         };
         room.min(self.notify_margin())
     }
@@ -208,24 +216,50 @@ impl View {
     /// More workers than there may be, those on their way out not counted.
     #[inline]
     pub(crate) fn excess(&self) -> usize {
-        (self.live - self.leaving).saturating_sub(self.capacity)
+        self.staying().saturating_sub(self.capacity)
     }
 
     /// Asked by a worker that holds no task and found the queue empty.
     pub(crate) fn without_work(&self, core_workers: usize) -> Without {
-        if !self.open || self.excess() > 0 {
+        if self.excess() > 0 || !(self.open || self.is_last_for_permits()) {
             Without::Leave
-        } else if self.live - self.leaving > core_workers {
+        } else if self.staying() > self.kept(core_workers) {
             Without::ParkTimed
         } else {
             Without::Park
         }
     }
 
+    /// Live workers that are not on their way out.
+    #[inline]
+    fn staying(&self) -> usize {
+        self.live - self.leaving
+    }
+
+    /// Workers that a permit keeps, for its task to find one: it is handed over without a thread
+    /// to be started, which the system may refuse.
+    #[inline]
+    pub(crate) fn kept_for_permits(&self) -> usize {
+        usize::from(self.reserved > 0)
+    }
+
+    /// Workers that do not expire.
+    pub(crate) fn kept(&self, core_workers: usize) -> usize {
+        core_workers.max(self.kept_for_permits())
+    }
+
+    /// Asked by a worker that stays so far: is it the one that a permit keeps?
+    #[inline]
+    pub(crate) fn is_last_for_permits(&self) -> bool {
+        self.staying() <= self.kept_for_permits()
+    }
+
     /// Asked by a worker on its way out, which is still counted in `leaving`: is there work that
-    /// it must not leave behind? An excess one leaves enough others to do it.
+    /// it must not leave behind, or a permit that none else would be there for? An excess one
+    /// leaves enough others to do it.
     pub(crate) fn must_stay(&self) -> bool {
-        self.queued > 0 && self.live - self.leaving < self.capacity
+        self.queued > 0 && self.staying() < self.capacity
+            || self.staying() < self.kept_for_permits()
     }
 
     /// Released, no worker is live or being started, and nothing is being disposed of.

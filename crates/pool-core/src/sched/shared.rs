@@ -195,7 +195,8 @@ impl<J> Whole<'_, J> {
         inbox.credits = state.grant_credits();
         inbox.searchers = state.searching > 0;
         if let Some(load_stats) = &inbox.load_stats {
-            inbox.free = state.capacity.saturating_sub(state.in_flight);
+            let taken = state.in_flight + state.reserved;
+            inbox.free = state.capacity.saturating_sub(taken);
             load_stats.show_free(inbox.free > 0);
         }
         // Step U3.

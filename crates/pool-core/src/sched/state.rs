@@ -10,12 +10,14 @@
 //! 1. `in_flight` counts exactly the accepted tasks that hold room: those in the queue, and one for
 //!    each worker that runs one. Those that a `release_now` or a handle took out have not ended
 //!    either; they hold none and are counted in `disposing`, and a handle's entry is a tombstone.
+//!    `reserved` counts the permits that are out, which hold room as well.
 //! 2. Waiter entries stand in the wait queue only while there is no room, so only while some worker
 //!    is live; or, those of a multi-pool's waiters, while the system refuses to start the first
 //!    worker.
 //! 3. While the queue holds a task some worker is live, and one that is live looks at the queue
 //!    under the lock before it parks and before it is gone.
-//! 4. If the queue holds a task and no worker searches, then none is parked, and there are as many
+//! 4. While a permit is out some worker is live.
+//! 5. If the queue holds a task and no worker searches, then none is parked, and there are as many
 //!    workers as there may be, or one is being started (or the system refused one).
 
 use std::collections::{TryReserveError, VecDeque};
@@ -36,7 +38,7 @@ use crate::sched::exits::Ending;
 use crate::sched::idle::{IdleSet, WorkerCell};
 use crate::sched::load::LoadStats;
 use crate::sched::queue::TaskQueue;
-use crate::sched::waiters::{WaitQueue, WaiterEntry};
+use crate::sched::waiters::{Request, WaitQueue, WaiterEntry};
 use crate::task::run::Outcome;
 
 /// Tombstones that are left to the workers, however short the queue is. In a model one, so that a
@@ -57,6 +59,8 @@ pub(crate) struct State<J> {
     pub(crate) core_workers: usize,
 
     pub(crate) in_flight: usize,
+    /// Permits that are out.
+    pub(crate) reserved: usize,
     /// Taken out of the queue, by a `release_now` or by their handles, and not ended yet: their
     /// captures are being dropped, or they run inside another task.
     pub(crate) disposing: usize,
@@ -137,6 +141,7 @@ impl<J> State<J> {
         View {
             open: self.open,
             in_flight: self.in_flight,
+            reserved: self.reserved,
             disposing: self.disposing,
             queued: self.queued(),
             waiting: self.wait_queue.counted(),
@@ -172,13 +177,19 @@ impl<J> State<J> {
 
     #[inline]
     fn enqueue(&mut self, job: J, effects: &mut Effects<J>) {
+        self.push(job, effects);
+        if let Some(load_stats) = &self.load_stats {
+            load_stats.enter();
+        }
+    }
+
+    /// A task enters the queue with room that it has, or gets from its permit.
+    #[inline]
+    fn push(&mut self, job: J, effects: &mut Effects<J>) {
         self.in_flight += 1;
         self.counts.submitted += 1;
         self.queue.push(job);
         effects.searchers |= self.searching > 0;
-        if let Some(load_stats) = &self.load_stats {
-            load_stats.enter();
-        }
     }
 
     /// There are other numbers of workers: shows them to those that do not take the lock.
@@ -203,8 +214,11 @@ impl<J> State<J> {
                 break;
             };
             // A waiter entry that another pool served, or that its owner is leaving, is empty.
-            if let Some((job, waiter)) = entry.claim(self.number) {
-                self.enqueue(job, effects);
+            if let Some((request, waiter)) = entry.claim(self.number) {
+                match request {
+                    Request::Task(job) => self.enqueue(job, effects),
+                    Request::Permit => self.reserve(),
+                }
                 effects.wake(waiter);
             } else {
                 effects.drop_later(entry);
@@ -339,7 +353,7 @@ impl<J> State<J> {
         }
         if let Some(job) = self.queue.pop() {
             self.take(job, may_start, effects)
-        } else if self.open {
+        } else if self.open || self.view().is_last_for_permits() {
             self.searching += 1;
             Next::Search
         } else {
@@ -450,8 +464,7 @@ impl<J> State<J> {
         for listener in self.release_listeners.drain(..) {
             effects.push_released(listener);
         }
-        let idle = self.idle.retire_oldest(self.idle.len());
-        self.dismiss(idle, effects);
+        self.dismiss_idle(effects);
         self.set_if_ended(effects);
     }
 
@@ -576,6 +589,7 @@ impl<J> State<J> {
             max_waiting: config.max_waiting,
             core_workers: config.min_workers,
             in_flight: 0,
+            reserved: 0,
             disposing: 0,
             disposers: Vec::new(),
             queue: TaskQueue::new(),
@@ -609,6 +623,7 @@ impl<J> State<J> {
     }
 }
 
+mod permits;
 mod staff;
 #[cfg(all(test, not(anthill_loom)))]
 mod tests;

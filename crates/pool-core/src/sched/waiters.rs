@@ -1,15 +1,16 @@
 //! The wait queue: submitters that wait for room, first come, first served.
 //!
-//! A waiter leaves its task in its entry; the wait queue never holds promises of room. The section
-//! that frees room takes the head's task at once, and the owner is woken after it. So an owner that
-//! sleeps, or a future that is never polled again, holds up no other waiter.
+//! A waiter leaves its request in its entry: its task, or that it wants a permit. The section that
+//! frees room takes the head's request at once, and the owner is woken after it. So an owner that
+//! sleeps, or a future that is never polled again, holds up no other waiter, as long as it waits;
+//! one that was given a permit holds that room from then on.
 //!
 //! # Invariants
-//! 1. An entry's task leaves it exactly once: claimed for a queue, given back by a release, or
+//! 1. An entry's request leaves it exactly once: claimed by a pool, given back by a release, or
 //!    withdrawn by its owner. The entry's own lock decides which.
 //! 2. `done` is stored after the stage has left `Waiting`, by the same thread. It only
 //!    ends a spin: how the wait ended is read under the entry's lock.
-//! 3. A claim and a release take the entry's waiter with the task, to be woken once no lock is
+//! 3. A claim and a release take the entry's waiter with the request, to be woken once no lock is
 //!    held. Wakers are called and dropped with no lock held.
 //!
 //! A waiter entry may stand in several wait queues (a waiter of several pools); the first claim
@@ -29,17 +30,39 @@ use crate::error::Reason;
 use crate::foreign::drop_quietly;
 use crate::sched::spin::{SUBMIT, spin_until};
 
+/// What a waiter wants room for.
+#[derive(Debug)]
+pub enum Request<J> {
+    /// This task, which enters the queue with the room.
+    Task(J),
+    /// A permit: the room alone.
+    Permit,
+}
+
+impl<J> Request<J> {
+    /// The task of a waiter that came with one.
+    ///
+    /// # Panics
+    /// If it wants a permit.
+    pub fn into_task(self) -> J {
+        match self {
+            Self::Task(job) => job,
+            Self::Permit => unreachable!("a request comes back as it was made"),
+        }
+    }
+}
+
 /// One waiter's place, shared by its owner and the wait queues it stands in.
 pub(crate) struct WaiterEntry<J> {
     done: AtomicBool,
     inner: Mutex<Inner<J>>,
-    /// Of a waiter entry of several wait queues: where it is counted while its task waits.
+    /// Of a waiter entry of several wait queues: where it is counted while its request waits.
     waiter_count: Option<Arc<WaiterCount>>,
     /// Of a scheduler's task: it stands in the wait queue however many may wait.
     uncounted: bool,
 }
 
-/// How many waiter entries of several wait queues hold a task.
+/// How many waiter entries of several wait queues hold a request.
 ///
 /// Relaxed throughout: an entry counts itself out under its own lock, so a thread that has read
 /// there how the wait ended finds it counted out.
@@ -52,7 +75,7 @@ impl WaiterCount {
         Arc::new(Self(AtomicUsize::new(0)))
     }
 
-    /// How many hold a task.
+    /// How many hold a request.
     #[expect(clippy::len_without_is_empty, reason = "no caller asks")]
     pub fn len(&self) -> usize {
         self.0.load(Relaxed)
@@ -61,52 +84,60 @@ impl WaiterCount {
 
 struct Inner<J> {
     stage: Stage<J>,
-    /// Who is woken when the task leaves. None of a scheduler's task, nor of a future that has not
+    /// Who is woken when the request leaves. None of a scheduler's task, nor of a future that has not
     /// been polled since it entered the queue.
     waiter: Option<Waiter>,
 }
 
 enum Stage<J> {
-    Waiting(J),
-    /// The task was accepted, by the pool of this number.
+    Waiting(Request<J>),
+    /// The task was accepted, or room reserved, by the pool of this number.
     Served(usize),
-    /// The pool was released; here is the task.
-    Returned(J),
-    /// The owner has the task again.
+    /// The pool was released; here is the request.
+    Returned(Request<J>),
+    /// The owner has the request again.
     Withdrawn,
 }
 
 /// How a wait ended. `A` says more about the acceptance: of a waiter entry, which pool it was.
 pub(crate) type WaitResult<J, A = ()> = Result<A, (Reason, J)>;
 
+/// How an entry's wait ended.
+type Served<J> = WaitResult<Request<J>, usize>;
+
 impl<J> WaiterEntry<J> {
     /// An entry whose owner sleeps on `parker`.
-    pub(crate) fn of_thread(job: J, parker: Parker) -> Arc<Self> {
-        Self::new(job, Some(Waiter::Thread(parker)), None, false)
+    pub(crate) fn of_thread(request: Request<J>, parker: Parker) -> Arc<Self> {
+        Self::new(request, Some(Waiter::Thread(parker)), None, false)
     }
 
     /// An entry whose owner is polled; [`poll`](WaiterEntry::poll) says how to wake it.
-    pub(crate) fn of_future(job: J) -> Arc<Self> {
-        Self::new(job, None, None, false)
+    pub(crate) fn of_future(request: Request<J>) -> Arc<Self> {
+        Self::new(request, None, None, false)
     }
 
     /// An entry whose owner is not woken, and which does not count as one that waits.
     pub(crate) fn of_scheduled_task(job: J) -> Arc<Self> {
-        Self::new(job, None, None, true)
+        Self::new(Request::Task(job), None, None, true)
     }
 
     /// An entry that may stand in several wait queues.
     pub(crate) fn counted_in(
-        job: J,
+        request: Request<J>,
         sleeper: Option<Parker>,
         waiter_count: Arc<WaiterCount>,
     ) -> Arc<Self> {
         waiter_count.0.fetch_add(1, Relaxed);
-        Self::new(job, sleeper.map(Waiter::Thread), Some(waiter_count), false)
+        Self::new(
+            request,
+            sleeper.map(Waiter::Thread),
+            Some(waiter_count),
+            false,
+        )
     }
 
     fn new(
-        job: J,
+        request: Request<J>,
         waiter: Option<Waiter>,
         waiter_count: Option<Arc<WaiterCount>>,
         uncounted: bool,
@@ -114,7 +145,7 @@ impl<J> WaiterEntry<J> {
         Arc::new(Self {
             done: AtomicBool::new(false),
             inner: Mutex::new(Inner {
-                stage: Stage::Waiting(job),
+                stage: Stage::Waiting(request),
                 waiter,
             }),
             waiter_count,
@@ -127,31 +158,34 @@ impl<J> WaiterEntry<J> {
         self.uncounted
     }
 
-    /// Step Q2: takes the task for the queue of the pool of this number, and the waiter to be
-    /// woken. `None` if the task has left the entry.
-    pub(crate) fn claim(&self, pool: usize) -> Option<(J, Option<Waiter>)> {
-        self.take(|job, waiter| (Stage::Served(pool), (job, waiter.take())))
+    /// Step Q2: takes the request for the pool of this number, and the waiter to be woken. `None`
+    /// if the request has left the entry.
+    pub(crate) fn claim(&self, pool: usize) -> Option<(Request<J>, Option<Waiter>)> {
+        self.take(|request, waiter| (Stage::Served(pool), (request, waiter.take())))
     }
 
-    /// Step Q4: the owner wants its task back. `None` if it has left the entry.
-    pub(crate) fn withdraw(&self) -> Option<J> {
+    /// Step Q4: the owner wants its request back. `None` if it has left the entry.
+    pub(crate) fn withdraw(&self) -> Option<Request<J>> {
         // Its waker stays: the caller may hold the pool's lock.
-        self.take(|job, _| (Stage::Withdrawn, job))
+        self.take(|request, _| (Stage::Withdrawn, request))
     }
 
-    /// Step R1: the pool is released; the task goes back to its owner; its waiter is to be woken.
-    /// `false` if the task has left the entry.
+    /// Step R1: the pool is released; the request goes back to its owner; its waiter is to be
+    /// woken. `false` if the request has left the entry.
     pub(crate) fn give_back(&self) -> (bool, Option<Waiter>) {
-        let taken = self.take(|job, waiter| (Stage::Returned(job), waiter.take()));
+        let taken = self.take(|request, waiter| (Stage::Returned(request), waiter.take()));
         (taken.is_some(), taken.flatten())
     }
 
-    /// Takes the task out of the stage `Waiting`, if that is where it is.
-    fn take<T>(&self, next: impl FnOnce(J, &mut Option<Waiter>) -> (Stage<J>, T)) -> Option<T> {
+    /// Takes the request out of the stage `Waiting`, if that is where it is.
+    fn take<T>(
+        &self,
+        next: impl FnOnce(Request<J>, &mut Option<Waiter>) -> (Stage<J>, T),
+    ) -> Option<T> {
         let mut inner = self.inner.lock();
         match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
-            Stage::Waiting(job) => {
-                let (stage, taken) = next(job, &mut inner.waiter);
+            Stage::Waiting(request) => {
+                let (stage, taken) = next(request, &mut inner.waiter);
                 inner.stage = stage;
                 self.leave_count();
                 drop(inner);
@@ -165,19 +199,19 @@ impl<J> WaiterEntry<J> {
         }
     }
 
-    /// Called under the entry's lock, as its task leaves.
+    /// Called under the entry's lock, as its request leaves.
     fn leave_count(&self) {
         if let Some(waiter_count) = &self.waiter_count {
             waiter_count.0.fetch_sub(1, Relaxed);
         }
     }
 
-    /// Whether the task has left the entry. A hint to stop spinning for.
+    /// Whether the request has left the entry. A hint to stop spinning for.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Relaxed) // Invariant 2.
     }
 
-    /// Whether a release has given the task back, and the owner has not fetched it.
+    /// Whether a release has given the request back, and the owner has not fetched it.
     pub(crate) fn is_returned(&self) -> bool {
         matches!(self.inner.lock().stage, Stage::Returned(_))
     }
@@ -188,7 +222,7 @@ impl<J> WaiterEntry<J> {
         parker: &Parker,
         clock: &dyn Clock,
         deadline: Option<Instant>,
-    ) -> Option<WaitResult<J, usize>> {
+    ) -> Option<Served<J>> {
         spin_until(SUBMIT, || self.is_done());
         loop {
             if let Some(result) = self.outcome() {
@@ -206,28 +240,28 @@ impl<J> WaiterEntry<J> {
     }
 
     /// Step Q5: how the wait ended, if it has.
-    pub(crate) fn outcome(&self) -> Option<WaitResult<J, usize>> {
+    pub(crate) fn outcome(&self) -> Option<Served<J>> {
         Self::outcome_of(&mut self.inner.lock().stage)
     }
 
-    fn outcome_of(stage: &mut Stage<J>) -> Option<WaitResult<J, usize>> {
+    fn outcome_of(stage: &mut Stage<J>) -> Option<Served<J>> {
         match std::mem::replace(stage, Stage::Withdrawn) {
-            Stage::Waiting(job) => {
-                *stage = Stage::Waiting(job);
+            Stage::Waiting(request) => {
+                *stage = Stage::Waiting(request);
                 None
             }
-            Stage::Returned(job) => Some(Err((Reason::Released, job))),
+            Stage::Returned(request) => Some(Err((Reason::Released, request))),
             Stage::Served(pool) => {
                 *stage = Stage::Served(pool);
                 Some(Ok(pool))
             }
-            // The owner has its task, and asks no more.
+            // The owner has its request, and asks no more.
             Stage::Withdrawn => Some(Ok(0)),
         }
     }
 
     /// As [`outcome`](WaiterEntry::outcome); if it has not ended, `waker` is called when it does.
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<WaitResult<J, usize>> {
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<Served<J>> {
         // Cloned first: a waker's clone is user code.
         let fresh = waker.clone();
         let mut inner = self.inner.lock();
@@ -243,14 +277,14 @@ impl<J> WaiterEntry<J> {
     }
 
     /// The owner asks in a forked child, where a thread that is not there may hold the lock. Then
-    /// the task was just leaving the wait queue, there.
-    pub(crate) fn abandon(&self) -> WaitResult<J> {
+    /// the request was just leaving the wait queue, there.
+    pub(crate) fn abandon(&self) -> WaitResult<Request<J>> {
         let Some(mut inner) = self.inner.try_lock() else {
             return Ok(());
         };
         match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
-            Stage::Waiting(job) => Err((Reason::Forked, job)),
-            Stage::Returned(job) => Err((Reason::Released, job)),
+            Stage::Waiting(request) => Err((Reason::Forked, request)),
+            Stage::Returned(request) => Err((Reason::Released, request)),
             Stage::Served(_) | Stage::Withdrawn => Ok(()),
         }
     }
@@ -340,7 +374,7 @@ mod tests {
     fn wait_queue_of(count: u64) -> WaitQueue<u64> {
         let mut wait_queue = WaitQueue::new();
         for job in 0..count {
-            wait_queue.push(WaiterEntry::of_thread(job, Parker::new()));
+            wait_queue.push(WaiterEntry::of_thread(Request::Task(job), Parker::new()));
         }
         wait_queue
     }
@@ -348,7 +382,7 @@ mod tests {
     fn jobs(wait_queue: &mut WaitQueue<u64>) -> Vec<u64> {
         std::iter::from_fn(|| wait_queue.pop())
             .filter_map(|entry| entry.claim(3))
-            .map(|(job, _)| job)
+            .map(|(request, _)| request.into_task())
             .collect()
     }
 
@@ -367,7 +401,7 @@ mod tests {
     fn holes_behind_an_old_head_do_not_pile_up() {
         let mut wait_queue = wait_queue_of(1);
         for ticket in 1..100_000 {
-            wait_queue.push(WaiterEntry::of_thread(ticket, Parker::new()));
+            wait_queue.push(WaiterEntry::of_thread(Request::Task(ticket), Parker::new()));
             assert!(wait_queue.remove(ticket).is_some());
             assert!(wait_queue.entries.len() < 100);
         }
@@ -376,16 +410,19 @@ mod tests {
 
     #[test]
     fn a_seat_is_settled_by_exactly_one_of_claim_withdraw_and_give_back() {
-        let entry = WaiterEntry::of_thread(5, Parker::new());
+        let entry = WaiterEntry::of_thread(Request::Task(5), Parker::new());
         assert!(!entry.is_done() && entry.outcome().is_none());
-        assert_eq!(entry.claim(3).map(|(job, _)| job), Some(5));
+        assert!(matches!(entry.claim(3), Some((Request::Task(5), _))));
         assert!(entry.claim(3).is_none() && entry.withdraw().is_none());
         assert!(!entry.give_back().0);
         assert!(matches!(entry.outcome(), Some(Ok(3))));
 
-        let entry = WaiterEntry::of_thread(6, Parker::new());
+        let entry = WaiterEntry::of_thread(Request::Task(6), Parker::new());
         assert!(matches!(entry.give_back(), (true, Some(Waiter::Thread(_)))));
         assert!(entry.claim(3).is_none() && entry.withdraw().is_none());
-        assert!(matches!(entry.outcome(), Some(Err((Reason::Released, 6)))));
+        assert!(matches!(
+            entry.outcome(),
+            Some(Err((Reason::Released, Request::Task(6))))
+        ));
     }
 }

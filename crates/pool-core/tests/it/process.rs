@@ -66,6 +66,10 @@ fn a_forked_child_is_told_that_the_workers_stayed_behind() {
                     assert!(matches!(entering, Err(SubmitError::Forked(_))));
                     assert_eq!(pool.wait_idle(), Err(WaitError::Forked));
                     assert_eq!(pool.wait_released(), Err(WaitError::Forked));
+                    let rest = testkit::block_on(pool.wait_idle_async());
+                    assert_eq!(rest, Err(WaitError::Forked));
+                    let end = testkit::block_on(pool.release_async(None));
+                    assert_eq!(end, Err(WaitError::Forked));
                     let polled = crate::support::poll(&mut handle);
                     assert!(matches!(
                         polled,

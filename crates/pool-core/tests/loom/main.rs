@@ -13,10 +13,12 @@
 
 mod admission;
 mod dispatch;
+mod futures;
 mod group;
 mod handle;
 mod life;
 mod map;
+mod permits;
 
 use std::sync::Arc;
 

@@ -20,3 +20,4 @@ mod release;
 mod series;
 mod support;
 mod threads;
+mod wait_async;

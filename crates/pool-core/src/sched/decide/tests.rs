@@ -20,6 +20,7 @@ fn every_view(mut check: impl FnMut(View)) {
                             check(View {
                                 open,
                                 in_flight: queued + running,
+                                reserved: 0,
                                 disposing: 0,
                                 queued,
                                 waiting: 0,
@@ -258,4 +259,29 @@ fn a_worker_that_goes_on_unasked_neither_leaves_nor_rouses_anybody() {
         }
     });
     assert!(taken > 10_000, "only {taken} were taken");
+}
+
+#[test]
+fn a_permit_keeps_one_worker_however_many_are_core_workers_and_whether_released_or_not() {
+    every_view(|view| {
+        for reserved in 0..3 {
+            let view = View { reserved, ..view };
+            let staying = view.live - view.leaving;
+            if view.leaving > 0 && staying == 0 && reserved > 0 {
+                assert!(view.must_stay(), "{view:?}");
+            }
+            if staying == 0 || view.excess() > 0 {
+                continue;
+            }
+            let last = reserved > 0 && staying == 1;
+            for core_workers in 0..3 {
+                let without = view.without_work(core_workers);
+                if last {
+                    assert_eq!(without, Without::Park, "{view:?}");
+                } else if !view.open {
+                    assert_eq!(without, Without::Leave, "{view:?}");
+                }
+            }
+        }
+    });
 }

@@ -34,7 +34,7 @@ impl<J> State<J> {
     /// One more worker stays than did. If these are more than are kept, those that parked without a
     /// time-out look at it again: one of them may be the one too many.
     pub(super) fn time_core_workers(&mut self, effects: &mut Effects<J>) {
-        if self.untimed.is_empty() || self.live - self.leaving <= self.core_workers {
+        if self.untimed.is_empty() || self.live - self.leaving <= self.kept() {
             return;
         }
         for cell in self.untimed.drain(..) {
@@ -47,7 +47,7 @@ impl<J> State<J> {
 
     /// Retires the parked workers that have been idle since `limit` or longer.
     pub(crate) fn expire(&mut self, limit: Instant, effects: &mut Effects<J>) {
-        let above = (self.live - self.leaving).saturating_sub(self.core_workers);
+        let above = (self.live - self.leaving).saturating_sub(self.kept());
         let stale = self.idle.expire(limit, above);
         self.dismiss(stale, effects);
     }
@@ -57,6 +57,19 @@ impl<J> State<J> {
         let excess = self.view().excess();
         let cells = self.idle.retire_oldest(excess);
         self.dismiss(cells, effects);
+    }
+
+    /// Workers that do not expire.
+    fn kept(&self) -> usize {
+        self.view().kept(self.core_workers)
+    }
+
+    /// A released pool's parked workers go, but for the one that a permit keeps.
+    pub(super) fn dismiss_idle(&mut self, effects: &mut Effects<J>) {
+        let kept = self.view().kept_for_permits();
+        let above = (self.live - self.leaving).saturating_sub(kept);
+        let idle = self.idle.retire_oldest(above.min(self.idle.len()));
+        self.dismiss(idle, effects);
     }
 
     pub(super) fn dismiss(&mut self, cells: Vec<Arc<WorkerCell>>, effects: &mut Effects<J>) {

@@ -37,7 +37,7 @@ fn section<T>(run: impl FnOnce(&mut Effects<u32>) -> T) -> (T, bool) {
 }
 
 fn thread_seat(job: u32) -> Arc<WaiterEntry<u32>> {
-    WaiterEntry::of_thread(job, Parker::new())
+    WaiterEntry::of_thread(Request::Task(job), Parker::new())
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_worker_takes_no_task_in_the_section_that_owes_user_code() {
 
     // To a future in the wait queue.
     let mut state = busy(1, 0);
-    let entry = WaiterEntry::of_future(9);
+    let entry = WaiterEntry::of_future(Request::Task(9));
     assert!(entry.poll(std::task::Waker::noop()).is_none());
     state.enqueue_waiter(entry);
     let (next, runs_user_code) =
@@ -199,4 +199,16 @@ fn every_figure_shows_what_it_is_called_after() {
     assert_eq!((shown.refused, shown.threads_started), (106, 107));
     assert_eq!((shown.threads_retired, shown.thread_failures), (108, 109));
     assert_eq!((shown.peak_live, shown.hook_panics), (110, 111));
+}
+
+#[test]
+fn a_worker_that_ends_the_last_task_of_a_released_pool_searches_on_for_a_permit() {
+    for (workers, reserved, searches) in [(1, 0, false), (1, 1, true), (2, 1, false), (2, 5, false)]
+    {
+        let mut state = busy(workers, 9);
+        (state.open, state.reserved) = (false, reserved);
+        let (next, _) = section(|effects| state.finish(Outcome::Completed, false, effects));
+        assert_eq!(matches!(next, Next::Search), searches);
+        assert_eq!(matches!(next, Next::Leave), !searches);
+    }
 }

@@ -1,0 +1,368 @@
+//! Getting a permit: the calls, the future, and what is polled.
+//!
+//! Not for: what a permit does, which is `permit.rs`. A caller waits for one in the pool's one wait
+//! queue, among the submits (`sched/waiters.rs`).
+
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use sync_shim::{Parker, ThreadParker};
+
+use crate::config::OnFull;
+use crate::core::{Core, Late};
+use crate::error::{Closed, Reason, SubmitError};
+use crate::handle::PoolRef;
+use crate::permit::Permit;
+use crate::pool::WorkerPool;
+use crate::runner::Runner;
+use crate::sched::decide::{OnFullPolicy, OwnWorker, WhenFull};
+use crate::sched::event::EventWait;
+use crate::sched::waiters::{Request, WaiterEntry};
+use crate::traits::Reserve;
+
+/// What a reservation does that no room was found for.
+enum AtFull<J> {
+    Refused(Reason),
+    Wait(Arc<WaiterEntry<J>>, u64, ThreadParker),
+}
+
+impl<R: Runner> Core<R> {
+    /// Reserves room, waits for some as long as `on_full` says, or says why there is none.
+    fn reserve(self: &Arc<Self>, on_full: OnFull) -> Result<(), Reason> {
+        if let Some(reason) = self.refuses(on_full) {
+            return Err(reason);
+        }
+        let (deadline, policy) = match on_full {
+            OnFull::Refuse => (None, OnFullPolicy::Try),
+            OnFull::Wait(deadline) => (deadline, OnFullPolicy::Block(self.waits_for_permit())),
+        };
+        let admitted = self.admit_permit(
+            |state, why| {
+                let enqueues = matches!(why, Closed::Full)
+                    && state.view().when_full(policy) == WhenFull::Enqueue;
+                if !enqueues {
+                    return AtFull::Refused(state.refuse(why));
+                }
+                let parker = Parker::of_thread();
+                let entry = WaiterEntry::of_thread(Request::Permit, parker.clone());
+                // Step Q1.
+                let ticket = state.enqueue_waiter(Arc::clone(&entry));
+                AtFull::Wait(entry, ticket, parker)
+            },
+            |start: &EventWait| {
+                let came = start.wait_until(self.clock(), deadline);
+                came.then_some(()).ok_or(Late)
+            },
+        );
+        match admitted {
+            Ok(()) => Ok(()),
+            Err(AtFull::Refused(reason)) => Err(reason),
+            Err(AtFull::Wait(entry, ticket, parker)) => {
+                let waited = self.wait_for_room(&entry, ticket, &parker, deadline);
+                waited.map_err(|(reason, _)| reason)
+            }
+        }
+    }
+
+    /// What an own worker does that would wait for a permit: there is no task to be run in place.
+    fn waits_for_permit(&self) -> OwnWorker {
+        match self.own_worker() {
+            OwnWorker::RunInPlace => OwnWorker::Refuse,
+            other => other,
+        }
+    }
+}
+
+/// Reserving: room first, the task later.
+///
+/// A [`Permit`] is for a caller that is not to make its task before there is room for it, or that
+/// is to say whether it can take more work before it gets any. Else hand the task over at once: a
+/// permit costs two sections of the lock, and holds room that is not used meanwhile.
+impl<R: Runner> WorkerPool<R> {
+    /// Reserves room for one task. Waits while the pool is full, in the one line of those that
+    /// submit.
+    ///
+    /// On one of the pool's own workers a full pool refuses, as there is no task yet that could be
+    /// run in place (unless they [block](crate::WithinWorker::Block)). A pool that was built
+    /// [`nonblocking`](crate::Builder::nonblocking) refuses. May block for as long as starting the
+    /// first thread takes.
+    ///
+    /// # Errors
+    /// The reason alone: see [`SubmitError`].
+    pub fn reserve(&self) -> Result<Permit<R>, SubmitError> {
+        self.reserve_with(self.core().on_full())
+    }
+
+    /// As [`reserve`](Self::reserve), but refuses at a full pool, as
+    /// [`try_submit`](Self::try_submit) does.
+    ///
+    /// # Errors
+    /// The reason alone: see [`SubmitError`].
+    pub fn try_reserve(&self) -> Result<Permit<R>, SubmitError> {
+        self.reserve_with(OnFull::Refuse)
+    }
+
+    /// As [`reserve`](Self::reserve), but waits at most for so long.
+    ///
+    /// # Errors
+    /// The reason alone: see [`SubmitError`].
+    pub fn reserve_timeout(&self, timeout: Duration) -> Result<Permit<R>, SubmitError> {
+        self.reserve_with(OnFull::Wait(self.deadline(timeout)))
+    }
+
+    /// As [`reserve`](Self::reserve), but waits at most until then.
+    ///
+    /// # Errors
+    /// The reason alone: see [`SubmitError`].
+    pub fn reserve_deadline(&self, deadline: Instant) -> Result<Permit<R>, SubmitError> {
+        self.reserve_with(OnFull::Wait(Some(deadline)))
+    }
+
+    /// As [`reserve`](Self::reserve), as a future. A `Service` holds it between its `poll_ready`
+    /// and its `call`, or a [`PollReserve`], which holds the permit as well.
+    ///
+    /// Futures and threads stand in one line. Nothing happens before the first poll, which may have
+    /// to start the first worker, or to wait for its start. Once it is woken it has its room, also
+    /// if it is not polled again. Dropping it, in whichever state, leaves nothing behind: no place
+    /// in the line and no room. It keeps the pool open, as a permit does. Works under any runtime.
+    ///
+    /// # Errors
+    /// The reason alone: see [`SubmitError`].
+    pub fn reserve_async(&self) -> ReserveFuture<R> {
+        ReserveFuture {
+            pool: self.clone(),
+            stage: Stage::Outside,
+        }
+    }
+
+    pub(crate) fn reserve_with(&self, on_full: OnFull) -> Result<Permit<R>, SubmitError> {
+        match self.core().reserve(on_full) {
+            Ok(()) => Ok(self.permit()),
+            Err(reason) => Err(reason.with(())),
+        }
+    }
+
+    /// The permit of room that was reserved.
+    fn permit(&self) -> Permit<R> {
+        Permit::new(Arc::clone(self.core()), self.keep_open())
+    }
+}
+
+/// Resolves to a permit. See [`WorkerPool::reserve_async`].
+#[must_use = "futures do nothing unless polled"]
+pub struct ReserveFuture<R: Runner> {
+    pool: WorkerPool<R>,
+    stage: Stage<R::Job>,
+}
+
+enum Stage<J> {
+    Outside,
+    Waiting(Arc<WaiterEntry<J>>, u64),
+    Over,
+}
+
+// Nothing is pinned.
+impl<R: Runner> Unpin for ReserveFuture<R> {}
+
+impl<R: Runner> ReserveFuture<R> {
+    /// The first poll. `None`: it waits in the wait queue.
+    fn enter(&mut self) -> Option<Result<(), Reason>> {
+        let core = self.pool.core();
+        if core.is_forked() {
+            return Some(Err(Reason::Forked));
+        }
+        let admitted = core.admit_permit(
+            |state, why: Closed| {
+                let enqueues = matches!(why, Closed::Full)
+                    && state.view().when_full(OnFullPolicy::Await) == WhenFull::Enqueue;
+                if !enqueues {
+                    return Err(state.refuse(why));
+                }
+                let entry = WaiterEntry::of_future(Request::Permit);
+                // Step Q1.
+                let ticket = state.enqueue_waiter(Arc::clone(&entry));
+                Ok(Stage::Waiting(entry, ticket))
+            },
+            |start| {
+                start.wait();
+                Ok(())
+            },
+        );
+        match admitted {
+            Ok(()) => Some(Ok(())),
+            Err(Err(reason)) => Some(Err(reason)),
+            Err(Ok(in_line)) => {
+                self.stage = in_line;
+                None
+            }
+        }
+    }
+}
+
+impl<R: Runner> Future for ReserveFuture<R> {
+    type Output = Result<Permit<R>, SubmitError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut result = None;
+        if let Stage::Outside = self.stage {
+            self.stage = Stage::Over;
+            result = self.enter();
+        }
+        // Also at once after it entered the queue, which has no waker yet. The waker's clone is
+        // user code: if it panics, the entry is still ours to give up.
+        if let Stage::Waiting(entry, _) = &self.stage {
+            result = if self.pool.core().is_forked() {
+                Some(Err(Reason::Forked)) // What it had stayed there.
+            } else {
+                let answer = entry.poll(context.waker());
+                answer.map(|answer| answer.map(drop).map_err(|(reason, _)| reason))
+            };
+        }
+        // Polled after it was ready, it has nothing more to say.
+        let Some(result) = result else {
+            return Poll::Pending;
+        };
+        self.stage = Stage::Over;
+        Poll::Ready(match result {
+            Ok(()) => Ok(self.pool.permit()),
+            Err(reason) => Err(reason.with(())),
+        })
+    }
+}
+
+impl<R: Runner> Drop for ReserveFuture<R> {
+    fn drop(&mut self) {
+        let core = self.pool.core();
+        if let Stage::Waiting(entry, ticket) = &self.stage
+            && !core.is_forked()
+            && core.leave_wait_queue(entry, *ticket).is_none()
+            && matches!(entry.outcome(), Some(Ok(_)))
+        {
+            core.give_back_room(); // It was given room that it has not fetched.
+        }
+    }
+}
+
+impl<R: Runner> fmt::Debug for ReserveFuture<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReserveFuture")
+            .field("pool", &self.pool.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Polls for a permit and holds it until it is taken: what a `Service` keeps between its
+/// `poll_ready` and its `call`.
+///
+/// It has no permit, waits for one, or holds one; dropping it gives back what it has. A clone starts
+/// without.
+///
+/// ```
+/// use pool_core::{JoinHandle, Pool, PollReserve, SubmitError};
+/// use std::task::{Context, Poll, Waker};
+///
+/// /// What `tower::Service` asks for, over requests that block.
+/// #[derive(Clone)]
+/// struct Lengths {
+///     slot: PollReserve<Pool>,
+/// }
+///
+/// impl Lengths {
+///     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SubmitError>> {
+///         self.slot.poll_reserve(context)
+///     }
+///
+///     fn call(&mut self, request: String) -> JoinHandle<usize> {
+///         let permit = self.slot.take().expect("`poll_ready` comes first");
+///         permit.spawn(move || request.len()) // The handle is the future.
+///     }
+/// }
+///
+/// let pool = Pool::builder().capacity(1).build()?;
+/// let mut service = Lengths { slot: PollReserve::new(pool) };
+/// let mut context = Context::from_waker(Waker::noop());
+/// assert!(service.poll_ready(&mut context).is_ready());
+/// let mut other = service.clone();
+/// assert!(other.poll_ready(&mut context).is_pending(), "the room is taken");
+/// assert_eq!(service.call("four".into()).join()?, 4);
+/// assert!(other.poll_ready(&mut context).is_ready());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct PollReserve<P: Reserve> {
+    pool: P,
+    slot: Slot<P>,
+}
+
+enum Slot<P: Reserve> {
+    Empty,
+    Waiting(P::ReserveFuture),
+    Held(Permit<P::Runner>),
+}
+
+impl<P: Reserve> PollReserve<P> {
+    /// One without a permit.
+    pub fn new(pool: P) -> Self {
+        Self {
+            pool,
+            slot: Slot::Empty,
+        }
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &P {
+        &self.pool
+    }
+
+    /// Ready once it holds a permit, which stays so until that is [taken](Self::take). The waker of
+    /// the last poll is called.
+    ///
+    /// # Errors
+    /// Why there is no permit; a later poll asks again.
+    pub fn poll_reserve(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SubmitError>> {
+        if let Slot::Empty = self.slot {
+            self.slot = Slot::Waiting(self.pool.reserve_async());
+        }
+        if let Slot::Waiting(future) = &mut self.slot {
+            let answer = ready!(Pin::new(future).poll(context));
+            self.slot = Slot::Empty;
+            self.slot = Slot::Held(answer?);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// The permit, if it holds one. The next poll asks for another.
+    pub fn take(&mut self) -> Option<Permit<P::Runner>> {
+        match mem::replace(&mut self.slot, Slot::Empty) {
+            Slot::Held(permit) => Some(permit),
+            other => {
+                self.slot = other;
+                None
+            }
+        }
+    }
+}
+
+impl<P: Reserve> Clone for PollReserve<P> {
+    fn clone(&self) -> Self {
+        Self::new(self.pool.clone())
+    }
+}
+
+impl<P: Reserve> fmt::Debug for PollReserve<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slot = match self.slot {
+            Slot::Empty => "Empty",
+            Slot::Waiting(_) => "Waiting",
+            Slot::Held(_) => "Held",
+        };
+        f.debug_struct("PollReserve")
+            .field("pool", &self.pool.name())
+            .field("slot", &format_args!("{slot}"))
+            .finish()
+    }
+}

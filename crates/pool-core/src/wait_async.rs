@@ -1,0 +1,292 @@
+//! Waiting for rest or for the end as a future.
+//!
+//! Not for: joining threads, which blocks. A future is ready as soon as the last worker is gone; its
+//! thread may still drop its thread-locals. The calls that block (`life.rs`) wait for that, too.
+//!
+//! # What always holds
+//! 1. A future that waits has one event with the pool, which its drop takes back.
+//! 2. What is waited for is looked at in the section that enters the event, so it is not missed.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use sync_shim::{Alarm, Clock};
+
+use crate::core::Core;
+use crate::error::WaitError;
+use crate::foreign::drop_quietly;
+use crate::handle::PoolRef;
+use crate::pool::WorkerPool;
+use crate::runner::Runner;
+use crate::sched::event::{Event, EventFuture};
+use crate::sched::state::State;
+
+/// What a future waits for.
+#[derive(Clone, Copy)]
+pub(crate) enum Awaited {
+    /// Nothing is in flight, once.
+    Rest,
+    /// The generation that is current at the first poll has ended.
+    End,
+    /// As `End`; the first poll releases the pool.
+    Release,
+    /// This generation has ended.
+    EndOf(u64),
+}
+
+/// Resolves when a pool has come to rest, or has ended.
+pub(crate) struct WaitFuture<R: Runner> {
+    core: Arc<Core<R>>,
+    awaited: Awaited,
+    event: Option<EventFuture>,
+    deadline: Deadline,
+}
+
+impl<R: Runner> WaitFuture<R> {
+    pub(crate) fn new(core: Arc<Core<R>>, awaited: Awaited, deadline: Option<Instant>) -> Self {
+        Self {
+            core,
+            awaited,
+            event: None,
+            deadline: Deadline::new(deadline),
+        }
+    }
+
+    /// A look at the pool. If what is awaited has not come, an event is entered for it.
+    fn look(&mut self) -> Option<Result<(), WaitError>> {
+        if let Awaited::Release = self.awaited {
+            let (_, generation) = self.core.release();
+            self.awaited = Awaited::EndOf(generation);
+        }
+        let event = EventFuture::new();
+        let entered = event.event();
+        let (awaited, answer) = self.core.state.section(|state| {
+            let (awaited, answer) = match self.awaited {
+                Awaited::Rest => (Awaited::Rest, (state.unfinished() == 0).then_some(Ok(()))),
+                Awaited::EndOf(generation) => end_of(state, generation),
+                Awaited::End | Awaited::Release => end_of(state, state.generation),
+            };
+            if answer.is_none() {
+                events_of(awaited, state).push(entered);
+            }
+            (awaited, answer)
+        });
+        self.awaited = awaited;
+        self.event = answer.is_none().then_some(event);
+        answer
+    }
+
+    /// Takes the event back: whether it has come all the same.
+    fn leave(&mut self) -> bool {
+        let Some(event) = self.event.take() else {
+            return false;
+        };
+        // The event is dropped after it, with its waker: the lock is free.
+        self.core
+            .state
+            .section(|state| event.leave(events_of(self.awaited, state)))
+    }
+}
+
+fn end_of<J>(state: &State<J>, generation: u64) -> (Awaited, Option<Result<(), WaitError>>) {
+    let answer = if state.generation == generation {
+        state.view().ended().then_some(Ok(()))
+    } else {
+        Some(Err(WaitError::Rebooted))
+    };
+    (Awaited::EndOf(generation), answer)
+}
+
+fn events_of<J>(awaited: Awaited, state: &mut State<J>) -> &mut Vec<Arc<Event>> {
+    match awaited {
+        Awaited::Rest => &mut state.on_idle,
+        Awaited::End | Awaited::Release | Awaited::EndOf(_) => &mut state.on_end,
+    }
+}
+
+impl<R: Runner> Future for WaitFuture<R> {
+    type Output = Result<(), WaitError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if this.core.is_forked() {
+            return Poll::Ready(Err(WaitError::Forked)); // The fork may have left the lock held.
+        }
+        loop {
+            let has_come = match &this.event {
+                Some(event) => event.poll(context.waker()),
+                None => match this.look() {
+                    Some(answer) => return Poll::Ready(answer),
+                    None => continue,
+                },
+            };
+            if has_come {
+                this.event = None;
+                // Rest was there; an end may be the reboot's instead.
+                if let Awaited::Rest = this.awaited {
+                    return Poll::Ready(Ok(()));
+                }
+                continue;
+            }
+            let clock = &*this.core.config.clock;
+            if !this.deadline.has_passed(clock, context.waker()) {
+                return Poll::Pending;
+            }
+            // It may have come between the time-out and the lock.
+            match (this.leave(), this.awaited) {
+                (false, _) => return Poll::Ready(Err(WaitError::TimedOut)),
+                (true, Awaited::Rest) => return Poll::Ready(Ok(())),
+                (true, _) => {}
+            }
+        }
+    }
+}
+
+impl<R: Runner> Drop for WaitFuture<R> {
+    fn drop(&mut self) {
+        if !self.core.is_forked() {
+            self.leave(); // Its drop leaves nothing behind.
+        }
+    }
+}
+
+/// A time limit of a future, by the pool's clock.
+#[derive(Debug)]
+pub struct Deadline {
+    at: Option<Instant>,
+    /// Set for this waker.
+    alarm: Option<(Alarm, Waker)>,
+}
+
+impl Deadline {
+    /// None is without a limit.
+    pub fn new(at: Option<Instant>) -> Self {
+        Self { at, alarm: None }
+    }
+
+    /// Whether the time is up; if not, `waker` is called when it is. A clock that has no thread to
+    /// serve an alarm would never call it: then the time is up now.
+    pub fn has_passed(&mut self, clock: &dyn Clock, waker: &Waker) -> bool {
+        let Some(at) = self.at else {
+            return false;
+        };
+        if clock.now() >= at {
+            return true;
+        }
+        let is_set = |(_, other): &(Alarm, Waker)| other.will_wake(waker);
+        if self.alarm.as_ref().is_some_and(is_set) {
+            return false;
+        }
+        let Ok(alarm) = clock.wake_at(at, waker.clone()) else {
+            return true;
+        };
+        let stale = self.alarm.replace((alarm, waker.clone()));
+        drop_quietly(stale); // The clock's code, and the runtime's.
+        false
+    }
+}
+
+/// Waiting as a future, under any runtime: nothing here blocks, and dropping a future leaves nothing
+/// behind.
+///
+/// Unlike the calls that block, a future does not join threads: it is ready as soon as the last
+/// worker is gone, that is, has run its last task and its stop hook. Its thread, and those of workers
+/// that went before it, may still drop their thread-locals; [`Stats::ending`](crate::Stats::ending)
+/// counts those not yet joined. It may be awaited on any thread, but a task that blocks on it holds
+/// its own worker, and waits for itself.
+impl<R: Runner> WorkerPool<R> {
+    /// As [`wait_idle`](Self::wait_idle), as a future: resolves once there is an instant, after its
+    /// first poll, at which nothing is in flight.
+    ///
+    /// # Errors
+    /// [`Forked`](WaitError::Forked) in a forked child.
+    pub fn wait_idle_async(
+        &self,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+        self.wait_async(Awaited::Rest, None)
+    }
+
+    /// Resolves once the pool has ended: it is released (by any thread), nothing is in flight, and
+    /// no worker is left. It keeps nothing open.
+    ///
+    /// # Errors
+    /// [`Rebooted`](WaitError::Rebooted) if a reboot came first, [`Forked`](WaitError::Forked) in a
+    /// forked child.
+    pub fn wait_released_async(
+        &self,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+        self.wait_async(Awaited::End, None)
+    }
+
+    /// Releases, at the first poll, and resolves once the pool has ended, as
+    /// [`wait_released_async`](Self::wait_released_async) does; or at the deadline, by the pool's
+    /// clock.
+    ///
+    /// For the end of a pool in an async program: after it, the drop of the last handle blocks no
+    /// thread of the runtime, also under [`DropPolicy::Join`](crate::DropPolicy::Join). (That one
+    /// without it does, until all accepted tasks have run.)
+    ///
+    /// ```
+    /// use pool_core::{DropPolicy, Pool};
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
+    /// let pool = Pool::builder().capacity(2).drop_policy(DropPolicy::Join).build()?;
+    /// let answer = pool.spawn_async(|| 6 * 7).await?;
+    /// pool.release_async(None).await?; // The runtime's thread runs other futures meanwhile.
+    /// assert_eq!((answer.await?, pool.running()), (42, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those, and [`TimedOut`](WaitError::TimedOut): also if the clock has no thread to wake the
+    /// future at the deadline. The pool is released all the same.
+    pub fn release_async(
+        &self,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+        self.wait_async(Awaited::Release, deadline)
+    }
+
+    fn wait_async(&self, awaited: Awaited, deadline: Option<Instant>) -> WaitFuture<R> {
+        WaitFuture::new(Arc::clone(self.core()), awaited, deadline)
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use crate::Pool;
+
+    #[test]
+    fn a_wait_as_a_future_that_is_dropped_leaves_no_event_behind() {
+        let pool = Pool::builder().capacity(1).build();
+        let pool = pool.expect("the settings are sound");
+        let gate = testkit::Gate::new();
+        let held = gate.clone();
+        pool.try_submit(move || held.wait()).expect("there is room");
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..100 {
+            let mut rest = pin!(pool.wait_idle_async());
+            let mut end = pin!(pool.wait_released_async());
+            for _ in 0..2 {
+                assert!(rest.as_mut().poll(&mut context).is_pending());
+                assert!(end.as_mut().poll(&mut context).is_pending());
+            }
+            let guard = pool.core().state.lock();
+            assert_eq!((guard.on_idle.len(), guard.on_end.len()), (1, 1));
+        }
+        let guard = pool.core().state.lock();
+        assert_eq!((guard.on_idle.len(), guard.on_end.len()), (0, 0));
+        drop(guard);
+        gate.open();
+    }
+}

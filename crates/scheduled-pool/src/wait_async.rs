@@ -1,0 +1,142 @@
+//! Waiting for the end as a future.
+//!
+//! Not for: joining the timer thread, which blocks (`life.rs`). It has nothing to do any more when a
+//! future here is ready, and ends by itself.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use pool_core::WaitError;
+use pool_core::internals::{Deadline, EventFuture, PoolHandle};
+
+use crate::pool::ScheduledPool;
+use crate::timer::Core;
+
+/// Resolves once nothing is accepted and every schedule has ended, or at the deadline.
+struct EndFuture {
+    core: Arc<Core<PoolHandle>>,
+    pool: PoolHandle,
+    event: Option<EventFuture>,
+    deadline: Deadline,
+}
+
+impl EndFuture {
+    /// Whether the end has come. If not, an event is entered for it, in the same section.
+    fn look(&mut self) -> bool {
+        let event = EventFuture::new();
+        let mut state = self.core.state.lock();
+        let is_over = state.is_over();
+        if !is_over {
+            state.end_waiters.push(event.event());
+        }
+        drop(state);
+        self.event = (!is_over).then_some(event);
+        is_over
+    }
+
+    /// Takes the event back: whether it has come all the same.
+    fn leave(&mut self) -> bool {
+        let Some(event) = self.event.take() else {
+            return false;
+        };
+        // The event is dropped after it, with its waker: the lock is free.
+        event.leave(&mut self.core.state.lock().end_waiters)
+    }
+}
+
+impl Future for EndFuture {
+    type Output = Result<(), WaitError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if this.pool.is_forked() {
+            return Poll::Ready(Err(WaitError::Forked)); // The fork may have left the lock held.
+        }
+        loop {
+            let Some(event) = &this.event else {
+                if this.look() {
+                    return Poll::Ready(Ok(()));
+                }
+                continue;
+            };
+            if event.poll(context.waker()) {
+                this.event = None; // Of the end, or of the timer thread's join: looks again.
+            } else if !this.deadline.has_passed(&*this.core.clock, context.waker()) {
+                return Poll::Pending;
+            } else if !this.leave() {
+                return Poll::Ready(Err(WaitError::TimedOut));
+            }
+        }
+    }
+}
+
+impl Drop for EndFuture {
+    fn drop(&mut self) {
+        if !self.pool.is_forked() {
+            self.leave(); // Its drop leaves nothing behind.
+        }
+    }
+}
+
+/// Waiting as a future, under any runtime: nothing here blocks, and dropping a future leaves nothing
+/// behind. Unlike the calls that block, it does not wait for the threads that have nothing to do any
+/// more: the timer's, and those of the pool's workers (see
+/// [`WorkerPool::release_async`](pool_core::WorkerPool::release_async)).
+impl ScheduledPool {
+    /// Resolves once it is released (by any handle, of it or of the pool), every schedule has ended,
+    /// and the pool has. It keeps nothing open.
+    ///
+    /// # Errors
+    /// [`Rebooted`](WaitError::Rebooted) if the pool was, since it was released;
+    /// [`Forked`](WaitError::Forked) in a forked child.
+    pub fn wait_released_async(
+        &self,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + use<> {
+        self.end_async(false, None)
+    }
+
+    /// [Releases](ScheduledPool::release), at the first poll, and resolves once every schedule and
+    /// the pool have ended; or at the deadline, by the pool's clock.
+    ///
+    /// Tasks scheduled once still run at their time, and are waited for: cancel them, or build with
+    /// another policy, to end earlier.
+    ///
+    /// # Errors
+    /// Those of [`wait_released_async`](ScheduledPool::wait_released_async), and
+    /// [`TimedOut`](WaitError::TimedOut): also if the clock has no thread to wake the future at the
+    /// deadline. It is released all the same.
+    pub fn release_async(
+        &self,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + use<> {
+        self.end_async(true, deadline)
+    }
+
+    fn end_async(
+        &self,
+        releases: bool,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + use<> {
+        let (core, pool) = (Arc::clone(self.core()), self.pool_handle().clone());
+        let generation = self.generation();
+        async move {
+            if pool.is_forked() {
+                return Err(WaitError::Forked); // The fork may have left the lock held.
+            }
+            if releases {
+                core.release(true);
+            }
+            let end = EndFuture {
+                core,
+                pool: pool.clone(),
+                event: None,
+                deadline: Deadline::new(deadline),
+            };
+            end.await?;
+            pool.wait_for_end_async(generation, deadline).await
+        }
+    }
+}
