@@ -4,8 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pool_core::internals::{Admit, Admitted, Demand, PoolHandle};
-use pool_core::{Accepts, JoinHandle, OnFull, Runner, SubmitError};
+use pool_core::internals::{Admit, Admitted, Demand, PoolHandle, submit_batch};
+use pool_core::{Accepts, BatchError, JoinHandle, OnFull, Runner, SubmitError};
 
 use crate::multi::MultiWorkerPool;
 use crate::shared::Shared;
@@ -158,5 +158,26 @@ impl<R: Runner> MultiWorkerPool<R> {
         R: Accepts<T>,
     {
         Arc::clone(self.shared()).spawn_task_async(task)
+    }
+
+    /// Hands over every task of an iterator, in its order: see
+    /// [`WorkerPool::submit_batch`](pool_core::WorkerPool::submit_batch). The strategy chooses for
+    /// each.
+    pub fn submit_batch<I>(&self, tasks: I) -> Result<usize, BatchError<I::IntoIter>>
+    where
+        I: IntoIterator,
+        R: Accepts<I::Item>,
+    {
+        submit_batch(self.shared(), tasks.into_iter(), self.on_full())
+    }
+
+    /// As [`submit_batch`](Self::submit_batch), but takes what there is room for and refuses the
+    /// rest.
+    pub fn try_submit_batch<I>(&self, tasks: I) -> Result<usize, BatchError<I::IntoIter>>
+    where
+        I: IntoIterator,
+        R: Accepts<I::Item>,
+    {
+        submit_batch(self.shared(), tasks.into_iter(), OnFull::Refuse)
     }
 }

@@ -367,7 +367,7 @@ impl<R: Runner> Core<R> {
 
     /// Shows spinning workers that there is work.
     #[inline]
-    fn hint(&self) {
+    pub(crate) fn hint(&self) {
         // Relaxed: they look under the lock before they park.
         self.work.store(true, Relaxed);
     }

@@ -105,6 +105,7 @@
 // `task` is what is submitted, `core`, `worker` and `life` run a pool by both. `group` and
 // `scheduler` are what the sister crates build on (`internals`); the rest is the public face.
 mod accept;
+mod batch;
 mod builder;
 mod capacity;
 mod config;
@@ -136,6 +137,7 @@ mod worker;
 use sync_shim::foreign;
 
 pub use accept::Accepts;
+pub use batch::BatchError;
 pub use builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
 pub use capacity::{Capacity, QueueDepth};
 pub use config::{DropPolicy, OnFull, WithinWorker};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::accept::Accepts;
+use crate::batch::Chunk;
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::SubmitError;
@@ -39,6 +40,9 @@ pub trait Admit<R: Runner>: Sized {
 
     /// Accepts the job, waits for room as `on_full` says, or gives the job back.
     fn admit_job(self: &Arc<Self>, job: R::Job, on_full: OnFull) -> Admitted<R>;
+
+    /// Takes as many of the jobs as it likes, the first ones; none, if it takes them one by one.
+    fn admit_some(self: &Arc<Self>, _jobs: Chunk<'_, R::Job>) {}
 
     /// As a future that waits for room: it resolves to what `answer` makes of the answer.
     fn admit_async<T>(
@@ -159,6 +163,10 @@ impl<R: Runner> Admit<R> for Core<R> {
     fn refuse_early(&self, on_full: OnFull) -> Result<(), SubmitError> {
         self.refuses(on_full)
             .map_or(Ok(()), |reason| Err(reason.with(())))
+    }
+
+    fn admit_some(self: &Arc<Self>, jobs: Chunk<'_, R::Job>) {
+        self.admit_chunk(jobs);
     }
 
     fn demand(&self) -> Demand {

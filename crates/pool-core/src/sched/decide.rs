@@ -9,7 +9,7 @@ use crate::capacity::{UNLIMITED, limit};
 /// Workers that are woken at the same time, each by a call to the system. A burst of tasks is not
 /// to wait for one after the other to wake up; nor are all of a thousand to be woken for tasks that
 /// a few can do meanwhile.
-const MOST_NOTIFIED: usize = 4;
+pub(crate) const MOST_NOTIFIED: usize = 4;
 
 /// The pool's counters at one instant, under its lock.
 #[derive(Clone, Copy, Debug)]

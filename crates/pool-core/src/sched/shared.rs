@@ -157,6 +157,28 @@ impl<J> Credit<'_, J> {
     }
 }
 
+impl<J> Credit<'_, J> {
+    /// Step S2, for the first of these tasks: as many as there are credits. Whether a worker spins
+    /// for work and needs the hint.
+    pub(crate) fn enter_all(mut self, jobs: &mut TaskQueue<J>) -> bool {
+        let inbox = self.0.half();
+        let count = jobs.len().min(inbox.credits);
+        inbox.credits -= count;
+        if count == jobs.len() {
+            inbox.queue.append(jobs);
+        } else {
+            let first = std::iter::from_fn(|| jobs.pop()).take(count);
+            first.for_each(|job| inbox.queue.push(job));
+        }
+        if let Some(load_stats) = &inbox.load_stats {
+            (0..count).for_each(|_| load_stats.enter());
+            inbox.free = inbox.free.saturating_sub(count);
+            load_stats.show_free(inbox.free > 0);
+        }
+        inbox.searchers
+    }
+}
+
 impl<J> Inbox<J> {
     /// A worker goes to sleep: memory to be dropped when the lock is free.
     pub(crate) fn trim(&mut self) -> impl Sized + use<J> {

@@ -31,7 +31,7 @@ use crate::capacity::{Capacity, UNLIMITED};
 use crate::config::Config;
 use crate::error::{Closed, Reason, TuneError};
 use crate::sched::counts::Counts;
-use crate::sched::decide::{Notify, View, Without};
+use crate::sched::decide::{Admission, MOST_NOTIFIED, Notify, View, Without};
 use crate::sched::effects::{Effects, ReleaseListener};
 use crate::sched::event::Event;
 use crate::sched::exits::Ending;
@@ -171,6 +171,23 @@ impl<J> State<J> {
     pub(crate) fn accept(&mut self, job: J, effects: &mut Effects<J>) {
         self.enqueue(job, effects);
         if !self.spoken_for {
+            self.notify_workers(effects);
+        }
+    }
+
+    /// Accepts the first of these jobs, for as long as there is room and a live worker, and decides
+    /// whom to notify for all of them.
+    pub(crate) fn accept_all(&mut self, jobs: &mut TaskQueue<J>, effects: &mut Effects<J>) {
+        let mut accepted = 0;
+        while self.view().admission() == Admission::Room
+            && let Some(job) = jobs.pop()
+        {
+            self.enqueue(job, effects);
+            accepted += 1;
+        }
+        // One start, or as many wake-ups as there may be at a time: the policy says when it is
+        // enough.
+        for _ in 0..accepted.min(MOST_NOTIFIED) {
             self.notify_workers(effects);
         }
     }

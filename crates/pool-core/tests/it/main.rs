@@ -6,6 +6,7 @@
 )]
 
 mod admission;
+mod batch;
 mod building;
 mod burst;
 mod calls;

@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pool_core::{ManualClock, Pool};
+use pool_core::{ManualClock, Pool, QueueDepth};
 use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::spawn;
@@ -422,6 +422,55 @@ fn a_kept_worker_racing_its_time_out_does_not_wait_for_it_again() {
             pool.submit(runs.task()).unwrap();
             pool.wait_idle().unwrap();
             assert_eq!(runs.count(), 1);
+            end(&pool);
+        },
+    );
+}
+
+/// A batch of two sections against a worker that parks between them, and a second that may wake.
+#[test]
+fn a_batch_racing_a_parking_worker_is_run_whole() {
+    check(
+        "a_batch_racing_a_parking_worker_is_run_whole",
+        Some(2),
+        || {
+            let pool = untimed(2)
+                .queue_depth(QueueDepth::Unlimited)
+                .build()
+                .unwrap();
+            let runs = Runs::new();
+            pool.submit(runs.task()).unwrap();
+            let tasks = (0..3).map(|_| runs.task());
+            assert_eq!(pool.submit_batch(tasks).unwrap(), 3);
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), 4);
+            end(&pool);
+        },
+    );
+}
+
+/// Two batches race for room that is enough for one task: each is accepted in part, and what comes
+/// back was not run.
+#[test]
+fn two_batches_racing_for_room_run_what_they_say() {
+    check(
+        "two_batches_racing_for_room_run_what_they_say",
+        Some(1),
+        || {
+            let pool = untimed(1).queue_depth(1).build().unwrap();
+            let runs = Runs::new();
+            let (other, theirs) = (pool.clone(), runs.clone());
+            let batch = move || {
+                let tasks: Vec<_> = (0..2).map(|_| theirs.task()).collect();
+                other
+                    .try_submit_batch(tasks)
+                    .unwrap_or_else(|refused| refused.submitted())
+            };
+            let other = spawn(batch.clone());
+            let ours = batch();
+            let theirs = other.join().unwrap();
+            pool.wait_idle().unwrap();
+            assert_eq!(runs.count(), ours + theirs);
             end(&pool);
         },
     );

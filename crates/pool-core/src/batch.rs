@@ -1,0 +1,204 @@
+//! Many tasks in one call.
+//!
+//! The iterator is pulled into a queue of its own, some tasks at a time and with no lock held. What
+//! a section finds room for enters in that section, in order, and one decision is made whom to wake
+//! for all of it. Where there is no room the first that is left is submitted as any task is, which
+//! waits or is refused.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::accept::Accepts;
+use crate::config::OnFull;
+use crate::core::Core;
+use crate::error::SubmitError;
+use crate::pool::WorkerPool;
+use crate::runner::Runner;
+use crate::sched::queue::TaskQueue;
+use crate::submit::Admit;
+
+/// Tasks that are pulled before a section is made of them: 1, and then twice as many each time, up
+/// to this. So the first starts at once, and the queue takes whole blocks of the others. In a model
+/// one each time, so that there are several sections.
+const LARGEST_CHUNK: usize = if cfg!(anthill_loom) { 1 } else { 256 };
+
+/// Not all tasks of a batch were taken. The first so many were; the others come back, in order.
+pub struct BatchError<I: Iterator> {
+    reason: SubmitError,
+    submitted: usize,
+    refused: std::vec::IntoIter<I::Item>,
+    rest: I,
+}
+
+impl<I: Iterator> BatchError<I> {
+    /// Why.
+    pub fn reason(&self) -> &SubmitError {
+        &self.reason
+    }
+
+    /// How many tasks were accepted: the first ones.
+    pub fn submitted(&self) -> usize {
+        self.submitted
+    }
+
+    /// The tasks that were not, in their order: those that had been pulled, then what the iterator
+    /// gives still.
+    pub fn into_refused(self) -> impl Iterator<Item = I::Item> {
+        self.refused.chain(self.rest)
+    }
+
+    /// The reason alone. Drops the other tasks, here.
+    pub fn without_tasks(self) -> SubmitError {
+        self.reason
+    }
+}
+
+impl<I: Iterator> fmt::Debug for BatchError<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchError")
+            .field("reason", &self.reason)
+            .field("submitted", &self.submitted)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<I: Iterator> fmt::Display for BatchError<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "after {} tasks of a batch: {}",
+            self.submitted, self.reason
+        )
+    }
+}
+
+impl<I: Iterator> std::error::Error for BatchError<I> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.reason.source()
+    }
+}
+
+/// Hands over all tasks, by as few sections as there is room for: how many there were.
+///
+/// # Errors
+/// Why the first that was not accepted was refused, and all that are left.
+pub fn submit_batch<R, A, I>(
+    pools: &Arc<A>,
+    tasks: I,
+    on_full: OnFull,
+) -> Result<usize, BatchError<I>>
+where
+    A: Admit<R>,
+    I: Iterator,
+    R: Accepts<I::Item>,
+{
+    let mut rest = tasks;
+    let mut chunk = TaskQueue::new();
+    let (mut submitted, mut size) = (0, 1);
+    loop {
+        for task in rest.by_ref().take(size) {
+            chunk.push(R::plain(task));
+        }
+        size = (size * 2).min(LARGEST_CHUNK);
+        if chunk.len() == 0 {
+            return Ok(submitted);
+        }
+        while chunk.len() > 0 {
+            let before = chunk.len();
+            pools.admit_some(Chunk(&mut chunk));
+            submitted += before - chunk.len();
+            let Some(head) = chunk.pop() else {
+                break;
+            };
+            match pools.admit_job(head, on_full) {
+                Ok(_) => submitted += 1,
+                Err(refused) => {
+                    let (reason, head) = refused.into_parts();
+                    let refused = std::iter::once(head).chain(chunk.take_all());
+                    let refused: Vec<_> = refused.map(R::task_of).collect();
+                    return Err(BatchError {
+                        reason,
+                        submitted,
+                        refused: refused.into_iter(),
+                        rest,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Jobs that a section takes the first ones of.
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct Chunk<'a, J>(&'a mut TaskQueue<J>);
+
+impl<R: Runner> Core<R> {
+    /// Takes as many of the jobs as there is room for and a live worker, and wakes for all of them
+    /// at once.
+    pub(crate) fn admit_chunk(self: &Arc<Self>, Chunk(jobs): Chunk<'_, R::Job>) {
+        // Step S2, for as many as there are credits.
+        if let Some(credit) = self.state.credit()
+            && credit.enter_all(jobs)
+        {
+            self.hint();
+        }
+        if jobs.len() > 0 {
+            // Step S3.
+            self.section(|state, effects| state.accept_all(jobs, effects));
+        }
+    }
+}
+
+/// Many tasks at once.
+impl<R: Runner> WorkerPool<R> {
+    /// Hands over every task of an iterator, in its order, and waits while the pool is full: how
+    /// many there were. What [`submit`](Self::submit) says of one holds of each.
+    ///
+    /// Takes the pool's lock once for up to 256 tasks, not for each, and wakes workers for all of
+    /// those at once. The iterator is pulled on this thread, with no lock held; tasks of other
+    /// threads may come in between. What has been pulled waits for those 256: an iterator that
+    /// blocks is better [submitted](Self::submit) one by one.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// let pool = Pool::builder().capacity(4).build()?;
+    /// let sum = Arc::new(AtomicU64::new(0));
+    /// let tasks = (1..=100).map(|n| {
+    ///     let sum = Arc::clone(&sum);
+    ///     move || sum.fetch_add(n, Ordering::Relaxed)
+    /// });
+    /// assert_eq!(pool.submit_batch(tasks)?, 100);
+    /// pool.wait_idle()?;
+    /// assert_eq!(sum.load(Ordering::Relaxed), 5050);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BatchError`]: the tasks from the first that was refused on come back, unrun.
+    #[doc(alias = "bulk")]
+    #[doc(alias = "submit_many")]
+    pub fn submit_batch<I>(&self, tasks: I) -> Result<usize, BatchError<I::IntoIter>>
+    where
+        I: IntoIterator,
+        R: Accepts<I::Item>,
+    {
+        let core = self.core();
+        self::submit_batch(core, tasks.into_iter(), core.on_full())
+    }
+
+    /// As [`submit_batch`](Self::submit_batch), but takes what there is room for and refuses the
+    /// rest.
+    ///
+    /// # Errors
+    /// [`BatchError`]: the tasks from the first that was refused on come back, unrun.
+    pub fn try_submit_batch<I>(&self, tasks: I) -> Result<usize, BatchError<I::IntoIter>>
+    where
+        I: IntoIterator,
+        R: Accepts<I::Item>,
+    {
+        self::submit_batch(self.core(), tasks.into_iter(), OnFull::Refuse)
+    }
+}

@@ -1,0 +1,157 @@
+//! Many tasks in one call.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use pool_core::{FuncPool, Pool, QueueDepth, SubmitError};
+use testkit::{Gate, watchdog};
+
+/// Only a net.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A pool with one worker, held by the gate, and room for so many more tasks.
+fn held(depth: usize) -> (Pool, Gate) {
+    let pool = Pool::builder().capacity(1).queue_depth(depth).build();
+    let (pool, gate) = (pool.expect("it has a capacity"), Gate::new());
+    let wait = gate.clone();
+    pool.submit(move || wait.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    (pool, gate)
+}
+
+#[test]
+fn a_batch_of_any_length_is_run_in_its_order() {
+    for depth in [
+        QueueDepth::from(0),
+        QueueDepth::from(7),
+        QueueDepth::Unlimited,
+    ] {
+        let pool = Pool::builder().capacity(1).queue_depth(depth).build();
+        let pool = pool.expect("it has a capacity");
+        for length in [0, 1, 255, 256, 257, 1_000] {
+            let ran = Arc::new(Mutex::new(Vec::new()));
+            let tasks = (0..length).map(|n| {
+                let ran = Arc::clone(&ran);
+                move || ran.lock().expect("no panic").push(n)
+            });
+            assert_eq!(pool.submit_batch(tasks).expect("it waits"), length);
+            pool.wait_idle().expect("it is no worker");
+            assert!(ran.lock().expect("no panic").iter().copied().eq(0..length));
+        }
+        let stats = pool.stats();
+        assert_eq!((stats.submitted, stats.completed), (1_769, 1_769));
+    }
+}
+
+#[test]
+fn what_there_is_no_room_for_comes_back_in_order_and_the_rest_is_not_pulled() {
+    let (pool, gate) = held(100);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let mut pulled = 0;
+    let tasks = (0..1_000).map(|n| {
+        pulled += 1;
+        let ran = Arc::clone(&ran);
+        (n, move || _ = ran.fetch_add(1, SeqCst))
+    });
+    let numbers = Mutex::new(Vec::new());
+    let tasks = tasks.map(|(n, task)| {
+        numbers.lock().expect("no panic").push(n);
+        task
+    });
+    let refused = pool
+        .try_submit_batch(tasks)
+        .expect_err("there is room for a hundred");
+    assert!(matches!(refused.reason(), SubmitError::Full(())));
+    assert_eq!(
+        (refused.submitted(), pool.queued(), pool.stats().refused),
+        (100, 100, 1)
+    );
+    assert!(
+        numbers.lock().expect("no panic").len() <= 128,
+        "it pulls some at a time"
+    );
+    assert_eq!(refused.into_refused().count(), 900);
+    gate.open();
+    pool.wait_idle().expect("it is no worker");
+    assert_eq!((ran.load(SeqCst), pulled), (100, 1_000));
+}
+
+#[test]
+fn a_batch_that_waits_lets_other_callers_in_between_and_loses_none() {
+    watchdog(LIMIT, || {
+        let pool = Pool::builder().capacity(2).queue_depth(3).build();
+        let pool = pool.expect("it has a capacity");
+        let ran = Arc::new(AtomicUsize::new(0));
+        thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    let tasks = (0..500).map(|_| {
+                        let ran = Arc::clone(&ran);
+                        move || ran.fetch_add(1, SeqCst)
+                    });
+                    assert_eq!(pool.submit_batch(tasks).expect("it waits"), 500);
+                });
+            }
+        });
+        pool.wait_idle().expect("it is no worker");
+        assert_eq!(ran.load(SeqCst), 2_000);
+    });
+}
+
+#[test]
+fn a_batch_wakes_several_workers() {
+    watchdog(LIMIT, || {
+        let pool = Pool::builder()
+            .capacity(4)
+            .queue_depth(QueueDepth::Unlimited)
+            .build();
+        let pool = pool.expect("it has a capacity");
+        for _ in 0..50 {
+            // Each waits for the other three: one worker alone would not get on.
+            let all = Arc::new(Barrier::new(4));
+            let tasks = (0..4).map(|_| {
+                let all = Arc::clone(&all);
+                move || all.wait().is_leader()
+            });
+            pool.submit_batch(tasks).expect("there is room");
+            pool.wait_idle().expect("it is no worker");
+        }
+    });
+}
+
+#[test]
+fn a_batch_of_a_released_pool_comes_back_whole() {
+    let pool = FuncPool::builder(|_: u32| ())
+        .capacity(1)
+        .build()
+        .expect("it has a capacity");
+    pool.release();
+    let refused = pool.submit_batch(0..200).expect_err("it is released");
+    assert!(matches!(refused.reason(), SubmitError::Released(())));
+    assert_eq!(
+        (refused.submitted(), refused.to_string().is_empty()),
+        (0, false)
+    );
+    assert!(refused.into_refused().eq(0..200));
+}
+
+#[test]
+fn an_iterator_may_submit_to_the_same_pool() {
+    let pool = Pool::builder()
+        .capacity(1)
+        .queue_depth(QueueDepth::Unlimited)
+        .build();
+    let pool = pool.expect("it has a capacity");
+    let (sender, receiver) = mpsc::channel();
+    let tasks = (0..100).map(|n| {
+        let (inner, outer) = (sender.clone(), sender.clone());
+        pool.submit(move || inner.send(n)).expect("there is room");
+        move || outer.send(100 + n)
+    });
+    assert_eq!(pool.submit_batch(tasks).expect("there is room"), 100);
+    pool.wait_idle().expect("it is no worker");
+    drop(sender);
+    assert_eq!(receiver.iter().count(), 200);
+}
