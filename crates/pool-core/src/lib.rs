@@ -134,7 +134,7 @@ pub use capacity::{Capacity, QueueDepth};
 pub use config::{DropPolicy, OnFull, WithinWorker};
 pub use error::{BuildError, JoinError, MapError, Panicked, SubmitError, TuneError, WaitError};
 pub use handle::JoinHandle;
-pub use map::Map;
+pub use map::{Map, MapCanceller};
 pub use pool::{WeakWorkerPool, WorkerPool};
 pub use runner::Runner;
 pub use scope::{Scope, ScopedJoinHandle};

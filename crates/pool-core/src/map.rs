@@ -8,7 +8,8 @@
 //! 1. Each item that was pulled is either pending, or with a drain task, or its result is kept; or
 //!    it was dropped because the mapping stopped or its owner left.
 //! 2. Ordered results lie at their item's place, counted from `head`; they are fetched from there.
-//! 3. Once a mapping has stopped nothing starts any more.
+//! 3. Once a mapping has stopped nothing starts any more. Its owner waits for what runs, unless it
+//!    was cancelled.
 
 use std::any::{Any, type_name};
 use std::collections::VecDeque;
@@ -82,6 +83,8 @@ struct Mapped<I, R> {
     stops: bool,
     /// Nothing starts any more.
     stopped: bool,
+    /// It was cancelled: its owner does not wait for what runs.
+    cancelled: bool,
     /// Nothing is fetched any more.
     left: bool,
     /// The owner is woken for a result while no more items than these wait to be started: for one
@@ -190,7 +193,9 @@ impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Backlog for Mapped
 
     fn is_ready(&self) -> bool {
         let pending = self.pending.len();
-        (self.results.is_ready() && pending <= self.wake_at) || self.running == 0 && pending == 0
+        (self.results.is_ready() && pending <= self.wake_at)
+            || self.running == 0 && pending == 0
+            || self.cancelled
     }
 }
 
@@ -241,6 +246,7 @@ where
             running: 0,
             stops,
             stopped: false,
+            cancelled: false,
             left: false,
             wake_at: usize::MAX,
         };
@@ -278,6 +284,30 @@ where
         self.window = items.max(1);
         self.workers = None;
         self
+    }
+
+    /// What ends this mapping from another thread, as a handler of Ctrl-C does; also while
+    /// [`next`](Iterator::next) blocks.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let mut endless = pool.map(0_u64.., |n| n * n);
+    /// let canceller = endless.canceller();
+    /// assert_eq!(endless.next().transpose()?, Some(0));
+    /// std::thread::spawn(move || canceller.cancel());
+    /// endless.by_ref().for_each(drop);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn canceller(&self) -> MapCanceller {
+        MapCanceller(Arc::clone(&self.queue) as _)
+    }
+
+    /// How many results are fetched already: so many calls of [`next`](Iterator::next) wait for
+    /// none. A consumer that writes them somewhere may flush when it is 0.
+    pub fn ready(&self) -> usize {
+        self.fetched.len()
     }
 
     /// Below this the workers might run out of items while the results are being fetched.
@@ -350,7 +380,8 @@ where
             .wait(&self.drain, Helps::OnWorker, nap, |mapped| {
                 mapped.wake_at = wake_at;
                 mapped.results.fetch(fetched);
-                let over = mapped.running == 0 && mapped.pending.is_empty();
+                let ended = mapped.running == 0 && mapped.pending.is_empty();
+                let over = ended || mapped.cancelled;
                 (over || !fetched.is_empty()).then_some(!fetched.is_empty())
             })?;
         self.in_flight = self.in_flight.saturating_sub(self.fetched.len());
@@ -427,6 +458,47 @@ impl<I: Iterator, T, E> Drop for Map<I, T, E> {
         // A panic of theirs would abort an owner that is unwinding.
         drop_quietly(pending);
         drop_quietly(results);
+    }
+}
+
+/// Ends a mapping. See [`Map::canceller`].
+#[derive(Clone)]
+pub struct MapCanceller(Arc<dyn Cancel>);
+
+impl MapCanceller {
+    /// Ends it: items that have not started are dropped, here. The mapping still gives what has
+    /// come, in its order, then `None`, and waits for nothing that runs; the value of that is
+    /// dropped with the mapping, or after it on its worker. The source is not pulled for more than
+    /// one item.
+    ///
+    /// Never blocks. The second time, or when the mapping has ended, it does nothing.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+}
+
+impl fmt::Debug for MapCanceller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MapCanceller(..)")
+    }
+}
+
+/// A mapping of whatever to whatever, to be cancelled.
+trait Cancel: Send + Sync {
+    fn cancel(&self);
+}
+
+impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Cancel for Queue<I, T, E> {
+    fn cancel(&self) {
+        if self.pool().is_forked() {
+            return; // The lock may be held by a thread that is not there.
+        }
+        let unstarted = self.change(|mapped| {
+            mapped.stopped = true;
+            mapped.cancelled = true;
+            mem::take(&mut mapped.pending)
+        });
+        drop(unstarted);
     }
 }
 
