@@ -81,15 +81,22 @@ struct Mapped<I, R> {
     running: usize,
     /// An error stops the mapping.
     stops: bool,
-    /// Nothing starts any more.
-    stopped: bool,
-    /// It was cancelled: its owner does not wait for what runs.
-    cancelled: bool,
-    /// Nothing is fetched any more.
-    left: bool,
+    stage: Stage,
     /// The owner is woken for a result while no more items than these wait to be started: for one
     /// of many short items it would be woken again at once.
     wake_at: usize,
+}
+
+/// How far a mapping is. It goes on, never back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Open,
+    /// Nothing starts any more.
+    Stopped,
+    /// Nor is what runs waited for.
+    Cancelled,
+    /// Nor is anything fetched.
+    Left,
 }
 
 enum Results<R> {
@@ -161,6 +168,14 @@ impl<R> Results<R> {
     }
 }
 
+impl<I, R> Mapped<I, R> {
+    /// Goes on to that stage, if it is not there yet. What does not start comes back.
+    fn stop(&mut self, stage: Stage) -> VecDeque<I> {
+        self.stage = self.stage.max(stage);
+        mem::take(&mut self.pending)
+    }
+}
+
 impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Backlog for Mapped<I, Fetched<T, E>> {
     type Piece = (u64, I);
     type Done = (u64, Fetched<T, E>);
@@ -179,12 +194,11 @@ impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Backlog for Mapped
     fn settle(&mut self, (number, result): (u64, Fetched<T, E>)) -> Self::Garbage {
         self.running -= 1;
         let unstarted = if self.stops && result.is_err() {
-            self.stopped = true;
-            mem::take(&mut self.pending)
+            self.stop(Stage::Stopped)
         } else {
             VecDeque::new()
         };
-        if self.left {
+        if self.stage == Stage::Left {
             return (unstarted, Some(result));
         }
         self.results.keep(number, result);
@@ -195,7 +209,7 @@ impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Backlog for Mapped
         let pending = self.pending.len();
         (self.results.is_ready() && pending <= self.wake_at)
             || self.running == 0 && pending == 0
-            || self.cancelled
+            || self.stage >= Stage::Cancelled
     }
 }
 
@@ -245,9 +259,7 @@ where
             results: Results::new(order),
             running: 0,
             stops,
-            stopped: false,
-            cancelled: false,
-            left: false,
+            stage: Stage::Open,
             wake_at: usize::MAX,
         };
         let queue = SubQueue::new(host.submitter(), pool.clone(), workers, backlog);
@@ -325,10 +337,7 @@ where
     /// Waits until nothing of it runs any more.
     fn join(&mut self) {
         self.source = None;
-        let unstarted = self.queue.look(|mapped| {
-            mapped.stopped = true;
-            mem::take(&mut mapped.pending)
-        });
+        let unstarted = self.queue.look(|mapped| mapped.stop(Stage::Stopped));
         drop(unstarted);
         while self.fetch().is_ok_and(|in_flight| in_flight) {
             self.fetched.clear();
@@ -343,7 +352,7 @@ where
         };
         self.in_flight += 1;
         let added = self.queue.add(&self.drain, |mapped| {
-            if mapped.stopped {
+            if mapped.stage >= Stage::Stopped {
                 return (Some(item), false);
             }
             mapped.pending.push_back(item);
@@ -381,7 +390,7 @@ where
                 mapped.wake_at = wake_at;
                 mapped.results.fetch(fetched);
                 let ended = mapped.running == 0 && mapped.pending.is_empty();
-                let over = ended || mapped.cancelled;
+                let over = ended || mapped.stage >= Stage::Cancelled;
                 (over || !fetched.is_empty()).then_some(!fetched.is_empty())
             })?;
         self.in_flight = self.in_flight.saturating_sub(self.fetched.len());
@@ -450,11 +459,9 @@ impl<I: Iterator, T, E> Drop for Map<I, T, E> {
             mem::forget(Arc::clone(&self.queue));
             return;
         }
-        let (pending, results) = self.queue.look(|mapped| {
-            mapped.stopped = true;
-            mapped.left = true;
-            (mem::take(&mut mapped.pending), mapped.results.take_all())
-        });
+        let (pending, results) = self
+            .queue
+            .look(|mapped| (mapped.stop(Stage::Left), mapped.results.take_all()));
         // A panic of theirs would abort an owner that is unwinding.
         drop_quietly(pending);
         drop_quietly(results);
@@ -493,11 +500,7 @@ impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Cancel for Queue<I
         if self.pool().is_forked() {
             return; // The lock may be held by a thread that is not there.
         }
-        let unstarted = self.change(|mapped| {
-            mapped.stopped = true;
-            mapped.cancelled = true;
-            mem::take(&mut mapped.pending)
-        });
+        let unstarted = self.change(|mapped| mapped.stop(Stage::Cancelled));
         drop(unstarted);
     }
 }

@@ -88,13 +88,13 @@ fn sum(options: Options) -> Result<bool, Box<dyn Error>> {
 
     let mut printer = Printer::new(progress.clone());
     while let Some(report) = reports.next() {
-        let printed = match report {
+        let written = match report {
             Ok(report) => printer.print(report),
             // It panicked, or no thread could be started.
             Err(error) => printer.fail(&format!("checksum: {error}\n")),
         };
         // A reader at the other end has the lines before the next wait.
-        let flushed = printed.and_then(|()| match reports.ready() {
+        let flushed = written.and_then(|()| match reports.ready() {
             0 => printer.flush(),
             _ => Ok(()),
         });
