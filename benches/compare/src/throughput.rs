@@ -31,28 +31,33 @@ impl Throughput {
 }
 
 /// Calls `submit` from so many threads, as often as takes about `budget`; each call must make one
-/// task end in a [`bump`](crate::count::bump).
+/// task end in a [`bump`](crate::count::bump). See [`measure_by`].
+pub fn measure(producers: u32, budget: Duration, submit: impl Fn() + Sync) -> Throughput {
+    measure_by(budget, |tasks| section(producers, tasks, &submit))
+}
+
+/// Calls `section` with a number of tasks that takes about `budget`; it says what they took.
 ///
 /// The first, shorter sections warm the pool and say how many tasks fit into the budget. They are a
 /// part of it large enough that a thread which waits its turn for a core does not decide. Where
 /// tasks take long, a section has few of them: what it shows is the time of one.
-pub fn measure(producers: u32, budget: Duration, submit: impl Fn() + Sync) -> Throughput {
+pub fn measure_by(budget: Duration, mut section: impl FnMut(u32) -> Spent) -> Throughput {
     let mut tasks = 32; // Some are long.
-    let mut spent = section(producers, tasks, &submit);
+    let mut spent = section(tasks);
     while spent.wall < budget / 8 && tasks < MOST / 8 {
         tasks *= 4;
-        spent = section(producers, tasks, &submit);
+        spent = section(tasks);
     }
     let mut wall = spent.wall;
     if wall < budget {
         // Once more: were the last one slow by chance, the measured section would be too short.
-        wall = wall.min(section(producers, tasks, &submit).wall);
+        wall = wall.min(section(tasks).wall);
     }
     let mut done = Throughput { spent, tasks };
     for _ in 0..3 {
         let fit = budget.as_secs_f64() / wall.as_secs_f64() * f64::from(done.tasks);
         let tasks = whole(fit.clamp(32.0, f64::from(MOST)));
-        let spent = section(producers, tasks, &submit);
+        let spent = section(tasks);
         done = Throughput { spent, tasks };
         wall = spent.wall;
         if wall > budget / 3 || tasks == MOST {

@@ -143,9 +143,9 @@ pub use capacity::{Capacity, QueueDepth};
 pub use config::{DropPolicy, OnFull, WithinWorker};
 pub use error::{BuildError, JoinError, MapError, Panicked, SubmitError, TuneError, WaitError};
 pub use handle::JoinHandle;
-pub use map::Map;
 #[cfg(feature = "stream")]
 pub use map::MapStream;
+pub use map::{Map, MapCanceller};
 pub use permit::Permit;
 pub use pool::{WeakWorkerPool, WorkerPool};
 pub use reserve::{PollReserve, ReserveFuture};

@@ -8,7 +8,8 @@
 //! 1. Each item that was pulled is either pending, or with a drain task, or its result is kept; or
 //!    it was dropped because the mapping stopped or its owner left.
 //! 2. Ordered results lie at their item's place, counted from `head`; they are fetched from there.
-//! 3. Once a mapping has stopped nothing starts any more.
+//! 3. Once a mapping has stopped nothing starts any more. Its owner waits for what runs, unless it
+//!    was cancelled.
 
 use std::any::{Any, type_name};
 use std::collections::VecDeque;
@@ -111,13 +112,22 @@ struct Mapped<I, R> {
     running: usize,
     /// An error stops the mapping.
     stops: bool,
-    /// Nothing starts any more.
-    stopped: bool,
-    /// Nothing is fetched any more.
-    left: bool,
+    stage: Stage,
     /// The owner is woken for a result while no more items than these wait to be started: for one
     /// of many short items it would be woken again at once.
     wake_at: usize,
+}
+
+/// How far a mapping is. It goes on, never back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Open,
+    /// Nothing starts any more.
+    Stopped,
+    /// Nor is what runs waited for.
+    Cancelled,
+    /// Nor is anything fetched.
+    Left,
 }
 
 enum Results<R> {
@@ -189,6 +199,14 @@ impl<R> Results<R> {
     }
 }
 
+impl<I, R> Mapped<I, R> {
+    /// Goes on to that stage, if it is not there yet. What does not start comes back.
+    fn stop(&mut self, stage: Stage) -> VecDeque<I> {
+        self.stage = self.stage.max(stage);
+        mem::take(&mut self.pending)
+    }
+}
+
 impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Backlog for Mapped<I, Fetched<T, E>> {
     type Piece = (u64, I);
     type Done = (u64, Fetched<T, E>);
@@ -207,12 +225,11 @@ impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Backlog for Mapped
     fn settle(&mut self, (number, result): (u64, Fetched<T, E>)) -> Self::Garbage {
         self.running -= 1;
         let unstarted = if self.stops && result.is_err() {
-            self.stopped = true;
-            mem::take(&mut self.pending)
+            self.stop(Stage::Stopped)
         } else {
             VecDeque::new()
         };
-        if self.left {
+        if self.stage == Stage::Left {
             return (unstarted, Some(result));
         }
         self.results.keep(number, result);
@@ -221,7 +238,9 @@ impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Backlog for Mapped
 
     fn is_ready(&self) -> bool {
         let pending = self.pending.len();
-        (self.results.is_ready() && pending <= self.wake_at) || self.running == 0 && pending == 0
+        (self.results.is_ready() && pending <= self.wake_at)
+            || self.running == 0 && pending == 0
+            || self.stage >= Stage::Cancelled
     }
 }
 
@@ -271,8 +290,7 @@ where
             results: Results::new(order),
             running: 0,
             stops,
-            stopped: false,
-            left: false,
+            stage: Stage::Open,
             wake_at: usize::MAX,
         };
         let queue = SubQueue::new(host.submitter(), pool.clone(), workers, backlog);
@@ -309,6 +327,30 @@ where
         self.window = items.max(1);
         self.workers = None;
         self
+    }
+
+    /// What ends this mapping from another thread, as a handler of Ctrl-C does; also while
+    /// [`next`](Iterator::next) blocks.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let mut endless = pool.map(0_u64.., |n| n * n);
+    /// let canceller = endless.canceller();
+    /// assert_eq!(endless.next().transpose()?, Some(0));
+    /// std::thread::spawn(move || canceller.cancel());
+    /// endless.by_ref().for_each(drop);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn canceller(&self) -> MapCanceller {
+        MapCanceller(Arc::clone(&self.queue) as _)
+    }
+
+    /// How many results are fetched already: so many calls of [`next`](Iterator::next) wait for
+    /// none. A consumer that writes them somewhere may flush when it is 0.
+    pub fn ready(&self) -> usize {
+        self.fetched.len()
     }
 
     /// Below this the workers might run out of items while the results are being fetched.
@@ -348,10 +390,7 @@ where
     /// Waits until nothing of it runs any more.
     fn join(&mut self) {
         self.source = None;
-        let unstarted = self.queue.look(|mapped| {
-            mapped.stopped = true;
-            mem::take(&mut mapped.pending)
-        });
+        let unstarted = self.queue.look(|mapped| mapped.stop(Stage::Stopped));
         drop(unstarted);
         while self.fetch().is_ok_and(|in_flight| in_flight) {
             self.fetched.clear();
@@ -367,7 +406,7 @@ where
         };
         self.in_flight += 1;
         let add = |mapped: &mut Mapped<_, _>| {
-            if mapped.stopped {
+            if mapped.stage >= Stage::Stopped {
                 return (Some(item), false);
             }
             mapped.pending.push_back(item);
@@ -420,7 +459,8 @@ where
         let take = move |mapped: &mut Mapped<_, _>| {
             mapped.wake_at = wake_at;
             mapped.results.fetch(&mut fetched);
-            let over = mapped.running == 0 && mapped.pending.is_empty();
+            let ended = mapped.running == 0 && mapped.pending.is_empty();
+            let over = ended || mapped.stage >= Stage::Cancelled;
             (over || !fetched.is_empty()).then(|| mem::take(&mut fetched))
         };
         (short.then_some(NAP), take)
@@ -569,14 +609,49 @@ impl<I: Iterator, T, E> Drop for Map<I, T, E> {
             mem::forget(Arc::clone(&self.queue));
             return;
         }
-        let (pending, results) = self.queue.look(|mapped| {
-            mapped.stopped = true;
-            mapped.left = true;
-            (mem::take(&mut mapped.pending), mapped.results.take_all())
-        });
+        let (pending, results) = self
+            .queue
+            .look(|mapped| (mapped.stop(Stage::Left), mapped.results.take_all()));
         // A panic of theirs would abort an owner that is unwinding.
         drop_quietly(pending);
         drop_quietly(results);
+    }
+}
+
+/// Ends a mapping. See [`Map::canceller`].
+#[derive(Clone)]
+pub struct MapCanceller(Arc<dyn Cancel>);
+
+impl MapCanceller {
+    /// Ends it: items that have not started are dropped, here. The mapping still gives what has
+    /// come, in its order, then `None`, and waits for nothing that runs; the value of that is
+    /// dropped with the mapping, or after it on its worker. The source is not pulled for more than
+    /// one item.
+    ///
+    /// Never blocks. The second time, or when the mapping has ended, it does nothing.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+}
+
+impl fmt::Debug for MapCanceller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MapCanceller(..)")
+    }
+}
+
+/// A mapping of whatever to whatever, to be cancelled.
+trait Cancel: Send + Sync {
+    fn cancel(&self);
+}
+
+impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Cancel for Queue<I, T, E> {
+    fn cancel(&self) {
+        if self.pool().is_forked() {
+            return; // The lock may be held by a thread that is not there.
+        }
+        let unstarted = self.change(|mapped| mapped.stop(Stage::Cancelled));
+        drop(unstarted);
     }
 }
 

@@ -339,6 +339,16 @@ impl<B: Backlog> SubQueue<B> {
         })
     }
 
+    /// Changes the backlog, and wakes the owner if that is what it waits for.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut B) -> T) -> T {
+        let mut state = self.state.lock();
+        let changed = change(&mut state.backlog);
+        let owner = state.wake();
+        drop(state);
+        owner.into_iter().for_each(Waiter::wake);
+        changed
+    }
+
     /// Adds a piece, and submits a drain task for it if there may be another and the pool has room
     /// for it: the owner helps, or submits one when it waits.
     ///

@@ -9,11 +9,13 @@ mod handoff;
 mod ideal;
 mod idle;
 mod locks;
+mod map;
 mod multi;
 mod nested;
 mod overload;
 mod round_trip;
 mod scaling;
+mod scope;
 mod sleepers;
 mod start;
 mod typed;
@@ -29,6 +31,8 @@ pub fn all() -> Vec<Case> {
         captures::cases(),
         typed::cases(),
         nested::cases(),
+        map::cases(),
+        scope::cases(),
         round_trip::cases(),
         start::cases(),
         sleepers::cases(),

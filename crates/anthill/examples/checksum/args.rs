@@ -21,7 +21,7 @@ pub(crate) struct Options {
     pub(crate) paths: Vec<OsString>,
 }
 
-/// More would find no place in the window, and sit idle.
+/// More would find no file in the window, and sit idle.
 pub(crate) const MAX_JOBS: usize = 1024;
 
 /// Reads the arguments of this process.

@@ -1,15 +1,14 @@
 //! `checksum [PATH..]`: the SHA-256 of every file, in the format of `sha256sum`.
 //!
-//! What a pool with blocking submit is for: any number of files, a few threads, flat memory.
+//! What a mapping is for: any number of files, a few threads, results in order, flat memory.
 //!
 //! ```text
-//! walker ── reserve ──> window ── next ──> printer (the main thread)
-//!    └──── submit ────> pool ──── fill ──────┘
+//! walk ── files ──> pool ── reports ──> printer
 //! ```
 //!
-//! The walker finds files in order and takes a place in the window for each; it submits one
-//! task per file and waits while the pool is full. A task reads its file and fills its place.
-//! The printer prints the oldest places as they fill, so the order is that of the walk.
+//! The main thread asks the mapping for one report after the other and prints it. The mapping walks
+//! on as it is asked, has the pool read the files that were found, and gives what became of them in
+//! the order of the walk.
 //!
 //! Not a replacement for `sha256sum`: it has no `-c`, and no other formats.
 //!
@@ -21,35 +20,28 @@
 mod args;
 mod hash;
 mod line;
-mod order;
 mod print;
 mod progress;
 mod quote;
 mod report;
 mod signals;
 mod walk;
-mod window;
 
-use anthill::{Pool, SubmitError};
+use anthill::Pool;
 use args::{Command, Options};
 use print::{Printer, complain};
 use progress::Progress;
+use report::Report;
 use std::error::Error;
-use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
 use std::process::{self, ExitCode};
-use std::sync::Arc;
-use std::thread;
-use walk::{Source, walk};
-use window::{Turn, Window};
+use std::sync::{Arc, OnceLock};
+use walk::{Found, Source, walk};
 
-/// Places for files that are found and not yet printed.
+/// Files that are found and not yet printed. So many small ones are read behind a huge one before
+/// the workers have to wait for its line.
 const WINDOW: usize = 1024;
 const _: () = assert!(args::MAX_JOBS <= WINDOW);
-
-/// Tasks that wait for a worker. Small files end quickly: this many keep the workers fed
-/// while the walker reads the next directory.
-const QUEUE_DEPTH: usize = 256;
 
 fn main() -> ExitCode {
     match args::parse() {
@@ -78,86 +70,61 @@ fn main() -> ExitCode {
 fn sum(options: Options) -> Result<bool, Box<dyn Error>> {
     let pool = Pool::builder()
         .capacity(options.jobs)
-        .queue_depth(QUEUE_DEPTH)
         .name("checksum")
         .build()?;
-    let window = Arc::new(Window::new(WINDOW));
-    signals::watch({
-        let (pool, window) = (pool.clone(), Arc::clone(&window));
-        move |signal| {
-            window.stop(signal);
-            pool.release_now();
-        }
-    })?;
     let progress = Progress::new();
-    let walker = thread::Builder::new().name("walker".into()).spawn({
-        let (pool, window, progress) = (pool.clone(), Arc::clone(&window), progress.clone());
-        move || {
-            let _end = Closing(&window);
-            feed(&pool, &window, options.paths, &progress);
+    let reading = progress.clone();
+    let mut reports = pool
+        .map(walk(options.paths), move |found| read(found, &reading))
+        .window(WINDOW);
+    let stopped_by = Arc::new(OnceLock::new());
+    signals::watch({
+        let (canceller, stopped_by) = (reports.canceller(), Arc::clone(&stopped_by));
+        move |signal| {
+            stopped_by.get_or_init(|| signal);
+            canceller.cancel();
         }
     })?;
 
     let mut printer = Printer::new(progress.clone());
-    loop {
-        match window.next() {
-            Turn::Print(reports) => {
-                if let Err(error) = printer.print(reports) {
-                    progress.clear();
-                    end_unwritten(&error);
-                }
-            }
-            Turn::Finished => break,
-            Turn::Stopped(signal) => {
-                progress.clear();
-                // A worker may sit in a read that never returns, so no worker is waited for.
-                process::exit(128 + signal);
-            }
+    while let Some(report) = reports.next() {
+        let written = match report {
+            Ok(report) => printer.print(report),
+            // It panicked, or no thread could be started.
+            Err(error) => printer.fail(&format!("checksum: {error}\n")),
+        };
+        // A reader at the other end has the lines before the next wait.
+        let flushed = written.and_then(|()| match reports.ready() {
+            0 => printer.flush(),
+            _ => Ok(()),
+        });
+        if let Err(error) = flushed {
+            progress.clear();
+            end_unwritten(&error);
         }
     }
     progress.clear();
-    if walker.join().is_err() {
-        return Err("the walk broke off".into());
+    if let Some(signal) = stopped_by.get() {
+        // A worker may sit in a read that never returns, so no worker is waited for.
+        process::exit(128 + signal);
     }
     pool.release();
     pool.wait_released()?;
     Ok(!printer.failed())
 }
 
-/// Submits a task for each file under `paths`, until the end or until the work is stopped.
-fn feed(pool: &Pool, window: &Arc<Window>, paths: Vec<OsString>, progress: &Progress) {
-    for found in walk(paths) {
-        let Some(ticket) = window.reserve(found.name) else {
-            return;
-        };
-        match found.source {
-            Source::File => {
-                let progress = progress.clone();
-                let task = move || {
-                    let result = hash::file(ticket.name(), &progress);
-                    ticket.fill(result);
-                };
-                match pool.submit(task) {
-                    Ok(()) => {}
-                    Err(SubmitError::Released(_)) => return,
-                    // No thread could be started. The task came back, and here is a thread.
-                    Err(refused) => refused.into_task()(),
-                }
-            }
-            // Read here, in its turn: two readers would share the bytes.
-            Source::Stdin => ticket.fill(hash::stream(io::stdin().lock(), progress)),
-            Source::Nowhere(error) => ticket.fill(Err(error)),
+/// Reads what was found, on a worker.
+fn read(found: Found, progress: &Progress) -> Report {
+    let result = match found.source {
+        Source::File => hash::file(&found.name, progress),
+        Source::Stdin(turn) => {
+            turn.wait();
+            hash::stream(io::stdin().lock(), progress)
         }
-    }
-}
-
-/// Closes the window however the walk ends, so that the printer never waits for a dead walker.
-struct Closing<'a>(&'a Window);
-
-impl Drop for Closing<'_> {
-    fn drop(&mut self) {
-        self.0.close();
-    }
+        Source::Nowhere(error) => Err(error),
+    };
+    let name = found.name;
+    Report { name, result }
 }
 
 /// Ends the process because stdout took no more.

@@ -8,6 +8,8 @@ use std::io::{self, Write};
 /// Writes reports, and remembers whether one of them was a failure.
 pub(crate) struct Printer {
     progress: Progress,
+    /// What stdout is to have.
+    lines: Vec<u8>,
     files: u64,
     failed: bool,
 }
@@ -17,6 +19,7 @@ impl Printer {
     pub(crate) fn new(progress: Progress) -> Self {
         Self {
             progress,
+            lines: Vec::new(),
             files: 0,
             failed: false,
         }
@@ -27,40 +30,48 @@ impl Printer {
         self.failed
     }
 
-    /// Writes `reports` and flushes, so that a reader at the other end has them before the next wait.
+    /// Takes the line of a report, to be written by a [`flush`](Self::flush), or writes its message.
     ///
     /// # Errors
-    /// If stdout does not take them. What stderr does not take is lost.
-    pub(crate) fn print(&mut self, reports: Vec<Report>) -> io::Result<()> {
-        self.files += reports.len() as u64;
-        let mut lines = Vec::new();
-        for Report { name, result } in reports {
-            match result {
-                Ok(digest) => push_line(&mut lines, &name, &digest),
-                Err(error) => {
-                    // The lines before it go first, so that one screen shows one order.
-                    self.put(&lines)?;
-                    lines.clear();
-                    self.progress
-                        .beside_stderr(|| complain(&message(&name, &error)));
-                    self.failed = true;
-                }
+    /// If stdout does not take the lines before it. What stderr does not take is lost.
+    pub(crate) fn print(&mut self, Report { name, result }: Report) -> io::Result<()> {
+        self.files += 1;
+        match result {
+            Ok(digest) => {
+                push_line(&mut self.lines, &name, &digest);
+                Ok(())
             }
+            Err(error) => self.fail(&message(&name, &error)),
         }
-        self.put(&lines)?;
-        self.progress.done(self.files);
+    }
+
+    /// Writes a message.
+    ///
+    /// # Errors
+    /// As those of [`print`](Self::print).
+    pub(crate) fn fail(&mut self, message: &str) -> io::Result<()> {
+        // The lines before it go first, so that one screen shows one order.
+        self.flush()?;
+        self.progress.beside_stderr(|| complain(message));
+        self.failed = true;
         Ok(())
     }
 
-    fn put(&self, lines: &[u8]) -> io::Result<()> {
-        if lines.is_empty() {
-            return Ok(());
+    /// Writes the lines, for a reader at the other end.
+    ///
+    /// # Errors
+    /// If stdout does not take them.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        if !self.lines.is_empty() {
+            self.progress.beside_stdout(|| {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(&self.lines)?;
+                stdout.flush()
+            })?;
+            self.lines.clear();
         }
-        self.progress.beside_stdout(|| {
-            let mut stdout = io::stdout().lock();
-            stdout.write_all(lines)?;
-            stdout.flush()
-        })
+        self.progress.done(self.files);
+        Ok(())
     }
 }
 

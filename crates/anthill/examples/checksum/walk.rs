@@ -13,6 +13,7 @@ use std::fs;
 use std::io;
 use std::iter;
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use walkdir::{DirEntry, WalkDir};
 
 /// Something that gets a line of output or a message.
@@ -25,21 +26,46 @@ pub(crate) struct Found {
 pub(crate) enum Source {
     /// The file of that name. That it can be opened is not promised.
     File,
-    /// Standard input.
-    Stdin,
+    /// Standard input, when its turn has come.
+    Stdin(Turn),
     /// Nowhere: the walk itself failed here.
     Nowhere(io::Error),
 }
 
+/// The right to read standard input, which several arguments may name: two readers at a time would
+/// share the bytes. Dropped, it passes to the next.
+pub(crate) struct Turn {
+    before: Option<Receiver<()>>,
+    _after: Sender<()>,
+}
+
+impl Turn {
+    /// Waits for the reader before. It has started, so it does not wait for this thread.
+    pub(crate) fn wait(&self) {
+        if let Some(before) = &self.before {
+            before.recv().expect_err("it is dropped, and nothing sent");
+        }
+    }
+}
+
 /// Everything that `paths` name, lazily.
 pub(crate) fn walk(paths: Vec<OsString>) -> impl Iterator<Item = Found> {
-    paths.into_iter().flat_map(argument)
+    let mut before = None;
+    paths.into_iter().flat_map(move |path| {
+        if path == "-" {
+            let (after, next) = channel();
+            let turn = Turn {
+                before: before.replace(next),
+                _after: after,
+            };
+            Box::new(iter::once(found(path.into(), Source::Stdin(turn))))
+        } else {
+            argument(path)
+        }
+    })
 }
 
 fn argument(path: OsString) -> Box<dyn Iterator<Item = Found>> {
-    if path == "-" {
-        return Box::new(iter::once(found(path.into(), Source::Stdin)));
-    }
     if !fs::metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
         return Box::new(iter::once(found(path.into(), Source::File)));
     }

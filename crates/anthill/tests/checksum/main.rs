@@ -6,19 +6,8 @@
 
 #![cfg(unix)]
 
-// What waits for what has rules of its own, which no output shows reliably. These files need
-// nothing else of the example, so they are tested from inside.
-#[path = "../../examples/checksum/order.rs"]
-mod order;
-#[path = "../../examples/checksum/report.rs"]
-mod report;
-#[path = "../../examples/checksum/window.rs"]
-mod window;
-
 mod failures;
 mod lines;
-mod reorder;
 mod signals;
 mod support;
 mod walks;
-mod windows;

@@ -423,6 +423,57 @@ fn the_panic_hook_sees_a_mappings_panic_and_the_error_goes_through_the_question_
     Ok(())
 }
 
+#[test]
+fn cancelled_from_elsewhere_it_gives_what_has_come_and_does_not_wait_for_what_runs() {
+    let pool = pool(1);
+    let (gate, (sender, receiver)) = (Gate::new(), mpsc::channel());
+    let held = gate.clone();
+    let mut results = pool.map(0.., move |n| {
+        if n == 2 {
+            held.wait();
+        }
+        sender.send(n)
+    });
+    let canceller = results.canceller();
+    let late = gate.clone();
+    let cancelling = std::thread::spawn(move || {
+        late.wait_for_arrivals(1); // 0 and 1 have come, and 2 does not end before the mapping.
+        canceller.cancel();
+        canceller.cancel();
+    });
+    let fetched = watchdog(LIMIT, || results.by_ref().flatten().count());
+    assert_eq!(fetched, 2);
+    assert!(results.next().is_none());
+    cancelling.join().expect("it does not panic");
+    gate.open();
+    pool.wait_idle().expect("2 ends");
+    drop(results);
+    assert_eq!(receiver.into_iter().collect::<Vec<i32>>(), [0, 1, 2]);
+}
+
+#[test]
+fn as_many_results_as_are_ready_come_without_a_wait() {
+    let pool = pool(1);
+    let gate = Gate::new();
+    let held = gate.clone();
+    let map = move |n| {
+        if n == 2 {
+            held.wait();
+        }
+        n
+    };
+    // It ends when 2 runs: 0 and 1 have come by then, and are fetched together.
+    let end = std::iter::from_fn(|| {
+        gate.wait_for_arrivals(1);
+        None
+    });
+    let mut results = pool.map((0..3).chain(end), map).window(8);
+    let mut next = || (results.next().and_then(Result::ok), results.ready());
+    assert_eq!([next(), next()], [(Some(0), 1), (Some(1), 0)]);
+    gate.open();
+    assert_eq!([next(), next()], [(Some(2), 0), (None, 0)]);
+}
+
 #[cfg(feature = "stream")]
 mod streams {
     use std::pin::{Pin, pin};

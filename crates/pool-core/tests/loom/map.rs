@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pool_core::{MapError, SubmitError};
+use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::spawn;
 
@@ -124,6 +125,27 @@ fn a_release_now_racing_a_mapping_ends_it() {
         release.join().unwrap();
         pool.wait_released().unwrap();
     });
+}
+
+/// The owner of a mapping sleeps, or is about to, for an item that does not end.
+#[test]
+fn a_cancel_racing_a_fetch_ends_it_beside_an_item_that_runs_on() {
+    check(
+        "a_cancel_racing_a_fetch_ends_it_beside_an_item_that_runs_on",
+        Some(2),
+        || {
+            let (pool, over) = (untimed(1).build().unwrap(), Parker::new());
+            let held = over.clone();
+            let mut results = pool.map([1], move |_| held.park()).window(1);
+            let canceller = results.canceller();
+            let cancel = spawn(move || canceller.cancel());
+            assert!(results.next().is_none());
+            over.unpark();
+            cancel.join().unwrap();
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
 }
 
 /// The owner of a scope runs what has not started while a worker runs the rest: each task runs
