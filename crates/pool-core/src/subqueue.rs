@@ -561,3 +561,98 @@ fn doze(parker: &Parker, nap: Option<Duration>) {
         _ => parker.park(),
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::{OnceLock, Weak};
+
+    use super::*;
+    use crate::Pool;
+
+    /// Pieces that come to nothing.
+    struct Pieces(VecDeque<()>);
+
+    impl Backlog for Pieces {
+        type Piece = ();
+        type Done = ();
+        type Garbage = ();
+
+        fn pending(&self) -> usize {
+            self.0.len()
+        }
+
+        fn start(&mut self) -> Option<()> {
+            self.0.pop_front()
+        }
+
+        fn settle(&mut self, (): ()) {}
+
+        fn is_ready(&self) -> bool {
+            self.0.is_empty()
+        }
+    }
+
+    /// A pool that keeps what is submitted, and wants its workers for something.
+    struct Keeps(Demand, Lock<Vec<DrainTask>>);
+
+    impl Submitter for Keeps {
+        fn submit(self: Arc<Self>, task: DrainTask, _: OnFull) -> Result<(), SubmitError> {
+            self.1.lock().push(task);
+            Ok(())
+        }
+
+        fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission {
+            Box::pin(std::future::ready(self.submit(task, OnFull::Refuse)))
+        }
+
+        fn demand(&self) -> Demand {
+            self.0
+        }
+    }
+
+    /// A queue of three pieces, whose drain task has been run once, on this thread: how many pieces
+    /// are left, how many drain tasks are there then, and whether each piece that ran could add
+    /// another one.
+    fn after_one_task(demand: Demand) -> (usize, usize, Vec<bool>) {
+        let pool = Pool::builder().capacity(1).build().expect("it has one");
+        let keeps = Arc::new(Keeps(demand, Lock::new(Vec::new())));
+        let pieces = Pieces(VecDeque::from([(); 2]));
+        let submitter = Arc::clone(&keeps) as Arc<dyn Submitter>;
+        let queue = SubQueue::new(submitter, PoolHandle::of(&pool), 1, pieces);
+        let added = Arc::new(Lock::new(Vec::new()));
+        let itself = Arc::new(OnceLock::<Weak<dyn Drain>>::new());
+        let (ours, adds, inner) = (Arc::clone(&queue), Arc::clone(&added), Arc::clone(&itself));
+        let drain = drain_by(&queue, move |()| {
+            let drain = inner.get().and_then(Weak::upgrade);
+            let drain = drain.expect("it is set before it runs, and runs");
+            let taken = ours.offer(&drain, |_| ()); // As if one were added.
+            adds.lock().push(taken.is_ok());
+        });
+        assert!(itself.set(Arc::downgrade(&drain)).is_ok());
+        let first = queue.offer(&drain, |pieces| pieces.0.push_back(()));
+        first.expect("nothing was asked yet");
+        let task = keeps.1.lock().pop().expect("the first piece wants one");
+        task.run();
+        let left = queue.look(|pieces| pieces.pending());
+        let tasks = std::mem::take(&mut *keeps.1.lock());
+        let taken = std::mem::take(&mut *added.lock());
+        (left, tasks.len(), taken)
+    }
+
+    #[test]
+    fn a_drain_task_that_nothing_else_waits_for_goes_on_to_the_end() {
+        assert_eq!(after_one_task(Demand::None), (0, 0, vec![true; 3]));
+    }
+
+    #[test]
+    fn a_drain_task_leaves_its_worker_to_others_after_its_turn_and_comes_again() {
+        assert_eq!(after_one_task(Demand::Others), (2, 1, vec![true]));
+    }
+
+    #[test]
+    fn at_a_released_pool_what_was_added_is_done_and_nothing_is_added() {
+        let expected = (0, 0, vec![true, false, false]);
+        assert_eq!(after_one_task(Demand::Released), expected);
+    }
+}

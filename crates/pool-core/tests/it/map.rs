@@ -144,6 +144,68 @@ fn an_error_comes_after_the_results_before_it_and_ends_the_mapping() {
     assert!(source.next().is_some_and(|next| next <= 28));
 }
 
+/// A source of so many numbers, and how many were pulled.
+fn counted(length: usize) -> (Arc<AtomicUsize>, impl Iterator<Item = usize> + Send) {
+    let pulled = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&pulled);
+    let source = (0..length).inspect(move |_| _ = counter.fetch_add(1, SeqCst));
+    (pulled, source)
+}
+
+#[test]
+fn nothing_starts_after_an_error_though_items_were_pulled() {
+    let (pool, (pulled, source)) = (pool(1), counted(8));
+    let started = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&started);
+    let mut results = pool
+        .try_map(source, move |_| -> Result<(), &str> {
+            counter.fetch_add(1, SeqCst);
+            while pulled.load(SeqCst) < 8 {
+                std::thread::yield_now();
+            }
+            Err("the first")
+        })
+        .window(8);
+    assert!(matches!(
+        results.next(),
+        Some(Err(MapError::Failed("the first")))
+    ));
+    pool.wait_idle().expect("it is no worker"); // The mapping is there still.
+    assert_eq!(started.load(SeqCst), 1);
+}
+
+#[test]
+fn a_task_that_waits_for_a_worker_comes_before_the_items_that_wait() {
+    watchdog(LIMIT, || {
+        let built = Pool::builder()
+            .capacity(1)
+            .queue_depth(QueueDepth::Unlimited)
+            .build();
+        let pool = built.expect("it has a capacity");
+        let (gate, (pulled, source)) = (Gate::new(), counted(1_000));
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (counter, held) = (Arc::clone(&ran), gate.clone());
+        let results = pool.map(source, move |n| {
+            if n == 0 {
+                held.wait();
+            }
+            counter.fetch_add(1, SeqCst)
+        });
+        let mapping = std::thread::spawn(move || results.window(1_000).flatten().count());
+        while pulled.load(SeqCst) < 1_000 {
+            std::thread::yield_now();
+        }
+        let other = pool.spawn(move || ran.load(SeqCst)).expect("there is room");
+        gate.open();
+        assert_eq!(
+            other.join().expect("it ran"),
+            1,
+            "the first item's turn was over"
+        );
+        assert_eq!(mapping.join().expect("no panic"), 1_000);
+    });
+}
+
 #[test]
 fn for_each_returns_when_every_call_has_ended_and_the_first_error_stops_it()
 -> Result<(), Box<dyn Error>> {
@@ -202,11 +264,14 @@ fn values_that_end_after_the_mapping_was_dropped_are_dropped_on_their_worker() {
         }
         Dropped(sender.clone(), ours.clone())
     });
+    let canceller = results.canceller(); // It refers to the mapping, and keeps no value.
     drop(results.next());
     gate.wait_for_arrivals(1);
     drop(results);
     gate.open();
-    let on_worker = [receiver.recv(), receiver.recv()];
+    pool.wait_idle().expect("the second ends");
+    let on_worker = [receiver.try_recv(), receiver.try_recv()];
+    drop(canceller);
     assert_eq!(on_worker, [Ok(false), Ok(true)]);
 }
 
