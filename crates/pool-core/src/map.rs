@@ -405,12 +405,16 @@ where
             return false;
         };
         self.in_flight += 1;
+        let is_fed = self.in_flight >= self.low_water();
         let add = |mapped: &mut Mapped<_, _>| {
             if mapped.stage >= Stage::Stopped {
                 return (Some(item), false);
             }
             mapped.pending.push_back(item);
-            (None, mapped.results.is_ready())
+            // The source is slower than the workers: to pull more of it would only hold up what is
+            // ready.
+            let is_slow = mapped.pending.len() <= 1;
+            (None, mapped.results.is_ready() && (is_slow || is_fed))
         };
         let added = if may_block {
             self.queue.add(&self.drain, add)
@@ -418,7 +422,7 @@ where
             self.queue.offer(&self.drain, add)
         };
         match added {
-            Ok((None, ready)) => !(ready && self.in_flight >= self.low_water()),
+            Ok((None, enough)) => !enough,
             Ok((Some(unwanted), _)) => {
                 self.source = None;
                 drop(unwanted);

@@ -207,6 +207,30 @@ fn a_task_that_waits_for_a_worker_comes_before_the_items_that_wait() {
 }
 
 #[test]
+fn a_source_that_is_slower_than_the_workers_holds_up_no_result_that_is_ready() {
+    let pool = pool(1);
+    let (ended, pulled) = (Arc::new(AtomicUsize::new(0)), Cell::new(0));
+    let seen = Arc::clone(&ended);
+    // Each item comes when the one before it has ended.
+    let source = (0..100).inspect(|&n| {
+        while ended.load(SeqCst) < n {
+            std::thread::yield_now();
+        }
+        pulled.set(n + 1);
+    });
+    let mut results = pool
+        .map(source, move |_| seen.fetch_add(1, SeqCst))
+        .window(100);
+    results.next().expect("there is a first").expect("it runs");
+    // A worker counts an end just before its result can be fetched: so it may be one or two late.
+    assert!(
+        pulled.get() <= 4,
+        "{} were pulled before the first result came",
+        pulled.get()
+    );
+}
+
+#[test]
 fn for_each_returns_when_every_call_has_ended_and_the_first_error_stops_it()
 -> Result<(), Box<dyn Error>> {
     let (pool, census) = (pool(4), Census::default());
