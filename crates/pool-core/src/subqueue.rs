@@ -152,7 +152,7 @@ impl<B: Backlog> State<B> {
 
     /// The next piece of a drain task, which is uncounted if there is none.
     fn next(&mut self) -> Option<B::Piece> {
-        let piece = self.backlog.start();
+        let piece = self.backlog.start(); // Step D2.
         if piece.is_none() {
             self.drainers -= 1;
         }
@@ -236,6 +236,7 @@ where
         then: impl FnOnce(&mut State<B>) -> Option<B::Piece>,
     ) -> Option<B::Piece> {
         let done = (self.run)(piece);
+        // Step D3.
         let mut state = self.queue.state.lock();
         let garbage = state.backlog.settle(done);
         let next = then(&mut state);
@@ -269,7 +270,7 @@ where
             if demand == Demand::Others {
                 state.starting += 1;
                 drop(state);
-                // Refused, it is dropped, and so uncounted.
+                // Step D4. Refused, it is dropped, and so uncounted.
                 let next_turn = DrainTask(Some(Arc::clone(&self) as _));
                 let _ = Arc::clone(&queue.submitter).submit(next_turn, OnFull::Refuse);
                 return;
@@ -391,6 +392,7 @@ impl<B: Backlog> SubQueue<B> {
 
     /// Adds a piece. Whether a drain task was reserved for it, and that is the only one.
     fn push<T>(&self, add: impl FnOnce(&mut B) -> T) -> Result<(T, Option<bool>), SubmitError> {
+        // Step D1.
         let mut state = self.state.lock();
         let added = add(&mut state.backlog);
         let reserved = state.reserve(self.limit);
@@ -420,6 +422,7 @@ impl<B: Backlog> SubQueue<B> {
         let parker = Parker::of_thread();
         let mut asked = false;
         loop {
+            // Step D5.
             let mut state = self.state.lock();
             let previous = state.owner.take();
             if let Some(found) = take(&mut state.backlog) {
@@ -428,7 +431,7 @@ impl<B: Backlog> SubQueue<B> {
                 return Ok(found);
             }
             let left = state.backlog.pending() > 0;
-            // Once for each time it wakes, or whenever there is none: a full pool refuses another.
+            // Step D6. Once for each time it wakes, or whenever there is none: a full pool refuses another.
             let reserved = if asked && (helps || state.drainers > 0) {
                 None
             } else {
