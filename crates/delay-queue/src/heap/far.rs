@@ -361,6 +361,11 @@ impl Far {
 
     /// Order numbers have changed. All lists must be empty.
     pub(super) fn renumber(&mut self, rank: impl Fn(Key) -> Key) {
+        // The edge moves and the ends of rungs do not: one that is cut by order and used up would
+        // have keys before its end again, and no bucket for them.
+        while self.rungs.last().is_some_and(Rung::is_used_up) {
+            self.rungs.pop();
+        }
         self.edge = rank(self.edge);
     }
 

@@ -169,3 +169,19 @@ fn clusters_far_apart_leave_in_order() {
     let entries = heap.into_sorted_vec();
     assert!(entries.is_sorted_by_key(|entry| (entry.due, entry.value)));
 }
+
+/// The last of the far keys that are cut by order have been pulled; then the numbers begin anew, and
+/// so do those of the keys that come.
+#[test]
+fn what_never_falls_due_leaves_in_order_across_the_end_of_the_order_numbers() {
+    let mut heap = DelayHeap::beginning_with(u32::MAX - 40, 0).with_short_lists();
+    for n in 0..20 {
+        heap.push(n, NEVER);
+    }
+    assert_eq!(heap.pop().map(|entry| entry.value), Some(0));
+    for n in 20..60 {
+        heap.push(n, NEVER);
+    }
+    let left = heap.into_iter().map(|entry| entry.value);
+    assert!(left.eq(1..60));
+}
