@@ -160,7 +160,7 @@ impl<R: Runner> WorkerPool<R> {
     /// blocks is better [submitted](Self::submit) one by one.
     ///
     /// ```
-    /// use pool_core::Pool;
+    /// use pool_core::{BatchError, Pool};
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering};
     ///
@@ -170,7 +170,8 @@ impl<R: Runner> WorkerPool<R> {
     ///     let sum = Arc::clone(&sum);
     ///     move || sum.fetch_add(n, Ordering::Relaxed)
     /// });
-    /// assert_eq!(pool.submit_batch(tasks)?, 100);
+    /// let count = pool.submit_batch(tasks).map_err(BatchError::without_tasks)?;
+    /// assert_eq!(count, 100);
     /// pool.wait_idle()?;
     /// assert_eq!(sum.load(Ordering::Relaxed), 5050);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
