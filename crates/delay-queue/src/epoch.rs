@@ -53,6 +53,13 @@ impl Epoch {
         }
         self.0.checked_add(Duration::from_nanos(due))
     }
+
+    /// As [`instant`](Self::instant), of what was due by a time that a clock has shown: an `Instant`
+    /// can express it.
+    #[inline]
+    pub(crate) fn reached(self, due: u64) -> Instant {
+        self.instant(due).unwrap_or(self.0)
+    }
 }
 
 /// How long before its owner's making an epoch begins, in nanoseconds: a quarter of what 64 bits

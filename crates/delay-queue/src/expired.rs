@@ -35,6 +35,25 @@ pub enum Due {
     Never,
 }
 
+impl Due {
+    /// The point of time; `None` for never.
+    pub fn instant(self) -> Option<Instant> {
+        match self {
+            Self::At(instant) => Some(instant),
+            Self::Never => None,
+        }
+    }
+}
+
+/// The entry that leaves a queue next, as [`peek`](crate::DelayQueue::peek) saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upcoming {
+    /// The id that the push gave.
+    pub id: EntryId,
+    /// When it falls due, which may have passed.
+    pub due: Due,
+}
+
 /// Figures of a queue, all of one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

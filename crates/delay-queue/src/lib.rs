@@ -87,6 +87,8 @@ mod stream;
 #[cfg(feature = "std")]
 mod take;
 #[cfg(feature = "std")]
+mod take_many;
+#[cfg(feature = "std")]
 pub mod wait;
 #[cfg(feature = "std")]
 mod wait_queue;
@@ -103,10 +105,11 @@ pub use self::stream::TakeStream;
 pub use self::{
     builder::Builder,
     error::{BuildError, PushError, TakeError},
-    expired::{Due, Expired, Leftover, Stats},
+    expired::{Due, Expired, Leftover, Stats, Upcoming},
     push::PushFuture,
     queue::DelayQueue,
     take::TakeFuture,
+    take_many::{BATCH_ROOM, TakeManyFuture},
 };
 pub use heap::{CheckedOut, DelayHeap, DrainReady, Entry, EntryId, IntoIter, Iter, NEVER};
 #[cfg(all(feature = "std", not(anthill_loom)))]

@@ -13,7 +13,7 @@ use sync_shim::{Clock, Parker};
 use crate::builder::{Builder, Config, DefaultClock, default_clock};
 use crate::epoch::Epoch;
 use crate::error::PushError;
-use crate::expired::{Due, Expired, Leftover, Stats};
+use crate::expired::{Due, Expired, Leftover, Stats, Upcoming};
 use crate::lock::Lock;
 use crate::state::{Effects, State};
 use crate::wait::{Driver, Effects as _, Waiters};
@@ -129,12 +129,14 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     }
 
     /// Takes what is due, up to `max` entries, in order. Never blocks.
+    ///
+    /// The answer is as long as it has to be, and its memory grows under the lock. For batches of a
+    /// known size there is [`try_take_many`](DelayQueue::try_take_many).
     pub fn drain_ready(&self, max: usize) -> Vec<Expired<T>> {
-        let shared = &*self.0;
-        let entries =
-            shared.section(|state, effects| state.drain_ready(max, || shared.now(), effects));
-        let expired = entries.into_iter().map(|entry| shared.expired(entry));
-        expired.collect()
+        let mut drained = Vec::new();
+        // Why nothing is due is of no interest here.
+        let _ = self.0.look_for_many(&mut drained, max);
+        drained
     }
 
     /// Takes an entry back, due or not. `None` if it is no longer here, or never was.
@@ -162,7 +164,54 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// When the earliest entry falls due. `None` if the queue is empty.
     pub fn peek_due(&self) -> Option<Due> {
         let due = self.0.state.lock().peek_due()?;
-        Some(self.0.epoch.instant(due).map_or(Due::Never, Due::At))
+        Some(self.0.due(due))
+    }
+
+    /// The entry that leaves next, due or not: its id, and when it falls due. `None` if the queue is
+    /// empty.
+    ///
+    /// It may have left, or another one may have come before it, by the time that the answer is
+    /// looked at; its id finds nothing then. Its value is not shown: to look at it would be user
+    /// code under the lock.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use delay_queue::{DelayQueue, Due};
+    ///
+    /// let queue = DelayQueue::new();
+    /// let noon = Instant::now() + Duration::from_secs(3_600);
+    /// let lunch = queue.push_at("lunch", noon)?;
+    /// queue.push_at("tea", noon + Duration::from_secs(14_400))?;
+    ///
+    /// let next = queue.peek().expect("it holds two");
+    /// assert_eq!((next.id, next.due), (lunch, Due::At(noon)));
+    /// assert_eq!(queue.due(lunch), Some(Due::At(noon)));
+    /// assert!(queue.contains(lunch));
+    ///
+    /// queue.cancel(next.id);
+    /// assert_eq!(queue.due(lunch), None);
+    /// assert!(!queue.contains(lunch));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn peek(&self) -> Option<Upcoming> {
+        let (id, due) = self.0.state.lock().peek()?;
+        let due = self.0.due(due);
+        Some(Upcoming { id, due })
+    }
+
+    /// When an entry falls due. `None` if it is no longer here, or never was. One that a channel's
+    /// feeder offers at this time is not here: it may come back.
+    #[doc(alias = "deadline")]
+    pub fn due(&self, id: EntryId) -> Option<Due> {
+        let due = self.0.state.lock().due(id)?;
+        Some(self.0.due(due))
+    }
+
+    /// Whether an entry is still here. As with [`due`](DelayQueue::due), that may have changed by
+    /// the time that the answer is looked at: to take an entry back there is
+    /// [`cancel`](DelayQueue::cancel), which says whether it did.
+    pub fn contains(&self, id: EntryId) -> bool {
+        self.due(id).is_some()
     }
 
     /// How many entries there are, due ones included.
@@ -410,16 +459,17 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
         })
     }
 
+    fn due(&self, due: u64) -> Due {
+        self.epoch.instant(due).map_or(Due::Never, Due::At)
+    }
+
+    /// Runs no user code: it may be called under the lock.
     #[inline]
     pub(crate) fn expired(&self, entry: Entry<T>) -> Expired<T> {
         Expired {
             value: entry.value,
             id: entry.id,
-            // What was due is a point that the clock has shown, so an `Instant` can express it.
-            due: self
-                .epoch
-                .instant(entry.due)
-                .unwrap_or_else(|| self.config.clock.now()),
+            due: self.epoch.reached(entry.due),
         }
     }
 }

@@ -151,6 +151,15 @@ impl<T> State<T> {
         self.heap.peek_due()
     }
 
+    pub(crate) fn peek(&self) -> Option<(EntryId, u64)> {
+        let next = self.heap.peek()?;
+        Some((next.id, next.due))
+    }
+
+    pub(crate) fn due(&self, id: EntryId) -> Option<u64> {
+        self.heap.due(id)
+    }
+
     /// Time has been read.
     #[inline]
     pub(crate) fn learn(&mut self, now: u64) {
@@ -205,18 +214,23 @@ impl<T> State<T> {
         }
     }
 
-    /// Takes up to `max` due entries, in order.
-    pub(crate) fn drain_ready(
+    /// Takes up to `most` entries that are due by the time known so far, in order. How many waiters
+    /// and pushers that concerns is decided once.
+    pub(crate) fn take_many(
         &mut self,
-        max: usize,
-        clock: impl FnOnce() -> u64,
+        most: usize,
+        into: impl FnMut(Entry<T>),
         effects: &mut Effects,
-    ) -> Vec<Entry<T>> {
-        self.learn(clock());
-        let entries: Vec<_> = self.heap.drain_ready(self.now, max).collect();
-        self.counts.taken += entries.len() as u64;
+    ) -> Result<usize, Unavailable> {
+        let before = self.heap.len();
+        self.heap.drain_ready(self.now, most).for_each(into);
+        let taken = before - self.heap.len();
+        if taken == 0 {
+            return Err(self.unavailable());
+        }
+        self.counts.taken += taken as u64;
         self.freed(effects);
-        entries
+        Ok(taken)
     }
 
     /// Takes an entry back.

@@ -113,3 +113,57 @@ fn a_cleared_queue_is_good_for_more_and_knows_no_old_id() {
     clock.advance(SECOND);
     assert_eq!(drain(&queue), [2]);
 }
+
+#[test]
+fn an_id_shows_when_its_entry_falls_due_until_that_has_left() {
+    let (queue, clock) = queue();
+    let at = |delay| Some(Due::At(clock.now() + delay));
+    let (soon, late) = (
+        queue.push(1, SECOND).unwrap(),
+        queue.push(2, 9 * SECOND).unwrap(),
+    );
+    let never = queue.push(3, std::time::Duration::MAX).unwrap();
+    assert_eq!(
+        (queue.due(soon), queue.due(late)),
+        (at(SECOND), at(9 * SECOND))
+    );
+    assert_eq!(queue.due(never), Some(Due::Never));
+    assert_eq!(queue.due(never).and_then(Due::instant), None);
+    assert_eq!(
+        queue.due(late).and_then(Due::instant),
+        Some(clock.now() + 9 * SECOND)
+    );
+    queue.reset(late, 3 * SECOND);
+    assert_eq!(queue.due(late), at(3 * SECOND));
+    let due = queue.due(soon);
+    clock.advance(SECOND);
+    assert_eq!(queue.due(soon), due, "it is due, and still here");
+    queue.try_take().unwrap();
+    queue.cancel(late);
+    assert_eq!(
+        [soon, late, never].map(|id| queue.contains(id)),
+        [false, false, true]
+    );
+    assert_eq!((queue.due(soon), queue.due(late)), (None, None));
+    let (other, _clock) = crate::support::queue::<u8>();
+    assert!(!other.contains(never), "it is of another queue");
+}
+
+#[test]
+fn a_peek_shows_the_id_of_the_entry_that_leaves_next() {
+    let (queue, clock) = queue();
+    assert_eq!(queue.peek(), None);
+    let late = queue.push("late", 5 * SECOND).unwrap();
+    let soon = queue.push("soon", SECOND).unwrap();
+    let next = |queue: &delay_queue::DelayQueue<_, _>| queue.peek().map(|next| next.id);
+    assert_eq!(next(&queue), Some(soon));
+    queue.reset(soon, 5 * SECOND);
+    assert_eq!(next(&queue), Some(late), "the other stands behind it now");
+    clock.advance(9 * SECOND);
+    assert_eq!(
+        queue.peek().map(|next| (next.id, Some(next.due))),
+        Some((late, queue.peek_due()))
+    );
+    assert_eq!(queue.try_take().unwrap().id, late);
+    assert_eq!(next(&queue), Some(soon));
+}

@@ -32,5 +32,6 @@ mod smoke;
 mod stream;
 mod support;
 mod take;
+mod take_many;
 mod wakers;
 mod watch;

@@ -1,8 +1,12 @@
 //! Futures among takers: a call is a hint, and a dropped future passes it on.
 
+use std::num::NonZeroUsize;
+
 use sync_shim::model::{check, spawn};
 
 use super::{NOW, Tally, block_on, poll_once, queue, steps, value};
+
+const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
 /// Two futures wait, one is called, and dropped.
 #[test]
@@ -242,6 +246,56 @@ fn an_entry_put_off_racing_a_waiting_future_takes_its_call_with_it() {
                 assert_eq!(other.join().unwrap().unwrap(), "first");
             }
             drop(idle);
+        },
+    );
+}
+
+/// A thread takes a batch with the entry of another, which was notified: that one waits for the next.
+#[test]
+fn a_batch_racing_a_thread_takes_its_entry_or_leaves_it_one() {
+    check(
+        "a_batch_racing_a_thread_takes_its_entry_or_leaves_it_one",
+        Some(2),
+        || {
+            let (queue, _clock) = queue();
+            let batch = {
+                let queue = queue.clone();
+                spawn(move || queue.take_many(&mut Vec::new(), TWO).unwrap())
+            };
+            let thread = {
+                let queue = queue.clone();
+                spawn(move || value(queue.take()))
+            };
+            queue.push("one", NOW).unwrap();
+            queue.push("two", NOW).unwrap();
+            if batch.join().unwrap() == 2 {
+                queue.push("three", NOW).unwrap();
+            }
+            assert!(thread.join().unwrap().is_ok());
+            assert_eq!(queue.len(), 0);
+        },
+    );
+}
+
+/// A future that waits for a batch is called and dropped: the entry is the other's.
+#[test]
+fn a_called_batch_future_that_is_dropped_passes_its_call_on() {
+    check(
+        "a_called_batch_future_that_is_dropped_passes_its_call_on",
+        Some(3),
+        || {
+            let (queue, _clock) = queue();
+            let mut batch = Vec::new();
+            let mut first = queue.take_many_async(&mut batch, TWO);
+            assert!(poll_once(&mut first).is_pending());
+            let other = {
+                let queue = queue.clone();
+                spawn(move || value(block_on(queue.take_async())))
+            };
+            queue.push("entry", NOW).unwrap();
+            drop(first);
+            assert_eq!(other.join().unwrap().unwrap(), "entry");
+            assert!(batch.is_empty());
         },
     );
 }

@@ -1,5 +1,6 @@
 //! Pushers of a full queue.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use delay_queue::{DelayQueue, ManualClock, PushError};
@@ -155,6 +156,30 @@ fn a_close_now_racing_a_waiting_push_gives_the_value_back() {
             assert_eq!(queue.close_now().len(), 1);
             assert_eq!(pusher.join().unwrap(), Err(PushError::Closed("second")));
             assert!(queue.is_empty());
+        },
+    );
+}
+
+/// A batch frees two places as two pushers join the wait queue.
+#[test]
+fn a_batch_racing_two_waiting_pushes_lets_both_in() {
+    check(
+        "a_batch_racing_two_waiting_pushes_lets_both_in",
+        Some(2),
+        || {
+            let builder = DelayQueue::builder().clock(ManualClock::new());
+            let queue: Queue = builder.bound(2).build().unwrap();
+            queue.push("first", NOW).unwrap();
+            queue.push("second", NOW).unwrap();
+            let pushers = ["third", "fourth"].map(|value| {
+                let queue = queue.clone();
+                spawn(move || queue.push(value, NOW).is_ok())
+            });
+            let mut batch = Vec::new();
+            let two = NonZeroUsize::new(2).unwrap();
+            assert_eq!(queue.try_take_many(&mut batch, two).unwrap(), 2);
+            assert!(pushers.into_iter().all(|pusher| pusher.join().unwrap()));
+            assert_eq!(queue.len(), 2);
         },
     );
 }

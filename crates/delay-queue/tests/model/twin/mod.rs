@@ -17,6 +17,7 @@ pub(crate) mod takers;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use delay_queue::{DelayQueue, Due, EntryId, Expired, PushError, TakeError};
 
 use clock::TestClock;
-use program::{Op, Settings};
+use program::{Conduct, Op, Settings};
 use takers::{Call, Event, Log, Pusher, Queue, Taker};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -129,12 +130,9 @@ impl World {
                     self.line.retain(|&(value, _)| value != pusher.value);
                 }
             }
-            Op::Wait(conduct) if self.takers.len() < 12 => {
-                let other = self.takers.last().cloned();
-                let number = self.value();
-                let taker = Taker::new(&self.queue, &self.log, number, conduct, other);
-                self.takers.push(Arc::clone(&taker));
-                taker.poll();
+            Op::Wait(conduct) if self.takers.len() < 12 => self.wait(None, conduct),
+            Op::WaitMany(most, conduct) if self.takers.len() < 12 => {
+                self.wait(Some(nonzero(most)), conduct);
             }
             Op::Poll(pick) if !self.takers.is_empty() => {
                 self.takers[usize::from(pick) % self.takers.len()].poll();
@@ -145,11 +143,17 @@ impl World {
             }
             Op::TryTake => match self.queue.try_take() {
                 Ok(expired) => found.push(expired),
-                Err(TakeError::Empty) => assert!(self.twin.is_empty() && !self.is_closed),
-                Err(TakeError::NotDue) => assert!(self.ready() == 0 && !self.twin.is_empty()),
-                Err(TakeError::Closed) => assert!(self.is_at_its_end()),
-                Err(other) => panic!("{other:?} is no answer to one who looks"),
+                Err(nothing) => self.check_nothing(&nothing),
             },
+            Op::TryTakeMany(most) => {
+                let most = nonzero(most);
+                // Of what may come in while it runs, nothing is taken: it is one section.
+                let expected = self.ready().min(most.get());
+                match self.queue.try_take_many(&mut found, most) {
+                    Ok(count) => assert!(count == found.len() && count == expected),
+                    Err(nothing) => self.check_nothing(&nothing),
+                }
+            }
             Op::Drain(max) => found = self.queue.drain_ready(usize::from(max)),
             Op::Cancel(pick) => self.cancel(pick),
             Op::Reset(pick, delay) => self.reset(pick, u32::from(delay) * SECOND),
@@ -171,6 +175,24 @@ impl World {
             _ => {}
         }
         self.settle(&before, found);
+    }
+
+    fn wait(&mut self, batch: Option<NonZeroUsize>, conduct: Conduct) {
+        let other = self.takers.last().cloned();
+        let number = self.value();
+        let taker = Taker::new(&self.queue, &self.log, number, batch, conduct, other);
+        self.takers.push(Arc::clone(&taker));
+        taker.poll();
+    }
+
+    /// There was nothing to take at once, for this reason.
+    fn check_nothing(&self, nothing: &TakeError) {
+        match nothing {
+            TakeError::Empty => assert!(self.twin.is_empty() && !self.is_closed),
+            TakeError::NotDue => assert!(self.ready() == 0 && !self.twin.is_empty()),
+            TakeError::Closed => assert!(self.is_at_its_end()),
+            other => panic!("{other:?} is no answer to one who looks"),
+        }
     }
 
     fn value(&mut self) -> u32 {
@@ -362,6 +384,13 @@ impl World {
         later.next().map(|key| key.0)
     }
 
+    fn due(&self, key: Key) -> Due {
+        if key.0 == NEVER {
+            return Due::Never;
+        }
+        Due::At(self.clock.start() - BEFORE + key.0)
+    }
+
     /// Closed, and nothing in it can fall due.
     fn is_at_its_end(&self) -> bool {
         self.is_closed && self.twin.keys().all(|key| key.0 == NEVER)
@@ -372,15 +401,24 @@ impl World {
         let stats = self.queue.stats();
         assert_eq!(stats.len, self.twin.len());
         assert_eq!(stats.waiting_pushers, self.line.len());
-        let due = self.queue.peek_due();
-        let expected = self.twin.keys().next().map(|&(due, _)| {
-            if due == NEVER {
-                Due::Never
-            } else {
-                Due::At(self.clock.start() - BEFORE + due)
-            }
-        });
-        assert_eq!(due, expected);
+        let first = self.twin.first_key_value();
+        let next = self.queue.peek();
+        assert_eq!(self.queue.peek_due(), next.map(|next| next.due));
+        assert_eq!(
+            next.map(|next| next.due),
+            first.map(|(key, _)| self.due(*key))
+        );
+        // The ids of pushers that have not looked are not known.
+        if let Some(id) = first.and_then(|(_, entry)| entry.1) {
+            assert_eq!(next.map(|next| next.id), Some(id));
+        }
+        // One of all ids, by and by another.
+        let pick = self.next_value as usize % self.ids.len().max(1);
+        if let Some(&id) = self.ids.get(pick) {
+            let key = self.find(id);
+            assert_eq!(self.queue.due(id), key.map(|key| self.due(key)));
+            assert_eq!(self.queue.contains(id), key.is_some());
+        }
 
         let waiting = self
             .takers
@@ -437,4 +475,8 @@ impl World {
         }
         assert_eq!(self.queue.len(), 0);
     }
+}
+
+fn nonzero(most: u8) -> NonZeroUsize {
+    NonZeroUsize::new(most.into()).expect("a batch has room")
 }

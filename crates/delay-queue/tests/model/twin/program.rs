@@ -40,10 +40,13 @@ pub(crate) enum Op {
     PollPush(u8),
     DropPush(u8),
     Wait(Conduct),
+    /// For a batch of up to so many.
+    WaitMany(u8, Conduct),
     Poll(u8),
     Drop(u8),
     TryTake,
     Drain(u8),
+    TryTakeMany(u8),
     Cancel(u8),
     Reset(u8, u8),
     ResetNever(u8),
@@ -70,6 +73,19 @@ pub(crate) fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
     (Settings { bound }, steps.collect())
 }
 
+impl Conduct {
+    fn from_byte(byte: u8) -> Self {
+        match byte % 16 {
+            0..=6 => Self::Later,
+            7..=10 => Self::InPlace,
+            11 => Self::Panics,
+            12..=13 => Self::Drops,
+            14 => Self::DropsOther,
+            _ => Self::Pushes,
+        }
+    }
+}
+
 impl Op {
     fn from_bytes([kind, which, arg]: [u8; STEP]) -> Self {
         let delay = arg % 8;
@@ -80,18 +96,13 @@ impl Op {
             11..=14 => Self::PushAsync(delay),
             15..=16 => Self::PollPush(which),
             17 => Self::DropPush(which),
-            18..=29 => Self::Wait(match arg % 16 {
-                0..=6 => Conduct::Later,
-                7..=10 => Conduct::InPlace,
-                11 => Conduct::Panics,
-                12..=13 => Conduct::Drops,
-                14 => Conduct::DropsOther,
-                _ => Conduct::Pushes,
-            }),
+            18..=26 => Self::Wait(Conduct::from_byte(arg)),
+            27..=29 => Self::WaitMany(1 + which % 4, Conduct::from_byte(arg)),
             30..=37 => Self::Poll(which),
             38..=40 => Self::Drop(which),
             41..=42 => Self::TryTake,
-            43 => Self::Drain(delay),
+            43 if which < 128 => Self::Drain(delay),
+            43 => Self::TryTakeMany(1 + delay),
             44..=46 => Self::Cancel(which),
             47..=49 => Self::Reset(which, delay),
             50 => Self::ResetNever(which),

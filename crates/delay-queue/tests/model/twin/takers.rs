@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 use std::future::Future;
+use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
-use delay_queue::{DelayQueue, EntryId, Expired, PushError, PushFuture, TakeError, TakeFuture};
+use delay_queue::{DelayQueue, EntryId, Expired, PushError, PushFuture, TakeError};
 use std::time::Duration;
 
 use super::clock::TestClock;
@@ -34,9 +35,26 @@ pub(crate) const BY_WAKERS: u32 = 1 << 31;
 /// A taker, and how often it had been called.
 pub(crate) type Call = (u32, u32);
 
+/// A future that takes one entry, or a batch.
+type Taking = Pin<Box<dyn Future<Output = Result<Vec<Expired<u32>>, TakeError>> + Send>>;
+
+fn taking(queue: Queue, batch: Option<NonZeroUsize>) -> Taking {
+    Box::pin(async move {
+        let mut taken = Vec::new();
+        match batch {
+            None => taken.push(queue.take_async().await?),
+            Some(most) => {
+                let count = queue.take_many_async(&mut taken, most).await?;
+                assert!((1..=most.get()).contains(&count) && count == taken.len());
+            }
+        }
+        Ok(taken)
+    })
+}
+
 pub(crate) struct Taker {
     me: Weak<Self>,
-    future: Mutex<Option<TakeFuture<u32, TestClock>>>,
+    future: Mutex<Option<Taking>>,
     /// Enrolled, as far as it knows.
     waits: AtomicBool,
     woken: AtomicBool,
@@ -56,12 +74,13 @@ impl Taker {
         queue: &Queue,
         log: &Arc<Log>,
         number: u32,
+        batch: Option<NonZeroUsize>,
         conduct: Conduct,
         other: Option<Arc<Self>>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
-            future: Mutex::new(Some(queue.take_async())),
+            future: Mutex::new(Some(taking(queue.clone(), batch))),
             waits: AtomicBool::new(false),
             woken: AtomicBool::new(false),
             wakes: AtomicU32::new(0),
@@ -116,7 +135,7 @@ impl Taker {
         // It counts as waiting: it may be called before the call returns.
         let waker = Waker::from(me);
         self.waits.store(true, SeqCst);
-        let polled = Pin::new(future).poll(&mut Context::from_waker(&waker));
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         match polled {
             Poll::Pending => {
                 if was_called {
@@ -124,7 +143,9 @@ impl Taker {
                 }
                 return;
             }
-            Poll::Ready(Ok(taken)) => self.tell(Event::Took(taken)),
+            Poll::Ready(Ok(taken)) => taken
+                .into_iter()
+                .for_each(|one| self.tell(Event::Took(one))),
             Poll::Ready(Err(error)) => {
                 if was_called {
                     self.tell(Event::Returned);
