@@ -92,7 +92,7 @@ impl<T, C> Builder<T, C> {
     }
 }
 
-impl<T: Send + 'static, C: Clock> Builder<T, C> {
+impl<T, C: Clock> Builder<T, C> {
     /// The most entries there may be: further pushes wait or are refused. If not said, or if it is
     /// more than that, as many as a [`DelayHeap`](crate::DelayHeap) can hold: unbounded, as one
     /// says.
@@ -140,7 +140,10 @@ impl<T: Send + 'static, C: Clock> Builder<T, C> {
     ///
     /// # Errors
     /// [`BuildError::ZeroBound`].
-    pub fn build(self) -> Result<DelayQueue<T, C>, BuildError> {
+    pub fn build(self) -> Result<DelayQueue<T, C>, BuildError>
+    where
+        T: Send + 'static,
+    {
         if self.config.bound == 0 {
             return Err(BuildError::ZeroBound);
         }

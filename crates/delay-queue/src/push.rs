@@ -18,7 +18,7 @@ use crate::wait::{Driver, WaiterId};
 use crate::wait_queue::{Pusher, Wait};
 use crate::{DelayQueue, EntryId};
 
-impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
+impl<T, C: Clock> DelayQueue<T, C> {
     /// Enters `value`, to fall due `delay` from now. Blocks while the queue is full; an unbounded
     /// one never is.
     ///
@@ -111,7 +111,7 @@ impl<T> State<T> {
     }
 }
 
-impl<T: Send + 'static, C: Clock> Shared<T, C> {
+impl<T, C: Clock> Shared<T, C> {
     #[inline]
     fn push(
         &self,
@@ -168,7 +168,7 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
 /// # Panics
 /// If it is polled after it was ready.
 #[must_use = "a future does nothing until it is polled"]
-pub struct PushFuture<T: Send + 'static, C: Clock = DefaultClock> {
+pub struct PushFuture<T, C: Clock = DefaultClock> {
     shared: Arc<Shared<T, C>>,
     stage: Stage<T>,
 }
@@ -180,9 +180,9 @@ enum Stage<T> {
 }
 
 // Nothing is pinned: a value is moved, never borrowed.
-impl<T: Send + 'static, C: Clock> Unpin for PushFuture<T, C> {}
+impl<T, C: Clock> Unpin for PushFuture<T, C> {}
 
-impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
+impl<T, C: Clock> Future for PushFuture<T, C> {
     type Output = Result<EntryId, PushError<T>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -229,7 +229,7 @@ impl<T: Send + 'static, C: Clock> Future for PushFuture<T, C> {
     }
 }
 
-impl<T: Send + 'static, C: Clock> Drop for PushFuture<T, C> {
+impl<T, C: Clock> Drop for PushFuture<T, C> {
     fn drop(&mut self) {
         if let Stage::Queued(id) = self.stage {
             let (pusher, answer) = self
@@ -246,7 +246,7 @@ impl<T: Send + 'static, C: Clock> Drop for PushFuture<T, C> {
     }
 }
 
-impl<T: Send + 'static, C: Clock> std::fmt::Debug for PushFuture<T, C> {
+impl<T, C: Clock> std::fmt::Debug for PushFuture<T, C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PushFuture").finish_non_exhaustive()
     }

@@ -34,6 +34,42 @@ use crate::{DelayHeap, Entry, EntryId, TakeError};
 /// No user code (wakers, drops of values) runs under the lock. Wakers run one after the other, on the
 /// thread whose call made an entry ready, freed a place or closed the queue: one that blocks holds up
 /// that call, and the wakers that come after it.
+///
+/// Values are `Send + 'static` where a queue is made ([`new`](DelayQueue::new),
+/// [`with_clock`](DelayQueue::with_clock), [`Builder::build`](crate::Builder::build)), for the
+/// clock's alarm may reach the queue from another thread at any time, and where a thread is started
+/// for them (`channel`). Neither the type nor any other method asks for that, so what holds a queue,
+/// or works on one, need not repeat it:
+///
+/// ```
+/// use std::time::Duration;
+/// use delay_queue::{DelayQueue, PushError, TakeFuture};
+///
+/// struct Retries<T> {
+///     queue: DelayQueue<T>,
+///     next: Option<TakeFuture<T>>,
+/// }
+///
+/// impl<T> Retries<T> {
+///     fn retry(&mut self, job: T) -> Result<(), PushError<T>> {
+///         self.queue.push(job, Duration::from_secs(1))?;
+///         self.next.get_or_insert_with(|| self.queue.take_async());
+///         Ok(())
+///     }
+/// }
+///
+/// let mut retries = Retries { queue: DelayQueue::new(), next: None };
+/// assert!(retries.retry("fetch").is_ok());
+/// ```
+///
+/// What cannot be sent is refused where the queue is made:
+///
+/// ```compile_fail,E0277
+/// use std::rc::Rc;
+/// use delay_queue::DelayQueue;
+///
+/// let queue = DelayQueue::<Rc<u8>>::new();
+/// ```
 pub struct DelayQueue<T, C = DefaultClock>(pub(crate) Arc<Shared<T, C>>);
 
 pub(crate) struct Shared<T, C> {
@@ -58,9 +94,12 @@ impl<T: Send + 'static, C: Clock> Wake for AlarmWaker<T, C> {
     }
 }
 
-impl<T: Send + 'static> DelayQueue<T> {
+impl<T> DelayQueue<T> {
     /// An unbounded queue on the machine's monotonic clock.
-    pub fn new() -> Self {
+    pub fn new() -> Self
+    where
+        T: Send + 'static,
+    {
         Self::with_clock(default_clock())
     }
 
@@ -91,7 +130,9 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
             config,
         }))
     }
+}
 
+impl<T, C: Clock> DelayQueue<T, C> {
     /// Enters `value`, to fall due `delay` from now, if there is room. Never blocks.
     ///
     /// The due time is fixed at the call.
@@ -331,7 +372,7 @@ fn drop_all<T>(heap: DelayHeap<T>) {
     }
 }
 
-impl<T: Send + 'static, C: Clock> Driver for Shared<T, C> {
+impl<T, C: Clock> Driver for Shared<T, C> {
     type State = State<T>;
     type Effects = Effects;
     type Clock = C;
@@ -417,7 +458,7 @@ impl<T: Send + 'static, C: Clock> Driver for Shared<T, C> {
     }
 }
 
-impl<T: Send + 'static, C: Clock> Shared<T, C> {
+impl<T, C: Clock> Shared<T, C> {
     /// For tests of what cannot be seen from outside.
     #[cfg(all(test, not(anthill_loom)))]
     pub(crate) fn peek<R>(&self, look: impl FnOnce(&State<T>) -> R) -> R {

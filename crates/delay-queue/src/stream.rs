@@ -12,7 +12,7 @@ use sync_shim::Clock;
 use crate::builder::DefaultClock;
 use crate::{DelayQueue, Expired, TakeError, TakeFuture};
 
-impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
+impl<T, C: Clock> DelayQueue<T, C> {
     /// What falls due, one entry after the other. It ends when the queue is closed and nothing in
     /// it can fall due.
     ///
@@ -31,12 +31,12 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
 
 /// See [`DelayQueue::stream`].
 #[must_use = "a stream does nothing until it is polled"]
-pub struct TakeStream<T: Send + 'static, C: Clock = DefaultClock> {
+pub struct TakeStream<T, C: Clock = DefaultClock> {
     next: TakeFuture<T, C>,
     has_ended: bool,
 }
 
-impl<T: Send + 'static, C: Clock> Stream for TakeStream<T, C> {
+impl<T, C: Clock> Stream for TakeStream<T, C> {
     type Item = Result<Expired<T>, TakeError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -50,13 +50,13 @@ impl<T: Send + 'static, C: Clock> Stream for TakeStream<T, C> {
     }
 }
 
-impl<T: Send + 'static, C: Clock> FusedStream for TakeStream<T, C> {
+impl<T, C: Clock> FusedStream for TakeStream<T, C> {
     fn is_terminated(&self) -> bool {
         self.has_ended
     }
 }
 
-impl<T: Send + 'static, C: Clock> fmt::Debug for TakeStream<T, C> {
+impl<T, C: Clock> fmt::Debug for TakeStream<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TakeStream").finish_non_exhaustive()
     }

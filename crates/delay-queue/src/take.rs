@@ -37,7 +37,7 @@ impl From<WaitError> for TakeError {
     }
 }
 
-impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
+impl<T, C: Clock> DelayQueue<T, C> {
     /// Takes the earliest entry. Blocks until one is due.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     }
 }
 
-impl<T: Send + 'static, C: Clock> Shared<T, C> {
+impl<T, C: Clock> Shared<T, C> {
     fn take(&self, deadline: Option<Instant>) -> Result<Expired<T>, TakeError> {
         let taken = self.section(|state, effects| {
             self.advance(state);
@@ -123,12 +123,12 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
 
 /// See [`DelayQueue::take_async`].
 #[must_use = "a future does nothing until it is polled"]
-pub struct TakeFuture<T: Send + 'static, C: Clock = DefaultClock> {
+pub struct TakeFuture<T, C: Clock = DefaultClock> {
     shared: Arc<Shared<T, C>>,
     id: Option<WaiterId>,
 }
 
-impl<T: Send + 'static, C: Clock> Future for TakeFuture<T, C> {
+impl<T, C: Clock> Future for TakeFuture<T, C> {
     type Output = Result<Expired<T>, TakeError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -138,13 +138,13 @@ impl<T: Send + 'static, C: Clock> Future for TakeFuture<T, C> {
     }
 }
 
-impl<T: Send + 'static, C: Clock> Drop for TakeFuture<T, C> {
+impl<T, C: Clock> Drop for TakeFuture<T, C> {
     fn drop(&mut self) {
         self.shared.cancel_wait(&mut self.id);
     }
 }
 
-impl<T: Send + 'static, C: Clock> std::fmt::Debug for TakeFuture<T, C> {
+impl<T, C: Clock> std::fmt::Debug for TakeFuture<T, C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TakeFuture").finish_non_exhaustive()
     }

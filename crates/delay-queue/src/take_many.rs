@@ -24,7 +24,7 @@ use crate::{DelayQueue, Expired, TakeError};
 /// larger only if its buffer has spare capacity for more.
 pub const BATCH_ROOM: usize = 1024;
 
-impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
+impl<T, C: Clock> DelayQueue<T, C> {
     /// Takes up to `most` due entries, in order, and appends them to `into`. Blocks until one is
     /// due. The answer is how many they are: at least one.
     ///
@@ -137,7 +137,7 @@ fn room_for<T>(into: &mut Vec<Expired<T>>, most: NonZeroUsize) -> usize {
     most.min(into.capacity() - into.len())
 }
 
-impl<T: Send + 'static, C: Clock> Shared<T, C> {
+impl<T, C: Clock> Shared<T, C> {
     fn take_many(
         &self,
         into: &mut Vec<Expired<T>>,
@@ -170,14 +170,14 @@ impl<T: Send + 'static, C: Clock> Shared<T, C> {
 
 /// See [`DelayQueue::take_many_async`].
 #[must_use = "a future does nothing until it is polled"]
-pub struct TakeManyFuture<'a, T: Send + 'static, C: Clock = DefaultClock> {
+pub struct TakeManyFuture<'a, T, C: Clock = DefaultClock> {
     shared: Arc<Shared<T, C>>,
     into: &'a mut Vec<Expired<T>>,
     most: NonZeroUsize,
     id: Option<WaiterId>,
 }
 
-impl<T: Send + 'static, C: Clock> Future for TakeManyFuture<'_, T, C> {
+impl<T, C: Clock> Future for TakeManyFuture<'_, T, C> {
     type Output = Result<usize, TakeError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -197,13 +197,13 @@ impl<T: Send + 'static, C: Clock> Future for TakeManyFuture<'_, T, C> {
     }
 }
 
-impl<T: Send + 'static, C: Clock> Drop for TakeManyFuture<'_, T, C> {
+impl<T, C: Clock> Drop for TakeManyFuture<'_, T, C> {
     fn drop(&mut self) {
         self.shared.cancel_wait(&mut self.id);
     }
 }
 
-impl<T: Send + 'static, C: Clock> fmt::Debug for TakeManyFuture<'_, T, C> {
+impl<T, C: Clock> fmt::Debug for TakeManyFuture<'_, T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TakeManyFuture")
             .field("most", &self.most)

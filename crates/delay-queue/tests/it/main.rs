@@ -9,6 +9,7 @@
 
 mod alarm;
 mod bound;
+mod bounds;
 mod calls;
 #[cfg(feature = "channel")]
 mod channel;
