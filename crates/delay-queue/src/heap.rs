@@ -23,6 +23,7 @@ mod lane;
 mod line;
 mod near;
 mod place;
+mod reserve;
 mod slots;
 pub(crate) mod steps;
 mod unique;
@@ -36,6 +37,7 @@ pub use iter::{DrainReady, IntoIter, Iter};
 use key::Key;
 use line::Line;
 use place::Place;
+pub use reserve::ReserveError;
 use slots::{Slots, small};
 
 /// The due time of what never falls due. It sorts behind all others, and can still be cancelled.
@@ -354,6 +356,35 @@ impl<T> DelayHeap<T> {
         let present = self.len + self.out.len();
         self.slots.reserve(present.saturating_add(additional));
         self.line.reserve(additional);
+    }
+
+    /// As [`reserve`](Self::reserve), for who can do without: a batch is refused before it is
+    /// begun.
+    ///
+    /// ```
+    /// use delay_queue::{DelayHeap, ReserveError};
+    ///
+    /// fn load(heap: &mut DelayHeap<String>, lines: &[(&str, u64)]) -> Result<(), ReserveError> {
+    ///     heap.try_reserve(lines.len())?;
+    ///     heap.extend(lines.iter().map(|&(line, due)| (line.to_owned(), due)));
+    ///     Ok(())
+    /// }
+    ///
+    /// let mut heap = DelayHeap::new();
+    /// load(&mut heap, &[("one", 1), ("two", 2)])?;
+    /// assert_eq!(heap.len(), 2);
+    /// assert_eq!(heap.try_reserve(usize::MAX), Err(ReserveError::TooMany));
+    /// # Ok::<(), ReserveError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ReserveError::TooMany`] if they would be more than 2<sup>28</sup> in all,
+    /// [`ReserveError::NoMemory`] if the allocator refuses. The entries are as they were.
+    pub fn try_reserve(&mut self, additional: usize) -> Result<(), ReserveError> {
+        // In the order of `reserve`.
+        let present = self.len + self.out.len();
+        self.slots.try_reserve(present.saturating_add(additional))?;
+        Ok(self.line.try_reserve(additional)?)
     }
 
     /// Gives back memory, but for so many entries, or as many as there are.

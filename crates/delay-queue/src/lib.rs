@@ -111,7 +111,9 @@ pub use self::{
     take::TakeFuture,
     take_many::{BATCH_ROOM, TakeManyFuture},
 };
-pub use heap::{CheckedOut, DelayHeap, DrainReady, Entry, EntryId, IntoIter, Iter, NEVER};
+pub use heap::{
+    CheckedOut, DelayHeap, DrainReady, Entry, EntryId, IntoIter, Iter, NEVER, ReserveError,
+};
 #[cfg(all(feature = "std", not(anthill_loom)))]
 pub use sync_shim::MonotonicClock;
 #[cfg(feature = "std")]

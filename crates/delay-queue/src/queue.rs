@@ -17,7 +17,7 @@ use crate::expired::{Due, Expired, Leftover, Stats, Upcoming};
 use crate::lock::Lock;
 use crate::state::{Effects, State};
 use crate::wait::{Driver, Effects as _, Waiters};
-use crate::{DelayHeap, Entry, EntryId, TakeError};
+use crate::{DelayHeap, Entry, EntryId, ReserveError, TakeError};
 
 /// A queue whose entries can be taken when they fall due, and not before.
 ///
@@ -268,6 +268,37 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// For how many entries there is memory.
     pub fn capacity(&self) -> usize {
         self.0.state.lock().capacity()
+    }
+
+    /// Allocates memory for so many entries beside those that are here, or for as many as the bound
+    /// allows if that is less. The lock is held meanwhile: what is here may have to be moved, O(n).
+    ///
+    /// A push that finds no memory left allocates under the lock, too: this is for an owner who knows
+    /// what comes, and when a pause does no harm. The memory is not kept for the caller: any push uses it.
+    ///
+    /// # Panics
+    /// If there is not so much memory. The lock is free then, and the queue is as it was.
+    /// [`try_reserve`](DelayQueue::try_reserve) does not.
+    pub fn reserve(&self, additional: usize) {
+        let reserved = self.try_reserve(additional);
+        reserved.expect("the allocator has memory for the entries");
+    }
+
+    /// As [`reserve`](DelayQueue::reserve).
+    ///
+    /// ```
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let queue = DelayQueue::<u64>::new();
+    /// queue.try_reserve(10_000)?;
+    /// assert!(queue.capacity() >= 10_000);
+    /// # Ok::<(), delay_queue::ReserveError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ReserveError::NoMemory`] if the allocator refuses. The queue is as it was.
+    pub fn try_reserve(&self, additional: usize) -> Result<(), ReserveError> {
+        self.0.state.lock().try_reserve(additional)
     }
 
     /// Returns memory that is not needed for `capacity` entries, or for those there are.

@@ -20,7 +20,7 @@ use sync_shim::Parker;
 use crate::heap::MOST;
 use crate::wait::{self, AlarmRequest, Effects as _, ReadySource, Unavailable, Waiters, WakeList};
 use crate::wait_queue::WaitQueue;
-use crate::{CheckedOut, DelayHeap, Entry, EntryId, NEVER};
+use crate::{CheckedOut, DelayHeap, Entry, EntryId, NEVER, ReserveError};
 #[cfg(any(feature = "channel", anthill_loom))]
 pub(crate) use leases::Leased;
 use leases::Leases;
@@ -287,6 +287,14 @@ impl<T> State<T> {
             return (None, cleared);
         }
         (Some(self.take_all(effects)), cleared)
+    }
+
+    /// Allocates memory for as many more entries as there may be.
+    pub(crate) fn try_reserve(&mut self, additional: usize) -> Result<(), ReserveError> {
+        let room = self
+            .bound
+            .saturating_sub(self.heap.len() + self.leases.len());
+        self.heap.try_reserve(additional.min(room))
     }
 
     pub(crate) fn shrink_to(&mut self, capacity: usize) {

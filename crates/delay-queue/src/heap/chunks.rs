@@ -7,6 +7,7 @@
 //! 1. A chunk is on the free list, or on exactly one list.
 //! 2. A list that is not empty has a key right before its `end`.
 
+use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -160,9 +161,21 @@ impl Chunks {
     }
 
     pub(super) fn reserve(&mut self, slots: usize) {
-        let chunks = slots.div_ceil(CHUNK).saturating_sub(self.free_count);
+        let chunks = self.missing(slots);
         self.slots.reserve_exact(chunks * CHUNK);
         self.next.reserve_exact(chunks);
+    }
+
+    /// As [`reserve`](Self::reserve).
+    pub(super) fn try_reserve(&mut self, slots: usize) -> Result<(), TryReserveError> {
+        let chunks = self.missing(slots);
+        self.slots.try_reserve_exact(chunks * CHUNK)?;
+        self.next.try_reserve_exact(chunks)
+    }
+
+    /// How many new chunks so many more slots need.
+    fn missing(&self, slots: usize) -> usize {
+        slots.div_ceil(CHUNK).saturating_sub(self.free_count)
     }
 
     /// Forgets all lists, and keeps the memory.

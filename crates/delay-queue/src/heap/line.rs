@@ -16,6 +16,7 @@
 //!    stale: left over from an entry that has gone, or from before its due time was reset. It is
 //!    skipped. The heap holds nothing stale, and the first of the lane and of the run is not.
 
+use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -79,6 +80,10 @@ impl Line {
 
     pub(super) fn reserve(&mut self, additional: usize) {
         self.chunks.reserve(additional);
+    }
+
+    pub(super) fn try_reserve(&mut self, additional: usize) -> Result<(), TryReserveError> {
+        self.chunks.try_reserve(additional)
     }
 
     /// The first key, or the last one of all if there is none.

@@ -14,6 +14,7 @@ use core::mem;
 
 use super::key::Key;
 use super::place::Place;
+use super::reserve::ReserveError;
 
 /// The end of the free list.
 const NONE: u32 = u32::MAX;
@@ -68,8 +69,21 @@ impl<T> Slots<T> {
     /// Sees to it that as many slots can be taken without allocation, those that are included.
     pub(super) fn reserve(&mut self, capacity: usize) {
         assert!(capacity <= LIMIT, "capacity overflow");
+        self.all.reserve(self.missing(capacity));
+    }
+
+    /// As [`reserve`](Self::reserve).
+    pub(super) fn try_reserve(&mut self, capacity: usize) -> Result<(), ReserveError> {
+        if capacity > LIMIT {
+            return Err(ReserveError::TooMany);
+        }
+        Ok(self.all.try_reserve(self.missing(capacity))?)
+    }
+
+    /// How many slots there have to be beside those that were ever taken.
+    fn missing(&self, capacity: usize) -> usize {
         let slots = capacity.saturating_add(self.retired);
-        self.all.reserve(slots.saturating_sub(self.all.len()));
+        slots.saturating_sub(self.all.len())
     }
 
     /// The slot that the next value will have, if there can be one more.

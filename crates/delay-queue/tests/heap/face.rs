@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use delay_queue::{CheckedOut, DelayHeap, Entry, EntryId, NEVER};
+use delay_queue::{CheckedOut, DelayHeap, Entry, EntryId, NEVER, ReserveError};
 
 fn assert_shareable<T: Send + Sync + 'static>() {}
 
@@ -139,4 +139,46 @@ fn extending_by_an_iterator_that_promises_too_much_takes_what_comes() {
     heap.extend(Boaster(10));
     assert_eq!(heap.len(), 10);
     assert_eq!(Boaster(10).collect::<DelayHeap<_>>().len(), 10);
+}
+
+/// Of such values, no memory holds as many as a heap does.
+type Vast = [u64; 1 << 28];
+
+#[test]
+fn memory_that_cannot_be_had_is_an_error_that_says_why_and_changes_nothing() {
+    let mut heap = DelayHeap::<Vast>::new();
+    let refused = heap.try_reserve(1 << 28).unwrap_err();
+    assert!(matches!(refused, ReserveError::NoMemory(_)));
+    assert!(std::error::Error::source(&refused).is_some());
+    assert_eq!(
+        refused.to_string(),
+        "there is no memory for so many entries"
+    );
+    assert_eq!((heap.capacity(), heap.len()), (0, 0));
+
+    let mut heap = DelayHeap::new();
+    heap.push("a", 1);
+    for absurd in [usize::MAX, 1 << 28] {
+        let refused = heap.try_reserve(absurd).unwrap_err();
+        assert_eq!(refused, ReserveError::TooMany);
+        assert_eq!(refused.to_string(), "a heap cannot hold so many entries");
+    }
+    assert_eq!(heap.pop().map(|entry| entry.value), Some("a"));
+}
+
+#[test]
+fn reserved_memory_is_for_entries_beside_those_that_are_there_and_those_checked_out() {
+    let mut heap = DelayHeap::new();
+    for n in 0..100 {
+        heap.push(n, n);
+    }
+    let out = heap.check_out(100);
+    heap.try_reserve(1_000).unwrap();
+    let capacity = heap.capacity();
+    assert!(capacity >= 99 + 1_000);
+    for n in 0..1_000 {
+        heap.push(n, n);
+    }
+    assert_eq!(heap.capacity(), capacity);
+    assert!(heap.check_in(out.unwrap()).is_ok());
 }

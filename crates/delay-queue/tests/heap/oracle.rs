@@ -29,6 +29,7 @@ pub(crate) enum Op {
     CheckIn { pick: usize },
     Settle { pick: usize },
     Shrink { min_capacity: usize },
+    Reserve { additional: usize },
     Clear,
 }
 
@@ -88,6 +89,9 @@ impl Op {
                 min_capacity: usize::from(b),
             },
             _ if a % 8 == 0 => Self::Clear,
+            _ if a % 8 == 1 => Self::Reserve {
+                additional: usize::from(b),
+            },
             _ => Self::Pop,
         }
     }
@@ -219,6 +223,10 @@ impl Pair {
             Op::Shrink { min_capacity } => {
                 self.heap.shrink_to(min_capacity);
                 assert!(self.heap.capacity() >= self.heap.len());
+            }
+            Op::Reserve { additional } => {
+                assert_eq!(self.heap.try_reserve(additional), Ok(()));
+                assert!(self.heap.capacity() >= self.heap.len() + additional);
             }
             Op::Clear => {
                 self.heap.clear();

@@ -1,8 +1,9 @@
 //! A million entries, and their memory.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use delay_queue::{DelayQueue, ManualClock};
+use delay_queue::{DelayQueue, ManualClock, ReserveError};
 
 use crate::support::{SECOND, queue};
 
@@ -64,4 +65,46 @@ fn capacity_is_allocated_once_when_asked_for() {
         queue.push(n, SECOND).unwrap();
     }
     assert_eq!(queue.capacity(), capacity);
+}
+
+#[test]
+fn reserved_memory_is_allocated_at_once_and_no_push_asks_for_more() {
+    let (queue, _clock) = queue();
+    queue.push(0, SECOND).unwrap();
+    queue.reserve(1_000);
+    let capacity = queue.capacity();
+    assert!(capacity > 1_000);
+    for n in 0..1_000 {
+        queue.push(n, SECOND).unwrap();
+    }
+    assert_eq!(queue.capacity(), capacity);
+}
+
+#[test]
+fn no_more_memory_is_reserved_than_the_bound_allows_entries() {
+    let builder = DelayQueue::<u64>::builder().clock(ManualClock::new());
+    let queue = builder.bound(10).build().unwrap();
+    queue.push(1, SECOND).unwrap();
+    queue.try_reserve(usize::MAX).unwrap();
+    assert!((10..1_000).contains(&queue.capacity()));
+}
+
+/// Of such values, no memory holds as many as a queue does.
+type Vast = [u64; 1 << 28];
+
+#[test]
+fn memory_that_cannot_be_had_is_refused_and_the_queue_goes_on() {
+    let queue = DelayQueue::<Box<Vast>, _>::with_clock(ManualClock::new());
+    assert_eq!(
+        queue.try_reserve(10),
+        Ok(()),
+        "of pointers there can be some"
+    );
+    let queue = DelayQueue::<Vast, _>::with_clock(ManualClock::new());
+    let refused = queue.try_reserve(usize::MAX).unwrap_err();
+    assert!(matches!(refused, ReserveError::NoMemory(_)));
+    let panicked = catch_unwind(AssertUnwindSafe(|| queue.reserve(usize::MAX)));
+    assert!(panicked.is_err());
+    // The lock is free. No method that moves a value is called: it would not fit on the stack.
+    assert_eq!((queue.len(), queue.capacity()), (0, 0));
 }

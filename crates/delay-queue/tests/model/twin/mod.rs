@@ -164,6 +164,12 @@ impl World {
                 self.queue.clear();
             }
             Op::Shrink => self.queue.shrink_to(0),
+            Op::Reserve(additional) => {
+                self.queue.reserve(additional.into());
+                let room = self.bound.saturating_sub(self.twin.len());
+                let reserved = self.twin.len() + room.min(additional.into());
+                assert!(self.queue.capacity() >= reserved);
+            }
             Op::Close => {
                 assert_eq!(self.queue.close(), !mem::replace(&mut self.is_closed, true));
                 self.line.clear();

@@ -53,6 +53,7 @@ pub(crate) enum Op {
     Advance(u8),
     Clear,
     Shrink,
+    Reserve(u8),
     Close,
     CloseNow,
     /// Alarms fail from now on, or do not any more.
@@ -108,7 +109,8 @@ impl Op {
             50 => Self::ResetNever(which),
             51..=58 => Self::Advance(1 + arg % 4),
             59 if arg < 64 => Self::Clear,
-            59 => Self::Shrink,
+            59 if arg < 160 => Self::Shrink,
+            59 => Self::Reserve(which),
             60 => Self::Fail(arg < 64),
             61 => Self::RingAtOnce(arg % 4),
             62 => Self::RingAll,
