@@ -48,7 +48,7 @@
 //! | `log` | no | reports panics of tasks through the `log` facade |
 //! | `tracing` | no | reports them through `tracing` |
 //! | `channel` | no | `DelayQueue::channel`: due entries through a crossbeam channel |
-//! | `stream` | no | `DelayQueue::stream`, `Map::into_stream`: due entries, and results of a mapping, as a `Stream` |
+//! | `stream` | no | `DelayQueue::stream`, `KeyQueue::stream`, `Map::into_stream`: due entries, guards of keys, results of a mapping, as a `Stream` |
 //! | `tokio` | no | `delay_queue::TokioClock`: alarms by tokio's own timer |
 //! | `async-io` | no | `delay_queue::AsyncIoClock`: alarms by async-io's own timer |
 #![forbid(unsafe_code)]

@@ -94,6 +94,11 @@
 //! limiter or in the dead-letter hook comes out of the call that asked, and so does one of the clock,
 //! but a key is let go all the same. The library itself panics only where a method says so.
 //!
+//! # Features
+//! | feature | default | what it does |
+//! |---|---|---|
+//! | `stream` | no | `KeyQueue::stream`: guards as a `futures_core::Stream` |
+//!
 //! # Where it comes from
 //! [client-go](https://github.com/kubernetes/client-go)'s workqueue: the dirty and the processing
 //! set, the limiters, the metrics. What differs, case by case, and why, is in `docs/client-go.md` of
@@ -122,6 +127,8 @@ mod queue;
 mod recording;
 mod records;
 mod state;
+#[cfg(feature = "stream")]
+mod stream;
 
 pub use builder::{Builder, DEFAULT_FAILURE_EXPIRY, controller_limiter};
 pub use core::{Hasher, Key};
@@ -139,6 +146,8 @@ pub use parallel::{Panicked, Report, parallelize_chunks, parallelize_until};
 pub use policy::{Added, Outcome, Pending, Policy, Retried};
 pub use queue::{DedupDelayQueue, DedupQueue, DedupRetryQueue, KeyQueue, Stats};
 pub use recording::{BUCKETS, Figures, Histogram, RecordingMetrics};
+#[cfg(feature = "stream")]
+pub use stream::GetStream;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;
 pub use sync_shim::{Clock, ManualClock};

@@ -22,6 +22,8 @@ mod policies;
 mod removing;
 mod retrying;
 mod shutting_down;
+#[cfg(feature = "stream")]
+mod stream;
 mod support;
 mod threads;
 mod user_code;
