@@ -44,7 +44,14 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
             .find(|file| !list.lines().any(|held| held == **file));
         ensure!(lacks.is_none(), "the package {name} lacks {lacks:?}");
     }
-    let publish = cmd!(shell, "cargo publish --dry-run --workspace --allow-dirty");
+    // A folder of its own, and new: cargo takes a crate from a package for the one that it built
+    // from an earlier package, as the version is the same.
+    let built = workspace.target.join("packages");
+    shell.remove_path(&built)?;
+    let publish = cmd!(
+        shell,
+        "cargo publish --dry-run --workspace --allow-dirty --target-dir {built}"
+    );
     let output = publish.ignore_status().output()?;
     let complaints = String::from_utf8_lossy(&output.stderr);
     eprint!("{complaints}");
@@ -54,7 +61,7 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
         println!("THE REGISTRY DOES NOT ANSWER: the crates are packed and not compared with it");
         cmd!(
             shell,
-            "cargo package --workspace --exclude testkit --exclude xtask --allow-dirty --offline"
+            "cargo package --workspace --exclude testkit --exclude xtask --allow-dirty --offline --target-dir {built}"
         )
         .run()?;
     }
