@@ -191,7 +191,10 @@ impl<R: Runner> Core<R> {
     pub(crate) fn end(self: &Arc<Self>) {
         use crate::config::DropPolicy;
         if self.is_forked() {
-            return; // The lock may be held by a thread that is not there.
+            // The lock may be held by a thread that is not there. What is queued stays: a scope's
+            // tasks borrow what is gone by now.
+            std::mem::forget(Arc::clone(self));
+            return;
         }
         match self.config.drop_policy {
             DropPolicy::Drain => {
