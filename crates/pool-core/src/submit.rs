@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::accept::Accepts;
-use crate::batch::Chunk;
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::SubmitError;
@@ -17,9 +16,10 @@ use crate::handle::JoinHandle;
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
+use crate::sched::decide::Demand;
+use crate::sched::queue::Chunk;
 use crate::sched::waiters::WaitResult;
 use crate::submit_future::SubmitFuture;
-use crate::subqueue::Demand;
 
 /// How a job gets in: to one pool, or to the one of several that a strategy chooses.
 ///
@@ -170,14 +170,7 @@ impl<R: Runner> Admit<R> for Core<R> {
     }
 
     fn demand(&self) -> Demand {
-        let state = self.state.lock();
-        if !state.open {
-            Demand::Released
-        } else if state.queued() > 0 || state.wait_queue.len() > 0 {
-            Demand::Others
-        } else {
-            Demand::None
-        }
+        self.state.lock().demand()
     }
 
     #[inline]

@@ -1,47 +1,18 @@
-//! `Pool`: any closure is a task.
+//! Closures as tasks: the runner of a `Pool`.
 
 use std::any::type_name;
 use std::sync::Arc;
 
 use crate::accept::{Accepts, Promise, Sealed};
-use crate::builder::Builder;
 use crate::foreign::drop_quietly;
-use crate::pool::{WeakWorkerPool, WorkerPool};
 use crate::runner::Runner;
 use crate::task::cell::{Body, LARGE, SpawnCell};
 use crate::task::erased::{Task, Work};
 use crate::task::run::{Outcome, TaskContext, TaskResult};
 
-/// A pool that runs closures.
-///
-/// Closures are handed over with [`submit`](WorkerPool::submit) and [`spawn`](WorkerPool::spawn),
-/// which gives a handle to what the closure returns; there are calls that refuse at a full pool,
-/// that wait so long, and that are futures.
-///
-/// ```
-/// use pool_core::Pool;
-/// use std::sync::atomic::{AtomicU64, Ordering};
-/// use std::sync::Arc;
-///
-/// let pool = Pool::builder().capacity(4).build()?;
-/// let sum = Arc::new(AtomicU64::new(0));
-/// for number in 0..1000 {
-///     let sum = Arc::clone(&sum);
-///     // Blocks while all four workers are busy.
-///     pool.submit(move || _ = sum.fetch_add(number, Ordering::Relaxed))?;
-/// }
-/// pool.wait_idle()?;
-/// assert_eq!(sum.load(Ordering::Relaxed), 499_500);
-/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-/// ```
-pub type Pool = WorkerPool<Closures>;
-
-/// A [`Pool`]'s handle that keeps nothing open.
-pub type WeakPool = WeakWorkerPool<Closures>;
-
 /// Runs closures: the runner of a [`Pool`].
 #[derive(Clone, Debug)]
-pub struct Closures(());
+pub struct Closures(pub(crate) ());
 
 impl Runner for Closures {
     type Job = Task;
@@ -179,18 +150,4 @@ where
 fn spawned<B: Body>(body: B) -> (Task, Promise<B::Out>) {
     let cell = SpawnCell::new(body);
     (Task::new(Spawned(Arc::clone(&cell))), Promise(cell))
-}
-
-impl Pool {
-    /// Sets a pool of closures up. A capacity has to be said.
-    pub fn builder() -> Builder<Closures> {
-        Builder::new(Closures(()))
-    }
-
-    /// Releases, and takes out the tasks that have not started: their number. What they captured
-    /// is dropped on this thread, and their handles end with `Released`. Does not wait for
-    /// running tasks.
-    pub fn release_now(&self) -> usize {
-        self.core().release_now(|()| {})
-    }
 }
