@@ -24,4 +24,4 @@ pub use gate::Gate;
 pub use programs::walk_programs;
 pub use rng::Rng;
 pub use wakers::{CountingWaker, block_on, waker_fn, waker_whose_clone_panics};
-pub use watchdog::{LIMIT, watchdog};
+pub use watchdog::{LIMIT, watchdog, watchdog_of};
