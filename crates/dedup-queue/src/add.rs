@@ -63,6 +63,25 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         Ok(added)
     }
 
+    /// `now` is the caller's reading of the clock, by which the back-off is over or not.
+    pub(crate) fn add_yielding(&self, key: K, now: u64) -> Result<Added, ShutDown<K>> {
+        let (hash, mut pair) = self.prepare(key);
+        let added = self.update(|state| {
+            let found = state.keys.find(hash, |key| is_in(key, pair.as_ref()));
+            state.keys.advance(now);
+            if !state.is_open() {
+                return None;
+            }
+            if let Some(slot) = state.keys.still(found) {
+                return Some(state.keys.add_yielding(slot));
+            }
+            let (key, twin) = pair.take()?;
+            state.keys.add_new(hash, key, twin);
+            Some(Added::New)
+        });
+        added.ok_or_else(|| refused(pair))
+    }
+
     /// `due` was computed from the caller's reading of the clock, `now`.
     pub(crate) fn add_later(&self, key: K, due: u64, now: u64) -> Result<Added, ShutDown<K>> {
         let (hash, mut pair) = self.prepare(key);

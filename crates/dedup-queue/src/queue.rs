@@ -245,6 +245,47 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
         self.core.add_failed(key)
     }
 
+    /// The key is to be delivered, when its back-off is over; now, if it is in none. Never blocks.
+    ///
+    /// A plain [`add`](KeyQueue::add) of a key that waits for its next try has it tried at once. That is
+    /// right for an event that may have mended what made the key fail; where events are many and say
+    /// nothing about that, as resyncs do, each would bring a try in vain. This add waits for the try
+    /// that comes anyway. A delivery that is pending for an earlier time stays, and `add` still means
+    /// now, before this call or after it.
+    ///
+    /// While the key is held, its next delivery depends on how this one ends: after a
+    /// [`succeed`](crate::Held::succeed) it comes at once, after a [`retry`](crate::Held::retry) with
+    /// the back-off's end. Reads the clock once.
+    ///
+    /// ```
+    /// use dedup_queue::{DedupRetryQueue, Exponential, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let clock = ManualClock::new();
+    /// let queue = DedupRetryQueue::<&str>::builder()
+    ///     .clock(clock.clone())
+    ///     .limiter(Exponential::new(second, 60 * second))
+    ///     .build();
+    ///
+    /// queue.add("a")?;
+    /// queue.get()?.retry(); // It failed.
+    /// queue.add_after_backoff("a")?;
+    /// assert!(queue.try_get().is_err());
+    ///
+    /// clock.advance(second);
+    /// queue.get()?.succeed(); // One try, for both.
+    /// queue.add_after_backoff("a")?;
+    /// assert_eq!(*queue.try_get()?, "a", "it is in no back-off any more");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ShutDown`], with the key.
+    pub fn add_after_backoff(&self, key: K) -> Result<Added, ShutDown<K>> {
+        self.core.add_yielding(key, self.core.now())
+    }
+
     /// How often the key has failed in a row.
     #[doc(alias = "NumRequeues")]
     pub fn failures<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> u32

@@ -29,6 +29,18 @@ pub(crate) enum Delivery {
     Later(EntryId),
 }
 
+/// What has asked for the pending delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// An add, or the worker itself; or no delivery is pending.
+    Asked,
+    /// A failure, and nothing else: it is a try.
+    Failure,
+    /// An add that gives way to the key's back-off. The key is held, and dirty or delayed: whether there
+    /// is a back-off is known when it is let go.
+    Yielding,
+}
+
 /// Which list a record is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
@@ -50,8 +62,7 @@ pub(crate) struct Record<K> {
     bucket: usize,
     pub(crate) delivery: Delivery,
     pub(crate) on: On,
-    /// The pending delivery is a try after a failure, and nothing else has asked for it.
-    pub(crate) is_retry: bool,
+    pub(crate) cause: Cause,
     pub(crate) failures: u32,
     prev: Slot,
     next: Slot,
@@ -135,7 +146,7 @@ impl<K> Records<K> {
             bucket: 0,
             delivery: Delivery::Nothing,
             on: On::None,
-            is_retry: false,
+            cause: Cause::Asked,
             failures: 0,
             prev: NONE,
             next: self.free,
@@ -158,7 +169,7 @@ impl<K> Records<K> {
         let record = &mut self[slot];
         debug_assert_eq!((record.on, record.delivery), (On::None, Delivery::Nothing));
         record.next = free;
-        record.is_retry = false;
+        record.cause = Cause::Asked;
         record.failures = 0;
         record.backoff = 0;
         (record.key.take(), record.twin.take())

@@ -2,7 +2,7 @@
 
 use super::Keys;
 use crate::policy::Policy;
-use crate::records::{Delivery, On, Slot};
+use crate::records::{Cause, Delivery, On, Slot};
 
 /// The key's record, and how often the key had failed when it was taken.
 ///
@@ -106,6 +106,7 @@ impl<K> Keys<K> {
             };
         }
         self.keep(slot, key);
+        self.yield_to_backoff(slot);
         if self.records[slot].delivery == Delivery::Now {
             self.dirty -= 1;
             self.ready.push(&mut self.records, slot);
@@ -113,7 +114,7 @@ impl<K> Keys<K> {
             match ending {
                 Ending::Failed { due, .. } | Ending::Back { due } => self.delay_retry(slot, due),
                 Ending::Again { due } => {
-                    self.records[slot].is_retry = false; // The worker has asked for it.
+                    self.records[slot].cause = Cause::Asked; // The worker has asked for it.
                     self.delay(slot, due, Policy::Earliest);
                 }
                 Ending::Done | Ending::Forget | Ending::GiveUp => {
@@ -181,7 +182,7 @@ impl<K> Keys<K> {
 
     /// The key is not tried again for its failures. Another pending delivery stays.
     fn withdraw_retry(&mut self, slot: Slot) {
-        if self.records[slot].is_retry {
+        if self.records[slot].cause == Cause::Failure {
             self.withdraw(Some(slot), false);
         }
     }

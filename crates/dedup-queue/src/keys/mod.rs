@@ -27,7 +27,7 @@ use delay_queue::wait::ReadySource;
 use delay_queue::{DelayHeap, NEVER};
 
 use crate::policy::Policy;
-use crate::records::{Delivery, Garbage, HeldOnes, List, READY, RESTING, Records, Slot};
+use crate::records::{Cause, Delivery, Garbage, HeldOnes, List, READY, RESTING, Records, Slot};
 
 mod ending;
 mod fast;
@@ -197,7 +197,11 @@ impl<K> Keys<K> {
 
     fn fall_due(&mut self) {
         while let Some(entry) = self.delayed.pop_ready(self.now) {
-            self.records[entry.value].delivery = Delivery::Nothing;
+            let record = &mut self.records[entry.value];
+            record.delivery = Delivery::Nothing;
+            if record.cause == Cause::Yielding {
+                record.cause = Cause::Asked; // It gives way no longer than until this time.
+            }
             self.enqueue(entry.value, entry.due);
         }
     }

@@ -28,3 +28,4 @@ mod support;
 mod threads;
 mod user_code;
 mod waiting;
+mod yielding;

@@ -60,6 +60,10 @@ impl Pair {
                 let added = queue.add_after(key, millis(delay)).ok();
                 assert_eq!(added, model.add_after(key, delay));
             }
+            Op::AddAfterBackoff(key) => {
+                let added = queue.add_after_backoff(key).ok();
+                assert_eq!(added, model.add_after_backoff(key));
+            }
             Op::AddRateLimited(key) => {
                 assert_eq!(
                     queue.add_rate_limited(key).ok(),

@@ -21,6 +21,9 @@ pub(crate) struct Model {
     backoff: BTreeMap<u8, u64>,
     /// What is owed is a try after a failure, and nothing else has asked for it.
     retries: BTreeSet<u8>,
+    /// Held, and owed a delivery by adds that give way to the back-off alone; or, if it is delayed, by
+    /// such adds too.
+    yielding: BTreeSet<u8>,
     /// How often the held ones had failed when they were taken.
     taken: BTreeMap<u8, u32>,
     /// Neither held nor owed anything, but with failures: since when.
@@ -57,6 +60,7 @@ impl Model {
             failures: BTreeMap::new(),
             backoff: BTreeMap::new(),
             retries: BTreeSet::new(),
+            yielding: BTreeSet::new(),
             taken: BTreeMap::new(),
             resting: BTreeMap::new(),
             detached: BTreeSet::new(),
@@ -124,6 +128,7 @@ impl Model {
             let falling: Vec<u8> = falling.into_iter().map(|(&key, _)| key).collect();
             for key in falling {
                 self.delayed.remove(&key);
+                self.yielding.remove(&key);
                 self.owe(key);
             }
         }
@@ -150,6 +155,7 @@ impl Model {
             return None;
         }
         self.retries.remove(&key);
+        self.yielding.remove(&key);
         Some(if self.is_owed_now(key) {
             Added::Merged
         } else {
@@ -166,8 +172,60 @@ impl Model {
         self.expire();
         self.is_open.then(|| {
             self.retries.remove(&key);
+            if self.is_owed_now(key) {
+                self.yielding.remove(&key);
+            }
             self.owe_later(key, self.now + delay, self.settings.policy)
         })
+    }
+
+    fn backoff(&self, key: u8) -> u64 {
+        match self.failures_of_held(key) {
+            0 => 0,
+            _ => self.backoff.get(&key).copied().unwrap_or(0),
+        }
+    }
+
+    pub(crate) fn add_after_backoff(&mut self, key: u8) -> Option<Added> {
+        self.expire();
+        if !self.is_open {
+            return None;
+        }
+        if !self.held.contains(&key) {
+            let due = self.backoff(key);
+            if due <= self.now {
+                return self.add(key);
+            }
+            self.retries.remove(&key);
+            return Some(self.owe_later(key, due, Policy::Earliest));
+        }
+        if self.dirty.contains(&key) {
+            return Some(Added::Merged);
+        }
+        self.retries.remove(&key);
+        let is_first = self.yielding.insert(key);
+        Some(if !self.delayed.contains_key(&key) {
+            self.dirty.insert(key);
+            Added::New
+        } else if is_first {
+            Added::Moved
+        } else {
+            Added::Merged
+        })
+    }
+
+    /// The key is let go, but still owed what it was.
+    fn yield_to_backoff(&mut self, key: u8) {
+        if !self.yielding.remove(&key) || !self.is_owed(key) {
+            return;
+        }
+        let due = self.backoff(key);
+        if due > self.now {
+            self.dirty.remove(&key);
+            self.owe_later(key, due, Policy::Earliest);
+        } else if self.is_open && self.delayed.remove(&key).is_some() {
+            self.dirty.insert(key);
+        }
     }
 
     fn is_owed(&self, key: u8) -> bool {
@@ -278,6 +336,7 @@ impl Model {
         self.expire();
         self.held.remove(&key);
         self.detached.remove(&key);
+        self.yield_to_backoff(key);
         if self.dirty.remove(&key) {
             self.ready.push(key);
         } else if let (Some(due), true) = (again, is_retry) {
@@ -348,10 +407,12 @@ impl Model {
             return None;
         }
         let pending = if self.delayed.remove(&key).is_some() {
+            self.yielding.remove(&key);
             Pending::Delayed
         } else if delayed_only {
             return None;
         } else if self.dirty.remove(&key) {
+            self.yielding.remove(&key);
             Pending::Dirty
         } else {
             let place = self.ready.iter().position(|&other| other == key)?;
@@ -382,6 +443,7 @@ impl Model {
         });
         let held = held.collect();
         self.detached.clone_from(&self.held);
+        self.yielding.clear();
         let ready = std::mem::take(&mut self.ready);
         let mut delayed: Vec<_> = delayed.into_iter().collect();
         delayed.sort_by_key(|(_, later)| (later.due, later.order));

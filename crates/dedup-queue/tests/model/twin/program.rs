@@ -25,6 +25,7 @@ pub(crate) struct Settings {
 pub(crate) enum Op {
     Add(u8),
     AddAfter(u8, u64),
+    AddAfterBackoff(u8),
     AddRateLimited(u8),
     Get,
     GetBatch(NonZeroUsize),
@@ -71,7 +72,8 @@ impl Op {
     fn from_bytes([kind, key, arg]: [u8; STEP]) -> Self {
         let (which, key, arg) = (key, key % KEYS, u64::from(arg % 16));
         match kind % 64 {
-            0..=9 => Self::Add(key),
+            0..=6 => Self::Add(key),
+            7..=9 => Self::AddAfterBackoff(key),
             10..=17 => Self::AddAfter(key, arg),
             18..=21 => Self::AddRateLimited(key),
             22..=31 => Self::Get,
