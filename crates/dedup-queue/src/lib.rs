@@ -50,7 +50,7 @@
 //! |---|---|---|
 //! | [`DedupQueue`] | `add`, `get`, `remove`, `shut_down`, `drain` | `done` |
 //! | [`DedupDelayQueue`] | `add_after`, `add_at`, `remove_delayed` | `retry_after` |
-//! | [`DedupRetryQueue`] | `add_rate_limited`, `add_after_backoff`, `failures`, `forget` | `succeed`, `retry`, `forget` |
+//! | [`DedupRetryQueue`] | `add_rate_limited`, `add_after_backoff`, `failures`, `forget` | `succeed`, `retry`, `retry_failed_after`, `forget` |
 //!
 //! Each has everything of those above it. They are one type, [`KeyQueue`], with another last
 //! parameter, so code for any of them is generic over [`Layer`].

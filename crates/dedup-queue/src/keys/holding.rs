@@ -48,10 +48,9 @@ pub(crate) enum Ending {
     GiveUp,
     /// To be delivered again at that time, whether it failed or not.
     Again { due: u64 },
-    /// To be tried again at that time, for it has failed so often.
+    /// To be tried again at that time, for it has failed so often; or, with as many as before, goes
+    /// back to wait for its try.
     Failed { due: u64, failures: u32 },
-    /// To be tried again at that time, as it was to be before it was taken.
-    Back { due: u64 },
 }
 
 /// What came of it.
@@ -85,7 +84,7 @@ impl<K> Keys<K> {
     pub(crate) fn finish(&mut self, slot: Slot, key: K, ending: Ending) -> Ended<K> {
         let worked = self.now.saturating_sub(self.records[slot].taken);
         match ending {
-            Ending::Done | Ending::Again { .. } | Ending::Back { .. } => {}
+            Ending::Done | Ending::Again { .. } => {}
             Ending::Forget => self.forget_failures(slot),
             Ending::GiveUp => {
                 self.forget_failures(slot);
@@ -112,7 +111,7 @@ impl<K> Keys<K> {
             self.ready.push(&mut self.records, slot);
         } else {
             match ending {
-                Ending::Failed { due, .. } | Ending::Back { due } => self.delay_retry(slot, due),
+                Ending::Failed { due, .. } => self.delay_retry(slot, due),
                 Ending::Again { due } => {
                     self.records[slot].cause = Cause::Asked; // The worker has asked for it.
                     self.delay(slot, due, Policy::Earliest);

@@ -86,8 +86,14 @@ impl Pair {
             }
             Op::Retry(which) => {
                 if let Some(held) = self.pick(which) {
-                    let expected = self.model.retry(*held);
+                    let expected = self.model.retry(*held, None);
                     assert_eq!(held.retry(), expected);
+                }
+            }
+            Op::RetryFailedAfter(which, delay) => {
+                if let Some(held) = self.pick(which) {
+                    let expected = self.model.retry(*held, Some(delay));
+                    assert_eq!(held.retry_failed_after(millis(delay)), expected);
                 }
             }
             Op::RetryAfter(which, delay) => {

@@ -359,11 +359,14 @@ impl Model {
         self.let_go(key, None, false);
     }
 
-    pub(crate) fn retry(&mut self, key: u8) -> Retried {
+    pub(crate) fn retry(&mut self, key: u8, said: Option<u64>) -> Retried {
         let failures = self.failures_of_held(key);
         let backoff = self.backoff.get(&key).copied().unwrap_or(0);
         if failures > 0 && self.taken.get(&key) == Some(&failures) && backoff > self.now {
-            return self.again(key, backoff - self.now, true); // Tried early: it goes back.
+            // Tried early: it goes back, or further if its worker says so.
+            let backoff = backoff.max(self.now + said.unwrap_or(0));
+            self.backoff.insert(key, backoff);
+            return self.again(key, backoff - self.now, true);
         }
         let (delay, failures) = self.plan(self.failures_of_held(key));
         let Some(delay) = delay else {
@@ -371,6 +374,7 @@ impl Model {
             self.succeed(key);
             return Retried::GivenUp;
         };
+        let delay = said.unwrap_or(delay);
         self.failures.insert(key, failures);
         self.backoff.insert(key, self.now + delay);
         self.again(key, delay, true)
