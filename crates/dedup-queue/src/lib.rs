@@ -79,13 +79,14 @@
 //! | what falls due | | O(log delayed) for each, in the next section, whichever call it is |
 //! | `remove`, `failures`, `forget` | no | one section, one look-up |
 //! | `stats`, `len` | no | one section |
+//! | `entries` | no | a section and a clone of each key, for some dozens of keys at a time |
 //! | `drain` | until nothing is ready or held | nothing while it sleeps; at its end O(all keys) |
 //! | `shut_down` | no | one section, O(who waits) |
 //!
 //! "No" means: for no longer than others hold the lock, and none of them holds it while it runs
-//! user code other than `Eq` of keys. No thread is started, but for the clock's alarm where only
-//! futures wait for delayed keys. The clock is read only while metrics are on, or something is
-//! delayed, or failures may expire.
+//! user code other than `Eq` of keys, and `Clone` in `entries`. No thread is started, but for the clock's alarm where only
+//! futures wait for delayed keys. The clock is read only while metrics are on or times are noted, or
+//! something is delayed, or failures may expire.
 //!
 //! # Panics
 //! A panic of a worker lets its key go. A panic in a key's `Eq`, `Hash` or `Clone` changes nothing,
@@ -110,6 +111,7 @@ mod builder;
 mod core;
 mod drain;
 mod drain_waiters;
+mod entries;
 mod error;
 mod fail;
 mod finish;
@@ -133,6 +135,7 @@ mod stream;
 pub use builder::{Builder, DEFAULT_FAILURE_EXPIRY, controller_limiter};
 pub use core::{Hasher, Key};
 pub use drain::{Delayed, DrainFuture, Drained, Leftovers, StillHeld};
+pub use entries::{Entries, Entry};
 pub use error::{GetError, ShutDown};
 pub use get::GetFuture;
 pub use held::Held;

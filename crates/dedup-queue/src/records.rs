@@ -203,6 +203,11 @@ impl<K> Records<K> {
         }
     }
 
+    /// The number after that of the last record, in use or free.
+    pub(crate) fn end(&self) -> Slot {
+        Slot::try_from(self.slots.len()).unwrap_or(NONE)
+    }
+
     pub(crate) fn capacity(&self) -> usize {
         self.slots.capacity()
     }

@@ -32,10 +32,12 @@ use crate::records::{Cause, Delivery, Garbage, HeldOnes, List, READY, RESTING, R
 mod ending;
 mod fast;
 mod holding;
+mod listing;
 mod queueing;
 
 pub(crate) use ending::Remaining;
 pub(crate) use holding::{Ended, Ending, Place, Taken};
+pub(crate) use listing::Listed;
 pub(crate) use queueing::Pair;
 
 /// How far the queue's life has got. It goes one way.
@@ -79,7 +81,7 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     /// How long failures of a resting key are remembered; [`NEVER`]: for ever.
     pub(crate) expiry: u64,
-    /// Times are to be noted, so the clock must be read.
+    /// Times are to be noted, for metrics or for those who list the keys: so the clock must be read.
     pub(crate) metered: bool,
 }
 

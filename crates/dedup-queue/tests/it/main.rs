@@ -15,6 +15,7 @@ mod foreign;
 mod futures;
 mod guards;
 mod limiters;
+mod listing;
 mod memory;
 mod metrics;
 mod parallel;
