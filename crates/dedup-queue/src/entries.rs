@@ -33,6 +33,8 @@ pub struct Entry<K> {
     /// Its delivery that is pending, beside the one that a worker has. If there is none and none has
     /// it, it is remembered for its failures.
     pub pending: Option<Pending>,
+    /// Whether the pending delivery has low priority.
+    pub low: bool,
     /// When the pending delivery is due, if it is delayed. `None` also if that is never.
     pub due: Option<Instant>,
     /// Since when a delivery has been pending. Known if the queue
@@ -112,6 +114,7 @@ impl<K: Key, S: Hasher, C: Clock> Entries<'_, K, S, C> {
             key: listed.key,
             held: listed.held,
             pending: listed.pending,
+            low: listed.low,
             due: at(listed.due),
             pending_since: at(listed.pending_since),
             held_since: at(listed.held_since),

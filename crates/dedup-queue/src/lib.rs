@@ -33,7 +33,8 @@
 //! # When not to use it
 //! - For values that must each be delivered: a channel. Here two equal keys are one.
 //! - For work that must survive a crash: everything is in memory.
-//! - For priorities: keys come in the order in which they became ready.
+//! - For more than two priorities: keys come in the order in which they became ready, but for those of
+//!   [low priority](KeyQueue::low_priority).
 //! - For keys that are dear to clone or compare: each is cloned once when it is added, and `Eq`
 //!   runs under the queue's lock. Put an `Arc` around them.
 //!
@@ -48,7 +49,7 @@
 //! # Three layers
 //! | type | adds | guards |
 //! |---|---|---|
-//! | [`DedupQueue`] | `add`, `get`, `remove`, `shut_down`, `drain` | `done` |
+//! | [`DedupQueue`] | `add`, `low_priority`, `get`, `remove`, `shut_down`, `drain` | `done` |
 //! | [`DedupDelayQueue`] | `add_after`, `add_at`, `remove_delayed` | `retry_after` |
 //! | [`DedupRetryQueue`] | `add_rate_limited`, `add_after_backoff`, `failures`, `forget` | `succeed`, `retry`, `retry_failed_after`, `forget` |
 //!
@@ -121,6 +122,7 @@ mod keys;
 mod layer;
 mod limiter;
 mod lock;
+mod low;
 mod metrics;
 #[cfg(not(anthill_loom))]
 mod parallel;
@@ -143,6 +145,7 @@ pub use layer::{Delaying, Delays, Layer, Plain, Retries, Retrying};
 pub use limiter::{
     Exponential, FastSlow, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket, WithMaxWait,
 };
+pub use low::LowPriority;
 pub use metrics::Metrics;
 #[cfg(not(anthill_loom))]
 pub use parallel::{Panicked, Report, parallelize_chunks, parallelize_until};

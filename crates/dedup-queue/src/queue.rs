@@ -15,6 +15,7 @@ use crate::error::ShutDown;
 use crate::keys::Keys;
 use crate::layer::{Delaying, Delays, Layer, Plain, Retries, Retrying};
 use crate::policy::{Added, Pending, Retried};
+use crate::records::Lane;
 
 /// Keys to be dealt with, each once however often it was added, and by one worker at a time.
 ///
@@ -50,6 +51,8 @@ pub type DedupRetryQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, 
 pub struct Stats {
     /// Ready: a `get` would take one.
     pub ready: usize,
+    /// Of the ready ones, those of [low priority](KeyQueue::low_priority).
+    pub low: usize,
     /// Held by workers.
     pub held: usize,
     /// Of the held ones, those that were added meanwhile.
@@ -125,6 +128,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
             let wakes = state.waiters.counts();
             Stats {
                 ready: keys.ready,
+                low: keys.low,
                 held: keys.held,
                 dirty: keys.dirty,
                 delayed: keys.delayed,
@@ -203,10 +207,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
     /// # Errors
     /// [`ShutDown`], with the key.
     pub fn add_after(&self, key: K, delay: Duration) -> Result<Added, ShutDown<K>> {
-        let now = self.core.clock.now();
-        let epoch = self.core.epoch;
-        self.core
-            .add_later(key, epoch.after(now, delay), epoch.nanos(now))
+        self.core.add_after(key, delay, Lane::Normal)
     }
 
     /// As [`add_after`](KeyQueue::add_after), to a point of time. One that has passed is now.
@@ -214,8 +215,12 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
     /// # Errors
     /// [`ShutDown`], with the key.
     pub fn add_at(&self, key: K, due: Instant) -> Result<Added, ShutDown<K>> {
-        self.core
-            .add_later(key, self.core.epoch.nanos(due), self.core.now())
+        self.core.add_later(
+            key,
+            self.core.epoch.nanos(due),
+            self.core.now(),
+            Lane::Normal,
+        )
     }
 
     /// Takes back a delayed delivery; one that is pending now stays. Whether there was one is the
@@ -283,7 +288,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
     /// # Errors
     /// [`ShutDown`], with the key.
     pub fn add_after_backoff(&self, key: K) -> Result<Added, ShutDown<K>> {
-        self.core.add_yielding(key, self.core.now())
+        self.core.add_yielding(key, self.core.now(), Lane::Normal)
     }
 
     /// How often the key has failed in a row.

@@ -2,7 +2,7 @@
 
 use super::Keys;
 use crate::policy::Policy;
-use crate::records::{Cause, Delivery, On, Slot};
+use crate::records::{Cause, Delivery, Lane, On, Slot};
 
 /// The key's record, and how often the key had failed when it was taken.
 ///
@@ -73,6 +73,7 @@ impl<K> Keys<K> {
         let record = &mut self.records[slot];
         record.delivery = Delivery::Nothing;
         record.taken = self.now;
+        record.held_lane = record.lane;
         Some(Taken {
             key: record.twin.take().expect("a ready key has its twin"),
             place: Place::new(slot, record.failures),
@@ -105,10 +106,14 @@ impl<K> Keys<K> {
             };
         }
         self.keep(slot, key);
+        let held_lane = std::mem::replace(&mut self.records[slot].held_lane, Lane::Normal);
+        if !is_over {
+            self.ask(slot, held_lane); // It is to come again.
+        }
         self.yield_to_backoff(slot);
         if self.records[slot].delivery == Delivery::Now {
             self.dirty -= 1;
-            self.ready.push(&mut self.records, slot);
+            self.push_ready(slot);
         } else {
             match ending {
                 Ending::Failed { due, .. } => self.delay_retry(slot, due),
@@ -126,7 +131,7 @@ impl<K> Keys<K> {
         Ended {
             worked,
             key: None,
-            ready: self.records[slot].on == On::Ready,
+            ready: matches!(self.records[slot].on, On::Ready | On::ReadyLow),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Keys;
 use crate::policy::Pending;
-use crate::records::{Delivery, On, Record, Slot};
+use crate::records::{Delivery, Lane, On, Record, Slot};
 
 /// A key with its state. Times are the queue's.
 #[derive(Debug)]
@@ -10,6 +10,7 @@ pub(crate) struct Listed<K> {
     pub(crate) key: K,
     pub(crate) held: bool,
     pub(crate) pending: Option<Pending>,
+    pub(crate) low: bool,
     pub(crate) due: Option<u64>,
     pub(crate) pending_since: Option<u64>,
     pub(crate) held_since: Option<u64>,
@@ -45,6 +46,7 @@ impl<K: Clone> Keys<K> {
             key,
             held,
             pending,
+            low: pending.is_some() && record.lane == Lane::Low,
             due,
             pending_since: noted(pending.is_some(), record.since),
             held_since: noted(held, record.taken),

@@ -4,7 +4,7 @@ use delay_queue::NEVER;
 
 use super::{Keys, Phase, nanos};
 use crate::policy::{Added, Pending, Policy};
-use crate::records::{Cause, Delivery, On, Slot};
+use crate::records::{Cause, Delivery, Lane, On, Slot};
 
 /// A key, and its twin for a guard, until they are taken.
 pub(crate) type Pair<K> = Option<(K, K)>;
@@ -12,21 +12,24 @@ pub(crate) type Pair<K> = Option<(K, K)>;
 impl<K> Keys<K> {
     /// A key without a record is to be delivered now.
     #[inline]
-    pub(crate) fn add_new(&mut self, hash: u64, key: K, twin: K) {
+    pub(crate) fn add_new(&mut self, hash: u64, key: K, twin: K, lane: Lane) {
         let slot = self.records.insert(hash, key, twin);
         self.note(1, 1);
         let record = &mut self.records[slot];
         record.delivery = Delivery::Now;
         record.since = self.now;
-        self.ready.push(&mut self.records, slot);
+        record.lane = lane;
+        self.push_ready(slot);
     }
 
     /// A key with a record is to be delivered now.
     #[inline]
-    pub(crate) fn add_known(&mut self, slot: Slot) -> Added {
+    pub(crate) fn add_known(&mut self, slot: Slot, lane: Lane) -> Added {
+        let moved_up = self.ask(slot, lane);
         let record = &mut self.records[slot];
         record.cause = Cause::Asked;
         match record.delivery {
+            Delivery::Now if moved_up => Added::Moved,
             Delivery::Now => Added::Merged,
             Delivery::Nothing => {
                 self.enqueue(slot, self.now);
@@ -48,34 +51,40 @@ impl<K> Keys<K> {
         hash: u64,
         pair: &mut Pair<K>,
         due: u64,
+        lane: Lane,
     ) -> Added {
         let slot = self.still(found);
         let slot = slot.unwrap_or_else(|| self.insert(hash, pair));
+        let moved_up = self.ask(slot, lane);
         let record = &mut self.records[slot];
         // One that gives way may be for an earlier time: then it stays.
         if record.cause != Cause::Yielding || record.delivery == Delivery::Now {
             record.cause = Cause::Asked;
         }
-        self.delay(slot, due, self.settings.policy)
+        let added = self.delay(slot, due, self.settings.policy);
+        if moved_up { Added::Moved } else { added }
     }
 
     /// A key with a record is to be delivered when its back-off is over, or now if it is in none. The
     /// time is known.
-    pub(crate) fn add_yielding(&mut self, slot: Slot) -> Added {
+    pub(crate) fn add_yielding(&mut self, slot: Slot, lane: Lane) -> Added {
         let record = &mut self.records[slot];
         if record.on == On::Held {
-            return self.add_yielding_held(slot);
+            return self.add_yielding_held(slot, lane);
         }
         if record.backoff <= self.now {
-            return self.add_known(slot);
+            return self.add_known(slot, lane);
         }
         record.cause = Cause::Asked;
         let due = record.backoff;
-        self.delay(slot, due, Policy::Earliest)
+        let moved_up = self.ask(slot, lane);
+        let added = self.delay(slot, due, Policy::Earliest);
+        if moved_up { Added::Moved } else { added }
     }
 
     /// How the key is let go says whether there is a back-off to wait for: `finish` looks.
-    fn add_yielding_held(&mut self, slot: Slot) -> Added {
+    fn add_yielding_held(&mut self, slot: Slot, lane: Lane) -> Added {
+        self.ask(slot, lane);
         let record = &mut self.records[slot];
         let before = record.cause;
         match record.delivery {
@@ -140,6 +149,7 @@ impl<K> Keys<K> {
         let slot = self.still(found);
         let slot = slot.unwrap_or_else(|| self.insert(hash, pair));
         self.count_failure(slot, failures, due);
+        self.ask(slot, Lane::Normal);
         self.delay_retry(slot, due);
         self.records[slot].delivery == Delivery::Now
     }
@@ -170,9 +180,9 @@ impl<K> Keys<K> {
             On::Held => self.dirty += 1,
             On::Resting => {
                 self.resting.unlink(&mut self.records, slot);
-                self.ready.push(&mut self.records, slot);
+                self.push_ready(slot);
             }
-            On::None | On::Ready => self.ready.push(&mut self.records, slot),
+            On::None | On::Ready | On::ReadyLow => self.push_ready(slot),
         }
     }
 

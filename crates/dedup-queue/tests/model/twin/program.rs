@@ -23,9 +23,10 @@ pub(crate) struct Settings {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    Add(u8),
-    AddAfter(u8, u64),
-    AddAfterBackoff(u8),
+    /// With low priority, or not; so are the next two.
+    Add(u8, bool),
+    AddAfter(u8, u64, bool),
+    AddAfterBackoff(u8, bool),
     AddRateLimited(u8),
     Get,
     GetBatch(NonZeroUsize),
@@ -71,11 +72,12 @@ pub(crate) fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
 
 impl Op {
     fn from_bytes([kind, key, arg]: [u8; STEP]) -> Self {
+        let low = arg >= 128;
         let (which, key, arg) = (key, key % KEYS, u64::from(arg % 16));
         match kind % 64 {
-            0..=6 => Self::Add(key),
-            7..=9 => Self::AddAfterBackoff(key),
-            10..=17 => Self::AddAfter(key, arg),
+            0..=6 => Self::Add(key, low),
+            7..=9 => Self::AddAfterBackoff(key, low),
+            10..=17 => Self::AddAfter(key, arg, low),
             18..=21 => Self::AddRateLimited(key),
             22..=31 => Self::Get,
             32 => Self::GetBatch(NonZeroUsize::MIN.saturating_add(usize::from(key))),
