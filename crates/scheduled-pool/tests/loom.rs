@@ -537,7 +537,9 @@ fn a_reset_racing_a_cancel_does_not_bring_the_task_back() {
                 let handle = Arc::clone(&handle);
                 spawn(move || assert!(handle.cancel()))
             };
+            let is_gone = handle.next_due().is_none();
             let reset = handle.reset(rig.core.after(2 * LATE));
+            assert!(!is_gone || reset.is_err());
             if reset.is_err() {
                 assert_eq!(reset, Err(ResetError::Ended));
                 assert_eq!(handle.next_due(), None);
