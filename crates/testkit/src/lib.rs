@@ -10,6 +10,7 @@
 
 mod child;
 mod drops;
+mod example;
 mod gate;
 #[cfg(feature = "programs")]
 mod programs;
@@ -19,6 +20,7 @@ mod watchdog;
 
 pub use child::in_child;
 pub use drops::{Counted, DropCounter, PanicOnDrop};
+pub use example::{Running, example};
 pub use gate::Gate;
 #[cfg(feature = "programs")]
 pub use programs::walk_programs;
