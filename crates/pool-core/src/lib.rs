@@ -114,6 +114,7 @@ mod error;
 mod group;
 mod handle;
 pub mod internals;
+mod keyed;
 mod life;
 mod map;
 mod permit;
@@ -143,6 +144,7 @@ pub use capacity::{Capacity, QueueDepth};
 pub use config::{DropPolicy, OnFull, WithinWorker};
 pub use error::{BuildError, JoinError, MapError, Panicked, SubmitError, TuneError, WaitError};
 pub use handle::JoinHandle;
+pub use keyed::Keyed;
 #[cfg(feature = "stream")]
 pub use map::MapStream;
 pub use map::{Map, MapCanceller};

@@ -52,6 +52,8 @@ pub(crate) struct State<J> {
     pub(crate) open: bool,
     /// Raised by each reboot.
     pub(crate) generation: u64,
+    /// Released by a `release_now`: what has not started is dropped.
+    pub(crate) discards: bool,
     pub(crate) capacity: usize,
     pub(crate) depth: usize,
     pub(crate) max_waiting: usize,
@@ -291,8 +293,9 @@ impl<J> State<J> {
     /// A task that held room has ended.
     #[inline]
     fn end(&mut self, outcome: Outcome) {
-        if outcome == Outcome::Withdrawn {
-            self.tombstones -= 1; // All else was done when it was withdrawn.
+        if outcome.is_settled() {
+            // All else was done when it was withdrawn, or passed on.
+            self.tombstones -= usize::from(outcome == Outcome::Withdrawn);
             return;
         }
         self.counts.count(outcome);
@@ -491,6 +494,7 @@ impl<J> State<J> {
         &mut self,
         seize: &dyn Fn(&J) -> bool,
     ) -> impl Iterator<Item = J> + use<J> {
+        self.discards = true;
         let unstarted = self.queue.iter().filter(|job| seize(job)).count();
         self.tombstones -= self.queue.len() - unstarted;
         self.disposers.push(thread_number());
@@ -584,6 +588,7 @@ impl<J> State<J> {
         let was_released = !std::mem::replace(&mut self.open, true);
         if was_released {
             self.generation += 1;
+            self.discards = false;
             effects.set_all(&mut self.on_end);
         }
         was_released
@@ -601,6 +606,7 @@ impl<J> State<J> {
             number: 0,
             open: true,
             generation: 0,
+            discards: false,
             capacity: config.capacity,
             depth: config.depth,
             max_waiting: config.max_waiting,

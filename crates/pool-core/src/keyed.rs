@@ -1,0 +1,466 @@
+//! Tasks with keys: those of one key run in order and one at a time, keys side by side.
+//!
+//! A key with a task has a *lane*. Its first task is the pool's like any other: the lane's *turn*,
+//! in the queue or on a worker. What comes meanwhile waits in the lane and holds a permit, so that
+//! each accepted task takes up room in the pool from its acceptance to its end, wherever it waits.
+//! When the turn's task has ended, its worker goes on to the next of the lane, which takes the
+//! ended one's place in flight, and its permit's room is free. No thread waits for a key.
+//!
+//! # The steps
+//! | step | what | where |
+//! |---|---|---|
+//! | K1 | a submit that finds a credit looks for the lane: none is open, then it opens one, and its task enters the inbox as the turn | `Shared::place` |
+//! | K2 | or one is open: reserves room with the credit, and the task joins the lane, in one section of the lanes | `Credit::reserve` |
+//! | K2b | without a credit, reserves a permit as any caller does, waiting for it, and then does the same | `Shared::place_reserved` |
+//! | K3 | a task has ended: its worker closes the lane if nothing waits there; else the next takes the ended one's place | `Shared::next`, `State::pass_on` |
+//! | K4 | or, if there is anything to decide, user code to be run, or others wait for a worker: the turn goes to the end of the queue | `State::pass_to_queue` |
+//! | K5 | a `release_now` takes the turn out, or a turn finds that there was one: the lane is closed, and what waits in it is dropped | `Shared::discard` |
+//!
+//! # What always holds
+//! 1. While a lane is open, it has one turn: a task in the pool's queue, or one that runs. A lane
+//!    without one is closed, and what waits in a lane holds a permit. So a lane is opened only by a
+//!    task that has been accepted: none waits behind one that waits for room.
+//! 2. A lane's order is that of its section, which is the one of acceptance. So calls that come one
+//!    after the other keep their order.
+//! 3. Locks are taken in this order: the lanes', then the pool's. No section of the pool touches
+//!    lanes. User code runs under neither, but for the key's `Eq`, under the lanes'.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+use sync_shim::Mutex;
+
+use crate::accept::Accepts;
+use crate::config::OnFull;
+use crate::core::Core;
+use crate::error::SubmitError;
+use crate::handle::JoinHandle;
+use crate::keyed::lanes::Lanes;
+use crate::keyed::turn::{Lane, Turn};
+use crate::permit::Permit;
+use crate::pool::WorkerPool;
+use crate::task::closures::Closures;
+use crate::task::erased::Task;
+
+mod handle;
+mod lanes;
+mod turn;
+
+/// Sets of lanes, each with a lock of its own.
+const SHARDS: usize = if cfg!(anthill_loom) { 1 } else { 8 };
+
+/// Runs the tasks of one key in their order and one at a time; those of other keys beside them.
+///
+/// Made by [`WorkerPool::keyed`]. What a lock per customer, or an actor's mailbox, is used for: a
+/// task has what belongs to its key for itself, and sees all that the ones before it wrote.
+///
+/// ```
+/// use pool_core::Pool;
+/// use std::sync::{Arc, Mutex};
+///
+/// let pool = Pool::builder().capacity(4).queue_depth(100).build()?;
+/// let accounts = pool.keyed();
+/// let lines = Arc::new(Mutex::new(Vec::new()));
+/// for line in 0..10 {
+///     let lines = Arc::clone(&lines);
+///     accounts.submit("ann", move || lines.lock().unwrap().push(line))?; // One after the other.
+///     accounts.submit("bob", || { /* beside those of `ann` */ })?;
+/// }
+/// assert_eq!(accounts.spawn("ann", move || lines.lock().unwrap().len())?.join()?, 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A handle: clones have the same keys. Each `Keyed` has keys of its own: equal ones of two have
+/// nothing to do with each other. It keeps the pool open.
+///
+/// # What it holds to
+/// - **Order**: tasks of a key run in the order of their acceptance. Calls that come one after the
+///   other are accepted in that order.
+/// - **Threads**: a key that waits holds none.
+/// - **Room**: an accepted task holds room in the pool until it has ended, also while it waits behind
+///   its key; there it counts in [`Stats::reserved`](crate::Stats::reserved). So the pool's bound is
+///   the bound of this, too, and a full pool refuses, or makes the caller wait, in the one line of
+///   all submits.
+/// - **Fairness**: while other tasks are queued, a key's turn goes to the end of the queue after a
+///   few tasks.
+/// - **Panics**: a task that panics does not stop its key.
+/// - **Memory**: a key whose last task has ended is forgotten.
+///
+/// # With everything else
+/// | what | here |
+/// |---|---|
+/// | a full pool, on one of its own workers | refuses: the task may have to wait behind the very one that submits it (with [`WithinWorker::Block`](crate::WithinWorker::Block) it waits) |
+/// | [`JoinHandle::cancel`] | drops the captures at once; the room is free when the turn comes |
+/// | [`JoinHandle::join`] on an own worker | does not run the task in place: refused with [`WouldDeadlock`](crate::JoinError::WouldDeadlock) if it has not started |
+/// | `release` | accepted tasks run |
+/// | `release_now` | drops what waits behind a key, too, at the latest when the task that runs has ended; its number counts one for each key |
+/// | `wait_idle` | waits for all of them |
+/// | a refusal | gives key and task back |
+///
+/// `Eq` of a key runs under the lock of some of the keys: put an `Arc` around one that is dear to
+/// compare.
+#[doc(alias = "strand")]
+#[doc(alias = "actor")]
+#[doc(alias = "SerialExecutor")]
+#[doc(alias = "StripedExecutor")]
+pub struct Keyed<K, S = RandomState> {
+    pool: WorkerPool<Closures>,
+    shared: Arc<Shared<K>>,
+    hasher: S,
+}
+
+struct Shared<K> {
+    core: Arc<Core<Closures>>,
+    shards: [CachePadded<Mutex<Lanes<K, Task>>>; SHARDS],
+}
+
+/// Why a task of a key was not taken, with both.
+type Refused<K, F> = SubmitError<(K, F)>;
+
+impl WorkerPool<Closures> {
+    /// Tasks with keys: see [`Keyed`].
+    pub fn keyed<K: Hash + Eq + Send + 'static>(&self) -> Keyed<K> {
+        Keyed::with_hasher(self, RandomState::new())
+    }
+}
+
+impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
+    /// As [`WorkerPool::keyed`], with another hasher.
+    pub fn with_hasher(pool: &WorkerPool<Closures>, hasher: S) -> Self {
+        let shards = [(); SHARDS].map(|()| CachePadded::new(Mutex::new(Lanes::new())));
+        let core = Arc::clone(pool.core());
+        Self {
+            pool: pool.clone(),
+            shared: Arc::new(Shared { core, shards }),
+            hasher,
+        }
+    }
+
+    /// The pool that runs the tasks.
+    pub fn pool(&self) -> &WorkerPool<Closures> {
+        &self.pool
+    }
+
+    /// Keys with a task that has not ended.
+    pub fn keys(&self) -> usize {
+        self.shared.shards.iter().map(|lanes| lanes.lock().len()).sum()
+    }
+
+    /// Hands a task over, to be run and forgotten, after those of its key. Waits while the pool is
+    /// full, as [`WorkerPool::submit`] does.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn submit<F, T>(&self, key: K, task: F) -> Result<(), SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit_with(key, task, self.pool.core().on_full())
+    }
+
+    /// As [`submit`](Self::submit), but refuses at a full pool.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn try_submit<F, T>(&self, key: K, task: F) -> Result<(), SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit_with(key, task, OnFull::Refuse)
+    }
+
+    /// As [`submit`](Self::submit), but waits at most for so long.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn submit_timeout<F, T>(
+        &self,
+        key: K,
+        task: F,
+        timeout: Duration,
+    ) -> Result<(), SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit_with(key, task, OnFull::Wait(self.pool.deadline(timeout)))
+    }
+
+    /// As [`submit`](Self::submit), but waits at most until then.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn submit_deadline<F, T>(
+        &self,
+        key: K,
+        task: F,
+        deadline: Instant,
+    ) -> Result<(), SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit_with(key, task, OnFull::Wait(Some(deadline)))
+    }
+
+    /// As [`submit`](Self::submit), as a future. It waits for room first and brings its task then:
+    /// dropped before it is ready, it takes the task with it.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn submit_async<F, T>(
+        &self,
+        key: K,
+        task: F,
+    ) -> impl Future<Output = Result<(), SubmitError<(K, F)>>> + Send + use<F, T, K, S>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (hash, shared) = (self.hash(&key), Arc::clone(&self.shared));
+        let permit = self.pool.reserve_async();
+        async move {
+            match permit.await {
+                Ok(permit) => {
+                    shared.place_reserved(hash, key, Closures::plain(task), permit);
+                    Ok(())
+                }
+                Err(refused) => Err(refused.with_task((key, task))),
+            }
+        }
+    }
+
+    /// Hands a task over, after those of its key, and returns a handle to its value. Waits as
+    /// [`submit`](Self::submit) does.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn spawn<F, T>(&self, key: K, task: F) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_with(key, task, self.pool.core().on_full())
+    }
+
+    /// As [`spawn`](Self::spawn), but refuses at a full pool.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn try_spawn<F, T>(&self, key: K, task: F) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_with(key, task, OnFull::Refuse)
+    }
+
+    /// As [`spawn`](Self::spawn), but waits at most for so long.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn spawn_timeout<F, T>(
+        &self,
+        key: K,
+        task: F,
+        timeout: Duration,
+    ) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_with(key, task, OnFull::Wait(self.pool.deadline(timeout)))
+    }
+
+    /// As [`spawn`](Self::spawn), but waits at most until then.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn spawn_deadline<F, T>(
+        &self,
+        key: K,
+        task: F,
+        deadline: Instant,
+    ) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_with(key, task, OnFull::Wait(Some(deadline)))
+    }
+
+    /// As [`spawn`](Self::spawn), as a future that resolves to the handle; see
+    /// [`submit_async`](Self::submit_async).
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn spawn_async<F, T>(
+        &self,
+        key: K,
+        task: F,
+    ) -> impl Future<Output = Result<JoinHandle<T>, SubmitError<(K, F)>>> + Send + use<F, T, K, S>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (hash, shared) = (self.hash(&key), Arc::clone(&self.shared));
+        let permit = self.pool.reserve_async();
+        async move {
+            match permit.await {
+                Ok(permit) => {
+                    let (job, handle) = handle::promise(&shared.core, task);
+                    shared.place_reserved(hash, key, job, permit);
+                    Ok(handle)
+                }
+                Err(refused) => Err(refused.with_task((key, task))),
+            }
+        }
+    }
+
+    fn submit_with<F, T>(&self, key: K, task: F, on_full: OnFull) -> Result<(), Refused<K, F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let placed = self.place(key, Closures::plain(task), on_full);
+        placed.map_err(|refused| refused.map(|(key, job)| (key, Closures::task_of(job))))
+    }
+
+    fn spawn_with<F, T>(
+        &self,
+        key: K,
+        task: F,
+        on_full: OnFull,
+    ) -> Result<JoinHandle<T>, Refused<K, F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (job, handle) = handle::promise(&self.shared.core, task);
+        match self.place(key, job, on_full) {
+            Ok(()) => Ok(handle),
+            Err(refused) => Err(refused.map(|(key, job)| (key, Closures::task_of(job)))),
+        }
+    }
+
+    fn hash(&self, key: &K) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    #[inline]
+    fn place(&self, key: K, job: Task, on_full: OnFull) -> Result<(), SubmitError<(K, Task)>> {
+        if let Some(reason) = self.shared.core.refuses(on_full) {
+            return Err(reason.with((key, job)));
+        }
+        let hash = self.hash(&key);
+        let Err((key, job)) = self.shared.place(hash, key, job) else {
+            return Ok(());
+        };
+        match self.pool.reserve_with(on_full) {
+            Ok(permit) => {
+                self.shared.place_reserved(hash, key, job, permit);
+                Ok(())
+            }
+            Err(refused) => Err(refused.with_task((key, job))),
+        }
+    }
+}
+
+impl<K: Eq + Send + 'static> Shared<K> {
+    fn shard(&self, number: usize) -> &Mutex<Lanes<K, Task>> {
+        &self.shards[number]
+    }
+
+    /// Steps K1 and K2: takes the task, if it may enter undecided.
+    #[inline]
+    fn place(self: &Arc<Self>, hash: u64, key: K, job: Task) -> Result<(), (K, Task)> {
+        let shard = shard_of(hash);
+        let mut lanes = self.shard(shard).lock();
+        if let Some(slot) = lanes.find(hash, &key) {
+            let Some(credit) = self.core.state.credit() else {
+                drop(lanes);
+                return Err((key, job));
+            };
+            credit.reserve();
+            lanes.push(slot, job);
+            drop(lanes);
+            drop(key); // User code: the lock is free.
+            return Ok(());
+        }
+        let slot = lanes.open(hash, key);
+        lanes.push(slot, job);
+        let turn = self.turn(Lane { shard, slot });
+        if let Some(credit) = self.core.state.credit() {
+            let hint = credit.enter(turn);
+            drop(lanes);
+            if hint {
+                self.core.hint();
+            }
+            return Ok(());
+        }
+        // As it was.
+        let job = lanes.pop(slot);
+        let closed = lanes.close(slot);
+        drop(lanes);
+        drop(turn);
+        let (key, _) = closed.expect("it was opened above");
+        Err((key, job.expect("it was pushed above")))
+    }
+
+    /// Step K2b: takes the task, whose room is reserved.
+    fn place_reserved(
+        self: &Arc<Self>,
+        hash: u64,
+        key: K,
+        job: Task,
+        permit: Permit<Closures>,
+    ) {
+        let shard = shard_of(hash);
+        let mut lanes = self.shard(shard).lock();
+        if let Some(slot) = lanes.find(hash, &key) {
+            lanes.push(slot, job);
+            // Before its turn may come: it is used up by that.
+            permit.keep();
+            drop(lanes);
+            drop(key); // User code: the lock is free.
+        } else {
+            let slot = lanes.open(hash, key);
+            lanes.push(slot, job);
+            drop(lanes);
+            permit.use_for(self.turn(Lane { shard, slot }));
+        }
+    }
+
+    fn turn(self: &Arc<Self>, lane: Lane) -> Task {
+        Task::new(Turn::new(Arc::clone(self), lane))
+    }
+}
+
+/// Which lanes a key is among. (The table goes by the lowest and by the highest bits.)
+fn shard_of(hash: u64) -> usize {
+    (hash >> 32) as usize % SHARDS
+}
+
+impl<K, S: Clone> Clone for Keyed<K, S> {
+    fn clone(&self) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            shared: Arc::clone(&self.shared),
+            hasher: self.hasher.clone(),
+        }
+    }
+}
+
+impl<K, S> fmt::Debug for Keyed<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyed")
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
+    }
+}
