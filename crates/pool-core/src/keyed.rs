@@ -34,7 +34,6 @@ use std::time::{Duration, Instant};
 use crossbeam_utils::CachePadded;
 use sync_shim::Mutex;
 
-use crate::accept::Accepts;
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::SubmitError;
@@ -43,8 +42,8 @@ use crate::keyed::lanes::Lanes;
 use crate::keyed::turn::{Lane, Turn};
 use crate::permit::Permit;
 use crate::pool::WorkerPool;
-use crate::task::closures::Closures;
-use crate::task::erased::Task;
+use crate::task::closures::{Closures, Plain};
+use crate::task::erased::{Task, Work};
 
 mod handle;
 mod lanes;
@@ -228,7 +227,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         async move {
             match permit.await {
                 Ok(permit) => {
-                    shared.place_reserved(hash, key, Closures::plain(task), permit);
+                    shared.place_reserved(hash, key, Plain(task), permit);
                     Ok(())
                 }
                 Err(refused) => Err(refused.with_task((key, task))),
@@ -314,8 +313,8 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         async move {
             match permit.await {
                 Ok(permit) => {
-                    let (job, handle) = handle::promise(&shared.core, task);
-                    shared.place_reserved(hash, key, job, permit);
+                    let (work, handle) = handle::promise(&shared.core, task);
+                    shared.place_reserved(hash, key, work, permit);
                     Ok(handle)
                 }
                 Err(refused) => Err(refused.with_task((key, task))),
@@ -328,8 +327,8 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let placed = self.place(key, Closures::plain(task), on_full);
-        placed.map_err(|refused| refused.map(|(key, job)| (key, Closures::task_of(job))))
+        let placed = self.place(key, Plain(task), on_full);
+        placed.map_err(|refused| refused.map(|(key, work)| (key, work.0)))
     }
 
     fn spawn_with<F, T>(
@@ -342,10 +341,10 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (job, handle) = handle::promise(&self.shared.core, task);
-        match self.place(key, job, on_full) {
+        let (work, handle) = handle::promise(&self.shared.core, task);
+        match self.place(key, work, on_full) {
             Ok(()) => Ok(handle),
-            Err(refused) => Err(refused.map(|(key, job)| (key, Closures::task_of(job)))),
+            Err(refused) => Err(refused.map(|(key, work)| (key, work.0.take_back().0))),
         }
     }
 
@@ -354,38 +353,40 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
     }
 
     #[inline]
-    fn place(&self, key: K, job: Task, on_full: OnFull) -> Result<(), SubmitError<(K, Task)>> {
+    fn place<W: Work>(&self, key: K, work: W, on_full: OnFull) -> Result<(), Refused<K, W>> {
         if let Some(reason) = self.shared.core.refuses(on_full) {
-            return Err(reason.with((key, job)));
+            return Err(reason.with((key, work)));
         }
         let hash = self.hash(&key);
-        let Err((key, job)) = self.shared.place(hash, key, job) else {
+        let Err((key, work)) = self.shared.place(hash, key, work) else {
             return Ok(());
         };
         match self.pool.reserve_with(on_full) {
             Ok(permit) => {
-                self.shared.place_reserved(hash, key, job, permit);
+                self.shared.place_reserved(hash, key, work, permit);
                 Ok(())
             }
-            Err(refused) => Err(refused.with_task((key, job))),
+            Err(refused) => Err(refused.with_task((key, work))),
         }
     }
 }
 
 impl<K: Eq + Send + 'static> Shared<K> {
-    fn shard(&self, number: usize) -> &Mutex<Lanes<K, Task>> {
-        &self.shards[number]
+    fn shard(&self, number: u32) -> &Mutex<Lanes<K, Task>> {
+        &self.shards[number as usize]
     }
 
     /// Steps K1 and K2: takes the task, if it may enter undecided.
     #[inline]
-    fn place(self: &Arc<Self>, hash: u64, key: K, job: Task) -> Result<(), (K, Task)> {
+    fn place<W: Work>(self: &Arc<Self>, hash: u64, key: K, work: W) -> Result<(), (K, W)> {
         let shard = shard_of(hash);
         let mut lanes = self.shard(shard).lock();
         if let Some(slot) = lanes.find(hash, &key) {
+            let job = Task::new(work); // Before the credit is held: it may allocate.
             let Some(credit) = self.core.state.credit() else {
                 drop(lanes);
-                return Err((key, job));
+                let work = job.into_work().expect("it was made of this");
+                return Err((key, work));
             };
             credit.reserve();
             lanes.push(slot, job);
@@ -394,10 +395,9 @@ impl<K: Eq + Send + 'static> Shared<K> {
             return Ok(());
         }
         let slot = lanes.open(hash, key);
-        lanes.push(slot, job);
-        let turn = self.turn(Lane { shard, slot });
+        let job = self.turn(Lane { shard, slot }, work);
         if let Some(credit) = self.core.state.credit() {
-            let hint = credit.enter(turn);
+            let hint = credit.enter(job);
             drop(lanes);
             if hint {
                 self.core.hint();
@@ -405,46 +405,49 @@ impl<K: Eq + Send + 'static> Shared<K> {
             return Ok(());
         }
         // As it was.
-        let job = lanes.pop(slot);
         let closed = lanes.close(slot);
         drop(lanes);
-        drop(turn);
         let (key, _) = closed.expect("it was opened above");
-        Err((key, job.expect("it was pushed above")))
+        let turn = job.into_work::<Turn<K, W>>().expect("it was made of this");
+        Err((key, turn.first))
     }
 
     /// Step K2b: takes the task, whose room is reserved.
-    fn place_reserved(
+    fn place_reserved<W: Work>(
         self: &Arc<Self>,
         hash: u64,
         key: K,
-        job: Task,
+        work: W,
         permit: Permit<Closures>,
     ) {
         let shard = shard_of(hash);
         let mut lanes = self.shard(shard).lock();
         if let Some(slot) = lanes.find(hash, &key) {
-            lanes.push(slot, job);
-            // Before its turn may come: it is used up by that.
+            lanes.push(slot, Task::new(work));
+            // Before its turn may come, which uses it up.
             permit.keep();
             drop(lanes);
             drop(key); // User code: the lock is free.
         } else {
             let slot = lanes.open(hash, key);
-            lanes.push(slot, job);
             drop(lanes);
-            permit.use_for(self.turn(Lane { shard, slot }));
+            permit.use_for(self.turn(Lane { shard, slot }, work));
         }
     }
 
-    fn turn(self: &Arc<Self>, lane: Lane) -> Task {
-        Task::new(Turn::new(Arc::clone(self), lane))
+    fn turn<W: Work>(self: &Arc<Self>, lane: Lane, first: W) -> Task {
+        let shared = Arc::clone(self);
+        Task::new(Turn {
+            shared,
+            lane,
+            first,
+        })
     }
 }
 
 /// Which lanes a key is among. (The table goes by the lowest and by the highest bits.)
-fn shard_of(hash: u64) -> usize {
-    (hash >> 32) as usize % SHARDS
+fn shard_of(hash: u64) -> u32 {
+    (hash >> 32) as u32 % SHARDS as u32
 }
 
 impl<K, S: Clone> Clone for Keyed<K, S> {

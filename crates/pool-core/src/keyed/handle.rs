@@ -5,23 +5,26 @@ use std::sync::Arc;
 
 use sync_shim::Clock;
 
-use crate::accept::Accepts;
 use crate::core::Core;
 use crate::handle::{JoinHandle, PoolRef};
 use crate::runner::Runner;
-use crate::task::closures::Closures;
-use crate::task::erased::Task;
+use crate::task::cell::SpawnCell;
+use crate::task::closures::{Call, Closures, Spawned};
 use crate::task::run::{Outcome, TaskContext};
 
 /// A job and its handle.
-pub(super) fn promise<F, T>(core: &Arc<Core<Closures>>, task: F) -> (Task, JoinHandle<T>)
+pub(super) fn promise<F, T>(
+    core: &Arc<Core<Closures>>,
+    task: F,
+) -> (Spawned<Call<F>>, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (job, promise) = core.runner.spawned(task);
+    let cell = SpawnCell::new(Call(task));
     let pool = Arc::new(InLane(Arc::clone(core)));
-    (job, JoinHandle::new(promise.0, pool))
+    let handle = JoinHandle::new(Arc::clone(&cell) as _, pool);
+    (Spawned(cell), handle)
 }
 
 /// The pool of a task that has its place in a lane.

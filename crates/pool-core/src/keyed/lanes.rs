@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use hashbrown::HashTable;
 
 /// Slots of closed lanes, with the memory of their queues, that an empty table keeps.
-const SPARE: usize = 32;
+const SPARE: usize = 256;
 /// Tasks for which a closed lane keeps memory.
 const SPARE_TASKS: usize = 4;
 

@@ -3,12 +3,12 @@
 //! Not for: who opens a lane (`keyed.rs`), nor which room is whose (`sched/state/permits.rs`).
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use crate::foreign::{drop_quietly, wake};
 use crate::keyed::Shared;
-use crate::runner::Runner;
 use crate::sched::effects::Effects;
-use crate::sched::state::Next;
+use crate::sched::state::{Next, State};
 use crate::task::erased::{Task, Work};
 use crate::task::run::{Outcome, TaskContext, TaskResult};
 
@@ -19,63 +19,87 @@ const TURN: usize = if cfg!(anthill_loom) { 1 } else { 8 };
 /// Which lane of which set it is.
 #[derive(Clone, Copy)]
 pub(super) struct Lane {
-    pub(super) shard: usize,
+    pub(super) shard: u32,
     pub(super) slot: u32,
 }
 
-/// The turn of an open lane, in which a task waits.
-pub(super) struct Turn<K: Eq + Send + 'static> {
-    shared: Arc<Shared<K>>,
-    lane: Lane,
-    /// It has been in the queue before: there may have been a `release_now`, which did not find it.
-    again: bool,
+/// The turn of an open lane, with the task that is first.
+pub(super) struct Turn<K: Eq + Send + 'static, W> {
+    pub(super) shared: Arc<Shared<K>>,
+    pub(super) lane: Lane,
+    pub(super) first: W,
 }
 
-impl<K: Eq + Send + 'static> Turn<K> {
-    pub(super) fn new(shared: Arc<Shared<K>>, lane: Lane) -> Self {
-        Self {
-            shared,
-            lane,
-            again: false,
-        }
-    }
+/// In the place of a turn's first task: that waits in the lane, for the turn has been in the queue
+/// before.
+struct InLane;
 
-    /// The lane's first task, which the turn's place in flight is for.
-    fn first(&self) -> Task {
-        let lanes = &mut *self.shared.shard(self.lane.shard).lock();
-        let first = lanes.pop(self.lane.slot);
-        first.expect("a task waits in the lane of each turn that has not begun")
+impl<K: Eq + Send + 'static> Shared<K> {
+    /// Runs what comes after a task of the lane that has ended.
+    fn go_on(
+        self: Arc<Self>,
+        lane: Lane,
+        mut ended: TaskResult,
+        context: &TaskContext,
+    ) -> TaskResult {
+        let core = &self.core;
+        for done in 1.. {
+            settle(&mut ended);
+            let Some(next) = self.next(lane) else {
+                return ended;
+            };
+            let yields = done % TURN == 0;
+            if ended.runs_user_code || core.state.pass_on(ended.outcome, yields).is_err() {
+                return self.yield_turn(lane, next, ended);
+            }
+            // Room and figures show the end: now the handle may.
+            let waker = ended
+                .resolve
+                .and_then(|handle| handle.resolve_and_take_waker());
+            if let Some(waker) = waker {
+                return self.put_off(lane, next, waker);
+            }
+            ended = next.run(context);
+        }
+        ended
     }
 
     /// Step K3: the next task; or the lane is closed.
     #[inline]
-    fn next(&self) -> Option<Task> {
-        let mut lanes = self.shared.shard(self.lane.shard).lock();
-        if let Some(next) = lanes.pop(self.lane.slot) {
+    fn next(&self, lane: Lane) -> Option<Task> {
+        let mut lanes = self.shard(lane.shard).lock();
+        if let Some(next) = lanes.pop(lane.slot) {
             return Some(next);
         }
-        let closed = lanes.close(self.lane.slot);
+        let closed = lanes.close(lane.slot);
         drop(lanes);
         drop_quietly(closed); // The key is the user's, and the lock is free.
         None
     }
 
-    fn again(self) -> Task {
-        Task::new(Self {
-            again: true,
-            ..self
+    /// The lane's task that the turn in the queue is for.
+    fn first(&self, lane: Lane) -> Task {
+        let first = self.shard(lane.shard).lock().pop(lane.slot);
+        first.expect("a task waits in the lane of a turn that was put back")
+    }
+
+    /// Puts the next task back, to be the first of the lane's turn.
+    fn again(self: Arc<Self>, lane: Lane, next: Task) -> Task {
+        self.shard(lane.shard).lock().unpop(lane.slot, next);
+        Task::new(Turn {
+            shared: self,
+            lane,
+            first: InLane,
         })
     }
 
-    /// Steps K4: others come first. The task that has ended is counted and shown to its handle; the
+    /// Step K4: others come first. The task that has ended is counted and shown to its handle; the
     /// lane's next one waits for the turn in the queue.
     #[cold]
-    fn yield_turn(self, next: Task, ended: TaskResult) -> TaskResult {
-        let core = Arc::clone(&self.shared.core);
-        let lane = self.lane;
-        self.shared.shard(lane.shard).lock().unpop(lane.slot, next);
+    fn yield_turn(self: Arc<Self>, lane: Lane, next: Task, ended: TaskResult) -> TaskResult {
+        let core = Arc::clone(&self.core);
         let mut effects = Effects::new();
-        let job = self.again();
+        let job = self.again(lane, next);
         core.state
             .section(|state| state.pass_to_queue(ended.outcome, job, &mut effects));
         core.wake_threads(&mut effects);
@@ -95,12 +119,10 @@ impl<K: Eq + Send + 'static> Turn<K> {
 
     /// As step W9: a waker that came late is called while no task waits for this worker.
     #[cold]
-    fn put_off(self, next: Task, waker: std::task::Waker) -> TaskResult {
-        let core = Arc::clone(&self.shared.core);
-        let lane = self.lane;
-        self.shared.shard(lane.shard).lock().unpop(lane.slot, next);
+    fn put_off(self: Arc<Self>, lane: Lane, next: Task, waker: Waker) -> TaskResult {
+        let core = Arc::clone(&self.core);
         let mut effects = Effects::new();
-        let job = self.again();
+        let job = self.again(lane, next);
         core.state
             .section(|state| state.put_off(Next::Run(job), &mut effects));
         core.run(&mut effects);
@@ -108,24 +130,32 @@ impl<K: Eq + Send + 'static> Turn<K> {
         TaskResult::without_handle(Outcome::PassedOn)
     }
 
-    /// Step K5: closes the lane, and drops what waits there.
-    fn discard(&self) {
-        let closed = self.shared.shard(self.lane.shard).lock().close(self.lane.slot);
-        let Some((key, waiting)) = closed else { return };
-        let core = &self.shared.core;
+    /// Step K5: the lane's turn is not run. Closes the lane, and drops what waits there.
+    #[cold]
+    fn discard(&self, lane: Lane, mut first: TaskResult) -> TaskResult {
+        settle(&mut first);
+        let closed = self.shard(lane.shard).lock().close(lane.slot);
+        let Some((key, waiting)) = closed else {
+            return first;
+        };
+        let core = &self.core;
         if !waiting.is_empty() {
             // The handle of each may still come first.
             waiting.iter().for_each(|job| _ = job.seize());
             core.section(|state, effects| state.discard_reserved(waiting.len(), effects));
             for job in waiting {
-                let (mut result, _) = core.runner.release(job);
+                let mut result = job.release();
                 settle(&mut result);
                 core.section(|state, effects| state.disposed(result.outcome, effects));
-                result.resolve.into_iter().for_each(|handle| handle.resolve());
+                result
+                    .resolve
+                    .into_iter()
+                    .for_each(|handle| handle.resolve());
             }
-            core.state.section(crate::sched::state::State::end_disposal);
+            core.state.section(State::end_disposal);
         }
         drop_quietly(key);
+        first
     }
 }
 
@@ -137,42 +167,38 @@ fn settle(result: &mut TaskResult) {
     }
 }
 
-impl<K: Eq + Send + 'static> Work for Turn<K> {
+impl<K: Eq + Send + 'static, W: Work> Work for Turn<K, W> {
     fn run(self, context: &TaskContext) -> TaskResult {
-        let core = &self.shared.core;
-        if self.again && core.state.lock().discards {
-            return self.release();
-        }
-        let mut job = self.first();
-        let mut done = 0;
-        loop {
-            let mut result = core.runner.run(job, context);
-            settle(&mut result);
-            let Some(next) = self.next() else {
-                return result;
-            };
-            done += 1;
-            let yields = done % TURN == 0;
-            if result.runs_user_code || core.state.pass_on(result.outcome, yields).is_err() {
-                return self.yield_turn(next, result);
-            }
-            // Room and figures show the end: now the handle may.
-            let waker = result
-                .resolve
-                .and_then(|handle| handle.resolve_and_take_waker());
-            if let Some(waker) = waker {
-                return self.put_off(next, waker);
-            }
-            job = next;
-        }
+        let ended = self.first.run(context);
+        self.shared.go_on(self.lane, ended, context)
     }
 
     fn release(self) -> TaskResult {
-        let first = self.first();
+        let first = self.first.release();
+        self.shared.discard(self.lane, first)
+    }
+
+    /// A task that its handle took back holds its room until its turn.
+    fn seize(&self) -> bool {
+        self.first.seize();
+        true
+    }
+}
+
+impl<K: Eq + Send + 'static> Work for Turn<K, InLane> {
+    fn run(self, context: &TaskContext) -> TaskResult {
+        let (core, lane) = (&self.shared.core, self.lane);
+        // A `release_now` may have come while the turn was between two places.
+        if core.state.lock().discards {
+            return self.release();
+        }
+        let ended = self.shared.first(lane).run(context);
+        self.shared.go_on(lane, ended, context)
+    }
+
+    fn release(self) -> TaskResult {
+        let first = self.shared.first(self.lane);
         first.seize();
-        let (mut result, _) = self.shared.core.runner.release(first);
-        settle(&mut result);
-        self.discard();
-        result
+        self.shared.discard(self.lane, first.release())
     }
 }
