@@ -6,15 +6,7 @@
 //! When the turn's task has ended, its worker goes on to the next of the lane, which takes the
 //! ended one's place in flight, and its permit's room is free. No thread waits for a key.
 //!
-//! # The steps
-//! | step | what | where |
-//! |---|---|---|
-//! | K1 | a submit that finds a credit looks for the lane: none is open, then it opens one, and its task enters the inbox as the turn | `Shared::place` |
-//! | K2 | or one is open: reserves room with the credit, and the task joins the lane, in one section of the lanes | `Credit::reserve` |
-//! | K2b | without a credit, reserves a permit as any caller does, waiting for it, and then does the same | `Shared::place_reserved` |
-//! | K3 | a task has ended: its worker closes the lane if nothing waits there; else the next takes the ended one's place | `Shared::next`, `State::pass_on` |
-//! | K4 | or, if there is anything to decide, user code to be run, or others wait for a worker: the turn goes to the end of the queue | `State::pass_to_queue` |
-//! | K5 | a `release_now` takes the turn out, or a turn finds that there was one: the lane is closed, and what waits in it is dropped | `Shared::discard` |
+//! The steps (K1, ..) stand in `PROTOCOL.md`.
 //!
 //! # What always holds
 //! 1. While a lane is open, it has one turn: a task in the pool's queue, or one that runs. A lane
@@ -50,7 +42,7 @@ mod lanes;
 mod turn;
 
 /// Sets of lanes, each with a lock of its own.
-const SHARDS: usize = if cfg!(anthill_loom) { 1 } else { 8 };
+const SHARDS: u32 = if cfg!(anthill_loom) { 1 } else { 8 };
 
 /// Runs the tasks of one key in their order and one at a time; those of other keys beside them.
 ///
@@ -96,7 +88,7 @@ const SHARDS: usize = if cfg!(anthill_loom) { 1 } else { 8 };
 /// | [`JoinHandle::cancel`] | drops the captures at once; the room is free when the turn comes |
 /// | [`JoinHandle::join`] on an own worker | does not run the task in place: refused with [`WouldDeadlock`](crate::JoinError::WouldDeadlock) if it has not started |
 /// | `release` | accepted tasks run |
-/// | `release_now` | drops what waits behind a key, too, at the latest when the task that runs has ended; its number counts one for each key |
+/// | `release_now` | drops what waits behind a key, too, at the latest when the task that runs has ended; its number counts one for each key in the queue. A `reboot` before that lets them run |
 /// | `wait_idle` | waits for all of them |
 /// | a refusal | gives key and task back |
 ///
@@ -114,7 +106,7 @@ pub struct Keyed<K, S = RandomState> {
 
 struct Shared<K> {
     core: Arc<Core<Closures>>,
-    shards: [CachePadded<Mutex<Lanes<K, Task>>>; SHARDS],
+    shards: [CachePadded<Mutex<Lanes<K, Task>>>; SHARDS as usize],
 }
 
 /// Why a task of a key was not taken, with both.
@@ -130,7 +122,7 @@ impl WorkerPool<Closures> {
 impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
     /// As [`WorkerPool::keyed`], with another hasher.
     pub fn with_hasher(pool: &WorkerPool<Closures>, hasher: S) -> Self {
-        let shards = [(); SHARDS].map(|()| CachePadded::new(Mutex::new(Lanes::new())));
+        let shards = [(); SHARDS as usize].map(|()| CachePadded::new(Mutex::new(Lanes::new())));
         let core = Arc::clone(pool.core());
         Self {
             pool: pool.clone(),
@@ -146,7 +138,11 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
 
     /// Keys with a task that has not ended.
     pub fn keys(&self) -> usize {
-        self.shared.shards.iter().map(|lanes| lanes.lock().len()).sum()
+        self.shared
+            .shards
+            .iter()
+            .map(|lanes| lanes.lock().len())
+            .sum()
     }
 
     /// Hands a task over, to be run and forgotten, after those of its key. Waits while the pool is
@@ -447,7 +443,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
 
 /// Which lanes a key is among. (The table goes by the lowest and by the highest bits.)
 fn shard_of(hash: u64) -> u32 {
-    (hash >> 32) as u32 % SHARDS as u32
+    (hash >> 32) as u32 % SHARDS
 }
 
 impl<K, S: Clone> Clone for Keyed<K, S> {

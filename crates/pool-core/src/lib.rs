@@ -59,6 +59,7 @@
 //! | `submit_async` | no; the future waits | the same, and one allocation if it has to wait |
 //! | `spawn` and its kin | as their `submit` | one allocation more |
 //! | `reserve` and its kin | as their `submit`; on an own worker a full pool refuses | one section, and one for the task, or to give the room back |
+//! | `Keyed::submit`, `spawn` and their kin | at a full pool; on an own worker a full pool refuses | as their `submit`, a hash, and two short sections of a part of the keys |
 //! | `JoinHandle::join` | until the task has ended; on an own worker it runs one that has not started in place | nothing once it has; a short spin before it sleeps |
 //! | `JoinHandle::cancel` | no | O(1) amortised, two sections; drops the captures here |
 //! | `stats`, `running`, `waiting`, .. | no | one section |

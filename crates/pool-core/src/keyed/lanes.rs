@@ -124,14 +124,20 @@ mod tests {
     fn a_lane_is_found_by_its_key_while_it_is_open_also_where_hashes_are_equal() {
         let mut lanes = Lanes::<&str, u32>::new();
         let (a, b) = (lanes.open(7, "a"), lanes.open(7, "b"));
-        assert_eq!((lanes.find(7, &"a"), lanes.find(7, &"b")), (Some(a), Some(b)));
+        assert_eq!(
+            (lanes.find(7, &"a"), lanes.find(7, &"b")),
+            (Some(a), Some(b))
+        );
         assert_eq!((lanes.find(7, &"c"), lanes.len()), (None, 2));
         lanes.push(a, 1);
         lanes.push(a, 2);
         lanes.push(b, 3);
         let first = lanes.pop(a).expect("two wait");
         lanes.unpop(a, first);
-        assert_eq!([lanes.pop(a), lanes.pop(a), lanes.pop(a)], [Some(1), Some(2), None]);
+        assert_eq!(
+            [lanes.pop(a), lanes.pop(a), lanes.pop(a)],
+            [Some(1), Some(2), None]
+        );
         assert_eq!(lanes.close(a), Some(("a", VecDeque::new())));
         assert_eq!((lanes.find(7, &"a"), lanes.find(7, &"b")), (None, Some(b)));
         assert_eq!(lanes.open(9, "c"), a, "a slot is reused");
@@ -142,7 +148,9 @@ mod tests {
     fn a_table_of_closed_lanes_gives_its_memory_back() {
         let mut lanes = Lanes::<usize, u32>::new();
         for round in 0..3 {
-            let open: Vec<_> = (0..10 * SPARE).map(|key| lanes.open(key as u64, key)).collect();
+            let open: Vec<_> = (0..10 * SPARE)
+                .map(|key| lanes.open(key as u64, key))
+                .collect();
             for &lane in &open {
                 (0..1000).for_each(|job| lanes.push(lane, job));
             }
@@ -150,7 +158,10 @@ mod tests {
                 while lanes.pop(lane).is_some() {}
                 assert!(lanes.close(lane).is_some(), "round {round}");
             }
-            assert_eq!((lanes.len(), lanes.slots.len(), lanes.open.capacity()), (0, 0, 0));
+            assert_eq!(
+                (lanes.len(), lanes.slots.len(), lanes.open.capacity()),
+                (0, 0, 0)
+            );
         }
         // A few are kept, so that keys that come and go do not allocate.
         let lane = lanes.open(1, 1);

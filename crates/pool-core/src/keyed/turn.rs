@@ -113,7 +113,9 @@ impl<K: Eq + Send + 'static> Shared<K> {
         let waker = first.and_then(|handle| handle.resolve_and_take_waker());
         core.run(&mut effects);
         waker.into_iter().for_each(wake);
-        last.into_iter().for_each(|handle| handle.resolve());
+        if let Some(handle) = last {
+            handle.resolve();
+        }
         TaskResult::without_handle(Outcome::PassedOn)
     }
 
@@ -141,16 +143,17 @@ impl<K: Eq + Send + 'static> Shared<K> {
         let core = &self.core;
         if !waiting.is_empty() {
             // The handle of each may still come first.
-            waiting.iter().for_each(|job| _ = job.seize());
+            for job in &waiting {
+                job.seize();
+            }
             core.section(|state, effects| state.discard_reserved(waiting.len(), effects));
             for job in waiting {
                 let mut result = job.release();
                 settle(&mut result);
                 core.section(|state, effects| state.disposed(result.outcome, effects));
-                result
-                    .resolve
-                    .into_iter()
-                    .for_each(|handle| handle.resolve());
+                if let Some(handle) = result.resolve {
+                    handle.resolve();
+                }
             }
             core.state.section(State::end_disposal);
         }

@@ -170,13 +170,8 @@ impl<J> Credit<'_, J> {
     #[inline]
     pub(crate) fn enter(mut self, job: J) -> bool {
         let inbox = self.0.half();
-        inbox.credits -= 1;
+        inbox.take_room();
         inbox.queue.push(job);
-        if let Some(load_stats) = &inbox.load_stats {
-            load_stats.enter();
-            inbox.free = inbox.free.saturating_sub(1);
-            load_stats.show_free(inbox.free > 0);
-        }
         inbox.searchers
     }
 
@@ -185,13 +180,8 @@ impl<J> Credit<'_, J> {
     #[inline]
     pub(crate) fn reserve(mut self) {
         let inbox = self.0.half();
-        inbox.credits -= 1;
+        inbox.take_room();
         inbox.reserved += 1;
-        if let Some(load_stats) = &inbox.load_stats {
-            load_stats.enter();
-            inbox.free = inbox.free.saturating_sub(1);
-            load_stats.show_free(inbox.free > 0);
-        }
     }
 }
 
@@ -218,6 +208,17 @@ impl<J> Credit<'_, J> {
 }
 
 impl<J> Inbox<J> {
+    /// A task or a permit takes the room that there is a credit for.
+    #[inline]
+    fn take_room(&mut self) {
+        self.credits -= 1;
+        if let Some(load_stats) = &self.load_stats {
+            load_stats.enter();
+            self.free = self.free.saturating_sub(1);
+            load_stats.show_free(self.free > 0);
+        }
+    }
+
     /// A worker goes to sleep: memory to be dropped when the lock is free.
     pub(crate) fn trim(&mut self) -> impl Sized + use<J> {
         self.queue.trim()

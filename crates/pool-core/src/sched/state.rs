@@ -293,10 +293,12 @@ impl<J> State<J> {
     /// A task that held room has ended.
     #[inline]
     fn end(&mut self, outcome: Outcome) {
-        if outcome.is_settled() {
-            // All else was done when it was withdrawn, or passed on.
-            self.tombstones -= usize::from(outcome == Outcome::Withdrawn);
+        if outcome == Outcome::Withdrawn {
+            self.tombstones -= 1; // All else was done when it was withdrawn.
             return;
+        }
+        if outcome == Outcome::PassedOn {
+            return; // All was done when it was passed on.
         }
         self.counts.count(outcome);
         self.in_flight -= 1;
@@ -587,8 +589,8 @@ impl<J> State<J> {
     pub(crate) fn reboot(&mut self, effects: &mut Effects<J>) -> bool {
         let was_released = !std::mem::replace(&mut self.open, true);
         if was_released {
-            self.generation += 1;
             self.discards = false;
+            self.generation += 1;
             effects.set_all(&mut self.on_end);
         }
         was_released
