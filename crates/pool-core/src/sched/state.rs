@@ -648,6 +648,7 @@ impl<J> State<J> {
     }
 }
 
+mod keys;
 mod permits;
 mod staff;
 #[cfg(all(test, not(anthill_loom)))]
