@@ -59,6 +59,7 @@
 //! | `submit_async` | no; the future waits | the same, and one allocation if it has to wait |
 //! | `spawn` and its kin | as their `submit` | one allocation more |
 //! | `reserve` and its kin | as their `submit`; on an own worker a full pool refuses | one section, and one for the task, or to give the room back |
+//! | `Keyed::submit`, `spawn` and their kin | at a full pool; on an own worker a full pool refuses | as their `submit`, a hash, and two short sections of a part of the keys |
 //! | `JoinHandle::join` | until the task has ended; on an own worker it runs one that has not started in place | nothing once it has; a short spin before it sleeps |
 //! | `JoinHandle::cancel` | no | O(1) amortised, two sections; drops the captures here |
 //! | `stats`, `running`, `waiting`, .. | no | one section |
@@ -114,6 +115,7 @@ mod error;
 mod group;
 mod handle;
 pub mod internals;
+mod keyed;
 mod life;
 mod map;
 mod permit;
@@ -145,6 +147,7 @@ pub use capacity::{Capacity, QueueDepth};
 pub use config::{DropPolicy, OnFull, WithinWorker};
 pub use error::{BuildError, JoinError, MapError, Panicked, SubmitError, TuneError, WaitError};
 pub use handle::JoinHandle;
+pub use keyed::Keyed;
 #[cfg(feature = "stream")]
 pub use map::MapStream;
 pub use map::{Map, MapCanceller};

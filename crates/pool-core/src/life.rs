@@ -58,7 +58,7 @@ impl<R: Runner> Core<R> {
             let (result, item) = self.runner.release(job);
             item.into_iter().for_each(&mut keep);
             released += usize::from(result.outcome == Outcome::Released);
-            if result.outcome != Outcome::Withdrawn {
+            if !result.outcome.is_settled() {
                 self.section(|state, effects| state.disposed(result.outcome, effects));
             }
             // The figures show the end: now the handle may.

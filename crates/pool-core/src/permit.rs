@@ -105,7 +105,13 @@ impl<R: Runner> Permit<R> {
         handle
     }
 
-    fn use_for(mut self, job: R::Job) {
+    /// The room stays reserved, for a task that is going to be
+    /// [passed on](State::pass_on) to.
+    pub(crate) fn keep(mut self) {
+        self.room.is_used = true;
+    }
+
+    pub(crate) fn use_for(mut self, job: R::Job) {
         self.room.is_used = true;
         let core = &self.room.core;
         if core.is_forked() {

@@ -24,7 +24,7 @@ impl Counts {
             Outcome::Panicked => self.panicked += 1,
             Outcome::Cancelled => self.cancelled += 1,
             Outcome::Released => self.released += 1,
-            Outcome::Withdrawn => {}
+            Outcome::Withdrawn | Outcome::PassedOn => {}
         }
     }
 }

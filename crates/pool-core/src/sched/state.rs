@@ -52,6 +52,8 @@ pub(crate) struct State<J> {
     pub(crate) open: bool,
     /// Raised by each reboot.
     pub(crate) generation: u64,
+    /// Released by a `release_now`: what has not started is dropped.
+    pub(crate) discards: bool,
     pub(crate) capacity: usize,
     pub(crate) depth: usize,
     pub(crate) max_waiting: usize,
@@ -306,6 +308,9 @@ impl<J> State<J> {
             self.tombstones -= 1; // All else was done when it was withdrawn.
             return;
         }
+        if outcome == Outcome::PassedOn {
+            return; // All was done when it was passed on.
+        }
         self.counts.count(outcome);
         self.in_flight -= 1;
         if let Some(load_stats) = &self.load_stats {
@@ -502,6 +507,7 @@ impl<J> State<J> {
         &mut self,
         seize: &dyn Fn(&J) -> bool,
     ) -> impl Iterator<Item = J> + use<J> {
+        self.discards = true;
         let unstarted = self.queue.iter().filter(|job| seize(job)).count();
         self.tombstones -= self.queue.len() - unstarted;
         self.disposers.push(thread_number());
@@ -594,6 +600,7 @@ impl<J> State<J> {
     pub(crate) fn reboot(&mut self, effects: &mut Effects<J>) -> bool {
         let was_released = !std::mem::replace(&mut self.open, true);
         if was_released {
+            self.discards = false;
             self.generation += 1;
             effects.set_all(&mut self.on_end);
         }
@@ -612,6 +619,7 @@ impl<J> State<J> {
             number: 0,
             open: true,
             generation: 0,
+            discards: false,
             capacity: config.capacity,
             depth: config.depth,
             max_waiting: config.max_waiting,
@@ -651,6 +659,7 @@ impl<J> State<J> {
     }
 }
 
+mod keys;
 mod permits;
 mod staff;
 #[cfg(all(test, not(anthill_loom)))]

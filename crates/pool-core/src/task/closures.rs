@@ -36,7 +36,7 @@ impl Runner for Closures {
 }
 
 /// A closure without a handle. What it returns is dropped as a part of the task.
-struct Plain<F>(F);
+pub(crate) struct Plain<F>(pub(crate) F);
 
 impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
     fn run(self, context: &TaskContext) -> TaskResult {
@@ -50,7 +50,7 @@ impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
 }
 
 /// The queue's half of a spawned closure.
-struct Spawned<B: Body>(Arc<SpawnCell<B>>);
+pub(crate) struct Spawned<B: Body>(pub(crate) Arc<SpawnCell<B>>);
 
 impl<B: Body> Work for Spawned<B> {
     fn run(self, context: &TaskContext) -> TaskResult {
@@ -73,7 +73,7 @@ impl<B: Body> Work for Spawned<B> {
 }
 
 /// A closure in a spawn's cell.
-struct Call<F>(F);
+pub(crate) struct Call<F>(pub(crate) F);
 
 impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static> Body for Call<F> {
     type Out = T;
