@@ -44,5 +44,6 @@
 //!   goes on until they are cancelled.
 //! - **Its end**: `max_runs`, or the task itself. The closure of `spawn_series_until` returns a
 //!   `ControlFlow`; that of `spawn_self_paced` also names the delay to its next run.
+//! - **Over what**: a `Pool`, or a `MultiPool`, whose pool with a worker free gets what is due.
 //! - **Another time**: `reset_after` of a handle moves a pending run, earlier or later, and says if its
 //!   time has come first.
