@@ -36,7 +36,8 @@
 //! # When not to use it
 //! - Data-parallel computation: rayon splits work by itself and balances it.
 //! - Input and output of an async runtime: a task here holds a thread while it waits.
-//! - Tasks that borrow from the caller: they are `'static`; scopes are not offered.
+//!
+//! [`guide::choosing`] goes through it.
 //!
 //! # Features
 //! | feature | default | what it does |

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use pool_core::internals::PoolHandle;
 use pool_core::{Capacity, OnFull, Runner, Stats, TuneError, WorkerPool};
 
 use crate::error::{IndexError, MultiWaitError};
@@ -67,6 +68,14 @@ impl<R: Runner> MultiWorkerPool<R> {
             index,
             pools: self.pools(),
         })
+    }
+
+    /// The pools that it is made of, at least one; they are released, rebooted and tuned together.
+    ///
+    /// For `scheduled-pool`, and **exempt from semantic versioning**, as
+    /// [`internals`](pool_core::internals) is.
+    pub fn members(&self) -> &[PoolHandle<R>] {
+        &self.shared().members
     }
 
     /// The name; each pool's is this one with its index.
