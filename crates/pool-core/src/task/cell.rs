@@ -23,14 +23,19 @@ use sync_shim::atomic::{
 };
 use sync_shim::waiter::Waiter;
 
+use crate::cancel::CancelToken;
+use crate::current::{Outer, Running};
 use crate::error::JoinError;
 use crate::foreign::{drop_quietly, wake};
 use crate::task::promise::{Joined, Promise, Promised};
-use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
+use crate::task::record::{Record, TaskRecord};
+use crate::task::run::{Label, Outcome, Resolve, TaskContext, TaskResult};
 
 /// What a spawned task does.
 pub(crate) trait Body: Send + 'static {
     type Out: Send + 'static;
+    /// What the task was given beside its closure: `()`, or a [`TaskRecord`].
+    type Record: Record;
     fn call(self) -> Self::Out;
     /// The name that the panic hook gets.
     fn name() -> &'static str;
@@ -43,6 +48,9 @@ pub(crate) const LARGE: usize = 1024;
 pub(crate) struct SpawnCell<B: Body> {
     claim: AtomicClaim,
     ended: AtomicBool,
+    /// Its handle has asked it to stop. Relaxed: the token orders what is to be ordered.
+    asked: AtomicBool,
+    record: B::Record,
     slot: Mutex<Slot<B>>,
 }
 
@@ -50,6 +58,8 @@ struct Slot<B: Body> {
     /// Until it is taken out by the one that has claimed it.
     body: Option<B>,
     promise: Promise<B::Out>,
+    /// Cancelled by the handle; made when the task asks for one.
+    token: Option<CancelToken>,
 }
 
 /// Which party has claimed a task.
@@ -105,21 +115,26 @@ pub(crate) trait Joinable<R>: Resolve + Promised<R> {
     fn claimed(&self) -> Claim;
     /// Claims it for the handle. `false` if it was claimed before.
     fn claim(&self) -> bool;
+    /// Asks the task to stop, if it runs.
+    fn ask_to_stop(&self);
     /// Drops what it captured. The handle has claimed it, and resolves it afterwards.
     fn drop_body(&self);
     /// Runs the body here. The handle has claimed it; it counts the outcome, then resolves.
-    fn run_body(&self, context: &TaskContext) -> Outcome;
+    fn run_body(self: Arc<Self>, context: &TaskContext) -> Outcome;
     fn detach(&self);
 }
 
 impl<B: Body> SpawnCell<B> {
-    pub(crate) fn new(body: B) -> Arc<Self> {
+    pub(crate) fn new(body: B, record: B::Record) -> Arc<Self> {
         Arc::new(Self {
             claim: AtomicClaim(AtomicU8::new(Claim::Unclaimed as u8)),
             ended: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
+            record,
             slot: Mutex::new(Slot {
                 body: Some(body),
                 promise: Promise::new(),
+                token: None,
             }),
         })
     }
@@ -159,12 +174,38 @@ impl<B: Body> SpawnCell<B> {
         self.claim.get() == Claim::Handle
     }
 
-    fn call(&self, body: B, context: &TaskContext) -> (Outcome, Listener) {
-        let (value, outcome) = match context.execute(B::name(), || body.call()) {
-            Ok(value) => (Ok(value), Outcome::Completed),
-            Err(payload) => (Err(context.panicked(payload)), Outcome::Panicked),
+    /// Runs the body, if it is not too late, and lays its value aside.
+    fn call(self: &Arc<Self>, context: &TaskContext) -> (Outcome, Listener) {
+        let record = self.record.record();
+        if let Some((outcome, why)) = record.and_then(|record| record.forbids_start(context)) {
+            drop_quietly(self.take(|_| {}));
+            return (outcome, self.stash(Err(why)));
+        }
+        let body = self.take(|_| {});
+        let label = Label {
+            type_name: B::name(),
+            name: self.name(),
         };
-        (outcome, self.stash(value))
+        let is_detached = record.is_some_and(|record| record.is_detached);
+        let outer = Outer::enter(Some(Arc::clone(self) as _));
+        let ran = context.execute_as(label, || {
+            let value = body.call();
+            if is_detached {
+                drop(value);
+                return None;
+            }
+            Some(value)
+        });
+        let ended = match ran {
+            Ok(Some(value)) => (Outcome::Completed, self.stash(Ok(value))),
+            Ok(None) => (Outcome::Completed, Listener::None),
+            Err(payload) => {
+                let panicked = Err(context.panicked(payload));
+                (Outcome::Panicked, self.stash(panicked))
+            }
+        };
+        outer.leave(); // A value without a handle was dropped as a part of the task.
+        ended
     }
 
     /// Lays the value aside until the figures show the end; or drops it, as there is no handle.
@@ -187,8 +228,7 @@ impl<B: Body> SpawnCell<B> {
         if !self.claim.set(Claim::Entry) {
             return TaskResult::without_handle(Outcome::Withdrawn); // A tombstone.
         }
-        let body = self.take(|_| {});
-        let (outcome, listener) = self.call(body, context);
+        let (outcome, listener) = self.call(context);
         TaskResult {
             outcome,
             runs_user_code: matches!(listener, Listener::Waker),
@@ -230,6 +270,34 @@ impl<B: Body> Resolve for SpawnCell<B> {
     }
 }
 
+impl<B: Body> Running for SpawnCell<B> {
+    fn name(&self) -> Option<&str> {
+        self.record.record()?.name.as_deref()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        let record = self.record.record();
+        self.asked.load(Relaxed) || record.is_some_and(TaskRecord::is_cancelled)
+    }
+
+    fn cancel_with_task(&self, token: &CancelToken) {
+        let mut slot = self.slot.lock();
+        let ours = slot.token.get_or_insert_default().clone();
+        drop(slot);
+        if self.asked.load(Relaxed) {
+            ours.cancel(); // The handle may have found no token yet.
+        }
+        token.cancel_with(&ours);
+        if let Some(given) = self
+            .record
+            .record()
+            .and_then(|record| record.token.as_ref())
+        {
+            token.cancel_with(given);
+        }
+    }
+}
+
 impl<B: Body> Promised<B::Out> for SpawnCell<B> {
     fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<B::Out>> {
         let (value, unneeded) = self.slot.lock().promise.take_or_wait(waiter);
@@ -255,9 +323,17 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
         drop_quietly(self.take_unrun(JoinError::Cancelled));
     }
 
-    fn run_body(&self, context: &TaskContext) -> Outcome {
-        let body = self.take(|_| {});
-        self.call(body, context).0
+    fn run_body(self: Arc<Self>, context: &TaskContext) -> Outcome {
+        self.call(context).0
+    }
+
+    fn ask_to_stop(&self) {
+        self.asked.store(true, Relaxed);
+        // Under the lock, which a task that takes its token looks at `asked` after.
+        let token = self.slot.lock().token.clone();
+        if let Some(token) = token {
+            token.cancel();
+        }
     }
 
     fn detach(&self) {
@@ -285,6 +361,7 @@ mod tests {
 
     impl Body for Seven {
         type Out = u32;
+        type Record = ();
         fn call(self) -> u32 {
             7
         }
@@ -298,7 +375,7 @@ mod tests {
     fn in_forked_child(test: &str, action: impl FnOnce(JoinHandle<u32>)) {
         let ended = in_child(test, || {
             let pool = Pool::builder().capacity(1).build().expect("it has one");
-            let cell = SpawnCell::new(Seven);
+            let cell = SpawnCell::new(Seven, ());
             let handle = JoinHandle::new(Arc::clone(&cell) as _, Arc::clone(pool.core()) as _);
             let held = cell.slot.lock();
             // SAFETY: there is no other thread; the child leaves by `_exit`.
