@@ -12,7 +12,6 @@ use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 
 use crate::cancel::CancelToken;
 use crate::config::{Config, OnFull, WithinWorker};
-use crate::current::Outer;
 use crate::error::{BuildError, Closed, Reason};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
@@ -544,9 +543,7 @@ impl<R: Runner> PoolRef for Core<R> {
             ..outer
         }
         .set();
-        let outer_task = Outer::enter(None); // One without a cell is not the outer one.
         let outcome = run(); // Does not unwind: tasks are run by `TaskContext::execute`.
-        outer_task.leave();
         outer.set();
         outcome
     }

@@ -1,12 +1,14 @@
 //! What runs on the calling thread: a task of which pool, and whether it is asked to stop.
 //!
-//! A worker sets its part once, as it starts. A task is set where it has a cell, that is if it was
-//! spawned or given options; one that was submitted plainly costs nothing here. Tasks that run in
-//! place nest: each is set for its own time, and the outer one is back after it.
+//! A worker sets its part once, as it starts. A worker that starts a task which has a cell, because it
+//! was spawned or given options, sets that; one that was submitted plainly costs nothing here. Tasks
+//! that run in place nest: one with options is set for its own time, and the outer one is back after
+//! it; one without is a part of the outer one.
 
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use sync_shim::Mutex;
@@ -77,18 +79,40 @@ sync_shim::thread_local! {
     static WORKER: Cell<Option<Arc<Worker>>> = Cell::new(None);
 }
 
-/// Sets the task that runs on this thread, until it is set [back](Self::leave). Where thread-locals
-/// are gone already (a task that runs in place in the destructor of one) nothing is set.
+/// While it exists its task is the current one of this thread. Where thread-locals are gone already
+/// (a task that runs in place in the destructor of one) no task is.
 #[must_use]
-pub(crate) struct Outer(Option<Arc<dyn Running>>);
+pub(crate) struct Frame<T> {
+    /// The task that it stands in place of; or the task itself, if there is no place.
+    other: Option<Arc<dyn Running>>,
+    is_set: bool,
+    of: PhantomData<T>,
+}
 
-impl Outer {
-    pub(crate) fn enter(task: Option<Arc<dyn Running>>) -> Self {
-        Self(TASK.try_with(|cell| cell.replace(task)).ok().flatten())
+impl<T: Running> Frame<T> {
+    #[inline]
+    pub(crate) fn enter(task: Arc<T>) -> Self {
+        let mut task: Option<Arc<dyn Running>> = Some(task);
+        let set = TASK.try_with(|cell| cell.replace(task.take()));
+        let is_set = set.is_ok();
+        Self {
+            other: set.unwrap_or(task),
+            is_set,
+            of: PhantomData,
+        }
     }
 
-    pub(crate) fn leave(self) {
-        let _gone = TASK.try_with(|cell| cell.replace(self.0));
+    /// The task is over: here it is again.
+    #[inline]
+    pub(crate) fn leave(self) -> Arc<T> {
+        let task = if self.is_set {
+            TASK.with(|cell| cell.replace(self.other))
+        } else {
+            self.other
+        };
+        let task: Option<Arc<dyn Any + Send + Sync>> = task.map(|task| task as _);
+        let task = task.and_then(|task| task.downcast().ok());
+        task.expect("frames are left in the order in which they were entered, the last one first")
     }
 }
 
@@ -115,7 +139,9 @@ pub struct Current {
 
 /// The task that runs on the calling thread, and its worker.
 ///
-/// On a thread of no pool it says that nothing runs. Costs two reference counts; a loop keeps it.
+/// On a thread of no pool it says that nothing runs. A task without options that runs in place, inside
+/// of another, is a part of that one, and asked to stop with it. Costs two reference counts; a loop
+/// keeps it.
 ///
 /// ```
 /// use pool_core::{JoinError, Pool};

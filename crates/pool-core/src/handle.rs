@@ -187,11 +187,19 @@ impl<R: Send + 'static> JoinHandle<R> {
         let may_nest = self.pool.may_nest();
         if may_nest {
             self.withdraw(&mut || {
-                let run = &mut || Arc::clone(&self.cell).run_body(self.pool.context());
+                let run = &mut || self.run_body();
                 self.pool.nested(run)
             });
         }
         may_nest
+    }
+}
+
+impl<R> JoinHandle<R> {
+    fn run_body(&self) -> Outcome {
+        let context = self.pool.context();
+        let ran = self.cell.run_body(context);
+        ran.unwrap_or_else(|| Arc::clone(&self.cell).run_recorded(context))
     }
 }
 

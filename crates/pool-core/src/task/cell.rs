@@ -13,6 +13,7 @@
 //! 4. A value for which there is no handle is dropped as a part of its task. One whose handle goes
 //!    later is dropped with the handle, on that thread.
 
+use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -24,9 +25,9 @@ use sync_shim::atomic::{
 use sync_shim::waiter::Waiter;
 
 use crate::cancel::CancelToken;
-use crate::current::{Outer, Running};
+use crate::current::{Frame, Running};
 use crate::error::JoinError;
-use crate::foreign::{drop_quietly, wake};
+use crate::foreign::{Payload, drop_quietly, wake};
 use crate::task::promise::{Joined, Promise, Promised};
 use crate::task::record::{Record, TaskRecord};
 use crate::task::run::{Label, Outcome, Resolve, TaskContext, TaskResult};
@@ -55,11 +56,17 @@ pub(crate) struct SpawnCell<B: Body> {
 }
 
 struct Slot<B: Body> {
-    /// Until it is taken out by the one that has claimed it.
-    body: Option<B>,
+    body: Place<B>,
     promise: Promise<B::Out>,
-    /// Cancelled by the handle; made when the task asks for one.
-    token: Option<CancelToken>,
+}
+
+/// Where the body lies. A plain task's cell is no larger for the token: each spawn writes and reads
+/// all of it.
+enum Place<B> {
+    Body(B),
+    /// It was taken out by the one that has claimed it. A token that the handle cancels, from when
+    /// the task asks for one.
+    Taken(Option<CancelToken>),
 }
 
 /// Which party has claimed a task.
@@ -120,7 +127,12 @@ pub(crate) trait Joinable<R>: Resolve + Promised<R> {
     /// Drops what it captured. The handle has claimed it, and resolves it afterwards.
     fn drop_body(&self);
     /// Runs the body here. The handle has claimed it; it counts the outcome, then resolves.
-    fn run_body(self: Arc<Self>, context: &TaskContext) -> Outcome;
+    ///
+    /// It is a part of the current task, and asked to stop with it: its own handle is waiting.
+    /// `None`: it was given more than a closure, and is to be [run so](Self::run_recorded).
+    fn run_body(&self, context: &TaskContext) -> Option<Outcome>;
+    /// As [`run_body`](Self::run_body), for a task that was given more than a closure.
+    fn run_recorded(self: Arc<Self>, context: &TaskContext) -> Outcome;
     fn detach(&self);
 }
 
@@ -132,9 +144,8 @@ impl<B: Body> SpawnCell<B> {
             asked: AtomicBool::new(false),
             record,
             slot: Mutex::new(Slot {
-                body: Some(body),
+                body: Place::Body(body),
                 promise: Promise::new(),
-                token: None,
             }),
         })
     }
@@ -144,8 +155,10 @@ impl<B: Body> SpawnCell<B> {
     fn take(&self, then: impl FnOnce(&mut Promise<B::Out>)) -> B {
         let mut slot = self.slot.lock();
         then(&mut slot.promise);
-        let body = slot.body.take();
-        body.expect("a body is taken by the one that has claimed it, once")
+        match mem::replace(&mut slot.body, Place::Taken(None)) {
+            Place::Body(body) => body,
+            Place::Taken(_) => unreachable!("a body is taken by the one that has claimed it, once"),
+        }
     }
 
     /// Moves the body out. There will be no value, for this reason.
@@ -174,8 +187,24 @@ impl<B: Body> SpawnCell<B> {
         self.claim.get() == Claim::Handle
     }
 
-    /// Runs the body, if it is not too late, and lays its value aside.
-    fn call(self: &Arc<Self>, context: &TaskContext) -> (Outcome, Listener) {
+    /// Runs the body, as what is current on this thread, and lays its value aside.
+    fn call(self: Arc<Self>, context: &TaskContext) -> (Arc<Self>, Outcome, Listener) {
+        if self.record.record().is_some() {
+            let (outcome, listener) = self.call_recorded(context);
+            return (self, outcome, listener);
+        }
+        let body = self.take(|_| {});
+        // The reference moves there and back: to count another would cost more than all the rest.
+        let frame = Frame::enter(self);
+        let ran = context.execute(B::name(), || body.call());
+        let cell = frame.leave();
+        let (outcome, listener) = cell.ended(ran, context);
+        (cell, outcome, listener)
+    }
+
+    /// As [`call`](Self::call), for a task with a record: runs the body if it is not too late.
+    #[inline(never)]
+    fn call_recorded(self: &Arc<Self>, context: &TaskContext) -> (Outcome, Listener) {
         let record = self.record.record();
         if let Some((outcome, why)) = record.and_then(|record| record.forbids_start(context)) {
             drop_quietly(self.take(|_| {}));
@@ -187,7 +216,7 @@ impl<B: Body> SpawnCell<B> {
             name: self.name(),
         };
         let is_detached = record.is_some_and(|record| record.is_detached);
-        let outer = Outer::enter(Some(Arc::clone(self) as _));
+        let frame = Frame::enter(Arc::clone(self));
         let ran = context.execute_as(label, || {
             let value = body.call();
             if is_detached {
@@ -196,16 +225,21 @@ impl<B: Body> SpawnCell<B> {
             }
             Some(value)
         });
-        let ended = match ran {
-            Ok(Some(value)) => (Outcome::Completed, self.stash(Ok(value))),
-            Ok(None) => (Outcome::Completed, Listener::None),
-            Err(payload) => {
-                let panicked = Err(context.panicked(payload));
-                (Outcome::Panicked, self.stash(panicked))
-            }
+        frame.leave();
+        match ran.transpose() {
+            Some(ran) => self.ended(ran, context),
+            None => (Outcome::Completed, Listener::None),
+        }
+    }
+
+    /// The body has been run.
+    #[inline]
+    fn ended(&self, ran: Result<B::Out, Payload>, context: &TaskContext) -> (Outcome, Listener) {
+        let (value, outcome) = match ran {
+            Ok(value) => (Ok(value), Outcome::Completed),
+            Err(payload) => (Err(context.panicked(payload)), Outcome::Panicked),
         };
-        outer.leave(); // A value without a handle was dropped as a part of the task.
-        ended
+        (outcome, self.stash(value))
     }
 
     /// Lays the value aside until the figures show the end; or drops it, as there is no handle.
@@ -228,11 +262,11 @@ impl<B: Body> SpawnCell<B> {
         if !self.claim.set(Claim::Entry) {
             return TaskResult::without_handle(Outcome::Withdrawn); // A tombstone.
         }
-        let (outcome, listener) = self.call(context);
+        let (cell, outcome, listener) = self.call(context);
         TaskResult {
             outcome,
             runs_user_code: matches!(listener, Listener::Waker),
-            resolve: (!matches!(listener, Listener::None)).then_some(self as _),
+            resolve: (!matches!(listener, Listener::None)).then_some(cell as _),
         }
     }
 
@@ -282,7 +316,10 @@ impl<B: Body> Running for SpawnCell<B> {
 
     fn cancel_with_task(&self, token: &CancelToken) {
         let mut slot = self.slot.lock();
-        let ours = slot.token.get_or_insert_default().clone();
+        let Place::Taken(ours) = &mut slot.body else {
+            unreachable!("a task that runs has taken its body")
+        };
+        let ours = ours.get_or_insert_default().clone();
         drop(slot);
         if self.asked.load(Relaxed) {
             ours.cancel(); // The handle may have found no token yet.
@@ -323,14 +360,26 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
         drop_quietly(self.take_unrun(JoinError::Cancelled));
     }
 
-    fn run_body(self: Arc<Self>, context: &TaskContext) -> Outcome {
-        self.call(context).0
+    fn run_body(&self, context: &TaskContext) -> Option<Outcome> {
+        if self.record.record().is_some() {
+            return None;
+        }
+        let body = self.take(|_| {});
+        let ran = context.execute(B::name(), || body.call());
+        Some(self.ended(ran, context).0)
+    }
+
+    fn run_recorded(self: Arc<Self>, context: &TaskContext) -> Outcome {
+        self.call_recorded(context).0
     }
 
     fn ask_to_stop(&self) {
         self.asked.store(true, Relaxed);
         // Under the lock, which a task that takes its token looks at `asked` after.
-        let token = self.slot.lock().token.clone();
+        let token = match &self.slot.lock().body {
+            Place::Taken(token) => token.clone(),
+            Place::Body(_) => None, // It is about to be taken out.
+        };
         if let Some(token) = token {
             token.cancel();
         }
