@@ -142,7 +142,7 @@ impl CancelToken {
                 }
             }
         }
-        wakes.wake_all();
+        wakes.wake_all(); // Step K3.
         first.unwrap_or_default()
     }
 
@@ -226,6 +226,7 @@ impl Node {
 
     /// The listeners to be notified; `None` if it was cancelled before.
     fn cancel(&self) -> Option<BTreeMap<u64, Listener>> {
+        // Step K2.
         let mut inner = self.inner();
         if self.cancelled.load(Acquire) {
             return None;
@@ -243,7 +244,7 @@ impl Node {
         let Some(mut inner) = self.inner() else {
             return Ok(None);
         };
-        // Invariant 1: under the lock.
+        // Step K1, invariant 1: under the lock.
         if self.cancelled.load(Acquire) {
             return Err(listener);
         }
@@ -340,6 +341,10 @@ impl fmt::Debug for CancelToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CancelToken")
             .field("cancelled", &self.is_cancelled())
+            .field(
+                "listeners",
+                &self.0.inner().map_or(0, |inner| inner.listeners.len()),
+            )
             .finish_non_exhaustive()
     }
 }
