@@ -237,3 +237,34 @@ impl<R: Runner> GroupWaiter<R> {
         }
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use pool_core::Pool;
+
+    use super::*;
+    use crate::MultiPool;
+
+    /// It meets the first pool released; before it comes to the second, both may be released and
+    /// rebooted, and the first have room then, whose freeing it would not hear of.
+    #[test]
+    fn a_waiter_that_meets_a_released_pool_does_not_wait_in_those_that_are_not() {
+        let each = Pool::builder().capacity(1).queue_depth(0);
+        let pool = MultiPool::builder(each).pools(2).build();
+        let pool = pool.expect("the settings are sound");
+        let gate = testkit::Gate::new();
+        for _ in 0..2 {
+            let held = gate.clone();
+            pool.submit(move || held.wait()).expect("there is room");
+        }
+        let shared = pool.shared();
+        let (_, effects) = shared.members[0].release();
+        effects.run();
+        let answer = shared.enqueue(Request::Permit, false, None);
+        gate.open();
+        let GroupWait::Answered(answer) = answer else {
+            panic!("it waits");
+        };
+        assert!(matches!(answer, Err(SubmitError::Released(_))));
+    }
+}

@@ -142,7 +142,7 @@ impl CancelToken {
                 }
             }
         }
-        wakes.wake_all(); // Step K3.
+        wakes.wake_all(); // Step T3.
         first.unwrap_or_default()
     }
 
@@ -226,7 +226,7 @@ impl Node {
 
     /// The listeners to be notified; `None` if it was cancelled before.
     fn cancel(&self) -> Option<BTreeMap<u64, Listener>> {
-        // Step K2.
+        // Step T2.
         let mut inner = self.inner();
         if self.cancelled.load(Acquire) {
             return None;
@@ -244,7 +244,7 @@ impl Node {
         let Some(mut inner) = self.inner() else {
             return Ok(None);
         };
-        // Step K1, invariant 1: under the lock.
+        // Step T1, invariant 1: under the lock.
         if self.cancelled.load(Acquire) {
             return Err(listener);
         }

@@ -1,5 +1,6 @@
 //! The handle of a spawned task.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,6 +15,9 @@ use crate::sched::spin::{JOIN_SPIN, spin_until};
 use crate::task::cell::{Claim, Joinable};
 use crate::task::promise::{self, Joined};
 use crate::task::run::{Outcome, TaskContext};
+
+/// A handle that keeps pools open: a pool's own, or a multi-pool's.
+pub(crate) type Open = Arc<dyn Any + Send + Sync>;
 
 /// What a handle needs of its pool.
 pub(crate) trait PoolRef: Send + Sync {

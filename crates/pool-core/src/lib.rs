@@ -59,6 +59,7 @@
 //! | `submit_async` | no; the future waits | the same, and one allocation if it has to wait |
 //! | `spawn` and its kin | as their `submit` | one allocation more |
 //! | `reserve` and its kin | as their `submit`; on an own worker a full pool refuses | one section, and one for the task, or to give the room back |
+//! | `Keyed::submit`, `spawn` and their kin | at a full pool; on an own worker a full pool refuses | as their `submit`, a hash, and two short sections of a part of the keys |
 //! | `JoinHandle::join` | until the task has ended; on an own worker it runs one that has not started in place | nothing once it has; a short spin before it sleeps |
 //! | `JoinHandle::cancel` | no | O(1) amortised, two sections; drops the captures here |
 //! | `stats`, `running`, `waiting`, .. | no | one section |
@@ -116,11 +117,14 @@ mod error;
 mod group;
 mod handle;
 pub mod internals;
+mod keyed;
 mod life;
 mod map;
 mod permit;
+mod poll_reserve;
 mod pool;
 mod pool_handle;
+mod pool_kinds;
 mod reserve;
 mod runner;
 mod sched;
@@ -148,21 +152,24 @@ pub use config::{DropPolicy, OnFull, WithinWorker};
 pub use current::{Current, current};
 pub use error::{BuildError, JoinError, MapError, Panicked, SubmitError, TuneError, WaitError};
 pub use handle::JoinHandle;
+pub use keyed::Keyed;
 #[cfg(feature = "stream")]
 pub use map::MapStream;
 pub use map::{Map, MapCanceller};
 pub use permit::Permit;
+pub use poll_reserve::PollReserve;
 pub use pool::{WeakWorkerPool, WorkerPool};
-pub use reserve::{PollReserve, ReserveFuture};
+pub use pool_kinds::{FuncPool, Pool, WeakFuncPool, WeakPool};
+pub use reserve::ReserveFuture;
 pub use runner::Runner;
 pub use scope::{Scope, ScopedJoinHandle};
 pub use stats::Stats;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;
 pub use sync_shim::{Clock, ManualClock};
-pub use task::closures::{Closures, Pool, WeakPool};
+pub use task::closures::Closures;
 pub use task::erased::Task;
-pub use task::func::{Func, FuncJob, FuncPool, WeakFuncPool};
+pub use task::func::{Func, FuncJob};
 pub use task::run::TaskPanic;
 pub use task_builder::TaskBuilder;
 pub use task_group::TaskGroup;

@@ -59,7 +59,7 @@ impl<R: Runner> Core<R> {
             let (result, item) = self.runner.release(job);
             item.into_iter().for_each(&mut keep);
             released += usize::from(result.outcome == Outcome::Released);
-            if result.outcome != Outcome::Withdrawn {
+            if !result.outcome.is_settled() {
                 self.section(|state, effects| state.disposed(result.outcome, effects));
             }
             // The figures show the end: now the handle may.
@@ -205,7 +205,10 @@ impl<R: Runner> Core<R> {
     pub(crate) fn end(self: &Arc<Self>) {
         use crate::config::DropPolicy;
         if self.is_forked() {
-            return; // The lock may be held by a thread that is not there.
+            // The lock may be held by a thread that is not there. What is queued stays: a scope's
+            // tasks borrow what is gone by now.
+            std::mem::forget(Arc::clone(self));
+            return;
         }
         match self.config.drop_policy {
             DropPolicy::Drain => {

@@ -2,13 +2,12 @@
 //!
 //! Not for: getting one, which is `reserve.rs`.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::accept::Accepts;
 use crate::core::Core;
-use crate::handle::{JoinHandle, PoolRef};
+use crate::handle::{JoinHandle, Open, PoolRef};
 use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
 use crate::sched::state::State;
@@ -66,9 +65,6 @@ pub struct Permit<R: Runner> {
     open: Open,
 }
 
-/// A handle that keeps pools open: a pool's own, or a multi-pool's.
-pub(crate) type Open = Arc<dyn Any + Send + Sync>;
-
 /// Gives itself back when it is dropped, unless it was used.
 struct Room<R: Runner> {
     core: Arc<Core<R>>,
@@ -109,7 +105,13 @@ impl<R: Runner> Permit<R> {
         handle
     }
 
-    fn use_for(mut self, job: R::Job) {
+    /// The room stays reserved, for a task that is going to be
+    /// [passed on](State::pass_on) to.
+    pub(crate) fn keep(mut self) {
+        self.room.is_used = true;
+    }
+
+    pub(crate) fn use_for(mut self, job: R::Job) {
         self.room.is_used = true;
         let core = &self.room.core;
         if core.is_forked() {

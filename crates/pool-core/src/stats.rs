@@ -27,11 +27,12 @@ pub struct Stats {
     /// Accepted tasks that have not started. A task leaves this figure at once when it is
     /// cancelled, or joined in place.
     pub queued: usize,
-    /// Permits that are out: they hold room like tasks in flight, and are none.
+    /// Permits that are out, and tasks that wait behind their key ([`Keyed`](crate::Keyed)): they
+    /// hold room like tasks in flight, and are none yet.
     pub reserved: usize,
     /// Threads and futures in the wait queue for room, and due tasks of a scheduled pool.
     pub waiting: usize,
-    /// Tasks accepted since the pool was built.
+    /// Tasks accepted since the pool was built; one that waits behind its key counts when it starts.
     pub submitted: u64,
     /// Tasks that ran to their end.
     pub completed: u64,

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::accept::Accepts;
-use crate::batch::Chunk;
 use crate::cancel::{CancelToken, Cancelled};
 use crate::config::OnFull;
 use crate::core::Core;
@@ -18,9 +17,10 @@ use crate::handle::JoinHandle;
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
+use crate::sched::decide::Demand;
+use crate::sched::queue::Chunk;
 use crate::sched::waiters::WaitResult;
 use crate::submit_future::SubmitFuture;
-use crate::subqueue::Demand;
 use crate::task::record::TaskRecord;
 use crate::task_builder::TaskOptions;
 
@@ -296,14 +296,7 @@ impl<R: Runner> Admit<R> for Core<R> {
     }
 
     fn demand(&self) -> Demand {
-        let state = self.state.lock();
-        if !state.open {
-            Demand::Released
-        } else if state.queued() > 0 || state.wait_queue.len() > 0 {
-            Demand::Others
-        } else {
-            Demand::None
-        }
+        self.state.lock().demand()
     }
 
     #[inline]

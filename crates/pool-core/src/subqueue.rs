@@ -39,6 +39,7 @@ use crate::error::SubmitError;
 use crate::foreign::drop_quietly;
 use crate::handle::PoolRef;
 use crate::pool_handle::PoolHandle;
+use crate::sched::decide::Demand;
 use crate::submit::Admit;
 use crate::task::closures::Closures;
 use crate::task::run::Outcome;
@@ -86,17 +87,6 @@ pub trait Submitter: Send + Sync {
 
 /// A drain task that waits for room.
 pub type Submission = BoxedFuture<Result<(), SubmitError>>;
-
-/// What a pool's workers are wanted for, as a drain task asks at the end of a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Demand {
-    /// Nothing.
-    None,
-    /// Accepted tasks wait for a worker, or callers for room.
-    Others,
-    /// The pool is released: it is to end.
-    Released,
-}
 
 impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
     fn submit(self: Arc<Self>, task: DrainTask, on_full: OnFull) -> Result<(), SubmitError> {

@@ -26,7 +26,7 @@ impl Counts {
             Outcome::Cancelled => self.cancelled += 1,
             Outcome::Expired => self.expired += 1,
             Outcome::Released => self.released += 1,
-            Outcome::Withdrawn => {}
+            Outcome::Withdrawn | Outcome::PassedOn => {}
         }
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! # Invariants
 //! 1. While the lock is held the inbox is empty: taking it moves what lies there to the end of the
-//!    queue, and counts it.
+//!    queue, and counts it; room that was reserved there is counted, too.
 //! 2. While the inbox has room for `n` more, `n` tasks could be accepted one by one in whole
 //!    sections, and none of these would wake or start a worker, or notify any but spinning ones.
 //! 3. While the state is on the fast path and a task lies in its queue, a whole section in which a
@@ -42,6 +42,8 @@ pub(crate) struct Shared<J> {
 pub(crate) struct Inbox<J> {
     /// Fast-path credits: how many more tasks may enter without a decision.
     credits: usize,
+    /// Room that was reserved undecided.
+    reserved: usize,
     /// A worker spins for work.
     searchers: bool,
     queue: TaskQueue<J>,
@@ -65,6 +67,7 @@ impl<J> Shared<J> {
     pub(crate) fn new(state: State<J>) -> Self {
         let inbox = Inbox {
             credits: 0,
+            reserved: 0,
             searchers: false,
             queue: TaskQueue::new(),
             load_stats: state.load_stats.clone(),
@@ -111,6 +114,26 @@ impl<J> Shared<J> {
         }
     }
 
+    /// Step K3: a task of a key has ended, and its worker goes on to the next of that key, whose
+    /// permit is used up so. If not, the lock, with nothing changed. `yields`: not while others
+    /// are queued.
+    #[inline]
+    pub(crate) fn pass_on(&self, outcome: Outcome, yields: bool) -> Result<(), Whole<'_, J>> {
+        let mut state = self.halves.first();
+        if !yields && state.half().pass_on(outcome) {
+            store_if_changed(&self.full, false); // As in `next`.
+            return Ok(());
+        }
+        // Permits that were reserved undecided are counted now.
+        let mut whole = self.whole(state);
+        let passed = (!yields || whole.queue.len() == 0) && whole.state_mut().pass_on(outcome);
+        if passed {
+            whole.unlock();
+            return Ok(());
+        }
+        Err(whole)
+    }
+
     /// Step S1: whether the pool is open and has no room (invariant 4). Not known if it says
     /// `false`.
     #[inline]
@@ -123,6 +146,7 @@ impl<J> Shared<J> {
     fn whole<'a>(&'a self, state: First<'a, State<J>, Inbox<J>>) -> Whole<'a, J> {
         let mut both = state.and_second();
         let (state, inbox) = both.halves();
+        state.reserved += std::mem::take(&mut inbox.reserved);
         if inbox.queue.len() > 0 {
             state.drain_inbox(&mut inbox.queue);
         }
@@ -146,14 +170,18 @@ impl<J> Credit<'_, J> {
     #[inline]
     pub(crate) fn enter(mut self, job: J) -> bool {
         let inbox = self.0.half();
-        inbox.credits -= 1;
+        inbox.take_room();
         inbox.queue.push(job);
-        if let Some(load_stats) = &inbox.load_stats {
-            load_stats.enter();
-            inbox.free = inbox.free.saturating_sub(1);
-            load_stats.show_free(inbox.free > 0);
-        }
         inbox.searchers
+    }
+
+    /// Step K2: reserves the room. A credit is worth a permit: some worker lives, and none leaves
+    /// before a whole section has counted it.
+    #[inline]
+    pub(crate) fn reserve(mut self) {
+        let inbox = self.0.half();
+        inbox.take_room();
+        inbox.reserved += 1;
     }
 }
 
@@ -180,6 +208,17 @@ impl<J> Credit<'_, J> {
 }
 
 impl<J> Inbox<J> {
+    /// A task or a permit takes the room that there is a credit for.
+    #[inline]
+    fn take_room(&mut self) {
+        self.credits -= 1;
+        if let Some(load_stats) = &self.load_stats {
+            load_stats.enter();
+            self.free = self.free.saturating_sub(1);
+            load_stats.show_free(self.free > 0);
+        }
+    }
+
     /// A worker goes to sleep: memory to be dropped when the lock is free.
     pub(crate) fn trim(&mut self) -> impl Sized + use<J> {
         self.queue.trim()

@@ -31,7 +31,7 @@ use crate::capacity::{Capacity, UNLIMITED};
 use crate::config::Config;
 use crate::error::{Closed, Reason, TuneError};
 use crate::sched::counts::Counts;
-use crate::sched::decide::{Admission, MOST_NOTIFIED, Notify, View, Without};
+use crate::sched::decide::{Admission, Demand, MOST_NOTIFIED, Notify, View, Without};
 use crate::sched::effects::{Effects, ReleaseListener};
 use crate::sched::event::Event;
 use crate::sched::exits::Ending;
@@ -52,6 +52,8 @@ pub(crate) struct State<J> {
     pub(crate) open: bool,
     /// Raised by each reboot.
     pub(crate) generation: u64,
+    /// Released by a `release_now`: what has not started is dropped.
+    pub(crate) discards: bool,
     pub(crate) capacity: usize,
     pub(crate) depth: usize,
     pub(crate) max_waiting: usize,
@@ -154,6 +156,17 @@ impl<J> State<J> {
             parked: self.idle.len(),
             leaving: self.leaving,
             starting: self.starting,
+        }
+    }
+
+    /// What the workers are wanted for, beside what asks.
+    pub(crate) fn demand(&self) -> Demand {
+        if !self.open {
+            Demand::Released
+        } else if self.queued() > 0 || self.wait_queue.len() > 0 {
+            Demand::Others
+        } else {
+            Demand::None
         }
     }
 
@@ -294,6 +307,9 @@ impl<J> State<J> {
         if outcome == Outcome::Withdrawn {
             self.tombstones -= 1; // All else was done when it was withdrawn.
             return;
+        }
+        if outcome == Outcome::PassedOn {
+            return; // All was done when it was passed on.
         }
         self.counts.count(outcome);
         self.in_flight -= 1;
@@ -491,6 +507,7 @@ impl<J> State<J> {
         &mut self,
         seize: &dyn Fn(&J) -> bool,
     ) -> impl Iterator<Item = J> + use<J> {
+        self.discards = true;
         let unstarted = self.queue.iter().filter(|job| seize(job)).count();
         self.tombstones -= self.queue.len() - unstarted;
         self.disposers.push(thread_number());
@@ -583,6 +600,7 @@ impl<J> State<J> {
     pub(crate) fn reboot(&mut self, effects: &mut Effects<J>) -> bool {
         let was_released = !std::mem::replace(&mut self.open, true);
         if was_released {
+            self.discards = false;
             self.generation += 1;
             effects.set_all(&mut self.on_end);
         }
@@ -601,6 +619,7 @@ impl<J> State<J> {
             number: 0,
             open: true,
             generation: 0,
+            discards: false,
             capacity: config.capacity,
             depth: config.depth,
             max_waiting: config.max_waiting,
@@ -640,6 +659,7 @@ impl<J> State<J> {
     }
 }
 
+mod keys;
 mod permits;
 mod staff;
 #[cfg(all(test, not(anthill_loom)))]

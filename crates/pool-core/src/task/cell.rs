@@ -322,7 +322,7 @@ impl<B: Body> Running for SpawnCell<B> {
         let ours = ours.get_or_insert_default().clone();
         drop(slot);
         if self.asked.load(Relaxed) {
-            ours.cancel(); // Step K4: the handle may have found no token yet.
+            ours.cancel(); // Step T4: the handle may have found no token yet.
         }
         token.cancel_with(&ours);
         if let Some(given) = self
@@ -374,7 +374,7 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
     }
 
     fn ask_to_stop(&self) {
-        // Step K4: before the lock.
+        // Step T4: before the lock.
         self.asked.store(true, Relaxed);
         let token = match &self.slot.lock().body {
             Place::Taken(token) => token.clone(),

@@ -1,49 +1,20 @@
-//! `Pool`: any closure is a task.
+//! Closures as tasks: the runner of a `Pool`.
 
 use std::any::type_name;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::accept::{Accepts, Promise, Sealed};
-use crate::builder::Builder;
 use crate::foreign::drop_quietly;
-use crate::pool::{WeakWorkerPool, WorkerPool};
 use crate::runner::Runner;
 use crate::task::cell::{Body, LARGE, SpawnCell};
 use crate::task::erased::{Task, Work};
 use crate::task::record::{Record, TaskRecord};
 use crate::task::run::{Outcome, TaskContext, TaskResult};
 
-/// A pool that runs closures.
-///
-/// Closures are handed over with [`submit`](WorkerPool::submit) and [`spawn`](WorkerPool::spawn),
-/// which gives a handle to what the closure returns; there are calls that refuse at a full pool,
-/// that wait so long, and that are futures.
-///
-/// ```
-/// use pool_core::Pool;
-/// use std::sync::atomic::{AtomicU64, Ordering};
-/// use std::sync::Arc;
-///
-/// let pool = Pool::builder().capacity(4).build()?;
-/// let sum = Arc::new(AtomicU64::new(0));
-/// for number in 0..1000 {
-///     let sum = Arc::clone(&sum);
-///     // Blocks while all four workers are busy.
-///     pool.submit(move || _ = sum.fetch_add(number, Ordering::Relaxed))?;
-/// }
-/// pool.wait_idle()?;
-/// assert_eq!(sum.load(Ordering::Relaxed), 499_500);
-/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-/// ```
-pub type Pool = WorkerPool<Closures>;
-
-/// A [`Pool`]'s handle that keeps nothing open.
-pub type WeakPool = WeakWorkerPool<Closures>;
-
 /// Runs closures: the runner of a [`Pool`].
 #[derive(Clone, Debug)]
-pub struct Closures(());
+pub struct Closures(pub(crate) ());
 
 impl Runner for Closures {
     type Job = Task;
@@ -67,7 +38,7 @@ impl Runner for Closures {
 }
 
 /// A closure without a handle. What it returns is dropped as a part of the task.
-struct Plain<F>(F);
+pub(crate) struct Plain<F>(pub(crate) F);
 
 impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
     fn run(self, context: &TaskContext) -> TaskResult {
@@ -81,7 +52,7 @@ impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
 }
 
 /// The queue's half of a spawned closure.
-struct Spawned<B: Body>(Arc<SpawnCell<B>>);
+pub(crate) struct Spawned<B: Body>(pub(crate) Arc<SpawnCell<B>>);
 
 impl<B: Body> Work for Spawned<B> {
     fn run(self, context: &TaskContext) -> TaskResult {
@@ -104,7 +75,7 @@ impl<B: Body> Work for Spawned<B> {
 }
 
 /// A closure in a cell; with an `N`, what it was given.
-struct Call<F, N>(F, PhantomData<N>);
+pub(crate) struct Call<F, N>(pub(crate) F, pub(crate) PhantomData<N>);
 
 impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static, N: Record> Body for Call<F, N> {
     type Out = T;
@@ -206,18 +177,4 @@ where
     };
     let large = job.into_work::<Spawned<LargeCall<F, N>>>()?;
     Ok(*large.0.take_back().0)
-}
-
-impl Pool {
-    /// Sets a pool of closures up. A capacity has to be said.
-    pub fn builder() -> Builder<Closures> {
-        Builder::new(Closures(()))
-    }
-
-    /// Releases, and takes out the tasks that have not started: their number. What they captured
-    /// is dropped on this thread, and their handles end with `Released`. Does not wait for
-    /// running tasks.
-    pub fn release_now(&self) -> usize {
-        self.core().release_now(|()| {})
-    }
 }

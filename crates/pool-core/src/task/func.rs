@@ -1,4 +1,4 @@
-//! `FuncPool`: one function, many arguments.
+//! One function, many arguments: the runner of a `FuncPool`.
 
 use std::any::type_name;
 use std::fmt;
@@ -6,51 +6,17 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::accept::{Accepts, Promise, Sealed};
-use crate::builder::Builder;
-use crate::pool::{WeakWorkerPool, WorkerPool};
 use crate::runner::Runner;
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::pack::Packed;
 use crate::task::record::{Record, TaskRecord};
 use crate::task::run::{Outcome, TaskContext, TaskResult};
 
-/// A pool that calls one function with each argument submitted.
-///
-/// Arguments are handed over with [`submit`](WorkerPool::submit), which drops the function's value,
-/// and [`spawn`](WorkerPool::spawn), which gives a handle to it; there are calls that refuse at a
-/// full pool, that wait so long, and that are futures.
-///
-/// An argument of up to 56 bytes lies in the queue as it is, without an allocation; a larger one
-/// costs one box. No value of it has a special meaning.
-///
-/// The function takes it by value, so a worker's stack has to hold it a few times over in a debug
-/// build: give what is larger than a few hundred kilobytes to the pool in a box of its own, or set
-/// the [stack size](crate::Builder::stack_size).
-///
-/// ```
-/// use pool_core::FuncPool;
-///
-/// let squares = FuncPool::builder(|n: u64| n * n).capacity(2).queue_depth(100).build()?;
-/// let handles: Vec<_> = (1..=10).map(|n| squares.spawn(n)).collect::<Result<_, _>>()?;
-/// let mut sum = 0;
-/// for handle in handles {
-///     sum += handle.join()?;
-/// }
-/// assert_eq!(sum, 385);
-/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-/// ```
-#[doc(alias = "PoolWithFunc")]
-#[doc(alias = "PoolWithFuncGeneric")]
-pub type FuncPool<T, R = ()> = WorkerPool<Func<T, R>>;
-
-/// A [`FuncPool`]'s handle that keeps nothing open.
-pub type WeakFuncPool<T, R = ()> = WeakWorkerPool<Func<T, R>>;
-
 type Function<T, R> = dyn Fn(T) -> R + Send + Sync;
 
 /// Runs one function: the runner of a [`FuncPool`].
 pub struct Func<T, R> {
-    function: Arc<Function<T, R>>,
+    pub(crate) function: Arc<Function<T, R>>,
 }
 
 /// An argument in the queue.
@@ -175,23 +141,6 @@ where
 }
 
 impl<T: Send + 'static, R: Send + 'static> Sealed<T> for Func<T, R> {}
-
-impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
-    /// Sets a pool of `function` up. A capacity has to be said.
-    pub fn builder(function: impl Fn(T) -> R + Send + Sync + 'static) -> Builder<Func<T, R>> {
-        Builder::new(Func {
-            function: Arc::new(function),
-        })
-    }
-
-    /// Releases, and takes out the arguments that have not been called with. Their handles end
-    /// with `Released`. Does not wait for running tasks.
-    pub fn release_now(&self) -> Vec<T> {
-        let mut items = Vec::new();
-        self.core().release_now(|item| items.push(item));
-        items
-    }
-}
 
 impl<T, R> Clone for Func<T, R> {
     fn clone(&self) -> Self {

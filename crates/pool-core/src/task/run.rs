@@ -28,6 +28,16 @@ pub enum Outcome {
     Released,
     /// Its handle took it out of the queue, gave its room back, and has counted it or will.
     Withdrawn,
+    /// It was counted, and its room passed on to the next task of its key.
+    PassedOn,
+}
+
+impl Outcome {
+    /// Whether the task's end was counted before its worker's section.
+    #[inline]
+    pub(crate) fn is_settled(self) -> bool {
+        matches!(self, Self::Withdrawn | Self::PassedOn)
+    }
 }
 
 /// A task has been run, or disposed of unrun.

@@ -21,6 +21,7 @@ mod futures;
 mod group;
 mod hooks;
 mod in_place;
+mod keyed;
 mod last_handle;
 mod line;
 mod map;

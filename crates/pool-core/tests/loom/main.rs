@@ -17,6 +17,7 @@ mod dispatch;
 mod futures;
 mod group;
 mod handle;
+mod keyed;
 mod life;
 mod map;
 mod permits;

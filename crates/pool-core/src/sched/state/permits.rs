@@ -43,7 +43,7 @@ impl<J> State<J> {
     }
 
     /// Step P4: the worker that the last permit has kept is kept no longer.
-    fn permit_gone(&mut self, effects: &mut Effects<J>) {
+    pub(super) fn permit_gone(&mut self, effects: &mut Effects<J>) {
         if self.reserved > 0 {
             return;
         }

@@ -1,0 +1,465 @@
+//! Tasks with keys: those of one key run in order and one at a time, keys side by side.
+//!
+//! A key with a task has a *lane*. Its first task is the pool's like any other: the lane's *turn*,
+//! in the queue or on a worker. What comes meanwhile waits in the lane and holds a permit, so that
+//! each accepted task takes up room in the pool from its acceptance to its end, wherever it waits.
+//! When the turn's task has ended, its worker goes on to the next of the lane, which takes the
+//! ended one's place in flight, and its permit's room is free. No thread waits for a key.
+//!
+//! The steps (K1, ..) stand in `PROTOCOL.md`.
+//!
+//! # What always holds
+//! 1. While a lane is open, it has one turn: a task in the pool's queue, or one that runs. A lane
+//!    without one is closed, and what waits in a lane holds a permit. So a lane is opened only by a
+//!    task that has been accepted: none waits behind one that waits for room.
+//! 2. A lane's order is that of its section, which is the one of acceptance. So calls that come one
+//!    after the other keep their order.
+//! 3. Locks are taken in this order: the lanes', then the pool's. No section of the pool touches
+//!    lanes. User code runs under neither, but for the key's `Eq`, under the lanes'.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+use sync_shim::Mutex;
+
+use crate::config::OnFull;
+use crate::core::Core;
+use crate::error::SubmitError;
+use crate::handle::JoinHandle;
+use crate::keyed::lanes::Lanes;
+use crate::keyed::turn::{Lane, Turn};
+use crate::permit::Permit;
+use crate::pool::WorkerPool;
+use crate::task::closures::{Closures, Plain};
+use crate::task::erased::{Task, Work};
+
+mod handle;
+mod lanes;
+mod turn;
+
+/// Sets of lanes, each with a lock of its own.
+const SHARDS: u32 = if cfg!(anthill_loom) { 1 } else { 8 };
+
+/// Runs the tasks of one key in their order and one at a time; those of other keys beside them.
+///
+/// Made by [`WorkerPool::keyed`]. What a lock per customer, or an actor's mailbox, is used for: a
+/// task has what belongs to its key for itself, and sees all that the ones before it wrote.
+///
+/// ```
+/// use pool_core::Pool;
+/// use std::sync::{Arc, Mutex};
+///
+/// let pool = Pool::builder().capacity(4).queue_depth(100).build()?;
+/// let accounts = pool.keyed();
+/// let lines = Arc::new(Mutex::new(Vec::new()));
+/// for line in 0..10 {
+///     let lines = Arc::clone(&lines);
+///     accounts.submit("ann", move || lines.lock().unwrap().push(line))?; // One after the other.
+///     accounts.submit("bob", || { /* beside those of `ann` */ })?;
+/// }
+/// assert_eq!(accounts.spawn("ann", move || lines.lock().unwrap().len())?.join()?, 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A handle: clones have the same keys. Each `Keyed` has keys of its own: equal ones of two have
+/// nothing to do with each other. It keeps the pool open.
+///
+/// # What it holds to
+/// - **Order**: tasks of a key run in the order of their acceptance. Calls that come one after the
+///   other are accepted in that order.
+/// - **Threads**: a key that waits holds none.
+/// - **Room**: an accepted task holds room in the pool until it has ended, also while it waits behind
+///   its key; there it counts in [`Stats::reserved`](crate::Stats::reserved). So the pool's bound is
+///   the bound of this, too, and a full pool refuses, or makes the caller wait, in the one line of
+///   all submits.
+/// - **Fairness**: while other tasks are queued, a key's turn goes to the end of the queue after a
+///   few tasks.
+/// - **Panics**: a task that panics does not stop its key.
+/// - **Memory**: a key whose last task has ended is forgotten.
+///
+/// # With everything else
+/// | what | here |
+/// |---|---|
+/// | a full pool, on one of its own workers | refuses: the task may have to wait behind the very one that submits it (with [`WithinWorker::Block`](crate::WithinWorker::Block) it waits) |
+/// | [`JoinHandle::cancel`] | drops the captures at once; the room is free when the turn comes |
+/// | [`JoinHandle::join`] on an own worker | does not run the task in place: refused with [`WouldDeadlock`](crate::JoinError::WouldDeadlock) if it has not started |
+/// | `release` | accepted tasks run |
+/// | `release_now` | drops what waits behind a key, too, at the latest when the task that runs has ended; its number counts one for each key in the queue. A `reboot` before that lets them run |
+/// | `wait_idle` | waits for all of them |
+/// | a refusal | gives key and task back |
+///
+/// `Eq` of a key runs under the lock of some of the keys: put an `Arc` around one that is dear to
+/// compare.
+#[doc(alias = "strand")]
+#[doc(alias = "actor")]
+#[doc(alias = "SerialExecutor")]
+#[doc(alias = "StripedExecutor")]
+pub struct Keyed<K, S = RandomState> {
+    pool: WorkerPool<Closures>,
+    shared: Arc<Shared<K>>,
+    hasher: S,
+}
+
+struct Shared<K> {
+    core: Arc<Core<Closures>>,
+    shards: [CachePadded<Mutex<Lanes<K, Task>>>; SHARDS as usize],
+}
+
+/// Why a task of a key was not taken, with both.
+type Refused<K, F> = SubmitError<(K, F)>;
+
+impl WorkerPool<Closures> {
+    /// Tasks with keys: see [`Keyed`].
+    pub fn keyed<K: Hash + Eq + Send + 'static>(&self) -> Keyed<K> {
+        Keyed::with_hasher(self, RandomState::new())
+    }
+}
+
+impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
+    /// As [`WorkerPool::keyed`], with another hasher.
+    pub fn with_hasher(pool: &WorkerPool<Closures>, hasher: S) -> Self {
+        let shards = [(); SHARDS as usize].map(|()| CachePadded::new(Mutex::new(Lanes::new())));
+        let core = Arc::clone(pool.core());
+        Self {
+            pool: pool.clone(),
+            shared: Arc::new(Shared { core, shards }),
+            hasher,
+        }
+    }
+
+    /// The pool that runs the tasks.
+    pub fn pool(&self) -> &WorkerPool<Closures> {
+        &self.pool
+    }
+
+    /// Keys with a task that has not ended.
+    pub fn keys(&self) -> usize {
+        self.shared
+            .shards
+            .iter()
+            .map(|lanes| lanes.lock().len())
+            .sum()
+    }
+
+    /// Hands a task over, to be run and forgotten, after those of its key. Waits while the pool is
+    /// full, as [`WorkerPool::submit`] does.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn submit<F, T>(&self, key: K, task: F) -> Result<(), SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit_with(key, task, self.pool.core().on_full())
+    }
+
+    /// As [`submit`](Self::submit), but refuses at a full pool.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn try_submit<F, T>(&self, key: K, task: F) -> Result<(), SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit_with(key, task, OnFull::Refuse)
+    }
+
+    /// As [`submit`](Self::submit), but waits at most for so long.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn submit_timeout<F, T>(
+        &self,
+        key: K,
+        task: F,
+        timeout: Duration,
+    ) -> Result<(), SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit_with(key, task, OnFull::Wait(self.pool.deadline(timeout)))
+    }
+
+    /// As [`submit`](Self::submit), but waits at most until then.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn submit_deadline<F, T>(
+        &self,
+        key: K,
+        task: F,
+        deadline: Instant,
+    ) -> Result<(), SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit_with(key, task, OnFull::Wait(Some(deadline)))
+    }
+
+    /// As [`submit`](Self::submit), as a future. It waits for room first and brings its task then:
+    /// dropped before it is ready, it takes the task with it.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn submit_async<F, T>(
+        &self,
+        key: K,
+        task: F,
+    ) -> impl Future<Output = Result<(), SubmitError<(K, F)>>> + Send + use<F, T, K, S>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (hash, shared) = (self.hash(&key), Arc::clone(&self.shared));
+        let permit = self.pool.reserve_async();
+        async move {
+            match permit.await {
+                Ok(permit) => {
+                    shared.place_reserved(hash, key, Plain(task), permit);
+                    Ok(())
+                }
+                Err(refused) => Err(refused.with_task((key, task))),
+            }
+        }
+    }
+
+    /// Hands a task over, after those of its key, and returns a handle to its value. Waits as
+    /// [`submit`](Self::submit) does.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn spawn<F, T>(&self, key: K, task: F) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_with(key, task, self.pool.core().on_full())
+    }
+
+    /// As [`spawn`](Self::spawn), but refuses at a full pool.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn try_spawn<F, T>(&self, key: K, task: F) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_with(key, task, OnFull::Refuse)
+    }
+
+    /// As [`spawn`](Self::spawn), but waits at most for so long.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn spawn_timeout<F, T>(
+        &self,
+        key: K,
+        task: F,
+        timeout: Duration,
+    ) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_with(key, task, OnFull::Wait(self.pool.deadline(timeout)))
+    }
+
+    /// As [`spawn`](Self::spawn), but waits at most until then.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn spawn_deadline<F, T>(
+        &self,
+        key: K,
+        task: F,
+        deadline: Instant,
+    ) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_with(key, task, OnFull::Wait(Some(deadline)))
+    }
+
+    /// As [`spawn`](Self::spawn), as a future that resolves to the handle; see
+    /// [`submit_async`](Self::submit_async).
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn spawn_async<F, T>(
+        &self,
+        key: K,
+        task: F,
+    ) -> impl Future<Output = Result<JoinHandle<T>, SubmitError<(K, F)>>> + Send + use<F, T, K, S>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (hash, shared) = (self.hash(&key), Arc::clone(&self.shared));
+        let permit = self.pool.reserve_async();
+        async move {
+            match permit.await {
+                Ok(permit) => {
+                    let (work, handle) = handle::promise(&shared.core, task);
+                    shared.place_reserved(hash, key, work, permit);
+                    Ok(handle)
+                }
+                Err(refused) => Err(refused.with_task((key, task))),
+            }
+        }
+    }
+
+    fn submit_with<F, T>(&self, key: K, task: F, on_full: OnFull) -> Result<(), Refused<K, F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let placed = self.place(key, Plain(task), on_full);
+        placed.map_err(|refused| refused.map(|(key, work)| (key, work.0)))
+    }
+
+    fn spawn_with<F, T>(
+        &self,
+        key: K,
+        task: F,
+        on_full: OnFull,
+    ) -> Result<JoinHandle<T>, Refused<K, F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (work, handle) = handle::promise(&self.shared.core, task);
+        match self.place(key, work, on_full) {
+            Ok(()) => Ok(handle),
+            Err(refused) => Err(refused.map(|(key, work)| (key, work.0.take_back().0))),
+        }
+    }
+
+    fn hash(&self, key: &K) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    #[inline]
+    fn place<W: Work>(&self, key: K, work: W, on_full: OnFull) -> Result<(), Refused<K, W>> {
+        if let Some(reason) = self.shared.core.refuses(on_full) {
+            return Err(reason.with((key, work)));
+        }
+        let hash = self.hash(&key);
+        let Err((key, work)) = self.shared.place(hash, key, work) else {
+            return Ok(());
+        };
+        match self.pool.reserve_with(on_full) {
+            Ok(permit) => {
+                self.shared.place_reserved(hash, key, work, permit);
+                Ok(())
+            }
+            Err(refused) => Err(refused.with_task((key, work))),
+        }
+    }
+}
+
+impl<K: Eq + Send + 'static> Shared<K> {
+    fn shard(&self, number: u32) -> &Mutex<Lanes<K, Task>> {
+        &self.shards[number as usize]
+    }
+
+    /// Steps K1 and K2: takes the task, if it may enter undecided.
+    #[inline]
+    fn place<W: Work>(self: &Arc<Self>, hash: u64, key: K, work: W) -> Result<(), (K, W)> {
+        let shard = shard_of(hash);
+        let mut lanes = self.shard(shard).lock();
+        if let Some(slot) = lanes.find(hash, &key) {
+            let job = Task::new(work); // Before the credit is held: it may allocate.
+            let Some(credit) = self.core.state.credit() else {
+                drop(lanes);
+                let work = job.into_work().expect("it was made of this");
+                return Err((key, work));
+            };
+            credit.reserve();
+            lanes.push(slot, job);
+            drop(lanes);
+            drop(key); // User code: the lock is free.
+            return Ok(());
+        }
+        let slot = lanes.open(hash, key);
+        let job = self.turn(Lane { shard, slot }, work);
+        if let Some(credit) = self.core.state.credit() {
+            let hint = credit.enter(job);
+            drop(lanes);
+            if hint {
+                self.core.hint();
+            }
+            return Ok(());
+        }
+        // As it was.
+        let closed = lanes.close(slot);
+        drop(lanes);
+        let (key, _) = closed.expect("it was opened above");
+        let turn = job.into_work::<Turn<K, W>>().expect("it was made of this");
+        Err((key, turn.first))
+    }
+
+    /// Step K2b: takes the task, whose room is reserved.
+    fn place_reserved<W: Work>(
+        self: &Arc<Self>,
+        hash: u64,
+        key: K,
+        work: W,
+        permit: Permit<Closures>,
+    ) {
+        let shard = shard_of(hash);
+        let mut lanes = self.shard(shard).lock();
+        if let Some(slot) = lanes.find(hash, &key) {
+            lanes.push(slot, Task::new(work));
+            // Before its turn may come, which uses it up.
+            permit.keep();
+            drop(lanes);
+            drop(key); // User code: the lock is free.
+        } else {
+            let slot = lanes.open(hash, key);
+            drop(lanes);
+            permit.use_for(self.turn(Lane { shard, slot }, work));
+        }
+    }
+
+    fn turn<W: Work>(self: &Arc<Self>, lane: Lane, first: W) -> Task {
+        let shared = Arc::clone(self);
+        Task::new(Turn {
+            shared,
+            lane,
+            first,
+        })
+    }
+}
+
+/// Which lanes a key is among. (The table goes by the lowest and by the highest bits.)
+fn shard_of(hash: u64) -> u32 {
+    (hash >> 32) as u32 % SHARDS
+}
+
+impl<K, S: Clone> Clone for Keyed<K, S> {
+    fn clone(&self) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            shared: Arc::clone(&self.shared),
+            hasher: self.hasher.clone(),
+        }
+    }
+}
+
+impl<K, S> fmt::Debug for Keyed<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyed")
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! The handle of a key's task: it may drop what the task captured, but takes nothing out of its
+//! lane, and runs nothing out of turn.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use sync_shim::Clock;
+
+use crate::core::Core;
+use crate::handle::{JoinHandle, PoolRef};
+use crate::runner::Runner;
+use crate::task::cell::SpawnCell;
+use crate::task::closures::{Call, Closures, Spawned};
+use crate::task::run::{Outcome, TaskContext};
+
+/// A job and its handle.
+pub(super) fn promise<F, T>(
+    core: &Arc<Core<Closures>>,
+    task: F,
+) -> (Spawned<Call<F, ()>>, JoinHandle<T>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let cell = SpawnCell::new(Call(task, PhantomData), ());
+    let pool = Arc::new(InLane(Arc::clone(core)));
+    let handle = JoinHandle::new(Arc::clone(&cell) as _, pool);
+    (Spawned(cell), handle)
+}
+
+/// The pool of a task that has its place in a lane.
+struct InLane<R: Runner>(Arc<Core<R>>);
+
+impl<R: Runner> PoolRef for InLane<R> {
+    fn context(&self) -> &TaskContext {
+        self.0.context()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        PoolRef::clock(&*self.0)
+    }
+
+    fn is_own_worker(&self) -> bool {
+        self.0.is_own_worker()
+    }
+
+    fn is_forked(&self) -> bool {
+        self.0.is_forked()
+    }
+
+    /// Others of its key may come first, or run at this moment.
+    fn may_nest(&self) -> bool {
+        false
+    }
+
+    fn is_disposing(&self) -> bool {
+        self.0.is_disposing()
+    }
+
+    fn nested(&self, run: &mut dyn FnMut() -> Outcome) -> Outcome {
+        self.0.nested(run)
+    }
+
+    /// Its entry keeps its place and its room; it is counted when its turn comes.
+    fn withdraw(
+        self: Arc<Self>,
+        claim: &mut dyn FnMut() -> bool,
+        end: &mut dyn FnMut() -> Outcome,
+    ) -> bool {
+        let ours = claim();
+        if ours {
+            end();
+        }
+        ours
+    }
+}

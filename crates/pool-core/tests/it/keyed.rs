@@ -1,0 +1,370 @@
+//! Tasks with keys: those of a key in order and one at a time, others beside them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::thread;
+
+use pool_core::{JoinError, Keyed, Pool, QueueDepth, SubmitError, WithinWorker};
+use testkit::{Gate, waker_fn};
+
+use crate::support::{Journal, bounded, end, enter_line, poll, queueing, until};
+
+fn wide(capacity: usize) -> Pool {
+    let depth = QueueDepth::Unlimited;
+    let pool = Pool::builder().capacity(capacity).queue_depth(depth);
+    pool.build().unwrap()
+}
+
+/// A task that stays on its worker until the gate is opened.
+fn hold<K: std::hash::Hash + Eq + Send + 'static>(keyed: &Keyed<K>, key: K) -> Gate {
+    let gate = Gate::new();
+    let wait = gate.clone();
+    keyed.try_submit(key, move || wait.wait()).unwrap();
+    gate.wait_for_arrivals(1);
+    gate
+}
+
+#[test]
+fn the_tasks_of_a_key_run_in_order_while_those_of_another_run_beside_them() {
+    bounded(|| {
+        let (pool, journal) = (wide(2), Journal::new());
+        let keyed = pool.keyed();
+        let gate = hold(&keyed, "slow");
+        for n in 0..100 {
+            keyed.submit("slow", journal.writer(("slow", n))).unwrap();
+        }
+        for n in 0..100 {
+            keyed.submit("quick", journal.writer(("quick", n))).unwrap();
+        }
+        // The slow key holds one worker, and not the other.
+        until(|| journal.len() == 100);
+        let quick: Vec<_> = (0..100).map(|n| ("quick", n)).collect();
+        assert_eq!(journal.entries(), quick);
+        gate.open();
+        pool.wait_idle().unwrap();
+        let slow: Vec<_> = (0..100).map(|n| ("slow", n)).collect();
+        assert_eq!(journal.entries()[100..], slow);
+        assert_eq!(keyed.keys(), 0);
+        end(&pool);
+    });
+}
+
+#[test]
+fn many_submitters_of_many_keys_keep_each_keys_order_and_run_none_beside_itself() {
+    const KEYS: usize = 7;
+    const TASKS: usize = 2_000;
+    bounded(|| {
+        let pool = Pool::builder().capacity(4).queue_depth(9).build().unwrap();
+        let keyed = pool.keyed::<usize>();
+        let running: Arc<[AtomicUsize; KEYS]> = Arc::default();
+        let seen = Arc::new(Mutex::new(HashMap::<(usize, usize), usize>::new()));
+        thread::scope(|threads| {
+            for submitter in 0..4 {
+                let (keyed, running, seen) = (keyed.clone(), &running, &seen);
+                threads.spawn(move || {
+                    for n in 0..TASKS {
+                        let key = (n * (submitter + 1)) % KEYS;
+                        let (running, seen) = (Arc::clone(running), Arc::clone(seen));
+                        let task = move || {
+                            assert_eq!(running[key].fetch_add(1, SeqCst), 0, "one at a time");
+                            let before = seen.lock().unwrap().insert((submitter, key), n);
+                            assert!(before < Some(n), "in order");
+                            running[key].fetch_sub(1, SeqCst);
+                        };
+                        keyed.submit(key, task).unwrap();
+                    }
+                });
+            }
+        });
+        pool.wait_idle().unwrap();
+        let stats = pool.stats();
+        assert_eq!((stats.panicked, stats.reserved, keyed.keys()), (0, 0, 0));
+        assert_eq!((stats.submitted, stats.completed), (8_000, 8_000));
+        end(&pool);
+    });
+}
+
+#[test]
+fn what_waits_behind_a_key_takes_up_the_pools_room_and_a_full_pool_refuses_the_next() {
+    bounded(|| {
+        let (pool, journal) = (queueing(3), Journal::new());
+        let keyed = pool.keyed();
+        let gate = hold(&keyed, 1);
+        for n in 0..3 {
+            keyed.try_submit(1, journal.writer(n)).unwrap();
+        }
+        let stats = pool.stats();
+        assert_eq!((stats.in_flight, stats.reserved, stats.queued), (1, 3, 0));
+        let refused = keyed.try_submit(1, || ()).unwrap_err();
+        assert!(matches!(&refused, SubmitError::Full((1, _))));
+        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+        // One that waits comes after them, in the pool's one line.
+        let (ours, later) = (keyed.clone(), journal.writer(3));
+        let waits = enter_line(&pool, move |_| ours.submit(1, later));
+        gate.open();
+        waits.join().unwrap().unwrap();
+        pool.wait_idle().unwrap();
+        assert_eq!(journal.entries(), [0, 1, 2, 3]);
+        assert_eq!(pool.stats().reserved, 0);
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_keys_long_line_lets_the_queues_tasks_in_between() {
+    bounded(|| {
+        let (pool, journal) = (wide(1), Journal::new());
+        let keyed = pool.keyed();
+        let gate = hold(&keyed, 'a');
+        for n in 0..100 {
+            keyed.submit('a', journal.writer(n)).unwrap();
+        }
+        pool.submit(journal.writer(1_000)).unwrap();
+        gate.open();
+        pool.wait_idle().unwrap();
+        let entries = journal.entries();
+        let other = entries.iter().position(|&n| n == 1_000).unwrap();
+        assert!(other < 10, "after {other}");
+        let rest: Vec<_> = entries.into_iter().filter(|&n| n < 1_000).collect();
+        assert!(rest.into_iter().eq(0..100));
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_panic_does_not_stop_its_key_and_goes_to_the_handle() {
+    bounded(|| {
+        let pool = wide(1);
+        let keyed = pool.keyed();
+        let gate = hold(&keyed, ());
+        let first = keyed.spawn((), || panic!("first")).unwrap();
+        keyed.submit((), || panic!("second")).unwrap();
+        let third = keyed.spawn((), || 3).unwrap();
+        gate.open();
+        let first: Result<(), _> = first.join();
+        assert!(matches!(first, Err(JoinError::Panicked(it)) if it.message() == Some("first")));
+        assert_eq!(third.join().unwrap(), 3);
+        pool.wait_idle().unwrap();
+        let stats = pool.stats();
+        assert_eq!((stats.panicked, stats.completed), (2, 2));
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_cancelled_task_is_dropped_at_once_and_its_room_is_free_when_its_turn_comes() {
+    bounded(|| {
+        let (pool, kept) = (queueing(2), Arc::new(()));
+        let keyed = pool.keyed();
+        let gate = hold(&keyed, 5);
+        let held = Arc::clone(&kept);
+        let cancelled = keyed.spawn(5, move || drop(held)).unwrap();
+        let last = keyed.spawn(5, || 7).unwrap();
+        assert!(cancelled.cancel() && !cancelled.cancel());
+        assert_eq!((Arc::strong_count(&kept), pool.stats().reserved), (1, 2));
+        assert!(matches!(cancelled.join(), Err(JoinError::Cancelled)));
+        gate.open();
+        assert_eq!(last.join().unwrap(), 7);
+        pool.wait_idle().unwrap();
+        let stats = pool.stats();
+        assert_eq!(
+            (stats.cancelled, stats.completed, stats.reserved),
+            (1, 2, 0)
+        );
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_full_pool_refuses_its_own_worker_which_gets_key_and_task_back() {
+    bounded(|| {
+        let pool = Pool::builder().capacity(1).build().unwrap();
+        let keyed = pool.keyed::<String>();
+        let inner = keyed.clone();
+        let refused = keyed.spawn("a".into(), move || {
+            let refused = inner.submit("b".into(), || 1).unwrap_err();
+            assert!(refused.is_full());
+            let (key, task) = refused.into_task();
+            (key, task(), inner.keys())
+        });
+        assert_eq!(refused.unwrap().join().unwrap(), ("b".into(), 1, 1));
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_worker_that_joins_a_task_of_its_own_key_is_refused_and_the_task_runs() {
+    bounded(|| {
+        let (pool, journal) = (wide(1), Journal::new());
+        let keyed = pool.keyed();
+        let (inner, later) = (keyed.clone(), journal.writer(2));
+        let outer = keyed.spawn("a", move || inner.spawn("a", later).unwrap().join());
+        let joined = outer.unwrap().join().unwrap();
+        assert!(matches!(joined, Err(JoinError::WouldDeadlock)));
+        pool.wait_idle().unwrap();
+        assert_eq!(journal.entries(), [2]);
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_task_that_blocks_for_room_on_its_own_worker_gets_it_when_another_ends() {
+    bounded(|| {
+        let pool = Pool::builder().capacity(2);
+        let pool = pool.within_worker(WithinWorker::Block).build().unwrap();
+        let keyed = pool.keyed();
+        let gate = hold(&keyed, 0);
+        let inner = keyed.clone();
+        let outer = keyed
+            .spawn(1, move || inner.spawn(0, || 6).unwrap())
+            .unwrap();
+        until(|| pool.waiting() == 1);
+        gate.open();
+        assert_eq!(outer.join().unwrap().join().unwrap(), 6);
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_release_lets_what_waits_behind_a_key_run() {
+    bounded(|| {
+        let (pool, journal) = (wide(2), Journal::new());
+        let keyed = pool.keyed();
+        let gate = hold(&keyed, 1);
+        (0..20).for_each(|n| keyed.submit(1, journal.writer(n)).unwrap());
+        assert!(pool.release());
+        assert!(keyed.submit(2, || ()).unwrap_err().is_released());
+        gate.open();
+        pool.wait_released().unwrap();
+        assert!(journal.entries().into_iter().eq(0..20));
+    });
+}
+
+#[test]
+fn a_release_now_drops_what_waits_behind_a_queued_turn_and_a_running_one() {
+    bounded(|| {
+        let (pool, kept) = (wide(1), Arc::new(()));
+        let keyed = pool.keyed();
+        let gate = hold(&keyed, "runs");
+        let task = || {
+            let kept = Arc::clone(&kept);
+            move || drop(kept)
+        };
+        let behind: Vec<_> = (0..3)
+            .map(|_| keyed.spawn("runs", task()).unwrap())
+            .collect();
+        let queued: Vec<_> = (0..3)
+            .map(|_| keyed.spawn("queued", task()).unwrap())
+            .collect();
+        assert!(queued[1].cancel());
+        assert_eq!(pool.release_now(), 1, "one for each key in the queue");
+        let ends: Vec<_> = queued
+            .into_iter()
+            .map(|it| it.join().unwrap_err())
+            .collect();
+        assert!(
+            matches!(
+                ends[..],
+                [
+                    JoinError::Released,
+                    JoinError::Cancelled,
+                    JoinError::Released
+                ]
+            ),
+            "{ends:?}"
+        );
+        gate.open();
+        for handle in behind {
+            assert!(matches!(handle.join(), Err(JoinError::Released)));
+        }
+        pool.wait_released().unwrap();
+        assert_eq!((Arc::strong_count(&kept), keyed.keys()), (1, 0));
+        let stats = pool.stats();
+        assert_eq!((stats.reserved, stats.in_flight), (0, 0));
+        let ends = (stats.completed, stats.released, stats.cancelled);
+        assert_eq!((stats.submitted, ends), (7, (1, 5, 1)));
+    });
+}
+
+#[test]
+fn futures_wait_for_room_in_the_line_and_take_key_and_task_with_them_when_dropped() {
+    bounded(|| {
+        let (pool, kept) = (queueing(0), Arc::new(()));
+        let keyed = pool.keyed();
+        let gate = hold(&keyed, Arc::clone(&kept));
+        let held = Arc::clone(&kept);
+        let dropped = keyed.submit_async(Arc::clone(&kept), move || drop(held));
+        let mut dropped = Box::pin(dropped);
+        assert!(poll(&mut dropped).is_pending());
+        assert_eq!((pool.waiting(), Arc::strong_count(&kept)), (1, 4));
+        drop(dropped);
+        assert_eq!((pool.waiting(), Arc::strong_count(&kept)), (0, 2));
+        let mut spawned = Box::pin(keyed.spawn_async(Arc::new(()), || 9));
+        assert!(poll(&mut spawned).is_pending());
+        gate.open();
+        let handle = loop {
+            if let Poll::Ready(handle) = poll(&mut spawned) {
+                break handle.unwrap();
+            }
+            thread::yield_now();
+        };
+        assert_eq!(handle.join().unwrap(), 9);
+        pool.wait_idle().unwrap();
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_future_that_awaits_a_keys_task_is_woken_while_the_next_is_run_by_another_worker() {
+    bounded(|| {
+        let (pool, gate) = (wide(2), Gate::new());
+        let keyed = pool.keyed();
+        let first = hold(&keyed, 1);
+        let held = keyed.spawn(1, || ()).unwrap();
+        let next = keyed.spawn(1, || 3).unwrap();
+        let wait = gate.clone();
+        let waker = waker_fn(move || wait.wait());
+        let mut held = held;
+        assert!(crate::support::poll_with(&mut held, &waker).is_pending());
+        first.open();
+        // The waker holds a worker, and not the key.
+        gate.wait_for_arrivals(1);
+        assert_eq!(next.join().unwrap(), 3);
+        gate.open();
+        pool.wait_idle().unwrap();
+        end(&pool);
+    });
+}
+
+#[test]
+fn equal_keys_of_two_have_nothing_to_do_with_each_other() {
+    bounded(|| {
+        let pool = wide(2);
+        let (one, two) = (pool.keyed(), pool.keyed());
+        let gate = hold(&one, 1);
+        assert_eq!(two.spawn(1, || 5).unwrap().join().unwrap(), 5);
+        assert_eq!((one.keys(), two.keys()), (1, 0));
+        gate.open();
+        pool.wait_idle().unwrap();
+        end(&pool);
+    });
+}
+
+#[test]
+fn the_last_handles_drop_leaves_accepted_tasks_to_run() {
+    bounded(|| {
+        let (pool, journal) = (wide(1), Journal::new());
+        let (weak, keyed) = (pool.downgrade(), pool.keyed());
+        let gate = hold(&keyed, 1);
+        (0..20).for_each(|n| keyed.submit(1, journal.writer(n)).unwrap());
+        drop(pool);
+        assert!(weak.upgrade().is_some(), "it keeps the pool open");
+        drop(keyed);
+        assert!(weak.upgrade().is_none());
+        gate.open();
+        until(|| journal.len() == 20);
+        assert!(journal.entries().into_iter().eq(0..20));
+    });
+}
