@@ -110,7 +110,7 @@ where
             let Some(head) = chunk.pop() else {
                 break;
             };
-            match pools.admit_job(head, on_full) {
+            match pools.admit_job(head, on_full, None) {
                 Ok(_) => submitted += 1,
                 Err(refused) => {
                     let (reason, head) = refused.into_parts();

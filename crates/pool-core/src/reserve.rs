@@ -61,7 +61,7 @@ impl<R: Runner> Core<R> {
             Ok(()) => Ok(()),
             Err(AtFull::Refused(reason)) => Err(reason),
             Err(AtFull::Wait(entry, ticket, parker)) => {
-                let waited = self.wait_for_room(&entry, ticket, &parker, deadline);
+                let waited = self.wait_for_room(&entry, ticket, &parker, deadline, None);
                 waited.map_err(|(reason, _)| reason)
             }
         }

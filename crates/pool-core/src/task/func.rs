@@ -2,12 +2,14 @@
 
 use std::any::type_name;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::accept::{Accepts, Promise, Sealed};
 use crate::runner::Runner;
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::pack::Packed;
+use crate::task::record::{Record, TaskRecord};
 use crate::task::run::{Outcome, TaskContext, TaskResult};
 
 type Function<T, R> = dyn Fn(T) -> R + Send + Sync;
@@ -22,17 +24,20 @@ pub struct FuncJob<T: Send + 'static, R: Send + 'static>(Kind<T, R>);
 
 enum Kind<T: Send + 'static, R: Send + 'static> {
     Plain(Packed<T>),
-    Spawned(Arc<SpawnCell<Call<T, R>>>),
+    Spawned(Arc<SpawnCell<Call<T, R, ()>>>),
+    Recorded(Arc<SpawnCell<Call<T, R, TaskRecord>>>),
 }
 
-/// An argument in a spawn's cell.
-struct Call<T, R> {
+/// An argument in a cell; with an `N`, what it was given.
+struct Call<T, R, N> {
     argument: Packed<T>,
     function: Arc<Function<T, R>>,
+    record: PhantomData<N>,
 }
 
-impl<T: Send + 'static, R: Send + 'static> Body for Call<T, R> {
+impl<T: Send + 'static, R: Send + 'static, N: Record> Body for Call<T, R, N> {
     type Out = R;
+    type Record = N;
 
     fn call(self) -> R {
         (self.function)(self.argument.into_inner())
@@ -52,6 +57,7 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
             Kind::Plain(argument) => context
                 .execute_detached(type_name::<T>(), || (self.function)(argument.into_inner())),
             Kind::Spawned(cell) => cell.run(context),
+            Kind::Recorded(cell) => cell.run(context),
         }
     }
 
@@ -61,10 +67,8 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
                 let result = TaskResult::without_handle(Outcome::Released);
                 (result, Some(argument.into_inner()))
             }
-            Kind::Spawned(cell) => {
-                let (result, body) = cell.release();
-                (result, body.map(|call| call.argument.into_inner()))
-            }
+            Kind::Spawned(cell) => released(cell),
+            Kind::Recorded(cell) => released(cell),
         }
     }
 
@@ -72,6 +76,7 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
         match &job.0 {
             Kind::Plain(_) => true,
             Kind::Spawned(cell) => cell.seize(),
+            Kind::Recorded(cell) => cell.seize(),
         }
     }
 
@@ -79,6 +84,7 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
         match &job.0 {
             Kind::Plain(_) => false,
             Kind::Spawned(cell) => cell.is_tombstone(),
+            Kind::Recorded(cell) => cell.is_tombstone(),
         }
     }
 }
@@ -93,19 +99,45 @@ impl<T: Send + 'static, R: Send + 'static> Accepts<T> for Func<T, R> {
 
     #[inline]
     fn spawned(&self, argument: T) -> (FuncJob<T, R>, Promise<R>) {
-        let cell = SpawnCell::new(Call {
-            argument: Packed::new(argument),
-            function: Arc::clone(&self.function),
-        });
+        let cell = self.in_cell(argument, ());
         (FuncJob(Kind::Spawned(Arc::clone(&cell))), Promise(cell))
+    }
+
+    fn recorded(&self, argument: T, record: TaskRecord) -> (FuncJob<T, R>, Promise<R>) {
+        let cell = self.in_cell(argument, record);
+        (FuncJob(Kind::Recorded(Arc::clone(&cell))), Promise(cell))
     }
 
     fn task_of(job: FuncJob<T, R>) -> T {
         match job.0 {
             Kind::Plain(argument) => argument.into_inner(),
             Kind::Spawned(cell) => cell.take_back().argument.into_inner(),
+            Kind::Recorded(cell) => cell.take_back().argument.into_inner(),
         }
     }
+}
+
+impl<T: Send + 'static, R: Send + 'static> Func<T, R> {
+    #[inline]
+    fn in_cell<N: Record>(&self, argument: T, record: N) -> Arc<SpawnCell<Call<T, R, N>>> {
+        let call = Call {
+            argument: Packed::new(argument),
+            function: Arc::clone(&self.function),
+            record: PhantomData,
+        };
+        SpawnCell::new(call, record)
+    }
+}
+
+/// Ends a task that was taken out to be released: what its handle sees, and its argument.
+fn released<T, R, N>(cell: Arc<SpawnCell<Call<T, R, N>>>) -> (TaskResult, Option<T>)
+where
+    T: Send + 'static,
+    R: Send + 'static,
+    N: Record,
+{
+    let (result, body) = cell.release();
+    (result, body.map(|call| call.argument.into_inner()))
 }
 
 impl<T: Send + 'static, R: Send + 'static> Sealed<T> for Func<T, R> {}
