@@ -17,6 +17,7 @@ use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::{BuildError, Closed, SubmitError, TuneError, WaitError};
 use crate::handle::JoinHandle;
+use crate::handle::PoolRef;
 use crate::permit::Permit;
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
@@ -245,6 +246,40 @@ impl<R: Runner> PoolHandle<R> {
     pub fn run_in_place(&self, job: R::Job) {
         self.0.state.section(|state| state.counts.submitted += 1);
         self.0.run_in_place(job);
+    }
+
+    /// Runs the job here, as a full pool's caller that is no worker.
+    pub fn run_in_caller(&self, job: R::Job) {
+        self.0.state.section(State::begin_disposal);
+        self.0.run_in_caller(job);
+    }
+
+    /// Takes the job in the place of the oldest one that may be discarded, which is.
+    ///
+    /// # Errors
+    /// The job, if none is queued here.
+    pub fn replace_oldest(&self, job: R::Job) -> Result<(), R::Job> {
+        let replaced = self.0.state.section(|state| {
+            if !state.open || state.queued() == 0 {
+                return Err(job);
+            }
+            Ok(self.0.replace_oldest(state, job))
+        });
+        replaced.map(|discards| self.0.discard(discards))
+    }
+
+    /// Takes the job and discards it.
+    pub fn discard_newest(&self, job: R::Job) {
+        let discards = self
+            .0
+            .state
+            .section(|state| self.0.discard_newest(state, job));
+        self.0.discard(discards);
+    }
+
+    /// Whether the caller may run another task inside its own.
+    pub fn may_nest(&self) -> bool {
+        self.0.may_nest()
     }
 
     /// What the calling thread does at a full pool, by the pool's policy.

@@ -12,7 +12,7 @@
 //! | [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
 //! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
 //! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`], [`EventFuture`], [`Deadline`] | waking threads and tasks once no lock is held |
-//! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Resolve`] | running a task, and what came of it |
+//! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Unrun`], [`Resolve`] | running a task, and what came of it |
 
 pub use crate::batch::{Chunk, submit_batch};
 pub use crate::group::{Answer, Deferred, Enqueued, Ticket, build_group, name_of_group};
@@ -28,7 +28,7 @@ pub use crate::scope::scope;
 pub use crate::submit::{Admit, Admitted};
 pub use crate::subqueue::{Demand, DrainTask, Submission, Submitter};
 pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
-pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
+pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun};
 pub use crate::task_group::invoke_any;
 pub use crate::wait_async::Deadline;
 pub use sync_shim::waiter::{Waiter, WakeList};

@@ -15,7 +15,7 @@ use crate::runner::Runner;
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
 use crate::sched::state::State;
-use crate::task::run::Outcome;
+use crate::task::run::{Outcome, Unrun};
 
 /// What a look at a pool finds that is to end.
 enum End {
@@ -43,7 +43,7 @@ impl<R: Runner> Core<R> {
         effects: &mut Effects<R::Job>,
     ) -> impl Iterator<Item = R::Job> + use<R> {
         state.release(effects);
-        state.take_unstarted(&|job| self.runner.seize(job))
+        state.take_unstarted(&|job| self.runner.seize(job, Unrun::Released))
     }
 
     /// Ends what [`take_unstarted`](Core::take_unstarted) took out for this thread: how many were

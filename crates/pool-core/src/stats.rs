@@ -5,7 +5,7 @@ use crate::sched::state::State;
 
 /// One snapshot of a pool, taken at one instant.
 ///
-/// At rest, `submitted = completed + panicked + cancelled + released`; while tasks are in flight
+/// At rest, `submitted = completed + panicked + cancelled + released + discarded`; while tasks are in flight
 /// the left side is larger. `refused` stands apart: those tasks went back to their owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -42,6 +42,8 @@ pub struct Stats {
     pub cancelled: u64,
     /// Accepted tasks that `release_now` took out before they started.
     pub released: u64,
+    /// Tasks that a full pool discarded, as [`OnFull`](crate::OnFull) says.
+    pub discarded: u64,
     /// Calls that got their task back, or no permit. A full pool refuses without the lock, so this alone may be
     /// of a moment later than the rest.
     pub refused: u64,
@@ -79,6 +81,7 @@ impl Stats {
             panicked: self.panicked + other.panicked,
             cancelled: self.cancelled + other.cancelled,
             released: self.released + other.released,
+            discarded: self.discarded + other.discarded,
             refused: self.refused + other.refused,
             threads_started: self.threads_started + other.threads_started,
             threads_retired: self.threads_retired + other.threads_retired,
@@ -108,6 +111,7 @@ impl<J> State<J> {
             panicked: counts.panicked,
             cancelled: counts.cancelled,
             released: counts.released,
+            discarded: counts.discarded,
             refused: counts.refused,
             threads_started: counts.started,
             threads_retired: counts.retired,

@@ -65,6 +65,10 @@ pub(crate) enum OnFullPolicy {
     Block(OwnWorker),
     /// Wait, wherever it is called.
     Await,
+    /// Run in the caller; on an own worker as `Block`.
+    RunInCaller(OwnWorker),
+    DiscardOldest,
+    DiscardNewest,
 }
 
 /// What a full pool does with a blocking submit of one of its own workers.
@@ -83,7 +87,10 @@ pub enum OwnWorker {
 pub(crate) enum WhenFull {
     Refuse,
     RunInPlace,
+    RunInCaller,
     Enqueue,
+    DiscardOldest,
+    DiscardNewest,
 }
 
 /// Which worker is notified of work in the queue: the wake policy's answer.
@@ -140,9 +147,15 @@ impl View {
             WhenFull::Refuse
         };
         match policy {
-            OnFullPolicy::Try | OnFullPolicy::Block(OwnWorker::Refuse) => WhenFull::Refuse,
-            OnFullPolicy::Block(OwnWorker::RunInPlace) => WhenFull::RunInPlace,
+            OnFullPolicy::Try
+            | OnFullPolicy::Block(OwnWorker::Refuse)
+            | OnFullPolicy::RunInCaller(OwnWorker::Refuse) => WhenFull::Refuse,
+            OnFullPolicy::Block(OwnWorker::RunInPlace)
+            | OnFullPolicy::RunInCaller(OwnWorker::RunInPlace) => WhenFull::RunInPlace,
             OnFullPolicy::Block(OwnWorker::Stranger) | OnFullPolicy::Await => enqueue_waiter,
+            OnFullPolicy::RunInCaller(OwnWorker::Stranger) => WhenFull::RunInCaller,
+            OnFullPolicy::DiscardOldest if self.queued > 0 => WhenFull::DiscardOldest,
+            OnFullPolicy::DiscardOldest | OnFullPolicy::DiscardNewest => WhenFull::DiscardNewest,
         }
     }
 

@@ -45,6 +45,9 @@ use crate::task::run::Outcome;
 /// worker meets it, and the next is swept.
 const FEW_TOMBSTONES: usize = if cfg!(anthill_loom) { 1 } else { 32 };
 
+/// Tasks that must not be discarded, which a discard passes over to find one that may be.
+const MOST_PASSED_OVER: usize = 32;
+
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct State<J> {
     /// Which of a multi-pool's pools it is.
@@ -506,6 +509,49 @@ impl<J> State<J> {
             load_stats.leave(unstarted);
         }
         self.queue.take_all()
+    }
+
+    /// A full pool accepts a task that holds no room: the calling thread runs it, or drops it, and
+    /// says when it is [`disposed`](State::disposed) of.
+    pub(crate) fn begin_disposal(&mut self) {
+        self.counts.submitted += 1;
+        self.disposing += 1;
+        self.disposers.push(thread_number());
+    }
+
+    /// A full pool gives up the oldest of its queued tasks that it may, for one that takes its
+    /// place: it is to be [`disposed`](State::disposed) of. Beside it the tombstones that lay before
+    /// it.
+    pub(crate) fn take_oldest(
+        &mut self,
+        may_discard: &dyn Fn(&J) -> bool,
+        seize: &dyn Fn(&J) -> bool,
+    ) -> (Option<J>, Vec<J>) {
+        let (mut taken, mut tombstones, mut passed_over) = (None, Vec::new(), Vec::new());
+        while taken.is_none()
+            && passed_over.len() < MOST_PASSED_OVER
+            && let Some(oldest) = self.queue.pop()
+        {
+            if !may_discard(&oldest) {
+                passed_over.push(oldest);
+            } else if seize(&oldest) {
+                taken = Some(oldest);
+            } else {
+                self.tombstones -= 1;
+                tombstones.push(oldest);
+            }
+        }
+        for job in passed_over.into_iter().rev() {
+            self.queue.unpop(job);
+        }
+        (taken, tombstones)
+    }
+
+    /// The task that takes its place: one comes for one, so nothing changes for those that wait for
+    /// room, nor for the wake policy.
+    pub(crate) fn replace(&mut self, job: J) {
+        self.begin_disposal();
+        self.queue.push(job);
     }
 
     /// What the calling thread took out has ended.

@@ -24,6 +24,7 @@ mod keyed;
 mod last_handle;
 mod line;
 mod map;
+mod on_full;
 mod own_waits;
 mod panics;
 mod permits;

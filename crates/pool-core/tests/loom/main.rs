@@ -19,6 +19,7 @@ mod handle;
 mod keyed;
 mod life;
 mod map;
+mod on_full;
 mod permits;
 
 use std::sync::Arc;
