@@ -80,7 +80,7 @@ impl<R: Runner> Shared<R> {
         };
         let request = match (self.first().own_worker(), request) {
             (OwnWorker::Stranger, Request::Task(job))
-                if on_full == OnFull::RunInCaller && self.first().may_nest() =>
+                if on_full == OnFull::RunInCaller && self.first().may_run_in_caller() =>
             {
                 self.first().run_in_caller(job);
                 return Ok(0);

@@ -36,7 +36,7 @@ pub const DEFAULT_NAME: &str = "pool";
 /// | `nonblocking` | `false` |
 /// | `keep_alive` | 10 seconds |
 /// | `min_workers`, `prestart` | 0 |
-/// | `preallocate` | `false` |
+/// | `preallocate`, `start_paused` | `false` |
 /// | `within_worker` | `RunInPlace` |
 /// | `nesting_limit` | 64 |
 /// | `drop_policy` | `Drain` |
@@ -58,6 +58,7 @@ pub struct Builder<R> {
     min_workers: usize,
     prestart: usize,
     preallocate: bool,
+    start_paused: bool,
     within_worker: WithinWorker,
     nesting_limit: u32,
     stack_size: Option<usize>,
@@ -83,6 +84,7 @@ impl<R: Runner> Builder<R> {
             min_workers: 0,
             prestart: 0,
             preallocate: false,
+            start_paused: false,
             within_worker: WithinWorker::default(),
             nesting_limit: DEFAULT_NESTING_LIMIT,
             stack_size: None,
@@ -193,6 +195,13 @@ impl<R: Runner> Builder<R> {
     #[doc(alias = "WithPreAlloc")]
     pub fn preallocate(mut self, preallocate: bool) -> Self {
         self.preallocate = preallocate;
+        self
+    }
+
+    /// Builds the pool [paused](WorkerPool::pause): it accepts tasks, and starts none before it is
+    /// [resumed](WorkerPool::resume).
+    pub fn start_paused(mut self, paused: bool) -> Self {
+        self.start_paused = paused;
         self
     }
 
@@ -352,6 +361,7 @@ impl<R: Runner> Builder<R> {
             min_workers: self.min_workers,
             keep_alive: self.keep_alive,
             preallocate: self.preallocate,
+            start_paused: self.start_paused,
             on_full: self.on_full,
             discard_hook: self.discard_hook,
             within_worker: self.within_worker,

@@ -102,6 +102,7 @@ pub(crate) struct Config {
     pub(crate) min_workers: usize,
     pub(crate) keep_alive: Option<Duration>,
     pub(crate) preallocate: bool,
+    pub(crate) start_paused: bool,
     pub(crate) on_full: OnFull,
     pub(crate) discard_hook: Option<Arc<DiscardHook>>,
     pub(crate) within_worker: WithinWorker,

@@ -277,8 +277,11 @@ impl<R: Runner> Core<R> {
     fn at_full(&self, state: &mut State<R::Job>, job: R::Job, on_full: OnFull) -> AtFull<R::Job> {
         let policy = match on_full {
             OnFull::Refuse => OnFullPolicy::Try,
-            // A stranger's task that runs here and submits, too: there is an end to that.
-            OnFull::RunInCaller if self.may_nest() => OnFullPolicy::RunInCaller(self.own_worker()),
+            // A stranger's task that runs here and submits, too: there is an end to that. And a
+            // paused pool starts nothing.
+            OnFull::RunInCaller if self.may_nest() && !state.paused => {
+                OnFullPolicy::RunInCaller(self.own_worker())
+            }
             OnFull::Wait(_) | OnFull::RunInCaller => OnFullPolicy::Block(self.own_worker()),
             OnFull::DiscardOldest => OnFullPolicy::DiscardOldest,
             OnFull::DiscardNewest => OnFullPolicy::DiscardNewest,

@@ -277,9 +277,9 @@ impl<R: Runner> PoolHandle<R> {
         self.0.discard(discards);
     }
 
-    /// Whether the caller may run another task inside its own.
-    pub fn may_nest(&self) -> bool {
-        self.0.may_nest()
+    /// Whether the caller may run a task itself.
+    pub fn may_run_in_caller(&self) -> bool {
+        self.0.may_nest() && !self.is_paused()
     }
 
     /// What the calling thread does at a full pool, by the pool's policy.
@@ -349,6 +349,21 @@ impl<R: Runner> PoolHandle<R> {
     /// Opens again. `false` if it was open.
     pub fn reboot(&self) -> (bool, Deferred<R>) {
         self.deferred(State::reboot)
+    }
+
+    /// Pauses. `false` if it was paused, or is released.
+    pub fn pause(&self) -> bool {
+        self.0.pause()
+    }
+
+    /// Resumes. `false` if it was not paused.
+    pub fn resume(&self) -> (bool, Deferred<R>) {
+        self.deferred(State::resume)
+    }
+
+    /// Whether it is paused.
+    pub fn is_paused(&self) -> bool {
+        self.0.state.lock().paused
     }
 
     /// Tunes.

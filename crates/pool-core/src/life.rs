@@ -70,6 +70,16 @@ impl<R: Runner> Core<R> {
         released
     }
 
+    /// Queued tasks stay queued. `false` if that is so already.
+    pub(crate) fn pause(&self) -> bool {
+        self.state.section(State::pause)
+    }
+
+    /// Queued tasks start again. `false` if they may already.
+    pub(crate) fn resume(self: &Arc<Self>) -> bool {
+        self.section(State::resume)
+    }
+
     /// Open again, at any time. `false` if the pool is open.
     pub(crate) fn reboot(self: &Arc<Self>) -> bool {
         self.section(State::reboot)

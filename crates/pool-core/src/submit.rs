@@ -173,7 +173,7 @@ impl<R: Runner> Admit<R> for Core<R> {
         let state = self.state.lock();
         if !state.open {
             Demand::Released
-        } else if state.queued() > 0 || state.wait_queue.len() > 0 {
+        } else if state.paused || state.queued() > 0 || state.wait_queue.len() > 0 {
             Demand::Others
         } else {
             Demand::None

@@ -16,6 +16,8 @@ pub(crate) const MOST_NOTIFIED: usize = 4;
 pub(crate) struct View {
     /// Not released.
     pub(crate) open: bool,
+    /// No queued task is to start. Never of a released pool.
+    pub(crate) paused: bool,
     /// Accepted and unfinished: these hold room.
     pub(crate) in_flight: usize,
     /// Permits that are out: these hold room, too.
@@ -166,7 +168,7 @@ impl View {
     /// again, so the wake-ups form a chain that ends when the work does.
     #[inline]
     pub(crate) fn wake_policy(&self) -> Notify {
-        if self.queued == 0 {
+        if self.queued == 0 || self.paused {
             Notify::Nothing
         } else if self.parked > 0 {
             // One that is being started does not count as spinning: its start may fail.
@@ -191,7 +193,9 @@ impl View {
     /// How many more tasks may lie in the queue before a worker has to be notified.
     #[inline]
     fn notify_margin(&self) -> usize {
-        if self.parked > 0 {
+        if self.paused {
+            UNLIMITED
+        } else if self.parked > 0 {
             if self.spinning() > 0 || self.notified >= MOST_NOTIFIED {
                 UNLIMITED
             } else {
@@ -223,7 +227,7 @@ impl View {
     /// queue is empty: no worker is to leave, and none to be notified.
     #[inline]
     pub(crate) fn fast_path_enabled(&self) -> bool {
-        self.excess() == 0 && self.wake_policy() == Notify::Nothing
+        !self.paused && self.excess() == 0 && self.wake_policy() == Notify::Nothing
     }
 
     /// More workers than there may be, those on their way out not counted.
@@ -250,10 +254,10 @@ impl View {
     }
 
     /// Workers that a permit keeps, for its task to find one: it is handed over without a thread
-    /// to be started, which the system may refuse.
+    /// to be started, which the system may refuse. So does a paused pool's queue.
     #[inline]
     pub(crate) fn kept_for_permits(&self) -> usize {
-        usize::from(self.reserved > 0)
+        usize::from(self.reserved > 0 || self.paused && self.queued > 0)
     }
 
     /// Workers that do not expire.
@@ -271,7 +275,7 @@ impl View {
     /// it must not leave behind, or a permit that none else would be there for? An excess one
     /// leaves enough others to do it.
     pub(crate) fn must_stay(&self) -> bool {
-        self.queued > 0 && self.staying() < self.capacity
+        !self.paused && self.queued > 0 && self.staying() < self.capacity
             || self.staying() < self.kept_for_permits()
     }
 

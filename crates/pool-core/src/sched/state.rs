@@ -53,6 +53,8 @@ pub(crate) struct State<J> {
     /// Which of a multi-pool's pools it is.
     pub(crate) number: usize,
     pub(crate) open: bool,
+    /// No queued task is to start. Never of a released pool.
+    pub(crate) paused: bool,
     /// Raised by each reboot.
     pub(crate) generation: u64,
     /// Released by a `release_now`: what has not started is dropped.
@@ -145,6 +147,7 @@ impl<J> State<J> {
     pub(crate) fn view(&self) -> View {
         View {
             open: self.open,
+            paused: self.paused,
             in_flight: self.in_flight,
             reserved: self.reserved,
             disposing: self.disposing,
@@ -376,7 +379,9 @@ impl<J> State<J> {
             self.notify_workers(effects);
             return Next::Leave;
         }
-        if let Some(job) = self.queue.pop() {
+        if !self.paused
+            && let Some(job) = self.queue.pop()
+        {
             self.take(job, may_start, effects)
         } else if self.open || self.view().is_last_for_permits() {
             self.searching += 1;
@@ -441,6 +446,7 @@ impl<J> State<J> {
     ) -> Found<J> {
         self.searching -= 1;
         if self.view().excess() == 0
+            && !self.paused
             && let Some(job) = self.queue.pop()
         {
             // Step W1.
@@ -479,6 +485,7 @@ impl<J> State<J> {
     }
 
     fn stop_accepting(&mut self, effects: &mut Effects<J>) {
+        self.resume(effects);
         for entry in self.wait_queue.take_all() {
             // A waiter entry that another pool served, or that its owner is leaving, is empty.
             let (given_back, waiter) = entry.give_back();
@@ -653,6 +660,7 @@ impl<J> State<J> {
         Ok(Self {
             number: 0,
             open: true,
+            paused: config.start_paused,
             generation: 0,
             discards: false,
             capacity: config.capacity,
@@ -695,6 +703,7 @@ impl<J> State<J> {
 }
 
 mod keys;
+mod pause;
 mod permits;
 mod staff;
 #[cfg(all(test, not(anthill_loom)))]

@@ -27,6 +27,7 @@ mod map;
 mod on_full;
 mod own_waits;
 mod panics;
+mod pause;
 mod permits;
 mod permits_end;
 mod process;

@@ -20,6 +20,7 @@ mod keyed;
 mod life;
 mod map;
 mod on_full;
+mod pause;
 mod permits;
 
 use std::sync::Arc;
