@@ -304,6 +304,23 @@ impl<R: Runner> MultiWorkerPool<R> {
         self.shared().reboot()
     }
 
+    /// Lets no queued task start in any of the pools, as
+    /// [`WorkerPool::pause`](pool_core::WorkerPool::pause) does. `false` if that is so already, or
+    /// the pools are released.
+    pub fn pause(&self) -> bool {
+        self.shared().pause()
+    }
+
+    /// Lets queued tasks start again. `false` if the pools are not [paused](Self::pause).
+    pub fn resume(&self) -> bool {
+        self.shared().resume()
+    }
+
+    /// Whether the pools are [paused](Self::pause).
+    pub fn is_paused(&self) -> bool {
+        self.shared().first().is_paused()
+    }
+
     /// A handle that does not keep the pools open, e.g. for a task that submits itself again.
     pub fn downgrade(&self) -> WeakMultiWorkerPool<R> {
         WeakMultiWorkerPool(Arc::downgrade(&self.0))
