@@ -9,11 +9,13 @@ use anyhow::{Context, Result, ensure};
 use xshell::cmd;
 
 use crate::workspace::{Workspace, package};
-use crate::{bench, deps, examples, flags, fuzz, hygiene, loom, models, packages, shuttle, test};
+use crate::{
+    api, bench, deps, examples, flags, fuzz, hygiene, loom, models, packages, shuttle, test,
+};
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 17] = [
     ("format", format),
     ("hygiene", hygiene::run),
     ("dependencies", |workspace| deps::run(workspace, true)),
@@ -21,6 +23,7 @@ const STEPS: [Step; 16] = [
     ("clippy", clippy),
     ("clippy of the models", clippy_of_models),
     ("docs", docs),
+    ("public interfaces", |workspace| api::run(workspace, false)),
     ("each crate alone", each_alone),
     ("packages", packages::pack),
     ("tests", |workspace| test::run(workspace, false)),

@@ -115,6 +115,12 @@ xflags::xflags! {
             optional --check
         }
 
+        /// The public items of each published crate, compared with docs/api.
+        cmd api {
+            /// Write the lists.
+            optional --update
+        }
+
         /// Licences, bans, sources and advisories, by cargo-deny.
         cmd deny {
             /// Install cargo-deny if it is missing, which takes minutes.

@@ -10,6 +10,7 @@
 //! 3. Build products stay below the target directory; each set of compiler flags has its own
 //!    folder there, so that chores do not evict each other's artifacts.
 
+mod api;
 mod bench;
 mod ci;
 mod cmutants;
@@ -61,6 +62,7 @@ fn run(chore: XtaskCmd) -> anyhow::Result<()> {
         XtaskCmd::Fuzz(flags) => fuzz::run(&workspace, &flags),
         XtaskCmd::Sanitize(flags) => sanitize::run(&workspace, &flags),
         XtaskCmd::Syscalls(_) => syscalls::run(&workspace),
+        XtaskCmd::Api(flags) => api::run(&workspace, flags.update),
         XtaskCmd::Deps(flags) => deps::run(&workspace, flags.check),
         XtaskCmd::Deny(flags) => packages::deny(&workspace, flags.install),
         XtaskCmd::Hygiene(_) => hygiene::run(&workspace),

@@ -27,15 +27,23 @@ const NO_REGISTRY: [&str; 3] = [
     "failed to query",
 ];
 
+/// The folders of the crates that others can take, sorted.
+pub(crate) fn published(workspace: &Workspace) -> Result<Vec<String>> {
+    let mut crates = Vec::new();
+    for folder in workspace.crates()? {
+        let manifest = workspace.read(format!("crates/{folder}/Cargo.toml"))?;
+        if !manifest.contains("\npublish = false") {
+            crates.push(folder);
+        }
+    }
+    Ok(crates)
+}
+
 /// Packs all crates, builds them from their packages, and does all that a publication does but
 /// the last step. Without a registry, all but what its index is needed for.
 pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
-    for folder in workspace.crates()? {
-        let manifest = workspace.read(format!("crates/{folder}/Cargo.toml"))?;
-        if manifest.contains("\npublish = false") {
-            continue;
-        }
+    for folder in published(workspace)? {
         let name = package(&folder);
         let list = cmd!(shell, "cargo package --package {name} --list --allow-dirty");
         let list = list.quiet().read()?;

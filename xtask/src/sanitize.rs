@@ -9,11 +9,9 @@ use xshell::{Shell, cmd};
 
 use crate::flags::{self, Sanitizer};
 use crate::process;
+use crate::test;
 use crate::tsan;
 use crate::workspace::{Workspace, package, require, succeeds};
-
-/// The runtimes of the sanitizers are there for this one.
-pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 /// Runs the tests of one crate, or of all, under the sanitizer.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> {
@@ -65,29 +63,7 @@ fn asan(workspace: &Workspace, shell: &Shell, packages: &[&str]) -> Result<()> {
     );
     let _leaks = shell.push_env("LSAN_OPTIONS", suppressions);
     let _target = shell.push_env("CARGO_TARGET_DIR", workspace.target.join("asan"));
-    test(shell, packages, &[], &[]).context("AddressSanitizer")
-}
-
-/// Builds the examples, which some tests run, and runs the tests. Not the doc tests, which rustdoc
-/// would link without the runtime.
-pub(crate) fn test(
-    shell: &Shell,
-    packages: &[&str],
-    options: &[&str],
-    harness: &[&str],
-) -> Result<()> {
-    let common = ["--all-features", "--target", TRIPLE];
-    cmd!(
-        shell,
-        "cargo build --examples {common...} {options...} {packages...}"
-    )
-    .run()?;
-    cmd!(
-        shell,
-        "cargo test --no-fail-fast --tests {common...} {options...} {packages...} -- {harness...}"
-    )
-    .run()?;
-    Ok(())
+    test::sanitized(shell, packages, &[], &[]).context("AddressSanitizer")
 }
 
 fn memcheck(workspace: &Workspace, shell: &Shell, packages: &[&str], install: bool) -> Result<()> {

@@ -5,6 +5,9 @@ use xshell::{Shell, cmd};
 
 use crate::workspace::{Workspace, require};
 
+/// The runtimes of the sanitizers are there for this one.
+pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
 /// Runs the tests, pinned to the first core if `one_core`.
 pub(crate) fn run(workspace: &Workspace, one_core: bool) -> Result<()> {
     if one_core {
@@ -34,6 +37,29 @@ pub(crate) fn pass(shell: &Shell, one_core: bool) -> Result<()> {
     } else {
         cmd!(shell, "cargo {test...}").run()?;
     }
+    Ok(())
+}
+
+/// Runs the tests of these packages with a sanitizer's flags, and first builds the examples, which
+/// some of them run. Not the doc tests, which rustdoc
+/// would link without the runtime.
+pub(crate) fn sanitized(
+    shell: &Shell,
+    packages: &[&str],
+    options: &[&str],
+    harness: &[&str],
+) -> Result<()> {
+    let common = ["--all-features", "--target", TRIPLE];
+    cmd!(
+        shell,
+        "cargo build --examples {common...} {options...} {packages...}"
+    )
+    .run()?;
+    cmd!(
+        shell,
+        "cargo test --no-fail-fast --tests {common...} {options...} {packages...} -- {harness...}"
+    )
+    .run()?;
     Ok(())
 }
 

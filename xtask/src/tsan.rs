@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
-use crate::sanitize::{self, TRIPLE};
+use crate::test::{self, TRIPLE};
 use crate::workspace::{MissingTool, Workspace};
 
 /// The release of Debian that has the compiler: 1.96, with LLVM 22.
@@ -75,7 +75,7 @@ pub(crate) fn run(
     let _options = shell.push_env("TSAN_OPTIONS", options);
     let _target = shell.push_env("CARGO_TARGET_DIR", workspace.target.join("tsan"));
     let harness = SKIPPED.map(|name| ["--skip", name]).concat();
-    sanitize::test(shell, packages, &["-Zbuild-std"], &harness).context("ThreadSanitizer")
+    test::sanitized(shell, packages, &["-Zbuild-std"], &harness).context("ThreadSanitizer")
 }
 
 /// Downloads and unpacks the packages, and writes the compiler's starter last.

@@ -1,14 +1,16 @@
 //! Adding keys: looked up, entered, merged or refused.
 
+use std::time::Duration;
+
 use sync_shim::Clock;
 
 use crate::core::{Core, Hasher, Key};
 use crate::error::ShutDown;
-use crate::keys::Pair;
+use crate::keys::{Keys, Pair};
 use crate::lock::StateGuard;
 use crate::metrics::Metrics;
 use crate::policy::Added;
-use crate::records::Slot;
+use crate::records::{Lane, Slot};
 use crate::state::State;
 
 impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
@@ -33,7 +35,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             state.keys.add_fast(hash, key, twin);
             return Ok(Added::New);
         };
-        let added = state.keys.add_known(slot);
+        let added = state.keys.add_known(slot, Lane::Normal);
         drop(state); // Before the key and its twin, which were not needed.
         Ok(added)
     }
@@ -54,24 +56,81 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             return Err(ShutDown(key));
         }
         let Some(slot) = state.keys.still(found) else {
-            state.keys.add_new(hash, key, twin);
+            state.keys.add_new(hash, key, twin, Lane::Normal);
             self.settle(state);
             return Ok(Added::New);
         };
-        let added = state.keys.add_known(slot);
+        let added = state.keys.add_known(slot, Lane::Normal);
         self.settle(state);
         Ok(added)
     }
 
+    /// To the low lane.
+    pub(crate) fn add_low(&self, key: K) -> Result<Added, ShutDown<K>> {
+        let known = |keys: &mut Keys<K>, slot| keys.add_known(slot, Lane::Low);
+        self.add_with(key, None, Lane::Low, known)
+    }
+
+    /// `now` is the caller's reading of the clock, by which the back-off is over or not.
+    pub(crate) fn add_yielding(&self, key: K, now: u64, lane: Lane) -> Result<Added, ShutDown<K>> {
+        let known = |keys: &mut Keys<K>, slot| keys.add_yielding(slot, lane);
+        self.add_with(key, Some(now), lane, known)
+    }
+
+    /// An add by `known`, if the key has a record.
+    fn add_with(
+        &self,
+        key: K,
+        now: Option<u64>,
+        lane: Lane,
+        known: impl FnOnce(&mut Keys<K>, Slot) -> Added,
+    ) -> Result<Added, ShutDown<K>> {
+        let (hash, mut pair) = self.prepare(key);
+        let added = self.update(|state| {
+            let found = state.keys.find(hash, |key| is_in(key, pair.as_ref()));
+            match now {
+                Some(now) => state.keys.advance(now),
+                None => self.tick(state),
+            }
+            if !state.is_open() {
+                return None;
+            }
+            if let Some(slot) = state.keys.still(found) {
+                return Some(known(&mut state.keys, slot));
+            }
+            let (key, twin) = pair.take()?;
+            state.keys.add_new(hash, key, twin, lane);
+            Some(Added::New)
+        });
+        added.ok_or_else(|| refused(pair))
+    }
+
+    pub(crate) fn add_after(
+        &self,
+        key: K,
+        delay: Duration,
+        lane: Lane,
+    ) -> Result<Added, ShutDown<K>> {
+        let now = self.clock.now();
+        let due = self.epoch.after(now, delay);
+        self.add_later(key, due, self.epoch.nanos(now), lane)
+    }
+
     /// `due` was computed from the caller's reading of the clock, `now`.
-    pub(crate) fn add_later(&self, key: K, due: u64, now: u64) -> Result<Added, ShutDown<K>> {
+    pub(crate) fn add_later(
+        &self,
+        key: K,
+        due: u64,
+        now: u64,
+        lane: Lane,
+    ) -> Result<Added, ShutDown<K>> {
         let (hash, mut pair) = self.prepare(key);
         let added = self.update(|state| {
             let found = state.keys.find(hash, |key| is_in(key, pair.as_ref()));
             state.keys.advance(now);
             state
                 .is_open()
-                .then(|| state.keys.add_after(found, hash, &mut pair, due))
+                .then(|| state.keys.add_after(found, hash, &mut pair, due, lane))
         });
         let added = added.ok_or_else(|| refused(pair))?;
         self.with_metrics(Metrics::retries_total);

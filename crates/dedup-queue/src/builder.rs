@@ -48,6 +48,7 @@ pub fn controller_limiter() -> MaxOf<Exponential, TokenBucket> {
 /// | `clock` | the monotonic clock | all |
 /// | `name` | empty | all |
 /// | `metrics` | none | all |
+/// | `note_times` | if there are metrics | all |
 /// | `policy` | [`Policy::Earliest`] | delaying, retrying |
 /// | `limiter` | [`controller_limiter`] | retrying |
 /// | `jitter` | none | retrying |
@@ -60,6 +61,7 @@ pub struct Builder<K, S, C, L> {
     clock: C,
     name: String,
     metrics: Option<Box<dyn Metrics>>,
+    note_times: bool,
     policy: Policy,
     limiter: Option<Box<dyn RateLimiter<K>>>,
     jitter: Option<(Jitter, Option<u64>)>,
@@ -94,6 +96,7 @@ impl<K: Key, L: Layer> Builder<K, RandomState, DefaultClock, L> {
             clock: default_clock(),
             name: String::new(),
             metrics: None,
+            note_times: false,
             policy: Policy::default(),
             limiter: None,
             jitter: None,
@@ -123,6 +126,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Builder<K, S, C, L> {
             clock,
             name: self.name,
             metrics: self.metrics,
+            note_times: self.note_times,
             policy: self.policy,
             limiter: self.limiter,
             jitter: self.jitter,
@@ -145,12 +149,20 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Builder<K, S, C, L> {
         self
     }
 
+    /// Notes when each delivery became pending, and when each key was taken, so that
+    /// [`entries`](KeyQueue::entries) can say so. Every operation reads the clock then; with metrics it
+    /// does anyway.
+    pub fn note_times(mut self, note_times: bool) -> Self {
+        self.note_times = note_times;
+        self
+    }
+
     /// Builds the queue. Starts no thread.
     pub fn build(self) -> KeyQueue<K, S, C, L> {
         let settings = Settings {
             policy: self.policy,
             expiry: self.failure_expiry.map_or(NEVER, nanos),
-            metered: self.metrics.is_some(),
+            metered: self.metrics.is_some() || self.note_times,
         };
         let limiter = self
             .limiter

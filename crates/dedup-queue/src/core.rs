@@ -1,7 +1,8 @@
 //! The queue itself: its lock, its clock, its settings, and the sections run under the lock.
 //!
 //! # Invariants
-//! 1. Under the lock of no other code than `Eq` of keys runs, and the clock's `now`.
+//! 1. Under the lock no other code runs than `Eq` of keys, the clock's `now`, and `Clone` of keys in
+//!    the sections that list them.
 //! 2. The deferred effects of a section run on the thread that ran it, before its call returns.
 
 use std::hash::{BuildHasher, Hash};
@@ -40,7 +41,7 @@ pub(crate) fn default_clock() -> DefaultClock {
 ///
 /// Keys are cheap to clone: each is cloned once when it is added. `Eq` of keys runs under the
 /// queue's lock, so it must not call the queue; a panic there changes nothing. `Hash`, `Clone` and
-/// `Drop` run outside.
+/// `Drop` run outside, but for the clones of [`entries`](crate::KeyQueue::entries).
 pub trait Key: Eq + Hash + Clone + Send + 'static {}
 impl<K: Eq + Hash + Clone + Send + 'static> Key for K {}
 

@@ -39,7 +39,8 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         let mut plan = None;
         while let Some(known) = failures {
             if let Some((key, _)) = &pair {
-                plan = Some(self.plan(key, known.saturating_add(1), self.clock.now()));
+                let now = self.clock.now();
+                plan = Some(self.plan(key, known.saturating_add(1), now, None));
             }
             let Some(Plan {
                 failures: count,
@@ -88,14 +89,14 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         Err(refused(pair))
     }
 
-    /// What follows the key's failure, which is its `failures`-th. May run user code, so no
-    /// lock may be held.
-    fn plan(&self, key: &K, failures: u32, now: Instant) -> Plan {
+    /// What follows the key's failure, which is its `failures`-th; after the delay that the worker
+    /// says, or else the limiter. May run user code, so no lock may be held.
+    fn plan(&self, key: &K, failures: u32, now: Instant, said: Option<Duration>) -> Plan {
         let most = self.config.max_attempts;
         let retry = if most.is_some_and(|most| failures >= most.get()) {
             None
         } else {
-            let delay = self.config.limiter.delay(key, failures, now);
+            let delay = said.unwrap_or_else(|| self.config.limiter.delay(key, failures, now));
             Some((delay, self.epoch.after(now, delay)))
         };
         Plan {
@@ -111,22 +112,24 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    /// Counts a failure of a held key, and lets it go. Takes the key when the limiter has been asked.
+    /// Counts a failure of a held key, and lets it go. Takes the key when the limiter has been asked,
+    /// which it is unless the worker has `said` a delay.
     pub(crate) fn retry_held(
         &self,
         slot: Slot,
         key: &mut Option<K>,
         mut failures: u32,
+        said: Option<Duration>,
     ) -> Option<Retried> {
         // One reading serves both looks: a reading costs as much as a section.
         let mut now = self.clock.now();
         if failures > 0
-            && let Some(retried) = self.retry_early(slot, key, failures, self.epoch.nanos(now))
+            && let Some(retried) = self.retry_early(slot, key, failures, now, said)
         {
             return Some(retried);
         }
         loop {
-            let plan = self.plan(key.as_ref()?, failures.saturating_add(1), now);
+            let plan = self.plan(key.as_ref()?, failures.saturating_add(1), now, said);
             // A key that is given up may be dirty: then the queue keeps this one.
             let for_hook = match (&plan.retry, &self.config.dead_letter) {
                 (None, Some(_)) => key.clone(),
@@ -168,33 +171,35 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     /// A key that was delivered before its back-off was over, because it was added meanwhile, goes
     /// back to where it was: it was tried once more, and neither is a failure counted nor the back-off
-    /// changed. So what happens to a key does not lengthen the time until it is tried again. `None`:
-    /// its back-off is over, or failures were counted elsewhere since it was taken.
+    /// changed, but for a longer one that the worker has `said`. So what happens to a key does not
+    /// lengthen the time until it is tried again. `None`: its back-off is over, or failures were counted
+    /// elsewhere since it was taken.
     fn retry_early(
         &self,
         slot: Slot,
         key: &mut Option<K>,
         failures: u32,
-        now: u64,
+        now: Instant,
+        said: Option<Duration>,
     ) -> Option<Retried> {
-        let (ended, is_open, left) = self.update(|state| {
+        let least = said.map_or(0, |delay| self.epoch.after(now, delay));
+        let now = self.epoch.nanos(now);
+        let (ended, is_open, due) = self.update(|state| {
             let (current, due) = state.keys.backoff_of_held(slot);
             if current != failures || due <= now {
                 return None;
             }
+            let due = due.max(least);
             state.keys.advance(now);
             let key = key.take()?;
-            let ending = Ending::Back { due };
-            Some((
-                state.keys.finish(slot, key, ending),
-                state.is_open(),
-                if due == NEVER { NEVER } else { due - now },
-            ))
+            let ending = Ending::Failed { due, failures };
+            let ended = state.keys.finish(slot, key, ending);
+            Some((ended, state.is_open(), due))
         })?;
-        let left = if left == NEVER {
+        let left = if due == NEVER {
             Duration::MAX
         } else {
-            Duration::from_nanos(left)
+            Duration::from_nanos(due - now)
         };
         Some(self.note_again(ended, is_open, left))
     }

@@ -40,8 +40,14 @@ impl<K: Key, S: Hasher, C: Clock> GuardOps<K> for Core<K, S, C> {
         Some(self.note_again(ended, is_open, delay))
     }
 
-    fn retry(&self, slot: Slot, key: &mut Option<K>, failures: u32) -> Option<Retried> {
-        self.retry_held(slot, key, failures)
+    fn retry(
+        &self,
+        slot: Slot,
+        key: &mut Option<K>,
+        failures: u32,
+        delay: Option<Duration>,
+    ) -> Option<Retried> {
+        self.retry_held(slot, key, failures, delay)
     }
 
     fn failures(&self, slot: Slot) -> u32 {

@@ -22,7 +22,8 @@ use crate::queue::KeyQueue;
 use crate::state::{Effects, State};
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
-    /// Takes the key that has been ready longest. Blocks until there is one.
+    /// Takes the key that has been ready longest; of two priorities, see
+    /// [`low_priority`](KeyQueue::low_priority). Blocks until there is one.
     ///
     /// # Errors
     /// [`GetError::Closed`] once the queue is shut down and nothing will be delivered any more.

@@ -23,9 +23,15 @@ pub(crate) trait GuardOps<K>: Send + Sync {
     fn succeed(&self, slot: Slot, key: &mut Option<K>);
     /// Takes the key once the clock has been read. `None` if there was no key.
     fn retry_after(&self, slot: Slot, key: &mut Option<K>, delay: Duration) -> Option<Retried>;
-    /// Takes the key once the limiter, which is user code, has been asked. `None` if there was
-    /// no key.
-    fn retry(&self, slot: Slot, key: &mut Option<K>, failures: u32) -> Option<Retried>;
+    /// Takes the key once the limiter, which is user code, has been asked; it is not, if there is a
+    /// delay. `None` if there was no key.
+    fn retry(
+        &self,
+        slot: Slot,
+        key: &mut Option<K>,
+        failures: u32,
+        delay: Option<Duration>,
+    ) -> Option<Retried>;
     fn failures(&self, slot: Slot) -> u32;
     fn forget(&self, slot: Slot);
 }
@@ -150,11 +156,43 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     /// # Panics
     /// If the limiter does. The key is done then, and no failure counted.
     #[doc(alias = "AddRateLimited")]
-    pub fn retry(mut self) -> Retried {
-        let retried =
-            self.queue
-                .queue()
-                .retry(self.place.slot(), &mut self.key, self.place.failures());
+    pub fn retry(self) -> Retried {
+        self.retry_failed(None)
+    }
+
+    /// Failed, as with [`retry`](Held::retry), and the worker knows better than the limiter when it may
+    /// succeed: the failure is counted, and the key delivered again after `delay`. The limiter is not
+    /// asked; after the next failure that it is asked for, it counts this one too.
+    ///
+    /// For a service that says when to come back. Where that is no failure, say
+    /// [`retry_after`](Held::retry_after), which counts nothing.
+    ///
+    /// All else is as with `retry`: the last attempt gives the key up, and an early try is not counted.
+    /// It goes back to wait for the rest of its back-off, or for this delay if that is longer.
+    ///
+    /// ```
+    /// use dedup_queue::{DedupRetryQueue, ManualClock, Retried};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let queue = DedupRetryQueue::<&str>::builder().clock(clock.clone()).build();
+    /// queue.add("a")?;
+    ///
+    /// // "503, Retry-After: 30".
+    /// let said = Duration::from_secs(30);
+    /// assert_eq!(queue.get()?.retry_failed_after(said), Retried::After(said));
+    /// assert_eq!(queue.failures(&"a"), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn retry_failed_after(self, delay: Duration) -> Retried {
+        self.retry_failed(Some(delay))
+    }
+
+    #[inline]
+    fn retry_failed(mut self, delay: Option<Duration>) -> Retried {
+        let (slot, failures) = (self.place.slot(), self.place.failures());
+        let queue = self.queue.queue();
+        let retried = queue.retry(slot, &mut self.key, failures, delay);
         retried.unwrap_or(Retried::Ready) // A key is taken with its guard.
     }
 

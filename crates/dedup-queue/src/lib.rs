@@ -33,7 +33,8 @@
 //! # When not to use it
 //! - For values that must each be delivered: a channel. Here two equal keys are one.
 //! - For work that must survive a crash: everything is in memory.
-//! - For priorities: keys come in the order in which they became ready.
+//! - For more than two priorities: keys come in the order in which they became ready, but for those of
+//!   [low priority](KeyQueue::low_priority).
 //! - For keys that are dear to clone or compare: each is cloned once when it is added, and `Eq`
 //!   runs under the queue's lock. Put an `Arc` around them.
 //!
@@ -48,9 +49,9 @@
 //! # Three layers
 //! | type | adds | guards |
 //! |---|---|---|
-//! | [`DedupQueue`] | `add`, `get`, `remove`, `shut_down`, `drain` | `done` |
+//! | [`DedupQueue`] | `add`, `low_priority`, `get`, `remove`, `shut_down`, `drain` | `done` |
 //! | [`DedupDelayQueue`] | `add_after`, `add_at`, `remove_delayed` | `retry_after` |
-//! | [`DedupRetryQueue`] | `add_rate_limited`, `failures`, `forget` | `succeed`, `retry`, `forget` |
+//! | [`DedupRetryQueue`] | `add_rate_limited`, `add_after_backoff`, `failures`, `forget` | `succeed`, `retry`, `retry_failed_after`, `forget` |
 //!
 //! Each has everything of those above it. They are one type, [`KeyQueue`], with another last
 //! parameter, so code for any of them is generic over [`Layer`].
@@ -79,13 +80,14 @@
 //! | what falls due | | O(log delayed) for each, in the next section, whichever call it is |
 //! | `remove`, `failures`, `forget` | no | one section, one look-up |
 //! | `stats`, `len` | no | one section |
+//! | `entries` | no | a section and a clone of each key, for some dozens of keys at a time |
 //! | `drain` | until nothing is ready or held | nothing while it sleeps; at its end O(all keys) |
 //! | `shut_down` | no | one section, O(who waits) |
 //!
 //! "No" means: for no longer than others hold the lock, and none of them holds it while it runs
-//! user code other than `Eq` of keys. No thread is started, but for the clock's alarm where only
-//! futures wait for delayed keys. The clock is read only while metrics are on, or something is
-//! delayed, or failures may expire.
+//! user code other than `Eq` of keys, and `Clone` in `entries`. No thread is started, but for the clock's alarm where only
+//! futures wait for delayed keys. The clock is read only while metrics are on or times are noted, or
+//! something is delayed, or failures may expire.
 //!
 //! # Panics
 //! A panic of a worker lets its key go. A panic in a key's `Eq`, `Hash` or `Clone` changes nothing,
@@ -110,6 +112,7 @@ mod builder;
 mod core;
 mod drain;
 mod drain_waiters;
+mod entries;
 mod error;
 mod fail;
 mod finish;
@@ -119,6 +122,7 @@ mod keys;
 mod layer;
 mod limiter;
 mod lock;
+mod low;
 mod metrics;
 #[cfg(not(anthill_loom))]
 mod parallel;
@@ -133,6 +137,7 @@ mod stream;
 pub use builder::{Builder, DEFAULT_FAILURE_EXPIRY, controller_limiter};
 pub use core::{Hasher, Key};
 pub use drain::{Delayed, DrainFuture, Drained, Leftovers, StillHeld};
+pub use entries::{Entries, Entry};
 pub use error::{GetError, ShutDown};
 pub use get::GetFuture;
 pub use held::Held;
@@ -140,6 +145,7 @@ pub use layer::{Delaying, Delays, Layer, Plain, Retries, Retrying};
 pub use limiter::{
     Exponential, FastSlow, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket, WithMaxWait,
 };
+pub use low::LowPriority;
 pub use metrics::Metrics;
 #[cfg(not(anthill_loom))]
 pub use parallel::{Panicked, Report, parallelize_chunks, parallelize_until};

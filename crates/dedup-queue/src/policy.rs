@@ -27,7 +27,8 @@ pub enum Policy {
 pub enum Added {
     /// No delivery of the key was pending; now one is.
     New,
-    /// The key was delayed, and has another time now, or none: it is delivered at once.
+    /// The key was delayed, and has another time now, or none: it is delivered at once. Or it was ready
+    /// with low priority, and has moved up.
     Moved,
     /// A delivery was pending, and stays as it is: this add collapsed into an earlier one.
     Merged,

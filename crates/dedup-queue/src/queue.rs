@@ -15,6 +15,7 @@ use crate::error::ShutDown;
 use crate::keys::Keys;
 use crate::layer::{Delaying, Delays, Layer, Plain, Retries, Retrying};
 use crate::policy::{Added, Pending, Retried};
+use crate::records::Lane;
 
 /// Keys to be dealt with, each once however often it was added, and by one worker at a time.
 ///
@@ -50,6 +51,8 @@ pub type DedupRetryQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, 
 pub struct Stats {
     /// Ready: a `get` would take one.
     pub ready: usize,
+    /// Of the ready ones, those of [low priority](KeyQueue::low_priority).
+    pub low: usize,
     /// Held by workers.
     pub held: usize,
     /// Of the held ones, those that were added meanwhile.
@@ -125,6 +128,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
             let wakes = state.waiters.counts();
             Stats {
                 ready: keys.ready,
+                low: keys.low,
                 held: keys.held,
                 dirty: keys.dirty,
                 delayed: keys.delayed,
@@ -203,10 +207,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
     /// # Errors
     /// [`ShutDown`], with the key.
     pub fn add_after(&self, key: K, delay: Duration) -> Result<Added, ShutDown<K>> {
-        let now = self.core.clock.now();
-        let epoch = self.core.epoch;
-        self.core
-            .add_later(key, epoch.after(now, delay), epoch.nanos(now))
+        self.core.add_after(key, delay, Lane::Normal)
     }
 
     /// As [`add_after`](KeyQueue::add_after), to a point of time. One that has passed is now.
@@ -214,8 +215,12 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
     /// # Errors
     /// [`ShutDown`], with the key.
     pub fn add_at(&self, key: K, due: Instant) -> Result<Added, ShutDown<K>> {
-        self.core
-            .add_later(key, self.core.epoch.nanos(due), self.core.now())
+        self.core.add_later(
+            key,
+            self.core.epoch.nanos(due),
+            self.core.now(),
+            Lane::Normal,
+        )
     }
 
     /// Takes back a delayed delivery; one that is pending now stays. Whether there was one is the
@@ -243,6 +248,47 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
     /// [`ShutDown`], with the key; nothing was counted.
     pub fn add_rate_limited(&self, key: K) -> Result<Retried, ShutDown<K>> {
         self.core.add_failed(key)
+    }
+
+    /// The key is to be delivered, when its back-off is over; now, if it is in none. Never blocks.
+    ///
+    /// A plain [`add`](KeyQueue::add) of a key that waits for its next try has it tried at once. That is
+    /// right for an event that may have mended what made the key fail; where events are many and say
+    /// nothing about that, as resyncs do, each would bring a try in vain. This add waits for the try
+    /// that comes anyway. A delivery that is pending for an earlier time stays, and `add` still means
+    /// now, before this call or after it.
+    ///
+    /// While the key is held, its next delivery depends on how this one ends: after a
+    /// [`succeed`](crate::Held::succeed) it comes at once, after a [`retry`](crate::Held::retry) with
+    /// the back-off's end. Reads the clock once.
+    ///
+    /// ```
+    /// use dedup_queue::{DedupRetryQueue, Exponential, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let clock = ManualClock::new();
+    /// let queue = DedupRetryQueue::<&str>::builder()
+    ///     .clock(clock.clone())
+    ///     .limiter(Exponential::new(second, 60 * second))
+    ///     .build();
+    ///
+    /// queue.add("a")?;
+    /// queue.get()?.retry(); // It failed.
+    /// queue.add_after_backoff("a")?;
+    /// assert!(queue.try_get().is_err());
+    ///
+    /// clock.advance(second);
+    /// queue.get()?.succeed(); // One try, for both.
+    /// queue.add_after_backoff("a")?;
+    /// assert_eq!(*queue.try_get()?, "a", "it is in no back-off any more");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ShutDown`], with the key.
+    pub fn add_after_backoff(&self, key: K) -> Result<Added, ShutDown<K>> {
+        self.core.add_yielding(key, self.core.now(), Lane::Normal)
     }
 
     /// How often the key has failed in a row.

@@ -29,12 +29,34 @@ pub(crate) enum Delivery {
     Later(EntryId),
 }
 
+/// What has asked for the pending delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// An add, or the worker itself; or no delivery is pending.
+    Asked,
+    /// A failure, and nothing else: it is a try.
+    Failure,
+    /// An add that gives way to the key's back-off. The key is held, and dirty or delayed: whether there
+    /// is a back-off is known when it is let go.
+    Yielding,
+}
+
+/// How urgent a delivery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Normal,
+    /// All who have asked for it have said that it is of low priority.
+    Low,
+}
+
 /// Which list a record is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     /// None: it is free, or its delivery is pending later and it is neither held nor ready.
     None,
     Ready,
+    /// Ready, in the low lane.
+    ReadyLow,
     Held,
     /// Neither held nor pending: kept for its failures.
     Resting,
@@ -50,8 +72,11 @@ pub(crate) struct Record<K> {
     bucket: usize,
     pub(crate) delivery: Delivery,
     pub(crate) on: On,
-    /// The pending delivery is a try after a failure, and nothing else has asked for it.
-    pub(crate) is_retry: bool,
+    pub(crate) cause: Cause,
+    /// Of the pending delivery.
+    pub(crate) lane: Lane,
+    /// Of the delivery that a worker has.
+    pub(crate) held_lane: Lane,
     pub(crate) failures: u32,
     prev: Slot,
     next: Slot,
@@ -61,6 +86,13 @@ pub(crate) struct Record<K> {
     pub(crate) taken: u64,
     /// When the delay after the last failure that was counted ends. 0: it has no failures.
     pub(crate) backoff: u64,
+}
+
+impl<K> Record<K> {
+    #[inline]
+    pub(crate) fn is_pending(&self) -> bool {
+        self.delivery != Delivery::Nothing
+    }
 }
 
 /// A record's two keys, to be dropped when the lock is free.
@@ -135,7 +167,9 @@ impl<K> Records<K> {
             bucket: 0,
             delivery: Delivery::Nothing,
             on: On::None,
-            is_retry: false,
+            cause: Cause::Asked,
+            lane: Lane::Normal,
+            held_lane: Lane::Normal,
             failures: 0,
             prev: NONE,
             next: self.free,
@@ -158,7 +192,9 @@ impl<K> Records<K> {
         let record = &mut self[slot];
         debug_assert_eq!((record.on, record.delivery), (On::None, Delivery::Nothing));
         record.next = free;
-        record.is_retry = false;
+        record.cause = Cause::Asked;
+        record.lane = Lane::Normal;
+        record.held_lane = Lane::Normal;
         record.failures = 0;
         record.backoff = 0;
         (record.key.take(), record.twin.take())
@@ -190,6 +226,11 @@ impl<K> Records<K> {
                 self.free = Slot::try_from(slot).unwrap_or(NONE);
             }
         }
+    }
+
+    /// The number after that of the last record, in use or free.
+    pub(crate) fn end(&self) -> Slot {
+        Slot::try_from(self.slots.len()).unwrap_or(NONE)
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -236,12 +277,14 @@ pub(crate) struct List<const ON: u8> {
 }
 
 pub(crate) const READY: u8 = On::Ready as u8;
+pub(crate) const READY_LOW: u8 = On::ReadyLow as u8;
 pub(crate) const HELD: u8 = On::Held as u8;
 pub(crate) const RESTING: u8 = On::Resting as u8;
 
 impl<const ON: u8> List<ON> {
     const NAME: On = match ON {
         READY => On::Ready,
+        READY_LOW => On::ReadyLow,
         HELD => On::Held,
         _ => On::Resting,
     };

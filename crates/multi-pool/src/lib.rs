@@ -62,6 +62,7 @@ mod shared;
 mod strategy;
 mod submit;
 mod submit_future;
+mod task_builder;
 mod traits;
 mod wait_async;
 mod waiter;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pool_core::internals::{self, Admit, Host, Order, PoolHandle, Submitter};
+use pool_core::internals::{self, Admit, Host, Order, PoolHandle, Submitter, TaskOptions};
 use pool_core::{JoinHandle, Map, MapError, OnFull, Scope, SubmitError, TaskGroup};
 
 use crate::closures::MultiPool;
@@ -31,6 +31,19 @@ impl Host for MultiPool {
         T: Send + 'static,
     {
         self.shared().spawn_task(task, on_full)
+    }
+
+    fn spawn_with_options_on<F, T>(
+        &self,
+        task: F,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<JoinHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.shared().spawn_recorded(task, options, on_full)
     }
 }
 

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use pool_core::internals::{self as group, LoadStats, PoolHandle, Request, WaiterCount};
-use pool_core::{OnFull, Runner, SubmitError};
+use pool_core::{CancelToken, OnFull, Runner, SubmitError};
 use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -85,12 +85,18 @@ impl<R: Runner> Shared<R> {
         refusal
     }
 
-    /// Hands the job to a pool, waits for room as long as `on_full` says, or gives it back.
-    pub(crate) fn submit(&self, job: R::Job, on_full: OnFull) -> Answer<R> {
+    /// Hands the job to a pool, waits for room as long as `on_full` says and `token` is not
+    /// cancelled, or gives it back.
+    pub(crate) fn submit(
+        &self,
+        job: R::Job,
+        on_full: OnFull,
+        token: Option<&CancelToken>,
+    ) -> Answer<R> {
         match self.offer(job, PoolHandle::accept) {
             Ok(pool) => Ok(pool),
             Err(NoRoom::Full { asked, starved }) => {
-                let answer = self.wait_if_full(Request::Task(asked), starved, on_full);
+                let answer = self.wait_if_full(Request::Task(asked), starved, on_full, token);
                 answer.map_err(|refusal| refusal.map(Request::into_task))
             }
             Err(NoRoom::Refused(refusal)) => Err(self.count_refusal(refusal)),
@@ -102,7 +108,7 @@ impl<R: Runner> Shared<R> {
         match self.offer((), |member, ()| member.reserve()) {
             Ok(pool) => Ok(pool),
             Err(NoRoom::Full { starved, .. }) => {
-                let answer = self.wait_if_full(Request::Permit, starved, on_full);
+                let answer = self.wait_if_full(Request::Permit, starved, on_full, None);
                 answer.map_err(|refusal| refusal.map(drop))
             }
             Err(NoRoom::Refused(refusal)) => Err(self.count_refusal(refusal)),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pool_core::internals::{Admit, Admitted, Demand, PoolHandle, submit_batch};
-use pool_core::{Accepts, BatchError, JoinHandle, OnFull, Runner, SubmitError};
+use pool_core::{
+    Accepts, BatchError, CancelToken, Cancelled, JoinHandle, OnFull, Runner, SubmitError,
+};
 
 use crate::multi::MultiWorkerPool;
 use crate::shared::Shared;
@@ -22,16 +24,26 @@ impl<R: Runner> Admit<R> for Shared<R> {
     }
 
     #[inline]
-    fn admit_job(self: &Arc<Self>, job: R::Job, on_full: OnFull) -> Admitted<R> {
-        self.submit(job, on_full)
+    fn admit_job(
+        self: &Arc<Self>,
+        job: R::Job,
+        on_full: OnFull,
+        token: Option<&CancelToken>,
+    ) -> Admitted<R> {
+        self.submit(job, on_full, token)
+    }
+
+    fn count_cancelled(&self) {
+        let _refusal = self.count_refusal(SubmitError::Cancelled(()));
     }
 
     fn admit_async<T>(
         self: Arc<Self>,
         job: R::Job,
+        cancelled: Option<Cancelled>,
         answer: impl FnOnce(&Self, Admitted<R>) -> T + Send,
     ) -> impl Future<Output = T> + Send + Unpin {
-        SubmitFuture::new(self, job, answer)
+        SubmitFuture::new(self, job, cancelled, answer)
     }
 
     fn handle_of<T: Send + 'static>(&self, pool: usize, handle: JoinHandle<T>) -> JoinHandle<T> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pool_core::internals::{PoolHandle, Request};
-use pool_core::{Runner, SubmitError};
+use pool_core::{Cancelled, Runner, SubmitError};
 
 use crate::shared::{Answer, NoRoom, RequestAnswer, Shared};
 use crate::waiter::{GroupWait, GroupWaiter};
@@ -19,6 +19,8 @@ use crate::waiter::{GroupWait, GroupWaiter};
 pub(crate) struct SubmitFuture<R: Runner, M> {
     shared: Arc<Shared<R>>,
     stage: Stage<R>,
+    /// Ends the wait for room.
+    cancelled: Option<Cancelled>,
     map: Option<M>,
 }
 
@@ -37,10 +39,16 @@ fn of_task<R: Runner>(answer: RequestAnswer<R>) -> Answer<R> {
 impl<R: Runner, M> Unpin for SubmitFuture<R, M> {}
 
 impl<R: Runner, M> SubmitFuture<R, M> {
-    pub(crate) fn new(shared: Arc<Shared<R>>, job: R::Job, map: M) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared<R>>,
+        job: R::Job,
+        cancelled: Option<Cancelled>,
+        map: M,
+    ) -> Self {
         Self {
             shared,
             stage: Stage::New(job),
+            cancelled,
             map: Some(map),
         }
     }
@@ -70,15 +78,38 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let mut answer = None;
+        // Registered before the look at the ticket: a cancelling after that wakes the future again.
+        let is_cancelled = self
+            .cancelled
+            .as_mut()
+            .is_some_and(|cancelled| Pin::new(cancelled).poll(context).is_ready());
         if let Stage::New(_) = self.stage
             && let Stage::New(job) = mem::replace(&mut self.stage, Stage::Done)
         {
-            answer = self.submit(job);
+            answer = if is_cancelled {
+                let refusal = SubmitError::Cancelled(job);
+                Some(Err(self.shared.count_refusal(refusal)))
+            } else {
+                self.submit(job)
+            };
         }
         // Step 2: leaves the waker with the ticket, also at once after step 1, which had none. The
         // waker's clone is user code: if it panics, the drop of this future does steps 5 and 6.
         if let Stage::Waiting(waiter) = &self.stage {
-            answer = waiter.ticket.poll(context.waker()).map(of_task::<R>);
+            let polled = waiter.ticket.poll(context.waker()).or_else(|| {
+                if !is_cancelled || self.shared.first().is_forked() {
+                    return None;
+                }
+                // Step 5; or step 3 was faster.
+                match waiter.ticket.withdraw() {
+                    Some(request) => {
+                        let refusal = SubmitError::Cancelled(request);
+                        Some(Err(self.shared.count_refusal(refusal)))
+                    }
+                    None => waiter.ticket.outcome(),
+                }
+            });
+            answer = polled.map(of_task::<R>);
             if answer.is_some() {
                 waiter.dequeue(&self.shared); // Step 6.
             }

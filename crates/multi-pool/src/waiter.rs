@@ -9,12 +9,13 @@
 //! # The steps
 //! 1. **Enqueue**: the waiter takes its places, pool after pool, each in one section of that pool's
 //!    lock, all under `enqueue_lock`. A pool that has room by then takes the task at once.
-//! 2. **Sleep**: until the ticket is settled, or the deadline.
+//! 2. **Sleep**: until the ticket is settled, the deadline has passed, or the task's token is
+//!    cancelled.
 //! 3. **Transfer**: the section in which a pool frees room takes the task of its queue's head, if the
 //!    ticket still holds one, and settles the ticket.
 //! 4. **Shutdown**: the section in which a pool is released settles every ticket in its queue.
-//! 5. **Withdraw**: at the deadline, or as the future is dropped, the waiter takes its task back,
-//!    if the ticket still holds it.
+//! 5. **Withdraw**: at the deadline, after a cancelling, or as the future is dropped, the waiter
+//!    takes its task back, if the ticket still holds it.
 //! 6. **Dequeue**: the waiter gives its places up.
 //!
 //! # Races that look fatal
@@ -37,7 +38,7 @@
 use std::time::Instant;
 
 use pool_core::internals::{Enqueued, OwnWorker, PoolHandle, Request, Ticket};
-use pool_core::{OnFull, Runner, SubmitError};
+use pool_core::{CancelToken, OnFull, Runner, SubmitError};
 use sync_shim::Parker;
 
 use crate::shared::{NoRoom, RequestAnswer, Shared};
@@ -57,13 +58,15 @@ pub(crate) enum GroupWait<R: Runner> {
 }
 
 impl<R: Runner> Shared<R> {
-    /// Every pool is full: waits for room as long as `on_full` says, or gives the request back.
+    /// Every pool is full: waits for room as long as `on_full` says and `token` is not cancelled, or
+    /// gives the request back.
     #[cold]
     pub(crate) fn wait_if_full(
         &self,
         request: Request<R::Job>,
         starved: bool,
         on_full: OnFull,
+        token: Option<&CancelToken>,
     ) -> RequestAnswer<R> {
         let (deadline, request) = match (on_full, request) {
             (OnFull::Refuse, request) => {
@@ -97,7 +100,7 @@ impl<R: Runner> Shared<R> {
         };
         let parker = Parker::of_thread();
         match self.enqueue(request, starved, Some(&parker)) {
-            GroupWait::Waiting(waiter) => waiter.wait(self, &parker, deadline),
+            GroupWait::Waiting(waiter) => waiter.wait(self, &parker, deadline, token),
             GroupWait::Answered(answer) => answer,
         }
     }
@@ -220,19 +223,27 @@ impl<R: Runner> GroupWaiter<R> {
         }
     }
 
-    /// Step 2: sleeps until the ticket is settled or the deadline passes.
+    /// Step 2: sleeps until the ticket is settled, the deadline passes or the token is cancelled.
     pub(crate) fn wait(
         self,
         shared: &Shared<R>,
         parker: &Parker,
         deadline: Option<Instant>,
+        token: Option<&CancelToken>,
     ) -> RequestAnswer<R> {
         let clock = shared.first().clock();
-        let answer = match self.ticket.wait(parker, &**clock, deadline) {
+        let answer = match self.ticket.wait(parker, &**clock, deadline, token) {
             Some(answer) => answer,
-            // Step 5: the deadline has passed, and step 3 may have come meanwhile.
+            // Step 5: the time is up, and step 3 may have come meanwhile.
             None => match self.ticket.withdraw() {
-                Some(request) => Err(shared.count_refusal(SubmitError::TimedOut(request))),
+                Some(request) => {
+                    let is_cancelled = token.is_some_and(CancelToken::is_cancelled);
+                    Err(shared.count_refusal(if is_cancelled {
+                        SubmitError::Cancelled(request)
+                    } else {
+                        SubmitError::TimedOut(request)
+                    }))
+                }
                 None => return self.into_answer(shared),
             },
         };
@@ -253,5 +264,36 @@ impl<R: Runner> GroupWaiter<R> {
         for (member, &place) in shared.members.iter().zip(&self.places) {
             member.leave(place);
         }
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use pool_core::Pool;
+
+    use super::*;
+    use crate::MultiPool;
+
+    /// It meets the first pool released; before it comes to the second, both may be released and
+    /// rebooted, and the first have room then, whose freeing it would not hear of.
+    #[test]
+    fn a_waiter_that_meets_a_released_pool_does_not_wait_in_those_that_are_not() {
+        let each = Pool::builder().capacity(1).queue_depth(0);
+        let pool = MultiPool::builder(each).pools(2).build();
+        let pool = pool.expect("the settings are sound");
+        let gate = testkit::Gate::new();
+        for _ in 0..2 {
+            let held = gate.clone();
+            pool.submit(move || held.wait()).expect("there is room");
+        }
+        let shared = pool.shared();
+        let (_, effects) = shared.members[0].release();
+        effects.run();
+        let answer = shared.enqueue(Request::Permit, false, None);
+        gate.open();
+        let GroupWait::Answered(answer) = answer else {
+            panic!("it waits");
+        };
+        assert!(matches!(answer, Err(SubmitError::Released(_))));
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::runner::Runner;
 use crate::task::cell::Joinable;
+use crate::task::record::TaskRecord;
 
 /// What a pool takes as a task: with a runner that `Accepts<T>`, the pool takes any `T`.
 ///
@@ -60,7 +61,11 @@ pub trait Accepts<T>: Runner + Sealed<T> {
     #[doc(hidden)]
     fn spawned(&self, task: T) -> (Self::Job, Promise<Self::Value>);
 
-    /// The task of either kind, once its job was refused.
+    /// A task that was given more than a closure, and what its handle holds.
+    #[doc(hidden)]
+    fn recorded(&self, task: T, record: TaskRecord) -> (Self::Job, Promise<Self::Value>);
+
+    /// The task of any kind, once its job was refused.
     #[doc(hidden)]
     fn task_of(job: Self::Job) -> T;
 }

@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::error::SubmitError;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
-use crate::sched::queue::TaskQueue;
+use crate::sched::queue::{Chunk, TaskQueue};
 use crate::submit::Admit;
 
 /// Tasks that are pulled before a section is made of them: 1, and then twice as many each time, up
@@ -110,7 +110,7 @@ where
             let Some(head) = chunk.pop() else {
                 break;
             };
-            match pools.admit_job(head, on_full) {
+            match pools.admit_job(head, on_full, None) {
                 Ok(_) => submitted += 1,
                 Err(refused) => {
                     let (reason, head) = refused.into_parts();
@@ -127,10 +127,6 @@ where
         }
     }
 }
-
-/// Jobs that a section takes the first ones of.
-#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
-pub struct Chunk<'a, J>(&'a mut TaskQueue<J>);
 
 impl<R: Runner> Core<R> {
     /// Takes as many of the jobs as there is room for and a live worker, and wakes for all of them

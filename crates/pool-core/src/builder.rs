@@ -11,6 +11,7 @@ use sync_shim::{Clock, unique_id};
 use crate::capacity::{Capacity, QueueDepth, UNLIMITED};
 use crate::config::{Config, DropPolicy, Hook, OnFull, ThreadGate, WithinWorker};
 use crate::core::Core;
+use crate::current::StopRequest;
 use crate::discard::{DiscardHook, DiscardedTask};
 use crate::error::BuildError;
 use crate::pool::WorkerPool;
@@ -349,10 +350,13 @@ impl<R: Runner> Builder<R> {
         if self.name.contains('\0') {
             return Err(BuildError::NulInName);
         }
+        let clock = self.clock.unwrap_or_else(default_clock);
         let context = TaskContext {
             name: self.name.into(),
             panic_hook: self.panic_hook,
             hook_panics: AtomicU64::new(0),
+            clock: Arc::clone(&clock),
+            stop: Arc::new(StopRequest::new()),
         };
         let config = Config {
             capacity,
@@ -371,19 +375,20 @@ impl<R: Runner> Builder<R> {
             start_hook: self.start_hook,
             stop_hook: self.stop_hook,
             thread_gate: self.thread_gate,
-            clock: self.clock.unwrap_or_else(default_clock),
+            clock,
         };
         Ok((self.runner, context, config))
     }
 }
 
+/// The clock of what has no other.
 #[cfg(not(anthill_loom))]
-fn default_clock() -> Arc<dyn Clock> {
+pub(crate) fn default_clock() -> Arc<dyn Clock> {
     Arc::new(sync_shim::MonotonicClock)
 }
 
 #[cfg(anthill_loom)]
-fn default_clock() -> Arc<dyn Clock> {
+pub(crate) fn default_clock() -> Arc<dyn Clock> {
     Arc::new(sync_shim::ManualClock::new())
 }
 

@@ -10,6 +10,7 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{Tag, ThreadOptions, as_starter_of, spawn_thread, starter_of};
 use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 
+use crate::cancel::CancelToken;
 use crate::config::{Config, OnFull, WithinWorker};
 use crate::discard::Discards;
 use crate::error::{BuildError, Closed, Reason};
@@ -117,6 +118,11 @@ impl<R: Runner> Core<R> {
         } else {
             None
         }
+    }
+
+    /// Counts a refusal without the lock.
+    pub(crate) fn count_refused(&self) {
+        self.refused.add_one();
     }
 
     /// One section: takes the lock, changes the state, unlocks, and runs the deferred effects.
@@ -247,13 +253,14 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// Accepts the job, waits for room as long as `on_full` says, or gives the job back. For those
-    /// that nothing [refuses](Self::refuses).
+    /// Accepts the job, waits for room as long as `on_full` says and `token` is not cancelled, or
+    /// gives the job back. For those that nothing [refuses](Self::refuses).
     #[inline]
     pub(crate) fn submit(
         self: &Arc<Self>,
         job: R::Job,
         on_full: OnFull,
+        token: Option<&CancelToken>,
     ) -> Result<(), (Reason, R::Job)> {
         let deadline = match on_full {
             OnFull::Wait(deadline) => deadline,
@@ -269,7 +276,7 @@ impl<R: Runner> Core<R> {
         };
         match self.admit_within(job, refused, wait) {
             Ok(()) => Ok(()),
-            Err(refused) => self.submit_refused(refused, deadline),
+            Err(refused) => self.submit_refused(refused, deadline, token),
         }
     }
 
@@ -313,6 +320,7 @@ impl<R: Runner> Core<R> {
         self: &Arc<Self>,
         refused: AtFull<R::Job>,
         deadline: Option<Instant>,
+        token: Option<&CancelToken>,
     ) -> Result<(), (Reason, R::Job)> {
         match refused {
             AtFull::GiveBack(reason, job) => Err((reason, job)),
@@ -329,7 +337,7 @@ impl<R: Runner> Core<R> {
                 Ok(())
             }
             AtFull::Wait(entry, ticket, parker) => {
-                let waited = self.wait_for_room(&entry, ticket, &parker, deadline);
+                let waited = self.wait_for_room(&entry, ticket, &parker, deadline, token);
                 waited.map_err(|(reason, request)| (reason, request.into_task()))
             }
         }
@@ -340,20 +348,22 @@ impl<R: Runner> Core<R> {
         Arc::as_ptr(self).addr()
     }
 
-    /// Sleeps at a waiter entry of the wait queue until it is settled or the time is up.
+    /// Sleeps at a waiter entry of the wait queue until it is settled, the time is up or the token
+    /// is cancelled.
     pub(crate) fn wait_for_room(
         &self,
         entry: &Arc<WaiterEntry<R::Job>>,
         ticket: u64,
         parker: &Parker,
         deadline: Option<Instant>,
+        token: Option<&CancelToken>,
     ) -> WaitResult<Request<R::Job>> {
         loop {
-            if let Some(result) = entry.wait(parker, self.clock(), deadline) {
+            if let Some(result) = entry.wait(parker, self.clock(), deadline, token) {
                 return result.map(|_| ());
             }
             if let Some(request) = self.leave_wait_queue(entry, ticket) {
-                return Err((Reason::TimedOut, request));
+                return Err((Reason::gave_up(token), request));
             }
         }
     }

@@ -9,6 +9,7 @@ use std::{error, fmt, io};
 
 use sync_shim::Mutex;
 
+use crate::cancel::CancelToken;
 use crate::foreign::Payload;
 
 /// The task was not taken. It comes back unrun.
@@ -38,6 +39,9 @@ pub enum SubmitError<T = ()> {
     Released(T),
     /// The time was up before there was room.
     TimedOut(T),
+    /// A token that the task was given was cancelled before there was room; see
+    /// [`TaskBuilder::cancelled_by`](crate::TaskBuilder::cancelled_by).
+    Cancelled(T),
     /// There is no worker, and the operating system refused to start the first one.
     NoThread(T, io::Error),
     /// This process is a fork of the one that made the pool; the workers stayed there.
@@ -50,16 +54,27 @@ pub(crate) enum Reason {
     Full,
     Released,
     TimedOut,
+    Cancelled,
     NoThread(io::Error),
     Forked,
 }
 
 impl Reason {
+    /// A wait for room has ended without any: the token was cancelled, or the time was up.
+    pub(crate) fn gave_up(token: Option<&CancelToken>) -> Self {
+        if token.is_some_and(CancelToken::is_cancelled) {
+            Self::Cancelled
+        } else {
+            Self::TimedOut
+        }
+    }
+
     pub(crate) fn with<T>(self, task: T) -> SubmitError<T> {
         match self {
             Self::Full => SubmitError::Full(task),
             Self::Released => SubmitError::Released(task),
             Self::TimedOut => SubmitError::TimedOut(task),
+            Self::Cancelled => SubmitError::Cancelled(task),
             Self::NoThread(refused) => SubmitError::NoThread(task, refused),
             Self::Forked => SubmitError::Forked(task),
         }
@@ -129,6 +144,7 @@ impl<T> SubmitError<T> {
             Self::Full(task) => (Reason::Full, task),
             Self::Released(task) => (Reason::Released, task),
             Self::TimedOut(task) => (Reason::TimedOut, task),
+            Self::Cancelled(task) => (Reason::Cancelled, task),
             Self::NoThread(task, refused) => (Reason::NoThread(refused), task),
             Self::Forked(task) => (Reason::Forked, task),
         }
@@ -147,6 +163,7 @@ impl<T> fmt::Debug for SubmitError<T> {
             Self::Full(_) => f.write_str("Full(..)"),
             Self::Released(_) => f.write_str("Released(..)"),
             Self::TimedOut(_) => f.write_str("TimedOut(..)"),
+            Self::Cancelled(_) => f.write_str("Cancelled(..)"),
             Self::NoThread(_, refused) => write!(f, "NoThread(.., {refused:?})"),
             Self::Forked(_) => f.write_str("Forked(..)"),
         }
@@ -159,6 +176,7 @@ impl<T> fmt::Display for SubmitError<T> {
             Self::Full(_) => f.write_str("the pool is full"),
             Self::Released(_) => f.write_str("the pool is released"),
             Self::TimedOut(_) => f.write_str("the pool stayed full until the time was up"),
+            Self::Cancelled(_) => f.write_str("the task was cancelled before there was room"),
             Self::NoThread(_, refused) => {
                 write!(
                     f,
@@ -212,8 +230,11 @@ impl error::Error for WaitError {}
 pub enum JoinError {
     /// The task panicked.
     Panicked(Panicked),
-    /// It was cancelled before it started.
+    /// It was cancelled before it started: by its handle, or by a token.
     Cancelled,
+    /// No worker came to it in time; see
+    /// [`TaskBuilder::start_before`](crate::TaskBuilder::start_before).
+    Expired,
     /// The pool was released with `release_now` (or dropped under `DropPolicy::Discard`) before
     /// it started.
     Released,
@@ -351,6 +372,7 @@ impl fmt::Debug for JoinError {
         match self {
             Self::Panicked(panicked) => panicked.fmt(f),
             Self::Cancelled => f.write_str("Cancelled"),
+            Self::Expired => f.write_str("Expired"),
             Self::Released => f.write_str("Released"),
             Self::Discarded => f.write_str("Discarded"),
             Self::Taken => f.write_str("Taken"),
@@ -365,6 +387,7 @@ impl fmt::Display for JoinError {
         match self {
             Self::Panicked(panicked) => panicked.fmt(f),
             Self::Cancelled => f.write_str("the task was cancelled before it started"),
+            Self::Expired => f.write_str("the task was not started in time"),
             Self::Released => f.write_str("the pool was released before the task started"),
             Self::Discarded => f.write_str("the full pool discarded the task before it started"),
             Self::Taken => f.write_str("the task's value was taken before"),

@@ -12,6 +12,7 @@ use std::time::Instant;
 use sync_shim::{Clock, Parker};
 
 use crate::builder::Builder;
+use crate::cancel::CancelToken;
 use crate::capacity::Capacity;
 use crate::config::OnFull;
 use crate::core::Core;
@@ -84,14 +85,15 @@ impl<J> Ticket<J> {
         ))
     }
 
-    /// Sleeps until it is settled. `None` if the time is up first.
+    /// Sleeps until it is settled. `None` if the time is up first, or the token is cancelled.
     pub fn wait(
         &self,
         parker: &Parker,
         clock: &dyn Clock,
         deadline: Option<Instant>,
+        token: Option<&CancelToken>,
     ) -> Option<Answer<Request<J>>> {
-        self.0.wait(parker, clock, deadline).map(answer)
+        self.0.wait(parker, clock, deadline, token).map(answer)
     }
 
     /// How the wait ended, if it has.
@@ -348,7 +350,7 @@ impl<R: Runner> PoolHandle<R> {
 
     /// Opens again. `false` if it was open.
     pub fn reboot(&self) -> (bool, Deferred<R>) {
-        self.deferred(State::reboot)
+        self.deferred(|state, effects| self.0.open_again(state, effects))
     }
 
     /// Pauses. `false` if it was paused, or is released.

@@ -1,5 +1,6 @@
 //! The handle of a spawned task.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,6 +15,9 @@ use crate::sched::spin::{JOIN_SPIN, spin_until};
 use crate::task::cell::{Claim, Joinable};
 use crate::task::promise::{self, Joined};
 use crate::task::run::{Outcome, TaskContext};
+
+/// A handle that keeps pools open: a pool's own, or a multi-pool's.
+pub(crate) type Open = Arc<dyn Any + Send + Sync>;
 
 /// What a handle needs of its pool.
 pub(crate) trait PoolRef: Send + Sync {
@@ -125,15 +129,24 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// Takes the task back if it has not started: `true` if so. O(1) amortised.
     ///
     /// Its room is free at once: the head of the wait queue is accepted before this returns. What
-    /// it captured is dropped on this thread, and the handle ends with [`JoinError::Cancelled`]. A
-    /// task that runs is not interrupted. May call the wakers of futures that were accepted, and
-    /// start a thread for one.
+    /// it captured is dropped on this thread, and the handle ends with [`JoinError::Cancelled`].
+    /// May call the wakers of futures that were accepted, and start a thread for one.
+    ///
+    /// `false`: it has started. If it has not ended it is asked to stop, which
+    /// [`current`](crate::current)`().is_cancelled()` and the tokens that the task took from there
+    /// show it; what it then returns is its value.
     pub fn cancel(&self) -> bool {
-        !self.pool.is_forked()
-            && self.withdraw(&mut || {
-                self.cell.drop_body();
-                Outcome::Cancelled
-            })
+        if self.pool.is_forked() {
+            return false;
+        }
+        let ours = self.withdraw(&mut || {
+            self.cell.drop_body();
+            Outcome::Cancelled
+        });
+        if !ours && !self.cell.is_ended() {
+            self.cell.ask_to_stop();
+        }
+        ours
     }
 
     /// Takes the task out of the queue and ends it, if it has not started.
@@ -185,11 +198,19 @@ impl<R: Send + 'static> JoinHandle<R> {
         let may_nest = self.pool.may_nest();
         if may_nest {
             self.withdraw(&mut || {
-                let run = &mut || self.cell.run_body(self.pool.context());
+                let run = &mut || self.run_body();
                 self.pool.nested(run)
             });
         }
         may_nest
+    }
+}
+
+impl<R> JoinHandle<R> {
+    fn run_body(&self) -> Outcome {
+        let context = self.pool.context();
+        let ran = self.cell.run_body(context);
+        ran.unwrap_or_else(|| Arc::clone(&self.cell).run_recorded(context))
     }
 }
 

@@ -11,24 +11,27 @@
 //! | [`map`], [`for_each`], [`scope`], [`invoke_any`], [`submit_batch`], [`Chunk`], [`Host`], [`Order`], [`Submitter`], [`DrainTask`], [`Submission`], [`Demand`] | mapping iterators, and scopes, on any kind of pool of closures |
 //! | [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
 //! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
+//! | [`TaskOptions`], [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`] | what a `TaskBuilder` gives its task, and to whom |
 //! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`], [`EventFuture`], [`Deadline`] | waking threads and tasks once no lock is held |
 //! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Unrun`], [`Resolve`] | running a task, and what came of it |
 
-pub use crate::batch::{Chunk, submit_batch};
+pub use crate::batch::submit_batch;
 pub use crate::group::{Answer, Deferred, Enqueued, Ticket, build_group, name_of_group};
 pub use crate::map::{Host, Order, for_each, map};
 pub use crate::pool_handle::PoolHandle;
-pub use crate::sched::decide::OwnWorker;
+pub use crate::sched::decide::{Demand, OwnWorker};
 pub use crate::sched::effects::ReleaseListener;
 pub use crate::sched::event::{Event, EventFuture, EventWait};
 pub use crate::sched::load::LoadStats;
+pub use crate::sched::queue::Chunk;
 pub use crate::sched::waiters::{Request, WaiterCount};
 pub use crate::scheduler::{Entered, Queued, ScheduledTask};
 pub use crate::scope::scope;
 pub use crate::submit::{Admit, Admitted};
-pub use crate::subqueue::{Demand, DrainTask, Submission, Submitter};
+pub use crate::subqueue::{DrainTask, Submission, Submitter};
 pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
 pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun};
+pub use crate::task_builder::{OptionsHost, SpawnWithOptions, SubmitWithOptions, TaskOptions};
 pub use crate::task_group::invoke_any;
 pub use crate::wait_async::Deadline;
 pub use sync_shim::waiter::{Waiter, WakeList};

@@ -43,6 +43,7 @@ impl<R: Runner> Core<R> {
         effects: &mut Effects<R::Job>,
     ) -> impl Iterator<Item = R::Job> + use<R> {
         state.release(effects);
+        effects.push_cancel(self.context.stop.ask());
         state.take_unstarted(&|job| self.runner.seize(job, Unrun::Released))
     }
 
@@ -82,7 +83,20 @@ impl<R: Runner> Core<R> {
 
     /// Open again, at any time. `false` if the pool is open.
     pub(crate) fn reboot(self: &Arc<Self>) -> bool {
-        self.section(State::reboot)
+        self.section(|state, effects| self.open_again(state, effects))
+    }
+
+    /// A reboot's section.
+    pub(crate) fn open_again(
+        &self,
+        state: &mut State<R::Job>,
+        effects: &mut Effects<R::Job>,
+    ) -> bool {
+        let was_released = state.reboot(effects);
+        if was_released {
+            self.context.stop.reset();
+        }
+        was_released
     }
 
     pub(crate) fn tune(self: &Arc<Self>, capacity: Capacity) -> Result<(), TuneError> {
@@ -201,7 +215,10 @@ impl<R: Runner> Core<R> {
     pub(crate) fn end(self: &Arc<Self>) {
         use crate::config::DropPolicy;
         if self.is_forked() {
-            return; // The lock may be held by a thread that is not there.
+            // The lock may be held by a thread that is not there. What is queued stays: a scope's
+            // tasks borrow what is gone by now.
+            std::mem::forget(Arc::clone(self));
+            return;
         }
         match self.config.drop_policy {
             DropPolicy::Drain => {

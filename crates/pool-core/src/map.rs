@@ -36,6 +36,7 @@ use crate::submit::Admit;
 use crate::subqueue::Submission;
 use crate::subqueue::{Backlog, Drain, Helps, SubQueue, Submitter, drain_by};
 use crate::task::closures::Closures;
+use crate::task_builder::TaskOptions;
 
 /// Items that may be pulled and not fetched, for each worker, where the window is not set: so many
 /// at least, and so many for each piece of a turn, which is the longer the shorter items are.
@@ -64,6 +65,19 @@ pub trait Host: Clone + Send + Sync + 'static {
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static;
+    /// Hands a closure over, with options.
+    ///
+    /// # Errors
+    /// The closure comes back unrun.
+    fn spawn_with_options_on<F, T>(
+        &self,
+        task: F,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<JoinHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static;
 }
 
 impl Host for WorkerPool<Closures> {
@@ -89,6 +103,19 @@ impl Host for WorkerPool<Closures> {
         T: Send + 'static,
     {
         self.core().spawn_task(task, on_full)
+    }
+
+    fn spawn_with_options_on<F, T>(
+        &self,
+        task: F,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<JoinHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.core().spawn_recorded(task, options, on_full)
     }
 }
 

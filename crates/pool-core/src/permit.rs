@@ -2,13 +2,12 @@
 //!
 //! Not for: getting one, which is `reserve.rs`.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::accept::Accepts;
 use crate::core::Core;
-use crate::handle::{JoinHandle, PoolRef};
+use crate::handle::{JoinHandle, Open, PoolRef};
 use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
 use crate::sched::state::State;
@@ -65,9 +64,6 @@ pub struct Permit<R: Runner> {
     #[expect(dead_code, reason = "held for its drop")]
     open: Open,
 }
-
-/// A handle that keeps pools open: a pool's own, or a multi-pool's.
-pub(crate) type Open = Arc<dyn Any + Send + Sync>;
 
 /// Gives itself back when it is dropped, unless it was used.
 struct Room<R: Runner> {

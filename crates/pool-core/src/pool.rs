@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use crate::capacity::Capacity;
 use crate::core::Core;
 use crate::error::{TuneError, WaitError};
-use crate::handle::PoolRef;
-use crate::permit::Open;
+use crate::handle::{Open, PoolRef};
 use crate::runner::Runner;
 use crate::stats::Stats;
 

@@ -11,8 +11,7 @@ use crate::error::WaitError;
 use crate::handle::PoolRef;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
-use crate::submit::Admit;
-use crate::subqueue::Demand;
+use crate::sched::decide::Demand;
 use crate::task::closures::Closures;
 use crate::wait_async::{Awaited, WaitFuture};
 
@@ -62,7 +61,7 @@ impl<R: Runner> PoolHandle<R> {
 
     /// What else the workers are wanted for, than for drain tasks.
     pub fn demand(&self) -> Demand {
-        self.0.demand()
+        self.0.state.lock().demand()
     }
 
     /// Resolves once nothing is in flight.

@@ -1,14 +1,13 @@
-//! Getting a permit: the calls, the future, and what is polled.
+//! Getting a permit: the calls and the future.
 //!
 //! Not for: what a permit does, which is `permit.rs`. A caller waits for one in the pool's one wait
 //! queue, among the submits (`sched/waiters.rs`).
 
 use std::fmt;
 use std::future::Future;
-use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use sync_shim::{Parker, ThreadParker};
@@ -23,7 +22,6 @@ use crate::runner::Runner;
 use crate::sched::decide::{OnFullPolicy, OwnWorker, WhenFull};
 use crate::sched::event::EventWait;
 use crate::sched::waiters::{Request, WaiterEntry};
-use crate::traits::Reserve;
 
 /// What a reservation does that no room was found for.
 enum AtFull<J> {
@@ -65,7 +63,7 @@ impl<R: Runner> Core<R> {
             Ok(()) => Ok(()),
             Err(AtFull::Refused(reason)) => Err(reason),
             Err(AtFull::Wait(entry, ticket, parker)) => {
-                let waited = self.wait_for_room(&entry, ticket, &parker, deadline);
+                let waited = self.wait_for_room(&entry, ticket, &parker, deadline, None);
                 waited.map_err(|(reason, _)| reason)
             }
         }
@@ -255,116 +253,5 @@ impl<R: Runner> fmt::Debug for ReserveFuture<R> {
         f.debug_struct("ReserveFuture")
             .field("pool", &self.pool.name())
             .finish_non_exhaustive()
-    }
-}
-
-/// Polls for a permit and holds it until it is taken: what a `Service` keeps between its
-/// `poll_ready` and its `call`.
-///
-/// It has no permit, waits for one, or holds one; dropping it gives back what it has. A clone starts
-/// without.
-///
-/// ```
-/// use pool_core::{JoinHandle, Pool, PollReserve, SubmitError};
-/// use std::task::{Context, Poll, Waker};
-///
-/// /// What `tower::Service` asks for, over requests that block.
-/// #[derive(Clone)]
-/// struct Lengths {
-///     slot: PollReserve<Pool>,
-/// }
-///
-/// impl Lengths {
-///     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SubmitError>> {
-///         self.slot.poll_reserve(context)
-///     }
-///
-///     fn call(&mut self, request: String) -> JoinHandle<usize> {
-///         let permit = self.slot.take().expect("`poll_ready` comes first");
-///         permit.spawn(move || request.len()) // The handle is the future.
-///     }
-/// }
-///
-/// let pool = Pool::builder().capacity(1).build()?;
-/// let mut service = Lengths { slot: PollReserve::new(pool) };
-/// let mut context = Context::from_waker(Waker::noop());
-/// assert!(service.poll_ready(&mut context).is_ready());
-/// let mut other = service.clone();
-/// assert!(other.poll_ready(&mut context).is_pending(), "the room is taken");
-/// assert_eq!(service.call("four".into()).join()?, 4);
-/// assert!(other.poll_ready(&mut context).is_ready());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct PollReserve<P: Reserve> {
-    pool: P,
-    slot: Slot<P>,
-}
-
-enum Slot<P: Reserve> {
-    Empty,
-    Waiting(P::ReserveFuture),
-    Held(Permit<P::Runner>),
-}
-
-impl<P: Reserve> PollReserve<P> {
-    /// One without a permit.
-    pub fn new(pool: P) -> Self {
-        Self {
-            pool,
-            slot: Slot::Empty,
-        }
-    }
-
-    /// The pool.
-    pub fn pool(&self) -> &P {
-        &self.pool
-    }
-
-    /// Ready once it holds a permit, which stays so until that is [taken](Self::take). The waker of
-    /// the last poll is called.
-    ///
-    /// # Errors
-    /// Why there is no permit; a later poll asks again.
-    pub fn poll_reserve(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SubmitError>> {
-        if let Slot::Empty = self.slot {
-            self.slot = Slot::Waiting(self.pool.reserve_async());
-        }
-        if let Slot::Waiting(future) = &mut self.slot {
-            let answer = ready!(Pin::new(future).poll(context));
-            self.slot = Slot::Empty;
-            self.slot = Slot::Held(answer?);
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// The permit, if it holds one. The next poll asks for another.
-    pub fn take(&mut self) -> Option<Permit<P::Runner>> {
-        match mem::replace(&mut self.slot, Slot::Empty) {
-            Slot::Held(permit) => Some(permit),
-            other => {
-                self.slot = other;
-                None
-            }
-        }
-    }
-}
-
-impl<P: Reserve> Clone for PollReserve<P> {
-    fn clone(&self) -> Self {
-        Self::new(self.pool.clone())
-    }
-}
-
-impl<P: Reserve> fmt::Debug for PollReserve<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slot = match self.slot {
-            Slot::Empty => "Empty",
-            Slot::Waiting(_) => "Waiting",
-            Slot::Held(_) => "Held",
-        };
-        f.debug_struct("PollReserve")
-            .field("pool", &self.pool.name())
-            .field("slot", &format_args!("{slot}"))
-            .finish()
     }
 }

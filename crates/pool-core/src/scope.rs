@@ -17,6 +17,8 @@
 //!    function: there is no guard that a caller could forget.
 //! 5. What the pool may keep for longer, a drain task that has not run, refers to the sub-queue, by
 //!    then empty, and to a function without captures.
+//! 6. In a forked child the lock may be held by a thread that is not there, so closures may stay.
+//!    They are leaked there, as the pool is (`Core::end`), whose queue refers to them.
 
 use std::any::type_name;
 use std::collections::VecDeque;

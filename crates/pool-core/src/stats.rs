@@ -5,8 +5,9 @@ use crate::sched::state::State;
 
 /// One snapshot of a pool, taken at one instant.
 ///
-/// At rest, `submitted = completed + panicked + cancelled + released + discarded`; while tasks are in flight
-/// the left side is larger. `refused` stands apart: those tasks went back to their owners.
+/// At rest, `submitted = completed + panicked + cancelled + expired + released + discarded`; while
+/// tasks are in flight the left side is larger. `refused` stands apart: those tasks went back to
+/// their owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -38,8 +39,10 @@ pub struct Stats {
     pub completed: u64,
     /// Tasks that panicked.
     pub panicked: u64,
-    /// Spawned tasks cancelled before they started.
+    /// Tasks cancelled before they started.
     pub cancelled: u64,
+    /// Tasks that no worker came to [in time](crate::TaskBuilder::start_before).
+    pub expired: u64,
     /// Accepted tasks that `release_now` took out before they started.
     pub released: u64,
     /// Tasks that a full pool discarded, as [`OnFull`](crate::OnFull) says.
@@ -80,6 +83,7 @@ impl Stats {
             completed: self.completed + other.completed,
             panicked: self.panicked + other.panicked,
             cancelled: self.cancelled + other.cancelled,
+            expired: self.expired + other.expired,
             released: self.released + other.released,
             discarded: self.discarded + other.discarded,
             refused: self.refused + other.refused,
@@ -110,6 +114,7 @@ impl<J> State<J> {
             completed: counts.completed,
             panicked: counts.panicked,
             cancelled: counts.cancelled,
+            expired: counts.expired,
             released: counts.released,
             discarded: counts.discarded,
             refused: counts.refused,

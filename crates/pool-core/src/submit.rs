@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::accept::Accepts;
-use crate::batch::Chunk;
+use crate::cancel::{CancelToken, Cancelled};
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::SubmitError;
@@ -17,9 +17,12 @@ use crate::handle::JoinHandle;
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
+use crate::sched::decide::Demand;
+use crate::sched::queue::Chunk;
 use crate::sched::waiters::WaitResult;
 use crate::submit_future::SubmitFuture;
-use crate::subqueue::Demand;
+use crate::task::record::TaskRecord;
+use crate::task_builder::TaskOptions;
 
 /// How a job gets in: to one pool, or to the one of several that a strategy chooses.
 ///
@@ -38,16 +41,27 @@ pub trait Admit<R: Runner>: Sized {
     /// What else the workers are wanted for.
     fn demand(&self) -> Demand;
 
-    /// Accepts the job, waits for room as `on_full` says, or gives the job back.
-    fn admit_job(self: &Arc<Self>, job: R::Job, on_full: OnFull) -> Admitted<R>;
+    /// Accepts the job, waits for room as `on_full` says and until `token` is cancelled, or gives
+    /// the job back.
+    fn admit_job(
+        self: &Arc<Self>,
+        job: R::Job,
+        on_full: OnFull,
+        token: Option<&CancelToken>,
+    ) -> Admitted<R>;
+
+    /// A task was refused because a token had cancelled it.
+    fn count_cancelled(&self);
 
     /// Takes as many of the jobs as it likes, the first ones; none, if it takes them one by one.
     fn admit_some(self: &Arc<Self>, _jobs: Chunk<'_, R::Job>) {}
 
-    /// As a future that waits for room: it resolves to what `answer` makes of the answer.
+    /// As a future that waits for room, until that token is `cancelled`: it resolves to what
+    /// `answer` makes of the answer.
     fn admit_async<T>(
         self: Arc<Self>,
         job: R::Job,
+        cancelled: Option<Cancelled>,
         answer: impl FnOnce(&Self, Admitted<R>) -> T + Send,
     ) -> impl Future<Output = T> + Send + Unpin;
 
@@ -77,7 +91,7 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        forget_pool::<R, T>(self.admit_job(R::plain(task), on_full))
+        forget_pool::<R, T>(self.admit_job(R::plain(task), on_full, None))
     }
 
     /// Hands a task over that has one.
@@ -89,7 +103,7 @@ pub trait Admit<R: Runner>: Sized {
             return Err(refused.with_task(task));
         }
         let (job, handle) = promise(task, self.pool_handle());
-        answer(&**self, self.admit_job(job, on_full), handle)
+        answer(&**self, self.admit_job(job, on_full, None), handle)
     }
 
     /// As a future.
@@ -100,7 +114,9 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        self.admit_async(R::plain(task), |_, admitted| forget_pool::<R, T>(admitted))
+        self.admit_async(R::plain(task), None, |_, admitted| {
+            forget_pool::<R, T>(admitted)
+        })
     }
 
     /// As a future that resolves to the handle.
@@ -112,8 +128,118 @@ pub trait Admit<R: Runner>: Sized {
         R: Accepts<T>,
     {
         let (job, handle) = promise(task, self.pool_handle());
-        self.admit_async(job, |pools, admitted| answer(pools, admitted, handle))
+        self.admit_async(job, None, |pools, admitted| answer(pools, admitted, handle))
     }
+
+    /// Hands a task with options over that has no handle.
+    fn submit_recorded<T>(
+        self: &Arc<Self>,
+        task: T,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        let on_full = options.limit(on_full);
+        let Recorded { job, handle, token } = self.record(task, options, on_full, true)?;
+        drop(handle); // Before a worker has it: there is none from the beginning.
+        forget_pool::<R, T>(self.admit_job(job, on_full, token.as_ref()))
+    }
+
+    /// Hands a task with options over that has one.
+    fn spawn_recorded<T>(
+        self: &Arc<Self>,
+        task: T,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Spawned<R::Value, T>
+    where
+        R: Accepts<T>,
+    {
+        let on_full = options.limit(on_full);
+        let Recorded { job, handle, token } = self.record(task, options, on_full, false)?;
+        let admitted = self.admit_job(job, on_full, token.as_ref());
+        answer(&**self, admitted, handle)
+    }
+
+    /// As a future.
+    fn submit_recorded_async<T>(
+        self: Arc<Self>,
+        task: T,
+        options: TaskOptions,
+    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin
+    where
+        R: Accepts<T>,
+    {
+        let Recorded { job, handle, token } = recorded(task, options, self.pool_handle(), true);
+        drop(handle);
+        self.admit_async(job, cancelled(token), |_, admitted| {
+            forget_pool::<R, T>(admitted)
+        })
+    }
+
+    /// As a future that resolves to the handle.
+    fn spawn_recorded_async<T>(
+        self: Arc<Self>,
+        task: T,
+        options: TaskOptions,
+    ) -> impl Future<Output = Spawned<R::Value, T>> + Send + Unpin
+    where
+        R: Accepts<T>,
+    {
+        let Recorded { job, handle, token } = recorded(task, options, self.pool_handle(), false);
+        self.admit_async(job, cancelled(token), |pools, admitted| {
+            answer(pools, admitted, handle)
+        })
+    }
+
+    /// A job with a record, unless the task is refused before that.
+    fn record<T>(
+        self: &Arc<Self>,
+        task: T,
+        options: TaskOptions,
+        on_full: OnFull,
+        is_detached: bool,
+    ) -> Result<Recorded<R, R::Value>, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        if options.tokens.iter().any(CancelToken::is_cancelled) {
+            self.count_cancelled();
+            return Err(SubmitError::Cancelled(task));
+        }
+        if let Err(refused) = self.refuse_early(on_full) {
+            return Err(refused.with_task(task));
+        }
+        Ok(recorded(task, options, self.pool_handle(), is_detached))
+    }
+}
+
+/// A job with a record, its handle, and the token that ends a wait for room.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct Recorded<R: Runner, V: Send + 'static> {
+    job: R::Job,
+    handle: JoinHandle<V>,
+    token: Option<CancelToken>,
+}
+
+/// What ends a future's wait for room.
+fn cancelled(token: Option<CancelToken>) -> Option<Cancelled> {
+    token.map(|token| token.cancelled())
+}
+
+fn recorded<R: Accepts<T>, T>(
+    task: T,
+    options: TaskOptions,
+    pool: PoolHandle<R>,
+    is_detached: bool,
+) -> Recorded<R, R::Value> {
+    let record = TaskRecord::new(options, is_detached);
+    let token = record.token.clone();
+    let (job, promise) = pool.0.runner.recorded(task, record);
+    let handle = JoinHandle::new(promise.0, pool.0);
+    Recorded { job, handle, token }
 }
 
 /// Which pool accepted a job, of several (a single pool is 0); or the job, if none did.
@@ -170,27 +296,30 @@ impl<R: Runner> Admit<R> for Core<R> {
     }
 
     fn demand(&self) -> Demand {
-        let state = self.state.lock();
-        if !state.open {
-            Demand::Released
-        } else if state.paused || state.queued() > 0 || state.wait_queue.len() > 0 {
-            Demand::Others
-        } else {
-            Demand::None
-        }
+        self.state.lock().demand()
     }
 
     #[inline]
-    fn admit_job(self: &Arc<Self>, job: R::Job, on_full: OnFull) -> Admitted<R> {
-        refusal(self.submit(job, on_full))
+    fn admit_job(
+        self: &Arc<Self>,
+        job: R::Job,
+        on_full: OnFull,
+        token: Option<&CancelToken>,
+    ) -> Admitted<R> {
+        refusal(self.submit(job, on_full, token))
+    }
+
+    fn count_cancelled(&self) {
+        self.count_refused();
     }
 
     fn admit_async<T>(
         self: Arc<Self>,
         job: R::Job,
+        cancelled: Option<Cancelled>,
         answer: impl FnOnce(&Self, Admitted<R>) -> T + Send,
     ) -> impl Future<Output = T> + Send + Unpin {
-        SubmitFuture::new(self, job, |core: &Self, result| {
+        SubmitFuture::new(self, job, cancelled, |core: &Self, result| {
             answer(core, refusal(result))
         })
     }

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::cancel::Cancelled;
 use crate::core::Core;
 use crate::error::{Closed, Reason};
 use crate::handle::PoolRef;
@@ -21,6 +22,8 @@ use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 pub(crate) struct SubmitFuture<R: Runner, M> {
     core: Arc<Core<R>>,
     stage: Stage<R::Job>,
+    /// Ends the wait for room.
+    cancelled: Option<Cancelled>,
     map: Option<M>,
 }
 
@@ -34,10 +37,16 @@ enum Stage<J> {
 impl<R: Runner, M> Unpin for SubmitFuture<R, M> {}
 
 impl<R: Runner, M> SubmitFuture<R, M> {
-    pub(crate) fn new(core: Arc<Core<R>>, job: R::Job, map: M) -> Self {
+    pub(crate) fn new(
+        core: Arc<Core<R>>,
+        job: R::Job,
+        cancelled: Option<Cancelled>,
+        map: M,
+    ) -> Self {
         Self {
             core,
             stage: Stage::Outside(job),
+            cancelled,
             map: Some(map),
         }
     }
@@ -77,18 +86,34 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let mut result = None;
+        // Registered before the look at the entry: a cancelling after that wakes the future again.
+        let is_cancelled = self
+            .cancelled
+            .as_mut()
+            .is_some_and(|cancelled| Pin::new(cancelled).poll(context).is_ready());
         if let Stage::Outside(_) = self.stage
             && let Stage::Outside(job) = mem::replace(&mut self.stage, Stage::Over)
         {
-            result = self.enter(job);
+            result = if is_cancelled {
+                self.core.count_refused();
+                Some(Err((Reason::Cancelled, job)))
+            } else {
+                self.enter(job)
+            };
         }
         // Also at once after it entered the queue, which has no waker yet. The waker's clone is
         // user code: if it panics, the entry is still ours to give up.
-        if let Stage::Waiting(entry, _) = &self.stage {
+        if let Stage::Waiting(entry, ticket) = &self.stage {
             let answer = if self.core.is_forked() {
                 Some(entry.abandon())
             } else {
                 let answer = entry.poll(context.waker());
+                let answer = answer.or_else(|| {
+                    // Step Q6: what has been accepted by now stays so.
+                    let left = is_cancelled.then(|| self.core.leave_wait_queue(entry, *ticket))?;
+                    let cancelled = left.map(|request| Err((Reason::Cancelled, request)));
+                    cancelled.or_else(|| entry.outcome())
+                });
                 answer.map(|answer| answer.map(|_| ()))
             };
             let of_task = |(reason, request): (_, Request<_>)| (reason, request.into_task());

@@ -40,6 +40,7 @@ use crate::error::SubmitError;
 use crate::foreign::drop_quietly;
 use crate::handle::PoolRef;
 use crate::pool_handle::PoolHandle;
+use crate::sched::decide::Demand;
 use crate::submit::Admit;
 use crate::task::closures::Closures;
 use crate::task::erased::{Task, Work};
@@ -89,26 +90,15 @@ pub trait Submitter: Send + Sync {
 /// A drain task that waits for room.
 pub type Submission = BoxedFuture<Result<(), SubmitError>>;
 
-/// What a pool's workers are wanted for, as a drain task asks at the end of a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Demand {
-    /// Nothing.
-    None,
-    /// Accepted tasks wait for a worker, or callers for room.
-    Others,
-    /// The pool is released: it is to end.
-    Released,
-}
-
 impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
     fn submit(self: Arc<Self>, task: DrainTask, on_full: OnFull) -> Result<(), SubmitError> {
         self.refuse_early(on_full)?;
-        let submitted = self.admit_job(Task::new(task), on_full);
+        let submitted = self.admit_job(Task::new(task), on_full, None);
         submitted.map(drop).map_err(SubmitError::without_task)
     }
 
     fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission {
-        let submitted = self.admit_async(Task::new(task), |_, admitted| admitted.map(drop));
+        let submitted = self.admit_async(Task::new(task), None, |_, admitted| admitted.map(drop));
         Box::pin(async { submitted.await.map_err(SubmitError::without_task) })
     }
 

@@ -9,4 +9,5 @@ pub(crate) mod erased;
 pub(crate) mod func;
 pub(crate) mod pack;
 pub(crate) mod promise;
+pub(crate) mod record;
 pub(crate) mod run;

@@ -16,7 +16,7 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sync_shim::waiter::Waiter;
 use sync_shim::{Mutex, Parker};
@@ -29,6 +29,7 @@ use crate::map::Host;
 use crate::pool::WorkerPool;
 use crate::task::closures::Closures;
 use crate::task::promise::Joined;
+use crate::task_builder::{OptionsHost, SpawnWithOptions, TaskBuilder, TaskOptions};
 
 /// Tasks of one pool that belong together: waited for, taken as they end, or cancelled.
 ///
@@ -229,7 +230,12 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        let handle = self.host.spawn_on(task, on_full)?;
+        self.adopt(self.host.spawn_on(task, on_full)?);
+        Ok(())
+    }
+
+    /// A task has been accepted.
+    fn adopt(&self, handle: JoinHandle<T>) {
         let mut state = self.shared.0.lock();
         let number = state.next;
         state.next += 1;
@@ -240,7 +246,12 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
             handle.cancel();
         }
         self.shared.watch(number, handle);
-        Ok(())
+    }
+
+    /// Sets a single task of the group up: its name, a token that cancels it, a time by which it is
+    /// to be started. See [`TaskBuilder`], whose `spawn` and its kin a group has.
+    pub fn task(&self) -> TaskBuilder<'_, Self> {
+        TaskBuilder::of(self)
     }
 
     /// Tasks whose values were not taken.
@@ -254,7 +265,8 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     }
 
     /// Cancels the tasks that have not started: how many. They end with
-    /// [`JoinError::Cancelled`]. Those that run are not interrupted.
+    /// [`JoinError::Cancelled`]. Those that run are asked to stop; see
+    /// [`current`](crate::current).
     pub fn cancel(&self) -> usize {
         self.shared.cancel()
     }
@@ -404,6 +416,34 @@ impl<T: Send + 'static, P: Host> fmt::Debug for TaskGroup<T, P> {
     }
 }
 
+impl<T: Send + 'static, P: Host> OptionsHost for TaskGroup<T, P> {
+    fn usual(&self) -> OnFull {
+        self.host.on_full()
+    }
+    fn after(&self, timeout: Duration) -> Option<Instant> {
+        self.host.pool_handle().clock().after(timeout)
+    }
+}
+
+impl<F, T, P> SpawnWithOptions<F> for TaskGroup<T, P>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+    P: Host,
+{
+    type Handle = ();
+
+    fn spawn_with_options(
+        &self,
+        task: F,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError<F>> {
+        self.adopt(self.host.spawn_with_options_on(task, options, on_full)?);
+        Ok(())
+    }
+}
+
 /// The value of the first of these that succeeds; see [`WorkerPool::invoke_any`].
 ///
 /// # Errors
@@ -450,7 +490,7 @@ fn judge<T, E>(ended: Joined<Result<T, E>>) -> Result<T, MapError<E>> {
         Err(JoinError::WouldDeadlock | JoinError::Discarded) => {
             Err(MapError::Refused(SubmitError::Full(())))
         }
-        Err(JoinError::Released | JoinError::Cancelled | JoinError::Taken) => {
+        Err(JoinError::Released | JoinError::Cancelled | JoinError::Expired | JoinError::Taken) => {
             Err(MapError::Refused(SubmitError::Released(())))
         }
     }

@@ -7,6 +7,7 @@ use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::thread::{JoinHandle, Tag};
 
 use crate::core::Core;
+use crate::current::{self, Worker};
 use crate::foreign::{drop_quietly, wake};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
@@ -26,6 +27,10 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         depth: 0,
     }
     .set();
+    current::set_worker(Some(Arc::new(Worker {
+        pool: Arc::clone(&core.context.name),
+        stop: Arc::clone(&core.context.stop),
+    })));
     // The starter counts the worker, then wakes it.
     cell.parker.park();
     let finished = loop {

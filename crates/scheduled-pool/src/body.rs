@@ -1,7 +1,10 @@
 //! What a schedule runs: a closure once, or the same one repeatedly.
 
 use std::any::type_name;
+use std::ops::ControlFlow;
+use std::time::Duration;
 
+use crate::plan::{Plan, nanos};
 use crate::series::OnPanic;
 
 /// What a schedule runs.
@@ -10,6 +13,10 @@ pub trait Body: Send + 'static {
     type Out: Send + 'static;
     /// One run. `Some` ends the schedule.
     fn call(&mut self) -> Option<Self::Out>;
+    /// When the next run is due, if the runs so far have a say in it.
+    fn plan(&self, plan: Plan) -> Plan {
+        plan
+    }
     /// What a panic in `call` does.
     fn after_panic(&self) -> AfterPanic<Self::Out>;
     /// The name that the panic hook is called with.
@@ -61,13 +68,35 @@ pub struct Many<F> {
     pub on_panic: OnPanic,
 }
 
-impl<F: FnMut() + Send + 'static> Body for Many<F> {
+/// What a run of a series says: whether it was the last.
+pub trait Step {
+    /// Whether the series ends with this run.
+    fn ends(self) -> bool;
+}
+
+impl Step for () {
+    fn ends(self) -> bool {
+        false
+    }
+}
+
+impl Step for ControlFlow<()> {
+    fn ends(self) -> bool {
+        self.is_break()
+    }
+}
+
+impl<F, O> Body for Many<F>
+where
+    F: FnMut() -> O + Send + 'static,
+    O: Step,
+{
     type Out = ();
 
     fn call(&mut self) -> Option<()> {
         self.left = self.left.map(|left| left.saturating_sub(1)); // Also if it panics.
-        (self.task)();
-        (self.left == Some(0)).then_some(())
+        let is_last = (self.task)().ends();
+        (is_last || self.left == Some(0)).then_some(())
     }
 
     fn after_panic(&self) -> AfterPanic<()> {
@@ -76,6 +105,56 @@ impl<F: FnMut() + Send + 'static> Body for Many<F> {
             OnPanic::Continue if self.left == Some(0) => AfterPanic::End(()),
             OnPanic::Continue => AfterPanic::GoOn,
         }
+    }
+
+    fn name() -> &'static str {
+        type_name::<F>()
+    }
+}
+
+/// A closure that says after each run when the next one is, or with what the series ends.
+#[expect(missing_debug_implementations, reason = "a closure has none")]
+pub struct Paced<F> {
+    task: F,
+    /// As the last run has said.
+    delay: u64,
+}
+
+impl<F> Paced<F> {
+    /// One that has not run yet.
+    pub fn new(task: F) -> Self {
+        Self { task, delay: 0 }
+    }
+
+    pub(crate) fn into_task(self) -> F {
+        self.task
+    }
+}
+
+impl<F, R> Body for Paced<F>
+where
+    F: FnMut() -> ControlFlow<R, Duration> + Send + 'static,
+    R: Send + 'static,
+{
+    type Out = R;
+
+    fn call(&mut self) -> Option<R> {
+        match (self.task)() {
+            ControlFlow::Break(value) => Some(value),
+            ControlFlow::Continue(delay) => {
+                self.delay = nanos(delay);
+                None
+            }
+        }
+    }
+
+    fn plan(&self, _plan: Plan) -> Plan {
+        Plan::FixedDelay { delay: self.delay }
+    }
+
+    /// It has not said when to go on.
+    fn after_panic(&self) -> AfterPanic<R> {
+        AfterPanic::Fail
     }
 
     fn name() -> &'static str {

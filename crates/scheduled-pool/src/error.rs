@@ -90,3 +90,30 @@ impl<F> error::Error for ScheduleError<F> {
         }
     }
 }
+
+/// A run was not given another time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResetError {
+    /// Its time has come: it waits for room in the pool, or runs.
+    Due,
+    /// The schedule has ended, or is about to.
+    Ended,
+    /// The scheduled pool, or the pool under it, is released.
+    Released,
+    /// This process is a fork of the one that made the pool.
+    Forked,
+}
+
+impl fmt::Display for ResetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Due => "the run's time has come",
+            Self::Ended => "the schedule has ended",
+            Self::Released => "the scheduled pool is released",
+            Self::Forked => "the pool's threads stayed in the process that forked",
+        })
+    }
+}
+
+impl error::Error for ResetError {}

@@ -11,6 +11,7 @@ use delay_queue::epoch::Epoch;
 use pool_core::JoinError;
 use pool_core::internals::{Joined, PoolHandle, join, poll};
 
+use crate::error::ResetError;
 use crate::schedule::Joinable;
 
 /// Waits for a task that was scheduled once, takes its value, or cancels it.
@@ -34,13 +35,14 @@ pub struct ScheduledHandle<R>(Handle<R>);
 /// Waits for a series to end, reads its figures, or cancels it.
 ///
 /// A thread's handle and a [`Future`] at once. It joins with `Ok` after the last of
-/// [`max_runs`](crate::Series::max_runs), with an error if the series ended in any other way.
-/// Dropping it detaches: the series goes on.
+/// [`max_runs`](crate::Series::max_runs), or when the task itself has ended the series, which may give a
+/// value ([`spawn_self_paced`](crate::ScheduledPool::spawn_self_paced)); with an error if the series ended
+/// in any other way. Dropping it detaches: the series goes on.
 ///
 /// On a worker of the same pool a join is refused with [`JoinError::WouldDeadlock`], unless the
 /// last run is under way.
 #[must_use = "dropping a handle leaves its series running until the release"]
-pub struct SeriesHandle(Handle<()>);
+pub struct SeriesHandle<R = ()>(Handle<R>);
 
 struct Handle<R> {
     schedule: Arc<dyn Joinable<R>>,
@@ -107,14 +109,48 @@ impl<R: Send + 'static> ScheduledHandle<R> {
         self.0.cancel()
     }
 
+    /// Gives the task another time, `delay` from now, earlier or later than it had. Does not block.
+    /// O(log n).
+    ///
+    /// Either this call is first, and the task runs at the new time and not before; or its time has
+    /// come, and the answer is [`Due`](ResetError::Due).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pool_core::Pool;
+    /// use scheduled_pool::ScheduledPool;
+    ///
+    /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let hour = Duration::from_secs(3600);
+    /// let hang_up = scheduled.spawn_after(hour, || "idle for too long")?;
+    /// hang_up.reset_after(hour)?; // There was a sign of life.
+    /// hang_up.reset_after(Duration::ZERO)?; // They have said good-bye.
+    /// assert_eq!(hang_up.join()?, "idle for too long");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Why it keeps the time that it has: see [`ResetError`].
+    pub fn reset_after(&self, delay: Duration) -> Result<(), ResetError> {
+        self.0.reset_after(delay)
+    }
+
+    /// As [`reset_after`](Self::reset_after), to a point of time. One that has passed is now.
+    ///
+    /// # Errors
+    /// Those.
+    pub fn reset_at(&self, when: Instant) -> Result<(), ResetError> {
+        self.0.reset_at(when)
+    }
+
     /// When the task is due, or was; `None` once it runs, and if it is never.
     pub fn due(&self) -> Option<Instant> {
         self.0.next_due()
     }
 }
 
-impl SeriesHandle {
-    pub(crate) fn new(schedule: Arc<dyn Joinable<()>>, pool: PoolHandle, epoch: Epoch) -> Self {
+impl<R: Send + 'static> SeriesHandle<R> {
+    pub(crate) fn new(schedule: Arc<dyn Joinable<R>>, pool: PoolHandle, epoch: Epoch) -> Self {
         Self(Handle {
             schedule,
             pool,
@@ -127,7 +163,7 @@ impl SeriesHandle {
     /// # Errors
     /// Why it ended before it had all its runs: a run panicked, it was cancelled, or a release
     /// ended it; or the caller may not wait.
-    pub fn join(self) -> Result<(), JoinError> {
+    pub fn join(self) -> Result<R, JoinError> {
         self.0
             .wait(None)
             .unwrap_or_else(|| unreachable!("a wait without a limit has an outcome"))
@@ -137,7 +173,7 @@ impl SeriesHandle {
     ///
     /// # Errors
     /// The handle again, if the time was up; the series goes on.
-    pub fn join_timeout(self, timeout: Duration) -> Result<Result<(), JoinError>, Self> {
+    pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
         let deadline = self.0.pool.clock().after(timeout);
         self.0.wait(deadline).ok_or(self)
     }
@@ -146,7 +182,7 @@ impl SeriesHandle {
     ///
     /// # Errors
     /// The handle again, if the time was up; the series goes on.
-    pub fn join_deadline(self, deadline: Instant) -> Result<Result<(), JoinError>, Self> {
+    pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, Self> {
         self.0.wait(Some(deadline)).ok_or(self)
     }
 
@@ -154,7 +190,7 @@ impl SeriesHandle {
     ///
     /// # Errors
     /// The handle again, if it has not.
-    pub fn try_join(self) -> Result<Result<(), JoinError>, Self> {
+    pub fn try_join(self) -> Result<Result<R, JoinError>, Self> {
         self.0.look().ok_or(self)
     }
 
@@ -170,6 +206,23 @@ impl SeriesHandle {
     /// interrupted; the series ends when it does, and the closure is dropped there.
     pub fn cancel(&self) -> bool {
         self.0.cancel()
+    }
+
+    /// Gives the next run another time, `delay` from now, earlier or later than it had. Does not block.
+    /// O(log n). Ticks of a fixed rate are counted from there.
+    ///
+    /// # Errors
+    /// Why it keeps the time that it has: see [`ResetError`]. [`Due`](ResetError::Due) during a run, too.
+    pub fn reset_after(&self, delay: Duration) -> Result<(), ResetError> {
+        self.0.reset_after(delay)
+    }
+
+    /// As [`reset_after`](Self::reset_after), to a point of time. One that has passed is now.
+    ///
+    /// # Errors
+    /// Those.
+    pub fn reset_at(&self, when: Instant) -> Result<(), ResetError> {
+        self.0.reset_at(when)
     }
 
     /// Runs that have ended, those that panicked included.
@@ -225,6 +278,22 @@ impl<R: Send + 'static> Handle<R> {
         !self.pool.is_forked() && self.schedule.cancel()
     }
 
+    fn reset_after(&self, delay: Duration) -> Result<(), ResetError> {
+        let now = self.pool.clock().now();
+        self.reset(self.epoch.after(now, delay))
+    }
+
+    fn reset_at(&self, when: Instant) -> Result<(), ResetError> {
+        self.reset(self.epoch.nanos(when))
+    }
+
+    fn reset(&self, due: u64) -> Result<(), ResetError> {
+        if self.pool.is_forked() {
+            return Err(ResetError::Forked); // As in `cancel`.
+        }
+        self.schedule.reset(due)
+    }
+
     fn next_due(&self) -> Option<Instant> {
         if self.pool.is_forked() {
             return None;
@@ -275,8 +344,8 @@ impl<R: Send + 'static> Future for ScheduledHandle<R> {
     }
 }
 
-impl Future for SeriesHandle {
-    type Output = Result<(), JoinError>;
+impl<R: Send + 'static> Future for SeriesHandle<R> {
+    type Output = Result<R, JoinError>;
 
     /// Ready once the series has ended; polled again after that, it is ready with
     /// [`JoinError::Taken`].
@@ -291,7 +360,7 @@ impl<R: Send + 'static> fmt::Debug for ScheduledHandle<R> {
     }
 }
 
-impl fmt::Debug for SeriesHandle {
+impl<R: Send + 'static> fmt::Debug for SeriesHandle<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.debug("SeriesHandle", f)
     }

@@ -5,8 +5,8 @@
 
 pub use pool_core::internals::{Joined, Promised, Waiter};
 
-pub use crate::body::{Body, Many};
-pub use crate::error::Reason;
+pub use crate::body::{Body, Many, Paced};
+pub use crate::error::{Reason, ResetError};
 pub use crate::executor::{Executor, Offer, QueueTicket};
 pub use crate::plan::Plan;
 pub use crate::schedule::Joinable;

@@ -56,6 +56,7 @@
 //! |---|---|---|
 //! | `spawn_after`, `spawn_at`, `spawn_series`, .. | no; the first starts the timer thread | one allocation, O(log n), one critical section |
 //! | `cancel` | no | O(log n); drops the captures here |
+//! | `reset_after`, `reset_at` | no | O(log n), one critical section |
 //! | `join` | until the end | nothing while it sleeps |
 //! | `stats`, `pending` | no | one critical section |
 //! | `release` | no | O(n) |
@@ -102,7 +103,7 @@ mod timer;
 mod wait_async;
 
 pub use builder::Builder;
-pub use error::ScheduleError;
+pub use error::{ResetError, ScheduleError};
 pub use handle::{ScheduledHandle, SeriesHandle};
 pub use plan::Missed;
 pub use pool::{ScheduledPool, WeakScheduledPool};

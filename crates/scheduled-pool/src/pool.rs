@@ -1,15 +1,18 @@
 //! The handle of a scheduled pool.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use delay_queue::NEVER;
 use pool_core::internals::PoolHandle;
 use pool_core::{Pool, WaitError, WeakPool};
 
-use crate::body::Many;
+use crate::body::{Body, Many, Paced, Step};
 use crate::error::ScheduleError;
 use crate::handle::{ScheduledHandle, SeriesHandle};
+use crate::plan::Plan;
 use crate::series::Series;
 use crate::stats::Stats;
 use crate::timer::Core;
@@ -213,23 +216,123 @@ impl ScheduledPool {
     where
         F: FnMut() + Send + 'static,
     {
+        self.spawn_many(first, series, task)
+    }
+
+    /// Runs `task` repeatedly, first `first` from now, then as `series` says, until it breaks. Its
+    /// handle then joins with `Ok`.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use std::time::Duration;
+    /// use pool_core::Pool;
+    /// use scheduled_pool::{ScheduledPool, Series};
+    ///
+    /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let mut fuse = 3;
+    /// let each_tick = Series::at_fixed_rate(Duration::from_millis(1));
+    /// let countdown = scheduled.spawn_series_until(Duration::ZERO, &each_tick, move || {
+    ///     println!("{fuse}");
+    ///     fuse -= 1;
+    ///     if fuse == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    /// })?;
+    /// countdown.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`ScheduleError`]; also for a period or a delay of 0.
+    pub fn spawn_series_until<F>(
+        &self,
+        first: Duration,
+        series: &Series,
+        task: F,
+    ) -> Result<SeriesHandle, ScheduleError<F>>
+    where
+        F: FnMut() -> ControlFlow<()> + Send + 'static,
+    {
+        self.spawn_many(first, series, task)
+    }
+
+    /// Runs `task` first `first` from now, and then whenever it says: a run that continues names the
+    /// delay from its end to the next run; one that breaks ends the series, with a value for the handle.
+    ///
+    /// For polls that slow down, and for retries with a back-off of their own. A delay of 0 is the next
+    /// place in the queue, behind what is due. A panic ends the series.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow::{Break, Continue};
+    /// use std::time::Duration;
+    /// use pool_core::Pool;
+    /// use scheduled_pool::ScheduledPool;
+    ///
+    /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let mut delay = Duration::from_millis(1);
+    /// let mut looks = 0;
+    /// let status = scheduled.spawn_self_paced(Duration::ZERO, move || {
+    ///     looks += 1;
+    ///     if looks == 3 {
+    ///         return Break("finished");
+    ///     }
+    ///     delay *= 2;
+    ///     Continue(delay)
+    /// })?;
+    /// assert_eq!(status.join()?, "finished");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`ScheduleError`].
+    pub fn spawn_self_paced<F, R>(
+        &self,
+        first: Duration,
+        task: F,
+    ) -> Result<SeriesHandle<R>, ScheduleError<F>>
+    where
+        F: FnMut() -> ControlFlow<R, Duration> + Send + 'static,
+        R: Send + 'static,
+    {
+        let plan = Plan::FixedDelay { delay: NEVER }; // Until the first run has said.
+        self.spawn_body(first, plan, Paced::new(task), Paced::into_task)
+    }
+
+    fn spawn_many<F, O>(
+        &self,
+        first: Duration,
+        series: &Series,
+        task: F,
+    ) -> Result<SeriesHandle, ScheduleError<F>>
+    where
+        F: FnMut() -> O + Send + 'static,
+        O: Step,
+    {
         let Some(plan) = series.plan() else {
             return Err(ScheduleError::ZeroPeriod(task));
         };
-        if self.pool_handle().is_forked() {
-            return Err(ScheduleError::Forked(task)); // As in `spawn_once`.
-        }
         let body = Many {
             task,
             left: series.max_runs.map(std::num::NonZero::get),
             on_panic: series.on_panic,
         };
+        self.spawn_body(first, plan, body, |body| body.task)
+    }
+
+    fn spawn_body<B: Body, F>(
+        &self,
+        first: Duration,
+        plan: Plan,
+        body: B,
+        into_task: impl FnOnce(B) -> F,
+    ) -> Result<SeriesHandle<B::Out>, ScheduleError<F>> {
+        if self.pool_handle().is_forked() {
+            return Err(ScheduleError::Forked(into_task(body))); // As in `spawn_once`.
+        }
         match self.core().series(self.core().after(first), plan, body) {
             Ok(schedule) => {
                 let (pool_handle, epoch) = (self.pool_handle().clone(), self.core().epoch);
                 Ok(SeriesHandle::new(schedule, pool_handle, epoch))
             }
-            Err((reason, task)) => Err(reason.with(task)),
+            Err((reason, body)) => Err(reason.with(into_task(body))),
         }
     }
 

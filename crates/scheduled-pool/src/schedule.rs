@@ -26,8 +26,8 @@ use pool_core::internals::{
 use sync_shim::foreign::{Payload, discard, drop_quietly};
 use sync_shim::{Mutex, MutexGuard};
 
-use crate::body::{AfterPanic, Body, Many, Once};
-use crate::error::Reason;
+use crate::body::{AfterPanic, Body, Once};
+use crate::error::{Reason, ResetError};
 use crate::executor::Executor;
 use crate::plan::Plan;
 use crate::state::{Effects, EndKind, Ending, Entry, NoNextRun, Report, Why};
@@ -48,6 +48,11 @@ pub trait Joinable<R>: Promised<R> + Send + Sync {
     fn runs(&self) -> u64;
     /// Ticks missed.
     fn missed(&self) -> u64;
+    /// Gives a pending run another time.
+    ///
+    /// # Errors
+    /// Why it has not.
+    fn reset(&self, due: u64) -> Result<(), ResetError>;
     /// When the next run is due, as the heap counts; `None` while one runs and after the end.
     fn next_due(&self) -> Option<u64>;
 }
@@ -221,20 +226,14 @@ impl<S: Executor> Core<S> {
     /// Schedules a series, as [`once`](Self::once) does a task. The first run is at `due`.
     ///
     /// # Errors
-    /// Why not, and the task.
-    pub fn series<F>(
+    /// Why not, and the body.
+    pub fn series<B: Body>(
         self: &Arc<Self>,
         due: u64,
         plan: Plan,
-        body: Many<F>,
-    ) -> Result<Arc<dyn Joinable<()>>, (Reason, F)>
-    where
-        F: FnMut() + Send + 'static,
-    {
-        match self.schedule(body, plan, due) {
-            Ok(schedule) => Ok(schedule),
-            Err((reason, body)) => Err((reason, body.task)),
-        }
+        body: B,
+    ) -> Result<Arc<dyn Joinable<B::Out>>, (Reason, B)> {
+        Ok(self.schedule(body, plan, due)?)
     }
 
     fn schedule<B: Body>(
@@ -357,7 +356,7 @@ impl<B: Body, S: Executor> Resolve for Schedule<B, S> {
                 self.finish_alone(End::Unrun(body, why), report);
             }
             Stage::Rested(body, ended, mut report) => {
-                let next = self.plan.next(slot.due, ended);
+                let next = body.plan(self.plan).next(slot.due, ended);
                 report.missed = next.missed;
                 // Step 7, in one hold of the lock: a caller that sees the run counted sees when the next
                 // is due.
@@ -462,6 +461,19 @@ impl<B: Body, S: Executor> Joinable<B::Out> for Schedule<B, S> {
 
     fn missed(&self) -> u64 {
         self.slot.lock().missed
+    }
+
+    /// Step 11.
+    fn reset(&self, due: u64) -> Result<(), ResetError> {
+        let id = self.slot.lock().id.expect(INSERTED);
+        self.core.reset(id, due, || {
+            let mut slot = self.slot.lock();
+            let is_there = matches!(slot.stage, Stage::Idle(_));
+            if is_there {
+                slot.due = due;
+            }
+            is_there
+        })
     }
 
     fn next_due(&self) -> Option<u64> {

@@ -20,6 +20,7 @@ use delay_queue::{DelayHeap, EntryId, NEVER};
 use pool_core::internals::{Event, ScheduledTask, WakeList};
 use sync_shim::thread::JoinHandle;
 
+use crate::error::ResetError;
 use crate::executor::{Executor, QueueTicket};
 use crate::stats::Stats;
 
@@ -288,6 +289,32 @@ impl<S: Executor> State<S> {
         self.stats.pending += 1;
         self.wake_by(due, effects);
         Ok(Some(was))
+    }
+
+    /// Step 11. `set_due` says whether the schedule is still there to be given that time.
+    pub(crate) fn reset(
+        &mut self,
+        id: EntryId,
+        due: u64,
+        effects: &mut Effects,
+        set_due: impl FnOnce() -> bool,
+    ) -> Result<(), ResetError> {
+        let record = self.heap.get(id).ok_or(ResetError::Ended)?;
+        let is_pending = matches!(record.at, At::Pending);
+        if !self.is_open() {
+            // What a release has let go on ends when it is due; with a later time the pool would stay
+            // open for longer, perhaps for ever.
+            return Err(ResetError::Released);
+        }
+        if !is_pending {
+            return Err(ResetError::Due);
+        }
+        if !set_due() {
+            return Err(ResetError::Ended); // "Cancel against fire": it is claimed, and about to go.
+        }
+        self.heap.reset(id, due);
+        self.wake_by(due, effects);
+        Ok(())
     }
 
     /// Step 8. `publish` makes the outcome visible. The record comes back, to be dropped.

@@ -20,7 +20,7 @@ use delay_queue::epoch::Epoch;
 use sync_shim::thread::{ThreadOptions, set_precise_timers, spawn_thread};
 use sync_shim::{Clock, Mutex, Parker};
 
-use crate::error::Reason;
+use crate::error::{Reason, ResetError};
 use crate::executor::{Executor, Offer};
 use crate::state::{
     At, Due, Effects, EndKind, Entry, Keep, Kept, NoNextRun, Record, ReleasePolicy, Report, State,
@@ -156,6 +156,19 @@ impl<S: Executor> Core<S> {
         let was = self.state.lock().reschedule(id, due, report, &mut effects);
         drop(self.perform(effects));
         was.map(drop) // A ticket's drop takes the pool's lock: the timer's is free.
+    }
+
+    /// Step 11. `set_due` gives the schedule its time, unless a party has claimed it.
+    pub(crate) fn reset(
+        &self,
+        id: EntryId,
+        due: u64,
+        set_due: impl FnOnce() -> bool,
+    ) -> Result<(), ResetError> {
+        let mut effects = Effects::new();
+        let reset = self.state.lock().reset(id, due, &mut effects, set_due);
+        drop(self.perform(effects));
+        reset
     }
 
     /// Step 8. `publish` makes the end visible to the handle, in the section in which the figures show

@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use pool_core::JoinError;
 use pool_core::internals::{ScheduledTask, TaskContext};
-use scheduled_pool::OnPanic;
 use scheduled_pool::internals::{
     Config, Core, Executor, Joinable, Joined, Kept, Many, Offer, Plan, QueueTicket, Waiter,
 };
+use scheduled_pool::{OnPanic, ResetError};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{ManualClock, Mutex, Parker};
@@ -478,6 +478,75 @@ fn a_pool_released_elsewhere_racing_a_fire_strands_no_task() {
             };
             rig.end_beside(worker);
             assert_eq!(rig.runs.get(), ran);
+        },
+    );
+}
+
+/// An earlier time against the timer that goes to sleep until the old one: it is woken.
+#[test]
+fn a_reset_to_an_earlier_time_racing_the_timers_sleep_is_not_slept_over() {
+    check(
+        "a_reset_to_an_earlier_time_racing_the_timers_sleep_is_not_slept_over",
+        Some(3),
+        || {
+            let rig = Rig::new(true);
+            let worker = rig.twin.worker();
+            let handle = rig.once(LATE).unwrap();
+            assert_eq!(handle.reset(rig.core.after(NOW)), Ok(()));
+            assert!(join(&handle).is_ok());
+            rig.end_beside(worker);
+        },
+    );
+}
+
+/// A later time against the fire: it runs at the old time and says so, or not before the new one.
+#[test]
+fn a_reset_to_a_later_time_racing_the_fire_has_one_winner() {
+    check(
+        "a_reset_to_a_later_time_racing_the_fire_has_one_winner",
+        Some(3),
+        || {
+            let rig = Rig::new(true);
+            let worker = rig.twin.worker();
+            let handle = rig.once(NOW).unwrap();
+            match handle.reset(rig.core.after(LATE)) {
+                Ok(()) => {
+                    assert_eq!(handle.next_due(), Some(rig.core.after(LATE)));
+                    assert_eq!(rig.core.stats().pending, 1);
+                    assert!(handle.cancel());
+                    assert_eq!(rig.runs.get(), 0);
+                }
+                Err(ResetError::Due | ResetError::Ended) => assert!(join(&handle).is_ok()),
+                Err(other) => panic!("{other}"),
+            }
+            rig.end_beside(worker);
+        },
+    );
+}
+
+/// Another time against a cancel: what is cancelled is not said to come.
+#[test]
+fn a_reset_racing_a_cancel_does_not_bring_the_task_back() {
+    check(
+        "a_reset_racing_a_cancel_does_not_bring_the_task_back",
+        Some(3),
+        || {
+            let rig = Rig::new(true);
+            let handle = rig.once(LATE).unwrap();
+            let canceller = {
+                let handle = Arc::clone(&handle);
+                spawn(move || assert!(handle.cancel()))
+            };
+            let is_gone = handle.next_due().is_none();
+            let reset = handle.reset(rig.core.after(2 * LATE));
+            assert!(!is_gone || reset.is_err());
+            if reset.is_err() {
+                assert_eq!(reset, Err(ResetError::Ended));
+                assert_eq!(handle.next_due(), None);
+            }
+            canceller.join().unwrap();
+            assert!(matches!(join(&handle), Err(JoinError::Cancelled)));
+            rig.end();
         },
     );
 }

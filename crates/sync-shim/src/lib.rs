@@ -55,6 +55,9 @@ pub use clock::{Alarm, Clock, ManualClock};
 pub use futex::Futex;
 pub use lock::{Condvar, Mutex, MutexGuard};
 pub use parker::{Parker, ThreadParker};
+/// A model's thread-locals; outside of a model they are std's.
+#[cfg(anthill_loom)]
+pub use runtime::thread_local;
 pub use statics::{fork_count, unique_id};
 
 // What the README shows is compiled and run.

@@ -9,7 +9,6 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::Parker;
-use crate::thread::Tag;
 
 /// A number that no other call in this process returns.
 pub fn unique_id() -> u64 {
@@ -91,12 +90,30 @@ pub fn thread_number() -> usize {
     })
 }
 
-pub(crate) fn tag() -> Tag {
-    TAG.with(Cell::get)
+/// Which group of workers the calling thread belongs to, and how deep it is in tasks that run
+/// inside one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// A [`unique_id`](crate::unique_id), or 0 for a thread that is no worker.
+    pub group: u64,
+    /// Tasks run in place inside one another on this thread, the outermost not counted.
+    pub depth: u32,
 }
 
-pub(crate) fn set_tag(tag: Tag) {
-    TAG.with(|cell| cell.set(tag));
+impl Tag {
+    /// The tag of a thread that is no worker.
+    pub const NONE: Self = Self { group: 0, depth: 0 };
+
+    /// The calling thread's tag. Readable in the destructors of thread-locals too.
+    #[inline]
+    pub fn get() -> Self {
+        TAG.with(Cell::get)
+    }
+
+    /// Makes this the calling thread's tag.
+    pub fn set(self) {
+        TAG.with(|cell| cell.set(self));
+    }
 }
 
 pub(crate) fn starter() -> usize {

@@ -128,38 +128,12 @@ pub fn yield_briefly(times: u32) -> bool {
     true
 }
 
-pub use crate::statics::thread_number;
+pub use crate::statics::{Tag, thread_number};
 
 /// A hint to the processor that this is a spin loop.
 #[inline]
 pub fn spin_loop() {
     imp::spin_loop();
-}
-
-/// Which group of workers the calling thread belongs to, and how deep it is in tasks that run
-/// inside one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag {
-    /// A [`unique_id`](crate::unique_id), or 0 for a thread that is no worker.
-    pub group: u64,
-    /// Tasks run in place inside one another on this thread, the outermost not counted.
-    pub depth: u32,
-}
-
-impl Tag {
-    /// The tag of a thread that is no worker.
-    pub const NONE: Self = Self { group: 0, depth: 0 };
-
-    /// The calling thread's tag. Readable in the destructors of thread-locals too.
-    #[inline]
-    pub fn get() -> Self {
-        crate::statics::tag()
-    }
-
-    /// Makes this the calling thread's tag.
-    pub fn set(self) {
-        crate::statics::set_tag(self);
-    }
 }
 
 /// The identifier of the owner for which the calling thread is starting another one at this moment,

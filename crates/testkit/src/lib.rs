@@ -10,6 +10,7 @@
 
 mod child;
 mod drops;
+mod example;
 mod gate;
 #[cfg(feature = "programs")]
 mod programs;
@@ -19,9 +20,10 @@ mod watchdog;
 
 pub use child::in_child;
 pub use drops::{Counted, DropCounter, PanicOnDrop};
+pub use example::{Running, example};
 pub use gate::Gate;
 #[cfg(feature = "programs")]
 pub use programs::walk_programs;
 pub use rng::Rng;
 pub use wakers::{CountingWaker, block_on, waker_fn, waker_whose_clone_panics};
-pub use watchdog::{LIMIT, watchdog};
+pub use watchdog::{LIMIT, watchdog, watchdog_of};

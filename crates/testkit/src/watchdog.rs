@@ -18,21 +18,26 @@ const SLOWDOWN: &str = "TESTKIT_SLOWDOWN";
 /// Only a net: a test must be able to fail without it.
 pub fn watchdog<R>(limit: Duration, test: impl FnOnce() -> R) -> R {
     let name = thread::current().name().unwrap_or("unnamed").to_owned();
+    watchdog_of(&name, limit, test)
+}
+
+/// As [`watchdog`], of what bears that name.
+pub fn watchdog_of<R>(name: &str, limit: Duration, test: impl FnOnce() -> R) -> R {
     let slowdown = env::var(SLOWDOWN).ok().and_then(|it| it.parse().ok());
     let limit = limit.saturating_mul(slowdown.unwrap_or(1));
     let (running, ended) = channel::<()>();
-    thread::spawn(move || {
+    let farewell = format!("watchdog: `{name}` has not ended after {limit:?}; aborting");
+    let watching = thread::spawn(move || {
         if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
             // Straight to the stream: the test harness captures what the macros print, and the
             // abort would swallow it. If it cannot be written, the abort still speaks.
-            let _ = writeln!(
-                std::io::stderr(),
-                "watchdog: `{name}` has not ended after {limit:?}; aborting"
-            );
+            let _ = writeln!(std::io::stderr(), "{farewell}");
             std::process::abort();
         }
     });
     let result = test();
     drop(running); // A panic drops it as well: either end calls the dog off.
+    // A thread that is ending as the process exits would count as a leak.
+    let _ = watching.join();
     result
 }

@@ -8,18 +8,10 @@ use xshell::{Shell, cmd};
 
 use super::MANIFEST;
 use super::plan::Chart;
-use super::report::{Figure, Group, Outcome, Role, Row};
+use super::report::{CrateFigure, Figure, Group, Outcome, Role, Row};
 
 #[rustfmt::skip]
 const QUICK: &[&str] = &["--quick", "--warm-up-time", "0.1", "--measurement-time", "0.5"];
-
-/// A line of such a bench.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CrateFigure {
-    pub(crate) name: String,
-    /// Low, middle and high, with units. Where peers take turns a multiple of ours follows.
-    pub(crate) time: String,
-}
 
 /// What the benches of the crates have shown.
 #[derive(Debug, Default)]

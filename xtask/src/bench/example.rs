@@ -2,11 +2,10 @@
 
 use indicatif::ProgressBar;
 
-use super::crates::CrateFigure;
 use super::origin::Origin;
 use super::plan::{Choice, Plan, cases};
 use super::program::{Outcome, Run, Runner, Sample};
-use super::report::{self, Report};
+use super::report::{self, CrateFigure, Report};
 use super::rounds;
 use super::statistics::Better;
 

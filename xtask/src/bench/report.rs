@@ -1,6 +1,5 @@
 //! What was measured, in the order and with the words of a reader. All formats show this.
 
-use super::crates::CrateFigure;
 use super::origin::Origin;
 use super::plan::{Chart, Entry, Plan};
 use super::program::Sample;
@@ -9,6 +8,14 @@ use super::statistics::{Ratio, median};
 
 /// A pool whose name begins so is a yardstick: no peer, but what the machine can do.
 const YARDSTICK: &str = "bare ";
+
+/// A line of a bench of the crates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CrateFigure {
+    pub(crate) name: String,
+    /// Low, middle and high, with units. Where peers take turns a multiple of ours follows.
+    pub(crate) time: String,
+}
 
 /// Everything.
 #[derive(Debug)]

@@ -73,8 +73,8 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
         ensure!(!mutants.is_empty(), "no mutant's id contains `{only}`");
     }
     if flags.new {
-        let table = workspace.read(report::DOC)?;
-        mutants.retain(|mutant| !report::has_row(&table, &mutant.id));
+        let table = workspace.read(list::DOC)?;
+        mutants.retain(|mutant| !list::has_row(&table, &mutant.id));
     }
     list::check_texts(workspace, &mutants)?;
     if flags.list {

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::list::Mutant;
+use super::list::{DOC, Mutant, row_start};
 use super::{Fate, Watcher};
 use crate::workspace::Workspace;
 
-/// Holds the table; relative to the root.
-pub(crate) const DOC: &str = "docs/mutants.md";
 const BEGIN: &str = "<!-- cmutants:begin -->\n";
 const END: &str = "<!-- cmutants:end -->";
 
@@ -78,15 +76,6 @@ fn row((mutant, fate): &(&Mutant, Fate)) -> String {
     let Mutant { id, kind, file, .. } = mutant;
     let fate = verdict(mutant, fate);
     format!("{}{kind} | `{file}` | {fate} |", row_start(id))
-}
-
-/// Whether the table knows the mutant's fate.
-pub(super) fn has_row(table: &str, id: &str) -> bool {
-    table.contains(&row_start(id))
-}
-
-fn row_start(id: &str) -> String {
-    format!("| `{id}` | ")
 }
 
 fn update_table(doc: &str, fates: &[(&Mutant, Fate)], listed: &[String]) -> Option<String> {

@@ -2,13 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::time::SystemTime;
+
+pub(crate) use testkit::Running;
 
 /// SHA-256 of nothing.
 pub(crate) const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -52,7 +51,7 @@ impl Tree {
 
     /// `checksum`, to be run in this directory.
     pub(crate) fn checksum<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        self.command(example(), args)
+        self.command(program(), args)
     }
 
     /// Runs `checksum` here to its end.
@@ -136,86 +135,8 @@ pub(crate) fn assert_verifies(tree: &Tree, stdout: &[u8]) {
     }
 }
 
-/// A child that is killed if its test fails before it has ended.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Running {
-    /// Starts `command`, its stderr in a pipe: shared with this process, a child that outlived
-    /// it would keep a reader of this process's output waiting.
-    pub(crate) fn start(command: &mut Command) -> Self {
-        let command = command.stderr(Stdio::piped());
-        Self(command.spawn().expect("the program starts"))
-    }
-
-    /// Sends `signal` (`INT`, `TERM`).
-    pub(crate) fn send(&self, signal: &str) {
-        let sent = Command::new("kill")
-            .args(["-s", signal, &self.0.id().to_string()])
-            .status();
-        assert!(sent.expect("kill runs").success());
-    }
-
-    /// Waits for the end: the exit code, or minus the signal that killed it.
-    pub(crate) fn end(&mut self) -> i32 {
-        let status = self.0.wait().expect("a child can be waited for");
-        status
-            .code()
-            .or(status.signal().map(|signal| -signal))
-            .expect("it exited or was killed")
-    }
-
-    /// Everything that it writes to stderr.
-    pub(crate) fn stderr(&mut self) -> String {
-        let stderr = self.0.stderr.take().expect("it is read once");
-        io::read_to_string(stderr).expect("UTF-8")
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail when it has ended, as it should have.
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
-/// The example's program, beside the directory of this one. Cargo builds it with all tests,
-/// but not with `--test checksum` alone: then it may be missing, or older than its source.
-fn example() -> &'static Path {
+/// The example's program.
+fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let this = std::env::current_exe().expect("a test knows its own program");
-        let profile = this.ancestors().nth(2).expect("it lies in PROFILE/deps");
-        let program = profile.join("examples/checksum");
-        assert_is_current(&program);
-        program
-    })
-}
-
-fn assert_is_current(program: &Path) {
-    const HOW: &str = "`cargo build --example checksum` makes it, and so does `cargo test` \
-                       without `--test`";
-    let Ok(built) = fs::metadata(program).and_then(|metadata| metadata.modified()) else {
-        panic!("there is no {}; {HOW}", program.display());
-    };
-    for source in sources(&program.with_extension("d")) {
-        let changed = fs::metadata(&source).and_then(|metadata| metadata.modified());
-        assert!(
-            changed.unwrap_or(SystemTime::UNIX_EPOCH) <= built,
-            "{} is older than {}; {HOW}",
-            program.display(),
-            source.display(),
-        );
-    }
-}
-
-/// The files that cargo's dependency file names, `PROGRAM: SOURCE SOURCE..`.
-fn sources(dependencies: &Path) -> Vec<PathBuf> {
-    let rule = fs::read_to_string(dependencies).expect("cargo writes it beside the program");
-    let (_, sources) = rule.split_once(": ").expect("a rule of make");
-    sources
-        .replace("\\ ", "\0")
-        .split_whitespace()
-        .map(|source| source.replace('\0', " ").into())
-        .collect()
+    PROGRAM.get_or_init(|| testkit::example("checksum"))
 }

@@ -22,13 +22,14 @@ impl<K> Keys<K> {
     pub(crate) fn add_fast(&mut self, hash: u64, key: K, twin: K) {
         let slot = self.records.insert(hash, key, twin);
         self.records[slot].delivery = Delivery::Now;
-        self.ready.push(&mut self.records, slot);
+        self.ready.push_normal(&mut self.records, slot);
     }
 
-    /// The key that has been ready longest goes to a worker, with its number and its failures.
+    /// The key that has been ready longest goes to a worker, with its number and its failures. The low
+    /// lane is empty, so what a record says of its lane is so before and after.
     #[inline]
     pub(crate) fn take_fast(&mut self) -> Option<(K, Place)> {
-        let slot = self.ready.pop(&mut self.records)?;
+        let slot = self.ready.pop_normal(&mut self.records)?;
         self.held.count_in();
         let record = &mut self.records[slot];
         record.on = On::Held;

@@ -2,7 +2,7 @@
 
 use super::Keys;
 use crate::policy::Policy;
-use crate::records::{Delivery, On, Slot};
+use crate::records::{Cause, Delivery, Lane, On, Slot};
 
 /// The key's record, and how often the key had failed when it was taken.
 ///
@@ -48,10 +48,9 @@ pub(crate) enum Ending {
     GiveUp,
     /// To be delivered again at that time, whether it failed or not.
     Again { due: u64 },
-    /// To be tried again at that time, for it has failed so often.
+    /// To be tried again at that time, for it has failed so often; or, with as many as before, goes
+    /// back to wait for its try.
     Failed { due: u64, failures: u32 },
-    /// To be tried again at that time, as it was to be before it was taken.
-    Back { due: u64 },
 }
 
 /// What came of it.
@@ -74,6 +73,7 @@ impl<K> Keys<K> {
         let record = &mut self.records[slot];
         record.delivery = Delivery::Nothing;
         record.taken = self.now;
+        record.held_lane = record.lane;
         Some(Taken {
             key: record.twin.take().expect("a ready key has its twin"),
             place: Place::new(slot, record.failures),
@@ -85,7 +85,7 @@ impl<K> Keys<K> {
     pub(crate) fn finish(&mut self, slot: Slot, key: K, ending: Ending) -> Ended<K> {
         let worked = self.now.saturating_sub(self.records[slot].taken);
         match ending {
-            Ending::Done | Ending::Again { .. } | Ending::Back { .. } => {}
+            Ending::Done | Ending::Again { .. } => {}
             Ending::Forget => self.forget_failures(slot),
             Ending::GiveUp => {
                 self.forget_failures(slot);
@@ -106,14 +106,19 @@ impl<K> Keys<K> {
             };
         }
         self.keep(slot, key);
+        let held_lane = std::mem::replace(&mut self.records[slot].held_lane, Lane::Normal);
+        if !is_over {
+            self.ask(slot, held_lane); // It is to come again.
+        }
+        self.yield_to_backoff(slot);
         if self.records[slot].delivery == Delivery::Now {
             self.dirty -= 1;
-            self.ready.push(&mut self.records, slot);
+            self.push_ready(slot);
         } else {
             match ending {
-                Ending::Failed { due, .. } | Ending::Back { due } => self.delay_retry(slot, due),
+                Ending::Failed { due, .. } => self.delay_retry(slot, due),
                 Ending::Again { due } => {
-                    self.records[slot].is_retry = false; // The worker has asked for it.
+                    self.records[slot].cause = Cause::Asked; // The worker has asked for it.
                     self.delay(slot, due, Policy::Earliest);
                 }
                 Ending::Done | Ending::Forget | Ending::GiveUp => {
@@ -126,7 +131,7 @@ impl<K> Keys<K> {
         Ended {
             worked,
             key: None,
-            ready: self.records[slot].on == On::Ready,
+            ready: matches!(self.records[slot].on, On::Ready | On::ReadyLow),
         }
     }
 
@@ -181,7 +186,7 @@ impl<K> Keys<K> {
 
     /// The key is not tried again for its failures. Another pending delivery stays.
     fn withdraw_retry(&mut self, slot: Slot) {
-        if self.records[slot].is_retry {
+        if self.records[slot].cause == Cause::Failure {
             self.withdraw(Some(slot), false);
         }
     }

@@ -27,15 +27,19 @@ use delay_queue::wait::ReadySource;
 use delay_queue::{DelayHeap, NEVER};
 
 use crate::policy::Policy;
-use crate::records::{Delivery, Garbage, HeldOnes, List, READY, RESTING, Records, Slot};
+use crate::records::{Cause, Delivery, Garbage, HeldOnes, List, RESTING, Records, Slot};
 
 mod ending;
 mod fast;
 mod holding;
+mod lanes;
+mod listing;
 mod queueing;
 
 pub(crate) use ending::Remaining;
 pub(crate) use holding::{Ended, Ending, Place, Taken};
+pub(crate) use lanes::Ready;
+pub(crate) use listing::Listed;
 pub(crate) use queueing::Pair;
 
 /// How far the queue's life has got. It goes one way.
@@ -50,7 +54,7 @@ pub(crate) enum Phase {
 
 pub(crate) struct Keys<K> {
     records: Records<K>,
-    ready: List<READY>,
+    ready: Ready,
     held: HeldOnes,
     resting: List<RESTING>,
     dirty: usize,
@@ -64,8 +68,8 @@ pub(crate) struct Keys<K> {
     /// metrics: `keys/fast.rs`. Never `true` wrongly.
     fast_adds: bool,
     settings: Settings,
-    /// A waiter may be concerned by what has changed, or keys are to be dropped. Set with whatever
-    /// makes it so, cleared by [`settled`](Keys::settled).
+    /// A waiter may be concerned by what has changed, or keys are to be dropped, or the low lane has
+    /// keys. Set with whatever makes it so, cleared by [`settled`](Keys::settled).
     unsettled: bool,
     /// What is to be reported to the metrics.
     pub(crate) metric_changes: MetricChanges,
@@ -79,7 +83,7 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     /// How long failures of a resting key are remembered; [`NEVER`]: for ever.
     pub(crate) expiry: u64,
-    /// Times are to be noted, so the clock must be read.
+    /// Times are to be noted, for metrics or for those who list the keys: so the clock must be read.
     pub(crate) metered: bool,
 }
 
@@ -103,6 +107,7 @@ impl AddAssign for MetricChanges {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) ready: usize,
+    pub(crate) low: usize,
     pub(crate) held: usize,
     pub(crate) dirty: usize,
     pub(crate) delayed: usize,
@@ -113,7 +118,7 @@ impl<K> Keys<K> {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             records: Records::new(),
-            ready: List::new(),
+            ready: Ready::new(),
             held: HeldOnes::new(settings.metered),
             resting: List::new(),
             dirty: 0,
@@ -132,6 +137,7 @@ impl<K> Keys<K> {
     pub(crate) fn figures(&self) -> Figures {
         Figures {
             ready: self.ready.len(),
+            low: self.ready.low(),
             held: self.held.len(),
             dirty: self.dirty,
             delayed: self.delayed.len(),
@@ -197,7 +203,11 @@ impl<K> Keys<K> {
 
     fn fall_due(&mut self) {
         while let Some(entry) = self.delayed.pop_ready(self.now) {
-            self.records[entry.value].delivery = Delivery::Nothing;
+            let record = &mut self.records[entry.value];
+            record.delivery = Delivery::Nothing;
+            if record.cause == Cause::Yielding {
+                record.cause = Cause::Asked; // It gives way no longer than until this time.
+            }
             self.enqueue(entry.value, entry.due);
         }
     }
@@ -234,9 +244,10 @@ impl<K> Keys<K> {
         !self.garbage.is_empty() || self.metric_changes != MetricChanges::default()
     }
 
-    /// The section has settled. While `watched`, there are waiters, and the next settles too.
+    /// The section has settled. While `watched`, there are waiters, and the next settles too; and while
+    /// the low lane has keys, for it is the short takes that know only one lane.
     pub(crate) fn settled(&mut self, watched: bool) {
-        self.unsettled = watched || self.settings.metered;
+        self.unsettled = watched || self.settings.metered || self.ready.has_low();
         self.refresh_fast_adds();
     }
 

@@ -4,7 +4,7 @@ use delay_queue::NEVER;
 
 use super::{Keys, Phase, nanos};
 use crate::policy::{Added, Pending, Policy};
-use crate::records::{Delivery, On, Slot};
+use crate::records::{Cause, Delivery, Lane, On, Slot};
 
 /// A key, and its twin for a guard, until they are taken.
 pub(crate) type Pair<K> = Option<(K, K)>;
@@ -12,21 +12,24 @@ pub(crate) type Pair<K> = Option<(K, K)>;
 impl<K> Keys<K> {
     /// A key without a record is to be delivered now.
     #[inline]
-    pub(crate) fn add_new(&mut self, hash: u64, key: K, twin: K) {
+    pub(crate) fn add_new(&mut self, hash: u64, key: K, twin: K, lane: Lane) {
         let slot = self.records.insert(hash, key, twin);
         self.note(1, 1);
         let record = &mut self.records[slot];
         record.delivery = Delivery::Now;
         record.since = self.now;
-        self.ready.push(&mut self.records, slot);
+        record.lane = lane;
+        self.push_ready(slot);
     }
 
     /// A key with a record is to be delivered now.
     #[inline]
-    pub(crate) fn add_known(&mut self, slot: Slot) -> Added {
+    pub(crate) fn add_known(&mut self, slot: Slot, lane: Lane) -> Added {
+        let moved_up = self.ask(slot, lane);
         let record = &mut self.records[slot];
-        record.is_retry = false;
+        record.cause = Cause::Asked;
         match record.delivery {
+            Delivery::Now if moved_up => Added::Moved,
             Delivery::Now => Added::Merged,
             Delivery::Nothing => {
                 self.enqueue(slot, self.now);
@@ -48,11 +51,89 @@ impl<K> Keys<K> {
         hash: u64,
         pair: &mut Pair<K>,
         due: u64,
+        lane: Lane,
     ) -> Added {
         let slot = self.still(found);
         let slot = slot.unwrap_or_else(|| self.insert(hash, pair));
-        self.records[slot].is_retry = false;
-        self.delay(slot, due, self.settings.policy)
+        let moved_up = self.ask(slot, lane);
+        let record = &mut self.records[slot];
+        // One that gives way may be for an earlier time: then it stays.
+        if record.cause != Cause::Yielding || record.delivery == Delivery::Now {
+            record.cause = Cause::Asked;
+        }
+        let added = self.delay(slot, due, self.settings.policy);
+        if moved_up { Added::Moved } else { added }
+    }
+
+    /// A key with a record is to be delivered when its back-off is over, or now if it is in none. The
+    /// time is known.
+    pub(crate) fn add_yielding(&mut self, slot: Slot, lane: Lane) -> Added {
+        let record = &mut self.records[slot];
+        if record.on == On::Held {
+            return self.add_yielding_held(slot, lane);
+        }
+        if record.backoff <= self.now {
+            return self.add_known(slot, lane);
+        }
+        record.cause = Cause::Asked;
+        let due = record.backoff;
+        let moved_up = self.ask(slot, lane);
+        let added = self.delay(slot, due, Policy::Earliest);
+        if moved_up { Added::Moved } else { added }
+    }
+
+    /// How the key is let go says whether there is a back-off to wait for: `finish` looks.
+    fn add_yielding_held(&mut self, slot: Slot, lane: Lane) -> Added {
+        self.ask(slot, lane);
+        let record = &mut self.records[slot];
+        let before = record.cause;
+        match record.delivery {
+            Delivery::Now => Added::Merged,
+            Delivery::Nothing => {
+                record.cause = Cause::Yielding;
+                self.enqueue(slot, self.now);
+                Added::New
+            }
+            // The time that it has counts too, if it comes first.
+            Delivery::Later(_) => {
+                record.cause = Cause::Yielding;
+                if before == Cause::Yielding {
+                    Added::Merged
+                } else {
+                    Added::Moved
+                }
+            }
+        }
+    }
+
+    /// The key is being let go, and its failures are counted or forgotten. An add that gives way to its
+    /// back-off waits for the end of that, or is pending now (held still: dirty) if there is none.
+    pub(super) fn yield_to_backoff(&mut self, slot: Slot) {
+        let record = &mut self.records[slot];
+        if record.cause != Cause::Yielding {
+            return;
+        }
+        record.cause = Cause::Asked;
+        let due = record.backoff;
+        let waits = due > self.now;
+        match record.delivery {
+            Delivery::Now if waits => {
+                record.delivery = Delivery::Nothing;
+                self.dirty -= 1;
+                self.note(0, -1);
+                self.delay(slot, due, Policy::Earliest);
+            }
+            Delivery::Later(_) if waits => _ = self.delay(slot, due, Policy::Earliest),
+            Delivery::Later(entry) if self.phase == Phase::Open => {
+                record.delivery = Delivery::Now;
+                record.since = self.now;
+                self.delayed.remove(entry);
+                self.dirty += 1;
+                self.note(1, 1);
+            }
+            // Pending now; or left over, since adds are refused; or taken back.
+            _ => {}
+        }
     }
 
     /// The key has failed so often, and is to be delivered at `due` or earlier. Whether that is
@@ -68,6 +149,7 @@ impl<K> Keys<K> {
         let slot = self.still(found);
         let slot = slot.unwrap_or_else(|| self.insert(hash, pair));
         self.count_failure(slot, failures, due);
+        self.ask(slot, Lane::Normal);
         self.delay_retry(slot, due);
         self.records[slot].delivery == Delivery::Now
     }
@@ -76,7 +158,7 @@ impl<K> Keys<K> {
     /// earlier.
     pub(super) fn delay_retry(&mut self, slot: Slot, due: u64) {
         if self.records[slot].delivery == Delivery::Nothing {
-            self.records[slot].is_retry = true;
+            self.records[slot].cause = Cause::Failure;
         }
         self.delay(slot, due, Policy::Earliest);
     }
@@ -98,9 +180,9 @@ impl<K> Keys<K> {
             On::Held => self.dirty += 1,
             On::Resting => {
                 self.resting.unlink(&mut self.records, slot);
-                self.ready.push(&mut self.records, slot);
+                self.push_ready(slot);
             }
-            On::None | On::Ready => self.ready.push(&mut self.records, slot),
+            On::None | On::Ready | On::ReadyLow => self.push_ready(slot),
         }
     }
 
@@ -175,7 +257,7 @@ impl<K> Keys<K> {
             }
         };
         self.records[slot].delivery = Delivery::Nothing;
-        self.records[slot].is_retry = false;
+        self.records[slot].cause = Cause::Asked;
         if !held {
             self.rest(slot);
         }

@@ -323,3 +323,82 @@ fn jitter_of_a_queue_scatters_its_retries_and_can_be_had_again() {
     let queue = builder.jitter(Jitter::Full).build();
     assert!(matches!(fail(&queue, &clock, "a", 1)[..], [Retried::After(d)] if d <= 5 * MS));
 }
+
+/// A limiter that must not be asked.
+struct Silent;
+
+impl RateLimiter<&'static str> for Silent {
+    fn delay(&self, _key: &&'static str, failures: u32, _now: Instant) -> Duration {
+        panic!("asked for failure {failures}")
+    }
+}
+
+#[test]
+fn a_worker_that_says_the_delay_counts_a_failure_and_asks_no_limiter() {
+    let (builder, clock) = builder();
+    let queue = builder.limiter(Silent).build();
+    queue.add("a").unwrap();
+    for failures in 1..4 {
+        assert_eq!(get(&queue).retry_failed_after(7 * MS), after(7));
+        assert_eq!(queue.failures(&"a"), failures);
+        clock.advance(6 * MS);
+        assert!(is_empty(&queue.try_get()));
+        clock.advance(MS);
+    }
+    assert_eq!(get(&queue).failures(), 3);
+}
+
+#[test]
+fn a_limiter_goes_on_from_the_failures_whose_delay_the_worker_has_said() {
+    let (builder, clock) = builder();
+    let queue = builder.limiter(Exponential::new(MS, 1000 * MS)).build();
+    queue.add("a").unwrap();
+    get(&queue).retry_failed_after(100 * MS);
+    clock.advance(100 * MS);
+    get(&queue).retry_failed_after(Duration::ZERO);
+    assert_eq!(get(&queue).retry(), after(4), "its third");
+}
+
+#[test]
+fn a_failure_with_a_delay_that_is_the_last_attempt_gives_the_key_up() {
+    let (builder, _clock) = builder();
+    let dead = Journal::new();
+    let hook = dead.clone();
+    let builder = builder.max_attempts(NonZeroU32::MIN.saturating_add(1));
+    let queue = builder
+        .dead_letter(move |key, failures| hook.write((key, failures)))
+        .build();
+    queue.add("a").unwrap();
+    assert_eq!(
+        get(&queue).retry_failed_after(Duration::ZERO),
+        Retried::Ready
+    );
+    assert_eq!(
+        get(&queue).retry_failed_after(Duration::ZERO),
+        Retried::GivenUp
+    );
+    assert_eq!(dead.entries(), [("a", 2)]);
+}
+
+/// Early, for it was added during its back-off: the failure is not counted, but the service's word is
+/// kept.
+#[test]
+fn an_early_try_goes_back_for_as_long_as_its_worker_says_and_no_less_than_its_back_off() {
+    for (said, expected) in [(1, 5), (30, 30)] {
+        let (queue, clock) = retrying();
+        queue.add("a").unwrap();
+        assert_eq!(get(&queue).retry(), after(5));
+        queue.add("a").unwrap();
+        let said = said * MS;
+        assert_eq!(get(&queue).retry_failed_after(said), after(expected));
+        assert_eq!(queue.failures(&"a"), 1);
+        queue.add("a").unwrap();
+        assert_eq!(
+            get(&queue).retry(),
+            after(expected),
+            "that is its back-off now"
+        );
+        clock.advance(Duration::from_millis(expected));
+        assert_eq!(take_all(&queue), ["a"]);
+    }
+}

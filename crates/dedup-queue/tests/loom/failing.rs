@@ -171,3 +171,64 @@ fn a_key_given_up_racing_its_own_retry_is_not_delivered() {
         },
     );
 }
+
+/// An event that gives way against the retry of its key, which fails: whichever comes first, there is
+/// one delivery, when the back-off is over, and a worker that waits for the clock gets it.
+#[test]
+fn an_event_that_gives_way_racing_a_retry_waits_for_the_back_off() {
+    check(
+        "an_event_that_gives_way_racing_a_retry_waits_for_the_back_off",
+        Some(2),
+        || {
+            let (queue, clock) = retrying();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            let event = {
+                let queue = queue.clone();
+                spawn(move || _ = queue.add_after_backoff(1).unwrap())
+            };
+            let worker = {
+                let queue = queue.clone();
+                spawn(move || queue.get().unwrap().succeed())
+            };
+            held.retry();
+            event.join().unwrap();
+            let stats = queue.stats();
+            assert_eq!(
+                (stats.ready, stats.held, stats.dirty, stats.delayed),
+                (0, 0, 0, 1)
+            );
+            clock.advance(SECOND);
+            worker.join().unwrap();
+            is_at_rest(&queue);
+        },
+    );
+}
+
+/// As above, and it ends well: a waiting worker gets the key at once, whichever comes first. The key
+/// had failed, and was tried early.
+#[test]
+fn an_event_that_gives_way_racing_a_success_is_delivered_at_once() {
+    check(
+        "an_event_that_gives_way_racing_a_success_is_delivered_at_once",
+        Some(2),
+        || {
+            let (queue, _clock) = retrying();
+            queue.add_rate_limited(1).unwrap();
+            queue.add(1).unwrap(); // Early.
+            let held = queue.get().unwrap();
+            let event = {
+                let queue = queue.clone();
+                spawn(move || _ = queue.add_after_backoff(1).unwrap())
+            };
+            let worker = {
+                let queue = queue.clone();
+                spawn(move || queue.get().unwrap().succeed())
+            };
+            held.succeed();
+            event.join().unwrap();
+            worker.join().unwrap();
+            is_at_rest(&queue);
+        },
+    );
+}

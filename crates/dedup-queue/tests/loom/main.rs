@@ -13,6 +13,7 @@ mod delivery;
 mod dropping;
 mod ending;
 mod failing;
+mod lanes;
 mod timing;
 mod user_code;
 

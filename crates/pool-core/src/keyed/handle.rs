@@ -1,6 +1,7 @@
 //! The handle of a key's task: it may drop what the task captured, but takes nothing out of its
 //! lane, and runs nothing out of turn.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use sync_shim::Clock;
@@ -16,12 +17,12 @@ use crate::task::run::{Outcome, TaskContext};
 pub(super) fn promise<F, T>(
     core: &Arc<Core<Closures>>,
     task: F,
-) -> (Spawned<Call<F>>, JoinHandle<T>)
+) -> (Spawned<Call<F, ()>>, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let cell = SpawnCell::new(Call(task));
+    let cell = SpawnCell::new(Call(task, PhantomData), ());
     let pool = Arc::new(InLane(Arc::clone(core)));
     let handle = JoinHandle::new(Arc::clone(&cell) as _, pool);
     (Spawned(cell), handle)

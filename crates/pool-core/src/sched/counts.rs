@@ -9,6 +9,7 @@ pub(crate) struct Counts {
     pub(crate) completed: u64,
     pub(crate) panicked: u64,
     pub(crate) cancelled: u64,
+    pub(crate) expired: u64,
     pub(crate) released: u64,
     pub(crate) discarded: u64,
     pub(crate) refused: u64,
@@ -24,6 +25,7 @@ impl Counts {
             Outcome::Completed => self.completed += 1,
             Outcome::Panicked => self.panicked += 1,
             Outcome::Cancelled => self.cancelled += 1,
+            Outcome::Expired => self.expired += 1,
             Outcome::Released => self.released += 1,
             Outcome::Discarded => self.discarded += 1,
             Outcome::Withdrawn | Outcome::PassedOn => {}

@@ -73,6 +73,17 @@ pub(crate) enum OnFullPolicy {
     DiscardNewest,
 }
 
+/// What a pool's workers are wanted for, as a drain task asks at the end of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Demand {
+    /// Nothing.
+    None,
+    /// Accepted tasks wait for a worker, or callers for room.
+    Others,
+    /// The pool is released: it is to end.
+    Released,
+}
+
 /// What a full pool does with a blocking submit of one of its own workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnWorker {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use sync_shim::waiter::{Waiter, WakeList};
 
+use crate::cancel::CancelToken;
 use crate::foreign::{discard, drop_quietly, guarded};
 use crate::sched::event::Event;
 use crate::sched::idle::WorkerCell;
@@ -40,6 +41,8 @@ enum UserCode<J> {
     Drop(Arc<WaiterEntry<J>>),
     /// The pool was released.
     Released(Weak<dyn ReleaseListener>),
+    /// What runs is asked to stop.
+    Cancel(CancelToken),
 }
 
 impl<J> Effects<J> {
@@ -76,6 +79,10 @@ impl<J> Effects<J> {
         self.others.push(UserCode::Released(listener));
     }
 
+    pub(crate) fn push_cancel(&mut self, token: CancelToken) {
+        self.others.push(UserCode::Cancel(token));
+    }
+
     /// Nothing is deferred but perhaps a hint. A busy pool's sections end here, so it is kept
     /// short.
     #[inline]
@@ -101,6 +108,7 @@ impl<J> Effects<J> {
         for other in self.others.take() {
             match other {
                 UserCode::Drop(entry) => _ = drop_quietly(entry),
+                UserCode::Cancel(token) => _ = token.cancel(),
                 UserCode::Released(listener) => {
                     if let Some(listener) = listener.upgrade()
                         && let Err(payload) = guarded(|| listener.released())

@@ -13,6 +13,10 @@ const BLOCK: usize = 256;
 /// Emptied blocks that are kept for reuse in any case.
 const SPARE: usize = 4;
 
+/// Jobs that a section takes the first ones of.
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct Chunk<'a, J>(pub(crate) &'a mut TaskQueue<J>);
+
 #[derive(Debug)]
 pub(crate) struct TaskQueue<J> {
     /// Where entries leave.

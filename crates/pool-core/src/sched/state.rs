@@ -31,7 +31,7 @@ use crate::capacity::{Capacity, UNLIMITED};
 use crate::config::Config;
 use crate::error::{Closed, Reason, TuneError};
 use crate::sched::counts::Counts;
-use crate::sched::decide::{Admission, MOST_NOTIFIED, Notify, View, Without};
+use crate::sched::decide::{Admission, Demand, MOST_NOTIFIED, Notify, View, Without};
 use crate::sched::effects::{Effects, ReleaseListener};
 use crate::sched::event::Event;
 use crate::sched::exits::Ending;
@@ -162,6 +162,17 @@ impl<J> State<J> {
             parked: self.idle.len(),
             leaving: self.leaving,
             starting: self.starting,
+        }
+    }
+
+    /// What the workers are wanted for, beside what asks.
+    pub(crate) fn demand(&self) -> Demand {
+        if !self.open {
+            Demand::Released
+        } else if self.paused || self.queued() > 0 || self.wait_queue.len() > 0 {
+            Demand::Others
+        } else {
+            Demand::None
         }
     }
 

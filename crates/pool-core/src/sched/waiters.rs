@@ -26,6 +26,7 @@ use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use sync_shim::waiter::Waiter;
 use sync_shim::{Clock, Mutex, Parker};
 
+use crate::cancel::CancelToken;
 use crate::error::Reason;
 use crate::foreign::drop_quietly;
 use crate::sched::spin::{SUBMIT, spin_until};
@@ -216,17 +217,23 @@ impl<J> WaiterEntry<J> {
         matches!(self.inner.lock().stage, Stage::Returned(_))
     }
 
-    /// Sleeps until the wait is over. `None` if the time is up first.
+    /// Sleeps until the wait is over. `None` if the time is up first, or the token is cancelled.
     pub(crate) fn wait(
         &self,
         parker: &Parker,
         clock: &dyn Clock,
         deadline: Option<Instant>,
+        token: Option<&CancelToken>,
     ) -> Option<Served<J>> {
         spin_until(SUBMIT, || self.is_done());
+        // Step Q6: before the first look at the token.
+        let _listening = token.map(|token| token.notify(Waiter::Thread(parker.clone())));
         loop {
             if let Some(result) = self.outcome() {
                 return Some(result);
+            }
+            if token.is_some_and(CancelToken::is_cancelled) {
+                return None;
             }
             match deadline {
                 None => parker.park(),

@@ -13,6 +13,7 @@
 //! 4. A value for which there is no handle is dropped as a part of its task. One whose handle goes
 //!    later is dropped with the handle, on that thread.
 
+use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -23,14 +24,19 @@ use sync_shim::atomic::{
 };
 use sync_shim::waiter::Waiter;
 
+use crate::cancel::CancelToken;
+use crate::current::{Frame, Running};
 use crate::error::JoinError;
-use crate::foreign::{drop_quietly, wake};
+use crate::foreign::{Payload, drop_quietly, wake};
 use crate::task::promise::{Joined, Promise, Promised};
-use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun};
+use crate::task::record::{Record, TaskRecord};
+use crate::task::run::{Label, Outcome, Resolve, TaskContext, TaskResult, Unrun};
 
 /// What a spawned task does.
 pub(crate) trait Body: Send + 'static {
     type Out: Send + 'static;
+    /// What the task was given beside its closure: `()`, or a [`TaskRecord`].
+    type Record: Record;
     fn call(self) -> Self::Out;
     /// The name that the panic hook gets.
     fn name() -> &'static str;
@@ -43,13 +49,24 @@ pub(crate) const LARGE: usize = 1024;
 pub(crate) struct SpawnCell<B: Body> {
     claim: AtomicClaim,
     ended: AtomicBool,
+    /// Its handle has asked it to stop. Relaxed: the token orders what is to be ordered.
+    asked: AtomicBool,
+    record: B::Record,
     slot: Mutex<Slot<B>>,
 }
 
 struct Slot<B: Body> {
-    /// Until it is taken out by the one that has claimed it.
-    body: Option<B>,
+    body: Place<B>,
     promise: Promise<B::Out>,
+}
+
+/// Where the body lies. A plain task's cell is no larger for the token: each spawn writes and reads
+/// all of it.
+enum Place<B> {
+    Body(B),
+    /// It was taken out by the one that has claimed it. A token that the handle cancels, from when
+    /// the task asks for one.
+    Taken(Option<CancelToken>),
 }
 
 /// Which party has claimed a task.
@@ -107,20 +124,29 @@ pub(crate) trait Joinable<R>: Resolve + Promised<R> {
     fn claimed(&self) -> Claim;
     /// Claims it for the handle. `false` if it was claimed before.
     fn claim(&self) -> bool;
+    /// Asks the task to stop, if it runs.
+    fn ask_to_stop(&self);
     /// Drops what it captured. The handle has claimed it, and resolves it afterwards.
     fn drop_body(&self);
     /// Runs the body here. The handle has claimed it; it counts the outcome, then resolves.
-    fn run_body(&self, context: &TaskContext) -> Outcome;
+    ///
+    /// It is a part of the current task, and asked to stop with it: its own handle is waiting.
+    /// `None`: it was given more than a closure, and is to be [run so](Self::run_recorded).
+    fn run_body(&self, context: &TaskContext) -> Option<Outcome>;
+    /// As [`run_body`](Self::run_body), for a task that was given more than a closure.
+    fn run_recorded(self: Arc<Self>, context: &TaskContext) -> Outcome;
     fn detach(&self);
 }
 
 impl<B: Body> SpawnCell<B> {
-    pub(crate) fn new(body: B) -> Arc<Self> {
+    pub(crate) fn new(body: B, record: B::Record) -> Arc<Self> {
         Arc::new(Self {
             claim: AtomicClaim(AtomicU8::new(Claim::Unclaimed as u8)),
             ended: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
+            record,
             slot: Mutex::new(Slot {
-                body: Some(body),
+                body: Place::Body(body),
                 promise: Promise::new(),
             }),
         })
@@ -131,8 +157,10 @@ impl<B: Body> SpawnCell<B> {
     fn take(&self, then: impl FnOnce(&mut Promise<B::Out>)) -> B {
         let mut slot = self.slot.lock();
         then(&mut slot.promise);
-        let body = slot.body.take();
-        body.expect("a body is taken by the one that has claimed it, once")
+        match mem::replace(&mut slot.body, Place::Taken(None)) {
+            Place::Body(body) => body,
+            Place::Taken(_) => unreachable!("a body is taken by the one that has claimed it, once"),
+        }
     }
 
     /// Moves the body out. There will be no value, for this reason.
@@ -165,8 +193,55 @@ impl<B: Body> SpawnCell<B> {
         self.claim.get() == Claim::Handle
     }
 
-    fn call(&self, body: B, context: &TaskContext) -> (Outcome, Listener) {
-        let (value, outcome) = match context.execute(B::name(), || body.call()) {
+    /// Runs the body, as what is current on this thread, and lays its value aside.
+    fn call(self: Arc<Self>, context: &TaskContext) -> (Arc<Self>, Outcome, Listener) {
+        if self.record.record().is_some() {
+            let (outcome, listener) = self.call_recorded(context);
+            return (self, outcome, listener);
+        }
+        let body = self.take(|_| {});
+        // The reference moves there and back: to count another would cost more than all the rest.
+        let frame = Frame::enter(self);
+        let ran = context.execute(B::name(), || body.call());
+        let cell = frame.leave();
+        let (outcome, listener) = cell.ended(ran, context);
+        (cell, outcome, listener)
+    }
+
+    /// As [`call`](Self::call), for a task with a record: runs the body if it is not too late.
+    #[inline(never)]
+    fn call_recorded(self: &Arc<Self>, context: &TaskContext) -> (Outcome, Listener) {
+        let record = self.record.record();
+        if let Some((outcome, why)) = record.and_then(|record| record.forbids_start(context)) {
+            drop_quietly(self.take(|_| {}));
+            return (outcome, self.stash(Err(why)));
+        }
+        let body = self.take(|_| {});
+        let label = Label {
+            type_name: B::name(),
+            name: self.name(),
+        };
+        let is_detached = record.is_some_and(|record| record.is_detached);
+        let frame = Frame::enter(Arc::clone(self));
+        let ran = context.execute_as(label, || {
+            let value = body.call();
+            if is_detached {
+                drop(value);
+                return None;
+            }
+            Some(value)
+        });
+        frame.leave();
+        match ran.transpose() {
+            Some(ran) => self.ended(ran, context),
+            None => (Outcome::Completed, Listener::None),
+        }
+    }
+
+    /// The body has been run.
+    #[inline]
+    fn ended(&self, ran: Result<B::Out, Payload>, context: &TaskContext) -> (Outcome, Listener) {
+        let (value, outcome) = match ran {
             Ok(value) => (Ok(value), Outcome::Completed),
             Err(payload) => (Err(context.panicked(payload)), Outcome::Panicked),
         };
@@ -193,12 +268,11 @@ impl<B: Body> SpawnCell<B> {
         if !self.claim.set(Claim::Entry) {
             return TaskResult::without_handle(Outcome::Withdrawn); // A tombstone.
         }
-        let body = self.take(|_| {});
-        let (outcome, listener) = self.call(body, context);
+        let (cell, outcome, listener) = self.call(context);
         TaskResult {
             outcome,
             runs_user_code: matches!(listener, Listener::Waker),
-            resolve: (!matches!(listener, Listener::None)).then_some(self as _),
+            resolve: (!matches!(listener, Listener::None)).then_some(cell as _),
         }
     }
 
@@ -239,6 +313,37 @@ impl<B: Body> Resolve for SpawnCell<B> {
     }
 }
 
+impl<B: Body> Running for SpawnCell<B> {
+    fn name(&self) -> Option<&str> {
+        self.record.record()?.name.as_deref()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        let record = self.record.record();
+        self.asked.load(Relaxed) || record.is_some_and(TaskRecord::is_cancelled)
+    }
+
+    fn cancel_with_task(&self, token: &CancelToken) {
+        let mut slot = self.slot.lock();
+        let Place::Taken(ours) = &mut slot.body else {
+            unreachable!("a task that runs has taken its body")
+        };
+        let ours = ours.get_or_insert_default().clone();
+        drop(slot);
+        if self.asked.load(Relaxed) {
+            ours.cancel(); // Step T4: the handle may have found no token yet.
+        }
+        token.cancel_with(&ours);
+        if let Some(given) = self
+            .record
+            .record()
+            .and_then(|record| record.token.as_ref())
+        {
+            token.cancel_with(given);
+        }
+    }
+}
+
 impl<B: Body> Promised<B::Out> for SpawnCell<B> {
     fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<B::Out>> {
         let (value, unneeded) = self.slot.lock().promise.take_or_wait(waiter);
@@ -264,9 +369,29 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
         drop_quietly(self.take_unrun(JoinError::Cancelled));
     }
 
-    fn run_body(&self, context: &TaskContext) -> Outcome {
+    fn run_body(&self, context: &TaskContext) -> Option<Outcome> {
+        if self.record.record().is_some() {
+            return None;
+        }
         let body = self.take(|_| {});
-        self.call(body, context).0
+        let ran = context.execute(B::name(), || body.call());
+        Some(self.ended(ran, context).0)
+    }
+
+    fn run_recorded(self: Arc<Self>, context: &TaskContext) -> Outcome {
+        self.call_recorded(context).0
+    }
+
+    fn ask_to_stop(&self) {
+        // Step T4: before the lock.
+        self.asked.store(true, Relaxed);
+        let token = match &self.slot.lock().body {
+            Place::Taken(token) => token.clone(),
+            Place::Body(_) => None, // It is about to be taken out.
+        };
+        if let Some(token) = token {
+            token.cancel();
+        }
     }
 
     fn detach(&self) {
@@ -294,6 +419,7 @@ mod tests {
 
     impl Body for Seven {
         type Out = u32;
+        type Record = ();
         fn call(self) -> u32 {
             7
         }
@@ -307,7 +433,7 @@ mod tests {
     fn in_forked_child(test: &str, action: impl FnOnce(JoinHandle<u32>)) {
         let ended = in_child(test, || {
             let pool = Pool::builder().capacity(1).build().expect("it has one");
-            let cell = SpawnCell::new(Seven);
+            let cell = SpawnCell::new(Seven, ());
             let handle = JoinHandle::new(Arc::clone(&cell) as _, Arc::clone(pool.core()) as _);
             let held = cell.slot.lock();
             // SAFETY: there is no other thread; the child leaves by `_exit`.

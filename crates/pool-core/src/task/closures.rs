@@ -1,47 +1,20 @@
-//! `Pool`: any closure is a task.
+//! Closures as tasks: the runner of a `Pool`.
 
 use std::any::type_name;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::accept::{Accepts, Promise, Sealed};
-use crate::builder::Builder;
 use crate::foreign::drop_quietly;
-use crate::pool::{WeakWorkerPool, WorkerPool};
 use crate::runner::Runner;
 use crate::task::cell::{Body, LARGE, SpawnCell};
 use crate::task::erased::{Task, Work};
+use crate::task::record::{Record, TaskRecord};
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
-
-/// A pool that runs closures.
-///
-/// Closures are handed over with [`submit`](WorkerPool::submit) and [`spawn`](WorkerPool::spawn),
-/// which gives a handle to what the closure returns; there are calls that refuse at a full pool,
-/// that wait so long, and that are futures.
-///
-/// ```
-/// use pool_core::Pool;
-/// use std::sync::atomic::{AtomicU64, Ordering};
-/// use std::sync::Arc;
-///
-/// let pool = Pool::builder().capacity(4).build()?;
-/// let sum = Arc::new(AtomicU64::new(0));
-/// for number in 0..1000 {
-///     let sum = Arc::clone(&sum);
-///     // Blocks while all four workers are busy.
-///     pool.submit(move || _ = sum.fetch_add(number, Ordering::Relaxed))?;
-/// }
-/// pool.wait_idle()?;
-/// assert_eq!(sum.load(Ordering::Relaxed), 499_500);
-/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-/// ```
-pub type Pool = WorkerPool<Closures>;
-
-/// A [`Pool`]'s handle that keeps nothing open.
-pub type WeakPool = WeakWorkerPool<Closures>;
 
 /// Runs closures: the runner of a [`Pool`].
 #[derive(Clone, Debug)]
-pub struct Closures(());
+pub struct Closures(pub(crate) ());
 
 impl Runner for Closures {
     type Job = Task;
@@ -113,11 +86,12 @@ impl<B: Body> Work for Spawned<B> {
     }
 }
 
-/// A closure in a spawn's cell.
-pub(crate) struct Call<F>(pub(crate) F);
+/// A closure in a cell; with an `N`, what it was given.
+pub(crate) struct Call<F, N>(pub(crate) F, pub(crate) PhantomData<N>);
 
-impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static> Body for Call<F> {
+impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static, N: Record> Body for Call<F, N> {
     type Out = T;
+    type Record = N;
 
     fn call(self) -> T {
         (self.0)()
@@ -128,11 +102,12 @@ impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static> Body for Call<F> {
     }
 }
 
-/// A large closure in a spawn's cell: a body is moved through the stacks of those that take it out.
-struct LargeCall<F>(Box<F>);
+/// A large closure in a cell: a body is moved through the stacks of those that take it out.
+struct LargeCall<F, N>(Box<F>, PhantomData<N>);
 
-impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static> Body for LargeCall<F> {
+impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static, N: Record> Body for LargeCall<F, N> {
     type Out = T;
+    type Record = N;
 
     fn call(self) -> T {
         (*self.0)()
@@ -158,11 +133,11 @@ where
 
     #[inline]
     fn spawned(&self, closure: F) -> (Task, Promise<T>) {
-        if size_of::<F>() > LARGE {
-            spawned(LargeCall(Box::new(closure)))
-        } else {
-            spawned(Call(closure))
-        }
+        in_cell(closure, ())
+    }
+
+    fn recorded(&self, closure: F, record: TaskRecord) -> (Task, Promise<T>) {
+        in_cell(closure, record)
     }
 
     fn task_of(job: Task) -> F {
@@ -170,14 +145,8 @@ where
             Ok(plain) => return plain.0,
             Err(job) => job,
         };
-        let job = match job.into_work::<Spawned<Call<F>>>() {
-            Ok(spawned) => return spawned.0.take_back().0,
-            Err(job) => job,
-        };
-        match job.into_work::<Spawned<LargeCall<F>>>() {
-            Ok(spawned) => *spawned.0.take_back().0,
-            Err(other) => unreachable!("{other:?} came back in another's place"),
-        }
+        let back = out_of_cell::<F, T, ()>(job).or_else(out_of_cell::<F, T, TaskRecord>);
+        back.unwrap_or_else(|other| unreachable!("{other:?} came back in another's place"))
     }
 }
 
@@ -188,21 +157,36 @@ where
 {
 }
 
-fn spawned<B: Body>(body: B) -> (Task, Promise<B::Out>) {
-    let cell = SpawnCell::new(body);
+#[inline]
+fn in_cell<F, T, N>(closure: F, record: N) -> (Task, Promise<T>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+    N: Record,
+{
+    if size_of::<F>() > LARGE {
+        spawned(LargeCall(Box::new(closure), PhantomData), record)
+    } else {
+        spawned(Call(closure, PhantomData), record)
+    }
+}
+
+fn spawned<B: Body>(body: B, record: B::Record) -> (Task, Promise<B::Out>) {
+    let cell = SpawnCell::new(body, record);
     (Task::new(Spawned(Arc::clone(&cell))), Promise(cell))
 }
 
-impl Pool {
-    /// Sets a pool of closures up. A capacity has to be said.
-    pub fn builder() -> Builder<Closures> {
-        Builder::new(Closures(()))
-    }
-
-    /// Releases, and takes out the tasks that have not started: their number. What they captured
-    /// is dropped on this thread, and their handles end with `Released`. Does not wait for
-    /// running tasks.
-    pub fn release_now(&self) -> usize {
-        self.core().release_now(|()| {})
-    }
+/// The closure that [`in_cell`] put there with such a record.
+fn out_of_cell<F, T, N>(job: Task) -> Result<F, Task>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+    N: Record,
+{
+    let job = match job.into_work::<Spawned<Call<F, N>>>() {
+        Ok(spawned) => return Ok(spawned.0.take_back().0),
+        Err(job) => job,
+    };
+    let large = job.into_work::<Spawned<LargeCall<F, N>>>()?;
+    Ok(*large.0.take_back().0)
 }

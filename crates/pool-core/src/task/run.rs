@@ -5,8 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
+use sync_shim::Clock;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::builder::default_clock;
+use crate::current::StopRequest;
 use crate::error::{JoinError, Panicked, panic_message};
 use crate::foreign::{Payload, discard, guarded};
 
@@ -17,8 +20,10 @@ pub enum Outcome {
     Completed,
     /// It panicked.
     Panicked,
-    /// It was taken back before a worker came to it.
+    /// It was taken back before a worker came to it, or a token cancelled it.
     Cancelled,
+    /// No worker came to it in time.
+    Expired,
     /// Taken out unstarted by a `release_now`.
     Released,
     /// Taken out unstarted by a full pool, or not let in.
@@ -103,7 +108,23 @@ pub trait Resolve: Send + Sync {
 pub struct TaskPanic<'a> {
     payload: &'a (dyn Any + Send),
     pool: &'a str,
-    task: &'static str,
+    label: Label<'a>,
+}
+
+/// What a task is called.
+#[derive(Clone, Copy)]
+pub(crate) struct Label<'a> {
+    /// The type name of the closure, or of a typed pool's argument.
+    pub(crate) type_name: &'static str,
+    pub(crate) name: Option<&'a str>,
+}
+
+impl Label<'static> {
+    /// Of a task without a name of its own.
+    pub(crate) fn of_type(type_name: &'static str) -> Self {
+        let name = None;
+        Self { type_name, name }
+    }
 }
 
 impl TaskPanic<'_> {
@@ -124,7 +145,12 @@ impl TaskPanic<'_> {
 
     /// The type name of the task's closure, or of a typed pool's argument.
     pub fn task(&self) -> &'static str {
-        self.task
+        self.label.type_name
+    }
+
+    /// The task's [name](crate::TaskBuilder::name), if it was given one.
+    pub fn name(&self) -> Option<&str> {
+        self.label.name
     }
 }
 
@@ -133,7 +159,8 @@ impl fmt::Debug for TaskPanic<'_> {
         f.debug_struct("TaskPanic")
             .field("message", &self.message())
             .field("pool", &self.pool)
-            .field("task", &self.task)
+            .field("task", &self.label.type_name)
+            .field("name", &self.name())
             .finish_non_exhaustive()
     }
 }
@@ -147,6 +174,8 @@ pub struct TaskContext {
     pub(crate) panic_hook: Option<Arc<PanicHook>>,
     /// Panics of hooks. A statistic: no other memory is read because of it.
     pub(crate) hook_panics: AtomicU64,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) stop: Arc<StopRequest>,
 }
 
 impl TaskContext {
@@ -156,6 +185,8 @@ impl TaskContext {
             name: Arc::from("bare"),
             panic_hook: None,
             hook_panics: AtomicU64::new(0),
+            clock: default_clock(),
+            stop: Arc::new(StopRequest::new()),
         }
     }
 
@@ -175,7 +206,17 @@ impl TaskContext {
     /// # Errors
     /// The payload, if the task panicked.
     pub fn execute<R>(&self, name: &'static str, task: impl FnOnce() -> R) -> Result<R, Payload> {
-        guarded(task).inspect_err(|payload| self.report(name, &**payload))
+        self.execute_as(Label::of_type(name), task)
+    }
+
+    /// As [`execute`](Self::execute), for a task that may have a name.
+    #[inline]
+    pub(crate) fn execute_as<R>(
+        &self,
+        label: Label<'_>,
+        task: impl FnOnce() -> R,
+    ) -> Result<R, Payload> {
+        guarded(task).inspect_err(|payload| self.report(label, &**payload))
     }
 
     /// Runs a task without a handle; its value is dropped, which may panic like the task.
@@ -194,11 +235,11 @@ impl TaskContext {
         TaskResult::without_handle(outcome)
     }
 
-    fn report(&self, task: &'static str, payload: &(dyn Any + Send)) {
+    fn report(&self, label: Label<'_>, payload: &(dyn Any + Send)) {
         let panic = TaskPanic {
             payload,
             pool: &self.name,
-            task,
+            label,
         };
         log_panic(&panic);
         if let Some(hook) = &self.panic_hook {
@@ -223,7 +264,7 @@ fn log_panic(panic: &TaskPanic<'_>) {
     #[cfg(any(feature = "log", feature = "tracing"))]
     {
         let message = panic.message().unwrap_or("(no message)");
-        let (pool, task) = (panic.pool, panic.task);
+        let (pool, task) = (panic.pool, panic.name().unwrap_or(panic.task()));
         // A logger is user code like any other.
         let logged = guarded(|| {
             #[cfg(feature = "log")]

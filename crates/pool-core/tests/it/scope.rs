@@ -302,3 +302,47 @@ fn at_the_nesting_limit_a_join_is_refused_and_the_scope_ends_all_the_same() {
         (true, 1)
     );
 }
+
+#[cfg(unix)]
+#[test]
+fn nothing_that_borrows_is_dropped_after_a_scope_that_ends_in_a_forked_child() {
+    struct Counts<'a>(&'a AtomicUsize);
+    impl Drop for Counts<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let test = "scope::nothing_that_borrows_is_dropped_after_a_scope_that_ends_in_a_forked_child";
+    let ended = testkit::in_child(test, || {
+        let pool = Pool::builder().capacity(1).keep_alive(None).build();
+        let pool = pool.expect("it has a capacity");
+        let (gate, dropped) = (Gate::new(), AtomicUsize::new(0));
+        let held = gate.clone();
+        pool.submit(move || held.wait()).expect("there is room");
+        gate.wait_for_arrivals(1);
+        let child = pool.scope(|scope| {
+            for _ in 0..3 {
+                let counts = Counts(&dropped);
+                scope.submit(move || drop(counts));
+            }
+            // SAFETY: the child touches nothing of other threads but the pool under test, whose
+            // locks are free (its one worker waits at the gate), and leaves by `_exit`.
+            unsafe { libc::fork() }
+        });
+        if child == 0 {
+            let at_return = dropped.load(SeqCst);
+            drop(pool);
+            let after = dropped.load(SeqCst) - at_return;
+            // SAFETY: ends the process and nothing else.
+            unsafe { libc::_exit(i32::try_from(after).unwrap_or(-1)) };
+        }
+        assert!(child > 0);
+        assert_eq!(dropped.load(SeqCst), 3, "the owner ran them");
+        let mut status = -1;
+        // SAFETY: `status` is ours to write.
+        let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!((waited, status), (child, 0));
+        gate.open();
+    });
+    ended.expect("the child exits by itself");
+}

@@ -12,6 +12,7 @@
 #![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
 
 mod admission;
+mod cancel;
 mod dispatch;
 mod futures;
 mod group;
@@ -78,7 +79,8 @@ fn end(pool: &Pool) {
     pool.wait_released().unwrap();
     let stats = pool.stats();
     assert_eq!((stats.live, stats.in_flight, stats.queued), (0, 0, 0));
-    let outcomes = stats.completed + stats.panicked + stats.cancelled + stats.released;
+    let outcomes =
+        stats.completed + stats.panicked + stats.cancelled + stats.expired + stats.released;
     assert_eq!(stats.submitted, outcomes);
     assert_eq!(stats.threads_started, stats.threads_retired);
 }

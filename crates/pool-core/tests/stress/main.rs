@@ -23,12 +23,11 @@ use std::any::Any;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use pool_core::Pool;
-use testkit::{LIMIT, PanicOnDrop, Rng, watchdog};
+use testkit::{LIMIT, PanicOnDrop, Rng, watchdog, watchdog_of};
 
 use setup::Setup;
 
@@ -88,17 +87,7 @@ fn a_task_that_comes_as_the_last_worker_goes_is_run() {
 
 /// Ends the process if the round does not.
 fn guarded(told: &str, round: impl FnOnce()) -> Result<(), Box<dyn Any + Send>> {
-    let (running, ended) = channel::<()>();
-    let text = format!("no end after {LIMIT:?} {told}");
-    thread::spawn(move || {
-        if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-            say(&text);
-            std::process::abort();
-        }
-    });
-    let result = catch_unwind(AssertUnwindSafe(round));
-    drop(running);
-    result
+    watchdog_of(told, LIMIT, || catch_unwind(AssertUnwindSafe(round)))
 }
 
 /// Past the test harness, which captures what the macros print and would swallow it at an abort.

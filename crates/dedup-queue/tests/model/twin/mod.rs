@@ -2,9 +2,11 @@
 //!
 //! Shared with the fuzz target of the same name.
 
+mod lanes;
 mod model;
 pub(crate) mod program;
 
+use std::collections::BTreeMap;
 use std::hash::RandomState;
 use std::time::{Duration, Instant};
 
@@ -55,10 +57,30 @@ impl Pair {
     fn step(&mut self, op: Op) {
         let (queue, model) = (&self.queue, &mut self.model);
         match op {
-            Op::Add(key) => assert_eq!(queue.add(key).ok(), model.add(key)),
-            Op::AddAfter(key, delay) => {
-                let added = queue.add_after(key, millis(delay)).ok();
-                assert_eq!(added, model.add_after(key, delay));
+            Op::Add(key, low) => {
+                let added = if low {
+                    queue.low_priority().add(key)
+                } else {
+                    queue.add(key)
+                };
+                assert_eq!(added.ok(), model.add(key, low));
+            }
+            Op::AddAfter(key, delay, low) => {
+                let after = millis(delay);
+                let added = if low {
+                    queue.low_priority().add_after(key, after)
+                } else {
+                    queue.add_after(key, after)
+                };
+                assert_eq!(added.ok(), model.add_after(key, delay, low));
+            }
+            Op::AddAfterBackoff(key, low) => {
+                let added = if low {
+                    queue.low_priority().add_after_backoff(key)
+                } else {
+                    queue.add_after_backoff(key)
+                };
+                assert_eq!(added.ok(), model.add_after_backoff(key, low));
             }
             Op::AddRateLimited(key) => {
                 assert_eq!(
@@ -82,8 +104,14 @@ impl Pair {
             }
             Op::Retry(which) => {
                 if let Some(held) = self.pick(which) {
-                    let expected = self.model.retry(*held);
+                    let expected = self.model.retry(*held, None);
                     assert_eq!(held.retry(), expected);
+                }
+            }
+            Op::RetryFailedAfter(which, delay) => {
+                if let Some(held) = self.pick(which) {
+                    let expected = self.model.retry(*held, Some(delay));
+                    assert_eq!(held.retry_failed_after(millis(delay)), expected);
                 }
             }
             Op::RetryAfter(which, delay) => {
@@ -196,6 +224,15 @@ impl Pair {
             self.model.figures(),
             "ready, held, dirty, delayed, resting"
         );
+        assert_eq!(stats.low, self.model.low(), "ready, and low");
+        let mut listed = BTreeMap::new();
+        for entry in self.queue.entries() {
+            if entry.held || entry.pending.is_some() {
+                listed.insert(entry.key, (entry.held, entry.pending, entry.low));
+            }
+        }
+        let expected = (0..KEYS).filter_map(|key| Some((key, self.model.state(key)?)));
+        assert_eq!(listed, expected.collect());
         for key in 0..KEYS {
             assert_eq!(
                 self.queue.failures(&key),

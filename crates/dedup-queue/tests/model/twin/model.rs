@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use dedup_queue::{Added, Pending, Policy, Retried};
 
+use super::lanes::Lanes;
 use super::program::Settings;
 
 pub(crate) struct Model {
     settings: Settings,
     now: u64,
     is_open: bool,
-    ready: Vec<u8>,
+    ready: Lanes,
     held: BTreeSet<u8>,
     /// Held, and owed another delivery.
     dirty: BTreeSet<u8>,
@@ -21,6 +22,9 @@ pub(crate) struct Model {
     backoff: BTreeMap<u8, u64>,
     /// What is owed is a try after a failure, and nothing else has asked for it.
     retries: BTreeSet<u8>,
+    /// Held, and owed a delivery by adds that give way to the back-off alone; or, if it is delayed, by
+    /// such adds too.
+    yielding: BTreeSet<u8>,
     /// How often the held ones had failed when they were taken.
     taken: BTreeMap<u8, u32>,
     /// Neither held nor owed anything, but with failures: since when.
@@ -50,13 +54,14 @@ impl Model {
             settings,
             now: 0,
             is_open: true,
-            ready: Vec::new(),
+            ready: Lanes::default(),
             held: BTreeSet::new(),
             dirty: BTreeSet::new(),
             delayed: BTreeMap::new(),
             failures: BTreeMap::new(),
             backoff: BTreeMap::new(),
             retries: BTreeSet::new(),
+            yielding: BTreeSet::new(),
             taken: BTreeMap::new(),
             resting: BTreeMap::new(),
             detached: BTreeSet::new(),
@@ -74,8 +79,30 @@ impl Model {
         ]
     }
 
+    pub(crate) fn low(&self) -> usize {
+        self.ready.low()
+    }
+
+    /// Whether it is held, and what is pending, and whether that is low. `None` if the queue does not know
+    /// the key, or only its failures.
+    pub(crate) fn state(&self, key: u8) -> Option<(bool, Option<Pending>, bool)> {
+        if self.detached.contains(&key) {
+            return None;
+        }
+        let pending = if self.ready.contains(key) {
+            Some(Pending::Ready)
+        } else if self.dirty.contains(&key) {
+            Some(Pending::Dirty)
+        } else {
+            self.delayed.contains_key(&key).then_some(Pending::Delayed)
+        };
+        let held = self.held.contains(&key);
+        let low = pending.is_some() && self.ready.is_low(key);
+        (held || pending.is_some()).then_some((held, pending, low))
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
-        !self.is_open && self.ready.is_empty() && self.dirty.is_empty()
+        !self.is_open && self.ready.len() == 0 && self.dirty.is_empty()
     }
 
     pub(crate) fn failures(&self, key: u8) -> u32 {
@@ -90,7 +117,7 @@ impl Model {
     }
 
     fn is_owed_now(&self, key: u8) -> bool {
-        self.ready.contains(&key) || self.dirty.contains(&key)
+        self.ready.contains(key) || self.dirty.contains(&key)
     }
 
     fn owe(&mut self, key: u8) {
@@ -124,6 +151,7 @@ impl Model {
             let falling: Vec<u8> = falling.into_iter().map(|(&key, _)| key).collect();
             for key in falling {
                 self.delayed.remove(&key);
+                self.yielding.remove(&key);
                 self.owe(key);
             }
         }
@@ -144,13 +172,23 @@ impl Model {
         });
     }
 
-    pub(crate) fn add(&mut self, key: u8) -> Option<Added> {
+    /// A delivery is asked for, in this lane.
+    fn ask(&mut self, key: u8, low: bool) -> bool {
+        let is_owed = self.is_owed(key);
+        self.ready.ask(key, low, is_owed)
+    }
+
+    pub(crate) fn add(&mut self, key: u8, low: bool) -> Option<Added> {
         self.expire();
         if !self.is_open {
             return None;
         }
+        let moved_up = self.ask(key, low);
         self.retries.remove(&key);
-        Some(if self.is_owed_now(key) {
+        self.yielding.remove(&key);
+        Some(if moved_up {
+            Added::Moved
+        } else if self.is_owed_now(key) {
             Added::Merged
         } else {
             let added = self
@@ -162,12 +200,69 @@ impl Model {
         })
     }
 
-    pub(crate) fn add_after(&mut self, key: u8, delay: u64) -> Option<Added> {
+    pub(crate) fn add_after(&mut self, key: u8, delay: u64, low: bool) -> Option<Added> {
         self.expire();
         self.is_open.then(|| {
+            let moved_up = self.ask(key, low);
             self.retries.remove(&key);
-            self.owe_later(key, self.now + delay, self.settings.policy)
+            if self.is_owed_now(key) {
+                self.yielding.remove(&key);
+            }
+            let added = self.owe_later(key, self.now + delay, self.settings.policy);
+            if moved_up { Added::Moved } else { added }
         })
+    }
+
+    fn backoff(&self, key: u8) -> u64 {
+        match self.failures_of_held(key) {
+            0 => 0,
+            _ => self.backoff.get(&key).copied().unwrap_or(0),
+        }
+    }
+
+    pub(crate) fn add_after_backoff(&mut self, key: u8, low: bool) -> Option<Added> {
+        self.expire();
+        if !self.is_open {
+            return None;
+        }
+        if !self.held.contains(&key) {
+            let due = self.backoff(key);
+            if due <= self.now {
+                return self.add(key, low);
+            }
+            self.retries.remove(&key);
+            let moved_up = self.ask(key, low);
+            let added = self.owe_later(key, due, Policy::Earliest);
+            return Some(if moved_up { Added::Moved } else { added });
+        }
+        self.ask(key, low);
+        if self.dirty.contains(&key) {
+            return Some(Added::Merged);
+        }
+        self.retries.remove(&key);
+        let is_first = self.yielding.insert(key);
+        Some(if !self.delayed.contains_key(&key) {
+            self.dirty.insert(key);
+            Added::New
+        } else if is_first {
+            Added::Moved
+        } else {
+            Added::Merged
+        })
+    }
+
+    /// The key is let go, but still owed what it was.
+    fn yield_to_backoff(&mut self, key: u8) {
+        if !self.yielding.remove(&key) || !self.is_owed(key) {
+            return;
+        }
+        let due = self.backoff(key);
+        if due > self.now {
+            self.dirty.remove(&key);
+            self.owe_later(key, due, Policy::Earliest);
+        } else if self.is_open && self.delayed.remove(&key).is_some() {
+            self.dirty.insert(key);
+        }
     }
 
     fn is_owed(&self, key: u8) -> bool {
@@ -187,7 +282,7 @@ impl Model {
         if self.is_owed(key) && self.retries.remove(&key) {
             self.delayed.remove(&key);
             self.dirty.remove(&key);
-            self.ready.retain(|&other| other != key);
+            self.ready.remove(key);
         }
         self.failures.remove(&key);
         self.resting.remove(&key);
@@ -255,6 +350,7 @@ impl Model {
         };
         self.failures.insert(key, failures);
         self.backoff.insert(key, self.now + delay);
+        self.ask(key, false);
         self.owe_retry(key, self.now + delay);
         Some(if self.is_owed_now(key) {
             Retried::Ready
@@ -264,10 +360,7 @@ impl Model {
     }
 
     pub(crate) fn get(&mut self) -> Option<u8> {
-        if self.ready.is_empty() {
-            return None;
-        }
-        let key = self.ready.remove(0);
+        let key = self.ready.take()?;
         self.held.insert(key);
         self.taken.insert(key, self.failures_of_held(key));
         Some(key)
@@ -278,6 +371,11 @@ impl Model {
         self.expire();
         self.held.remove(&key);
         self.detached.remove(&key);
+        let low = self.ready.let_go(key);
+        if again.is_some() {
+            self.ask(key, low);
+        }
+        self.yield_to_backoff(key);
         if self.dirty.remove(&key) {
             self.ready.push(key);
         } else if let (Some(due), true) = (again, is_retry) {
@@ -288,7 +386,7 @@ impl Model {
         } else if !self.delayed.contains_key(&key) {
             self.rest(key);
         }
-        self.ready.contains(&key)
+        self.ready.contains(key)
     }
 
     pub(crate) fn done(&mut self, key: u8) {
@@ -300,11 +398,14 @@ impl Model {
         self.let_go(key, None, false);
     }
 
-    pub(crate) fn retry(&mut self, key: u8) -> Retried {
+    pub(crate) fn retry(&mut self, key: u8, said: Option<u64>) -> Retried {
         let failures = self.failures_of_held(key);
         let backoff = self.backoff.get(&key).copied().unwrap_or(0);
         if failures > 0 && self.taken.get(&key) == Some(&failures) && backoff > self.now {
-            return self.again(key, backoff - self.now, true); // Tried early: it goes back.
+            // Tried early: it goes back, or further if its worker says so.
+            let backoff = backoff.max(self.now + said.unwrap_or(0));
+            self.backoff.insert(key, backoff);
+            return self.again(key, backoff - self.now, true);
         }
         let (delay, failures) = self.plan(self.failures_of_held(key));
         let Some(delay) = delay else {
@@ -312,6 +413,7 @@ impl Model {
             self.succeed(key);
             return Retried::GivenUp;
         };
+        let delay = said.unwrap_or(delay);
         self.failures.insert(key, failures);
         self.backoff.insert(key, self.now + delay);
         self.again(key, delay, true)
@@ -348,14 +450,17 @@ impl Model {
             return None;
         }
         let pending = if self.delayed.remove(&key).is_some() {
+            self.yielding.remove(&key);
             Pending::Delayed
         } else if delayed_only {
             return None;
         } else if self.dirty.remove(&key) {
+            self.yielding.remove(&key);
             Pending::Dirty
         } else {
-            let place = self.ready.iter().position(|&other| other == key)?;
-            self.ready.remove(place);
+            if !self.ready.remove(key) {
+                return None;
+            }
             Pending::Ready
         };
         if !self.held.contains(&key) {
@@ -371,7 +476,7 @@ impl Model {
     /// Whether nothing was ready or held, and what was left.
     pub(crate) fn drain(&mut self) -> (bool, Rest) {
         self.expire();
-        let finished = self.ready.is_empty() && self.held.is_empty();
+        let finished = self.ready.len() == 0 && self.held.is_empty();
         self.is_open = false;
         let mut delayed = std::mem::take(&mut self.delayed);
         let known = self.held.difference(&self.detached).copied();
@@ -382,7 +487,8 @@ impl Model {
         });
         let held = held.collect();
         self.detached.clone_from(&self.held);
-        let ready = std::mem::take(&mut self.ready);
+        self.yielding.clear();
+        let ready = self.ready.take_all();
         let mut delayed: Vec<_> = delayed.into_iter().collect();
         delayed.sort_by_key(|(_, later)| (later.due, later.order));
         let delayed: Vec<_> = delayed

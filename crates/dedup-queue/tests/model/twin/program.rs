@@ -23,8 +23,10 @@ pub(crate) struct Settings {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    Add(u8),
-    AddAfter(u8, u64),
+    /// With low priority, or not; so are the next two.
+    Add(u8, bool),
+    AddAfter(u8, u64, bool),
+    AddAfterBackoff(u8, bool),
     AddRateLimited(u8),
     Get,
     GetBatch(NonZeroUsize),
@@ -32,6 +34,7 @@ pub(crate) enum Op {
     Succeed(u8),
     Retry(u8),
     RetryAfter(u8, u64),
+    RetryFailedAfter(u8, u64),
     ForgetHeld(u8),
     Forget(u8),
     Remove(u8),
@@ -69,17 +72,20 @@ pub(crate) fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
 
 impl Op {
     fn from_bytes([kind, key, arg]: [u8; STEP]) -> Self {
+        let low = arg >= 128;
         let (which, key, arg) = (key, key % KEYS, u64::from(arg % 16));
         match kind % 64 {
-            0..=9 => Self::Add(key),
-            10..=17 => Self::AddAfter(key, arg),
+            0..=6 => Self::Add(key, low),
+            7..=9 => Self::AddAfterBackoff(key, low),
+            10..=17 => Self::AddAfter(key, arg, low),
             18..=21 => Self::AddRateLimited(key),
             22..=31 => Self::Get,
             32 => Self::GetBatch(NonZeroUsize::MIN.saturating_add(usize::from(key))),
             33..=37 => Self::Done(which),
             38..=40 => Self::Succeed(which),
-            41..=45 => Self::Retry(which),
-            46..=48 => Self::RetryAfter(which, arg),
+            41..=44 => Self::Retry(which),
+            45..=46 => Self::RetryFailedAfter(which, arg),
+            47..=48 => Self::RetryAfter(which, arg),
             49 => Self::ForgetHeld(which),
             50 => Self::Forget(key),
             51..=52 => Self::Remove(key),

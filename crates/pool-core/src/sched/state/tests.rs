@@ -179,6 +179,7 @@ fn every_figure_shows_what_it_is_called_after() {
         submitted: 101,
         completed: 102,
         panicked: 103,
+        expired: 112,
         cancelled: 104,
         released: 105,
         refused: 106,
@@ -186,7 +187,7 @@ fn every_figure_shows_what_it_is_called_after() {
         retired: 108,
         start_failures: 109,
         peak_live: 110,
-        discarded: 112,
+        discarded: 113,
     };
     let shown = state.stats(111);
     assert_eq!((shown.capacity, shown.live), (Capacity::Limited(20), 20));
@@ -200,7 +201,8 @@ fn every_figure_shows_what_it_is_called_after() {
     assert_eq!((shown.refused, shown.threads_started), (106, 107));
     assert_eq!((shown.threads_retired, shown.thread_failures), (108, 109));
     assert_eq!((shown.peak_live, shown.hook_panics), (110, 111));
-    assert_eq!(shown.discarded, 112);
+    assert_eq!(shown.discarded, 113);
+    assert_eq!(shown.expired, 112);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use scheduled_pool::ResetError;
+
 use super::program::{Deed, Settings};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +121,19 @@ impl Model {
 
     pub(crate) fn cancel(&mut self, id: usize) -> bool {
         self.end(id, End::Cancelled)
+    }
+
+    pub(crate) fn reset(&mut self, id: usize, delay: u64) -> Result<(), ResetError> {
+        self.order += 1;
+        match &mut self.all[id].at {
+            At::Ended(_) => Err(ResetError::Ended),
+            _ if !self.open => Err(ResetError::Released),
+            At::Pending(due, order) => {
+                (*due, *order) = (self.now.saturating_add(delay), self.order);
+                Ok(())
+            }
+            _ => Err(ResetError::Due),
+        }
     }
 
     pub(crate) fn release(&mut self) {

@@ -39,6 +39,10 @@ pub(crate) enum Op {
     Cancel {
         handle: usize,
     },
+    Reset {
+        handle: usize,
+        delay: u64,
+    },
     /// Leaves a waker that does this.
     Poll {
         handle: usize,
@@ -111,7 +115,11 @@ fn op(kind: u8, a: u8, b: u8) -> Op {
         },
         12 => Op::TryJoin { handle },
         13 => Op::Drop { handle },
-        14..=16 => Op::Advance {
+        14 => Op::Reset {
+            handle,
+            delay: [0, 1, 3, u64::MAX][usize::from(b % 4)],
+        },
+        15..=16 => Op::Advance {
             by: u64::from(b % 5),
         },
         17..=22 => Op::Run,

@@ -160,6 +160,12 @@ impl Walk {
                     assert_eq!(handle.cancel(), self.model.cancel(id));
                 }
             }
+            Op::Reset { handle, delay } => {
+                if let (Some(id), Some(handle)) = (self.id(handle), shared.pick(handle)) {
+                    let reset = handle.reset(shared.due(delay));
+                    assert_eq!(reset, self.model.reset(id, delay));
+                }
+            }
             Op::Poll { handle, panics } => self.poll(handle, panics),
             Op::TryJoin { handle } => {
                 if let (Some(id), Some(handle)) = (self.id(handle), shared.pick(handle)) {

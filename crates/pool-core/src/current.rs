@@ -1,0 +1,218 @@
+//! What runs on the calling thread: a task of which pool, and whether it is asked to stop.
+//!
+//! A worker sets its part once, as it starts. A worker that starts a task which has a cell, because it
+//! was spawned or given options, sets that; one that was submitted plainly costs nothing here. Tasks
+//! that run in place nest: one with options is set for its own time, and the outer one is back after
+//! it; one without is a part of the outer one.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use sync_shim::Mutex;
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::cancel::CancelToken;
+
+/// A task with a cell, as the code that runs in it sees it.
+pub(crate) trait Running: Any + Send + Sync {
+    fn name(&self) -> Option<&str>;
+    fn is_cancelled(&self) -> bool;
+    /// Has `token` cancelled with the task.
+    fn cancel_with_task(&self, token: &CancelToken);
+}
+
+/// A worker's part. It holds nothing whose drop is user code.
+pub(crate) struct Worker {
+    pub(crate) pool: Arc<str>,
+    pub(crate) stop: Arc<StopRequest>,
+}
+
+/// Whether all that runs in a pool is asked to stop. Changed in sections of the pool, so that a
+/// `release_now` and a reboot leave it as the later of them does.
+pub(crate) struct StopRequest {
+    /// Relaxed: the token orders what is to be ordered.
+    asked: AtomicBool,
+    token: Mutex<CancelToken>,
+}
+
+impl StopRequest {
+    pub(crate) fn new() -> Self {
+        Self {
+            asked: AtomicBool::new(false),
+            token: Mutex::new(CancelToken::new()),
+        }
+    }
+
+    /// Asks. The token is to be cancelled when the pool's lock is free.
+    pub(crate) fn ask(&self) -> CancelToken {
+        self.asked.store(true, Relaxed);
+        self.token.lock().clone()
+    }
+
+    /// The pool is open again: what starts now is not asked.
+    pub(crate) fn reset(&self) {
+        self.asked.store(false, Relaxed);
+        *self.token.lock() = CancelToken::new();
+    }
+
+    fn is_asked(&self) -> bool {
+        self.asked.load(Relaxed)
+    }
+
+    fn token(&self) -> CancelToken {
+        self.token.lock().clone()
+    }
+}
+
+#[cfg(not(anthill_loom))]
+std::thread_local! {
+    static TASK: Cell<Option<Arc<dyn Running>>> = const { Cell::new(None) };
+    static WORKER: Cell<Option<Arc<Worker>>> = const { Cell::new(None) };
+}
+
+#[cfg(anthill_loom)]
+sync_shim::thread_local! {
+    static TASK: Cell<Option<Arc<dyn Running>>> = Cell::new(None);
+    static WORKER: Cell<Option<Arc<Worker>>> = Cell::new(None);
+}
+
+/// While it exists its task is the current one of this thread. Where thread-locals are gone already
+/// (a task that runs in place in the destructor of one) no task is.
+#[must_use]
+pub(crate) struct Frame<T> {
+    /// The task that it stands in place of; or the task itself, if there is no place.
+    other: Option<Arc<dyn Running>>,
+    is_set: bool,
+    of: PhantomData<T>,
+}
+
+impl<T: Running> Frame<T> {
+    #[inline]
+    pub(crate) fn enter(task: Arc<T>) -> Self {
+        let mut task: Option<Arc<dyn Running>> = Some(task);
+        let set = TASK.try_with(|cell| cell.replace(task.take()));
+        let is_set = set.is_ok();
+        Self {
+            other: set.unwrap_or(task),
+            is_set,
+            of: PhantomData,
+        }
+    }
+
+    /// The task is over: here it is again.
+    #[inline]
+    pub(crate) fn leave(self) -> Arc<T> {
+        let task = if self.is_set {
+            TASK.with(|cell| cell.replace(self.other))
+        } else {
+            self.other
+        };
+        let task: Option<Arc<dyn Any + Send + Sync>> = task.map(|task| task as _);
+        let task = task.and_then(|task| task.downcast().ok());
+        task.expect("frames are left in the order in which they were entered, the last one first")
+    }
+}
+
+/// The calling thread is this worker from now on, or no longer any.
+pub(crate) fn set_worker(worker: Option<Arc<Worker>>) {
+    let _gone = WORKER.try_with(|cell| cell.replace(worker));
+}
+
+fn peek<T>(cell: &Cell<Option<Arc<T>>>) -> Option<Arc<T>>
+where
+    T: ?Sized,
+{
+    let value = cell.take();
+    cell.set(value.clone());
+    value
+}
+
+/// What runs on the calling thread; see [`current`].
+#[must_use]
+pub struct Current {
+    task: Option<Arc<dyn Running>>,
+    worker: Option<Arc<Worker>>,
+}
+
+/// The task that runs on the calling thread, and its worker.
+///
+/// On a thread of no pool it says that nothing runs. A task without options that runs in place, inside
+/// of another, is a part of that one, and asked to stop with it. Costs two reference counts; a loop
+/// keeps it.
+///
+/// ```
+/// use pool_core::{JoinError, Pool};
+///
+/// let pool = Pool::builder().name("crawlers").capacity(1).build()?;
+/// let crawler = pool.task().name("crawl example.org").spawn(|| {
+///     let current = pool_core::current();
+///     assert_eq!(current.pool(), Some("crawlers"));
+///     assert_eq!(current.name(), Some("crawl example.org"));
+///     let mut pages = 0;
+///     while !current.is_cancelled() {
+///         pages += 1;
+///         std::thread::yield_now();
+///     }
+///     pages
+/// })?;
+/// crawler.cancel();
+/// assert!(matches!(crawler.join(), Ok(_) | Err(JoinError::Cancelled)));
+/// assert!(!pool_core::current().is_cancelled());
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+#[doc(alias = "interrupted")]
+pub fn current() -> Current {
+    Current {
+        task: TASK.try_with(peek).ok().flatten(),
+        worker: WORKER.try_with(peek).ok().flatten(),
+    }
+}
+
+impl Current {
+    /// Whether the task is asked to stop: by its handle, its group, a token that it was given, or a
+    /// `release_now` of its pool (until a reboot). Costs a few loads.
+    pub fn is_cancelled(&self) -> bool {
+        self.task.as_ref().is_some_and(|task| task.is_cancelled())
+            || self
+                .worker
+                .as_ref()
+                .is_some_and(|worker| worker.stop.is_asked())
+    }
+
+    /// A token that is cancelled when the task is asked to stop: to be handed on, or waited with
+    /// ([`CancelToken::wait_timeout`] is a sleep that ends then). To cancel it does not ask the task.
+    /// Costs an allocation.
+    pub fn token(&self) -> CancelToken {
+        let token = CancelToken::new();
+        if let Some(task) = &self.task {
+            task.cancel_with_task(&token);
+        }
+        if let Some(worker) = &self.worker {
+            token.cancel_with(&worker.stop.token());
+        }
+        token
+    }
+
+    /// The task's [name](crate::TaskBuilder::name), if it was given one.
+    pub fn name(&self) -> Option<&str> {
+        self.task.as_ref().and_then(|task| task.name())
+    }
+
+    /// The name of the pool, on a worker.
+    pub fn pool(&self) -> Option<&str> {
+        self.worker.as_ref().map(|worker| &*worker.pool)
+    }
+}
+
+impl fmt::Debug for Current {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Current")
+            .field("pool", &self.pool())
+            .field("name", &self.name())
+            .field("cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}

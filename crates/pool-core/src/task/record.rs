@@ -1,0 +1,70 @@
+//! What an accepted task carries beside its closure, if it was given something.
+//!
+//! Not for: tasks that were given nothing. Their cells hold a `()` in a record's place.
+
+use std::borrow::Cow;
+use std::time::Instant;
+
+use crate::cancel::CancelToken;
+use crate::error::JoinError;
+use crate::task::run::{Outcome, TaskContext};
+use crate::task_builder::TaskOptions;
+
+/// Made of a task's options as it is handed over.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct TaskRecord {
+    pub(crate) name: Option<Cow<'static, str>>,
+    /// Cancelled with each of the tokens that the task was given.
+    pub(crate) token: Option<CancelToken>,
+    start_before: Option<Instant>,
+    /// There is no handle: the value is dropped as a part of the task, and its panic is the task's.
+    pub(crate) is_detached: bool,
+}
+
+/// Nothing, or a record.
+pub(crate) trait Record: Send + Sync + 'static {
+    fn record(&self) -> Option<&TaskRecord>;
+}
+
+impl Record for () {
+    #[inline]
+    fn record(&self) -> Option<&TaskRecord> {
+        None
+    }
+}
+
+impl Record for TaskRecord {
+    fn record(&self) -> Option<&TaskRecord> {
+        Some(self)
+    }
+}
+
+impl TaskRecord {
+    pub(crate) fn new(options: TaskOptions, is_detached: bool) -> Self {
+        let mut tokens = options.tokens.into_iter();
+        let token = tokens.next().map(|first| {
+            let token = first.child();
+            tokens.for_each(|other| token.cancel_with(&other));
+            token
+        });
+        Self {
+            name: options.name,
+            token,
+            start_before: options.start_before,
+            is_detached,
+        }
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.token.as_ref().is_some_and(CancelToken::is_cancelled)
+    }
+
+    /// Why the task is not to be started any more.
+    pub(crate) fn forbids_start(&self, context: &TaskContext) -> Option<(Outcome, JoinError)> {
+        if self.is_cancelled() {
+            return Some((Outcome::Cancelled, JoinError::Cancelled));
+        }
+        let last = self.start_before?;
+        (context.clock.now() >= last).then_some((Outcome::Expired, JoinError::Expired))
+    }
+}

@@ -1,0 +1,345 @@
+//! What a single task may be given beside its closure, and the calls that hand it over so.
+//!
+//! Not for: tasks that are given nothing. [`WorkerPool::submit`] and its kin know of no options, and
+//! cost nothing for them.
+//!
+//! An option is a field of [`TaskOptions`] and a setter of [`TaskBuilder`]. Whatever it means for the
+//! accepted task lies in its [`TaskRecord`](crate::task::record::TaskRecord).
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::accept::Accepts;
+use crate::cancel::CancelToken;
+use crate::config::OnFull;
+use crate::error::SubmitError;
+use crate::handle::JoinHandle;
+use crate::pool::WorkerPool;
+use crate::runner::Runner;
+use crate::submit::{Admit, Spawned};
+
+/// What a task is given beside its closure or argument.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct TaskOptions {
+    /// What reports call it.
+    pub name: Option<Cow<'static, str>>,
+    /// Each of these cancels it.
+    pub tokens: Vec<CancelToken>,
+    /// If it has not been started by then, it is not run.
+    pub start_before: Option<Instant>,
+}
+
+impl TaskOptions {
+    /// A task that is to be started by then waits for room no longer.
+    pub(crate) fn limit(&self, on_full: OnFull) -> OnFull {
+        match (on_full, self.start_before) {
+            (OnFull::Wait(None), last @ Some(_)) => OnFull::Wait(last),
+            (OnFull::Wait(Some(deadline)), Some(last)) => OnFull::Wait(Some(deadline.min(last))),
+            (usual, _) => usual,
+        }
+    }
+}
+
+/// Gives a single task a name, a token that cancels it, a time to be started by; then hands it over.
+/// Made by [`WorkerPool::task`].
+///
+/// ```
+/// use pool_core::{CancelToken, Pool};
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// let shutdown = CancelToken::new();
+/// let import = pool
+///     .task()
+///     .name("import")
+///     .cancelled_by(&shutdown)
+///     .spawn(|| pool_core::current().name().map(str::to_owned))?;
+/// assert_eq!(import.join()?.as_deref(), Some("import"));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+///
+/// Such a task costs one allocation, submitted or spawned.
+#[must_use = "a task builder does nothing until a task is handed over"]
+pub struct TaskBuilder<'p, P> {
+    host: &'p P,
+    options: TaskOptions,
+}
+
+impl<'p, P> TaskBuilder<'p, P> {
+    /// For the tasks of that pool or group.
+    pub fn of(host: &'p P) -> Self {
+        Self {
+            host,
+            options: TaskOptions::default(),
+        }
+    }
+
+    /// What the task is called, in reports of its panic, to task hooks, and by
+    /// [`current`](crate::current).
+    pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.options.name = Some(name.into());
+        self
+    }
+
+    /// The token cancels the task; of several, each does.
+    ///
+    /// A task that has not started is then not run: it keeps its place in the queue until a worker
+    /// comes to it, which drops it, and its handle ends with
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled). One that runs is asked to stop:
+    /// [`current`](crate::current)`().is_cancelled()`. A call that waits for room gives up, with
+    /// [`SubmitError::Cancelled`].
+    pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
+        self.options.tokens.push(token.clone());
+        self
+    }
+
+    /// If no worker has started the task by then, by the pool's clock, it is not run: its handle ends
+    /// with [`JoinError::Expired`](crate::JoinError::Expired), and it is counted as
+    /// [`Stats::expired`](crate::Stats::expired) when a worker comes to it. A call that waits for
+    /// room waits no longer than that.
+    pub fn start_before(mut self, when: Instant) -> Self {
+        self.options.start_before = Some(when);
+        self
+    }
+
+    /// Hands the task over, to be run and forgotten: see [`WorkerPool::submit`].
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn submit<T>(self, task: T) -> Result<(), SubmitError<T>>
+    where
+        P: SubmitWithOptions<T>,
+    {
+        let on_full = self.host.usual();
+        self.host.submit_with_options(task, self.options, on_full)
+    }
+
+    /// As [`submit`](Self::submit), but refuses at a full pool: see [`WorkerPool::try_submit`].
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn try_submit<T>(self, task: T) -> Result<(), SubmitError<T>>
+    where
+        P: SubmitWithOptions<T>,
+    {
+        self.host
+            .submit_with_options(task, self.options, OnFull::Refuse)
+    }
+
+    /// As [`submit`](Self::submit), but waits at most for so long: see
+    /// [`WorkerPool::submit_timeout`].
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn submit_timeout<T>(self, task: T, timeout: Duration) -> Result<(), SubmitError<T>>
+    where
+        P: SubmitWithOptions<T>,
+    {
+        let on_full = OnFull::Wait(self.host.after(timeout));
+        self.host.submit_with_options(task, self.options, on_full)
+    }
+
+    /// As [`submit`](Self::submit), but waits at most until then: see
+    /// [`WorkerPool::submit_deadline`].
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn submit_deadline<T>(self, task: T, deadline: Instant) -> Result<(), SubmitError<T>>
+    where
+        P: SubmitWithOptions<T>,
+    {
+        let on_full = OnFull::Wait(Some(deadline));
+        self.host.submit_with_options(task, self.options, on_full)
+    }
+
+    /// As [`submit`](Self::submit), as a future: see [`WorkerPool::submit_async`].
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn submit_async<T>(
+        self,
+        task: T,
+    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<P, T>
+    where
+        P: SubmitWithOptions<T>,
+    {
+        self.host.submit_with_options_async(task, self.options)
+    }
+
+    /// Hands the task over and returns a handle to its value: see [`WorkerPool::spawn`]. Of a
+    /// [`TaskGroup`](crate::TaskGroup) it is the group that has the handle.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn spawn<T>(self, task: T) -> Result<P::Handle, SubmitError<T>>
+    where
+        P: SpawnWithOptions<T>,
+    {
+        let on_full = self.host.usual();
+        self.host.spawn_with_options(task, self.options, on_full)
+    }
+
+    /// As [`spawn`](Self::spawn), but refuses at a full pool: see [`WorkerPool::try_spawn`].
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn try_spawn<T>(self, task: T) -> Result<P::Handle, SubmitError<T>>
+    where
+        P: SpawnWithOptions<T>,
+    {
+        self.host
+            .spawn_with_options(task, self.options, OnFull::Refuse)
+    }
+
+    /// As [`spawn`](Self::spawn), but waits at most for so long: see [`WorkerPool::spawn_timeout`].
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn spawn_timeout<T>(self, task: T, timeout: Duration) -> Result<P::Handle, SubmitError<T>>
+    where
+        P: SpawnWithOptions<T>,
+    {
+        let on_full = OnFull::Wait(self.host.after(timeout));
+        self.host.spawn_with_options(task, self.options, on_full)
+    }
+
+    /// As [`spawn`](Self::spawn), but waits at most until then: see [`WorkerPool::spawn_deadline`].
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn spawn_deadline<T>(self, task: T, deadline: Instant) -> Result<P::Handle, SubmitError<T>>
+    where
+        P: SpawnWithOptions<T>,
+    {
+        let on_full = OnFull::Wait(Some(deadline));
+        self.host.spawn_with_options(task, self.options, on_full)
+    }
+
+    /// As [`spawn`](Self::spawn), as a future that resolves to the handle: see
+    /// [`WorkerPool::spawn_async`].
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn spawn_async<T>(
+        self,
+        task: T,
+    ) -> impl Future<Output = Result<P::Handle, SubmitError<T>>> + Send + Unpin + use<P, T>
+    where
+        P: SubmitWithOptions<T>,
+    {
+        self.host.spawn_with_options_async(task, self.options)
+    }
+}
+
+/// Whatever a [`TaskBuilder`] gives its task to.
+pub trait OptionsHost {
+    /// What a call without a limit does at a full pool.
+    fn usual(&self) -> OnFull;
+    /// When a wait that begins now and takes so long is over, by the pool's clock; `None` if never.
+    fn after(&self, timeout: Duration) -> Option<Instant>;
+}
+
+/// Spawns tasks with options.
+#[expect(clippy::missing_errors_doc, reason = "said by the builder")]
+pub trait SpawnWithOptions<T>: OptionsHost {
+    /// What the caller has of its task.
+    type Handle;
+    /// See [`TaskBuilder::spawn`].
+    fn spawn_with_options(
+        &self,
+        task: T,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<Self::Handle, SubmitError<T>>;
+}
+
+/// Submits tasks with options, too, and by futures.
+#[expect(clippy::missing_errors_doc, reason = "said by the builder")]
+pub trait SubmitWithOptions<T>: SpawnWithOptions<T> {
+    /// See [`TaskBuilder::submit`].
+    fn submit_with_options(
+        &self,
+        task: T,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError<T>>;
+    /// See [`TaskBuilder::submit_async`].
+    fn submit_with_options_async(
+        &self,
+        task: T,
+        options: TaskOptions,
+    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<Self, T>;
+    /// See [`TaskBuilder::spawn_async`].
+    fn spawn_with_options_async(
+        &self,
+        task: T,
+        options: TaskOptions,
+    ) -> impl Future<Output = Result<Self::Handle, SubmitError<T>>> + Send + Unpin + use<Self, T>;
+}
+
+impl<R: Runner> OptionsHost for WorkerPool<R> {
+    fn usual(&self) -> OnFull {
+        self.core().on_full()
+    }
+    fn after(&self, timeout: Duration) -> Option<Instant> {
+        self.deadline(timeout)
+    }
+}
+
+impl<T, R: Accepts<T>> SpawnWithOptions<T> for WorkerPool<R> {
+    type Handle = JoinHandle<R::Value>;
+
+    fn spawn_with_options(
+        &self,
+        task: T,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Spawned<R::Value, T> {
+        self.core().spawn_recorded(task, options, on_full)
+    }
+}
+
+impl<T, R: Accepts<T>> SubmitWithOptions<T> for WorkerPool<R> {
+    fn submit_with_options(
+        &self,
+        task: T,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError<T>> {
+        self.core().submit_recorded(task, options, on_full)
+    }
+    fn submit_with_options_async(
+        &self,
+        task: T,
+        options: TaskOptions,
+    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<R, T> {
+        Arc::clone(self.core()).submit_recorded_async(task, options)
+    }
+    fn spawn_with_options_async(
+        &self,
+        task: T,
+        options: TaskOptions,
+    ) -> impl Future<Output = Spawned<R::Value, T>> + Send + Unpin + use<R, T> {
+        Arc::clone(self.core()).spawn_recorded_async(task, options)
+    }
+}
+
+/// Tasks that are given more than a closure.
+impl<R: Runner> WorkerPool<R> {
+    /// Sets a single task up: its name, a token that cancels it, a time by which it is to be started.
+    /// See [`TaskBuilder`].
+    pub fn task(&self) -> TaskBuilder<'_, Self> {
+        TaskBuilder::of(self)
+    }
+}
+
+impl<P> fmt::Debug for TaskBuilder<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskBuilder")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

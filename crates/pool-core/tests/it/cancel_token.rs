@@ -1,0 +1,152 @@
+//! A token by itself: what is cancelled with what, what is woken, and what is given back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use pool_core::{CancelToken, Clock, ManualClock};
+use testkit::{CountingWaker, waker_fn, waker_whose_clone_panics};
+
+use crate::support::{bounded, poll, poll_with};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_child_is_cancelled_with_its_parent_and_a_parent_not_with_its_child() {
+    let parent = CancelToken::new();
+    let (one, other) = (parent.child(), parent.child());
+    let grandchild = one.child();
+    assert!(one.cancel() && !one.cancel());
+    assert!(one.is_cancelled() && grandchild.is_cancelled());
+    assert!(!parent.is_cancelled() && !other.is_cancelled());
+    assert!(parent.cancel());
+    assert!(other.is_cancelled() && parent.child().is_cancelled());
+}
+
+#[test]
+fn a_clone_is_the_same_token_and_dropping_one_cancels_nothing() {
+    let token = CancelToken::new();
+    let child = token.child();
+    drop(token.clone());
+    assert!(!child.is_cancelled());
+    token.clone().cancel();
+    assert!(token.is_cancelled());
+    let orphan = CancelToken::new().child();
+    assert!(!orphan.is_cancelled(), "its parent was dropped");
+}
+
+#[test]
+fn a_chain_of_a_million_children_is_cancelled_and_dropped_without_recursion() {
+    let first = CancelToken::new();
+    let mut last = first.clone();
+    let mut middle = None;
+    for n in 0..1_000_000 {
+        last = last.child();
+        if n == 500_000 {
+            middle = Some(last.clone());
+        }
+    }
+    drop(middle);
+    assert!(first.cancel() && last.is_cancelled());
+    drop((first, last));
+
+    let mut last = CancelToken::new();
+    for _ in 0..1_000_000 {
+        last = last.child();
+    }
+    drop(last); // Each is referred to by its child alone.
+}
+
+#[test]
+fn a_thread_that_waits_is_woken_and_one_that_comes_late_does_not_wait() {
+    bounded(|| {
+        let token = CancelToken::new();
+        let waiting = {
+            let token = token.clone();
+            thread::spawn(move || token.wait())
+        };
+        token.cancel();
+        waiting.join().unwrap();
+        token.wait();
+        assert!(token.wait_timeout(Duration::MAX) && token.wait_timeout(Duration::ZERO));
+    });
+}
+
+#[test]
+fn a_wait_ends_at_its_deadline_by_the_clock_it_is_given_or_with_the_cancelling() {
+    bounded(|| {
+        let (token, clock) = (CancelToken::new(), ManualClock::new());
+        let wait = |seconds| {
+            let (token, clock) = (token.clone(), clock.clone());
+            let deadline = clock.now() + seconds * SECOND;
+            thread::spawn(move || token.wait_deadline_by(&clock, deadline))
+        };
+        let (short, long) = (wait(5), wait(9));
+        clock.wait_for_sleepers(2);
+        clock.advance(5 * SECOND);
+        assert!(!short.join().unwrap());
+        token.cancel();
+        assert!(long.join().unwrap());
+        assert!(!CancelToken::new().wait_timeout(Duration::ZERO));
+    });
+}
+
+#[test]
+fn a_future_is_woken_by_its_last_waker_and_holds_none_once_it_is_dropped() {
+    let token = CancelToken::new();
+    let (first, last) = (CountingWaker::new(), CountingWaker::new());
+    let mut future = token.child().cancelled();
+    assert_eq!(poll_with(&mut future, &first.waker()), Poll::Pending);
+    assert_eq!(poll_with(&mut future, &last.waker()), Poll::Pending);
+    let mut dropped = token.cancelled();
+    assert_eq!(poll_with(&mut dropped, &first.waker()), Poll::Pending);
+    drop(dropped);
+    assert_eq!(first.wakers(), 0);
+    token.cancel();
+    assert_eq!((first.wakes(), last.wakes()), (0, 1));
+    assert_eq!(poll(&mut future), Poll::Ready(()));
+    assert_eq!(last.wakers(), 0);
+}
+
+#[test]
+fn a_waker_may_look_wait_cancel_and_drop_the_token_that_calls_it() {
+    bounded(|| {
+        let token = CancelToken::new();
+        let woken = Arc::new(AtomicUsize::new(0));
+        let waker = {
+            let (token, child, woken) = (token.clone(), token.child(), Arc::clone(&woken));
+            waker_fn(move || {
+                assert!(token.is_cancelled() && child.is_cancelled());
+                token.wait();
+                assert!(!token.cancel() && token.child().is_cancelled());
+                woken.fetch_add(1, SeqCst);
+            })
+        };
+        let mut future = token.cancelled();
+        assert_eq!(poll_with(&mut future, &waker), Poll::Pending);
+        drop((future, waker));
+        let mut future = token.cancelled();
+        let other = CountingWaker::new();
+        let panics = waker_fn(|| panic!("a waker"));
+        assert_eq!(poll_with(&mut future, &panics), Poll::Pending);
+        let mut second = token.cancelled();
+        assert_eq!(poll_with(&mut second, &other.waker()), Poll::Pending);
+        assert!(token.cancel());
+        assert_eq!(other.wakes(), 1, "the panic of one keeps no other from it");
+    });
+}
+
+#[test]
+fn a_waker_whose_clone_panics_leaves_the_token_usable() {
+    let token = CancelToken::new();
+    let mut future = token.cancelled();
+    let waker = waker_whose_clone_panics();
+    let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        _ = poll_with(&mut future, &waker);
+    }));
+    assert!(polled.is_err());
+    token.cancel();
+    assert_eq!(poll(&mut future), Poll::Ready(()));
+}

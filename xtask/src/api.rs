@@ -1,0 +1,130 @@
+//! `cargo xtask api`: what each published crate offers, item by item, compared with `docs/api/`.
+//!
+//! A change that adds, changes or removes a public item shows it in its own diff, and one that does
+//! so by mistake fails.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use xshell::cmd;
+
+use crate::packages;
+use crate::workspace::{Workspace, package};
+
+/// One file for each crate. Relative to the root.
+const LISTS: &str = "docs/api";
+/// The format of rustdoc's JSON that `public-api` reads. Each few releases of the compiler have
+/// their own, so the two move together.
+const FORMAT: u32 = 57;
+
+#[derive(Deserialize)]
+struct Format {
+    format_version: u32,
+}
+
+/// Compares the crates with their lists, or writes these.
+pub(crate) fn run(workspace: &Workspace, update: bool) -> Result<()> {
+    let lists = workspace.root.join(LISTS);
+    let mut differ = Vec::new();
+    for folder in packages::published(workspace)? {
+        let json = document(workspace, &folder)?;
+        let written: Format = serde_json::from_str(&fs::read_to_string(&json)?)?;
+        if written.format_version != FORMAT {
+            ensure!(
+                !update,
+                "this compiler writes format {}, not {FORMAT}",
+                written.format_version
+            );
+            println!(
+                "THE PUBLIC INTERFACES ARE NOT COMPARED: this compiler writes format {} of rustdoc's JSON, \
+                 and {FORMAT} can be read",
+                written.format_version
+            );
+            return Ok(());
+        }
+        let list = list(&json)?;
+        let file = lists.join(&folder).with_extension("txt");
+        if update {
+            fs::create_dir_all(&lists)?;
+            fs::write(&file, list)?;
+        } else if !matches(
+            &folder,
+            &fs::read_to_string(&file).unwrap_or_default(),
+            &list,
+        ) {
+            differ.push(folder);
+        }
+    }
+    ensure!(
+        differ.is_empty(),
+        "the public interface of {} has changed: if that is meant, `cargo xtask api --update`",
+        differ.join(", ")
+    );
+    println!("api: {}", if update { "written" } else { "as listed" });
+    Ok(())
+}
+
+/// Has rustdoc describe a crate.
+fn document(workspace: &Workspace, folder: &str) -> Result<std::path::PathBuf> {
+    let shell = workspace.shell()?;
+    let built = workspace.target.join("api");
+    let name = package(folder);
+    // The format is not stable, which `FORMAT` is for; the compiler is.
+    let _bootstrap = shell.push_env("RUSTC_BOOTSTRAP", "1");
+    cmd!(
+        shell,
+        "cargo rustdoc --quiet --package {name} --lib --all-features --target-dir {built} --
+            -Z unstable-options --output-format json --cap-lints allow"
+    )
+    .run()?;
+    let library = folder.replace('-', "_");
+    Ok(built.join("doc").join(library).with_extension("json"))
+}
+
+/// Each public item on a line of its own, without what is derived or automatic.
+fn list(json: &Path) -> Result<String> {
+    let api = public_api::Builder::from_rustdoc_json(json)
+        .omit_blanket_impls(true)
+        .omit_auto_trait_impls(true)
+        .omit_auto_derived_impls(true)
+        .build()
+        .with_context(|| json.display().to_string())?;
+    let items: Vec<String> = api.items().map(ToString::to_string).collect();
+    Ok(items.join("\n") + "\n")
+}
+
+/// Whether a crate is as listed. Prints what differs.
+fn matches(folder: &str, listed: &str, now: &str) -> bool {
+    let (before, after): (BTreeSet<_>, BTreeSet<_>) =
+        (listed.lines().collect(), now.lines().collect());
+    for (sign, line) in before
+        .difference(&after)
+        .map(|line| ('-', line))
+        .chain(after.difference(&before).map(|line| ('+', line)))
+    {
+        println!("{folder}: {sign} {line}");
+    }
+    before == after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn an_item_that_is_new_changed_or_gone_differs_and_order_does_not() {
+        let listed = "pub fn one()\npub fn two()\n";
+        assert!(matches("x", listed, "pub fn two()\npub fn one()\n"));
+        for now in [
+            "pub fn one()\n",
+            "pub fn one()\npub fn two(u8)\n",
+            "pub fn one()\npub fn two()\npub fn three()\n",
+            "",
+        ] {
+            assert!(!matches("x", listed, now), "{now}");
+        }
+    }
+}
