@@ -164,6 +164,7 @@ pub use pool::{WeakWorkerPool, WorkerPool};
 pub use pool_kinds::{FuncPool, Pool, WeakFuncPool, WeakPool};
 pub use reserve::ReserveFuture;
 pub use runner::Runner;
+pub use sched::ready::Priority;
 pub use scope::{Scope, ScopedJoinHandle};
 pub use stats::Stats;
 #[cfg(not(anthill_loom))]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use multi_pool::{MultiPool, RoundRobin};
-use pool_core::{JoinError, OnFull, Pool};
+use pool_core::{JoinError, JoinHandle, OnFull, Pool};
 use testkit::Gate;
 
 use crate::support::{bounded, until};
@@ -55,7 +55,7 @@ fn full_pools_discard_the_oldest_of_one_of_them_or_the_newest() {
             let ends: Vec<_> = queued
                 .into_iter()
                 .chain([newest])
-                .map(|it| it.join())
+                .map(JoinHandle::join)
                 .collect();
             let discarded = ends
                 .iter()
