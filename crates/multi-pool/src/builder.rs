@@ -18,7 +18,8 @@ use crate::strategy::{RoundRobin, Strategy};
 /// |---|---|
 /// | `capacity`, `queue_depth`, `min_workers`, `prestart` | for each pool |
 /// | `max_waiting` | for all together: a waiter is enqueued at every pool, and counted once |
-/// | `nonblocking` | `submit` and `spawn` refuse if every pool is full |
+/// | `on_full`, `nonblocking` | what `submit` and `spawn` do if every pool is full; the oldest is discarded in the first pool that has one to give |
+/// | `start_paused` | each pool is paused |
 /// | `within_worker` | on a worker of any pool, if every pool is full |
 /// | `name` | each pool is named after it, with its index |
 #[must_use = "a builder does nothing until `build` is called"]

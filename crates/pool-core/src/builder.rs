@@ -37,7 +37,7 @@ pub const DEFAULT_NAME: &str = "pool";
 /// | `nonblocking` | `false` |
 /// | `keep_alive` | 10 seconds |
 /// | `min_workers`, `prestart` | 0 |
-/// | `preallocate`, `start_paused` | `false` |
+/// | `preallocate`, `start_paused`, `priorities` | `false` |
 /// | `within_worker` | `RunInPlace` |
 /// | `nesting_limit` | 64 |
 /// | `drop_policy` | `Drain` |
@@ -60,6 +60,7 @@ pub struct Builder<R> {
     prestart: usize,
     preallocate: bool,
     start_paused: bool,
+    priorities: bool,
     within_worker: WithinWorker,
     nesting_limit: u32,
     stack_size: Option<usize>,
@@ -86,6 +87,7 @@ impl<R: Runner> Builder<R> {
             prestart: 0,
             preallocate: false,
             start_paused: false,
+            priorities: false,
             within_worker: WithinWorker::default(),
             nesting_limit: DEFAULT_NESTING_LIMIT,
             stack_size: None,
@@ -142,8 +144,10 @@ impl<R: Runner> Builder<R> {
     /// use std::sync::mpsc;
     ///
     /// let (sender, receiver) = mpsc::channel();
+    /// let (starts, started) = mpsc::channel();
     /// let pool = Pool::builder().capacity(1).queue_depth(1).on_full(OnFull::DiscardOldest).build()?;
-    /// pool.submit(move || receiver.recv())?;
+    /// pool.submit(move || (starts.send(()), receiver.recv()))?;
+    /// started.recv()?; // It is not queued any more.
     /// let stale = pool.spawn(|| 1)?;
     /// let fresh = pool.spawn(|| 2)?; // There is no room beside `stale`.
     /// assert!(matches!(stale.join(), Err(JoinError::Discarded)));
@@ -203,6 +207,22 @@ impl<R: Runner> Builder<R> {
     /// [resumed](WorkerPool::resume).
     pub fn start_paused(mut self, paused: bool) -> Self {
         self.start_paused = paused;
+        self
+    }
+
+    /// Starts queued tasks by their [priority](crate::TaskBuilder::priority), and those of one
+    /// priority in the order of their acceptance. Without this they are all started in that order,
+    /// whatever they were given.
+    ///
+    /// It is about tasks that have been accepted. Those that wait for room get it first come, first
+    /// served, and a task that runs is not interrupted. A full pool that
+    /// [discards the oldest](OnFull::DiscardOldest) takes the oldest of the lowest priority. In a
+    /// multi-pool each pool does this for itself.
+    ///
+    /// A task of a lower priority is not starved: see [`Priority`](crate::Priority).
+    #[doc(alias = "PriorityBlockingQueue")]
+    pub fn priorities(mut self, priorities: bool) -> Self {
+        self.priorities = priorities;
         self
     }
 
@@ -366,6 +386,7 @@ impl<R: Runner> Builder<R> {
             keep_alive: self.keep_alive,
             preallocate: self.preallocate,
             start_paused: self.start_paused,
+            priorities: self.priorities,
             on_full: self.on_full,
             discard_hook: self.discard_hook,
             within_worker: self.within_worker,

@@ -21,6 +21,7 @@ use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
 use crate::sched::idle::WorkerCell;
 use crate::sched::load::LoadStats;
+use crate::sched::ready::Priority;
 use crate::sched::shared::Shared;
 use crate::sched::state::State;
 use crate::sched::striped::StripedCounter;
@@ -87,7 +88,9 @@ impl<R: Runner> Core<R> {
         group: u64,
         member: Option<(usize, Arc<LoadStats>)>,
     ) -> Result<Arc<Self>, BuildError> {
-        let mut state = State::new(&config).map_err(BuildError::OutOfMemory)?;
+        let priority_of: fn(&R::Job) -> Priority = R::priority_of;
+        let priority_of = config.priorities.then_some(priority_of);
+        let mut state = State::new(&config, priority_of).map_err(BuildError::OutOfMemory)?;
         let load_stats = member.map(|(number, load_stats)| {
             state.number = number;
             state.load_stats = Some(Arc::clone(&load_stats));

@@ -63,7 +63,7 @@
 //! | `JoinHandle::join` | until the task has ended; on an own worker it runs one that has not started in place | nothing once it has; a short spin before it sleeps |
 //! | `JoinHandle::cancel` | no | O(1) amortised, two sections; drops the captures here |
 //! | `stats`, `running`, `waiting`, .. | no | one section |
-//! | `tune`, `release`, `reboot` | no | one section, O(workers and waiters concerned) |
+//! | `tune`, `release`, `reboot`, `pause`, `resume` | no | one section, O(workers and waiters concerned) |
 //! | `release_now` | no | O(queued); drops their captures here |
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
 //! | `wait_idle_async`, `wait_released_async`, `release_async` | no; the future waits | one section each time something is to be seen |
@@ -164,6 +164,7 @@ pub use pool::{WeakWorkerPool, WorkerPool};
 pub use pool_kinds::{FuncPool, Pool, WeakFuncPool, WeakPool};
 pub use reserve::ReserveFuture;
 pub use runner::Runner;
+pub use sched::ready::Priority;
 pub use scope::{Scope, ScopedJoinHandle};
 pub use stats::Stats;
 #[cfg(not(anthill_loom))]

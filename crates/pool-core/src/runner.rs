@@ -1,5 +1,6 @@
 //! The difference between a pool of closures and one that calls a function.
 
+use crate::sched::ready::Priority;
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// What a pool does with its jobs: calls closures, or one function with each argument.
@@ -21,6 +22,8 @@ pub trait Runner: Send + Sync + 'static {
     fn seize(&self, job: &Self::Job, why: Unrun) -> bool;
     /// What hooks call the task; `None` if it is not the user's alone, and must not be discarded.
     fn name_of(&self, job: &Self::Job) -> Option<&'static str>;
+    /// Which tasks go before it, in a pool that goes by priorities.
+    fn priority_of(job: &Self::Job) -> Priority;
     /// Whether the handle took the task out, so that only its entry is left.
     fn is_tombstone(&self, job: &Self::Job) -> bool;
 }

@@ -12,6 +12,7 @@ pub(crate) mod idle;
 pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod queue;
+pub(crate) mod ready;
 pub(crate) mod shared;
 pub(crate) mod spin;
 pub(crate) mod state;

@@ -5,8 +5,9 @@ use crate::sched::state::State;
 
 /// One snapshot of a pool, taken at one instant.
 ///
-/// At rest, `submitted = completed + panicked + cancelled + expired + released + discarded`; while tasks
-/// are in flight the left side is larger. `refused` stands apart: those tasks went back to their owners.
+/// At rest, `submitted = completed + panicked + cancelled + expired + released + discarded`; while
+/// tasks are in flight the left side is larger. `refused` stands apart: those tasks went back to
+/// their owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

@@ -19,6 +19,7 @@ use crate::error::SubmitError;
 use crate::handle::JoinHandle;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
+use crate::sched::ready::Priority;
 use crate::submit::{Admit, Spawned};
 
 /// What a task is given beside its closure or argument.
@@ -31,6 +32,8 @@ pub struct TaskOptions {
     pub tokens: Vec<CancelToken>,
     /// If it has not been started by then, it is not run.
     pub start_before: Option<Instant>,
+    /// Which queued tasks are started before it.
+    pub priority: Priority,
 }
 
 impl TaskOptions {
@@ -102,6 +105,28 @@ impl<'p, P> TaskBuilder<'p, P> {
     /// room waits no longer than that.
     pub fn start_before(mut self, when: Instant) -> Self {
         self.options.start_before = Some(when);
+        self
+    }
+
+    /// Which queued tasks are started before it, in a pool that was built with
+    /// [`priorities`](crate::Builder::priorities). Elsewhere it means nothing.
+    ///
+    /// ```
+    /// use pool_core::{Pool, Priority};
+    ///
+    /// let pool = Pool::builder().capacity(1).queue_depth(10).priorities(true).start_paused(true);
+    /// let pool = pool.build()?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// for (priority, text) in [(Priority::Low, "later"), (Priority::High, "now")] {
+    ///     let sender = sender.clone();
+    ///     pool.task().priority(priority).submit(move || sender.send(text))?;
+    /// }
+    /// pool.resume();
+    /// assert_eq!([receiver.recv()?, receiver.recv()?], ["now", "later"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.options.priority = priority;
         self
     }
 

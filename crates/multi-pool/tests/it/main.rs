@@ -12,6 +12,7 @@ mod figures;
 mod last_handle;
 mod life;
 mod map;
+mod on_full;
 mod own_worker;
 mod permits;
 mod support;

@@ -38,6 +38,7 @@ use crate::sched::exits::Ending;
 use crate::sched::idle::{IdleSet, WorkerCell};
 use crate::sched::load::LoadStats;
 use crate::sched::queue::TaskQueue;
+use crate::sched::ready::{Priority, ReadyQueue};
 use crate::sched::waiters::{Request, WaitQueue, WaiterEntry};
 use crate::task::run::Outcome;
 
@@ -73,7 +74,7 @@ pub(crate) struct State<J> {
     pub(crate) disposing: usize,
     /// Threads that took these out, once for each time.
     disposers: Vec<usize>,
-    pub(crate) queue: TaskQueue<J>,
+    pub(crate) queue: ReadyQueue<J>,
     /// Entries whose tasks their handles took out: in the queue, or just popped by a worker that
     /// is on its way to the next.
     pub(crate) tombstones: usize,
@@ -548,7 +549,7 @@ impl<J> State<J> {
         let (mut taken, mut tombstones, mut passed_over) = (None, Vec::new(), Vec::new());
         while taken.is_none()
             && passed_over.len() < MOST_PASSED_OVER
-            && let Some(oldest) = self.queue.pop()
+            && let Some(oldest) = self.queue.pop_lowest()
         {
             if !may_discard(&oldest) {
                 passed_over.push(oldest);
@@ -667,7 +668,11 @@ impl<J> State<J> {
 }
 
 impl<J> State<J> {
-    pub(crate) fn new(config: &Config) -> Result<Self, TryReserveError> {
+    /// With `priority_of` if the pool goes by priorities.
+    pub(crate) fn new(
+        config: &Config,
+        priority_of: Option<fn(&J) -> Priority>,
+    ) -> Result<Self, TryReserveError> {
         Ok(Self {
             number: 0,
             open: true,
@@ -682,7 +687,7 @@ impl<J> State<J> {
             reserved: 0,
             disposing: 0,
             disposers: Vec::new(),
-            queue: TaskQueue::new(),
+            queue: ReadyQueue::new(priority_of),
             tombstones: 0,
             wait_queue: WaitQueue::new(),
             live: 0,

@@ -28,6 +28,7 @@ use crate::cancel::CancelToken;
 use crate::current::{Frame, Running};
 use crate::error::JoinError;
 use crate::foreign::{Payload, drop_quietly, wake};
+use crate::sched::ready::Priority;
 use crate::task::promise::{Joined, Promise, Promised};
 use crate::task::record::{Record, TaskRecord};
 use crate::task::run::{Label, Outcome, Resolve, TaskContext, TaskResult, Unrun};
@@ -186,6 +187,11 @@ impl<B: Body> SpawnCell<B> {
             Unrun::Discarded => Claim::Discard,
         };
         self.claim.set(claim) || !self.is_tombstone()
+    }
+
+    pub(crate) fn priority(&self) -> Priority {
+        let record = self.record.record();
+        record.map_or(Priority::Normal, |record| record.priority)
     }
 
     /// Whether the handle has taken the task out, and given its room back.

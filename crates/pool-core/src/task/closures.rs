@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::accept::{Accepts, Promise, Sealed};
 use crate::foreign::drop_quietly;
 use crate::runner::Runner;
+use crate::sched::ready::Priority;
 use crate::task::cell::{Body, LARGE, SpawnCell};
 use crate::task::erased::{Task, Work};
 use crate::task::record::{Record, TaskRecord};
@@ -34,6 +35,10 @@ impl Runner for Closures {
 
     fn name_of(&self, job: &Task) -> Option<&'static str> {
         job.name()
+    }
+
+    fn priority_of(job: &Task) -> Priority {
+        job.priority()
     }
 
     fn is_tombstone(&self, job: &Task) -> bool {
@@ -75,6 +80,10 @@ impl<B: Body> Work for Spawned<B> {
 
     fn seize(&self, why: Unrun) -> bool {
         self.0.seize(why)
+    }
+
+    fn priority(&self) -> Priority {
+        self.0.priority()
     }
 
     fn name() -> Option<&'static str> {

@@ -14,6 +14,7 @@ use std::any::{TypeId, type_name};
 use std::fmt;
 use std::mem::ManuallyDrop;
 
+use crate::sched::ready::Priority;
 use crate::task::pack::{Space, look, put, take};
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
@@ -26,6 +27,10 @@ pub(crate) trait Work: Send + 'static {
     /// See [`Runner::seize`](crate::Runner). Where there is no handle, there is no race.
     fn seize(&self, _why: Unrun) -> bool {
         true
+    }
+    /// See [`Runner::priority_of`](crate::Runner).
+    fn priority(&self) -> Priority {
+        Priority::Normal
     }
     /// See [`Runner::name_of`](crate::Runner).
     fn name() -> Option<&'static str> {
@@ -60,6 +65,7 @@ struct Table {
     /// These look at it where it lies.
     seize: unsafe fn(&Space, Unrun) -> bool,
     is_tombstone: unsafe fn(&Space) -> bool,
+    priority: unsafe fn(&Space) -> Priority,
 }
 
 // SAFETY: invariant 3.
@@ -105,6 +111,11 @@ impl Task {
     pub(crate) fn is_tombstone(&self) -> bool {
         // SAFETY: invariant 1.
         unsafe { (self.table().is_tombstone)(&self.space) }
+    }
+
+    pub(crate) fn priority(&self) -> Priority {
+        // SAFETY: invariant 1.
+        unsafe { (self.table().priority)(&self.space) }
     }
 
     /// The work again, if it is a `W`.
@@ -153,6 +164,8 @@ impl Table {
             seize: |space, why| unsafe { look::<W>(space) }.seize(why),
             // SAFETY: as in `seize`.
             is_tombstone: |space| unsafe { look::<W>(space) }.is_tombstone(),
+            // SAFETY: as in `seize`.
+            priority: |space| unsafe { look::<W>(space) }.priority(),
         }
     }
 }

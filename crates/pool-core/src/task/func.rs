@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::accept::{Accepts, Promise, Sealed};
 use crate::runner::Runner;
+use crate::sched::ready::Priority;
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::pack::Packed;
 use crate::task::record::{Record, TaskRecord};
@@ -77,6 +78,13 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
             Kind::Plain(_) => true,
             Kind::Spawned(cell) => cell.seize(why),
             Kind::Recorded(cell) => cell.seize(why),
+        }
+    }
+
+    fn priority_of(job: &FuncJob<T, R>) -> Priority {
+        match &job.0 {
+            Kind::Plain(_) | Kind::Spawned(_) => Priority::Normal,
+            Kind::Recorded(cell) => cell.priority(),
         }
     }
 

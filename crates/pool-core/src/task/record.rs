@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use crate::cancel::CancelToken;
 use crate::error::JoinError;
+use crate::sched::ready::Priority;
 use crate::task::run::{Outcome, TaskContext};
 use crate::task_builder::TaskOptions;
 
@@ -14,6 +15,7 @@ use crate::task_builder::TaskOptions;
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct TaskRecord {
     pub(crate) name: Option<Cow<'static, str>>,
+    pub(crate) priority: Priority,
     /// Cancelled with each of the tokens that the task was given.
     pub(crate) token: Option<CancelToken>,
     start_before: Option<Instant>,
@@ -49,6 +51,7 @@ impl TaskRecord {
         });
         Self {
             name: options.name,
+            priority: options.priority,
             token,
             start_before: options.start_before,
             is_detached,

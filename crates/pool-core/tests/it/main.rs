@@ -31,6 +31,7 @@ mod panics;
 mod pause;
 mod permits;
 mod permits_end;
+mod priorities;
 mod process;
 mod reboot;
 mod release;

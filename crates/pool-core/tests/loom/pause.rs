@@ -54,7 +54,7 @@ fn a_worker_that_parks_at_a_paused_pools_queue_racing_its_resume_is_notified() {
 fn a_task_after_a_pause_racing_a_worker_starts_after_the_resume() {
     check(
         "a_task_after_a_pause_racing_a_worker_starts_after_the_resume",
-        Some(2),
+        Some(3),
         || {
             let pool = untimed(1).queue_depth(2).build().unwrap();
             let (runs, resumed) = (Runs::new(), Arc::new(AtomicBool::new(false)));

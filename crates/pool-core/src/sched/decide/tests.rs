@@ -88,6 +88,14 @@ fn a_full_pool_lets_wait_who_may_and_as_many_as_may() {
             assert_eq!(block(OwnWorker::Stranger), wait);
             assert_eq!(block(OwnWorker::Refuse), WhenFull::Refuse);
             assert_eq!(block(OwnWorker::RunInPlace), WhenFull::RunInPlace);
+            let caller = |worker| view.when_full(OnFullPolicy::RunInCaller(worker));
+            assert_eq!(caller(OwnWorker::Stranger), WhenFull::RunInCaller);
+            assert_eq!(caller(OwnWorker::Refuse), WhenFull::Refuse);
+            assert_eq!(caller(OwnWorker::RunInPlace), WhenFull::RunInPlace);
+            let newest = view.when_full(OnFullPolicy::DiscardNewest);
+            assert_eq!(newest, WhenFull::DiscardNewest);
+            let oldest = view.when_full(OnFullPolicy::DiscardOldest);
+            assert_eq!(oldest == WhenFull::DiscardOldest, view.queued > 0);
         }
     });
 }
@@ -283,6 +291,29 @@ fn a_permit_keeps_one_worker_however_many_are_core_workers_and_whether_released_
                     assert_eq!(without, Without::Leave, "{view:?}");
                 }
             }
+        }
+    });
+}
+
+#[test]
+fn a_paused_pool_notifies_no_worker_and_keeps_one_while_a_task_is_queued() {
+    every_view(|view| {
+        let view = View {
+            paused: true,
+            ..view
+        };
+        if !view.open {
+            return;
+        }
+        assert_eq!(view.wake_policy(), Notify::Nothing, "{view:?}");
+        assert!(!view.fast_path_enabled(), "{view:?}");
+        let staying = view.live - view.leaving;
+        if view.leaving > 0 {
+            assert_eq!(view.must_stay(), view.queued > 0 && staying == 0);
+        }
+        if staying > 0 && view.excess() == 0 {
+            let keeps = view.queued > 0 && staying == 1;
+            assert_eq!(view.without_work(0) == Without::Park, keeps, "{view:?}");
         }
     });
 }

@@ -16,7 +16,7 @@ fn builder(capacity: usize, depth: usize) -> Builder<Closures> {
 /// An open state without workers.
 fn state_of(builder: Builder<Closures>) -> State<u32> {
     let pool = builder.build().expect("the settings are sound");
-    State::new(&pool.core().config).expect("there is memory")
+    State::new(&pool.core().config, None).expect("there is memory")
 }
 
 /// One with so many busy workers, each with a task.

@@ -1,0 +1,100 @@
+//! What full pools do beside waiting and refusing, and pools that are paused.
+
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use multi_pool::{MultiPool, RoundRobin};
+use pool_core::{JoinError, JoinHandle, OnFull, Pool};
+use testkit::Gate;
+
+use crate::support::{bounded, until};
+
+/// Two pools of one worker, which is held, and room for `depth` behind each.
+fn held(depth: usize, on_full: OnFull) -> (MultiPool, Gate) {
+    let each = Pool::builder().capacity(1).queue_depth(depth);
+    let pools = MultiPool::builder(each.on_full(on_full)).pools(2);
+    let pools = pools.strategy(RoundRobin::new()).build().unwrap();
+    let gate = Gate::new();
+    for _ in 0..2 {
+        let gate = gate.clone();
+        pools.try_submit(move || gate.wait()).unwrap();
+    }
+    gate.wait_for_arrivals(2);
+    (pools, gate)
+}
+
+#[test]
+fn a_caller_runs_its_task_only_if_every_pool_is_full() {
+    bounded(|| {
+        let (pools, gate) = held(1, OnFull::RunInCaller);
+        let us = thread::current().id();
+        let queued: Vec<_> = (0..2)
+            .map(|_| pools.spawn(|| thread::current().id()).unwrap())
+            .collect();
+        let ours = pools.spawn(|| thread::current().id()).unwrap();
+        assert!(ours.is_finished());
+        assert_eq!(ours.join().unwrap(), us);
+        gate.open();
+        for handle in queued {
+            assert_ne!(handle.join().unwrap(), us);
+        }
+        pools.wait_idle().unwrap();
+        assert_eq!(pools.stats().completed, 5);
+    });
+}
+
+#[test]
+fn full_pools_discard_the_oldest_of_one_of_them_or_the_newest() {
+    bounded(|| {
+        for (policy, gone) in [(OnFull::DiscardOldest, 1), (OnFull::DiscardNewest, 2)] {
+            let (pools, gate) = held(1, policy);
+            let queued: Vec<_> = (0..2).map(|n| pools.spawn(move || n).unwrap()).collect();
+            let newest = pools.spawn(|| 2).unwrap();
+            assert_eq!((pools.queued(), pools.stats().discarded), (2, 1));
+            gate.open();
+            let ends: Vec<_> = queued
+                .into_iter()
+                .chain([newest])
+                .map(JoinHandle::join)
+                .collect();
+            let discarded = ends
+                .iter()
+                .filter(|it| matches!(it, Err(JoinError::Discarded)));
+            assert_eq!(discarded.count(), 1);
+            assert_eq!(ends[2].is_err(), gone == 2, "{policy:?}");
+            pools.wait_idle().unwrap();
+        }
+        let (pools, gate) = held(0, OnFull::DiscardOldest);
+        let none = pools.spawn(|| ()).unwrap();
+        assert!(matches!(none.join(), Err(JoinError::Discarded)));
+        gate.open();
+        pools.wait_idle().unwrap();
+    });
+}
+
+#[test]
+fn paused_pools_start_nothing_until_they_are_resumed_or_released() {
+    bounded(|| {
+        let each = Pool::builder()
+            .capacity(1)
+            .queue_depth(4)
+            .start_paused(true);
+        let pools = MultiPool::builder(each).pools(2).build().unwrap();
+        let done = Arc::new(Mutex::new(0));
+        let submit = || {
+            let done = Arc::clone(&done);
+            pools.submit(move || *done.lock().unwrap() += 1).unwrap();
+        };
+        (0..6).for_each(|_| submit());
+        assert!(pools.is_paused() && !pools.pause());
+        until(|| pools.idle() == 2);
+        assert_eq!((pools.queued(), *done.lock().unwrap()), (6, 0));
+        assert!(pools.resume() && !pools.resume());
+        pools.wait_idle().unwrap();
+        assert!(pools.pause());
+        submit();
+        assert!(pools.release() && !pools.is_paused());
+        pools.wait_released().unwrap();
+        assert_eq!(*done.lock().unwrap(), 7);
+    });
+}

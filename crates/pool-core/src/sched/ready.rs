@@ -1,0 +1,335 @@
+//! The tasks that are to be started: one queue, or one for each priority.
+//!
+//! A pool that was built without priorities has the one queue, and pays a comparison for what it
+//! does not have.
+//!
+//! Not for: who may enter, and who is notified. To both it is one queue, of so many tasks.
+//!
+//! # The rule
+//! The first of the highest level is started; unless a lower one, which has a task, has been passed
+//! over [`MOST_PASSED`] times since one of its own was started: then that level's first is, the
+//! lowest such level's before others. So while a level has tasks, at most [`MOST_PASSED`] of higher
+//! levels are started between two of its own, and a task with `n` before it in its level is started
+//! after at most `(n + 1) * MOST_PASSED` of higher ones that came before or after it.
+
+use std::collections::VecDeque;
+
+use crate::sched::queue::TaskQueue;
+
+/// Starts of higher levels that a level lets pass.
+pub(crate) const MOST_PASSED: u32 = 8;
+
+/// Which tasks of a pool with [priorities](crate::Builder::priorities) are started first.
+///
+/// Those of one level are started in the order of their acceptance. A lower level is not starved:
+/// while it has tasks, at least one of nine starts is its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// After the others.
+    Low,
+    /// As tasks are that say nothing.
+    #[default]
+    Normal,
+    /// Before the others.
+    High,
+}
+
+const LEVELS: usize = 3;
+
+impl Priority {
+    /// 0 is the first to be started.
+    fn level(self) -> usize {
+        match self {
+            Self::High => 0,
+            Self::Normal => 1,
+            Self::Low => 2,
+        }
+    }
+}
+
+pub(crate) struct ReadyQueue<J> {
+    /// All of them; or, with priorities, those of the middle level.
+    normal: TaskQueue<J>,
+    others: Option<Box<Others<J>>>,
+}
+
+/// The other levels.
+struct Others<J> {
+    priority_of: fn(&J) -> Priority,
+    high: TaskQueue<J>,
+    low: TaskQueue<J>,
+    passed: Passed,
+    /// The level that is swept next.
+    broom: usize,
+}
+
+/// How often each level has been passed over since one of its own was started, while it had one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Passed([u32; LEVELS]);
+
+impl Passed {
+    /// Which level the next start is of. `waiting`: the tasks of each.
+    fn next(&self, waiting: [usize; LEVELS]) -> Option<usize> {
+        let aged = |&level: &usize| waiting[level] > 0 && self.0[level] >= MOST_PASSED;
+        let highest = || (0..LEVELS).find(|&level| waiting[level] > 0);
+        (0..LEVELS).rev().find(aged).or_else(highest)
+    }
+
+    /// One of that level is started.
+    fn started(&mut self, started: usize, waiting: [usize; LEVELS]) {
+        self.0[started] = 0;
+        for (passed, waiting) in self.0.iter_mut().zip(waiting).skip(started + 1) {
+            *passed += u32::from(waiting > 0);
+        }
+    }
+}
+
+impl<J> Others<J> {
+    fn waiting(&self, normal: &TaskQueue<J>) -> [usize; LEVELS] {
+        [self.high.len(), normal.len(), self.low.len()]
+    }
+
+    fn queue<'a>(&'a mut self, normal: &'a mut TaskQueue<J>, level: usize) -> &'a mut TaskQueue<J> {
+        match level {
+            0 => &mut self.high,
+            1 => normal,
+            _ => &mut self.low,
+        }
+    }
+
+    fn queue_of<'a>(&'a mut self, normal: &'a mut TaskQueue<J>, job: &J) -> &'a mut TaskQueue<J> {
+        let level = (self.priority_of)(job).level();
+        self.queue(normal, level)
+    }
+
+    fn pop(&mut self, normal: &mut TaskQueue<J>) -> Option<J> {
+        let waiting = self.waiting(normal);
+        let level = self.passed.next(waiting)?;
+        self.passed.started(level, waiting);
+        self.queue(normal, level).pop()
+    }
+}
+
+impl<J> ReadyQueue<J> {
+    /// With a function, of so many levels as there are priorities.
+    pub(crate) fn new(priority_of: Option<fn(&J) -> Priority>) -> Self {
+        Self {
+            normal: TaskQueue::new(),
+            others: priority_of.map(|priority_of| {
+                Box::new(Others {
+                    priority_of,
+                    high: TaskQueue::new(),
+                    low: TaskQueue::new(),
+                    passed: Passed::default(),
+                    broom: 0,
+                })
+            }),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        match &self.others {
+            None => self.normal.len(),
+            Some(others) => others.waiting(&self.normal).iter().sum(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, job: J) {
+        match &mut self.others {
+            None => self.normal.push(job),
+            Some(others) => others.queue_of(&mut self.normal, &job).push(job),
+        }
+    }
+
+    /// The next to be started.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<J> {
+        match &mut self.others {
+            None => self.normal.pop(),
+            Some(others) => others.pop(&mut self.normal),
+        }
+    }
+
+    /// The oldest of the lowest level.
+    pub(crate) fn pop_lowest(&mut self) -> Option<J> {
+        let Some(others) = &mut self.others else {
+            return self.normal.pop();
+        };
+        (0..LEVELS)
+            .rev()
+            .find_map(|level| others.queue(&mut self.normal, level).pop())
+    }
+
+    /// Puts back what was just taken: the next of its level again.
+    #[cold]
+    pub(crate) fn unpop(&mut self, job: J) {
+        match &mut self.others {
+            None => self.normal.unpop(job),
+            Some(others) => others.queue_of(&mut self.normal, &job).unpop(job),
+        }
+    }
+
+    /// Moves all of `other` to the end.
+    pub(crate) fn append(&mut self, other: &mut TaskQueue<J>) {
+        match &mut self.others {
+            None => self.normal.append(other),
+            Some(others) => {
+                while let Some(job) = other.pop() {
+                    others.queue_of(&mut self.normal, &job).push(job);
+                }
+            }
+        }
+    }
+
+    /// All of them; those of one level oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &J> {
+        let others = self.others.iter();
+        let others = others.flat_map(|others| others.high.iter().chain(others.low.iter()));
+        self.normal.iter().chain(others)
+    }
+
+    /// As [`TaskQueue::sweep`], of one level after the other.
+    pub(crate) fn sweep(&mut self, goes: impl Fn(&J) -> bool) -> VecDeque<J> {
+        let Some(others) = &mut self.others else {
+            return self.normal.sweep(goes);
+        };
+        others.broom = (others.broom + 1) % LEVELS;
+        let level = others.broom;
+        others.queue(&mut self.normal, level).sweep(goes)
+    }
+
+    /// See [`TaskQueue::give_back`].
+    pub(crate) fn give_back(&mut self, block: VecDeque<J>) {
+        self.normal.give_back(block);
+    }
+
+    /// See [`TaskQueue::trim`].
+    pub(crate) fn trim(&mut self) -> Vec<VecDeque<J>> {
+        let mut spare = self.normal.trim();
+        if let Some(others) = &mut self.others {
+            spare.extend(others.high.trim());
+            spare.extend(others.low.trim());
+        }
+        spare
+    }
+
+    /// Takes everything out, higher levels first, and the memory with it.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = J> + use<J> {
+        let others = self.others.as_mut();
+        let others = others.map(|others| (others.high.take_all(), others.low.take_all()));
+        let (high, low) = others.unzip();
+        let normal = self.normal.take_all();
+        let high = high.into_iter().flatten();
+        high.chain(normal).chain(low.into_iter().flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Jobs with their priority.
+    type Job = (Priority, u32);
+
+    fn queue() -> ReadyQueue<Job> {
+        ReadyQueue::new(Some(|job: &Job| job.0))
+    }
+
+    #[test]
+    fn levels_are_started_from_the_highest_and_each_in_its_order() {
+        let mut queue = queue();
+        for n in 0..2 {
+            for priority in [Priority::Low, Priority::High, Priority::Normal] {
+                queue.push((priority, n));
+            }
+        }
+        let first = queue.pop().expect("six wait");
+        queue.unpop(first);
+        assert_eq!((queue.len(), queue.iter().count()), (6, 6));
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        let expected = [Priority::High, Priority::Normal, Priority::Low];
+        let expected = expected.map(|priority| [(priority, 0), (priority, 1)]);
+        assert_eq!(order, expected.as_flattened());
+        assert_eq!(queue.len(), 0);
+    }
+
+    /// Every way in which levels may have tasks, step by step, from every count that may be: no
+    /// level with a task is passed over more often than the rule says, and a level is only passed
+    /// over by higher ones or by lower ones that have aged.
+    #[test]
+    fn no_level_with_a_task_is_passed_over_more_often_than_the_rule_says() {
+        let mut states = vec![Passed::default()];
+        let mut seen = Vec::new();
+        while let Some(passed) = states.pop() {
+            if seen.contains(&passed) {
+                continue;
+            }
+            seen.push(passed);
+            for ways in 1..1 << LEVELS {
+                let waiting = [0, 1, 2].map(|level| usize::from(ways >> level & 1 == 1));
+                let next = passed.next(waiting).expect("some level has a task");
+                assert!(waiting[next] > 0);
+                for level in 0..next {
+                    let aged = passed.0[next] >= MOST_PASSED;
+                    assert!(waiting[level] == 0 || aged, "{passed:?}, {waiting:?}");
+                }
+                let mut after = passed;
+                after.started(next, waiting);
+                let most = after.0.into_iter().max();
+                assert!(most <= Some(MOST_PASSED), "{passed:?}, {waiting:?}");
+                states.push(after);
+            }
+        }
+        assert!(seen.len() > 50, "{}", seen.len());
+    }
+
+    #[test]
+    fn the_first_of_a_level_is_started_after_at_most_so_many_of_higher_ones() {
+        for (low, higher) in [
+            (Priority::Low, [Priority::High, Priority::Normal]),
+            (Priority::Normal, [Priority::High, Priority::High]),
+        ] {
+            let mut queue = queue();
+            queue.push((low, 0));
+            for n in 0..1000 {
+                for priority in higher {
+                    queue.push((priority, n));
+                }
+            }
+            let before = std::iter::from_fn(|| queue.pop()).take_while(|job| job.0 != low);
+            assert_eq!(before.count(), MOST_PASSED as usize);
+        }
+    }
+
+    #[test]
+    fn what_is_discarded_is_the_oldest_of_the_lowest_level() {
+        let mut queue = queue();
+        queue.push((Priority::High, 0));
+        queue.push((Priority::Normal, 1));
+        queue.push((Priority::Low, 2));
+        queue.push((Priority::Low, 3));
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop_lowest())
+            .map(|job| job.1)
+            .collect();
+        assert_eq!(order, [2, 3, 1, 0]);
+    }
+
+    #[test]
+    fn sweeps_reach_every_level_and_what_came_in_one_go_is_sorted() {
+        let (mut queue, mut inbox) = (queue(), TaskQueue::new());
+        let all = [Priority::Low, Priority::High, Priority::Normal];
+        (0..300).for_each(|n| inbox.push((all[n as usize % 3], n)));
+        queue.append(&mut inbox);
+        assert_eq!((queue.len(), inbox.len()), (300, 0));
+        let swept: usize = (0..2 * LEVELS)
+            .map(|_| queue.sweep(|job| job.1 % 2 == 0).len())
+            .sum();
+        assert_eq!((swept, queue.len()), (150, 150));
+        let left: Vec<_> = queue.take_all().collect();
+        assert_eq!(left.len(), 150);
+        assert!(left.is_sorted_by_key(|job| (job.0.level(), job.1)));
+        assert_eq!(queue.len(), 0);
+    }
+}
