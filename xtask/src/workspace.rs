@@ -81,6 +81,7 @@ impl Workspace {
 pub(crate) fn package(folder: &str) -> &str {
     match folder {
         "delay-queue" => "anthill-delay-queue",
+        "durable-queue" => "anthill-durable-queue",
         other => other,
     }
 }

@@ -1,0 +1,11 @@
+//! Behaviour through the public interface: stores here, the queue over them there.
+#![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod sim;
+mod sqlite;
+mod support;
+mod twin;
