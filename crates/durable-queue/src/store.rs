@@ -212,11 +212,13 @@ pub enum Verdict {
 pub struct Claim {
     /// For all jobs of this claim; not used before.
     pub token: Token,
-    /// At most so many jobs are claimed: those that are due, then those that fall due within the
-    /// horizon and that no lease holds.
+    /// At most so many jobs are claimed.
     pub max: u32,
-    /// The first of them that are due are started at once, so many at most.
+    /// First those that are due, so many at most. They are started at once.
     pub start: u32,
+    /// Then others that are due, or fall due within the horizon and that no lease holds, so many
+    /// at most.
+    pub ahead: u32,
     /// How long before its time a job may be claimed.
     pub horizon: Duration,
     /// How long the lease is from now; that of a job claimed ahead lasts until its time at least.
@@ -260,6 +262,8 @@ impl fmt::Debug for Lease {
 pub struct Turn {
     /// The store's clock, read while the call was carried out.
     pub now: StoreTime,
+    /// The queue is paused: nothing is claimed or started.
+    pub paused: bool,
     /// One for each settle, in their order.
     pub verdicts: Vec<Verdict>,
     /// If a claim was asked for.
@@ -267,15 +271,15 @@ pub struct Turn {
 }
 
 /// What a [`Claim`] came to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Claimed {
     /// In order of time, then of id.
     pub leases: Vec<Lease>,
-    /// When the same claim would find more, if nothing is pushed: in the past if it would now.
-    /// `None` for never.
-    pub next: Option<StoreTime>,
-    /// The queue is paused: nothing is claimed or started.
-    pub paused: bool,
+    /// The earliest moment at which one of the queue's jobs may be claimed to be started, leases
+    /// that end included: in the past if one may be now. [`StoreTime::NEVER`] if there is none.
+    pub first: StoreTime,
+    /// The time of the earliest job that no lease holds. [`StoreTime::NEVER`] if there is none.
+    pub first_free: StoreTime,
 }
 
 /// Where the counts of [`StoreStats`] end.

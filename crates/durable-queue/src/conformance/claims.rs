@@ -7,8 +7,8 @@ use super::{
     settle, start, start_one, turn,
 };
 use crate::job::Token;
-use crate::store::{Act, Claim, Settle, Store, Verdict};
-use crate::time::When;
+use crate::store::{Act, Claim, Claimed, Settle, Store, Verdict};
+use crate::time::{StoreTime, When};
 
 const MICRO: Duration = Duration::from_micros(1);
 
@@ -132,7 +132,7 @@ pub fn a_claim_takes_no_more_than_it_asks_for(fixture: &impl Fixture) {
     let store = fixture.store();
     put(store, &[job(b"", When::NOW); 5]);
     put(store, &[job(b"", HORIZON); 5]);
-    let started = |claimed: &crate::store::Claimed| {
+    let started = |claimed: &Claimed| {
         let leases = &claimed.leases;
         (
             leases.len(),
@@ -150,29 +150,58 @@ pub fn a_claim_takes_no_more_than_it_asks_for(fixture: &impl Fixture) {
     assert_eq!(started(&claimed(store, 10, 10)), (3, 0));
 }
 
+/// What is due goes first, and each kind has a limit of its own.
+pub fn a_claim_ahead_leaves_room_for_what_is_due(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let soon = put_one(store, job(b"soon", HORIZON));
+    let due = put_one(store, job(b"due", When::NOW));
+    let claim = Claim {
+        ahead: 0,
+        ..claim_of(2, 2)
+    };
+    let found = turn(store, &[], Some(claim)).claimed.expect("a claim");
+    assert_eq!(ids(&found.leases), [due]);
+    let claim = Claim {
+        ahead: 1,
+        ..claim_of(2, 2)
+    };
+    let found = turn(store, &[], Some(claim)).claimed.expect("a claim");
+    assert_eq!(ids(&found.leases), [soon]);
+}
+
 /// So that its caller may sleep until then.
 pub fn a_claim_says_when_the_next_one_would_find_something(fixture: &impl Fixture) {
     let store = fixture.store();
     let ask = |max| {
         let turn = turn(store, &[], Some(claim_of(max, max)));
-        let next = turn.claimed.expect("a claim").next;
-        next.map(|next| next.since(turn.now))
+        let Claimed {
+            first, first_free, ..
+        } = turn.claimed.expect("a claim");
+        let from_now = |time: StoreTime| (time != StoreTime::NEVER).then(|| time.since(turn.now));
+        (from_now(first), from_now(first_free))
     };
-    assert_eq!(ask(1), None, "there is nothing");
-    put_one(store, job(b"never", crate::StoreTime::NEVER));
-    assert_eq!(ask(1), None, "there is nothing that ever comes");
+    // A store whose clock runs by itself has moved a little.
+    let at = |seconds: u32| {
+        move |found: Option<Duration>| {
+            found
+                .is_some_and(|found| found <= SECOND * seconds && SECOND * seconds - found < SECOND)
+        }
+    };
+    let check = |(first, free): (Option<Duration>, Option<Duration>), expected: [u32; 2]| {
+        assert!(
+            at(expected[0])(first) && at(expected[1])(free),
+            "{first:?}, {free:?}"
+        );
+    };
+    assert_eq!(ask(1), (None, None), "there is nothing");
+    put_one(store, job(b"never", StoreTime::NEVER));
+    assert_eq!(ask(1), (None, None), "there is nothing that ever comes");
     put_one(store, job(b"far", SECOND * 60));
-    let within = |found: Option<Duration>, wanted: Duration| {
-        // A store whose clock runs by itself has moved a little.
-        found.is_some_and(|found| found <= wanted && wanted - found < SECOND)
-    };
-    assert!(
-        within(ask(1), SECOND * 60 - HORIZON),
-        "at the horizon of what is pending"
-    );
+    check(ask(1), [60, 60]);
     put(store, &[job(b"now", When::NOW); 2]);
-    assert!(within(ask(1), Duration::ZERO), "there is more");
-    assert!(within(ask(1), LEASE), "at the end of a lease");
+    check(ask(1), [0, 0]);
+    assert_eq!(claim_of(1, 1).lease, SECOND * 30);
+    check(ask(1), [30, 60]);
 }
 
 /// With one call, of which nothing is seen in between.

@@ -58,6 +58,7 @@ macro_rules! conformance_tests {
             a_job_is_not_started_before_its_time
             jobs_are_claimed_by_time_and_then_in_the_order_of_their_ids
             a_claim_takes_no_more_than_it_asks_for
+            a_claim_ahead_leaves_room_for_what_is_due
             a_claim_says_when_the_next_one_would_find_something
             a_turn_settles_the_last_batch_and_claims_the_next
             delayed_jobs_in_front_hide_nothing_that_is_due
@@ -148,6 +149,7 @@ fn claim_of(max: u32, start: u32) -> Claim {
         token: Token::random(),
         max,
         start,
+        ahead: max,
         horizon: HORIZON,
         lease: LEASE,
     }

@@ -379,41 +379,37 @@ fn claim(connection: &Connection, now: StoreTime, queue: Queue, claim: &Claim) -
         token,
         max,
         start,
+        ahead,
         horizon,
         lease,
     } = *claim;
-    if queue.paused {
-        return Ok(Claimed {
-            leases: Vec::new(),
-            next: None,
-            paused: true,
-        });
-    }
     let until = now.after(lease).as_micros();
     let [now, end] = [now, now.after(horizon)].map(StoreTime::as_micros);
     let bytes = token.as_bytes();
     let mut leases = Vec::new();
+    let max = if queue.paused { 0 } else { max };
     let start = start.min(max);
     if start > 0 {
         let values = params![queue.id, now, bytes, until, start];
         read_leases(connection, sql::CLAIM_DUE, values, token, &mut leases)?;
     }
     let started = u32::try_from(leases.len()).unwrap_or(u32::MAX);
-    if max > started {
-        let values = params![queue.id, end, bytes, until, max - started, now];
+    let ahead = ahead.min(max - started);
+    if ahead > 0 {
+        let values = params![queue.id, end, bytes, until, ahead, now];
         read_leases(connection, sql::CLAIM_AHEAD, values, token, &mut leases)?;
     }
     // The order of `RETURNING` is not defined.
     leases.sort_by_key(|lease| (lease.due, lease.id));
     let time = |row: &Row<'_>| row.get(0).map(StoreTime::from_micros);
-    let first = find(connection, sql::FIRST, [queue.id], time)?;
-    let free = find(connection, sql::FIRST_FREE, [queue.id], time)?;
-    let free = free.map(|due| due.before(horizon));
-    let next = first.into_iter().chain(free).min();
+    let first = |text| {
+        let found = find(connection, text, [queue.id], time)?;
+        Ok::<_, StoreError>(found.unwrap_or(StoreTime::NEVER))
+    };
     Ok(Claimed {
         leases,
-        next: next.filter(|next| *next != StoreTime::NEVER),
-        paused: false,
+        first: first(sql::FIRST)?,
+        first_free: first(sql::FIRST_FREE)?,
     })
 }
 
@@ -497,6 +493,7 @@ impl Store for SqliteStore {
                 .transpose()?;
             Ok(Turn {
                 now,
+                paused: queue.paused,
                 verdicts,
                 claimed,
             })

@@ -206,40 +206,39 @@ impl Queue {
     }
 
     fn claim(&mut self, now: StoreTime, claim: &Claim) -> Claimed {
-        if self.paused {
-            return Claimed {
-                paused: true,
-                ..Claimed::default()
-            };
-        }
         let until = now.after(claim.lease);
         let end = now.after(claim.horizon);
+        let max = if self.paused { 0 } else { claim.max };
+        let (mut started, mut ahead) = (0, 0);
         let mut leases: Vec<Lease> = Vec::new();
         for (due, id) in self.in_order() {
             let job = self.jobs.get_mut(&id).expect("it is there");
             let may = due <= now || due <= end && job.token.is_none();
-            if !may || leases.len() >= claim.max as usize {
+            if !may || started + ahead >= max {
+                continue;
+            }
+            if due <= now && started < claim.start {
+                started += 1;
+                job.started = false;
+                job.start(until);
+            } else if ahead < claim.ahead {
+                ahead += 1;
+                job.started = false;
+                job.due = until.max(job.at);
+            } else {
                 continue;
             }
             job.token = Some(claim.token);
-            job.started = false;
-            if due <= now && leases.len() < claim.start as usize {
-                job.start(until);
-            } else {
-                job.due = until.max(job.at);
-            }
             leases.push(job.lease(id, claim.token));
         }
         leases.sort_by_key(|lease| (lease.due, lease.id));
-        let next = self.jobs.values().map(|job| match job.token {
-            None => job.due.before(claim.horizon),
-            Some(_) => job.due,
-        });
-        let next = next.min().filter(|next| *next != StoreTime::NEVER);
+        let first =
+            |dues: &mut dyn Iterator<Item = StoreTime>| dues.min().unwrap_or(StoreTime::NEVER);
+        let free = self.jobs.values().filter(|job| job.token.is_none());
         Claimed {
             leases,
-            next,
-            paused: false,
+            first: first(&mut self.jobs.values().map(|job| job.due)),
+            first_free: first(&mut free.map(|job| job.due)),
         }
     }
 }
@@ -295,6 +294,7 @@ impl Store for SimStore {
                 let claimed = claim.map(|claim| queue.claim(now, &claim));
                 Turn {
                     now,
+                    paused: queue.paused,
                     verdicts,
                     claimed,
                 }

@@ -82,20 +82,21 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
                 token: Token::random(),
                 max: u32::try_from(rng.below(4)).unwrap(),
                 start: u32::try_from(rng.below(3)).unwrap(),
+                ahead: u32::try_from(rng.below(4)).unwrap(),
                 horizon: Duration::from_secs(1),
                 lease: Duration::from_secs(2),
             });
             let turn = ours.turn(QUEUE, &settles, claim).unwrap();
             let same = twin.turn(QUEUE, &settles, claim).unwrap();
-            assert_eq!(
-                (turn.now, &turn.verdicts),
-                (same.now, &same.verdicts),
-                "{settles:?}"
-            );
+            assert_eq!((turn.now, turn.paused), (same.now, same.paused));
+            assert_eq!(turn.verdicts, same.verdicts, "{settles:?}");
             let leases = turn.claimed.map(|claimed| {
                 let same = same.claimed.unwrap();
                 assert_eq!(claimed.leases, same.leases);
-                assert_eq!((claimed.next, claimed.paused), (same.next, same.paused));
+                assert_eq!(
+                    (claimed.first, claimed.first_free),
+                    (same.first, same.first_free)
+                );
                 claimed.leases
             });
             let leases = leases.unwrap_or_default();
