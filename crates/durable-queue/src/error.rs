@@ -174,7 +174,7 @@ pub enum TakeError {
     ShutDown,
     /// The time was up before anything fell due.
     TimedOut,
-    /// The pump's thread could not be started, or the clock sets no alarm for futures.
+    /// The pump's thread could not be started.
     NoThread(Arc<std::io::Error>),
 }
 

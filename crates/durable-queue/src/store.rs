@@ -39,7 +39,8 @@ pub trait Store: Send + Sync + 'static {
     /// What the store met.
     fn enqueue(&self, queue: &str, jobs: &[NewJob<'_>]) -> Result<Vec<Put>>;
 
-    /// Settles jobs in their order, then claims: one round trip and one commit.
+    /// Settles jobs in their order, then claims: one round trip and one commit. After it, the
+    /// notifiers are called if a job was retried or released.
     ///
     /// Acknowledgements, retries and burials are durable when this returns. The rest need not be:
     /// a crash that undoes a claim at worst hands out again.
@@ -179,6 +180,18 @@ pub enum Act<'a> {
     /// Given back as if it had never been claimed: due as before, the attempt not counted. If
     /// another one of its key is pending, that one stands for both.
     Release,
+}
+
+impl Act<'_> {
+    /// The time at which the job may be due after this, if it is pending again: a past one if it is
+    /// the job's own. For stores, which announce it.
+    pub fn announced(&self, now: StoreTime) -> StoreTime {
+        match self {
+            Self::Retry { when } => when.resolve(now),
+            Self::Release => StoreTime::from_micros(i64::MIN),
+            _ => StoreTime::NEVER,
+        }
+    }
 }
 
 impl fmt::Debug for Act<'_> {

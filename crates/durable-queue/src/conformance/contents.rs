@@ -182,6 +182,35 @@ pub fn a_push_is_announced_to_watches(fixture: &impl Fixture) {
     is_announced("its end");
 }
 
+/// Its last holder may wait for it too.
+pub fn what_is_given_back_is_announced_to_watches(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let heard = Heard::new();
+    let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
+    let mut is_announced = |what: &str| {
+        let looked = watch.every().is_some() && watch.look().expect("a look");
+        assert!(looked || heard.earliest().is_some(), "{what}");
+    };
+    put_one(store, job(b"", When::NOW));
+    let lease = start_one(store);
+    is_announced("the push");
+    assert_eq!(
+        settle(store, &lease, Act::Retry { when: When::NOW }),
+        Verdict::Done
+    );
+    is_announced("a retry");
+    let lease = start_one(store);
+    assert_eq!(settle(store, &lease, Act::Release), Verdict::Done);
+    is_announced("a release");
+    let lease = start_one(store);
+    assert_eq!(
+        settle(store, &lease, Act::Bury { error: "" }),
+        Verdict::Done
+    );
+    assert_eq!(store.redrive(QUEUE, &[lease.id]).expect("an answer"), 1);
+    is_announced("a redrive");
+}
+
 /// From the end of its drop on.
 pub fn a_dropped_watch_is_not_called(fixture: &impl Fixture) {
     let store = fixture.store();

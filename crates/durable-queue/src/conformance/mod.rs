@@ -97,6 +97,7 @@ macro_rules! conformance_tests {
             an_empty_batch_is_nothing
             extreme_times_are_kept
             a_push_is_announced_to_watches
+            what_is_given_back_is_announced_to_watches
             a_dropped_watch_is_not_called
             the_figures_are_right
         }

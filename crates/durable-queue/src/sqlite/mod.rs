@@ -179,6 +179,13 @@ impl SqliteStore {
         Ok(result)
     }
 
+    /// After a commit, with the connection free.
+    fn announce(&self, name: &str, due: StoreTime) {
+        if due != StoreTime::NEVER {
+            self.0.notifiers.notify(name, due);
+        }
+    }
+
     /// Reads, all of one state of the file.
     fn read<R>(&self, read: impl FnOnce(&Transaction<'_>, StoreTime) -> Result<R>) -> Result<R> {
         let mut link = self.0.link.lock();
@@ -474,7 +481,7 @@ fn named(
 impl Store for SqliteStore {
     fn enqueue(&self, name: &str, jobs: &[NewJob<'_>]) -> Result<Vec<Put>> {
         let (puts, earliest) = self.change(true, |tx, now| enqueue(tx, now, name, jobs))?;
-        self.0.notifiers.notify(name, earliest);
+        self.announce(name, earliest);
         Ok(puts)
     }
 
@@ -482,7 +489,7 @@ impl Store for SqliteStore {
         let synced = settles
             .iter()
             .any(|settle| matches!(settle.act, Act::Ack | Act::Retry { .. } | Act::Bury { .. }));
-        self.change(synced, |tx, now| {
+        let turn = self.change(synced, |tx, now| {
             let queue = queue(tx, name)?;
             let verdicts = settles
                 .iter()
@@ -497,7 +504,13 @@ impl Store for SqliteStore {
                 verdicts,
                 claimed,
             })
-        })
+        })?;
+        let announced = settles
+            .iter()
+            .map(|settle| settle.act.announced(turn.now))
+            .min();
+        self.announce(name, announced.unwrap_or(StoreTime::NEVER));
+        Ok(turn)
     }
 
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
@@ -530,7 +543,7 @@ impl Store for SqliteStore {
             Ok((reset, at))
         })?;
         if reset == Reset::Moved {
-            self.0.notifiers.notify(name, at);
+            self.announce(name, at);
         }
         Ok(reset)
     }
@@ -561,9 +574,7 @@ impl Store for SqliteStore {
             let queue = queue(tx, name)?;
             execute(tx, sql::PAUSE, params![queue.id, paused])
         })?;
-        self.0
-            .notifiers
-            .notify(name, StoreTime::from_micros(i64::MIN));
+        self.announce(name, StoreTime::from_micros(i64::MIN));
         Ok(())
     }
 
@@ -625,9 +636,7 @@ impl Store for SqliteStore {
             Ok(count)
         })?;
         if count > 0 {
-            self.0
-                .notifiers
-                .notify(name, StoreTime::from_micros(i64::MIN));
+            self.announce(name, StoreTime::from_micros(i64::MIN));
         }
         Ok(count)
     }

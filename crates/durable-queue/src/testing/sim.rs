@@ -271,6 +271,9 @@ impl SimStore {
     }
 
     fn notify(&self, name: &str, due: StoreTime) {
+        if due == StoreTime::NEVER {
+            return;
+        }
         self.0.notifiers.notify(name, due);
     }
 }
@@ -289,7 +292,7 @@ impl Store for SimStore {
 
     fn turn(&self, name: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
         self.0.plan.run(Call::Turn, || {
-            Ok(self.step(name, |queue, now| {
+            let turn = self.step(name, |queue, now| {
                 let verdicts = settle.iter().map(|each| queue.settle(now, each)).collect();
                 let claimed = claim.map(|claim| queue.claim(now, &claim));
                 Turn {
@@ -298,7 +301,13 @@ impl Store for SimStore {
                     verdicts,
                     claimed,
                 }
-            }))
+            });
+            let announced = settle
+                .iter()
+                .map(|settle| settle.act.announced(turn.now))
+                .min();
+            self.notify(name, announced.unwrap_or(StoreTime::NEVER));
+            Ok(turn)
         })
     }
 

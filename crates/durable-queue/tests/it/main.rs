@@ -5,7 +5,13 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+mod faults;
+mod leases;
+mod processes;
+mod settling;
+mod shutdown;
 mod sim;
 mod sqlite;
 mod support;
+mod taking;
 mod twin;
