@@ -156,13 +156,18 @@ impl<T> Claimed<T> {
     /// # Errors
     /// See [`SettleError`].
     pub fn retry(self) -> Result<Retried, SettleError> {
-        let (wish, retried) = self.guard.failure(None);
+        let (wish, retried) = self.guard.failure(None, None);
         self.settle(wish).0.wait().map(|()| retried)
     }
 
     /// As [`retry`](Self::retry), without waiting.
     pub fn retry_later(mut self) {
-        self.guard.fail();
+        self.guard.fail(None);
+    }
+
+    /// As [`retry_later`](Self::retry_later), for this reason.
+    pub(crate) fn fail(mut self, error: &str) {
+        self.guard.fail(Some(error));
     }
 
     /// As [`retry`](Self::retry), but the job comes again when it is said, whatever the back-off.
@@ -170,7 +175,7 @@ impl<T> Claimed<T> {
     /// # Errors
     /// See [`SettleError`].
     pub fn retry_after(self, when: impl Into<When>) -> Result<Retried, SettleError> {
-        let (wish, retried) = self.guard.failure(Some(when.into()));
+        let (wish, retried) = self.guard.failure(Some(when.into()), None);
         self.settle(wish).0.wait().map(|()| retried)
     }
 
@@ -220,10 +225,13 @@ impl Guard {
 
     /// What becomes of the job now that the attempt has failed; it comes again by the back-off,
     /// if not said.
-    fn failure(&self, when: Option<When>) -> (Wish, Retried) {
+    fn failure(&self, when: Option<When>, error: Option<&str>) -> (Wish, Retried) {
         let attempts = self.lease.attempts;
         if attempts >= self.policy.max_attempts {
-            let error = format!("attempt {attempts} failed, and it was the last");
+            let error = error.map_or_else(
+                || format!("attempt {attempts} failed, and it was the last"),
+                str::to_owned,
+            );
             return (Wish::Bury(error), Retried::Buried);
         }
         if let Some(when) = when {
@@ -239,8 +247,8 @@ impl Guard {
         (Wish::Retry(delay.into()), Retried::Again(delay.into()))
     }
 
-    fn fail(&mut self) {
-        let (wish, _) = self.failure(None);
+    fn fail(&mut self, error: Option<&str>) {
+        let (wish, _) = self.failure(None, error);
         self.send(wish, None);
     }
 }
@@ -256,7 +264,7 @@ impl Drop for Guard {
         )]
         let is_panic = std::thread::panicking();
         if is_panic {
-            self.fail();
+            self.fail(Some("the handler panicked"));
         } else {
             self.send(Wish::Release, None);
         }

@@ -24,6 +24,7 @@ mod take;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
+mod worker;
 
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::SqliteStore;
@@ -43,4 +44,5 @@ pub use self::{
     store::{EnqueueIn, Store},
     take::TakeFuture,
     time::{StoreClock, StoreTime, WallClock, When},
+    worker::{StartError, Worker, WorkerBuilder},
 };

@@ -28,7 +28,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
     #[doc(alias = "recv")]
     pub fn take(&self) -> Result<Claimed<T>, TakeError> {
-        self.take_one(None)
+        self.shared().take_one(None)
     }
 
     /// As [`take`](Self::take), for at most this long.
@@ -36,12 +36,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// # Errors
     /// [`TakeError::TimedOut`] too.
     pub fn take_timeout(&self, timeout: Duration) -> Result<Claimed<T>, TakeError> {
-        self.take_one(self.shared().control.clock.after(timeout))
-    }
-
-    fn take_one(&self, deadline: Option<Instant>) -> Result<Claimed<T>, TakeError> {
-        let mut one = self.shared().take(NonZeroUsize::MIN, deadline)?;
-        Ok(one.pop().expect("one is there"))
+        self.shared()
+            .take_one(self.shared().control.clock.after(timeout))
     }
 
     /// Takes what is due, at least one job and at most `most`. Blocks until one is due, and does not
@@ -79,6 +75,14 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
 }
 
 impl<S: Store> Shared<S> {
+    pub(crate) fn take_one<T: Payload>(
+        self: &Arc<Self>,
+        deadline: Option<Instant>,
+    ) -> Result<Claimed<T>, TakeError> {
+        let mut one = self.take(NonZeroUsize::MIN, deadline)?;
+        Ok(one.pop().expect("one is there"))
+    }
+
     fn take<T: Payload>(
         self: &Arc<Self>,
         most: NonZeroUsize,

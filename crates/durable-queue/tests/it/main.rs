@@ -15,3 +15,4 @@ mod sqlite;
 mod support;
 mod taking;
 mod twin;
+mod worker;
