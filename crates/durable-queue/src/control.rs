@@ -313,19 +313,20 @@ impl Control {
     /// Step 2: what there is to do. Before any look at the store, so that what is announced after
     /// that look is still there at the next.
     pub(crate) fn collect(&self) -> Orders {
-        self.section(|state, _| {
-            state.sleep = None; // Awake: it looks again before it sleeps.
-            Orders {
-                commands: mem::take(&mut state.commands),
-                announced: mem::replace(&mut state.announced, StoreTime::NEVER),
-                demand: state.calls.demand(),
-                closing: match state.phase {
-                    Phase::Closing(deadline) => Some(deadline),
-                    Phase::Open => None,
-                    Phase::Over => Some(None),
-                },
-            }
-        })
+        // Not a `section`: that would wake the pump, which is awake, and its next sleep would end at
+        // once, and so on.
+        let mut state = self.state.lock();
+        state.sleep = None; // Awake: it looks again before it sleeps.
+        Orders {
+            commands: mem::take(&mut state.commands),
+            announced: mem::replace(&mut state.announced, StoreTime::NEVER),
+            demand: state.calls.demand(),
+            closing: match state.phase {
+                Phase::Closing(deadline) => Some(deadline),
+                Phase::Open => None,
+                Phase::Over => Some(None),
+            },
+        }
     }
 
     /// Step 5: gives started jobs to the calls that wait. What is left over was wanted by calls that

@@ -157,7 +157,8 @@ impl<S: Store> Pump<S> {
     }
 
     fn is_idle(&self) -> bool {
-        self.running.is_empty() && self.pending.is_empty() && self.ahead.is_empty()
+        let holds_none = self.running.is_empty() && self.ahead.is_empty();
+        holds_none && self.pending.is_empty() && self.lost.is_empty()
     }
 
     fn is_over(&self, orders: &Orders, now: Instant) -> bool {
@@ -178,29 +179,34 @@ impl<S: Store> Pump<S> {
             self.first = self.first.min(orders.announced);
             self.first_free = self.first_free.min(orders.announced);
         }
-        let wanted = orders.demand;
         let closing = orders.closing.is_some();
         let deadline = orders.closing.flatten();
+        let wanted = if closing { 0 } else { orders.demand };
         if let Some(retry_at) = self.retry_at.filter(|at| now < *at) {
             return Some((UNKNOWN, earliest([Some(retry_at), deadline])));
         }
-        let serves = wanted > 0 && !closing;
-        if serves {
+        if (wanted > 0 || closing) && !self.lost.is_empty() {
+            if let Err(error) = self.recover() {
+                self.fail(now, error);
+            }
+            return None; // Calls may have been served meanwhile.
+        }
+        if wanted > 0 {
             if let Err(error) = self.look(now) {
                 self.fail(now, error);
                 return None;
             }
         }
-        let plan = self.plan(now, if closing { 0 } else { wanted }, closing);
+        let plan = self.plan(now, wanted, closing);
         if plan.items.is_empty() && plan.claim.is_none() {
-            let (threshold, when) = self.rest(now, if closing { 0 } else { wanted });
+            let (threshold, when) = self.rest(now, wanted);
             return Some((threshold, earliest([when, deadline])));
         }
         self.turn(plan);
         None
     }
 
-    /// Looks for what other processes have done, and after answers that were lost.
+    /// Looks for what other processes have done.
     fn look(&mut self, now: Instant) -> Result<()> {
         let Shared {
             store,
@@ -232,6 +238,11 @@ impl<S: Store> Pump<S> {
             self.paused = false;
             self.first = UNKNOWN;
         }
+        Ok(())
+    }
+
+    /// Asks what the claims hold whose answers were lost.
+    fn recover(&mut self) -> Result<()> {
         while let Some(LostClaim { claim, sent }) = self.lost.last() {
             let (claim, sent) = (*claim, *sent);
             let Shared { store, name, .. } = &*self.shared;
@@ -414,7 +425,6 @@ impl<S: Store> Pump<S> {
             Err(error) => {
                 if let Some(claim) = claim.filter(|_| error.carried_out() == CarriedOut::Perhaps) {
                     self.lost.push(LostClaim { claim, sent });
-                    // What it holds must not be forgotten if no call wants it any more: the lease ends.
                 }
                 self.keep(items, error.carried_out());
                 self.fail(received, error);

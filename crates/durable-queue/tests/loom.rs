@@ -168,7 +168,7 @@ fn a_resumption_racing_the_pumps_sleep_is_not_slept_over() {
 /// The pump has gone to sleep for one call when the other asks.
 #[test]
 fn two_calls_racing_two_pushes_both_end() {
-    check("two_calls_racing_two_pushes_both_end", Some(1), || {
+    check("two_calls_racing_two_pushes_both_end", Some(2), || {
         let world = world();
         let takers = [(), ()].map(|()| {
             let queue = world.queue.clone();
