@@ -148,6 +148,10 @@ impl<T: Payload, S: Store> Builder<T, S> {
         if self.config.lease <= self.config.horizon {
             return Err(BuildError::ShortLease);
         }
+        Ok(self.make())
+    }
+
+    pub(crate) fn make(self) -> DurableQueue<T, S> {
         let Self {
             name,
             store,
@@ -156,7 +160,7 @@ impl<T: Payload, S: Store> Builder<T, S> {
             clock,
             ..
         } = self;
-        Ok(DurableQueue::from_parts(name, store, config, policy, clock))
+        DurableQueue::from_parts(name, store, config, policy, clock)
     }
 }
 

@@ -131,8 +131,9 @@ pub(crate) struct Orders {
     pub(crate) commands: Vec<Command>,
     pub(crate) announced: StoreTime,
     pub(crate) demand: usize,
-    /// The pump ends when nothing is held, or at this time.
-    pub(crate) closing: Option<Option<Instant>>,
+    /// The pump ends when nothing is held, or at the deadline.
+    pub(crate) closing: bool,
+    pub(crate) deadline: Option<Instant>,
 }
 
 impl Control {
@@ -321,10 +322,10 @@ impl Control {
             commands: mem::take(&mut state.commands),
             announced: mem::replace(&mut state.announced, StoreTime::NEVER),
             demand: state.calls.demand(),
-            closing: match state.phase {
-                Phase::Closing(deadline) => Some(deadline),
-                Phase::Open => None,
-                Phase::Over => Some(None),
+            closing: state.phase != Phase::Open,
+            deadline: match state.phase {
+                Phase::Closing(deadline) => deadline,
+                Phase::Open | Phase::Over => None,
             },
         }
     }

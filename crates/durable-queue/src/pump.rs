@@ -144,7 +144,7 @@ impl<S: Store> Pump<S> {
             }
             let seen = Seen {
                 demand: orders.demand,
-                closing: orders.closing.is_some(),
+                closing: orders.closing,
             };
             if let Some((threshold, when)) = self.pass(&orders, now) {
                 control.sleep(seen, threshold, when);
@@ -162,9 +162,8 @@ impl<S: Store> Pump<S> {
     }
 
     fn is_over(&self, orders: &Orders, now: Instant) -> bool {
-        orders.closing.is_some_and(|deadline| {
-            self.is_idle() || deadline.is_some_and(|deadline| now >= deadline)
-        })
+        let is_late = || orders.deadline.is_some_and(|deadline| now >= deadline);
+        orders.closing && (self.is_idle() || is_late())
     }
 
     fn config(&self) -> &Config {
@@ -179,8 +178,9 @@ impl<S: Store> Pump<S> {
             self.first = self.first.min(orders.announced);
             self.first_free = self.first_free.min(orders.announced);
         }
-        let closing = orders.closing.is_some();
-        let deadline = orders.closing.flatten();
+        let Orders {
+            closing, deadline, ..
+        } = *orders;
         let wanted = if closing { 0 } else { orders.demand };
         if let Some(retry_at) = self.retry_at.filter(|at| now < *at) {
             return Some((UNKNOWN, earliest([Some(retry_at), deadline])));
@@ -191,11 +191,10 @@ impl<S: Store> Pump<S> {
             }
             return None; // Calls may have been served meanwhile.
         }
-        if wanted > 0 {
-            if let Err(error) = self.look(now) {
-                self.fail(now, error);
-                return None;
-            }
+        let looked = if wanted > 0 { self.look(now) } else { Ok(()) };
+        if let Err(error) = looked {
+            self.fail(now, error);
+            return None;
         }
         let plan = self.plan(now, wanted, closing);
         if plan.items.is_empty() && plan.claim.is_none() {
@@ -225,14 +224,15 @@ impl<S: Store> Pump<S> {
             self.first = UNKNOWN;
         }
         let watch = self.watch.as_mut().expect("it is there");
-        if let Some(every) = watch.every() {
-            if self.look_at.is_none_or(|at| now >= at) {
-                if called(|| watch.look())? {
-                    self.paused = false;
-                    (self.first, self.first_free) = (UNKNOWN, UNKNOWN);
-                }
-                self.look_at = now.checked_add(every);
+        let period = watch
+            .every()
+            .filter(|_| self.look_at.is_none_or(|at| now >= at));
+        if let Some(period) = period {
+            if called(|| watch.look())? {
+                self.paused = false;
+                (self.first, self.first_free) = (UNKNOWN, UNKNOWN);
             }
+            self.look_at = now.checked_add(period);
         }
         if self.claimed_at.is_some_and(|at| now >= at + SAFETY_LOOK) {
             self.paused = false;

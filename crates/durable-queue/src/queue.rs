@@ -54,9 +54,8 @@ pub enum ShutDown {
 impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// The queue of this name in `store`, with all options as they are.
     pub fn new(name: impl Into<String>, store: S) -> Self {
-        Self::builder(name, store)
-            .build()
-            .expect("the default lease is longer than the horizon")
+        // The default lease is longer than the horizon.
+        Builder::new(name.into(), store).make()
     }
 
     /// Begins to say how a queue is to be.

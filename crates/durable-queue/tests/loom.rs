@@ -110,7 +110,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn a_push_racing_the_pumps_sleep_is_handed_out() {
     check(
         "a_push_racing_the_pumps_sleep_is_handed_out",
-        Some(2),
+        Some(3),
         || {
             let world = world();
             let taker = {
@@ -129,7 +129,7 @@ fn a_push_racing_the_pumps_sleep_is_handed_out() {
 fn a_reset_racing_the_pumps_sleep_is_handed_out() {
     check(
         "a_reset_racing_the_pumps_sleep_is_handed_out",
-        Some(2),
+        Some(3),
         || {
             let world = world();
             let id = world.push(1, LEASE);
@@ -149,7 +149,7 @@ fn a_reset_racing_the_pumps_sleep_is_handed_out() {
 fn a_resumption_racing_the_pumps_sleep_is_not_slept_over() {
     check(
         "a_resumption_racing_the_pumps_sleep_is_not_slept_over",
-        Some(2),
+        Some(3),
         || {
             let world = world();
             world.push(1, When::NOW);
@@ -188,7 +188,7 @@ fn two_calls_racing_two_pushes_both_end() {
 fn a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner() {
     check(
         "a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner",
-        Some(1),
+        Some(2),
         || {
             let world = world();
             let id = world.push(1, HORIZON);
@@ -217,7 +217,7 @@ fn a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner() {
 fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
     check(
         "an_ack_racing_the_end_of_the_lease_has_one_winner",
-        Some(2),
+        Some(3),
         || {
             let world = world();
             world.push(1, When::NOW);
@@ -244,7 +244,7 @@ fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
 fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
     check(
         "an_extension_racing_the_end_of_the_lease_has_one_winner",
-        Some(2),
+        Some(3),
         || {
             let world = world();
             world.push(1, When::NOW);
@@ -269,7 +269,7 @@ fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
 fn a_shutdown_racing_a_claim_leaves_the_job_to_others() {
     check(
         "a_shutdown_racing_a_claim_leaves_the_job_to_others",
-        Some(2),
+        Some(3),
         || {
             let world = world();
             world.push(1, When::NOW);
@@ -297,7 +297,7 @@ fn a_shutdown_racing_a_claim_leaves_the_job_to_others() {
 fn an_ack_racing_the_end_of_the_pump_is_answered() {
     check(
         "an_ack_racing_the_end_of_the_pump_is_answered",
-        Some(2),
+        Some(3),
         || {
             let world = world();
             world.push(1, When::NOW);
@@ -324,7 +324,7 @@ fn an_ack_racing_the_end_of_the_pump_is_answered() {
 fn a_call_that_times_out_racing_its_job_loses_nothing() {
     check(
         "a_call_that_times_out_racing_its_job_loses_nothing",
-        Some(1),
+        Some(2),
         || {
             let world = world();
             let taker = {
@@ -356,7 +356,7 @@ fn a_call_that_times_out_racing_its_job_loses_nothing() {
 fn a_dropped_future_racing_its_job_loses_nothing() {
     check(
         "a_dropped_future_racing_its_job_loses_nothing",
-        Some(2),
+        Some(3),
         || {
             let world = world();
             world.push(1, When::NOW);
@@ -379,7 +379,7 @@ fn a_dropped_future_racing_its_job_loses_nothing() {
 fn a_claim_whose_answer_is_lost_racing_a_push_loses_nothing() {
     check(
         "a_claim_whose_answer_is_lost_racing_a_push_loses_nothing",
-        Some(1),
+        Some(2),
         || {
             let turns = AtomicUsize::new(0);
             // Relaxed: only the pump makes turns.
@@ -410,7 +410,7 @@ fn a_claim_whose_answer_is_lost_racing_a_push_loses_nothing() {
 fn an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale() {
     check(
         "an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale",
-        Some(1),
+        Some(2),
         || {
             let turns = AtomicUsize::new(0);
             // Relaxed: only the pump makes turns.

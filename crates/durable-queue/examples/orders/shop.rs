@@ -1,4 +1,4 @@
-//! Orders, their time-outs and their e-mails: one file of SQLite, and a folder.
+//! Orders, their time-outs and their e-mails: one file of `SQLite`, and a folder.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

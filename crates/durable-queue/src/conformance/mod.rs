@@ -12,6 +12,15 @@
 //! 1. No test depends on how long anything takes: the fixture moves the store's clock.
 //! 2. Each test uses queues of its own names, and looks at no other.
 
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "a test panics if the promise is not kept"
+)]
+#![expect(
+    clippy::unchecked_time_subtraction,
+    reason = "of constants, the smaller from the greater"
+)]
+
 mod claims;
 mod contents;
 mod keys;

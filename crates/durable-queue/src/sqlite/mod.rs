@@ -1,6 +1,6 @@
-//! Jobs in a file of SQLite.
+//! Jobs in a file of `SQLite`.
 //!
-//! Not for: a file on a network's file system, whose locks SQLite cannot trust.
+//! Not for: a file on a network's file system, whose locks `SQLite` cannot trust.
 //!
 //! # What always holds
 //! 1. Every change is one IMMEDIATE transaction, so what it reads stays true until it commits.
@@ -93,7 +93,7 @@ impl SqliteOptions {
     /// Opens the file, makes it if it is not there, and brings its tables to this version.
     ///
     /// # Errors
-    /// [`ErrorKind::Newer`] for one that a newer version of this crate has written, and what SQLite
+    /// [`ErrorKind::Newer`] for one that a newer version of this crate has written, and what `SQLite`
     /// says. The path is not shown.
     pub fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore> {
         // Without SQLite's own lock around the connection: there is one here. Paths are no URIs.
@@ -194,7 +194,7 @@ impl SqliteStore {
     }
 }
 
-/// What SQLite says, in our words.
+/// What `SQLite` says, in our words.
 fn failure(error: rusqlite::Error) -> StoreError {
     let kind = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => ErrorKind::Busy,
@@ -682,7 +682,7 @@ impl Watch for FileWatch {
         self.store.0.watch_every
     }
 
-    /// SQLite's `data_version` changes with the commits of others, not with those of this connection.
+    /// `SQLite`'s `data_version` changes with the commits of others, not with those of this connection.
     fn look(&mut self) -> Result<bool> {
         let link = self.store.0.link.lock();
         let read = |row: &Row<'_>| row.get(0);

@@ -1,4 +1,4 @@
-//! The statements of the hot path, in one place, so that a test can ask SQLite for the plan of each.
+//! The statements of the hot path, in one place, so that a test can ask `SQLite` for the plan of each.
 //!
 //! `?1` is the queue wherever there is one. What reads `durable_job` does so by its id, by
 //! `durable_job_due` from the earliest on, or by its key.

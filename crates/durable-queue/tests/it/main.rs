@@ -4,6 +4,11 @@
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
 )]
+#![expect(clippy::similar_names, reason = "a taker and what is taken")]
+#![expect(
+    clippy::unchecked_time_subtraction,
+    reason = "of constants, the smaller from the greater"
+)]
 
 mod faults;
 mod leases;

@@ -1,4 +1,4 @@
-//! SQLite: the contract, and what is particular to a file.
+//! `SQLite`: the contract, and what is particular to a file.
 
 use std::fs;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Random programs on SQLite and on the simulated store: every answer is the same.
+//! Random programs on `SQLite` and on the simulated store: every answer is the same.
 
 use std::time::Duration;
 

@@ -80,7 +80,7 @@ enum Known {
 
 /// Orders, and pays every third, until the server is gone or all are made.
 fn buy(address: &str, orders: &Mutex<BTreeMap<String, Known>>) {
-    for index in 0..ORDERS / CLIENTS + 1 {
+    for index in 0..=ORDERS / CLIENTS {
         let Ok(order) = client::post(address, "/orders") else {
             return;
         };
