@@ -197,6 +197,7 @@ fn a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner() {
                 let queue = world.queue.clone();
                 spawn(move || take_and_ack(&queue))
             };
+            world.clock.wait_for_sleepers(1); // Both are claimed, and the pump waits for the tick.
             let canceller = {
                 let queue = world.queue.clone();
                 spawn(move || queue.cancel(id).unwrap())
@@ -413,9 +414,14 @@ fn an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale() {
         Some(2),
         || {
             let turns = AtomicUsize::new(0);
+            let is_lost = Parker::new();
+            let lost = is_lost.clone();
             // Relaxed: only the pump makes turns.
             let plan = move |call| match call {
-                Call::Turn if turns.fetch_add(1, Relaxed) == 1 => Fault::After,
+                Call::Turn if turns.fetch_add(1, Relaxed) == 1 => {
+                    lost.unpark();
+                    Fault::After
+                }
                 _ => Fault::None,
             };
             let world = world_with(plan);
@@ -428,6 +434,7 @@ fn an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale() {
             let mover = {
                 let clock = world.clock.clone();
                 spawn(move || {
+                    is_lost.park();
                     clock.wait_for_sleepers(2); // The pump after the error, and the shutdown.
                     clock.advance(FIRST_PAUSE);
                 })
