@@ -1,6 +1,7 @@
 //! A job that a handler has.
 
 use std::fmt;
+use std::mem;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use sync_shim::foreign::{discard, guarded};
 use crate::control::{Command, Control, Held, LostFlag, Wish};
 use crate::error::SettleError;
 use crate::job::JobId;
-use crate::payload::{DecodeError, Payload};
+use crate::payload::Payload;
 use crate::reply::{Reply, SettleFuture};
 use crate::store::Lease;
 use crate::time::{StoreTime, When};
@@ -79,28 +80,30 @@ pub enum Retried {
 }
 
 impl<T: Payload> Claimed<T> {
-    /// The guard of a started job; one that cannot be read is buried.
-    pub(crate) fn new(
-        ready: Ready,
+    /// The jobs of a call. What cannot be read is buried, and is not among them.
+    pub(crate) fn all_of(
+        given: Vec<Ready>,
         control: &Arc<Control>,
         policy: &Arc<Policy>,
-    ) -> Result<Self, DecodeError> {
-        let Ready { mut lease, lost } = ready;
-        let payload = std::mem::take(&mut lease.payload);
-        let mut guard = Guard {
+    ) -> Vec<Self> {
+        // All have a guard before the first is decoded: if that panics, which is user code, the others
+        // are not forgotten.
+        let guard = |Ready { lease, lost }| Guard {
             lease,
             lost,
             control: Arc::clone(control),
             policy: Arc::clone(policy),
             settled: false,
         };
-        match T::decode(payload) {
-            Ok(value) => Ok(Self { value, guard }),
+        let guards: Vec<Guard> = given.into_iter().map(guard).collect();
+        let read = |mut guard: Guard| match T::decode(mem::take(&mut guard.lease.payload)) {
+            Ok(value) => Some(Self { value, guard }),
             Err(error) => {
                 guard.send(Wish::Bury(error.to_string()), None);
-                Err(error)
+                None
             }
-        }
+        };
+        guards.into_iter().filter_map(read).collect()
     }
 }
 
@@ -135,11 +138,12 @@ impl<T> Claimed<T> {
     /// # Errors
     /// See [`SettleError`].
     pub fn ack(self) -> Result<(), SettleError> {
-        self.settle(Wish::Ack).0.wait()
+        self.settle(Wish::Ack).wait()
     }
 
     /// As [`ack`](Self::ack), as a future. The job is on its way to be settled from this call on,
-    /// polled or not.
+    /// polled or not. So a batch is settled with one commit: first this for each, then
+    /// [`wait`](SettleFuture::wait).
     pub fn ack_async(self) -> SettleFuture {
         self.settle(Wish::Ack)
     }
@@ -157,7 +161,7 @@ impl<T> Claimed<T> {
     /// See [`SettleError`].
     pub fn retry(self) -> Result<Retried, SettleError> {
         let (wish, retried) = self.guard.failure(None, None);
-        self.settle(wish).0.wait().map(|()| retried)
+        self.settle(wish).wait().map(|()| retried)
     }
 
     /// As [`retry`](Self::retry), without waiting.
@@ -176,7 +180,7 @@ impl<T> Claimed<T> {
     /// See [`SettleError`].
     pub fn retry_after(self, when: impl Into<When>) -> Result<Retried, SettleError> {
         let (wish, retried) = self.guard.failure(Some(when.into()), None);
-        self.settle(wish).0.wait().map(|()| retried)
+        self.settle(wish).wait().map(|()| retried)
     }
 
     /// The job is given up: it becomes a dead letter, with `error`. Blocks until the store has it.
@@ -184,7 +188,7 @@ impl<T> Claimed<T> {
     /// # Errors
     /// See [`SettleError`].
     pub fn bury(self, error: impl Into<String>) -> Result<(), SettleError> {
-        self.settle(Wish::Bury(error.into())).0.wait()
+        self.settle(Wish::Bury(error.into())).wait()
     }
 
     /// The lease ends so long from now, unless it is renewed. Blocks until the store has it.

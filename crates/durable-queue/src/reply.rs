@@ -71,6 +71,16 @@ impl Reply {
 #[must_use = "the answer says whether the lease was lost"]
 pub struct SettleFuture(pub(crate) Arc<Reply>);
 
+impl SettleFuture {
+    /// Blocks until the answer is there: after several jobs were handed in to be settled together.
+    ///
+    /// # Errors
+    /// See [`SettleError`].
+    pub fn wait(self) -> Result<(), SettleError> {
+        self.0.wait()
+    }
+}
+
 impl Future for SettleFuture {
     type Output = Result<(), SettleError>;
 

@@ -91,7 +91,7 @@ impl<S: Store> Shared<S> {
         loop {
             self.start()?;
             let given = self.wait(most, deadline)?;
-            let jobs = self.guards(given);
+            let jobs = Claimed::all_of(given, &self.control, &self.policy);
             if !jobs.is_empty() {
                 return Ok(jobs);
             }
@@ -124,12 +124,6 @@ impl<S: Store> Shared<S> {
             }
         }
     }
-
-    /// The guards of what was given. What cannot be read is buried, and is nothing to return with.
-    fn guards<T: Payload>(&self, given: Vec<Ready>) -> Vec<Claimed<T>> {
-        let guard = |job| Claimed::new(job, &self.control, &self.policy).ok();
-        given.into_iter().filter_map(guard).collect()
-    }
 }
 
 /// See [`DurableQueue::take_async`].
@@ -156,7 +150,7 @@ impl<T: Payload, S: Store> Future for TakeFuture<T, S> {
                 return Poll::Pending;
             };
             *ticket = None;
-            if let Some(job) = shared.guards(given?).pop() {
+            if let Some(job) = Claimed::all_of(given?, &shared.control, &shared.policy).pop() {
                 return Poll::Ready(Ok(job));
             }
         }

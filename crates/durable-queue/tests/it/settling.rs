@@ -1,11 +1,13 @@
 //! What a handler does with a job, and what becomes of one whose handler does nothing.
 
+use std::borrow::Cow;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use durable_queue::{Retried, When};
+use durable_queue::{DecodeError, DurableQueue, Payload, Retried, ShutDown, When};
 use testkit::block_on;
 
-use crate::support::{SECOND, Time, bounded, job};
+use crate::support::{LONG, SECOND, Time, bounded, job};
 
 #[test]
 fn a_dropped_job_is_given_back_at_once_and_its_attempt_is_not_counted() {
@@ -143,6 +145,44 @@ fn a_payload_that_cannot_be_read_is_buried_with_the_reason() {
         let dead = queue.dead(None, 10).unwrap();
         assert_eq!((dead.len(), &dead[0].payload[..]), (1, &b"\xff\xff"[..]));
         assert!(dead[0].error.contains("utf-8"), "{}", dead[0].error);
+    });
+}
+
+/// One whose bytes make its decoder panic.
+#[derive(Debug)]
+struct Touchy(u8);
+
+impl Payload for Touchy {
+    fn encode(&self) -> Cow<'_, [u8]> {
+        Cow::Owned(vec![self.0])
+    }
+
+    fn decode(bytes: Vec<u8>) -> Result<Self, DecodeError> {
+        if bytes[0] == 0 {
+            resume_unwind(Box::new("a decoder that panics"));
+        }
+        Ok(Self(bytes[0]))
+    }
+}
+
+#[test]
+fn a_decoder_that_panics_fails_the_batch_and_forgets_no_job() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = DurableQueue::<Touchy, _>::builder("queue", time.sim())
+            .clock(time.clock.clone())
+            .max_attempts(1)
+            .build()
+            .unwrap();
+        let jobs = (0..3).map(|index| (Touchy(index), When::NOW)).collect();
+        queue.push_batch(jobs).unwrap();
+        let most = NonZeroUsize::new(3).unwrap();
+        let taken = catch_unwind(AssertUnwindSafe(|| queue.take_many(most)));
+        assert!(taken.is_err());
+        // Each of the three was dropped by the panic, and had one attempt.
+        let shut_down = queue.shutdown(LONG);
+        assert_eq!(shut_down, ShutDown::Finished);
+        assert_eq!(queue.store_stats().unwrap().dead, 3);
     });
 }
 
