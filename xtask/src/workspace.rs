@@ -37,7 +37,7 @@ impl Workspace {
     }
 
     /// The folders of the library crates, sorted. Their libraries bear these names, and but for
-    /// one their [`package`]s.
+    /// two their [`package`]s.
     pub(crate) fn crates(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.root.join("crates")).context("crates/")? {
@@ -81,6 +81,7 @@ impl Workspace {
 pub(crate) fn package(folder: &str) -> &str {
     match folder {
         "delay-queue" => "anthill-delay-queue",
+        "durable-queue" => "anthill-durable-queue",
         other => other,
     }
 }

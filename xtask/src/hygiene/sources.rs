@@ -8,9 +8,10 @@ use anyhow::Result;
 use crate::workspace::Workspace;
 
 /// Crates that have no need of unsafe code and say so.
-const SAFE: [&str; 6] = [
+const SAFE: [&str; 7] = [
     "worker-queue",
     "delay-queue",
+    "durable-queue",
     "dedup-queue",
     "multi-pool",
     "scheduled-pool",

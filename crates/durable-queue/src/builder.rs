@@ -1,0 +1,183 @@
+//! How a queue is made.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dedup_queue::{Exponential, Jitter, Jittered, RateLimiter};
+use sync_shim::Clock;
+
+use crate::claimed::Policy;
+use crate::clock::SharedClock;
+use crate::error::StoreError;
+use crate::job::JobId;
+use crate::payload::Payload;
+use crate::queue::DurableQueue;
+use crate::store::Store;
+
+/// How long before their times jobs are claimed, if not said.
+pub const HORIZON: Duration = Duration::from_millis(500);
+/// How long a lease is, if not said: within this the jobs of a killed process come again.
+pub const LEASE: Duration = Duration::from_secs(10);
+/// How many attempts a job has, if not said.
+pub const MAX_ATTEMPTS: u32 = 20;
+/// The first back-off, if not said. It doubles up to [`LONGEST_BACK_OFF`], and is scattered.
+pub const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
+/// The longest back-off, if not said.
+pub const LONGEST_BACK_OFF: Duration = Duration::from_secs(3_600);
+/// By how many percent back-offs are scattered, if not said.
+const SCATTER: u32 = 25;
+
+type Hook = Arc<dyn Fn(&StoreError) + Send + Sync>;
+
+/// See the setters of [`Builder`].
+#[derive(Clone)]
+pub(crate) struct Config {
+    pub(crate) horizon: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) prefetch: usize,
+    pub(crate) heartbeat: bool,
+    pub(crate) on_error: Option<Hook>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("horizon", &self.horizon)
+            .field("lease", &self.lease)
+            .field("prefetch", &self.prefetch)
+            .field("heartbeat", &self.heartbeat)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Says how a [`DurableQueue`] is to be. [`DurableQueue::builder`] begins one.
+#[must_use = "a builder does nothing until `build` is called"]
+#[derive(Debug)]
+pub struct Builder<T, S> {
+    name: String,
+    store: S,
+    config: Config,
+    policy: Policy,
+    clock: SharedClock,
+    values: PhantomData<fn() -> T>,
+}
+
+impl<T: Payload, S: Store> Builder<T, S> {
+    pub(crate) fn new(name: String, store: S) -> Self {
+        let limiter = Exponential::new(FIRST_BACK_OFF, LONGEST_BACK_OFF);
+        Self {
+            name,
+            store,
+            config: Config {
+                horizon: HORIZON,
+                lease: LEASE,
+                prefetch: 0,
+                heartbeat: true,
+                on_error: None,
+            },
+            policy: Policy {
+                limiter: Box::new(Jittered::new(limiter, Jitter::Percent(SCATTER))),
+                max_attempts: MAX_ATTEMPTS,
+            },
+            clock: SharedClock::default(),
+            values: PhantomData,
+        }
+    }
+
+    /// How long before their times jobs may be claimed, so that they are handed out on the tick:
+    /// [`HORIZON`] if not said. With none, a job is claimed when it is due.
+    pub fn horizon(mut self, horizon: Duration) -> Self {
+        self.config.horizon = horizon;
+        self
+    }
+
+    /// How long a lease is: [`LEASE`] if not said. The jobs of a process that is killed come again
+    /// within that time. It is renewed after a third of it.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.config.lease = lease;
+        self
+    }
+
+    /// So many jobs may be claimed beyond those that calls wait for. None if not said: what is
+    /// claimed here and waits cannot be taken elsewhere.
+    pub fn prefetch(mut self, jobs: usize) -> Self {
+        self.config.prefetch = jobs;
+        self
+    }
+
+    /// Whether the leases of what handlers have are renewed for them: they are, if not said. Without
+    /// it, a handler that takes long [extends](crate::Claimed::extend) its lease itself.
+    pub fn heartbeat(mut self, heartbeat: bool) -> Self {
+        self.config.heartbeat = heartbeat;
+        self
+    }
+
+    /// How many attempts a job has before it is buried: [`MAX_ATTEMPTS`] if not said, at least one.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.policy.max_attempts = attempts.max(1);
+        self
+    }
+
+    /// How long a job whose attempt has failed waits for the next: scattered and exponential, if not
+    /// said.
+    pub fn back_off(mut self, limiter: impl RateLimiter<JobId> + 'static) -> Self {
+        self.policy.limiter = Box::new(limiter);
+        self
+    }
+
+    /// Is called by the pump for each error that it meets, and must not block: what is due waits
+    /// for it. The pump tries again in any case.
+    pub fn on_error(mut self, hook: impl Fn(&StoreError) + Send + Sync + 'static) -> Self {
+        self.config.on_error = Some(Arc::new(hook));
+        self
+    }
+
+    /// The clock by which this process waits. Not that of the store.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = SharedClock::new(clock);
+        self
+    }
+
+    /// Makes the queue.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn build(self) -> Result<DurableQueue<T, S>, BuildError> {
+        if self.config.lease <= self.config.horizon {
+            return Err(BuildError::ShortLease);
+        }
+        Ok(self.make())
+    }
+
+    pub(crate) fn make(self) -> DurableQueue<T, S> {
+        let Self {
+            name,
+            store,
+            config,
+            policy,
+            clock,
+            ..
+        } = self;
+        DurableQueue::from_parts(name, store, config, policy, clock)
+    }
+}
+
+/// A queue cannot be built this way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A lease that is no longer than the horizon may end before its job is due.
+    ShortLease,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ShortLease => f.write_str("a lease is longer than the horizon"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}

@@ -1,0 +1,291 @@
+//! A job that a handler has.
+
+use std::fmt;
+use std::mem;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dedup_queue::RateLimiter;
+use sync_shim::Clock;
+use sync_shim::foreign::{discard, guarded};
+
+use crate::control::{Command, Control, Held, LostFlag, Wish};
+use crate::error::SettleError;
+use crate::job::JobId;
+use crate::payload::Payload;
+use crate::reply::{Reply, SettleFuture};
+use crate::store::Lease;
+use crate::time::{StoreTime, When};
+
+/// A started job on its way from the pump to a call that takes it.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) lease: Lease,
+    pub(crate) lost: LostFlag,
+}
+
+impl Ready {
+    pub(crate) fn held(&self) -> Held {
+        Held {
+            id: self.lease.id,
+            token: self.lease.token,
+        }
+    }
+}
+
+/// What becomes of a failed attempt.
+pub(crate) struct Policy {
+    pub(crate) limiter: Box<dyn RateLimiter<JobId>>,
+    pub(crate) max_attempts: u32,
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy")
+            .field("max_attempts", &self.max_attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A job that was due and was started here, and its lease, which is renewed while this lives.
+///
+/// Dropped without being settled, it is given back at once, and the attempt is not counted; dropped
+/// by a panic, the attempt has failed, as by [`retry`](Claimed::retry). Neither waits for the
+/// store's answer.
+///
+/// Whoever lost the lease (the process slept, or the store was out of reach for too long) is fenced
+/// off: it cannot settle the job, and each call here says so.
+#[must_use = "dropped, it is given back"]
+pub struct Claimed<T> {
+    value: T,
+    guard: Guard,
+}
+
+struct Guard {
+    lease: Lease,
+    lost: LostFlag,
+    control: Arc<Control>,
+    policy: Arc<Policy>,
+    settled: bool,
+}
+
+/// What a failed attempt came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retried {
+    /// The job comes again then.
+    Again(When),
+    /// No attempt was left: it is a dead letter.
+    Buried,
+}
+
+impl<T: Payload> Claimed<T> {
+    /// The jobs of a call. What cannot be read is buried, and is not among them.
+    pub(crate) fn all_of(
+        given: Vec<Ready>,
+        control: &Arc<Control>,
+        policy: &Arc<Policy>,
+    ) -> Vec<Self> {
+        // All have a guard before the first is decoded: if that panics, which is user code, the others
+        // are not forgotten.
+        let guard = |Ready { lease, lost }| Guard {
+            lease,
+            lost,
+            control: Arc::clone(control),
+            policy: Arc::clone(policy),
+            settled: false,
+        };
+        let guards: Vec<Guard> = given.into_iter().map(guard).collect();
+        let read = |mut guard: Guard| match T::decode(mem::take(&mut guard.lease.payload)) {
+            Ok(value) => Some(Self { value, guard }),
+            Err(error) => {
+                guard.send(Wish::Bury(error.to_string()), None);
+                None
+            }
+        };
+        guards.into_iter().filter_map(read).collect()
+    }
+}
+
+impl<T> Claimed<T> {
+    /// The job.
+    pub fn id(&self) -> JobId {
+        self.guard.lease.id
+    }
+
+    /// Its key.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.guard.lease.key.as_deref()
+    }
+
+    /// When it was to be due, by the store's clock.
+    pub fn due(&self) -> StoreTime {
+        self.guard.lease.due
+    }
+
+    /// The number of this attempt, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.guard.lease.attempts
+    }
+
+    /// Whether the lease is known to be lost: a handler may end early then.
+    pub fn is_lost(&self) -> bool {
+        self.guard.lost.is_set()
+    }
+
+    /// The job is done. Blocks until the store has it.
+    ///
+    /// # Errors
+    /// See [`SettleError`].
+    pub fn ack(self) -> Result<(), SettleError> {
+        self.settle(Wish::Ack).wait()
+    }
+
+    /// As [`ack`](Self::ack), as a future. The job is on its way to be settled from this call on,
+    /// polled or not. So a batch is settled with one commit: first this for each, then
+    /// [`wait`](SettleFuture::wait).
+    pub fn ack_async(self) -> SettleFuture {
+        self.settle(Wish::Ack)
+    }
+
+    /// As [`ack`](Self::ack), without waiting: it goes with the pump's next turn. A crash before
+    /// that hands the job out again; a lost lease is counted in [`Stats`](crate::Stats) alone.
+    pub fn ack_later(mut self) {
+        self.guard.send(Wish::Ack, None);
+    }
+
+    /// The attempt failed. The job comes again after the queue's back-off, or is buried if no
+    /// attempt is left. Blocks until the store has it.
+    ///
+    /// # Errors
+    /// See [`SettleError`].
+    pub fn retry(self) -> Result<Retried, SettleError> {
+        let (wish, retried) = self.guard.failure(None, None);
+        self.settle(wish).wait().map(|()| retried)
+    }
+
+    /// As [`retry`](Self::retry), without waiting.
+    pub fn retry_later(mut self) {
+        self.guard.fail(None);
+    }
+
+    /// As [`retry_later`](Self::retry_later), for this reason.
+    pub(crate) fn fail(mut self, error: &str) {
+        self.guard.fail(Some(error));
+    }
+
+    /// As [`retry`](Self::retry), but the job comes again when it is said, whatever the back-off.
+    ///
+    /// # Errors
+    /// See [`SettleError`].
+    pub fn retry_after(self, when: impl Into<When>) -> Result<Retried, SettleError> {
+        let (wish, retried) = self.guard.failure(Some(when.into()), None);
+        self.settle(wish).wait().map(|()| retried)
+    }
+
+    /// The job is given up: it becomes a dead letter, with `error`. Blocks until the store has it.
+    ///
+    /// # Errors
+    /// See [`SettleError`].
+    pub fn bury(self, error: impl Into<String>) -> Result<(), SettleError> {
+        self.settle(Wish::Bury(error.into())).wait()
+    }
+
+    /// The lease ends so long from now, unless it is renewed. Blocks until the store has it.
+    ///
+    /// # Errors
+    /// See [`SettleError`].
+    pub fn extend(&self, lease: Duration) -> Result<(), SettleError> {
+        let reply = Reply::new();
+        let command = Command::new(
+            self.guard.held(),
+            Wish::Extend(lease),
+            Some(Arc::clone(&reply)),
+        );
+        self.guard.control.command(command);
+        reply.wait()
+    }
+
+    fn settle(mut self, wish: Wish) -> SettleFuture {
+        let reply = Reply::new();
+        self.guard.send(wish, Some(Arc::clone(&reply)));
+        SettleFuture(reply)
+    }
+}
+
+impl Guard {
+    fn held(&self) -> Held {
+        Held {
+            id: self.lease.id,
+            token: self.lease.token,
+        }
+    }
+
+    /// The one settle of this guard.
+    fn send(&mut self, wish: Wish, reply: Option<Arc<Reply>>) {
+        self.settled = true;
+        self.control.command(Command::new(self.held(), wish, reply));
+    }
+
+    /// What becomes of the job now that the attempt has failed; it comes again by the back-off,
+    /// if not said.
+    fn failure(&self, when: Option<When>, error: Option<&str>) -> (Wish, Retried) {
+        let attempts = self.lease.attempts;
+        if attempts >= self.policy.max_attempts {
+            let error = error.map_or_else(
+                || format!("attempt {attempts} failed, and it was the last"),
+                str::to_owned,
+            );
+            return (Wish::Bury(error), Retried::Buried);
+        }
+        if let Some(when) = when {
+            return (Wish::Retry(when), Retried::Again(when));
+        }
+        let now = self.control.clock.now();
+        // User code: no lock is held. If it panics, the job is not to wait for ever.
+        let delay = guarded(|| self.policy.limiter.delay(&self.lease.id, attempts, now));
+        let delay = delay.unwrap_or_else(|payload| {
+            discard(payload);
+            Duration::ZERO
+        });
+        (Wish::Retry(delay.into()), Retried::Again(delay.into()))
+    }
+
+    fn fail(&mut self, error: Option<&str>) {
+        let (wish, _) = self.failure(None, error);
+        self.send(wish, None);
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.settled {
+            return;
+        }
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "which drop it is no model decides"
+        )]
+        let is_panic = std::thread::panicking();
+        if is_panic {
+            self.fail(Some("the handler panicked"));
+        } else {
+            self.send(Wish::Release, None);
+        }
+    }
+}
+
+impl<T> Deref for Claimed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// The payload and the key are not shown.
+impl<T> fmt::Debug for Claimed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Claimed").field(&self.guard.lease).finish()
+    }
+}

@@ -1,0 +1,49 @@
+//! The clock of this process, whichever it is.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+use std::{fmt, io};
+
+use sync_shim::{Alarm, Clock, Parker};
+
+/// A clock whose type the queue need not name: a call through a pointer costs nothing here.
+#[derive(Clone)]
+pub(crate) struct SharedClock(Arc<dyn Clock>);
+
+impl SharedClock {
+    pub(crate) fn new(clock: impl Clock) -> Self {
+        Self(Arc::new(clock))
+    }
+}
+
+/// The machine's own clock; in models one that is moved by hand.
+impl Default for SharedClock {
+    fn default() -> Self {
+        #[cfg(not(anthill_loom))]
+        let clock = sync_shim::MonotonicClock;
+        #[cfg(anthill_loom)]
+        let clock = sync_shim::ManualClock::new();
+        Self::new(clock)
+    }
+}
+
+impl Clock for SharedClock {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.0.park_until(parker, when)
+    }
+
+    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+        self.0.wake_at(when, waker)
+    }
+}
+
+impl fmt::Debug for SharedClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,256 @@
+//! What is stored is what was given; what was pushed is announced.
+
+use std::sync::Arc;
+
+use sync_shim::Mutex;
+
+use super::{
+    Fixture, HORIZON, QUEUE, SECOND, claimed, job, put, put_one, settle, start, start_one,
+};
+use crate::job::{Merge, NewJob, Put, Which};
+use crate::notify::Notifier;
+use crate::store::{Act, Store, Verdict};
+use crate::time::{StoreTime, When};
+
+/// Empty, large, and no text.
+pub fn payloads_are_kept_byte_for_byte(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let large: Vec<u8> = (0..=255).cycle().take(4 << 20).collect();
+    for payload in [
+        &b""[..],
+        b"\0",
+        b"\xff\xfe\0'\";--",
+        "\u{1F41C}".as_bytes(),
+        &large,
+    ] {
+        put_one(store, job(payload, When::NOW));
+        let lease = start_one(store);
+        assert!(lease.payload == payload, "{} bytes", payload.len());
+        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+    }
+}
+
+/// Whatever they look like.
+pub fn keys_and_names_are_what_they_are(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let hostile: [&[u8]; 9] = [
+        b"",
+        b" ",
+        b"\0",
+        b"\0\0",
+        b"\xff\xfe",
+        b"'; DROP TABLE durable_job; --",
+        b"{a}:b\r\n*1",
+        b"%s%n",
+        "\u{202e}\u{1F41C}".as_bytes(),
+    ];
+    let mut ids = Vec::new();
+    for key in hostile {
+        let new = NewJob {
+            key: Some(key),
+            ..job(key, HORIZON)
+        };
+        let put = put(store, &[new, new]);
+        let id = put[0].id();
+        assert_eq!(put, [Put::New(id), Put::Kept(id)], "{key:?}");
+        ids.push(id);
+    }
+    let leases = claimed(store, 100, 0).leases;
+    for (lease, key) in leases.iter().zip(hostile) {
+        assert_eq!((lease.key.as_deref(), &lease.payload[..]), (Some(key), key));
+    }
+    for key in hostile {
+        assert!(
+            store
+                .cancel(QUEUE, Which::Key(key))
+                .expect("an answer")
+                .is_gone(),
+            "{key:?}"
+        );
+    }
+    for name in ["a b", "'; --", "\u{1F41C}", "queue2", "{queue}:due"] {
+        store
+            .enqueue(name, &[job(name.as_bytes(), When::NOW)])
+            .expect("an answer");
+        let claim = super::claim_of(10, 10);
+        let turn = store.turn(name, &[], Some(claim)).expect("a turn");
+        let leases = turn.claimed.expect("a claim").leases;
+        assert_eq!(leases.len(), 1, "{name}");
+        assert_eq!(leases[0].payload, name.as_bytes());
+    }
+}
+
+/// With ids that grow.
+pub fn a_batch_is_answered_in_its_order(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let payloads: Vec<_> = (0..1_000_u32).map(u32::to_le_bytes).collect();
+    let jobs: Vec<_> = payloads
+        .iter()
+        .map(|payload| job(payload, When::NOW))
+        .collect();
+    let puts = put(store, &jobs);
+    assert!(puts.is_sorted_by_key(|put| put.id()));
+    assert!(puts.iter().all(|put| matches!(put, Put::New(_))));
+    let leases = claimed(store, 2_000, 2_000).leases;
+    assert_eq!(leases.len(), 1_000);
+    for ((lease, put), payload) in leases.iter().zip(&puts).zip(&payloads) {
+        assert_eq!((lease.id, &lease.payload[..]), (put.id(), &payload[..]));
+    }
+}
+
+/// And no error.
+pub fn an_empty_batch_is_nothing(fixture: &impl Fixture) {
+    let store = fixture.store();
+    assert!(put(store, &[]).is_empty());
+    let turn = super::turn(store, &[], None);
+    assert!(turn.verdicts.is_empty() && turn.claimed.is_none());
+    assert_eq!(store.redrive(QUEUE, &[]).expect("an answer"), 0);
+    assert!(start(store).is_empty());
+}
+
+/// Long past, and never.
+pub fn extreme_times_are_kept(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let past = StoreTime::from_micros(-1);
+    let never = put_one(store, job(b"never", StoreTime::NEVER));
+    put_one(store, job(b"as good as never", std::time::Duration::MAX));
+    let old = put_one(store, job(b"old", past));
+    let lease = start_one(store);
+    assert_eq!((lease.id, lease.due), (old, past));
+    fixture.advance(SECOND * 3_600);
+    assert!(settle(store, &lease, Act::Ack) == Verdict::Done && start(store).is_empty());
+    assert!(
+        store
+            .cancel(QUEUE, never.into())
+            .expect("an answer")
+            .is_gone()
+    );
+}
+
+/// What a notifier was called with.
+#[derive(Clone)]
+struct Heard(Arc<Mutex<Vec<StoreTime>>>);
+
+impl Heard {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new(Vec::new())))
+    }
+
+    fn notifier(&self) -> Notifier {
+        let Self(heard) = self.clone();
+        Notifier::new(move |due| heard.lock().push(due))
+    }
+
+    fn earliest(&self) -> Option<StoreTime> {
+        self.0.lock().drain(..).min()
+    }
+}
+
+/// By the notifier, or by the next look: also what another client has pushed.
+pub fn a_push_is_announced_to_watches(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let heard = Heard::new();
+    let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
+    assert!(!watch.look().expect("a look"), "nothing has changed");
+
+    let due = StoreTime::from_micros(7);
+    put(store, &[job(b"", SECOND), job(b"", due)]);
+    assert_eq!(heard.earliest(), Some(due));
+    let id = put_one(store, job(b"", SECOND));
+    heard.earliest();
+    let moved = store
+        .reset(QUEUE, id.into(), When::At(due))
+        .expect("an answer");
+    assert_eq!((moved, heard.earliest()), (crate::Reset::Moved, Some(due)));
+    store
+        .enqueue("elsewhere", &[job(b"", due)])
+        .expect("an answer");
+    assert_eq!(heard.earliest(), None);
+
+    let mut is_announced = |what: &str| {
+        let looked = watch.every().is_some() && watch.look().expect("a look");
+        assert!(looked || heard.earliest().is_some(), "{what}");
+    };
+    let other = fixture.another();
+    other
+        .enqueue(QUEUE, &[job(b"", When::NOW)])
+        .expect("an answer");
+    is_announced("a push by another client");
+    other.pause(QUEUE, true).expect("an answer");
+    is_announced("a pause");
+    other.pause(QUEUE, false).expect("an answer");
+    is_announced("its end");
+}
+
+/// Its last holder may wait for it too.
+pub fn what_is_given_back_is_announced_to_watches(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let heard = Heard::new();
+    let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
+    let mut is_announced = |what: &str| {
+        let looked = watch.every().is_some() && watch.look().expect("a look");
+        assert!(looked || heard.earliest().is_some(), "{what}");
+    };
+    put_one(store, job(b"", When::NOW));
+    let lease = start_one(store);
+    is_announced("the push");
+    assert_eq!(
+        settle(store, &lease, Act::Retry { when: When::NOW }),
+        Verdict::Done
+    );
+    is_announced("a retry");
+    let lease = start_one(store);
+    assert_eq!(settle(store, &lease, Act::Release), Verdict::Done);
+    is_announced("a release");
+    let lease = start_one(store);
+    assert_eq!(
+        settle(store, &lease, Act::Bury { error: "" }),
+        Verdict::Done
+    );
+    assert_eq!(store.redrive(QUEUE, &[lease.id]).expect("an answer"), 1);
+    is_announced("a redrive");
+}
+
+/// From the end of its drop on.
+pub fn a_dropped_watch_is_not_called(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let heard = Heard::new();
+    let watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
+    drop(watch);
+    put_one(store, job(b"", When::NOW));
+    assert_eq!(heard.earliest(), None);
+}
+
+/// And where they end, they say so.
+pub fn the_figures_are_right(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let figures = || {
+        let stats = store.stats(QUEUE).expect("figures");
+        (stats.jobs, stats.due, stats.dead)
+    };
+    assert_eq!(figures(), (0, 0, 0));
+    put(
+        store,
+        &[job(b"", When::NOW), job(b"", When::NOW), job(b"", SECOND)],
+    );
+    assert_eq!(figures(), (3, 2, 0));
+    let lease = start_one(store);
+    assert_eq!(figures(), (3, 1, 0));
+    assert_eq!(
+        settle(store, &lease, Act::Bury { error: "" }),
+        Verdict::Done
+    );
+    assert_eq!(figures(), (2, 1, 1));
+    let limit = crate::store::COUNT_LIMIT;
+    put(
+        store,
+        &vec![
+            NewJob {
+                merge: Merge::Keep,
+                ..job(b"", When::NOW)
+            };
+            limit as usize
+        ],
+    );
+    assert_eq!(figures(), (limit, limit, 1));
+}

@@ -1,0 +1,167 @@
+//! One pending job of each key, and what a further push makes of it.
+
+use super::{
+    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, keyed, put, put_one, settle, start,
+    start_one,
+};
+use crate::job::{Cancelled, Merge, Put};
+use crate::store::{Act, Store, Verdict};
+use crate::time::When;
+
+/// And stays as it is, if nothing else is said.
+pub fn a_key_is_pending_once(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let jobs = [
+        keyed("key", b"first", SECOND, Merge::Keep),
+        keyed("key", b"second", When::NOW, Merge::Keep),
+        keyed("other", b"third", SECOND, Merge::Keep),
+    ];
+    let puts = put(store, &jobs);
+    let id = puts[0].id();
+    assert_eq!(puts[..2], [Put::New(id), Put::Kept(id)]);
+    assert!(matches!(puts[2], Put::New(other) if other != id));
+    assert!(start(store).is_empty());
+    fixture.advance(SECOND);
+    let leases = start(store);
+    assert_eq!(leases.len(), 2);
+    assert_eq!((leases[0].id, &leases[0].payload[..]), (id, &b"first"[..]));
+    assert_eq!(leases[0].key.as_deref(), Some(&b"key"[..]));
+}
+
+/// And the newest payload comes with it.
+pub fn the_policies_say_which_time_counts(fixture: &impl Fixture) {
+    let store = fixture.store();
+    for (merge, times, expected) in [
+        (Merge::Earliest, [10, 20, 15], 10),
+        (Merge::Earliest, [20, 10, 15], 10),
+        (Merge::Latest, [10, 20, 15], 20),
+        (Merge::Latest, [20, 10, 15], 20),
+        (Merge::Debounce, [10, 20, 15], 15),
+        (Merge::Debounce, [20, 10, 15], 15),
+    ] {
+        let mut id = None;
+        for (index, time) in times.into_iter().enumerate() {
+            let payload = [u8::try_from(index).expect("there are three")];
+            let put = put(store, &[keyed("key", &payload, SECOND * time, merge)])[0];
+            let first = *id.get_or_insert(put.id());
+            assert_eq!(put.id(), first);
+            assert_eq!(matches!(put, Put::New(_)), index == 0);
+        }
+        fixture.advance(SECOND * (expected - 1));
+        assert!(start(store).is_empty(), "{merge:?} {times:?}");
+        fixture.advance(SECOND);
+        let lease = start_one(store);
+        assert_eq!((Some(lease.id), &lease.payload[..]), (id, &[2][..]));
+        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+    }
+}
+
+/// Which counts from the first push of the key.
+pub fn a_debounce_is_not_put_off_beyond_its_bound(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let push = || {
+        let merge = Merge::DebounceUntil((SECOND * 25).into());
+        put_one(store, keyed("key", b"job", SECOND * 10, merge))
+    };
+    let id = push();
+    for _ in 0..4 {
+        fixture.advance(SECOND * 6);
+        assert!(start(store).is_empty());
+        assert_eq!(push(), id);
+    }
+    fixture.advance(SECOND);
+    assert_eq!(start_one(store).id, id);
+}
+
+/// Whose payload is the old one.
+pub fn a_merge_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, keyed("key", b"old", HORIZON, Merge::Keep));
+    let lease = claim_ahead(store);
+    assert_eq!(
+        put(store, &[keyed("key", b"", When::NOW, Merge::Keep)]),
+        [Put::Kept(id)]
+    );
+    assert_eq!(
+        put(store, &[keyed("key", b"new", HORIZON, Merge::Latest)]),
+        [Put::Merged(id)]
+    );
+    fixture.advance(HORIZON);
+    assert_eq!(
+        settle(store, &lease, Act::Start { lease: LEASE }),
+        Verdict::Stale
+    );
+    let again = start_one(store);
+    assert_eq!((again.id, &again.payload[..]), (id, &b"new"[..]));
+}
+
+/// Or what a push says while a handler runs would be lost.
+pub fn a_key_that_runs_may_be_pending_beside(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let first = put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
+    let running = start_one(store);
+    let second = put(store, &[keyed("key", b"second", When::NOW, Merge::Keep)])[0];
+    assert!(matches!(second, Put::New(id) if id != first));
+    assert_eq!(start_one(store).id, second.id());
+    assert_eq!(settle(store, &running, Act::Ack), Verdict::Done);
+    // One whose holder died still runs, as far as its key goes.
+    let third = put_one(store, keyed("key", b"third", SECOND * 60, Merge::Keep));
+    fixture.advance(LEASE);
+    let again = start_one(store);
+    assert_eq!(again.id, second.id());
+    assert_ne!(third, again.id);
+}
+
+/// Also a job that is given back.
+pub fn a_retry_beside_a_pending_job_of_its_key_ends_in_that(fixture: &impl Fixture) {
+    let store = fixture.store();
+    for act in [Act::Retry { when: When::NOW }, Act::Release] {
+        put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
+        let running = start_one(store);
+        let second = put_one(store, keyed("key", b"second", When::NOW, Merge::Keep));
+        assert_eq!(settle(store, &running, act), Verdict::Done);
+        let next = start_one(store);
+        assert_eq!(next.id, second);
+        assert!(start(store).is_empty());
+        // Alone, it is pending itself.
+        assert_eq!(settle(store, &next, act), Verdict::Done);
+        let merged = put(store, &[keyed("key", b"third", When::NOW, Merge::Latest)]);
+        assert_eq!(merged, [Put::Merged(second)]);
+        let last = start_one(store);
+        assert_eq!(settle(store, &last, Act::Ack), Verdict::Done);
+    }
+}
+
+/// It stays a dead letter.
+pub fn a_redrive_beside_a_pending_job_of_its_key_is_refused(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let first = put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
+    let running = start_one(store);
+    assert_eq!(
+        settle(store, &running, Act::Bury { error: "" }),
+        Verdict::Done
+    );
+    let second = put_one(store, keyed("key", b"second", When::NOW, Merge::Keep));
+    assert_eq!(store.redrive(QUEUE, &[first]).expect("an answer"), 0);
+    assert_eq!(start_one(store).id, second);
+    assert_eq!(store.redrive(QUEUE, &[first]).expect("an answer"), 1);
+    assert_eq!(start_one(store).id, first);
+}
+
+/// If there is one, and else the one that runs.
+pub fn a_cancel_by_key_means_the_pending_job(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let cancel = || store.cancel(QUEUE, "key".into()).expect("an answer");
+    put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
+    let running = start_one(store);
+    assert_eq!(cancel(), Cancelled::Taken);
+    put_one(store, keyed("key", b"second", When::NOW, Merge::Keep));
+    let expected = Cancelled::Gone {
+        payload: b"second".to_vec(),
+        attempts: 0,
+    };
+    assert_eq!(cancel(), expected);
+    assert_eq!(cancel(), Cancelled::Taken);
+    assert_eq!(settle(store, &running, Act::Ack), Verdict::Done);
+    assert_eq!(cancel(), Cancelled::Never);
+}

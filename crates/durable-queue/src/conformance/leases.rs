@@ -1,0 +1,356 @@
+//! Fencing, and who wins against a holder.
+
+use super::{
+    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, job, put_one, settle,
+    start, start_one, turn,
+};
+use crate::job::{Cancelled, JobId, Reset};
+use crate::store::{Act, Lease, Store, Verdict};
+use crate::time::When;
+
+const ALL: [Act<'static>; 6] = [
+    Act::Start { lease: LEASE },
+    Act::Extend { lease: LEASE },
+    Act::Ack,
+    Act::Retry { when: When::NOW },
+    Act::Bury { error: "no" },
+    Act::Release,
+];
+
+fn cancel(store: &impl Store, id: JobId) -> Cancelled {
+    store.cancel(QUEUE, id.into()).expect("an answer")
+}
+
+fn reset(store: &impl Store, id: JobId, when: impl Into<When>) -> Reset {
+    store
+        .reset(QUEUE, id.into(), when.into())
+        .expect("an answer")
+}
+
+fn is_fenced_off(store: &impl Store, lease: &Lease) {
+    for act in ALL {
+        assert_eq!(settle(store, lease, act), Verdict::Stale, "{act:?}");
+    }
+}
+
+/// Whatever it tries.
+pub fn a_holder_that_lost_its_lease_changes_nothing(fixture: &impl Fixture) {
+    let store = fixture.store();
+    put_one(store, job(b"job", When::NOW));
+    let zombie = start_one(store);
+    fixture.advance(LEASE);
+    let holder = start_one(store);
+    is_fenced_off(store, &zombie);
+    assert!(start(store).is_empty(), "the holder has it still");
+    assert_eq!(settle(store, &holder, Act::Ack), Verdict::Done);
+    assert_eq!(store.stats(QUEUE).expect("figures").dead, 0);
+}
+
+/// As long as no one has claimed the job, its holder may go on.
+pub fn a_lease_that_ended_unclaimed_is_still_good(fixture: &impl Fixture) {
+    let store = fixture.store();
+    put_one(store, job(b"job", When::NOW));
+    let lease = start_one(store);
+    fixture.advance(LEASE * 2);
+    assert_eq!(
+        settle(store, &lease, Act::Extend { lease: LEASE }),
+        Verdict::Done
+    );
+    assert!(start(store).is_empty(), "it is held again");
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+}
+
+/// A claim ahead is of what is pending, not of what others will lose.
+pub fn a_lease_that_lives_is_not_claimed_ahead(fixture: &impl Fixture) {
+    let store = fixture.store();
+    put_one(store, job(b"job", When::NOW));
+    let lease = start_one(store);
+    fixture.advance(LEASE - HORIZON / 2);
+    assert!(claimed(store, 10, 10).leases.is_empty());
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+}
+
+/// Counted from the extension.
+pub fn a_lease_that_is_extended_ends_later(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", When::NOW));
+    let lease = start_one(store);
+    for _ in 0..3 {
+        fixture.advance(LEASE - SECOND);
+        assert!(start(store).is_empty());
+        assert_eq!(
+            settle(store, &lease, Act::Extend { lease: LEASE }),
+            Verdict::Done
+        );
+    }
+    fixture.advance(LEASE);
+    assert_eq!(start_one(store).id, id);
+}
+
+/// Because its answer may have been lost.
+pub fn a_start_asked_for_twice_counts_once(fixture: &impl Fixture) {
+    let store = fixture.store();
+    put_one(store, job(b"job", HORIZON));
+    let lease = claim_ahead(store);
+    fixture.advance(HORIZON);
+    for _ in 0..2 {
+        assert_eq!(
+            settle(store, &lease, Act::Start { lease: LEASE }),
+            Verdict::Done
+        );
+    }
+    assert_eq!(
+        settle(store, &lease, Act::Retry { when: When::NOW }),
+        Verdict::Done
+    );
+    assert_eq!(start_one(store).attempts, 2);
+}
+
+/// It can only be started or given back.
+pub fn a_job_that_was_not_started_cannot_be_settled(fixture: &impl Fixture) {
+    let store = fixture.store();
+    put_one(store, job(b"job", HORIZON));
+    let lease = claim_ahead(store);
+    for act in &ALL[1..5] {
+        assert_eq!(settle(store, &lease, *act), Verdict::Stale, "{act:?}");
+    }
+    fixture.advance(HORIZON);
+    assert_eq!(
+        settle(store, &lease, Act::Start { lease: LEASE }),
+        Verdict::Done
+    );
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+}
+
+/// The job is given back and never handed out.
+pub fn a_cancel_that_wins_is_final(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", SECOND));
+    let expected = Cancelled::Gone {
+        payload: b"job".to_vec(),
+        attempts: 0,
+    };
+    assert_eq!(cancel(store, id), expected);
+    assert_eq!(cancel(store, id), Cancelled::Never);
+    fixture.advance(SECOND);
+    assert!(start(store).is_empty());
+}
+
+/// Whose start comes too late.
+pub fn a_cancel_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", HORIZON));
+    let lease = claim_ahead(store);
+    assert!(cancel(store, id).is_gone());
+    fixture.advance(HORIZON);
+    is_fenced_off(store, &lease);
+    assert!(start(store).is_empty());
+}
+
+/// And leaves it there.
+pub fn a_cancel_of_what_a_handler_has_says_so(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", When::NOW));
+    let lease = start_one(store);
+    assert_eq!(cancel(store, id), Cancelled::Taken);
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+}
+
+/// Done, or never put in.
+pub fn a_cancel_of_what_is_not_there_says_so(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", When::NOW));
+    let lease = start_one(store);
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+    assert_eq!(cancel(store, id), Cancelled::Never);
+    assert_eq!(cancel(store, JobId::from_u64(u64::MAX)), Cancelled::Never);
+    assert_eq!(reset(store, id, SECOND), Reset::Never);
+    let by_key = store
+        .cancel(QUEUE, "no such key".into())
+        .expect("an answer");
+    assert_eq!(by_key, Cancelled::Never);
+}
+
+/// The attempt that it began is told.
+pub fn a_cancel_after_the_lease_has_ended_fences_the_holder_off(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", When::NOW));
+    let zombie = start_one(store);
+    fixture.advance(LEASE);
+    let expected = Cancelled::Gone {
+        payload: b"job".to_vec(),
+        attempts: 1,
+    };
+    assert_eq!(cancel(store, id), expected);
+    is_fenced_off(store, &zombie);
+}
+
+/// Earlier and later; an absolute time too.
+pub fn a_reset_moves_a_job_either_way(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", SECOND * 10));
+    assert_eq!(reset(store, id, SECOND * 20), Reset::Moved);
+    fixture.advance(SECOND * 10);
+    assert!(start(store).is_empty());
+    assert_eq!(reset(store, id, When::NOW), Reset::Moved);
+    assert_eq!(start_one(store).id, id);
+}
+
+/// Whose start comes too late.
+pub fn a_reset_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", HORIZON));
+    let lease = claim_ahead(store);
+    assert_eq!(reset(store, id, SECOND * 10), Reset::Moved);
+    fixture.advance(HORIZON);
+    is_fenced_off(store, &lease);
+    assert!(start(store).is_empty());
+    fixture.advance(SECOND * 10);
+    assert_eq!(start_one(store).id, id);
+}
+
+/// And leaves it there.
+pub fn a_reset_of_what_a_handler_has_says_so(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", When::NOW));
+    let lease = start_one(store);
+    assert_eq!(reset(store, id, SECOND), Reset::Taken);
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+}
+
+/// With its attempts.
+pub fn a_retried_job_comes_again_at_its_new_time(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", When::NOW));
+    let lease = start_one(store);
+    assert_eq!(
+        settle(
+            store,
+            &lease,
+            Act::Retry {
+                when: SECOND.into()
+            }
+        ),
+        Verdict::Done
+    );
+    is_fenced_off(store, &lease);
+    assert!(start(store).is_empty());
+    fixture.advance(SECOND);
+    let again = start_one(store);
+    assert_eq!((again.id, again.attempts), (id, 2));
+}
+
+/// Started or not.
+pub fn a_released_job_is_as_if_it_had_not_been_claimed(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", HORIZON));
+    let ahead = claim_ahead(store);
+    assert_eq!(settle(store, &ahead, Act::Release), Verdict::Done);
+    fixture.advance(HORIZON);
+    let started = start_one(store);
+    assert_eq!(settle(store, &started, Act::Release), Verdict::Done);
+    is_fenced_off(store, &started);
+    let again = start_one(store);
+    assert_eq!((again.id, again.attempts, again.due), (id, 1, ahead.due));
+}
+
+/// For as long as anyone wants to look.
+pub fn a_buried_job_is_a_dead_letter_with_its_error(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", When::NOW));
+    let lease = start_one(store);
+    assert_eq!(
+        settle(
+            store,
+            &lease,
+            Act::Bury {
+                error: "it's \u{1} broken"
+            }
+        ),
+        Verdict::Done
+    );
+    is_fenced_off(store, &lease);
+    fixture.advance(LEASE);
+    assert!(start(store).is_empty());
+    let dead = store.dead(QUEUE, None, 10).expect("dead letters");
+    assert_eq!(dead.len(), 1);
+    assert_eq!((dead[0].id, dead[0].attempts), (id, 1));
+    assert_eq!(
+        (&dead[0].payload[..], &dead[0].error[..]),
+        (&b"job"[..], "it's \u{1} broken")
+    );
+    assert!(
+        store
+            .dead(QUEUE, Some(id), 10)
+            .expect("dead letters")
+            .is_empty()
+    );
+    assert!(store.dead(QUEUE, None, 0).expect("dead letters").is_empty());
+    assert!(
+        store
+            .dead("elsewhere", None, 10)
+            .expect("dead letters")
+            .is_empty()
+    );
+}
+
+/// Under its id.
+pub fn a_redriven_job_is_due_at_once_and_new(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", When::NOW));
+    let lease = start_one(store);
+    assert_eq!(
+        settle(store, &lease, Act::Bury { error: "" }),
+        Verdict::Done
+    );
+    assert_eq!(store.redrive("elsewhere", &[id]).expect("an answer"), 0);
+    assert_eq!(store.redrive(QUEUE, &[id, id]).expect("an answer"), 1);
+    let again = start_one(store);
+    assert_eq!(
+        (again.id, again.attempts, &again.payload[..]),
+        (id, 1, &b"job"[..])
+    );
+    assert!(
+        store
+            .dead(QUEUE, None, 10)
+            .expect("dead letters")
+            .is_empty()
+    );
+}
+
+/// And its id is not redriven.
+pub fn a_deleted_dead_letter_is_gone(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", When::NOW));
+    let lease = start_one(store);
+    assert_eq!(
+        settle(store, &lease, Act::Bury { error: "" }),
+        Verdict::Done
+    );
+    assert_eq!(store.delete_dead("elsewhere", &[id]).expect("an answer"), 0);
+    assert_eq!(store.delete_dead(QUEUE, &[id]).expect("an answer"), 1);
+    assert_eq!(store.redrive(QUEUE, &[id]).expect("an answer"), 0);
+}
+
+/// What runs goes on; what was claimed ahead is held until it resumes, or is given back.
+pub fn a_paused_queue_hands_out_nothing(fixture: &impl Fixture) {
+    let store = fixture.store();
+    put_one(store, job(b"runs", When::NOW));
+    let runs = start_one(store);
+    put_one(store, job(b"ahead", HORIZON));
+    let ahead = claim_ahead(store);
+    put_one(store, job(b"due", When::NOW));
+    store.pause(QUEUE, true).expect("an answer");
+    fixture.advance(HORIZON);
+    let found = turn(store, &[], Some(claim_of(10, 10)));
+    assert!(found.paused && found.claimed.expect("a claim").leases.is_empty());
+    assert!(store.stats(QUEUE).expect("figures").paused);
+    assert_eq!(
+        settle(store, &ahead, Act::Start { lease: LEASE }),
+        Verdict::NotDue
+    );
+    assert_eq!(settle(store, &ahead, Act::Release), Verdict::Done);
+    assert_eq!(settle(store, &runs, Act::Ack), Verdict::Done);
+    store.pause(QUEUE, false).expect("an answer");
+    assert_eq!(claimed(store, 10, 10).leases.len(), 2);
+}

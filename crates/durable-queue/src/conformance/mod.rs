@@ -1,0 +1,216 @@
+//! The tests that every store passes: the contract of [`Store`], promise by promise.
+//!
+//! A store's crate makes a [`Fixture`] and says
+//!
+//! ```ignore
+//! durable_queue::conformance_tests!(MyFixture::new);
+//! ```
+//!
+//! in a test module. Each promise becomes a test of its own, with a fixture of its own.
+//!
+//! # What always holds
+//! 1. No test depends on how long anything takes: the fixture moves the store's clock.
+//! 2. Each test uses queues of its own names, and looks at no other.
+
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "a test panics if the promise is not kept"
+)]
+#![expect(
+    clippy::unchecked_time_subtraction,
+    reason = "of constants, the smaller from the greater"
+)]
+
+mod claims;
+mod contents;
+mod keys;
+mod leases;
+
+use std::time::Duration;
+
+pub use claims::*;
+pub use contents::*;
+pub use keys::*;
+pub use leases::*;
+
+use crate::job::{JobId, Merge, NewJob, Put, Token};
+use crate::store::{Act, Claim, Claimed, Lease, Settle, Store, Turn, Verdict};
+use crate::time::When;
+
+/// A store under test, whose clock can be moved.
+pub trait Fixture {
+    /// The store.
+    type Store: Store;
+
+    /// The store, empty at first.
+    fn store(&self) -> &Self::Store;
+
+    /// Moves the store's clock, which stands still otherwise, or as good as that. A store whose
+    /// clock cannot be moved moves the times of all that it holds the other way.
+    fn advance(&self, by: Duration);
+
+    /// Another client of what the store holds, as another process has one.
+    fn another(&self) -> Self::Store;
+}
+
+/// Makes a test of each promise: `conformance_tests!(make)`, where `make()` is a new
+/// [`Fixture`](crate::conformance::Fixture).
+#[macro_export]
+macro_rules! conformance_tests {
+    ($make:expr) => {
+        $crate::conformance_tests! { @each $make;
+            a_job_is_claimed_until_it_is_acknowledged
+            a_job_of_a_dead_holder_is_claimed_again_when_the_lease_ends
+            a_job_claimed_ahead_by_a_dead_holder_is_claimed_again
+            a_claimer_that_lost_the_answer_finds_what_it_holds
+            a_job_is_not_claimed_earlier_than_the_horizon_before_its_time
+            a_job_is_not_started_before_its_time
+            jobs_are_claimed_by_time_and_then_in_the_order_of_their_ids
+            a_claim_takes_no_more_than_it_asks_for
+            a_claim_ahead_leaves_room_for_what_is_due
+            a_claim_says_when_the_next_one_would_find_something
+            a_turn_settles_the_last_batch_and_claims_the_next
+            delayed_jobs_in_front_hide_nothing_that_is_due
+            queues_do_not_see_each_other
+            a_holder_that_lost_its_lease_changes_nothing
+            a_lease_that_ended_unclaimed_is_still_good
+            a_lease_that_lives_is_not_claimed_ahead
+            a_lease_that_is_extended_ends_later
+            a_start_asked_for_twice_counts_once
+            a_job_that_was_not_started_cannot_be_settled
+            a_cancel_that_wins_is_final
+            a_cancel_takes_a_claim_ahead_from_its_holder
+            a_cancel_of_what_a_handler_has_says_so
+            a_cancel_of_what_is_not_there_says_so
+            a_cancel_after_the_lease_has_ended_fences_the_holder_off
+            a_reset_moves_a_job_either_way
+            a_reset_takes_a_claim_ahead_from_its_holder
+            a_reset_of_what_a_handler_has_says_so
+            a_retried_job_comes_again_at_its_new_time
+            a_released_job_is_as_if_it_had_not_been_claimed
+            a_buried_job_is_a_dead_letter_with_its_error
+            a_redriven_job_is_due_at_once_and_new
+            a_deleted_dead_letter_is_gone
+            a_paused_queue_hands_out_nothing
+            a_key_is_pending_once
+            the_policies_say_which_time_counts
+            a_debounce_is_not_put_off_beyond_its_bound
+            a_merge_takes_a_claim_ahead_from_its_holder
+            a_key_that_runs_may_be_pending_beside
+            a_retry_beside_a_pending_job_of_its_key_ends_in_that
+            a_redrive_beside_a_pending_job_of_its_key_is_refused
+            a_cancel_by_key_means_the_pending_job
+            payloads_are_kept_byte_for_byte
+            keys_and_names_are_what_they_are
+            a_batch_is_answered_in_its_order
+            an_empty_batch_is_nothing
+            extreme_times_are_kept
+            a_push_is_announced_to_watches
+            what_is_given_back_is_announced_to_watches
+            a_dropped_watch_is_not_called
+            the_figures_are_right
+        }
+    };
+    (@each $make:expr; $($promise:ident)*) => {
+        $(
+            #[test]
+            fn $promise() {
+                $crate::conformance::$promise(&$make());
+            }
+        )*
+    };
+}
+
+/// The queue of a test that needs one only.
+const QUEUE: &str = "queue";
+const SECOND: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(30);
+const HORIZON: Duration = Duration::from_millis(500);
+
+/// A job with this payload.
+fn job(payload: &[u8], when: impl Into<When>) -> NewJob<'_> {
+    NewJob {
+        payload,
+        when: when.into(),
+        key: None,
+        merge: Merge::Keep,
+    }
+}
+
+fn keyed<'a>(key: &'a str, payload: &'a [u8], when: impl Into<When>, merge: Merge) -> NewJob<'a> {
+    NewJob {
+        key: Some(key.as_bytes()),
+        merge,
+        ..job(payload, when)
+    }
+}
+
+fn put<S: Store>(store: &S, jobs: &[NewJob<'_>]) -> Vec<Put> {
+    store.enqueue(QUEUE, jobs).expect("the store takes jobs")
+}
+
+fn put_one<S: Store>(store: &S, job: NewJob<'_>) -> JobId {
+    put(store, &[job])[0].id()
+}
+
+/// Up to `max` jobs, of which up to `start` are started.
+fn claim_of(max: u32, start: u32) -> Claim {
+    Claim {
+        token: Token::random(),
+        max,
+        start,
+        ahead: max,
+        horizon: HORIZON,
+        lease: LEASE,
+    }
+}
+
+fn turn<S: Store>(store: &S, settle: &[Settle<'_>], claim: Option<Claim>) -> Turn {
+    store
+        .turn(QUEUE, settle, claim)
+        .expect("the store takes turns")
+}
+
+fn claimed<S: Store>(store: &S, max: u32, start: u32) -> Claimed {
+    let turn = turn(store, &[], Some(claim_of(max, start)));
+    turn.claimed.expect("a claim was asked for")
+}
+
+/// Claims and starts up to ten jobs.
+fn start<S: Store>(store: &S) -> Vec<Lease> {
+    claimed(store, 10, 10)
+        .leases
+        .into_iter()
+        .filter(|lease| lease.started)
+        .collect()
+}
+
+fn start_one<S: Store>(store: &S) -> Lease {
+    let mut leases = claimed(store, 1, 1).leases;
+    assert_eq!(leases.len(), 1, "one job is due");
+    let lease = leases.remove(0);
+    assert!(lease.started);
+    lease
+}
+
+/// Claims one job without starting it.
+fn claim_ahead<S: Store>(store: &S) -> Lease {
+    let mut leases = claimed(store, 1, 0).leases;
+    assert_eq!(leases.len(), 1, "one job is within the horizon");
+    leases.remove(0)
+}
+
+fn settle<S: Store>(store: &S, lease: &Lease, act: Act<'_>) -> Verdict {
+    let settle = Settle {
+        id: lease.id,
+        token: lease.token,
+        act,
+    };
+    let turn = turn(store, &[settle], None);
+    assert_eq!(turn.verdicts.len(), 1);
+    turn.verdicts[0]
+}
+
+fn ids(leases: &[Lease]) -> Vec<JobId> {
+    leases.iter().map(|lease| lease.id).collect()
+}

@@ -1,0 +1,121 @@
+//! A delay queue whose jobs survive: they are in a database, and are handed out on the tick.
+//!
+//! A [`DurableQueue`] couples a [`Store`], which keeps jobs, shares them between processes and fences
+//! off dead holders, with a precise queue in the process, which keeps the time: what falls due in the
+//! next moments is claimed in advance, in batches, lies in memory, and is started at its time.
+//!
+//! ```
+//! use std::time::Duration;
+//! use durable_queue::{Cancelled, DurableQueue, SqliteStore};
+//!
+//! # let folder = std::env::temp_dir().join(format!("durable-queue-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder)?;
+//! # let file = folder.join("jobs");
+//! let queue: DurableQueue<String, _> = DurableQueue::new("orders", SqliteStore::open(&file)?);
+//! queue.push("order 1".to_owned(), Duration::from_millis(20))?;
+//! let paid = queue.push("order 2".to_owned(), Duration::from_millis(20))?;
+//!
+//! // One that says it won is final, whichever process is about to hand the job out.
+//! let Cancelled::Gone { payload, .. } = queue.cancel(paid)? else {
+//!     panic!("it was in time");
+//! };
+//! assert_eq!(payload, "order 2");
+//!
+//! let expired = queue.take()?;
+//! assert_eq!(*expired, "order 1");
+//! expired.ack()?; // Or it comes again: to another process, if this one dies.
+//! # drop(queue);
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # When not to use it
+//! - For what need not survive a restart: [`delay_queue::DelayQueue`] costs a thousandth.
+//! - For work that must not be done twice: see below. The store of the work, and its transactions,
+//!   are what can promise that.
+//! - For order: jobs start by their times, then by their ids, but handlers end as they end.
+//!
+//! # Words
+//! - A **job** is a payload, a due time, perhaps a key. It is *pending*, *claimed* (ahead of its time,
+//!   by a process), *started* (a handler has it), or a *dead letter*.
+//! - A **claim** holds jobs under a **lease**, which ends by itself, and under a random **fencing
+//!   token**: a holder that lost its lease cannot settle the job, and is told.
+//! - A handler **settles** its job: [`ack`](Claimed::ack), [`retry`](Claimed::retry),
+//!   [`bury`](Claimed::bury); dropped, it is released.
+//! - The **pump** is the one thread of a queue and process that talks to the store about claims.
+//! - The **horizon** is how long before its time a job may be claimed.
+//!
+//! # What always holds
+//! 1. At least once: a job that a push answered for is handed out until it is acknowledged, buried,
+//!    cancelled or merged. Neither a killed process, nor a lost answer of the store, nor a dropped
+//!    future loses it. So a handler may see a job twice.
+//! 2. Never early: no job is started before its time by the store's clock; the store says so itself,
+//!    at the start.
+//! 3. A cancel or reset that says it won is final: the store decides between it and a start.
+//! 4. One holder: a settle of a holder whose lease was taken over changes nothing.
+//! 5. Of each key at most one job is pending. One that runs is not pending: a push beside it is not
+//!    lost.
+//! 6. User code (handlers, hooks, back-offs, wakers, stores) runs with no lock held, and its panics
+//!    end where it was called.
+//!
+//! # Features
+//! | feature | default | what it does |
+//! |---|---|---|
+//! | `sqlite` | yes | [`SqliteStore`]: jobs in a file of `SQLite`, whose source is compiled in |
+//! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests of any store |
+#![cfg_attr(
+    not(all(feature = "sqlite", feature = "testing")),
+    allow(rustdoc::broken_intra_doc_links)
+)]
+#![forbid(unsafe_code)]
+
+mod builder;
+mod calls;
+mod claimed;
+mod clock;
+#[cfg(feature = "testing")]
+pub mod conformance;
+mod control;
+mod error;
+mod job;
+mod notify;
+mod offset;
+mod payload;
+mod pump;
+mod queue;
+mod reply;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+mod stats;
+pub mod store;
+mod take;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod time;
+mod worker;
+
+#[cfg(feature = "sqlite")]
+pub use self::sqlite::SqliteStore;
+pub use self::{
+    builder::{
+        BuildError, Builder, FIRST_BACK_OFF, HORIZON, LEASE, LONGEST_BACK_OFF, MAX_ATTEMPTS,
+    },
+    claimed::{Claimed, Retried},
+    error::{CarriedOut, ErrorKind, PushError, SettleError, StoreError, TakeError},
+    job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},
+    notify::{Notifier, Notifiers, Registration},
+    payload::{DecodeError, Payload},
+    pump::{FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
+    queue::{CancelError, DurableQueue, ShutDown},
+    reply::SettleFuture,
+    stats::Stats,
+    store::{EnqueueIn, Store},
+    take::TakeFuture,
+    time::{StoreClock, StoreTime, WallClock, When},
+    worker::{StartError, Worker, WorkerBuilder},
+};
+
+// What the README shows is compiled and run.
+#[cfg(all(doctest, feature = "sqlite", not(anthill_loom)))]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,0 +1,98 @@
+//! The call that says: something may be due earlier than you think.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sync_shim::Mutex;
+
+use crate::time::StoreTime;
+
+/// Given to a store's [`watch`](crate::Store::watch), which calls it. Clones are the same.
+#[derive(Clone)]
+pub struct Notifier(Arc<dyn Fn(StoreTime) + Send + Sync>);
+
+impl Notifier {
+    /// Calls `notify` with the earliest time that may be new; it must not block, nor call a store.
+    pub fn new(notify: impl Fn(StoreTime) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(notify))
+    }
+
+    /// A job may be due at `due` that was not before. No lock may be held that a store's call needs.
+    pub fn notify(&self, due: StoreTime) {
+        (self.0)(due);
+    }
+}
+
+impl fmt::Debug for Notifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Notifier(..)")
+    }
+}
+
+/// The notifiers of a store's watches, by queue: for stores that call them from where jobs are put.
+#[derive(Debug)]
+pub struct Notifiers(Arc<Mutex<Registry>>);
+
+#[derive(Debug)]
+struct Registry {
+    next: u64,
+    entries: Vec<(u64, String, Notifier)>,
+}
+
+impl Notifiers {
+    /// None.
+    pub fn new() -> Self {
+        Self(Arc::new(Mutex::new(Registry {
+            next: 0,
+            entries: Vec::new(),
+        })))
+    }
+
+    /// Adds one, until the answer is dropped.
+    pub fn add(&self, queue: &str, notifier: Notifier) -> Registration {
+        let mut registry = self.0.lock();
+        let id = registry.next;
+        registry.next += 1;
+        registry.entries.push((id, queue.to_owned(), notifier));
+        Registration {
+            registry: Arc::clone(&self.0),
+            id,
+        }
+    }
+
+    /// Calls those of a queue, with no lock held.
+    pub fn notify(&self, queue: &str, due: StoreTime) {
+        let called: Vec<Notifier> = {
+            let registry = self.0.lock();
+            let of_queue = registry.entries.iter().filter(|(_, name, _)| name == queue);
+            of_queue.map(|(_, _, notifier)| notifier.clone()).collect()
+        };
+        for notifier in called {
+            notifier.notify(due);
+        }
+    }
+}
+
+impl Default for Notifiers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A notifier's place. Dropping it takes the notifier out; a call under way may still come.
+#[derive(Debug)]
+pub struct Registration {
+    registry: Arc<Mutex<Registry>>,
+    id: u64,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let removed = {
+            let mut registry = self.registry.lock();
+            let index = registry.entries.iter().position(|(id, ..)| *id == self.id);
+            index.map(|index| registry.entries.swap_remove(index))
+        };
+        drop(removed); // What it captured is user code: the lock is free.
+    }
+}

@@ -1,0 +1,672 @@
+//! The pump: the one thread of a queue and process that talks to the store.
+//!
+//! It settles what guards hand in, renews leases, claims ahead for the calls that wait, and at the
+//! tick starts what is due, all in one turn of the store each. `PROTOCOL.md` has the steps.
+//!
+//! # What always holds
+//! 1. Nothing is claimed unless a call waits for it.
+//! 2. A job is supplied only after the store has said that it is started.
+//! 3. Nothing that was handed in is forgotten: it is sent until the store answers, or until the
+//!    shutdown's deadline.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delay_queue::DelayHeap;
+use sync_shim::Clock;
+use sync_shim::foreign::{discard, guarded};
+
+use crate::builder::Config;
+use crate::claimed::Ready;
+use crate::control::{Command, Control, Held, LostFlag, Orders, Seen, Wish};
+use crate::error::{CarriedOut, ErrorKind, SettleError, StoreError};
+use crate::job::Tokens;
+use crate::notify::Notifier;
+use crate::offset::Offset;
+use crate::queue::Shared;
+use crate::stats::Counters;
+use crate::store::{Act, Claim, Claimed, Lease, Result, Settle, Store, Turn, Verdict, Watch};
+use crate::time::StoreTime;
+
+/// The first pause after an error of the store; it doubles up to [`LONGEST_PAUSE`].
+pub const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause between two tries of a store that fails.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// So often a claim is tried while calls wait, whatever is known: a net under lost announcements.
+pub const SAFETY_LOOK: Duration = Duration::from_secs(60);
+/// A lease is renewed after this part of it, so that a renewal that fails can be tried again.
+const RENEW_AFTER: u32 = 3;
+
+/// A time before all others: nothing is known.
+const UNKNOWN: StoreTime = StoreTime::from_micros(i64::MIN);
+
+pub(crate) struct Pump<S> {
+    shared: Arc<Shared<S>>,
+    tokens: Tokens,
+    offset: Option<Offset>,
+    /// Claimed and not started, by their times.
+    ahead: DelayHeap<Ahead>,
+    /// Started and not settled: each has a guard, or is on its way to one.
+    running: BTreeMap<Held, Running>,
+    /// To be sent, again perhaps.
+    pending: Vec<Command>,
+    /// Claims whose answer was lost.
+    lost: Vec<LostClaim>,
+    /// What the store has said last, and what was announced since.
+    first: StoreTime,
+    first_free: StoreTime,
+    claimed_at: Option<Instant>,
+    paused: bool,
+    failures: u32,
+    retry_at: Option<Instant>,
+    watch: Option<Box<dyn Watch>>,
+    look_at: Option<Instant>,
+}
+
+struct Ahead {
+    lease: Lease,
+    /// When the lease ends.
+    until: Instant,
+}
+
+struct Running {
+    /// When the lease is to be renewed.
+    renew_at: Option<Instant>,
+    lost: LostFlag,
+}
+
+struct LostClaim {
+    claim: Claim,
+    sent: Instant,
+}
+
+/// One settle of a turn, and what it is for.
+enum Item {
+    Command(Command),
+    Renew(Held),
+    Start(Ahead),
+}
+
+/// What a pass of the pump does.
+struct Plan {
+    items: Vec<Item>,
+    claim: Option<Claim>,
+}
+
+impl<S: Store> Pump<S> {
+    pub(crate) fn new(shared: Arc<Shared<S>>) -> Self {
+        Self {
+            shared,
+            tokens: Tokens::new(),
+            offset: None,
+            ahead: DelayHeap::new(),
+            running: BTreeMap::new(),
+            pending: Vec::new(),
+            lost: Vec::new(),
+            first: UNKNOWN,
+            first_free: UNKNOWN,
+            claimed_at: None,
+            paused: false,
+            failures: 0,
+            retry_at: None,
+            watch: None,
+            look_at: None,
+        }
+    }
+
+    /// The thread.
+    pub(crate) fn run(mut self) {
+        /// Whatever ends the thread, those who wait for it are told.
+        struct End {
+            control: Arc<Control>,
+            cut_short: bool,
+        }
+        impl Drop for End {
+            fn drop(&mut self) {
+                self.control.end(self.cut_short);
+            }
+        }
+        sync_shim::thread::set_precise_timers();
+        let control = Arc::clone(&self.shared.control);
+        let mut end = End {
+            control: Arc::clone(&control),
+            cut_short: true,
+        };
+        loop {
+            let mut orders = control.collect();
+            self.pending.append(&mut orders.commands);
+            let now = control.clock.now();
+            if self.is_over(&orders, now) {
+                end.cut_short = !self.is_idle();
+                break;
+            }
+            let seen = Seen {
+                demand: orders.demand,
+                closing: orders.closing,
+            };
+            if let Some((threshold, when)) = self.pass(&orders, now) {
+                control.sleep(seen, threshold, when);
+            }
+        }
+        // They are abandoned at the end, with what came meanwhile.
+        for command in mem::take(&mut self.pending) {
+            control.command(command);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        let holds_none = self.running.is_empty() && self.ahead.is_empty();
+        holds_none && self.pending.is_empty() && self.lost.is_empty()
+    }
+
+    fn is_over(&self, orders: &Orders, now: Instant) -> bool {
+        let is_late = || orders.deadline.is_some_and(|deadline| now >= deadline);
+        orders.closing && (self.is_idle() || is_late())
+    }
+
+    fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// One look at everything, and one turn if there is anything to do. Else: what announcement
+    /// would concern the pump, and when it wants to look again.
+    fn pass(&mut self, orders: &Orders, now: Instant) -> Option<(StoreTime, Option<Instant>)> {
+        if orders.announced != StoreTime::NEVER {
+            self.paused = false; // It may be over: the store says.
+            self.first = self.first.min(orders.announced);
+            self.first_free = self.first_free.min(orders.announced);
+        }
+        let Orders {
+            closing, deadline, ..
+        } = *orders;
+        let wanted = if closing { 0 } else { orders.demand };
+        if let Some(retry_at) = self.retry_at.filter(|at| now < *at) {
+            return Some((UNKNOWN, earliest([Some(retry_at), deadline])));
+        }
+        if (wanted > 0 || closing) && !self.lost.is_empty() {
+            if let Err(error) = self.recover() {
+                self.fail(now, error);
+            }
+            return None; // Calls may have been served meanwhile.
+        }
+        let looked = if wanted > 0 { self.look(now) } else { Ok(()) };
+        if let Err(error) = looked {
+            self.fail(now, error);
+            return None;
+        }
+        let plan = self.plan(now, wanted, closing);
+        if plan.items.is_empty() && plan.claim.is_none() {
+            let (threshold, when) = self.rest(now, wanted);
+            return Some((threshold, earliest([when, deadline])));
+        }
+        self.turn(plan);
+        None
+    }
+
+    /// Looks for what other processes have done.
+    fn look(&mut self, now: Instant) -> Result<()> {
+        let Shared {
+            store,
+            name,
+            control,
+            ..
+        } = &*self.shared;
+        if self.watch.is_none() {
+            let control = Arc::downgrade(control);
+            let notifier = Notifier::new(move |due| {
+                if let Some(control) = control.upgrade() {
+                    control.announce(due);
+                }
+            });
+            self.watch = Some(called(|| store.watch(name, notifier))?);
+            self.first = UNKNOWN;
+        }
+        let watch = self.watch.as_mut().expect("it is there");
+        let period = watch
+            .every()
+            .filter(|_| self.look_at.is_none_or(|at| now >= at));
+        if let Some(period) = period {
+            if called(|| watch.look())? {
+                self.paused = false;
+                (self.first, self.first_free) = (UNKNOWN, UNKNOWN);
+            }
+            self.look_at = now.checked_add(period);
+        }
+        if self.claimed_at.is_some_and(|at| now >= at + SAFETY_LOOK) {
+            self.paused = false;
+            self.first = UNKNOWN;
+        }
+        Ok(())
+    }
+
+    /// Asks what the claims hold whose answers were lost.
+    fn recover(&mut self) -> Result<()> {
+        while let Some(LostClaim { claim, sent }) = self.lost.last() {
+            let (claim, sent) = (*claim, *sent);
+            let Shared { store, name, .. } = &*self.shared;
+            let mut leases = called(|| store.held_by(name, claim.token, claim.lease))?;
+            self.lost.pop();
+            let is_known = |lease: &Lease| {
+                let held = Held {
+                    id: lease.id,
+                    token: lease.token,
+                };
+                let mut ahead = self.ahead.iter();
+                self.running.contains_key(&held) || ahead.any(|it| it.value.lease.id == lease.id)
+            };
+            leases.retain(|lease| !is_known(lease));
+            self.enter(leases, sent);
+        }
+        Ok(())
+    }
+
+    /// What the store's clock shows at least. Before the first answer nothing is due.
+    fn store_now(&self, now: Instant) -> StoreTime {
+        self.offset.map_or(UNKNOWN, |offset| offset.store_time(now))
+    }
+
+    /// Decides; nothing is lost if the turn then fails.
+    fn plan(&mut self, now: Instant, wanted: usize, closing: bool) -> Plan {
+        let prefetch = self.config().prefetch;
+        let commands = mem::take(&mut self.pending);
+        let mut items: Vec<Item> = commands.into_iter().map(Item::Command).collect();
+
+        // All that are near their renewal go with the first that needs it.
+        let is_due = |at: Instant| at <= now;
+        if self
+            .running
+            .values()
+            .filter_map(|running| running.renew_at)
+            .any(is_due)
+        {
+            let near = now + self.config().lease / (2 * RENEW_AFTER);
+            let renewed = self.running.iter();
+            let renewed =
+                renewed.filter(|(_, running)| running.renew_at.is_some_and(|at| at <= near));
+            items.extend(renewed.map(|(held, _)| Item::Renew(*held)));
+        }
+
+        let store_now = self.store_now(now);
+        let tick = key(store_now);
+        let mut starts = 0;
+        let gives_all_back = closing || self.paused;
+        loop {
+            let due = self.ahead.count_ready(tick, prefetch.saturating_add(1));
+            let entry = if gives_all_back {
+                self.ahead.pop()
+            } else if starts < wanted || due > prefetch {
+                self.ahead.pop_ready(tick)
+            } else {
+                None
+            };
+            let Some(entry) = entry else { break };
+            let ahead = entry.value;
+            if ahead.until <= now {
+                continue; // The lease has ended: the job is anyone's.
+            }
+            if !gives_all_back && starts < wanted {
+                starts += 1;
+                items.push(Item::Start(ahead));
+            } else {
+                // Due, and no call wants it: another process may.
+                let held = Held {
+                    id: ahead.lease.id,
+                    token: ahead.lease.token,
+                };
+                items.push(Item::Command(Command::new(held, Wish::Release, None)));
+            }
+        }
+        let claim = if closing {
+            None
+        } else {
+            self.claim(store_now, wanted - starts)
+        };
+        Plan { items, claim }
+    }
+
+    /// How many jobs may be claimed ahead.
+    fn room(&self, wanted: usize) -> usize {
+        (wanted + self.config().prefetch).saturating_sub(self.ahead.len())
+    }
+
+    /// When a claim would find something, as far as is known.
+    fn next_claim(&self, wanted: usize) -> StoreTime {
+        if self.paused {
+            return StoreTime::NEVER;
+        }
+        match self.room(wanted) {
+            0 => self.first,
+            _ => self
+                .first
+                .min(self.first_free.before(self.config().horizon)),
+        }
+    }
+
+    fn claim(&mut self, store_now: StoreTime, wanted: usize) -> Option<Claim> {
+        let next = self.next_claim(wanted);
+        if wanted == 0 || next > store_now || next == StoreTime::NEVER {
+            return None;
+        }
+        let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
+        let Config {
+            prefetch,
+            horizon,
+            lease,
+            ..
+        } = *self.config();
+        Some(Claim {
+            token: self.tokens.next(),
+            max: count(wanted.saturating_add(prefetch)),
+            start: count(wanted),
+            ahead: count(self.room(wanted)),
+            horizon,
+            lease,
+        })
+    }
+
+    /// There is nothing to do until then.
+    fn rest(&mut self, now: Instant, wanted: usize) -> (StoreTime, Option<Instant>) {
+        let renewal = self
+            .running
+            .values()
+            .filter_map(|running| running.renew_at)
+            .min();
+        let Some(offset) = self.offset else {
+            return (UNKNOWN, renewal);
+        };
+        let next = self.ahead.next_after(key(offset.store_time(now)));
+        let next = next.and_then(|due| offset.local(time(due)));
+        if wanted == 0 {
+            return (UNKNOWN, earliest([renewal, next]));
+        }
+        let claim = self.next_claim(wanted);
+        let threshold = match self.room(wanted) {
+            0 => claim,
+            _ => claim.after(self.config().horizon),
+        };
+        let safety = self.claimed_at.map(|at| at + SAFETY_LOOK);
+        let look = self
+            .look_at
+            .filter(|_| self.watch.as_ref().is_some_and(|it| it.every().is_some()));
+        (
+            threshold,
+            earliest([renewal, next, offset.local(claim), safety, look]),
+        )
+    }
+
+    /// One round trip.
+    fn turn(&mut self, plan: Plan) {
+        let Plan { items, claim } = plan;
+        let Shared {
+            store,
+            name,
+            control,
+            config,
+            ..
+        } = &*self.shared;
+        let settles: Vec<Settle<'_>> = items.iter().map(|item| item.settle(config.lease)).collect();
+        let sent = control.clock.now();
+        let answer = called(|| store.turn(name, &settles, claim));
+        let answer = answer.and_then(|turn| {
+            let is_whole = turn.verdicts.len() == settles.len();
+            is_whole
+                .then_some(turn)
+                .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))
+        });
+        drop(settles);
+        let received = control.clock.now();
+        match answer {
+            Ok(turn) => {
+                Counters::count(&control.counters.turns, 1);
+                self.succeed(items, turn, sent, received);
+            }
+            Err(error) => {
+                if let Some(claim) = claim.filter(|_| error.carried_out() == CarriedOut::Perhaps) {
+                    self.lost.push(LostClaim { claim, sent });
+                }
+                self.keep(items, error.carried_out());
+                self.fail(received, error);
+            }
+        }
+    }
+
+    /// What a turn without an answer was to do is done later.
+    fn keep(&mut self, items: Vec<Item>, carried_out: CarriedOut) {
+        for item in items {
+            match item {
+                Item::Command(mut command) => {
+                    command.perhaps_done |= carried_out == CarriedOut::Perhaps;
+                    self.pending.push(command);
+                }
+                Item::Renew(_) => {} // Its time has come as before.
+                // A start may be asked for twice.
+                Item::Start(ahead) => self.put_ahead(ahead),
+            }
+        }
+    }
+
+    fn fail(&mut self, now: Instant, error: StoreError) {
+        let pause = FIRST_PAUSE
+            .saturating_mul(1 << self.failures.min(16))
+            .min(LONGEST_PAUSE);
+        self.failures += 1;
+        self.retry_at = now.checked_add(pause);
+        let Shared {
+            control, config, ..
+        } = &*self.shared;
+        Counters::count(&control.counters.errors, 1);
+        if let Some(hook) = &config.on_error {
+            // User code: no lock is held, and its panic ends here.
+            if let Err(payload) = guarded(|| hook(&error)) {
+                discard(payload);
+            }
+        }
+        control.failed(Some(error));
+    }
+
+    fn succeed(&mut self, items: Vec<Item>, turn: Turn, sent: Instant, received: Instant) {
+        let Turn {
+            now,
+            paused,
+            verdicts,
+            claimed,
+        } = turn;
+        if mem::take(&mut self.failures) > 0 {
+            self.retry_at = None;
+            self.shared.control.failed(None);
+        }
+        match &mut self.offset {
+            Some(offset) => offset.learn(sent, received, now),
+            None => self.offset = Some(Offset::new(received, now)),
+        }
+        let mut started = Vec::new();
+        for (item, verdict) in items.into_iter().zip(verdicts) {
+            match item {
+                Item::Command(command) => self.settled(command, verdict, sent),
+                Item::Renew(held) => self.renewed(held, verdict, sent),
+                Item::Start(mut ahead) => match verdict {
+                    Verdict::Done => {
+                        ahead.lease.attempts += u32::from(!ahead.lease.started);
+                        ahead.lease.started = true;
+                        started.push(ahead.lease);
+                    }
+                    Verdict::NotDue => self.put_ahead(ahead),
+                    Verdict::Stale => {} // Cancelled, moved, or merged.
+                },
+            }
+        }
+        if let Some(Claimed {
+            leases,
+            first,
+            first_free,
+        }) = claimed
+        {
+            (self.first, self.first_free) = (first, first_free);
+            self.claimed_at = Some(received);
+            started.extend(leases);
+        }
+        self.paused = paused;
+        self.enter(started, sent);
+    }
+
+    /// Leases that a call, sent at `sent`, has made: what is started is supplied.
+    fn enter(&mut self, leases: Vec<Lease>, sent: Instant) {
+        let Config {
+            lease: span,
+            heartbeat,
+            ..
+        } = *self.config();
+        let mut supplied = Vec::new();
+        for lease in leases {
+            let held = Held {
+                id: lease.id,
+                token: lease.token,
+            };
+            if !lease.started {
+                self.put_ahead(Ahead {
+                    lease,
+                    until: sent + span,
+                });
+                continue;
+            }
+            if lease.attempts > self.shared.policy.max_attempts {
+                // Its holders have died with it, one after the other.
+                let error = "no attempt was left, and the last one did not come to an end";
+                self.pending
+                    .push(Command::new(held, Wish::Bury(error.to_owned()), None));
+                continue;
+            }
+            let lost = LostFlag::new();
+            let renew_at = heartbeat.then(|| sent + span / RENEW_AFTER);
+            self.running.insert(
+                held,
+                Running {
+                    renew_at,
+                    lost: lost.clone(),
+                },
+            );
+            supplied.push(Ready { lease, lost });
+        }
+        let control = &self.shared.control;
+        Counters::count(&control.counters.taken, supplied.len());
+        for job in control.serve(supplied) {
+            self.pending
+                .push(Command::new(job.held(), Wish::Release, None));
+        }
+    }
+
+    fn put_ahead(&mut self, ahead: Ahead) {
+        let due = key(ahead.lease.due);
+        self.ahead.push(ahead, due);
+    }
+
+    fn renewed(&mut self, held: Held, verdict: Verdict, sent: Instant) {
+        let span = self.config().lease;
+        match verdict {
+            Verdict::Done => {
+                if let Some(running) = self.running.get_mut(&held) {
+                    running.renew_at = Some(sent + span / RENEW_AFTER);
+                }
+            }
+            Verdict::Stale | Verdict::NotDue => self.is_lost(held),
+        }
+    }
+
+    fn is_lost(&mut self, held: Held) {
+        if let Some(running) = self.running.remove(&held) {
+            running.lost.set();
+            Counters::count(&self.shared.control.counters.stale, 1);
+        }
+    }
+
+    fn settled(&mut self, command: Command, verdict: Verdict, sent: Instant) {
+        let Command {
+            held,
+            wish,
+            reply,
+            perhaps_done,
+        } = command;
+        let answer = match (verdict, &wish) {
+            (Verdict::Done, Wish::Extend(span)) => {
+                if let Some(running) = self.running.get_mut(&held) {
+                    running.renew_at = running.renew_at.map(|_| sent + *span / RENEW_AFTER);
+                }
+                Ok(())
+            }
+            (Verdict::Done, _) => {
+                self.running.remove(&held);
+                Ok(())
+            }
+            (Verdict::Stale | Verdict::NotDue, _) if perhaps_done => {
+                self.running.remove(&held);
+                Err(SettleError::Unknown)
+            }
+            (Verdict::Stale | Verdict::NotDue, _) => {
+                self.is_lost(held);
+                Err(SettleError::Stale)
+            }
+        };
+        if let Some(reply) = reply {
+            reply.give(answer); // User code, perhaps: no lock is held.
+        }
+    }
+}
+
+impl Item {
+    fn settle(&self, lease: Duration) -> Settle<'_> {
+        let (held, act) = match self {
+            Self::Command(Command { held, wish, .. }) => (*held, wish.act()),
+            Self::Renew(held) => (*held, Act::Extend { lease }),
+            Self::Start(Ahead {
+                lease: Lease { id, token, .. },
+                ..
+            }) => (
+                Held {
+                    id: *id,
+                    token: *token,
+                },
+                Act::Start { lease },
+            ),
+        };
+        Settle {
+            id: held.id,
+            token: held.token,
+            act,
+        }
+    }
+}
+
+impl Wish {
+    fn act(&self) -> Act<'_> {
+        match self {
+            Self::Ack => Act::Ack,
+            Self::Retry(when) => Act::Retry { when: *when },
+            Self::Bury(error) => Act::Bury { error },
+            Self::Extend(lease) => Act::Extend { lease: *lease },
+            Self::Release => Act::Release,
+        }
+    }
+}
+
+/// A call of a store, which is user code. One that panics may have been carried out.
+fn called<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
+    guarded(call).unwrap_or_else(|payload| {
+        discard(payload);
+        Err(StoreError::lost_answer(ErrorKind::Other))
+    })
+}
+
+fn earliest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {
+    times.into_iter().flatten().min()
+}
+
+/// A time as the heap orders it: never stays never.
+fn key(time: StoreTime) -> u64 {
+    time.as_micros().cast_unsigned() ^ (1 << 63)
+}
+
+fn time(key: u64) -> StoreTime {
+    StoreTime::from_micros((key ^ (1 << 63)).cast_signed())
+}

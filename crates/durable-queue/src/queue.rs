@@ -1,0 +1,406 @@
+//! The queue, as the program sees it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sync_shim::thread::{JoinHandle, ThreadOptions, spawn_thread};
+use sync_shim::{Clock, Mutex};
+
+use crate::builder::{Builder, Config};
+use crate::claimed::Policy;
+use crate::clock::SharedClock;
+use crate::control::Control;
+use crate::error::{PushError, StoreError, TakeError};
+use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Which};
+use crate::payload::{DecodeError, Payload};
+use crate::pump::Pump;
+use crate::stats::Stats;
+use crate::store::{DeadJob, EnqueueIn, Result, Store, StoreStats};
+use crate::time::When;
+
+/// A delay queue whose jobs are in a [`Store`], shared by all processes that use the store.
+///
+/// Clones are the same queue. The first call to take starts the pump, one thread; a process that
+/// only pushes has none. Dropping the last clone is [`close`](Self::close).
+pub struct DurableQueue<T, S: Store> {
+    pub(crate) owner: Arc<Owner<S>>,
+    values: PhantomData<fn() -> T>,
+}
+
+/// Its drop is that of the last handle. Guards and futures do not keep it.
+pub(crate) struct Owner<S: Store>(pub(crate) Arc<Shared<S>>);
+
+pub(crate) struct Shared<S> {
+    pub(crate) store: S,
+    pub(crate) name: String,
+    pub(crate) control: Arc<Control>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) config: Config,
+    pump: Mutex<Option<JoinHandle>>,
+}
+
+/// How a [shutdown](DurableQueue::shutdown) went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "it says whether handlers were left"]
+pub enum ShutDown {
+    /// All that was claimed is settled or given back.
+    Finished,
+    /// The time was up. What is held still comes again when its lease ends.
+    TimedOut,
+}
+
+impl<T: Payload, S: Store> DurableQueue<T, S> {
+    /// The queue of this name in `store`, with all options as they are.
+    pub fn new(name: impl Into<String>, store: S) -> Self {
+        // The default lease is longer than the horizon.
+        Builder::new(name.into(), store).make()
+    }
+
+    /// Begins to say how a queue is to be.
+    pub fn builder(name: impl Into<String>, store: S) -> Builder<T, S> {
+        Builder::new(name.into(), store)
+    }
+
+    pub(crate) fn from_parts(
+        name: String,
+        store: S,
+        config: Config,
+        policy: Policy,
+        clock: SharedClock,
+    ) -> Self {
+        let shared = Shared {
+            store,
+            name,
+            control: Arc::new(Control::new(clock)),
+            policy: Arc::new(policy),
+            config,
+            pump: Mutex::new(None),
+        };
+        Self {
+            owner: Arc::new(Owner(Arc::new(shared))),
+            values: PhantomData,
+        }
+    }
+
+    /// Puts a job in, to be due `when` it says: after a [`Duration`], or at a point of time. Blocks
+    /// until the store has it.
+    ///
+    /// # Errors
+    /// What the store met, with the value.
+    pub fn push(&self, value: T, when: impl Into<When>) -> Result<JobId, PushError<T>> {
+        self.enter(value, when.into(), None, Merge::Keep)
+            .map(Put::id)
+    }
+
+    /// As [`push`](Self::push), with a key: at most one job of a key is pending, and `merge` says
+    /// what becomes of it.
+    ///
+    /// # Errors
+    /// What the store met, with the value.
+    pub fn push_keyed(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: T,
+        when: impl Into<When>,
+        merge: Merge,
+    ) -> Result<Put, PushError<T>> {
+        self.enter(value, when.into(), Some(key.as_ref()), merge)
+    }
+
+    fn enter(
+        &self,
+        value: T,
+        when: When,
+        key: Option<&[u8]>,
+        merge: Merge,
+    ) -> Result<Put, PushError<T>> {
+        let Shared { store, name, .. } = &**self.shared();
+        let payload = value.encode();
+        let job = NewJob {
+            payload: &payload,
+            when,
+            key,
+            merge,
+        };
+        let entered = store.enqueue(name, &[job]);
+        drop(payload);
+        match entered {
+            Ok(puts) => Ok(puts[0]),
+            Err(error) => Err(PushError { value, error }),
+        }
+    }
+
+    /// Puts many jobs in, all or none, with one commit.
+    ///
+    /// # Errors
+    /// What the store met, with the values.
+    pub fn push_batch(
+        &self,
+        values: Vec<(T, When)>,
+    ) -> Result<Vec<JobId>, PushError<Vec<(T, When)>>> {
+        let Shared { store, name, .. } = &**self.shared();
+        let payloads: Vec<_> = values.iter().map(|(value, _)| value.encode()).collect();
+        let jobs: Vec<_> = payloads
+            .iter()
+            .zip(&values)
+            .map(|(payload, (_, when))| NewJob {
+                payload,
+                when: *when,
+                key: None,
+                merge: Merge::Keep,
+            })
+            .collect();
+        let entered = store.enqueue(name, &jobs);
+        drop(jobs);
+        drop(payloads);
+        match entered {
+            Ok(puts) => Ok(puts.into_iter().map(Put::id).collect()),
+            Err(error) => Err(PushError {
+                value: values,
+                error,
+            }),
+        }
+    }
+
+    /// Puts a job in as part of the caller's own transaction: it is there when that commits, and
+    /// only then. After the commit, [`announce`](Self::announce) spares this process a look.
+    ///
+    /// # Errors
+    /// What the store met, with the value. The transaction may have to be rolled back.
+    pub fn push_in_transaction(
+        &self,
+        transaction: &mut S::Transaction<'_>,
+        value: T,
+        when: impl Into<When>,
+    ) -> Result<JobId, PushError<T>>
+    where
+        S: EnqueueIn,
+    {
+        let Shared { store, name, .. } = &**self.shared();
+        let payload = value.encode();
+        let job = NewJob {
+            payload: &payload,
+            when: when.into(),
+            key: None,
+            merge: Merge::Keep,
+        };
+        let entered = store.enqueue_in(transaction, name, &[job]);
+        drop(payload);
+        match entered {
+            Ok(puts) => Ok(puts[0].id()),
+            Err(error) => Err(PushError { value, error }),
+        }
+    }
+
+    /// Says that jobs may be there of which the store has not told: after the commit of a
+    /// transaction that has put some in.
+    pub fn announce(&self) {
+        self.shared()
+            .control
+            .announce(crate::StoreTime::from_micros(i64::MIN));
+    }
+
+    /// Takes a job out, by its id or key, unless a handler has it. If it says
+    /// [`Gone`](Cancelled::Gone), the job is not handed out any more, by any process.
+    ///
+    /// # Errors
+    /// What the store met, or that the payload is none of this type: then the job is gone too.
+    pub fn cancel<'a>(&self, which: impl Into<Which<'a>>) -> Result<Cancelled<T>, CancelError> {
+        let Shared { store, name, .. } = &**self.shared();
+        Ok(
+            match store
+                .cancel(name, which.into())
+                .map_err(CancelError::Store)?
+            {
+                Cancelled::Gone { payload, attempts } => Cancelled::Gone {
+                    payload: T::decode(payload).map_err(CancelError::Unreadable)?,
+                    attempts,
+                },
+                Cancelled::Taken => Cancelled::Taken,
+                Cancelled::Never => Cancelled::Never,
+            },
+        )
+    }
+
+    /// Gives a job another time, by its id or key, unless a handler has it.
+    ///
+    /// # Errors
+    /// What the store met.
+    pub fn reset<'a>(&self, which: impl Into<Which<'a>>, when: impl Into<When>) -> Result<Reset> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.reset(name, which.into(), when.into())
+    }
+
+    /// Stops or resumes the queue for all processes. What runs goes on.
+    ///
+    /// # Errors
+    /// What the store met.
+    pub fn pause(&self, paused: bool) -> Result<()> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.pause(name, paused)
+    }
+
+    /// Up to `most` dead letters whose ids are greater than `after`.
+    ///
+    /// # Errors
+    /// What the store met.
+    pub fn dead(&self, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.dead(name, after, most)
+    }
+
+    /// Makes dead letters jobs again, due at once and without attempts. Answers how many: one that
+    /// is not there, or whose key is pending, is not.
+    ///
+    /// # Errors
+    /// What the store met.
+    pub fn redrive(&self, ids: &[JobId]) -> Result<usize> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.redrive(name, ids)
+    }
+
+    /// The store's figures of the queue, of all processes.
+    ///
+    /// # Errors
+    /// What the store met.
+    pub fn store_stats(&self) -> Result<StoreStats> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.stats(name)
+    }
+
+    /// This process's figures of the queue.
+    pub fn stats(&self) -> Stats {
+        self.shared().control.counters.stats()
+    }
+
+    /// What the store failed with, as long as it has not answered since.
+    pub fn last_error(&self) -> Option<StoreError> {
+        self.shared().control.last_error()
+    }
+
+    /// The store.
+    pub fn store(&self) -> &S {
+        &self.shared().store
+    }
+
+    /// The name of the queue.
+    pub fn name(&self) -> &str {
+        &self.shared().name
+    }
+
+    /// Takes nothing more in this process: calls that wait end, what is claimed and not started is
+    /// given back. What handlers have goes on and can be settled. Does not wait. Pushes go on.
+    pub fn close(&self) {
+        self.shared().control.close(None);
+    }
+
+    /// As [`close`](Self::close), and blocks until all that handlers have is settled; for at most
+    /// this long. Then the pump ends in any case: a later settle is
+    /// [`SettleError::ShutDown`](crate::SettleError::ShutDown).
+    pub fn shutdown(&self, timeout: Duration) -> ShutDown {
+        let shared = self.shared();
+        let deadline = shared.control.clock.after(timeout);
+        shared.control.close(deadline);
+        shared.wait_for_end(deadline)
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared<S>> {
+        &self.owner.0
+    }
+}
+
+impl<S: Store> Shared<S> {
+    /// Starts the pump, if there is none.
+    pub(crate) fn start(self: &Arc<Self>) -> Result<(), TakeError> {
+        let mut pump = self.pump.lock();
+        if !self.control.reserve_pump() {
+            return Ok(());
+        }
+        let worker = Pump::new(Arc::clone(self));
+        let options = ThreadOptions {
+            name: Some("durable-queue"),
+            ..ThreadOptions::default()
+        };
+        match spawn_thread(options, move || worker.run()) {
+            Ok(handle) => {
+                *pump = Some(handle);
+                Ok(())
+            }
+            Err(error) => {
+                self.control.no_pump();
+                Err(TakeError::NoThread(Arc::new(error)))
+            }
+        }
+    }
+
+    fn wait_for_end(&self, deadline: Option<Instant>) -> ShutDown {
+        if !self.control.wait_for_end(deadline) {
+            return ShutDown::TimedOut;
+        }
+        let pump = self.pump.lock().take();
+        if let Some(pump) = pump {
+            // It has nothing more to do. What it panicked with was shown by the panic hook.
+            drop(pump.join());
+        }
+        if self.control.was_cut_short() {
+            ShutDown::TimedOut
+        } else {
+            ShutDown::Finished
+        }
+    }
+}
+
+impl<S: Store> Drop for Owner<S> {
+    fn drop(&mut self) {
+        self.0.control.close(None);
+    }
+}
+
+impl<T, S: Store> Clone for DurableQueue<T, S> {
+    fn clone(&self) -> Self {
+        Self {
+            owner: Arc::clone(&self.owner),
+            values: PhantomData,
+        }
+    }
+}
+
+impl<T, S: Store> fmt::Debug for DurableQueue<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { name, config, .. } = &*self.owner.0;
+        f.debug_struct("DurableQueue")
+            .field("name", name)
+            .field("config", config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A cancel has no answer that can be given.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum CancelError {
+    /// What the store met.
+    Store(StoreError),
+    /// The job is gone, and its payload is none of the queue's type.
+    Unreadable(DecodeError),
+}
+
+impl fmt::Display for CancelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Unreadable(error) => write!(f, "the job is cancelled, but {error}"),
+        }
+    }
+}
+
+impl std::error::Error for CancelError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Store(error) => error.source(),
+            Self::Unreadable(error) => Some(error),
+        }
+    }
+}

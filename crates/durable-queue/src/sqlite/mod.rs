@@ -1,0 +1,732 @@
+//! Jobs in a file of `SQLite`.
+//!
+//! Not for: a file on a network's file system, whose locks `SQLite` cannot trust.
+//!
+//! # What always holds
+//! 1. Every change is one IMMEDIATE transaction, so what it reads stays true until it commits.
+//! 2. What a caller is told to be in the file has been synced: all but claims, starts and
+//!    extensions, which a loss of power may undo. The file stays consistent in any case.
+//! 3. No notifier is called with the connection locked.
+
+mod schema;
+mod sql;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{
+    CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction,
+    TransactionBehavior, params,
+};
+use sync_shim::Mutex;
+
+use crate::error::{ErrorKind, StoreError};
+use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
+use crate::notify::{Notifier, Notifiers, Registration};
+use crate::store::{
+    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, Lease, Result, Settle, Store, StoreStats,
+    Turn, Verdict, Watch,
+};
+use crate::time::{StoreClock, StoreTime, WallClock, When};
+
+/// How long a call waits for another process that writes, if not said.
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a watch looks for what other processes have put in, if not said. A look reads one
+/// number of the shared memory beside the file.
+pub const WATCH_EVERY: Duration = Duration::from_millis(25);
+/// Statements that a connection keeps prepared: all there are.
+const STATEMENTS: usize = 64;
+
+/// A store in a file, for all processes of one machine. Clones are the same connection.
+///
+/// The file is put into write-ahead mode. The tables are called `durable_..` and may lie beside
+/// those of an application, so that jobs are entered in its own transactions: see [`EnqueueIn`].
+#[derive(Clone, Debug)]
+pub struct SqliteStore(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    link: Mutex<Link>,
+    clock: Arc<dyn StoreClock>,
+    notifiers: Notifiers,
+    watch_every: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Link {
+    connection: Connection,
+    /// Whether commits are synced at present.
+    synced: bool,
+}
+
+/// How a [`SqliteStore`] is opened. [`SqliteStore::options`] begins one.
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until `open` is called"]
+pub struct SqliteOptions {
+    clock: Arc<dyn StoreClock>,
+    busy_timeout: Duration,
+    watch_every: Option<Duration>,
+}
+
+impl SqliteOptions {
+    /// How long a call waits for another process that writes, before it is
+    /// [`ErrorKind::Busy`]: [`BUSY_TIMEOUT`] if not said.
+    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.busy_timeout = timeout;
+        self
+    }
+
+    /// How often to look for what other connections have put in: [`WATCH_EVERY`] if not said.
+    /// `None`: never, if this is the only one.
+    pub fn watch_every(mut self, period: Option<Duration>) -> Self {
+        self.watch_every = period;
+        self
+    }
+
+    /// The clock that says what is due; the same for all processes. [`WallClock`] if not said.
+    pub fn clock(mut self, clock: impl StoreClock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Opens the file, makes it if it is not there, and brings its tables to this version.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Newer`] for one that a newer version of this crate has written, and what `SQLite`
+    /// says. The path is not shown.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore> {
+        // Without SQLite's own lock around the connection: there is one here. Paths are no URIs.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(failure)?;
+        self.adopt(connection)
+    }
+
+    /// Takes a connection over, as one that an application has configured.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn adopt(self, mut connection: Connection) -> Result<SqliteStore> {
+        let Self {
+            clock,
+            busy_timeout,
+            watch_every,
+        } = self;
+        connection.busy_timeout(busy_timeout).map_err(failure)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        // A read-only file refuses this, or the migration below.
+        let _mode: String = connection
+            .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+            .map_err(failure)?;
+        connection
+            .execute_batch("PRAGMA synchronous = FULL")
+            .map_err(failure)?;
+        schema::migrate(&mut connection)?;
+        Ok(SqliteStore(Arc::new(Shared {
+            link: Mutex::new(Link {
+                connection,
+                synced: true,
+            }),
+            clock,
+            notifiers: Notifiers::new(),
+            watch_every,
+        })))
+    }
+}
+
+impl SqliteStore {
+    /// Begins to say how a file is to be opened.
+    pub fn options() -> SqliteOptions {
+        SqliteOptions {
+            clock: Arc::new(WallClock),
+            busy_timeout: BUSY_TIMEOUT,
+            watch_every: Some(WATCH_EVERY),
+        }
+    }
+
+    /// Opens a file with all options as they are.
+    ///
+    /// # Errors
+    /// As [`SqliteOptions::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::options().open(path)
+    }
+
+    /// Runs a change. Its commit is synced if `synced` says so.
+    fn change<R>(
+        &self,
+        synced: bool,
+        change: impl FnOnce(&Transaction<'_>, StoreTime) -> Result<R>,
+    ) -> Result<R> {
+        let mut link = self.0.link.lock();
+        if link.synced != synced {
+            // In write-ahead mode NORMAL leaves out the sync of a commit, and nothing else. The next
+            // FULL one syncs what was left out, for the log is one file.
+            let level = if synced { "FULL" } else { "NORMAL" };
+            let pragma = format!("PRAGMA synchronous = {level}");
+            link.connection.execute_batch(&pragma).map_err(failure)?;
+            link.synced = synced;
+        }
+        let transaction = link
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(failure)?;
+        // Once the lock is there: nothing that commits later has an earlier time.
+        let result = change(&transaction, self.0.clock.now())?;
+        transaction.commit().map_err(lost_commit)?;
+        Ok(result)
+    }
+
+    /// After a commit, with the connection free.
+    fn announce(&self, name: &str, due: StoreTime) {
+        if due != StoreTime::NEVER {
+            self.0.notifiers.notify(name, due);
+        }
+    }
+
+    /// Reads, all of one state of the file.
+    fn read<R>(&self, read: impl FnOnce(&Transaction<'_>, StoreTime) -> Result<R>) -> Result<R> {
+        let mut link = self.0.link.lock();
+        let transaction = link.connection.transaction().map_err(failure)?;
+        read(&transaction, self.0.clock.now())
+    }
+}
+
+/// What `SQLite` says, in our words.
+fn failure(error: rusqlite::Error) -> StoreError {
+    let kind = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => ErrorKind::Busy,
+        Some(ErrorCode::DiskFull) => ErrorKind::Full,
+        Some(ErrorCode::ReadOnly) => ErrorKind::ReadOnly,
+        Some(ErrorCode::TooBig) => ErrorKind::TooLarge,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => ErrorKind::Corrupt,
+        Some(ErrorCode::SystemIoFailure) => ErrorKind::Unavailable,
+        _ => ErrorKind::Other,
+    };
+    StoreError::new(kind).with_source(error)
+}
+
+/// A commit that failed for lack of a lock or of space was rolled back. One that failed to sync may
+/// have reached the file.
+fn lost_commit(error: rusqlite::Error) -> StoreError {
+    let error = failure(error);
+    match error.kind() {
+        ErrorKind::Busy | ErrorKind::Full | ErrorKind::ReadOnly => error,
+        kind => StoreError::lost_answer(kind).with_source(error),
+    }
+}
+
+fn statement<'c>(connection: &'c Connection, text: &str) -> Result<CachedStatement<'c>> {
+    connection.prepare_cached(text).map_err(failure)
+}
+
+fn execute(connection: &Connection, text: &str, values: impl rusqlite::Params) -> Result<usize> {
+    statement(connection, text)?
+        .execute(values)
+        .map_err(failure)
+}
+
+fn find<R>(
+    connection: &Connection,
+    text: &str,
+    values: impl rusqlite::Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<R>,
+) -> Result<Option<R>> {
+    let mut statement = statement(connection, text)?;
+    statement
+        .query_row(values, read)
+        .optional()
+        .map_err(failure)
+}
+
+fn id_of(id: i64) -> JobId {
+    JobId::from_u64(id.cast_unsigned())
+}
+
+fn number(id: JobId) -> i64 {
+    id.as_u64().cast_signed()
+}
+
+/// A queue, by its number in the file.
+#[derive(Clone, Copy)]
+struct Queue {
+    id: i64,
+    paused: bool,
+}
+
+fn queue_if_there(connection: &Connection, name: &str) -> Result<Option<Queue>> {
+    let read = |row: &Row<'_>| {
+        Ok(Queue {
+            id: row.get(0)?,
+            paused: row.get(1)?,
+        })
+    };
+    find(connection, sql::QUEUE, [name], read)
+}
+
+fn queue(connection: &Connection, name: &str) -> Result<Queue> {
+    if let Some(queue) = queue_if_there(connection, name)? {
+        return Ok(queue);
+    }
+    execute(connection, sql::ADD_QUEUE, [name])?;
+    Ok(Queue {
+        id: connection.last_insert_rowid(),
+        paused: false,
+    })
+}
+
+/// Enters jobs; answers with the earliest time that was set.
+fn enqueue(
+    connection: &Connection,
+    now: StoreTime,
+    name: &str,
+    jobs: &[NewJob<'_>],
+) -> Result<(Vec<Put>, StoreTime)> {
+    let queue = queue(connection, name)?;
+    let mut earliest = StoreTime::NEVER;
+    let mut puts = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let at = job.when.resolve(now);
+        let most = job.merge.most(now);
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let pending: Option<(i64, i64, i64)> = match job.key {
+            Some(key) => find(connection, sql::PENDING, params![queue.id, key], read)?,
+            None => None,
+        };
+        let (put, at) = match pending {
+            None => {
+                let at = at.min(most);
+                let values = params![
+                    queue.id,
+                    at.as_micros(),
+                    most.as_micros(),
+                    job.key,
+                    job.payload
+                ];
+                execute(connection, sql::INSERT, values)?;
+                (Put::New(id_of(connection.last_insert_rowid())), at)
+            }
+            Some((id, old_at, old_most)) => {
+                let [old_at, old_most] = [old_at, old_most].map(StoreTime::from_micros);
+                match job.merge.merged(old_at, old_most, at) {
+                    None => (Put::Kept(id_of(id)), StoreTime::NEVER),
+                    Some(at) => {
+                        execute(
+                            connection,
+                            sql::MERGE,
+                            params![id, at.as_micros(), job.payload],
+                        )?;
+                        (Put::Merged(id_of(id)), at)
+                    }
+                }
+            }
+        };
+        earliest = earliest.min(at);
+        puts.push(put);
+    }
+    Ok((puts, earliest))
+}
+
+/// Settles one job.
+fn settle(
+    connection: &Connection,
+    now: StoreTime,
+    paused: bool,
+    settle: &Settle<'_>,
+) -> Result<Verdict> {
+    let id = number(settle.id);
+    let token = settle.token.as_bytes();
+    let held = params![id, token];
+    let has_rival = || Ok(find(connection, sql::RIVAL, held, |_| Ok(()))?.is_some());
+    let is_held =
+        || Ok::<_, StoreError>(find(connection, sql::IS_HELD, held, |_| Ok(()))?.is_some());
+    let changed = match settle.act {
+        Act::Start { .. } if paused => 0,
+        Act::Start { lease } => {
+            let until = now.after(lease).as_micros();
+            execute(
+                connection,
+                sql::START,
+                params![id, token, until, now.as_micros()],
+            )?
+        }
+        Act::Extend { lease } => {
+            let until = now.after(lease).as_micros();
+            execute(connection, sql::EXTEND, params![id, token, until])?
+        }
+        Act::Ack => execute(connection, sql::DELETE_STARTED, held)?,
+        Act::Retry { .. } if has_rival()? => execute(connection, sql::DELETE_STARTED, held)?,
+        Act::Retry { when } => {
+            let at = when.resolve(now).as_micros();
+            execute(connection, sql::RETRY, params![id, token, at])?
+        }
+        Act::Bury { error } => {
+            let buried = params![id, token, now.as_micros(), error];
+            execute(connection, sql::BURY, buried)?;
+            execute(connection, sql::DELETE_STARTED, held)?
+        }
+        Act::Release if has_rival()? => execute(connection, sql::DELETE_HELD, held)?,
+        Act::Release => execute(connection, sql::RELEASE, held)?,
+    };
+    if changed != 0 {
+        return Ok(Verdict::Done);
+    }
+    let is_early = matches!(settle.act, Act::Start { .. }) && is_held()?;
+    Ok(if is_early {
+        Verdict::NotDue
+    } else {
+        Verdict::Stale
+    })
+}
+
+fn claim(connection: &Connection, now: StoreTime, queue: Queue, claim: &Claim) -> Result<Claimed> {
+    let Claim {
+        token,
+        max,
+        start,
+        ahead,
+        horizon,
+        lease,
+    } = *claim;
+    let until = now.after(lease).as_micros();
+    let [now, end] = [now, now.after(horizon)].map(StoreTime::as_micros);
+    let bytes = token.as_bytes();
+    let mut leases = Vec::new();
+    let max = if queue.paused { 0 } else { max };
+    let start = start.min(max);
+    if start > 0 {
+        let values = params![queue.id, now, bytes, until, start];
+        read_leases(connection, sql::CLAIM_DUE, values, token, &mut leases)?;
+    }
+    let started = u32::try_from(leases.len()).unwrap_or(u32::MAX);
+    let ahead = ahead.min(max - started);
+    if ahead > 0 {
+        let values = params![queue.id, end, bytes, until, ahead, now];
+        read_leases(connection, sql::CLAIM_AHEAD, values, token, &mut leases)?;
+    }
+    // The order of `RETURNING` is not defined.
+    leases.sort_by_key(|lease| (lease.due, lease.id));
+    let time = |row: &Row<'_>| row.get(0).map(StoreTime::from_micros);
+    let first = |text| {
+        let found = find(connection, text, [queue.id], time)?;
+        Ok::<_, StoreError>(found.unwrap_or(StoreTime::NEVER))
+    };
+    Ok(Claimed {
+        leases,
+        first: first(sql::FIRST)?,
+        first_free: first(sql::FIRST_FREE)?,
+    })
+}
+
+fn read_leases(
+    connection: &Connection,
+    text: &str,
+    values: impl rusqlite::Params,
+    token: Token,
+    into: &mut Vec<Lease>,
+) -> Result<()> {
+    let mut statement = statement(connection, text)?;
+    let rows = statement.query_map(values, |row| {
+        Ok(Lease {
+            id: id_of(row.get(0)?),
+            token,
+            due: StoreTime::from_micros(row.get(1)?),
+            started: row.get(2)?,
+            attempts: row.get(3)?,
+            key: row.get(4)?,
+            payload: row.get(5)?,
+        })
+    });
+    for lease in rows.map_err(failure)? {
+        into.push(lease.map_err(failure)?);
+    }
+    Ok(())
+}
+
+/// A job that a caller has named.
+struct Found {
+    id: i64,
+    /// A handler has it.
+    taken: bool,
+    attempts: u32,
+    payload: Vec<u8>,
+}
+
+fn named(
+    connection: &Connection,
+    now: StoreTime,
+    name: &str,
+    which: Which<'_>,
+) -> Result<Option<Found>> {
+    let Some(queue) = queue_if_there(connection, name)? else {
+        return Ok(None);
+    };
+    let read = |row: &Row<'_>| {
+        let (started, due): (bool, i64) = (row.get(1)?, row.get(2)?);
+        Ok(Found {
+            id: row.get(0)?,
+            taken: started && due > now.as_micros(),
+            attempts: row.get(3)?,
+            payload: row.get(4)?,
+        })
+    };
+    match which {
+        Which::Id(id) => find(connection, sql::BY_ID, params![queue.id, number(id)], read),
+        Which::Key(key) => find(connection, sql::BY_KEY, params![queue.id, key], read),
+    }
+}
+
+impl Store for SqliteStore {
+    fn enqueue(&self, name: &str, jobs: &[NewJob<'_>]) -> Result<Vec<Put>> {
+        let (puts, earliest) = self.change(true, |tx, now| enqueue(tx, now, name, jobs))?;
+        self.announce(name, earliest);
+        Ok(puts)
+    }
+
+    fn turn(&self, name: &str, settles: &[Settle<'_>], claims: Option<Claim>) -> Result<Turn> {
+        let synced = settles
+            .iter()
+            .any(|settle| matches!(settle.act, Act::Ack | Act::Retry { .. } | Act::Bury { .. }));
+        let turn = self.change(synced, |tx, now| {
+            let queue = queue(tx, name)?;
+            let verdicts = settles
+                .iter()
+                .map(|each| settle(tx, now, queue.paused, each));
+            let verdicts = verdicts.collect::<Result<_>>()?;
+            let claimed = claims
+                .map(|claims| claim(tx, now, queue, &claims))
+                .transpose()?;
+            Ok(Turn {
+                now,
+                paused: queue.paused,
+                verdicts,
+                claimed,
+            })
+        })?;
+        let announced = settles
+            .iter()
+            .map(|settle| settle.act.announced(turn.now))
+            .min();
+        self.announce(name, announced.unwrap_or(StoreTime::NEVER));
+        Ok(turn)
+    }
+
+    fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
+        self.change(true, |tx, now| match named(tx, now, name, which)? {
+            None => Ok(Cancelled::Never),
+            Some(found) if found.taken => Ok(Cancelled::Taken),
+            Some(Found {
+                id,
+                attempts,
+                payload,
+                ..
+            }) => {
+                execute(tx, sql::DELETE, [id])?;
+                Ok(Cancelled::Gone { payload, attempts })
+            }
+        })
+    }
+
+    fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {
+        let (reset, at) = self.change(true, |tx, now| {
+            let at = when.resolve(now);
+            let reset = match named(tx, now, name, which)? {
+                None => Reset::Never,
+                Some(found) if found.taken => Reset::Taken,
+                Some(Found { id, .. }) => {
+                    execute(tx, sql::MOVE, params![id, at.as_micros()])?;
+                    Reset::Moved
+                }
+            };
+            Ok((reset, at))
+        })?;
+        if reset == Reset::Moved {
+            self.announce(name, at);
+        }
+        Ok(reset)
+    }
+
+    fn held_by(&self, name: &str, token: Token, lease: Duration) -> Result<Vec<Lease>> {
+        self.read(|tx, now| {
+            let mut leases = Vec::new();
+            if let Some(queue) = queue_if_there(tx, name)? {
+                let values = params![queue.id, now.after(lease).as_micros(), token.as_bytes()];
+                read_leases(tx, sql::HELD_BY, values, token, &mut leases)?;
+            }
+            Ok(leases)
+        })
+    }
+
+    fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
+        let mut watch = FileWatch {
+            _registration: self.0.notifiers.add(name, notifier),
+            store: self.clone(),
+            seen: 0,
+        };
+        watch.look()?;
+        Ok(Box::new(watch))
+    }
+
+    fn pause(&self, name: &str, paused: bool) -> Result<()> {
+        self.change(true, |tx, _| {
+            let queue = queue(tx, name)?;
+            execute(tx, sql::PAUSE, params![queue.id, paused])
+        })?;
+        self.announce(name, StoreTime::from_micros(i64::MIN));
+        Ok(())
+    }
+
+    fn stats(&self, name: &str) -> Result<StoreStats> {
+        self.read(|tx, now| {
+            let Some(queue) = queue_if_there(tx, name)? else {
+                return Ok(StoreStats::default());
+            };
+            let count = |text, values: &[&dyn rusqlite::ToSql]| {
+                let found = find(tx, text, values, |row| row.get(0))?;
+                Ok::<u32, StoreError>(found.unwrap_or(0))
+            };
+            let now = now.as_micros();
+            Ok(StoreStats {
+                jobs: count(sql::COUNT_JOBS, params![queue.id, COUNT_LIMIT])?,
+                due: count(sql::COUNT_DUE, params![queue.id, COUNT_LIMIT, now])?,
+                dead: count(sql::COUNT_DEAD, params![queue.id, COUNT_LIMIT])?,
+                paused: queue.paused,
+            })
+        })
+    }
+
+    fn dead(&self, name: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
+        self.read(|tx, _| {
+            let Some(queue) = queue_if_there(tx, name)? else {
+                return Ok(Vec::new());
+            };
+            let mut statement = statement(tx, sql::DEAD)?;
+            let values = params![queue.id, after.map_or(i64::MIN, number), most];
+            let rows = statement.query_map(values, |row| {
+                Ok(DeadJob {
+                    id: id_of(row.get(0)?),
+                    key: row.get(1)?,
+                    payload: row.get(2)?,
+                    attempts: row.get(3)?,
+                    buried: StoreTime::from_micros(row.get(4)?),
+                    error: row.get(5)?,
+                })
+            });
+            rows.map_err(failure)?
+                .collect::<Result<_, _>>()
+                .map_err(failure)
+        })
+    }
+
+    fn redrive(&self, name: &str, ids: &[JobId]) -> Result<usize> {
+        let count = self.change(true, |tx, now| {
+            let queue = queue(tx, name)?;
+            let mut count = 0;
+            for id in ids {
+                let id = number(*id);
+                let never = StoreTime::NEVER.as_micros();
+                let values = params![queue.id, id, now.as_micros(), never];
+                if execute(tx, sql::REDRIVE, values)? != 0 {
+                    execute(tx, sql::DELETE_DEAD, params![queue.id, id])?;
+                    count += 1;
+                }
+            }
+            Ok(count)
+        })?;
+        if count > 0 {
+            self.announce(name, StoreTime::from_micros(i64::MIN));
+        }
+        Ok(count)
+    }
+
+    fn delete_dead(&self, name: &str, ids: &[JobId]) -> Result<usize> {
+        self.change(true, |tx, _| {
+            let queue = queue(tx, name)?;
+            let deleted = ids
+                .iter()
+                .map(|id| execute(tx, sql::DELETE_DEAD, params![queue.id, number(*id)]));
+            deleted.sum()
+        })
+    }
+}
+
+/// A deferred transaction that reads first may be refused its first write. Begin it as IMMEDIATE.
+impl EnqueueIn for SqliteStore {
+    type Transaction<'t> = Transaction<'t>;
+
+    fn enqueue_in(
+        &self,
+        transaction: &mut Transaction<'_>,
+        name: &str,
+        jobs: &[NewJob<'_>],
+    ) -> Result<Vec<Put>> {
+        // All or none, also if the caller goes on after an error.
+        let savepoint = transaction.savepoint().map_err(failure)?;
+        let (puts, _) = enqueue(&savepoint, self.0.clock.now(), name, jobs)?;
+        savepoint.commit().map_err(failure)?;
+        Ok(puts)
+    }
+}
+
+/// Notices commits of other connections.
+struct FileWatch {
+    _registration: Registration,
+    store: SqliteStore,
+    seen: i64,
+}
+
+impl Watch for FileWatch {
+    fn every(&self) -> Option<Duration> {
+        self.store.0.watch_every
+    }
+
+    /// `SQLite`'s `data_version` changes with the commits of others, not with those of this connection.
+    fn look(&mut self) -> Result<bool> {
+        let link = self.store.0.link.lock();
+        let read = |row: &Row<'_>| row.get(0);
+        let version = find(&link.connection, "PRAGMA data_version", [], read)?;
+        drop(link);
+        let version = version.unwrap_or(self.seen);
+        Ok(std::mem::replace(&mut self.seen, version) != version)
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    /// What is asked for on the hot path is found, never looked for.
+    #[test]
+    fn no_statement_scans_the_jobs_or_sorts_them() {
+        let store = SqliteStore::open(":memory:").expect("memory");
+        let link = store.0.link.lock();
+        for text in sql::READS {
+            let explained = format!("EXPLAIN QUERY PLAN {text}");
+            let mut statement = link.connection.prepare(&explained).expect("a plan");
+            let unbound =
+                rusqlite::params_from_iter(std::iter::repeat_n(0, statement.parameter_count()));
+            let steps = statement
+                .query_map(unbound, |row| row.get(3))
+                .expect("a plan");
+            let steps: Vec<String> = steps.map(|step| step.expect("a step")).collect();
+            let is_bad = |step: &String| {
+                let of_jobs = ["durable_job", "held", "pending"]
+                    .iter()
+                    .any(|it| step.contains(it));
+                (step.contains("SCAN") && of_jobs) || step.contains("TEMP B-TREE")
+            };
+            assert!(!steps.iter().any(is_bad), "{text}\n{steps:#?}");
+        }
+        let scan = "EXPLAIN QUERY PLAN SELECT id FROM durable_job WHERE payload = x'00'";
+        let plan: String = link
+            .connection
+            .query_row(scan, [], |row| row.get(3))
+            .expect("a plan");
+        assert!(
+            plan.contains("SCAN durable_job"),
+            "the check would not see {plan}"
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! The tables, and how those of an older version become those of this one.
+//!
+//! The version stands in a table of its own, not in `user_version`: the tables may lie in the file
+//! of an application, which has its own.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+use super::failure;
+use crate::error::{ErrorKind, StoreError};
+use crate::store::Result;
+
+/// Each step makes version `index + 1` of the one before. A step that was released is never changed.
+const STEPS: [&str; 2] = [
+    // `due` is the next moment at which the job may be claimed: its time, or the end of the lease.
+    // So what a dead holder has left falls due by itself, and one index serves all that is hot.
+    // `at` is the job's own time, `most` the bound of a debounce. `run` is 0 while the job is pending, else the
+    // job's id: of each key one may be pending, and others run.
+    "CREATE TABLE durable_queue (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        paused INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    CREATE TABLE durable_job (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        queue INTEGER NOT NULL,
+        due INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        most INTEGER NOT NULL,
+        attempts INTEGER NOT NULL DEFAULT 0,
+        started INTEGER NOT NULL DEFAULT 0,
+        run INTEGER NOT NULL DEFAULT 0,
+        token BLOB,
+        key BLOB,
+        payload BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX durable_job_due ON durable_job (queue, due, id);
+    CREATE UNIQUE INDEX durable_job_key ON durable_job (queue, key, run) WHERE key IS NOT NULL;",
+    "CREATE TABLE durable_dead (
+        id INTEGER PRIMARY KEY,
+        queue INTEGER NOT NULL,
+        attempts INTEGER NOT NULL,
+        buried INTEGER NOT NULL,
+        key BLOB,
+        payload BLOB NOT NULL,
+        error TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX durable_dead_queue ON durable_dead (queue, id);",
+];
+
+/// The version that this crate writes.
+#[expect(clippy::cast_possible_truncation, reason = "there are few")]
+pub(super) const VERSION: u32 = STEPS.len() as u32;
+
+/// Makes the tables, or those of an older version anew, or leaves them.
+pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
+    // Looked at first without a write, so that a current file may be opened while another party
+    // writes.
+    match version(connection)? {
+        VERSION => return Ok(()),
+        found if found > VERSION => return Err(newer(found)),
+        _ => {}
+    }
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failure)?;
+    // Again: another process may have done it meanwhile.
+    let found = version(&transaction)?;
+    if found > VERSION {
+        return Err(newer(found));
+    }
+    for step in &STEPS[found as usize..] {
+        transaction.execute_batch(step).map_err(failure)?;
+    }
+    transaction
+        .execute_batch(&format!(
+            "CREATE TABLE IF NOT EXISTS durable_version (version INTEGER NOT NULL) STRICT;
+            DELETE FROM durable_version;
+            INSERT INTO durable_version VALUES ({VERSION});"
+        ))
+        .map_err(failure)?;
+    transaction.commit().map_err(failure)
+}
+
+fn newer(found: u32) -> StoreError {
+    StoreError::new(ErrorKind::Newer {
+        found,
+        known: VERSION,
+    })
+}
+
+fn version(connection: &Connection) -> Result<u32> {
+    let is_there = connection
+        .query_row(
+            "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'durable_version'",
+            [],
+            |_| Ok(()),
+        )
+        .optional()
+        .map_err(failure)?;
+    if is_there.is_none() {
+        return Ok(0);
+    }
+    let version = connection
+        .query_row("SELECT version FROM durable_version", [], |row| row.get(0))
+        .optional()
+        .map_err(failure)?;
+    version.ok_or_else(|| StoreError::new(ErrorKind::Corrupt))
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_version_becomes_this_one_and_keeps_its_jobs() {
+        let mut connection = Connection::open_in_memory().expect("memory");
+        connection.execute_batch(STEPS[0]).expect("version 1");
+        connection
+            .execute_batch(
+                "CREATE TABLE durable_version (version INTEGER NOT NULL) STRICT;
+                INSERT INTO durable_version VALUES (1);
+                INSERT INTO durable_queue (id, name) VALUES (1, 'q');
+                INSERT INTO durable_job (queue, due, at, most, payload) VALUES (1, 5, 5, 5, x'01');",
+            )
+            .expect("a job");
+        migrate(&mut connection).expect("a migration");
+        assert_eq!(version(&connection).expect("a version"), VERSION);
+        let count = |table: &str| -> u32 {
+            connection
+                .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
+                    row.get(0)
+                })
+                .expect("a count")
+        };
+        assert_eq!((count("durable_job"), count("durable_dead")), (1, 0));
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_and_left_as_it_is() {
+        let mut connection = Connection::open_in_memory().expect("memory");
+        migrate(&mut connection).expect("a migration");
+        let newer = VERSION + 1;
+        connection
+            .execute("UPDATE durable_version SET version = ?1", [newer])
+            .expect("an update");
+        let error = migrate(&mut connection).expect_err("it is newer");
+        assert_eq!(
+            error.kind(),
+            ErrorKind::Newer {
+                found: newer,
+                known: VERSION
+            }
+        );
+        assert_eq!(version(&connection).expect("a version"), newer);
+    }
+}

@@ -1,0 +1,137 @@
+//! The statements of the hot path, in one place, so that a test can ask `SQLite` for the plan of each.
+//!
+//! `?1` is the queue wherever there is one. What reads `durable_job` does so by its id, by
+//! `durable_job_due` from the earliest on, or by its key.
+
+pub(super) const QUEUE: &str = "SELECT id, paused FROM durable_queue WHERE name = ?1";
+
+pub(super) const PENDING: &str =
+    "SELECT id, at, most FROM durable_job WHERE queue = ?1 AND key = ?2 AND run = 0";
+
+pub(super) const INSERT: &str = "INSERT INTO durable_job (queue, due, at, most, key, payload)
+    VALUES (?1, ?2, ?2, ?3, ?4, ?5)";
+
+/// A claim that was made ahead is over with it.
+pub(super) const MERGE: &str =
+    "UPDATE durable_job SET due = ?2, at = ?2, payload = ?3, token = NULL WHERE id = ?1";
+
+/// Claims and starts what is due, leases that have ended included.
+pub(super) const CLAIM_DUE: &str = "UPDATE durable_job
+    SET token = ?3, due = ?4, started = 1, attempts = attempts + 1,
+        run = CASE WHEN key IS NULL THEN 0 ELSE id END
+    WHERE id IN (SELECT id FROM durable_job WHERE queue = ?1 AND due <= ?2
+        ORDER BY due, id LIMIT ?5)
+    RETURNING id, at, started, attempts, key, payload";
+
+/// Claims what falls due by `?2` and no lease holds, or whose lease has ended (by `?6`).
+pub(super) const CLAIM_AHEAD: &str = "UPDATE durable_job
+    SET token = ?3, due = max(at, ?4), started = 0
+    WHERE id IN (SELECT id FROM durable_job WHERE queue = ?1 AND due <= ?2
+        AND (token IS NULL OR due <= ?6) ORDER BY due, id LIMIT ?5)
+    RETURNING id, at, started, attempts, key, payload";
+
+/// The earliest moment at which anything may be claimed.
+pub(super) const FIRST: &str =
+    "SELECT due FROM durable_job WHERE queue = ?1 ORDER BY due, id LIMIT 1";
+
+/// The earliest that may be claimed ahead.
+pub(super) const FIRST_FREE: &str = "SELECT due FROM durable_job
+    WHERE queue = ?1 AND token IS NULL ORDER BY due, id LIMIT 1";
+
+pub(super) const HELD_BY: &str = "SELECT id, at, started, attempts, key, payload FROM durable_job
+    WHERE queue = ?1 AND due <= ?2 AND token = ?3 ORDER BY due, id";
+
+/// Only the first start of a claim counts, so it may be asked for again.
+pub(super) const START: &str = "UPDATE durable_job
+    SET due = ?3, attempts = attempts + 1 - started, started = 1,
+        run = CASE WHEN key IS NULL THEN 0 ELSE id END
+    WHERE id = ?1 AND token = ?2 AND (started = 1 OR at <= ?4)";
+
+pub(super) const IS_HELD: &str = "SELECT 1 FROM durable_job WHERE id = ?1 AND token = ?2";
+
+pub(super) const EXTEND: &str =
+    "UPDATE durable_job SET due = ?3 WHERE id = ?1 AND token = ?2 AND started = 1";
+
+pub(super) const DELETE_STARTED: &str =
+    "DELETE FROM durable_job WHERE id = ?1 AND token = ?2 AND started = 1";
+
+/// What stands for a job that goes back to its key. None: it may go back itself.
+pub(super) const RIVAL: &str = "SELECT 1 FROM durable_job AS held JOIN durable_job AS pending
+    ON pending.queue = held.queue AND pending.key = held.key AND pending.run = 0
+    WHERE held.id = ?1 AND held.token = ?2 AND held.run <> 0";
+
+pub(super) const RETRY: &str = "UPDATE durable_job
+    SET due = ?3, at = ?3, most = max(most, ?3), token = NULL, started = 0, run = 0
+    WHERE id = ?1 AND token = ?2 AND started = 1";
+
+pub(super) const RELEASE: &str = "UPDATE durable_job
+    SET due = at, attempts = attempts - started, token = NULL, started = 0, run = 0
+    WHERE id = ?1 AND token = ?2";
+
+pub(super) const DELETE_HELD: &str = "DELETE FROM durable_job WHERE id = ?1 AND token = ?2";
+
+pub(super) const BURY: &str = "INSERT INTO durable_dead
+    (id, queue, attempts, buried, key, payload, error)
+    SELECT id, queue, attempts, ?3, key, payload, ?4 FROM durable_job
+    WHERE id = ?1 AND token = ?2 AND started = 1";
+
+pub(super) const BY_ID: &str = "SELECT id, started, due, attempts, payload FROM durable_job
+    WHERE id = ?2 AND queue = ?1";
+
+/// The pending one comes first.
+pub(super) const BY_KEY: &str = "SELECT id, started, due, attempts, payload FROM durable_job
+    WHERE queue = ?1 AND key = ?2 ORDER BY run LIMIT 1";
+
+pub(super) const DELETE: &str = "DELETE FROM durable_job WHERE id = ?1";
+
+pub(super) const MOVE: &str = "UPDATE durable_job
+    SET due = ?2, at = ?2, most = max(most, ?2), token = NULL, started = 0 WHERE id = ?1";
+
+pub(super) const DEAD: &str = "SELECT id, key, payload, attempts, buried, error FROM durable_dead
+    WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+
+/// Not if its key is pending: `OR IGNORE`.
+pub(super) const REDRIVE: &str = "INSERT OR IGNORE INTO durable_job
+    (id, queue, due, at, most, key, payload)
+    SELECT id, queue, ?3, ?3, ?4, key, payload FROM durable_dead WHERE id = ?2 AND queue = ?1";
+
+pub(super) const DELETE_DEAD: &str = "DELETE FROM durable_dead WHERE id = ?2 AND queue = ?1";
+
+pub(super) const COUNT_JOBS: &str =
+    "SELECT count(*) FROM (SELECT 1 FROM durable_job WHERE queue = ?1 LIMIT ?2)";
+
+pub(super) const COUNT_DUE: &str =
+    "SELECT count(*) FROM (SELECT 1 FROM durable_job WHERE queue = ?1 AND due <= ?3 LIMIT ?2)";
+
+pub(super) const COUNT_DEAD: &str =
+    "SELECT count(*) FROM (SELECT 1 FROM durable_dead WHERE queue = ?1 LIMIT ?2)";
+
+pub(super) const PAUSE: &str = "UPDATE durable_queue SET paused = ?2 WHERE id = ?1";
+
+pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)";
+
+/// All that reads jobs, with the number of its parameters.
+#[cfg(all(test, not(anthill_loom)))]
+pub(super) const READS: [&str; 21] = [
+    PENDING,
+    MERGE,
+    CLAIM_DUE,
+    CLAIM_AHEAD,
+    FIRST,
+    FIRST_FREE,
+    HELD_BY,
+    START,
+    IS_HELD,
+    EXTEND,
+    DELETE_STARTED,
+    RIVAL,
+    RETRY,
+    RELEASE,
+    DELETE_HELD,
+    BURY,
+    BY_ID,
+    BY_KEY,
+    DELETE,
+    COUNT_JOBS,
+    COUNT_DUE,
+];

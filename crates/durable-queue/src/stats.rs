@@ -1,0 +1,56 @@
+//! Figures of this process's part of a queue.
+
+use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counted by the pump alone.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    pub(crate) turns: AtomicU64,
+    pub(crate) taken: AtomicU64,
+    pub(crate) stale: AtomicU64,
+    pub(crate) errors: AtomicU64,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            turns: zero(),
+            taken: zero(),
+            stale: zero(),
+            errors: zero(),
+        }
+    }
+}
+
+impl Counters {
+    pub(crate) fn count(counter: &AtomicU64, by: usize) {
+        // Relaxed: a statistic; no other memory is read because of it.
+        counter.fetch_add(by as u64, Relaxed);
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let read = |counter: &AtomicU64| counter.load(Relaxed); // As above.
+        Stats {
+            turns: read(&self.turns),
+            taken: read(&self.taken),
+            stale: read(&self.stale),
+            errors: read(&self.errors),
+        }
+    }
+}
+
+/// What this process has done with a queue. Each figure is right by itself; they are not of one
+/// instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Turns that the store has answered.
+    pub turns: u64,
+    /// Jobs that were started here.
+    pub taken: u64,
+    /// Leases that were found to be lost.
+    pub stale: u64,
+    /// Calls of the pump that the store has failed.
+    pub errors: u64,
+}

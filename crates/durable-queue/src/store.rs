@@ -1,0 +1,341 @@
+//! What a store is: it keeps jobs, shares them between processes, and fences off holders that have
+//! lost their lease. It keeps no time: the queue does.
+//!
+//! The trait is blocking on purpose. One thread of each queue and process, the pump, makes the
+//! calls of the hot path; threads and futures wait in the process. A store passes the
+//! `conformance` suite (feature `testing`), which is the contract in the form of tests.
+//!
+//! # What a store promises
+//! 1. A call is carried out wholly or not at all, also if the process dies within it. After an
+//!    error that says [`CarriedOut::No`](crate::CarriedOut::No) it was not.
+//! 2. A job that [`enqueue`](Store::enqueue) answered for is there until it is acknowledged,
+//!    cancelled or merged; buried, it is a dead letter.
+//! 3. At any moment at most one token is valid for a job. Only a claim makes one valid; a settle
+//!    with another changes nothing and is [`Verdict::Stale`].
+//! 4. A job is claimed no earlier than the horizon before its time, started no earlier than its
+//!    time, and claimed from a holder no earlier than the end of the lease: by the store's clock.
+//! 5. No call reads more rows than it returns or changes, and those that leases hold within its
+//!    horizon: delayed jobs cost nothing.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::StoreError;
+use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
+use crate::notify::Notifier;
+use crate::time::{StoreTime, When};
+
+/// What a store answers.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// Keeps the jobs of many queues, each by its name. See the [module](self).
+pub trait Store: Send + Sync + 'static {
+    /// Enters jobs, all or none, and answers for each in their order.
+    ///
+    /// After it, the store calls the notifiers of the queue's [`watch`](Store::watch)es with the
+    /// earliest time that it has set.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn enqueue(&self, queue: &str, jobs: &[NewJob<'_>]) -> Result<Vec<Put>>;
+
+    /// Settles jobs in their order, then claims: one round trip and one commit. After it, the
+    /// notifiers are called if a job was retried or released.
+    ///
+    /// Acknowledgements, retries and burials are durable when this returns. The rest need not be:
+    /// a crash that undoes a claim at worst hands out again.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn turn(&self, queue: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn>;
+
+    /// Takes a job out, unless a handler has it. One that is claimed and not started is taken from
+    /// its holder.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn cancel(&self, queue: &str, which: Which<'_>) -> Result<Cancelled>;
+
+    /// Gives a job another time, unless a handler has it; then calls the notifiers. One that is
+    /// claimed and not started is taken from its holder.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn reset(&self, queue: &str, which: Which<'_>, when: When) -> Result<Reset>;
+
+    /// What the claim of this token, made for `lease`, holds now: after an answer was lost.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn held_by(&self, queue: &str, token: Token, lease: Duration) -> Result<Vec<Lease>>;
+
+    /// Has `notifier` called when a job of the queue may have become due earlier, by whatever
+    /// process, until the watch is dropped.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn watch(&self, queue: &str, notifier: Notifier) -> Result<Box<dyn Watch>>;
+
+    /// Stops or resumes claims and starts of a queue, for all processes. What runs goes on.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn pause(&self, queue: &str, paused: bool) -> Result<()>;
+
+    /// Figures. None is found by a scan: a count ends at [`COUNT_LIMIT`].
+    ///
+    /// # Errors
+    /// What the store met.
+    fn stats(&self, queue: &str) -> Result<StoreStats>;
+
+    /// Up to `most` dead letters whose ids are greater than `after`, by id.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn dead(&self, queue: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>>;
+
+    /// Makes dead letters jobs again, due at once, without attempts, under their ids; then calls
+    /// the notifiers. Answers how many: one that is not there, or whose key is pending, is not.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn redrive(&self, queue: &str, ids: &[JobId]) -> Result<usize>;
+
+    /// Deletes dead letters for good. Answers how many were there.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn delete_dead(&self, queue: &str, ids: &[JobId]) -> Result<usize>;
+}
+
+/// A store into which jobs can be put as part of the caller's own transaction.
+pub trait EnqueueIn: Store {
+    /// The caller's transaction, of the client that the store is made with.
+    type Transaction<'t>;
+
+    /// As [`enqueue`](Store::enqueue), but the jobs are there when the transaction commits, and
+    /// only then. No notifier is called before; a watch notices the commit.
+    ///
+    /// # Errors
+    /// What the store met. The transaction may have to be rolled back, as its client says.
+    fn enqueue_in(
+        &self,
+        transaction: &mut Self::Transaction<'_>,
+        queue: &str,
+        jobs: &[NewJob<'_>],
+    ) -> Result<Vec<Put>>;
+}
+
+/// Looks for what other processes have done, for a store that cannot be told.
+pub trait Watch: Send {
+    /// How often [`look`](Watch::look) is to be called; `None` if the notifier is called in any case.
+    fn every(&self) -> Option<Duration>;
+
+    /// Whether anything may have become due earlier since the last look.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn look(&mut self) -> Result<bool>;
+}
+
+/// What is to become of a job that is held.
+#[derive(Clone, Copy, Debug)]
+pub struct Settle<'a> {
+    /// The job.
+    pub id: JobId,
+    /// The claim that it is held by.
+    pub token: Token,
+    /// What is to be done.
+    pub act: Act<'a>,
+}
+
+/// See [`Settle`]. All but `Start` are for jobs that were started; `Release` is for both.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum Act<'a> {
+    /// A handler begins now, and the lease is so long from now. Counts as an attempt, once for each
+    /// claim. From here on a cancel loses.
+    Start {
+        /// From now.
+        lease: Duration,
+    },
+    /// The lease is so long from now.
+    Extend {
+        /// From now.
+        lease: Duration,
+    },
+    /// Done: the job goes.
+    Ack,
+    /// The attempt failed: the job is pending again. If another one of its key is pending, that one
+    /// stands for both.
+    Retry {
+        /// Its new time.
+        when: When,
+    },
+    /// Given up: the job becomes a dead letter.
+    Bury {
+        /// Why, in words.
+        error: &'a str,
+    },
+    /// Given back as if it had never been claimed: due as before, the attempt not counted. If
+    /// another one of its key is pending, that one stands for both.
+    Release,
+}
+
+impl Act<'_> {
+    /// The time at which the job may be due after this, if it is pending again: a past one if it is
+    /// the job's own. For stores, which announce it.
+    pub fn announced(&self, now: StoreTime) -> StoreTime {
+        match self {
+            Self::Retry { when } => when.resolve(now),
+            Self::Release => StoreTime::from_micros(i64::MIN),
+            _ => StoreTime::NEVER,
+        }
+    }
+}
+
+impl fmt::Debug for Act<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start { lease } => write!(f, "Start({lease:?})"),
+            Self::Extend { lease } => write!(f, "Extend({lease:?})"),
+            Self::Ack => f.write_str("Ack"),
+            Self::Retry { when } => write!(f, "Retry({when:?})"),
+            // The words of an error may be anything.
+            Self::Bury { .. } => f.write_str("Bury(..)"),
+            Self::Release => f.write_str("Release"),
+        }
+    }
+}
+
+/// What became of a [`Settle`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is done.
+    Done,
+    /// The token is not valid for the job, or there is no such job. Nothing was changed.
+    Stale,
+    /// A start: the job's time has not come by the store's clock, or its queue is paused. It is held
+    /// as before.
+    NotDue,
+}
+
+/// What is to be claimed, in order of time, then of id.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// For all jobs of this claim; not used before.
+    pub token: Token,
+    /// At most so many jobs are claimed.
+    pub max: u32,
+    /// First those that are due, so many at most. They are started at once.
+    pub start: u32,
+    /// Then others that are due, or fall due within the horizon and that no lease holds, so many
+    /// at most.
+    pub ahead: u32,
+    /// How long before its time a job may be claimed.
+    pub horizon: Duration,
+    /// How long the lease is from now; that of a job claimed ahead lasts until its time at least.
+    pub lease: Duration,
+}
+
+/// A job that is held.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The job.
+    pub id: JobId,
+    /// The claim.
+    pub token: Token,
+    /// When it was to be due.
+    pub due: StoreTime,
+    /// Whether it was started.
+    pub started: bool,
+    /// How many attempts were begun, this one included if it was started.
+    pub attempts: u32,
+    /// Its key.
+    pub key: Option<Vec<u8>>,
+    /// What it is about.
+    pub payload: Vec<u8>,
+}
+
+/// Payloads and keys are not shown.
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("id", &self.id)
+            .field("token", &self.token)
+            .field("due", &self.due)
+            .field("started", &self.started)
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The answer to [`Store::turn`].
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// The store's clock, read while the call was carried out.
+    pub now: StoreTime,
+    /// The queue is paused: nothing is claimed or started.
+    pub paused: bool,
+    /// One for each settle, in their order.
+    pub verdicts: Vec<Verdict>,
+    /// If a claim was asked for.
+    pub claimed: Option<Claimed>,
+}
+
+/// What a [`Claim`] came to.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// In order of time, then of id.
+    pub leases: Vec<Lease>,
+    /// The earliest moment at which one of the queue's jobs may be claimed to be started, leases
+    /// that end included: in the past if one may be now. [`StoreTime::NEVER`] if there is none.
+    pub first: StoreTime,
+    /// The time of the earliest job that no lease holds. [`StoreTime::NEVER`] if there is none.
+    pub first_free: StoreTime,
+}
+
+/// Where the counts of [`StoreStats`] end.
+pub const COUNT_LIMIT: u32 = 10_000;
+
+/// Figures of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreStats {
+    /// Jobs that are not done, at most [`COUNT_LIMIT`].
+    pub jobs: u32,
+    /// Those that could be claimed now, at most [`COUNT_LIMIT`].
+    pub due: u32,
+    /// Dead letters, at most [`COUNT_LIMIT`].
+    pub dead: u32,
+    /// Nothing is claimed or started.
+    pub paused: bool,
+}
+
+/// A dead letter.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DeadJob {
+    /// The id of the job.
+    pub id: JobId,
+    /// Its key.
+    pub key: Option<Vec<u8>>,
+    /// What it was about.
+    pub payload: Vec<u8>,
+    /// How many attempts were begun.
+    pub attempts: u32,
+    /// When it was given up.
+    pub buried: StoreTime,
+    /// Why.
+    pub error: String,
+}
+
+/// Payloads, keys and errors are not shown.
+impl fmt::Debug for DeadJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadJob")
+            .field("id", &self.id)
+            .field("attempts", &self.attempts)
+            .field("buried", &self.buried)
+            .finish_non_exhaustive()
+    }
+}

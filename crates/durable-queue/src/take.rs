@@ -1,0 +1,174 @@
+//! Taking what is due: as a thread that waits, in batches, and as a future.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use sync_shim::waiter::Waiter;
+use sync_shim::{Clock, Parker};
+
+use crate::calls::Ticket;
+use crate::claimed::{Claimed, Ready};
+use crate::control::{Command, Wish};
+use crate::error::TakeError;
+use crate::payload::Payload;
+use crate::queue::{DurableQueue, Shared};
+use crate::store::Store;
+
+impl<T: Payload, S: Store> DurableQueue<T, S> {
+    /// Takes the earliest job. Blocks until one is due. A store that fails is tried again and
+    /// again: see [`last_error`](Self::last_error).
+    ///
+    /// # Errors
+    /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
+    #[doc(alias = "recv")]
+    pub fn take(&self) -> Result<Claimed<T>, TakeError> {
+        self.shared().take_one(None)
+    }
+
+    /// As [`take`](Self::take), for at most this long.
+    ///
+    /// # Errors
+    /// [`TakeError::TimedOut`] too.
+    pub fn take_timeout(&self, timeout: Duration) -> Result<Claimed<T>, TakeError> {
+        self.shared()
+            .take_one(self.shared().control.clock.after(timeout))
+    }
+
+    /// Takes what is due, at least one job and at most `most`. Blocks until one is due, and does not
+    /// wait for more.
+    ///
+    /// # Errors
+    /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
+    pub fn take_many(&self, most: NonZeroUsize) -> Result<Vec<Claimed<T>>, TakeError> {
+        self.shared().take(most, None)
+    }
+
+    /// As [`take_many`](Self::take_many), for at most this long.
+    ///
+    /// # Errors
+    /// [`TakeError::TimedOut`] too.
+    pub fn take_many_timeout(
+        &self,
+        most: NonZeroUsize,
+        timeout: Duration,
+    ) -> Result<Vec<Claimed<T>>, TakeError> {
+        self.shared()
+            .take(most, self.shared().control.clock.after(timeout))
+    }
+
+    /// As [`take`](Self::take), as a future. It needs no runtime. It begins to ask when it is first
+    /// polled; dropped before it is ready, it takes nothing with it: what it was given is given
+    /// back. It does not keep the queue open. Polled after it was ready, it takes the next job.
+    pub fn take_async(&self) -> TakeFuture<T, S> {
+        TakeFuture {
+            shared: Arc::clone(self.shared()),
+            ticket: None,
+            values: PhantomData,
+        }
+    }
+}
+
+impl<S: Store> Shared<S> {
+    pub(crate) fn take_one<T: Payload>(
+        self: &Arc<Self>,
+        deadline: Option<Instant>,
+    ) -> Result<Claimed<T>, TakeError> {
+        let mut one = self.take(NonZeroUsize::MIN, deadline)?;
+        Ok(one.pop().expect("one is there"))
+    }
+
+    fn take<T: Payload>(
+        self: &Arc<Self>,
+        most: NonZeroUsize,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<Claimed<T>>, TakeError> {
+        loop {
+            self.start()?;
+            let given = self.wait(most, deadline)?;
+            let jobs = Claimed::all_of(given, &self.control, &self.policy);
+            if !jobs.is_empty() {
+                return Ok(jobs);
+            }
+        }
+    }
+
+    fn wait(&self, most: NonZeroUsize, deadline: Option<Instant>) -> Result<Vec<Ready>, TakeError> {
+        let parker = Parker::of_thread();
+        let waiter = || Waiter::Thread(parker.clone());
+        let ticket = self.control.ask(most.get(), waiter())?;
+        loop {
+            let in_time = match deadline {
+                None => {
+                    parker.park();
+                    true
+                }
+                Some(when) => self.control.clock.park_until(&parker, when),
+            };
+            if let Some(given) = self.control.look(ticket, waiter()) {
+                return given;
+            }
+            if !in_time {
+                // It may have been served since the look.
+                let given = self.control.leave(ticket);
+                return if given.is_empty() {
+                    Err(TakeError::TimedOut)
+                } else {
+                    Ok(given)
+                };
+            }
+        }
+    }
+}
+
+/// See [`DurableQueue::take_async`].
+#[must_use = "a future does nothing until it is polled"]
+pub struct TakeFuture<T, S: Store> {
+    shared: Arc<Shared<S>>,
+    ticket: Option<Ticket>,
+    values: PhantomData<fn() -> T>,
+}
+
+impl<T: Payload, S: Store> Future for TakeFuture<T, S> {
+    type Output = Result<Claimed<T>, TakeError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { shared, ticket, .. } = &mut *self;
+        loop {
+            let waiter = Waiter::Task(context.waker().clone());
+            let Some(asked) = *ticket else {
+                shared.start()?;
+                *ticket = Some(shared.control.ask(1, waiter)?);
+                return Poll::Pending;
+            };
+            let Some(given) = shared.control.look(asked, waiter) else {
+                return Poll::Pending;
+            };
+            *ticket = None;
+            if let Some(job) = Claimed::all_of(given?, &shared.control, &shared.policy).pop() {
+                return Poll::Ready(Ok(job));
+            }
+        }
+    }
+}
+
+impl<T, S: Store> Drop for TakeFuture<T, S> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        for job in self.shared.control.leave(ticket) {
+            let release = Command::new(job.held(), Wish::Release, None);
+            self.shared.control.command(release);
+        }
+    }
+}
+
+impl<T, S: Store> fmt::Debug for TakeFuture<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TakeFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,75 @@
+//! How a simulated store fails.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{ErrorKind, StoreError};
+use crate::store::Result;
+
+/// A call of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Call {
+    /// [`Store::enqueue`](crate::Store::enqueue).
+    Enqueue,
+    /// [`Store::turn`](crate::Store::turn).
+    Turn,
+    /// [`Store::cancel`](crate::Store::cancel).
+    Cancel,
+    /// [`Store::reset`](crate::Store::reset).
+    Reset,
+    /// [`Store::held_by`](crate::Store::held_by).
+    HeldBy,
+    /// Any other.
+    Other,
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing is wrong.
+    None,
+    /// It is lost: not carried out, and the caller cannot know that.
+    Before,
+    /// It is carried out, and the answer is lost.
+    After,
+    /// It is carried out twice, as by a client that repeats what it takes for lost, and the second
+    /// answer comes.
+    Twice,
+    /// It is refused and not carried out, and the error says so.
+    Refused(ErrorKind),
+}
+
+/// Says what becomes of each call.
+#[derive(Clone)]
+pub(super) struct Plan(Arc<dyn Fn(Call) -> Fault + Send + Sync>);
+
+impl Plan {
+    pub(super) fn new(plan: impl Fn(Call) -> Fault + Send + Sync + 'static) -> Self {
+        Self(Arc::new(plan))
+    }
+
+    /// Carries a call out, or not.
+    pub(super) fn run<R>(&self, call: Call, mut carry_out: impl FnMut() -> Result<R>) -> Result<R> {
+        let lost = || StoreError::lost_answer(ErrorKind::Unavailable);
+        match (self.0)(call) {
+            Fault::None => carry_out(),
+            Fault::Before => Err(lost()),
+            Fault::After => {
+                carry_out()?;
+                Err(lost())
+            }
+            Fault::Twice => {
+                carry_out()?;
+                carry_out()
+            }
+            Fault::Refused(kind) => Err(StoreError::new(kind)),
+        }
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plan(..)")
+    }
+}

@@ -1,0 +1,449 @@
+//! A store in memory.
+//!
+//! Not for: keeping anything. What it holds is gone with the process; clones share it, as processes
+//! share a store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sync_shim::Mutex;
+
+use super::faults::{Call, Fault, Plan};
+use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
+use crate::notify::{Notifier, Notifiers, Registration};
+use crate::store::{
+    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, Result, Settle, Store, StoreStats, Turn,
+    Verdict, Watch,
+};
+use crate::time::{StoreClock, StoreTime, When};
+
+/// A store whose calls fail as a plan says. Clones are the same store.
+#[derive(Clone, Debug)]
+pub struct SimStore(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    queues: Mutex<BTreeMap<String, Queue>>,
+    clock: Arc<dyn StoreClock>,
+    notifiers: Notifiers,
+    plan: Plan,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue")
+            .field("jobs", &self.jobs.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// All of it is plain data: the rules are those of the trait, in the plainest form.
+#[derive(Default)]
+struct Queue {
+    next_id: u64,
+    jobs: BTreeMap<JobId, Job>,
+    dead: BTreeMap<JobId, DeadJob>,
+    paused: bool,
+}
+
+#[derive(Clone)]
+struct Job {
+    /// Its own time.
+    at: StoreTime,
+    /// The bound of a debounce.
+    most: StoreTime,
+    /// The next moment at which it may be claimed.
+    due: StoreTime,
+    token: Option<Token>,
+    started: bool,
+    /// It was started since it was pending: its key is free for another.
+    ran: bool,
+    attempts: u32,
+    key: Option<Vec<u8>>,
+    payload: Vec<u8>,
+}
+
+impl Job {
+    fn lease(&self, id: JobId, token: Token) -> Lease {
+        Lease {
+            id,
+            token,
+            due: self.at,
+            started: self.started,
+            attempts: self.attempts,
+            key: self.key.clone(),
+            payload: self.payload.clone(),
+        }
+    }
+
+    fn start(&mut self, until: StoreTime) {
+        if !self.started {
+            self.attempts += 1;
+        }
+        self.started = true;
+        self.ran = true;
+        self.due = until;
+    }
+
+    fn is_taken(&self, now: StoreTime) -> bool {
+        self.started && self.due > now
+    }
+
+    fn free(&mut self, at: StoreTime) {
+        self.token = None;
+        self.started = false;
+        self.at = at;
+        self.due = at;
+        self.most = self.most.max(at);
+    }
+}
+
+impl Queue {
+    fn pending(&self, key: &[u8]) -> Option<JobId> {
+        let mut jobs = self.jobs.iter();
+        let is_it = |job: &Job| !job.ran && job.key.as_deref() == Some(key);
+        jobs.find_map(|(id, job)| is_it(job).then_some(*id))
+    }
+
+    fn named(&self, which: Which<'_>) -> Option<JobId> {
+        match which {
+            Which::Id(id) => self.jobs.contains_key(&id).then_some(id),
+            Which::Key(key) => self.pending(key).or_else(|| {
+                let mut jobs = self.jobs.iter();
+                jobs.find_map(|(id, job)| (job.key.as_deref() == Some(key)).then_some(*id))
+            }),
+        }
+    }
+
+    fn put(&mut self, now: StoreTime, job: &NewJob<'_>) -> (Put, StoreTime) {
+        let new = job.when.resolve(now);
+        if let Some(id) = job.key.and_then(|key| self.pending(key)) {
+            let old = self.jobs.get_mut(&id).expect("it is pending");
+            return match job.merge.merged(old.at, old.most, new) {
+                None => (Put::Kept(id), StoreTime::NEVER),
+                Some(at) => {
+                    (old.at, old.due, old.token) = (at, at, None);
+                    job.payload.clone_into(&mut old.payload);
+                    (Put::Merged(id), at)
+                }
+            };
+        }
+        self.next_id += 1;
+        let id = JobId::from_u64(self.next_id);
+        let most = job.merge.most(now);
+        let at = new.min(most);
+        let job = Job {
+            at,
+            most,
+            due: at,
+            token: None,
+            started: false,
+            ran: false,
+            attempts: 0,
+            key: job.key.map(<[u8]>::to_vec),
+            payload: job.payload.to_vec(),
+        };
+        self.jobs.insert(id, job);
+        (Put::New(id), at)
+    }
+
+    fn settle(&mut self, now: StoreTime, settle: &Settle<'_>) -> Verdict {
+        let Settle { id, token, act } = *settle;
+        let Some(job) = self.jobs.get(&id).filter(|job| job.token == Some(token)) else {
+            return Verdict::Stale;
+        };
+        let key = job.key.clone().filter(|_| job.ran);
+        let has_rival = key.is_some_and(|key| self.pending(&key).is_some());
+        let paused = self.paused;
+        let job = self.jobs.get_mut(&id).expect("it was there");
+        match act {
+            Act::Start { lease } => {
+                if paused || !job.started && job.at > now {
+                    return Verdict::NotDue;
+                }
+                job.start(now.after(lease));
+            }
+            Act::Release => {
+                job.attempts -= u32::from(job.started);
+                job.free(job.at);
+                job.ran = false;
+                if has_rival {
+                    self.jobs.remove(&id);
+                }
+            }
+            _ if !job.started => return Verdict::Stale,
+            Act::Extend { lease } => job.due = now.after(lease),
+            Act::Ack => _ = self.jobs.remove(&id),
+            Act::Retry { when } => {
+                job.free(when.resolve(now));
+                job.ran = false;
+                if has_rival {
+                    self.jobs.remove(&id);
+                }
+            }
+            Act::Bury { error } => {
+                let job = self.jobs.remove(&id).expect("it was there");
+                let dead = DeadJob {
+                    id,
+                    key: job.key,
+                    payload: job.payload,
+                    attempts: job.attempts,
+                    buried: now,
+                    error: error.to_owned(),
+                };
+                self.dead.insert(id, dead);
+            }
+        }
+        Verdict::Done
+    }
+
+    /// By the moment at which they may be claimed, then by id.
+    fn in_order(&self) -> Vec<(StoreTime, JobId)> {
+        let mut order: Vec<_> = self.jobs.iter().map(|(id, job)| (job.due, *id)).collect();
+        order.sort_unstable();
+        order
+    }
+
+    fn claim(&mut self, now: StoreTime, claim: &Claim) -> Claimed {
+        let until = now.after(claim.lease);
+        let end = now.after(claim.horizon);
+        let max = if self.paused { 0 } else { claim.max };
+        let (mut started, mut ahead) = (0, 0);
+        let mut leases: Vec<Lease> = Vec::new();
+        for (due, id) in self.in_order() {
+            let job = self.jobs.get_mut(&id).expect("it is there");
+            let may = due <= now || due <= end && job.token.is_none();
+            if !may || started + ahead >= max {
+                continue;
+            }
+            if due <= now && started < claim.start {
+                started += 1;
+                job.started = false;
+                job.start(until);
+            } else if ahead < claim.ahead {
+                ahead += 1;
+                job.started = false;
+                job.due = until.max(job.at);
+            } else {
+                continue;
+            }
+            job.token = Some(claim.token);
+            leases.push(job.lease(id, claim.token));
+        }
+        leases.sort_by_key(|lease| (lease.due, lease.id));
+        let first =
+            |dues: &mut dyn Iterator<Item = StoreTime>| dues.min().unwrap_or(StoreTime::NEVER);
+        let free = self.jobs.values().filter(|job| job.token.is_none());
+        Claimed {
+            leases,
+            first: first(&mut self.jobs.values().map(|job| job.due)),
+            first_free: first(&mut free.map(|job| job.due)),
+        }
+    }
+}
+
+impl SimStore {
+    /// An empty store that never fails.
+    pub fn new(clock: impl StoreClock) -> Self {
+        Self::with_faults(clock, |_| Fault::None)
+    }
+
+    /// An empty store. `plan` is asked before each call what becomes of it, with no lock held.
+    pub fn with_faults(
+        clock: impl StoreClock,
+        plan: impl Fn(Call) -> Fault + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            queues: Mutex::new(BTreeMap::new()),
+            clock: Arc::new(clock),
+            notifiers: Notifiers::new(),
+            plan: Plan::new(plan),
+        }))
+    }
+
+    /// One step on a queue, as a transaction of a database would be.
+    fn step<R>(&self, name: &str, step: impl FnOnce(&mut Queue, StoreTime) -> R) -> R {
+        let mut queues = self.0.queues.lock();
+        // Under the lock: no step that follows has an earlier time.
+        let now = self.0.clock.now();
+        step(queues.entry(name.to_owned()).or_default(), now)
+    }
+
+    fn notify(&self, name: &str, due: StoreTime) {
+        if due == StoreTime::NEVER {
+            return;
+        }
+        self.0.notifiers.notify(name, due);
+    }
+}
+
+impl Store for SimStore {
+    fn enqueue(&self, name: &str, jobs: &[NewJob<'_>]) -> Result<Vec<Put>> {
+        self.0.plan.run(Call::Enqueue, || {
+            let puts: Vec<(Put, StoreTime)> = self.step(name, |queue, now| {
+                jobs.iter().map(|job| queue.put(now, job)).collect()
+            });
+            let earliest = puts.iter().map(|(_, at)| *at).min();
+            self.notify(name, earliest.unwrap_or(StoreTime::NEVER));
+            Ok(puts.into_iter().map(|(put, _)| put).collect())
+        })
+    }
+
+    fn turn(&self, name: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
+        self.0.plan.run(Call::Turn, || {
+            let turn = self.step(name, |queue, now| {
+                let verdicts = settle.iter().map(|each| queue.settle(now, each)).collect();
+                let claimed = claim.map(|claim| queue.claim(now, &claim));
+                Turn {
+                    now,
+                    paused: queue.paused,
+                    verdicts,
+                    claimed,
+                }
+            });
+            let announced = settle
+                .iter()
+                .map(|settle| settle.act.announced(turn.now))
+                .min();
+            self.notify(name, announced.unwrap_or(StoreTime::NEVER));
+            Ok(turn)
+        })
+    }
+
+    fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
+        self.0.plan.run(Call::Cancel, || {
+            Ok(self.step(name, |queue, now| match queue.named(which) {
+                None => Cancelled::Never,
+                Some(id) if queue.jobs[&id].is_taken(now) => Cancelled::Taken,
+                Some(id) => {
+                    let job = queue.jobs.remove(&id).expect("it was found");
+                    Cancelled::Gone {
+                        payload: job.payload,
+                        attempts: job.attempts,
+                    }
+                }
+            }))
+        })
+    }
+
+    fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {
+        self.0.plan.run(Call::Reset, || {
+            let (reset, at) = self.step(name, |queue, now| {
+                let at = when.resolve(now);
+                let reset = match queue.named(which) {
+                    None => Reset::Never,
+                    Some(id) if queue.jobs[&id].is_taken(now) => Reset::Taken,
+                    Some(id) => {
+                        queue.jobs.get_mut(&id).expect("it was found").free(at);
+                        Reset::Moved
+                    }
+                };
+                (reset, at)
+            });
+            if reset == Reset::Moved {
+                self.notify(name, at);
+            }
+            Ok(reset)
+        })
+    }
+
+    fn held_by(&self, name: &str, token: Token, lease: Duration) -> Result<Vec<Lease>> {
+        self.0.plan.run(Call::HeldBy, || {
+            Ok(self.step(name, |queue, now| {
+                let end = now.after(lease);
+                let held = |job: &Job| job.token == Some(token) && job.due <= end;
+                let jobs = queue.jobs.iter().filter(|(_, job)| held(job));
+                let mut leases: Vec<_> = jobs.map(|(id, job)| job.lease(*id, token)).collect();
+                leases.sort_by_key(|lease| (lease.due, lease.id));
+                leases
+            }))
+        })
+    }
+
+    fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
+        struct Told(#[expect(dead_code, reason = "held for its Drop")] Registration);
+        impl Watch for Told {
+            fn every(&self) -> Option<Duration> {
+                None
+            }
+            fn look(&mut self) -> Result<bool> {
+                Ok(false)
+            }
+        }
+        let registration = self.0.notifiers.add(name, notifier);
+        Ok(Box::new(Told(registration)))
+    }
+
+    fn pause(&self, name: &str, paused: bool) -> Result<()> {
+        self.0.plan.run(Call::Other, || {
+            self.step(name, |queue, _| queue.paused = paused);
+            self.notify(name, StoreTime::from_micros(i64::MIN));
+            Ok(())
+        })
+    }
+
+    fn stats(&self, name: &str) -> Result<StoreStats> {
+        self.0.plan.run(Call::Other, || {
+            let limited = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).min(COUNT_LIMIT);
+            Ok(self.step(name, |queue, now| StoreStats {
+                jobs: limited(queue.jobs.len()),
+                due: limited(queue.jobs.values().filter(|job| job.due <= now).count()),
+                dead: limited(queue.dead.len()),
+                paused: queue.paused,
+            }))
+        })
+    }
+
+    fn dead(&self, name: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
+        self.0.plan.run(Call::Other, || {
+            Ok(self.step(name, |queue, _| {
+                let dead = queue.dead.values().filter(|dead| Some(dead.id) > after);
+                dead.take(most as usize).cloned().collect()
+            }))
+        })
+    }
+
+    fn redrive(&self, name: &str, ids: &[JobId]) -> Result<usize> {
+        self.0.plan.run(Call::Other, || {
+            let count = self.step(name, |queue, now| {
+                let mut count = 0;
+                for id in ids {
+                    let key = queue.dead.get(id).map(|dead| dead.key.clone());
+                    let is_free =
+                        |key: Option<Vec<u8>>| key.is_none_or(|key| queue.pending(&key).is_none());
+                    if !key.is_some_and(is_free) {
+                        continue;
+                    }
+                    let dead = queue.dead.remove(id).expect("it was found");
+                    let job = Job {
+                        at: now,
+                        most: StoreTime::NEVER,
+                        due: now,
+                        token: None,
+                        started: false,
+                        ran: false,
+                        attempts: 0,
+                        key: dead.key,
+                        payload: dead.payload,
+                    };
+                    queue.jobs.insert(*id, job);
+                    count += 1;
+                }
+                count
+            });
+            self.notify(name, StoreTime::from_micros(i64::MIN));
+            Ok(count)
+        })
+    }
+
+    fn delete_dead(&self, name: &str, ids: &[JobId]) -> Result<usize> {
+        self.0.plan.run(Call::Other, || {
+            Ok(self.step(name, |queue, _| {
+                ids.iter()
+                    .filter(|id| queue.dead.remove(id).is_some())
+                    .count()
+            }))
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! Handlers on a pool: each takes a job, runs, and settles it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pool_core::Pool;
+use sync_shim::Clock;
+use sync_shim::foreign::{discard, guarded};
+
+use crate::claimed::Claimed;
+use crate::payload::Payload;
+use crate::queue::{DurableQueue, ShutDown};
+use crate::store::Store;
+
+/// Runs a handler for each job of a queue, so many at a time, on the threads of a [`Pool`].
+///
+/// A handler that returns `Ok` has done its job, which is acknowledged with the pump's next turn. One
+/// that returns an error, or panics, has failed: the job comes again after the queue's back-off, or
+/// is buried with the error if no attempt is left. Leases are renewed meanwhile.
+///
+/// Dropped, it [closes](DurableQueue::close) the queue in this process and waits for nothing.
+#[must_use = "dropped, it closes its queue"]
+pub struct Worker<T: Payload, S: Store> {
+    queue: DurableQueue<T, S>,
+    pool: Pool,
+}
+
+/// Says how a [`Worker`] is to be. [`Worker::builder`] begins one.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until `start` is called"]
+pub struct WorkerBuilder<T: Payload, S: Store> {
+    queue: DurableQueue<T, S>,
+    concurrency: usize,
+}
+
+impl<T: Payload, S: Store> Worker<T, S> {
+    /// Begins to say how the jobs of `queue` are to be worked off.
+    pub fn builder(queue: DurableQueue<T, S>) -> WorkerBuilder<T, S> {
+        WorkerBuilder {
+            queue,
+            concurrency: 1,
+        }
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &DurableQueue<T, S> {
+        &self.queue
+    }
+
+    /// Takes nothing more, and blocks until the handlers that run have ended and all is settled, for
+    /// at most this long. What runs after that runs on; its job comes again when the lease ends.
+    pub fn shutdown(&self, timeout: Duration) -> ShutDown {
+        let deadline = self.queue.shared().control.clock.after(timeout);
+        let ended = self.queue.shutdown(timeout);
+        self.pool.release();
+        let is_over = match deadline {
+            None => self.pool.wait_released(),
+            Some(deadline) => self.pool.wait_released_deadline(deadline),
+        };
+        if is_over.is_ok() {
+            ended
+        } else {
+            ShutDown::TimedOut
+        }
+    }
+}
+
+impl<T: Payload, S: Store> WorkerBuilder<T, S> {
+    /// How many handlers run at a time: one if not said, at least one.
+    pub fn concurrency(mut self, handlers: usize) -> Self {
+        self.concurrency = handlers.max(1);
+        self
+    }
+
+    /// Starts the handlers.
+    ///
+    /// # Errors
+    /// What the pool says, if there are no threads for them.
+    pub fn start<F, E>(self, handler: F) -> Result<Worker<T, S>, StartError>
+    where
+        F: Fn(&Claimed<T>) -> Result<(), E> + Send + Sync + 'static,
+        E: fmt::Display,
+    {
+        let Self { queue, concurrency } = self;
+        let pool = Pool::builder()
+            .capacity(concurrency)
+            .clock(queue.shared().control.clock.clone())
+            .name(queue.name())
+            .build()
+            .map_err(|error| StartError(error.to_string()))?;
+        let handler = Arc::new(handler);
+        for _ in 0..concurrency {
+            // A handle of their own would keep the queue open after the worker's drop.
+            let shared = Arc::clone(queue.shared());
+            let handler = Arc::clone(&handler);
+            let loops = move || {
+                while let Ok(job) = shared.take_one(None) {
+                    handle(&*handler, job);
+                }
+            };
+            if let Err(error) = pool.submit(loops) {
+                queue.close();
+                pool.release();
+                return Err(StartError(error.to_string()));
+            }
+        }
+        Ok(Worker { queue, pool })
+    }
+}
+
+fn handle<T: Payload, E: fmt::Display>(
+    handler: &impl Fn(&Claimed<T>) -> Result<(), E>,
+    job: Claimed<T>,
+) {
+    // The error's `Display` is the user's too.
+    let ended = guarded(|| handler(&job).map_err(|error| error.to_string()));
+    match ended {
+        Ok(Ok(())) => job.ack_later(),
+        Ok(Err(error)) => job.fail(&error),
+        Err(payload) => {
+            discard(payload); // The panic hook has shown it.
+            job.fail("the handler panicked");
+        }
+    }
+}
+
+impl<T: Payload, S: Store> Drop for Worker<T, S> {
+    fn drop(&mut self) {
+        self.queue.close();
+        self.pool.release();
+    }
+}
+
+impl<T: Payload, S: Store> fmt::Debug for Worker<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+/// There are no threads for the handlers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartError(String);
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the handlers cannot be started: {}", self.0)
+    }
+}
+
+impl std::error::Error for StartError {}

@@ -1,0 +1,233 @@
+//! A store that loses calls and answers, at every point: nothing is lost, and nothing runs under a
+//! lease that is not its own.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use durable_queue::testing::{Call, Fault, SimStore};
+use durable_queue::{CarriedOut, DurableQueue, ErrorKind, Retried, When};
+use testkit::Rng;
+
+use crate::support::{SECOND, Time, bounded, job};
+
+/// Moves time whenever the pump sleeps, until `is_over`.
+fn run_clock(time: &Time, is_over: impl Fn() -> bool) {
+    while !is_over() {
+        if time.clock.sleepers() > 0 {
+            time.clock.advance(Duration::from_millis(500));
+        }
+        thread::yield_now();
+    }
+}
+
+/// Takes and acknowledges until each of `names` was acknowledged, or may have been.
+fn work_off(time: &Time, queue: &DurableQueue<String, SimStore>, names: &[&str]) -> Vec<String> {
+    let wanted: BTreeSet<&str> = names.iter().copied().collect();
+    let seen = Mutex::new(Vec::new());
+    let is_over = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut done = BTreeSet::new();
+            while !done.is_superset(&wanted) {
+                let Ok(taken) = queue.take_timeout(SECOND) else {
+                    // Nothing is there: then all was settled by a call whose answer was lost.
+                    if queue.store_stats().is_ok_and(|stats| stats.jobs == 0) {
+                        break;
+                    }
+                    continue;
+                };
+                let name = taken.clone();
+                seen.lock().unwrap().push(name.clone());
+                if taken.ack().is_ok() {
+                    done.insert(*wanted.get(&*name).unwrap());
+                }
+            }
+            is_over.store(1, Relaxed); // The scope's end orders what follows.
+        });
+        run_clock(time, || is_over.load(Relaxed) == 1);
+    });
+    seen.into_inner().unwrap()
+}
+
+/// One fault, at the n-th turn, for every n that such a run has.
+#[test]
+fn a_turn_that_is_lost_at_any_point_loses_no_job() {
+    for fault in [
+        Fault::Before,
+        Fault::After,
+        Fault::Twice,
+        Fault::Refused(ErrorKind::Busy),
+    ] {
+        for nth in 0..8 {
+            bounded(|| {
+                let time = Time::new();
+                let count = AtomicUsize::new(0);
+                let plan = move |call| match call {
+                    Call::Turn if count.fetch_add(1, Relaxed) == nth => fault,
+                    _ => Fault::None,
+                };
+                let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+                let names = ["0", "1", "2"];
+                for (index, name) in (0..).zip(names) {
+                    queue.push(job(name), SECOND * index).unwrap();
+                }
+                let seen = work_off(&time, &queue, &names);
+                for name in names {
+                    assert!(
+                        seen.iter().any(|it| it == name),
+                        "{fault:?} at {nth}: {seen:?}"
+                    );
+                }
+                assert_eq!(queue.store_stats().unwrap().jobs, 0, "{fault:?} at {nth}");
+            });
+        }
+    }
+}
+
+/// Any faults, in any order, on all calls.
+#[test]
+fn a_store_that_fails_at_random_loses_no_job_it_has_answered_for() {
+    const RUNS: usize = 30;
+    let mut rng = Rng::from_env();
+    for _ in 0..RUNS {
+        bounded(|| {
+            let time = Time::new();
+            let random = Mutex::new(rng.split());
+            let plan = move |call| {
+                let mut rng = random.lock().unwrap();
+                match rng.below(10) {
+                    _ if call == Call::Other => Fault::None,
+                    0 => Fault::Before,
+                    1 => Fault::After,
+                    2 => Fault::Twice,
+                    3 => Fault::Refused(ErrorKind::Busy),
+                    _ => Fault::None,
+                }
+            };
+            let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+            let names: Vec<String> = (0..10).map(|index| index.to_string()).collect();
+            let answered: Vec<&str> = names
+                .iter()
+                .filter(|name| queue.push((*name).clone(), SECOND).is_ok())
+                .map(String::as_str)
+                .collect();
+            // What was entered without an answer is worked off too.
+            let all: Vec<&str> = names.iter().map(String::as_str).collect();
+            let seen = work_off_some(&time, &queue, &all);
+            for name in answered {
+                assert!(
+                    seen.iter().any(|it| it == name),
+                    "{name} is not in {seen:?}"
+                );
+            }
+        });
+    }
+}
+
+/// As [`work_off`], until the store is empty.
+fn work_off_some(
+    time: &Time,
+    queue: &DurableQueue<String, SimStore>,
+    names: &[&str],
+) -> Vec<String> {
+    let seen = Mutex::new(Vec::new());
+    let is_over = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while queue.store_stats().unwrap().jobs > 0 {
+                if let Ok(taken) = queue.take_timeout(SECOND) {
+                    assert!(names.contains(&taken.as_str()));
+                    seen.lock().unwrap().push(taken.clone());
+                    taken.ack().ok();
+                }
+            }
+            is_over.store(1, Relaxed); // The scope's end orders what follows.
+        });
+        run_clock(time, || is_over.load(Relaxed) == 1);
+    });
+    seen.into_inner().unwrap()
+}
+
+#[test]
+fn a_push_that_was_refused_gives_the_value_back() {
+    for (fault, carried_out) in [
+        (Fault::Refused(ErrorKind::Full), CarriedOut::No),
+        (Fault::Before, CarriedOut::Perhaps),
+        (Fault::After, CarriedOut::Perhaps),
+    ] {
+        let time = Time::new();
+        let plan = move |call| {
+            if call == Call::Enqueue {
+                fault
+            } else {
+                Fault::None
+            }
+        };
+        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+        let refused = queue.push(job("secret"), When::NOW).unwrap_err();
+        assert!(!format!("{refused:?} {refused}").contains("secret"));
+        assert_eq!(refused.error.carried_out(), carried_out);
+        assert_eq!(refused.value, "secret");
+        let batch = vec![(job("secret"), When::NOW)];
+        assert_eq!(queue.push_batch(batch.clone()).unwrap_err().value, batch);
+    }
+}
+
+#[test]
+fn an_error_of_the_store_is_shown_until_it_answers_again() {
+    bounded(|| {
+        let time = Time::new();
+        let count = AtomicUsize::new(0);
+        let plan = move |call| match call {
+            Call::Turn if count.fetch_add(1, Relaxed) < 3 => Fault::Refused(ErrorKind::Busy),
+            _ => Fault::None,
+        };
+        let met = Arc::new(AtomicUsize::new(0));
+        let hook = {
+            let met = Arc::clone(&met);
+            move |error: &durable_queue::StoreError| {
+                assert_eq!(error.kind(), ErrorKind::Busy);
+                met.fetch_add(1, Relaxed);
+                std::panic::resume_unwind(Box::new("a hook that panics"));
+            }
+        };
+        let store = SimStore::with_faults(time.store.clone(), plan);
+        let queue = time.builder(store).on_error(hook).build().unwrap();
+        queue.push(job("job"), When::NOW).unwrap();
+        let taker = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.take().unwrap())
+        };
+        for _ in 0..3 {
+            time.clock.wait_for_sleepers(1);
+            assert_eq!(queue.last_error().unwrap().kind(), ErrorKind::Busy);
+            time.clock.advance(SECOND);
+        }
+        let taken = taker.join().unwrap();
+        assert_eq!((met.load(Relaxed), queue.stats().errors), (3, 3));
+        assert!(queue.last_error().is_none());
+        assert!(matches!(taken.retry().unwrap(), Retried::Again(_)));
+    });
+}
+
+/// A store that panics is one whose answer was lost.
+#[test]
+fn a_store_that_panics_does_not_take_the_pump_with_it() {
+    bounded(|| {
+        let time = Time::new();
+        let count = AtomicUsize::new(0);
+        let plan = move |call| {
+            if call == Call::Turn && count.fetch_add(1, Relaxed) == 0 {
+                std::panic::resume_unwind(Box::new("a store that panics"));
+            }
+            Fault::None
+        };
+        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+        let names = ["job"];
+        queue.push(job(names[0]), When::NOW).unwrap();
+        assert_eq!(work_off(&time, &queue, &names), names);
+    });
+}

@@ -1,0 +1,125 @@
+//! What is held stays held while its handler lives, and is fenced off when it was lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use durable_queue::store::{Act, Claim, Settle};
+use durable_queue::testing::{Call, Fault, SimStore};
+use durable_queue::{ErrorKind, LEASE, SettleError, Store, Token, When};
+
+use crate::support::{SECOND, Time, bounded, job};
+
+/// Claims what is due, as another process would.
+fn steal(store: &impl Store) -> Vec<(durable_queue::JobId, Token)> {
+    let claim = Claim {
+        token: Token::random(),
+        max: 10,
+        start: 10,
+        ahead: 0,
+        horizon: Duration::ZERO,
+        lease: LEASE,
+    };
+    let turn = store.turn("queue", &[], Some(claim)).unwrap();
+    let leases = turn.claimed.unwrap().leases;
+    leases.iter().map(|lease| (lease.id, lease.token)).collect()
+}
+
+#[test]
+fn a_lease_is_renewed_while_its_handler_lives() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.push(job("job"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        for _ in 0..20 {
+            time.advance(LEASE / 3 + Duration::from_millis(1));
+            time.clock.wait_for_sleepers(1);
+            assert!(steal(queue.store()).is_empty());
+        }
+        assert!(!taken.is_lost());
+        taken.ack().unwrap();
+    });
+}
+
+#[test]
+fn without_a_heartbeat_a_lease_ends_unless_its_handler_extends_it() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.builder(time.sim()).heartbeat(false).build().unwrap();
+        queue.push(job("job"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        taken.extend(LEASE * 3).unwrap();
+        time.clock.advance(LEASE * 3 - SECOND);
+        assert!(steal(queue.store()).is_empty());
+        time.clock.advance(SECOND);
+        let stolen = steal(queue.store());
+        assert_eq!(stolen.len(), 1);
+        assert_eq!(stolen[0].0, taken.id());
+    });
+}
+
+#[test]
+fn a_holder_that_lost_its_lease_is_told_and_changes_nothing() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.builder(time.sim()).heartbeat(false).build().unwrap();
+        queue.push(job("job"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        time.clock.advance(LEASE);
+        let [(id, token)] = steal(queue.store())[..] else {
+            panic!("the lease has ended");
+        };
+        assert_eq!(
+            taken.extend(LEASE).unwrap_err().to_string(),
+            SettleError::Stale.to_string()
+        );
+        assert!(taken.is_lost());
+        assert!(taken.ack().unwrap_err().is_stale());
+        assert_eq!(queue.stats().stale, 1);
+        let settle = Settle {
+            id,
+            token,
+            act: Act::Ack,
+        };
+        let turn = queue.store().turn("queue", &[settle], None).unwrap();
+        assert_eq!(
+            turn.verdicts,
+            [durable_queue::store::Verdict::Done],
+            "the thief has it"
+        );
+    });
+}
+
+/// The process slept for longer than the lease, and another one has the job when it wakes.
+#[test]
+fn a_renewal_that_finds_the_lease_lost_says_so_to_the_handler() {
+    bounded(|| {
+        let time = Time::new();
+        // The pump's turns fail while the lease ends, as those of a process that is cut off.
+        let cut_off = Arc::new(AtomicBool::new(false));
+        let plan = {
+            let cut_off = Arc::clone(&cut_off);
+            move |call| match call {
+                Call::Turn if cut_off.load(Relaxed) => Fault::Refused(ErrorKind::Unavailable),
+                _ => Fault::None,
+            }
+        };
+        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+        queue.push(job("job"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        time.clock.wait_for_sleepers(1);
+        cut_off.store(true, Relaxed); // The clock's lock orders it before the pump's next turn.
+        time.clock.advance(LEASE);
+        time.clock.wait_for_sleepers(1); // It has tried, and rests.
+        cut_off.store(false, Relaxed);
+        assert_eq!(steal(queue.store()).len(), 1);
+        assert!(!taken.is_lost());
+        time.clock.advance(SECOND);
+        while !taken.is_lost() {
+            thread::yield_now();
+        }
+        assert!(taken.ack().unwrap_err().is_stale());
+    });
+}

@@ -1,0 +1,23 @@
+//! Behaviour through the public interface: stores here, the queue over them there.
+#![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+#![expect(clippy::similar_names, reason = "a taker and what is taken")]
+#![expect(
+    clippy::unchecked_time_subtraction,
+    reason = "of constants, the smaller from the greater"
+)]
+
+mod faults;
+mod leases;
+mod processes;
+mod settling;
+mod shutdown;
+mod sim;
+mod sqlite;
+mod support;
+mod taking;
+mod twin;
+mod worker;

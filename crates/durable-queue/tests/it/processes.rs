@@ -1,0 +1,97 @@
+//! Several processes on one store: each has a store and a queue of its own.
+
+use std::sync::mpsc::channel;
+use std::thread;
+
+use durable_queue::sqlite::WATCH_EVERY;
+use durable_queue::{SqliteStore, When};
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::support::{Folder, Time, bounded, job};
+
+fn open(time: &Time, folder: &Folder) -> SqliteStore {
+    let options = SqliteStore::options().clock(time.store.clone());
+    options.open(folder.file("jobs")).unwrap()
+}
+
+#[test]
+fn each_job_is_taken_by_one_of_two_processes() {
+    const JOBS: usize = 200;
+    bounded(|| {
+        let (time, folder) = (Time::new(), Folder::new());
+        let producer = time.queue(open(&time, &folder));
+        let jobs = (0..JOBS)
+            .map(|index| (index.to_string(), When::NOW))
+            .collect();
+        producer.push_batch(jobs).unwrap();
+        let (done, taken) = channel();
+        let queues: Vec<_> = (0..2).map(|_| time.queue(open(&time, &folder))).collect();
+        let takers: Vec<_> = queues
+            .iter()
+            .cloned()
+            .map(|queue| {
+                let done = done.clone();
+                thread::spawn(move || {
+                    while let Ok(job) = queue.take() {
+                        done.send(job.clone()).unwrap();
+                        job.ack().unwrap();
+                    }
+                })
+            })
+            .collect();
+        let mut all: Vec<usize> = (0..JOBS)
+            .map(|_| taken.recv().unwrap().parse().unwrap())
+            .collect();
+        all.sort_unstable();
+        assert!(
+            all.into_iter().eq(0..JOBS),
+            "each once, and none is missing"
+        );
+        for queue in queues {
+            queue.close();
+        }
+        for taker in takers {
+            taker.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_push_of_another_process_is_found_by_the_next_look() {
+    bounded(|| {
+        let (time, folder) = (Time::new(), Folder::new());
+        let queue = time.queue(open(&time, &folder));
+        let producer = time.queue(open(&time, &folder));
+        let taker = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.take().unwrap().clone())
+        };
+        time.clock.wait_for_sleepers(1);
+        producer.push(job("from afar"), When::NOW).unwrap();
+        time.clock.advance(WATCH_EVERY);
+        assert_eq!(taker.join().unwrap(), "from afar");
+    });
+}
+
+#[test]
+fn a_job_of_the_callers_own_transaction_is_handed_out_after_its_commit() {
+    bounded(|| {
+        let (time, folder) = (Time::new(), Folder::new());
+        let queue = time.queue(open(&time, &folder));
+        let taker = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.take().unwrap().clone())
+        };
+        time.clock.wait_for_sleepers(1);
+        let mut own = Connection::open(folder.file("jobs")).unwrap();
+        let mut transaction = own
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .unwrap();
+        queue
+            .push_in_transaction(&mut transaction, job("own"), When::NOW)
+            .unwrap();
+        transaction.commit().unwrap();
+        queue.announce();
+        assert_eq!(taker.join().unwrap(), "own");
+    });
+}

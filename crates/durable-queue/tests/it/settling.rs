@@ -1,0 +1,219 @@
+//! What a handler does with a job, and what becomes of one whose handler does nothing.
+
+use std::borrow::Cow;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use durable_queue::{DecodeError, DurableQueue, Payload, Retried, ShutDown, When};
+use testkit::block_on;
+
+use crate::support::{LONG, SECOND, Time, bounded, job};
+
+#[test]
+fn a_dropped_job_is_given_back_at_once_and_its_attempt_is_not_counted() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.push(job("job"), When::NOW).unwrap();
+        for _ in 0..3 {
+            let taken = queue.take().unwrap();
+            assert_eq!(taken.attempt(), 1);
+            drop(taken);
+        }
+    });
+}
+
+#[test]
+fn a_job_dropped_by_a_panic_has_failed() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.push(job("job"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let _taken = taken;
+            resume_unwind(Box::new(()));
+        }));
+        assert!(unwound.is_err());
+        // The next attempt is a back-off later.
+        let taker = {
+            let queue = queue.clone();
+            std::thread::spawn(move || queue.take().unwrap().attempt())
+        };
+        time.clock.wait_for_sleepers(1);
+        while !taker.is_finished() {
+            // The pump may have been asked before it was told of the failure.
+            time.clock.advance(SECOND);
+            std::thread::yield_now();
+        }
+        assert_eq!(taker.join().unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_failed_job_comes_again_after_the_back_off_and_is_buried_after_the_last_attempt() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
+        let id = queue.push(job("job"), When::NOW).unwrap();
+        assert_eq!(
+            queue.take().unwrap().retry().unwrap(),
+            Retried::Again(SECOND.into())
+        );
+        assert_eq!(queue.store_stats().unwrap().due, 0);
+        time.clock.advance(SECOND);
+        let taken = queue.take().unwrap();
+        assert_eq!((taken.id(), taken.attempt()), (id, 2));
+        assert_eq!(taken.retry().unwrap(), Retried::Buried);
+        let dead = queue.dead(None, 10).unwrap();
+        assert_eq!((dead.len(), dead[0].id, dead[0].attempts), (1, id, 2));
+        assert!(dead[0].error.contains("attempt 2"));
+        assert_eq!(queue.redrive(&[id]).unwrap(), 1);
+        assert_eq!(queue.take().unwrap().attempt(), 1);
+    });
+}
+
+#[test]
+fn a_retry_with_a_time_does_not_ask_the_back_off() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
+        queue.push(job("job"), When::NOW).unwrap();
+        let retried = queue.take().unwrap().retry_after(When::NOW).unwrap();
+        assert_eq!(retried, Retried::Again(When::NOW));
+        let taken = queue.take().unwrap();
+        assert_eq!(taken.attempt(), 2);
+        assert_eq!(taken.retry_after(When::NOW).unwrap(), Retried::Buried);
+        assert_eq!(queue.store_stats().unwrap().dead, 1);
+    });
+}
+
+#[test]
+fn a_handler_may_bury_a_job_with_its_reason() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.push(job("job"), When::NOW).unwrap();
+        queue.take().unwrap().bury("no use").unwrap();
+        assert_eq!(queue.dead(None, 10).unwrap()[0].error, "no use");
+    });
+}
+
+#[test]
+fn a_job_whose_holders_die_is_buried_after_the_last_attempt() {
+    bounded(|| {
+        let time = Time::new();
+        let sim = time.sim();
+        let lease = SECOND * 10;
+        let deadly = time
+            .builder(sim.clone())
+            .max_attempts(2)
+            .heartbeat(false)
+            .build()
+            .unwrap();
+        deadly.push(job("deadly"), When::NOW).unwrap();
+        for attempt in 1..=2 {
+            let taken = deadly.take().unwrap();
+            assert_eq!(taken.attempt(), attempt);
+            std::mem::forget(taken);
+            time.clock.advance(lease);
+        }
+        deadly.push(job("harmless"), When::NOW).unwrap();
+        let taken = deadly.take().unwrap();
+        assert_eq!(**taken, *"harmless");
+        taken.ack().unwrap();
+        let dead = deadly.dead(None, 10).unwrap();
+        assert_eq!((dead.len(), dead[0].attempts), (1, 3));
+    });
+}
+
+#[test]
+fn a_payload_that_cannot_be_read_is_buried_with_the_reason() {
+    bounded(|| {
+        let time = Time::new();
+        let sim = time.sim();
+        let bytes = durable_queue::DurableQueue::<Vec<u8>, _>::builder("queue", sim.clone())
+            .clock(time.clock.clone())
+            .build()
+            .unwrap();
+        bytes.push(b"\xff\xff".to_vec(), When::NOW).unwrap();
+        let queue = time.queue(sim);
+        queue.push(job("text"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        assert_eq!(**taken, *"text");
+        taken.ack().unwrap();
+        let dead = queue.dead(None, 10).unwrap();
+        assert_eq!((dead.len(), &dead[0].payload[..]), (1, &b"\xff\xff"[..]));
+        assert!(dead[0].error.contains("utf-8"), "{}", dead[0].error);
+    });
+}
+
+/// One whose bytes make its decoder panic.
+#[derive(Debug)]
+struct Touchy(u8);
+
+impl Payload for Touchy {
+    fn encode(&self) -> Cow<'_, [u8]> {
+        Cow::Owned(vec![self.0])
+    }
+
+    fn decode(bytes: Vec<u8>) -> Result<Self, DecodeError> {
+        if bytes[0] == 0 {
+            resume_unwind(Box::new("a decoder that panics"));
+        }
+        Ok(Self(bytes[0]))
+    }
+}
+
+#[test]
+fn a_decoder_that_panics_fails_the_batch_and_forgets_no_job() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = DurableQueue::<Touchy, _>::builder("queue", time.sim())
+            .clock(time.clock.clone())
+            .max_attempts(1)
+            .build()
+            .unwrap();
+        let jobs = (0..3).map(|index| (Touchy(index), When::NOW)).collect();
+        queue.push_batch(jobs).unwrap();
+        let most = NonZeroUsize::new(3).unwrap();
+        let taken = catch_unwind(AssertUnwindSafe(|| queue.take_many(most)));
+        assert!(taken.is_err());
+        // Each of the three was dropped by the panic, and had one attempt.
+        let shut_down = queue.shutdown(LONG);
+        assert_eq!(shut_down, ShutDown::Finished);
+        assert_eq!(queue.store_stats().unwrap().dead, 3);
+    });
+}
+
+#[test]
+fn an_ack_that_is_not_waited_for_goes_with_the_next_turn() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.push(job("one"), When::NOW).unwrap();
+        queue.push(job("two"), When::NOW).unwrap();
+        queue.take().unwrap().ack_later();
+        let two = queue.take().unwrap();
+        block_on(two.ack_async()).unwrap();
+        assert_eq!(queue.store_stats().unwrap().jobs, 0);
+    });
+}
+
+#[test]
+fn a_back_off_that_panics_does_not_lose_the_job() {
+    struct Broken;
+    impl<K> dedup_queue::RateLimiter<K> for Broken {
+        fn delay(&self, _: &K, _: u32, _: std::time::Instant) -> std::time::Duration {
+            resume_unwind(Box::new(()))
+        }
+    }
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.builder(time.sim()).back_off(Broken).build().unwrap();
+        queue.push(job("job"), When::NOW).unwrap();
+        let retried = queue.take().unwrap().retry().unwrap();
+        assert_eq!(retried, Retried::Again(When::NOW));
+        assert_eq!(queue.take().unwrap().attempt(), 2);
+    });
+}

@@ -1,0 +1,103 @@
+//! The end: what was claimed and not started is given back, what runs is waited for.
+
+use std::thread;
+use std::time::Duration;
+
+use durable_queue::{HORIZON, LEASE, SettleError, ShutDown, TakeError, When};
+
+use crate::support::{SECOND, Time, bounded, job};
+
+#[test]
+fn a_shutdown_gives_back_what_was_claimed_and_not_started() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.push(job("ahead"), HORIZON).unwrap();
+        let taker = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.take().unwrap_err())
+        };
+        time.clock.wait_for_sleepers(1); // It is claimed.
+        assert_eq!(queue.shutdown(SECOND), ShutDown::Finished);
+        assert!(matches!(taker.join().unwrap(), TakeError::ShutDown));
+        time.clock.advance(HORIZON);
+        let other = time.queue(queue.store().clone());
+        assert_eq!(other.take().unwrap().attempt(), 1);
+        assert!(queue.take().unwrap_err().is_shut_down());
+        assert!(queue.push(job("later"), When::NOW).is_ok(), "pushes go on");
+    });
+}
+
+#[test]
+fn a_shutdown_waits_for_what_handlers_have() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.push(job("job"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        let ender = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.shutdown(LEASE * 10))
+        };
+        // The pump renews meanwhile: the sleepers are it and the shutdown.
+        for _ in 0..6 {
+            time.clock.wait_for_sleepers(2);
+            time.clock.advance(LEASE / 2);
+        }
+        assert!(!ender.is_finished());
+        taken.ack().unwrap();
+        assert_eq!(ender.join().unwrap(), ShutDown::Finished);
+        assert_eq!(queue.store_stats().unwrap().jobs, 0);
+    });
+}
+
+#[test]
+fn a_shutdown_does_not_wait_longer_than_it_is_told_to() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.push(job("job"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        let ender = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.shutdown(SECOND))
+        };
+        time.clock.wait_for_sleepers(2);
+        time.clock.advance(SECOND);
+        assert_eq!(ender.join().unwrap(), ShutDown::TimedOut);
+        // The pump may still be about to end; then the answer is the same.
+        assert_eq!(queue.shutdown(Duration::ZERO), ShutDown::TimedOut);
+        loop {
+            match taken.extend(LEASE) {
+                Ok(()) => thread::yield_now(),
+                Err(SettleError::ShutDown) => break,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        time.clock.advance(LEASE * 2);
+        let other = time.queue(queue.store().clone());
+        assert_eq!(other.take().unwrap().attempt(), 2);
+    });
+}
+
+#[test]
+fn a_queue_that_never_took_anything_shuts_down_at_once() {
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    assert_eq!(queue.shutdown(Duration::ZERO), ShutDown::Finished);
+    assert!(queue.take().unwrap_err().is_shut_down());
+}
+
+#[test]
+fn a_guard_outlives_the_last_handle_and_can_be_settled() {
+    bounded(|| {
+        let time = Time::new();
+        let sim = time.sim();
+        let queue = time.queue(sim.clone());
+        queue.push(job("job"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        drop(queue);
+        taken.ack().unwrap();
+        assert_eq!(time.queue(sim).store_stats().unwrap().jobs, 0);
+    });
+}

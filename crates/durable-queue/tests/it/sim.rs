@@ -1,0 +1,38 @@
+//! The simulated store keeps the contract, so what is tested over it is tested over a store.
+
+use std::time::Duration;
+
+use durable_queue::conformance::Fixture;
+use durable_queue::testing::{ManualStoreClock, SimStore};
+use sync_shim::ManualClock;
+
+struct Sim {
+    store: SimStore,
+    clock: ManualStoreClock,
+}
+
+fn sim() -> Sim {
+    let clock = ManualStoreClock::new(&ManualClock::new());
+    Sim {
+        store: SimStore::new(clock.clone()),
+        clock,
+    }
+}
+
+impl Fixture for Sim {
+    type Store = SimStore;
+
+    fn store(&self) -> &SimStore {
+        &self.store
+    }
+
+    fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    fn another(&self) -> SimStore {
+        self.store.clone()
+    }
+}
+
+durable_queue::conformance_tests!(sim);

@@ -1,0 +1,239 @@
+//! `SQLite`: the contract, and what is particular to a file.
+
+use std::fs;
+use std::time::Duration;
+
+use durable_queue::conformance::Fixture;
+use durable_queue::sqlite::SqliteOptions;
+use durable_queue::testing::ManualStoreClock;
+use durable_queue::{
+    CarriedOut, EnqueueIn, ErrorKind, Merge, NewJob, SqliteStore, Store, StoreError, When,
+};
+use rusqlite::{Connection, TransactionBehavior};
+use sync_shim::ManualClock;
+
+use crate::support::Folder;
+
+struct File {
+    store: SqliteStore,
+    clock: ManualStoreClock,
+    folder: Folder,
+}
+
+fn file() -> File {
+    let clock = ManualStoreClock::new(&ManualClock::new());
+    let folder = Folder::new();
+    let store = options(&clock).open(folder.file("jobs")).unwrap();
+    File {
+        store,
+        clock,
+        folder,
+    }
+}
+
+fn options(clock: &ManualStoreClock) -> SqliteOptions {
+    SqliteStore::options().clock(clock.clone())
+}
+
+impl Fixture for File {
+    type Store = SqliteStore;
+
+    fn store(&self) -> &SqliteStore {
+        &self.store
+    }
+
+    fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    fn another(&self) -> SqliteStore {
+        options(&self.clock).open(self.folder.file("jobs")).unwrap()
+    }
+}
+
+durable_queue::conformance_tests!(file);
+
+const JOB: NewJob<'_> = NewJob {
+    payload: b"job",
+    when: When::NOW,
+    key: None,
+    merge: Merge::Keep,
+};
+
+fn count(store: &SqliteStore) -> u32 {
+    store.stats("queue").unwrap().jobs
+}
+
+#[test]
+fn what_was_pushed_is_there_when_the_file_is_opened_again() {
+    let File {
+        store,
+        clock,
+        folder,
+    } = file();
+    store.enqueue("queue", &[JOB; 3]).unwrap();
+    drop(store);
+    let store = options(&clock).open(folder.file("jobs")).unwrap();
+    assert_eq!(count(&store), 3);
+}
+
+#[test]
+fn jobs_of_the_callers_own_transaction_come_with_its_commit_and_not_without() {
+    let file = file();
+    let mut own = Connection::open(file.folder.file("jobs")).unwrap();
+    own.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+        .unwrap();
+    for commit in [false, true] {
+        let mut transaction = own
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .unwrap();
+        transaction
+            .execute("INSERT INTO orders DEFAULT VALUES", [])
+            .unwrap();
+        let put = file
+            .store
+            .enqueue_in(&mut transaction, "queue", &[JOB])
+            .unwrap();
+        assert_eq!(put.len(), 1);
+        assert_eq!(count(&file.store), 0, "it is not committed");
+        if commit {
+            transaction.commit().unwrap();
+        } else {
+            transaction.rollback().unwrap();
+        }
+        assert_eq!(count(&file.store), u32::from(commit));
+    }
+}
+
+/// A page of the file is all that a batch of this size may add.
+#[test]
+fn a_full_disk_is_an_error_that_says_so_and_nothing_is_lost() {
+    let File {
+        store,
+        clock,
+        folder,
+    } = file();
+    store.enqueue("queue", &[JOB]).unwrap();
+    drop(store);
+    let connection = Connection::open(folder.file("jobs")).unwrap();
+    let pages: u32 = connection
+        .query_row("PRAGMA page_count", [], |row| row.get(0))
+        .unwrap();
+    connection
+        .query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
+        .unwrap();
+    let store = options(&clock).adopt(connection).unwrap();
+    let payload = vec![0; 1 << 20];
+    let large = NewJob {
+        payload: &payload,
+        ..JOB
+    };
+    let error = store.enqueue("queue", &[JOB, large]).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.carried_out()),
+        (ErrorKind::Full, CarriedOut::No)
+    );
+    assert!(error.is_transient());
+    assert_eq!(count(&store), 1, "all of a batch or none");
+    store.enqueue("queue", &[JOB]).unwrap();
+    assert_eq!(count(&store), 2);
+}
+
+#[test]
+fn a_file_that_may_only_be_read_is_an_error_that_says_so() {
+    let File {
+        store,
+        clock,
+        folder,
+    } = file();
+    drop(store);
+    let path = folder.file("jobs");
+    let connection =
+        Connection::open_with_flags(&path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let store = options(&clock).adopt(connection).unwrap();
+    let error = store.enqueue("queue", &[JOB]).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.carried_out()),
+        (ErrorKind::ReadOnly, CarriedOut::No)
+    );
+    assert!(!error.is_transient());
+}
+
+#[test]
+fn a_file_that_another_party_locks_is_busy_and_then_free() {
+    let file = file();
+    let store = options(&file.clock)
+        .busy_timeout(Duration::ZERO)
+        .open(file.folder.file("jobs"))
+        .unwrap();
+    let mut other = Connection::open(file.folder.file("jobs")).unwrap();
+    let held = other
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .unwrap();
+    let error = store.enqueue("queue", &[JOB]).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.carried_out()),
+        (ErrorKind::Busy, CarriedOut::No)
+    );
+    held.rollback().unwrap();
+    store.enqueue("queue", &[JOB]).unwrap();
+    assert_eq!(count(&store), 1);
+}
+
+#[test]
+fn what_is_no_database_is_an_error_and_left_as_it_is() {
+    let folder = Folder::new();
+    let path = folder.file("notes");
+    let text = "not a database, but long enough to look like one\n".repeat(100);
+    fs::write(&path, &text).unwrap();
+    let error = SqliteStore::open(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    assert!(
+        !format!("{error} {error:?}").contains("notes"),
+        "a path may be a secret"
+    );
+}
+
+#[test]
+fn a_file_of_a_newer_version_is_an_error_that_says_so() {
+    let File {
+        store,
+        clock,
+        folder,
+    } = file();
+    drop(store);
+    let path = folder.file("jobs");
+    let newer = Connection::open(&path).unwrap();
+    newer
+        .execute("UPDATE durable_version SET version = version + 1", [])
+        .unwrap();
+    let error = options(&clock).open(&path).unwrap_err();
+    let ErrorKind::Newer { found, known } = error.kind() else {
+        panic!("{error}");
+    };
+    assert_eq!(found, known + 1);
+    assert!(error.to_string().contains(&found.to_string()));
+}
+
+#[test]
+fn errors_and_jobs_show_no_payload_and_no_key() {
+    let file = file();
+    let secret = NewJob {
+        payload: b"hunter2",
+        key: Some(b"hunter2"),
+        ..JOB
+    };
+    let shown = format!("{secret:?} {:?}", durable_queue::Which::from("hunter2"));
+    assert!(
+        !shown.contains("hunter2") && !shown.contains("104, 117"),
+        "{shown}"
+    );
+    file.store.enqueue("queue", &[secret]).unwrap();
+    let leases = file
+        .store
+        .held_by("queue", durable_queue::Token::random(), Duration::MAX);
+    assert!(!format!("{leases:?} {:?}", file.store).contains("hunter2"));
+    let error = StoreError::new(ErrorKind::Busy);
+    assert_eq!(error.to_string(), "the store is busy");
+}

@@ -1,0 +1,95 @@
+//! Handlers on a pool.
+
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use durable_queue::{ShutDown, When, Worker};
+use testkit::Gate;
+
+use crate::support::{LONG, SECOND, Time, bounded, job};
+
+#[test]
+fn each_job_is_handled_and_acknowledged() {
+    const JOBS: usize = 100;
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        let (done, handled) = channel();
+        let done = Mutex::new(done);
+        let worker = Worker::builder(queue.clone())
+            .concurrency(4)
+            .start(move |job| {
+                done.lock()
+                    .unwrap()
+                    .send(job.as_str().to_owned())
+                    .map_err(|error| error.to_string())
+            })
+            .unwrap();
+        let jobs = (0..JOBS)
+            .map(|index| (index.to_string(), When::NOW))
+            .collect();
+        queue.push_batch(jobs).unwrap();
+        let mut all: Vec<usize> = (0..JOBS)
+            .map(|_| handled.recv().unwrap().parse().unwrap())
+            .collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..JOBS));
+        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+        assert_eq!(queue.store_stats().unwrap().jobs, 0);
+    });
+}
+
+#[test]
+fn a_handler_that_fails_or_panics_is_tried_again_and_buried_with_its_error() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
+        let (tried, attempts) = channel();
+        let tried = Mutex::new(tried);
+        let worker = Worker::builder(queue.clone()).start(move |job| {
+            tried.lock().unwrap().send(job.attempt()).unwrap();
+            assert!(job.as_str() != "panic", "as it was asked to");
+            Err(format!("no {}", job.as_str()))
+        });
+        let worker = worker.unwrap();
+        for (name, error) in [("luck", "no luck"), ("panic", "the handler panicked")] {
+            let id = queue.push(job(name), When::NOW).unwrap();
+            assert_eq!(attempts.recv().unwrap(), 1);
+            // The pump sleeps until the back-off is over once it was told of the failure.
+            while queue.store_stats().unwrap().jobs > 0 {
+                time.clock.advance(SECOND);
+                std::thread::yield_now();
+            }
+            assert_eq!(attempts.recv().unwrap(), 2);
+            let dead = queue.dead(None, 10).unwrap();
+            let dead = dead.iter().find(|dead| dead.id == id).unwrap();
+            assert!(dead.error.contains(error), "{}", dead.error);
+        }
+        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    });
+}
+
+#[test]
+fn a_shutdown_waits_for_the_handler_that_runs_and_starts_no_other() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        let gate = Gate::new();
+        let worker = {
+            let gate = gate.clone();
+            Worker::builder(queue.clone()).start(move |_| {
+                gate.wait();
+                Ok::<_, String>(())
+            })
+        };
+        let worker = worker.unwrap();
+        queue.push(job("runs"), When::NOW).unwrap();
+        queue.push(job("waits"), When::NOW).unwrap();
+        gate.wait_for_arrivals(1);
+        assert_eq!(worker.shutdown(Duration::ZERO), ShutDown::TimedOut);
+        gate.open();
+        assert_eq!(queue.store_stats().unwrap().due, 1, "it was never begun");
+        drop(worker);
+    });
+}

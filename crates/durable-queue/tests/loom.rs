@@ -1,0 +1,448 @@
+//! Models of the pump's protocol: each names the racing parties and the harm they must not do.
+//!
+//! The store is the simulated one, whose steps are those of any store: one lock, no waiting. Time is
+//! moved by the model alone, for the queue and for the store. No job is rescued: whatever a model
+//! waits for has come before anything is shut down, and time is not moved on for it.
+//!
+//! Run with `cargo xtask loom`.
+#![cfg(anthill_loom)]
+#![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use durable_queue::store::{Claim, Turn};
+use durable_queue::testing::{Call, Fault, ManualStoreClock, SimStore};
+use durable_queue::{
+    Cancelled, DurableQueue, FIRST_PAUSE, HORIZON, LEASE, Reset, SettleError, ShutDown, Store,
+    TakeError, Token, When,
+};
+use sync_shim::model::{check, spawn};
+use sync_shim::{ManualClock, Parker};
+
+type Queue = DurableQueue<Vec<u8>, SimStore>;
+
+struct World {
+    clock: ManualClock,
+    queue: Queue,
+}
+
+fn world() -> World {
+    world_with(|_| Fault::None)
+}
+
+fn world_with(plan: impl Fn(Call) -> Fault + Send + Sync + 'static) -> World {
+    let clock = ManualClock::new();
+    let store = SimStore::with_faults(ManualStoreClock::new(&clock), plan);
+    // Renewals would be parties of their own.
+    let queue = Queue::builder("queue", store)
+        .clock(clock.clone())
+        .heartbeat(false);
+    World {
+        clock,
+        queue: queue.build().unwrap(),
+    }
+}
+
+impl World {
+    fn push(&self, name: u8, when: impl Into<When>) -> durable_queue::JobId {
+        self.queue.push(vec![name], when).unwrap()
+    }
+
+    /// The end, once all that the model waits for has come.
+    fn end(self) {
+        assert_eq!(self.queue.shutdown(LEASE), ShutDown::Finished);
+    }
+
+    fn left(&self) -> u32 {
+        self.queue.store_stats().unwrap().jobs
+    }
+}
+
+fn take_and_ack(queue: &Queue) -> u8 {
+    let taken = queue.take().unwrap();
+    let name = taken[0];
+    taken.ack().unwrap();
+    name
+}
+
+/// Claims and starts what is due, as another process would.
+fn steal(store: &SimStore) -> usize {
+    let claim = Claim {
+        token: Token::random(),
+        max: 1,
+        start: 1,
+        ahead: 0,
+        horizon: HORIZON,
+        lease: LEASE,
+    };
+    let Turn { claimed, .. } = store.turn("queue", &[], Some(claim)).unwrap();
+    claimed.unwrap().leases.len()
+}
+
+/// Wakes a thread that runs a future.
+struct Unpark(Parker);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let parker = Parker::new();
+    let waker = Waker::from(Arc::new(Unpark(parker.clone())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => parker.park(),
+        }
+    }
+}
+
+/// The store is looked at, a job comes, and the pump goes to sleep: it must have heard.
+#[test]
+fn a_push_racing_the_pumps_sleep_is_handed_out() {
+    check(
+        "a_push_racing_the_pumps_sleep_is_handed_out",
+        Some(3),
+        || {
+            let world = world();
+            let taker = {
+                let queue = world.queue.clone();
+                spawn(move || take_and_ack(&queue))
+            };
+            world.push(1, When::NOW);
+            assert_eq!(taker.join().unwrap(), 1);
+            world.end();
+        },
+    );
+}
+
+/// The job is far off when the pump looks, and is moved before it sleeps.
+#[test]
+fn a_reset_racing_the_pumps_sleep_is_handed_out() {
+    check(
+        "a_reset_racing_the_pumps_sleep_is_handed_out",
+        Some(3),
+        || {
+            let world = world();
+            let id = world.push(1, LEASE);
+            let taker = {
+                let queue = world.queue.clone();
+                spawn(move || take_and_ack(&queue))
+            };
+            assert_eq!(world.queue.reset(id, When::NOW).unwrap(), Reset::Moved);
+            assert_eq!(taker.join().unwrap(), 1);
+            world.end();
+        },
+    );
+}
+
+/// The pump has learned that the queue is paused, and must not sleep over its resumption.
+#[test]
+fn a_resumption_racing_the_pumps_sleep_is_not_slept_over() {
+    check(
+        "a_resumption_racing_the_pumps_sleep_is_not_slept_over",
+        Some(3),
+        || {
+            let world = world();
+            world.push(1, When::NOW);
+            world.queue.pause(true).unwrap();
+            let taker = {
+                let queue = world.queue.clone();
+                spawn(move || take_and_ack(&queue))
+            };
+            world.queue.pause(false).unwrap();
+            assert_eq!(taker.join().unwrap(), 1);
+            world.end();
+        },
+    );
+}
+
+/// The pump has gone to sleep for one call when the other asks.
+#[test]
+fn two_calls_racing_two_pushes_both_end() {
+    check("two_calls_racing_two_pushes_both_end", Some(2), || {
+        let world = world();
+        let takers = [(), ()].map(|()| {
+            let queue = world.queue.clone();
+            spawn(move || take_and_ack(&queue))
+        });
+        world.push(1, When::NOW);
+        world.push(2, When::NOW);
+        let mut names = takers.map(|taker| taker.join().unwrap());
+        names.sort_unstable();
+        assert_eq!(names, [1, 2]);
+        world.end();
+    });
+}
+
+/// A job is claimed ahead, the tick comes, and a cancel: one of them has it.
+#[test]
+fn a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner() {
+    check(
+        "a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner",
+        Some(2),
+        || {
+            let world = world();
+            let id = world.push(1, HORIZON);
+            world.push(2, HORIZON);
+            let taker = {
+                let queue = world.queue.clone();
+                spawn(move || take_and_ack(&queue))
+            };
+            world.clock.wait_for_sleepers(1); // Both are claimed, and the pump waits for the tick.
+            let canceller = {
+                let queue = world.queue.clone();
+                spawn(move || queue.cancel(id).unwrap())
+            };
+            world.clock.advance(HORIZON);
+            let name = taker.join().unwrap();
+            match canceller.join().unwrap() {
+                Cancelled::Gone { .. } => assert_eq!((name, world.left()), (2, 0)),
+                Cancelled::Taken | Cancelled::Never => assert_eq!((name, world.left()), (1, 1)),
+            }
+            world.end();
+        },
+    );
+}
+
+/// A claimer steals the job as its lease ends, and its holder settles it: one of them has it.
+#[test]
+fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
+    check(
+        "an_ack_racing_the_end_of_the_lease_has_one_winner",
+        Some(3),
+        || {
+            let world = world();
+            world.push(1, When::NOW);
+            let taken = world.queue.take().unwrap();
+            world.clock.advance(LEASE);
+            let thief = {
+                let store = world.queue.store().clone();
+                spawn(move || steal(&store))
+            };
+            let acked = taken.ack();
+            let stolen = thief.join().unwrap();
+            match acked {
+                Ok(()) => assert_eq!((stolen, world.left()), (0, 0)),
+                Err(SettleError::Stale) => assert_eq!((stolen, world.left()), (1, 1)),
+                Err(other) => panic!("{other}"),
+            }
+            world.end();
+        },
+    );
+}
+
+/// The same for an extension: whoever is told that it has the lease has it.
+#[test]
+fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
+    check(
+        "an_extension_racing_the_end_of_the_lease_has_one_winner",
+        Some(3),
+        || {
+            let world = world();
+            world.push(1, When::NOW);
+            let taken = world.queue.take().unwrap();
+            world.clock.advance(LEASE);
+            let thief = {
+                let store = world.queue.store().clone();
+                spawn(move || steal(&store))
+            };
+            let extended = taken.extend(LEASE).is_ok();
+            let stolen = thief.join().unwrap();
+            assert_eq!(stolen, usize::from(!extended));
+            assert_eq!(taken.is_lost(), !extended);
+            assert_eq!(taken.ack().is_ok(), extended);
+            world.end();
+        },
+    );
+}
+
+/// The queue closes while the pump has a claim under way.
+#[test]
+fn a_shutdown_racing_a_claim_leaves_the_job_to_others() {
+    check(
+        "a_shutdown_racing_a_claim_leaves_the_job_to_others",
+        Some(3),
+        || {
+            let world = world();
+            world.push(1, When::NOW);
+            let taker = {
+                let queue = world.queue.clone();
+                spawn(move || match queue.take() {
+                    Ok(taken) => {
+                        taken.ack().unwrap();
+                        true
+                    }
+                    Err(TakeError::ShutDown) => false,
+                    Err(other) => panic!("{other}"),
+                })
+            };
+            assert_eq!(world.queue.shutdown(LEASE), ShutDown::Finished);
+            let is_done = taker.join().unwrap();
+            // Not held by a lease of the queue that is gone: it is free at once.
+            assert_eq!(steal(world.queue.store()), usize::from(!is_done));
+        },
+    );
+}
+
+/// The pump's time is up while a handler settles: the handler is answered, one way or the other.
+#[test]
+fn an_ack_racing_the_end_of_the_pump_is_answered() {
+    check(
+        "an_ack_racing_the_end_of_the_pump_is_answered",
+        Some(3),
+        || {
+            let world = world();
+            world.push(1, When::NOW);
+            let taken = world.queue.take().unwrap();
+            let ender = {
+                let queue = world.queue.clone();
+                spawn(move || queue.shutdown(Duration::ZERO))
+            };
+            let acked = taken.ack();
+            let ended = ender.join().unwrap();
+            match acked {
+                Ok(()) => assert_eq!(world.left(), 0),
+                Err(SettleError::ShutDown) => {
+                    assert_eq!((ended, world.left()), (ShutDown::TimedOut, 1))
+                }
+                Err(other) => panic!("{other}"),
+            }
+        },
+    );
+}
+
+/// The call gives up as the pump serves it: the job is the call's, or the next one's.
+#[test]
+fn a_call_that_times_out_racing_its_job_loses_nothing() {
+    check(
+        "a_call_that_times_out_racing_its_job_loses_nothing",
+        Some(2),
+        || {
+            let world = world();
+            let taker = {
+                let queue = world.queue.clone();
+                spawn(move || match queue.take_timeout(HORIZON) {
+                    Ok(taken) => {
+                        taken.ack().unwrap();
+                        true
+                    }
+                    Err(TakeError::TimedOut) => false,
+                    Err(other) => panic!("{other}"),
+                })
+            };
+            world.push(1, When::NOW);
+            world.clock.advance(HORIZON);
+            if !taker.join().unwrap() {
+                let taken = world.queue.take().unwrap();
+                assert_eq!(taken.attempt(), 1);
+                taken.ack().unwrap();
+            }
+            assert_eq!(world.left(), 0);
+            world.end();
+        },
+    );
+}
+
+/// The same for a future that is dropped.
+#[test]
+fn a_dropped_future_racing_its_job_loses_nothing() {
+    check(
+        "a_dropped_future_racing_its_job_loses_nothing",
+        Some(3),
+        || {
+            let world = world();
+            world.push(1, When::NOW);
+            {
+                let mut future = world.queue.take_async();
+                let mut context = Context::from_waker(Waker::noop());
+                assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+            }
+            let taken = block_on(world.queue.take_async()).unwrap();
+            assert_eq!(taken.attempt(), 1);
+            block_on(taken.ack_async()).unwrap();
+            assert_eq!(world.left(), 0);
+            world.end();
+        },
+    );
+}
+
+/// The answer to the claim is lost: the pump finds by its token what it holds.
+#[test]
+fn a_claim_whose_answer_is_lost_racing_a_push_loses_nothing() {
+    check(
+        "a_claim_whose_answer_is_lost_racing_a_push_loses_nothing",
+        Some(2),
+        || {
+            let turns = AtomicUsize::new(0);
+            // Relaxed: only the pump makes turns.
+            let plan = move |call| match call {
+                Call::Turn if turns.fetch_add(1, Relaxed) == 0 => Fault::After,
+                _ => Fault::None,
+            };
+            let world = world_with(plan);
+            world.push(1, When::NOW);
+            let taker = {
+                let queue = world.queue.clone();
+                spawn(move || [take_and_ack(&queue), take_and_ack(&queue)])
+            };
+            world.push(2, When::NOW);
+            world.clock.wait_for_sleepers(1); // The pump rests after the error.
+            world.clock.advance(FIRST_PAUSE);
+            let mut names = taker.join().unwrap();
+            names.sort_unstable();
+            assert_eq!(names, [1, 2]);
+            assert_eq!(world.left(), 0);
+            world.end();
+        },
+    );
+}
+
+/// The answer to the ack is lost, and the queue shuts down: the job is done, and said to be unknown.
+#[test]
+fn an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale() {
+    check(
+        "an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale",
+        Some(2),
+        || {
+            let turns = AtomicUsize::new(0);
+            let is_lost = Parker::new();
+            let lost = is_lost.clone();
+            // Relaxed: only the pump makes turns.
+            let plan = move |call| match call {
+                Call::Turn if turns.fetch_add(1, Relaxed) == 1 => {
+                    lost.unpark();
+                    Fault::After
+                }
+                _ => Fault::None,
+            };
+            let world = world_with(plan);
+            world.push(1, When::NOW);
+            let taken = world.queue.take().unwrap();
+            let ender = {
+                let queue = world.queue.clone();
+                spawn(move || queue.shutdown(LEASE))
+            };
+            let mover = {
+                let clock = world.clock.clone();
+                spawn(move || {
+                    is_lost.park();
+                    clock.wait_for_sleepers(2); // The pump after the error, and the shutdown.
+                    clock.advance(FIRST_PAUSE);
+                })
+            };
+            assert!(matches!(taken.ack(), Err(SettleError::Unknown)));
+            assert_eq!(ender.join().unwrap(), ShutDown::Finished);
+            mover.join().unwrap();
+            assert_eq!(world.left(), 0);
+        },
+    );
+}

@@ -1,0 +1,173 @@
+//! The example `orders`, killed in mid-run again and again, under load: nothing is lost, nothing is
+//! early, and no order is both paid and expired.
+#![cfg(all(unix, not(anthill_loom)))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+#[path = "../../examples/orders/client.rs"]
+mod client;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Lines};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+
+/// How often the server is killed.
+const KILLS: usize = 6;
+/// Orders of each life of the server, at least.
+const ORDERS: usize = 40;
+const CLIENTS: usize = 3;
+/// Long enough for some to be paid, short enough for some to expire in each life.
+const TIME_TO_PAY: &str = "150";
+
+/// Cargo builds the examples with the tests, unless the command names the tests.
+fn example() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.ancestors().nth(2).unwrap(); // It lies in PROFILE/deps.
+    let program = profile.join("examples/orders");
+    assert!(
+        program.exists(),
+        "`cargo build -p anthill-durable-queue --example orders` makes {}",
+        program.display()
+    );
+    program
+}
+
+struct Server {
+    child: Child,
+    address: String,
+    mails: Lines<BufReader<ChildStdout>>,
+}
+
+impl Server {
+    fn start(folder: &Path) -> Self {
+        let mut child = Command::new(example())
+            .arg(folder)
+            .args(["127.0.0.1:0", TIME_TO_PAY])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut mails = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address = mails.next().expect("it says where it listens").unwrap();
+        Self {
+            child,
+            address,
+            mails,
+        }
+    }
+
+    /// At once, with SIGKILL.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// What the server has answered: the order, and whether it was paid. An order whose payment had no
+/// answer may be either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Open,
+    Paid,
+    Refused,
+    Unknown,
+}
+
+/// Orders, and pays every third, until the server is gone or all are made.
+fn buy(address: &str, orders: &Mutex<BTreeMap<String, Known>>) {
+    for index in 0..=ORDERS / CLIENTS {
+        let Ok(order) = client::post(address, "/orders") else {
+            return;
+        };
+        assert_eq!(order.status, 201, "{}", order.text);
+        orders
+            .lock()
+            .unwrap()
+            .insert(order.text.clone(), Known::Open);
+        if index % 3 != 0 {
+            continue;
+        }
+        let known = match client::post(address, &format!("/orders/{}/pay", order.text)) {
+            Ok(answer) if answer.is_ok() => Known::Paid,
+            Ok(answer) => {
+                assert_eq!(answer.status, 409, "{}", answer.text);
+                Known::Refused
+            }
+            Err(_) => Known::Unknown,
+        };
+        orders.lock().unwrap().insert(order.text, known);
+    }
+}
+
+/// The e-mail about an order, if it was written.
+fn mail(folder: &Path, order: &str) -> Option<String> {
+    fs::read_to_string(folder.join(format!("{order}.mail"))).ok()
+}
+
+#[test]
+fn a_shop_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
+    testkit::watchdog(testkit::LIMIT * 5, || {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = folder.join(format!("orders-{}", std::process::id()));
+        fs::remove_dir_all(&folder).ok(); // Of a run that was killed.
+        fs::create_dir_all(&folder).unwrap();
+
+        let orders = Mutex::new(BTreeMap::new());
+        for life in 0..KILLS {
+            let mut server = Server::start(&folder);
+            let address = server.address.clone();
+            thread::scope(|scope| {
+                for _ in 0..CLIENTS {
+                    scope.spawn(|| buy(&address, &orders));
+                }
+                // In the midst of what the clients ask for and of what falls due: after so many
+                // e-mails, others each time.
+                for _ in 0..=life * 5 {
+                    server.mails.next().expect("it goes on").unwrap();
+                }
+                server.kill();
+            });
+        }
+
+        let mut server = Server::start(&folder);
+        let orders = orders.into_inner().unwrap();
+        let mut late = Vec::new();
+        while orders.keys().any(|order| mail(&folder, order).is_none()) {
+            // The next e-mail may be the last that is missing.
+            let line = server.mails.next().expect("it goes on").unwrap();
+            let micros = line.split(' ').nth(2);
+            late.extend(micros.map(|micros| micros.parse::<u64>().unwrap()));
+        }
+        server.kill();
+
+        let mut counts = [0, 0];
+        for (order, known) in &orders {
+            let mail = mail(&folder, order).unwrap();
+            let mut words = mail.split(' ');
+            assert_eq!(words.next(), Some(&**order));
+            let is_paid = words.next() == Some("paid");
+            match known {
+                Known::Paid => assert!(is_paid, "{mail}"),
+                Known::Open | Known::Refused => assert!(!is_paid, "{mail}"),
+                Known::Unknown => {}
+            }
+            counts[usize::from(is_paid)] += 1;
+        }
+        let [expired, paid] = counts;
+        assert!(paid > 0 && expired > 0, "{paid} paid, {expired} expired");
+        // What an early hand-out would be is an assertion in the handler: its e-mail would be missing.
+        late.sort_unstable();
+        let median = late.get(late.len() / 2);
+        println!(
+            "{KILLS} kills, {} orders: {paid} paid, {expired} expired; in the last life late by {median:?} us (median of {})",
+            orders.len(),
+            late.len(),
+        );
+        fs::remove_dir_all(&folder).unwrap();
+    });
+}
