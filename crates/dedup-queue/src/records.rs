@@ -49,17 +49,95 @@ pub(crate) enum Lane {
     Low,
 }
 
+/// Why the pending delivery was asked for, in which lane it is, and in which lane the delivery was
+/// that a worker has. One byte: a busy queue resets and checks it as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked(u8);
+
+impl Asked {
+    /// Of a record without deliveries; and of one that was added, and nothing else.
+    pub(crate) const NOT: Self = Self(0);
+    const LOW: u8 = 1;
+    const HELD_LOW: u8 = 1 << 1;
+    const FAILURE: u8 = 1 << 2;
+    const YIELDING: u8 = 1 << 3;
+
+    /// Whether nothing about it has to be settled when the key is let go.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & (Self::LOW | Self::HELD_LOW | Self::YIELDING) == 0
+    }
+
+    #[inline]
+    pub(crate) fn cause(self) -> Cause {
+        if self.0 & Self::FAILURE != 0 {
+            Cause::Failure
+        } else if self.0 & Self::YIELDING != 0 {
+            Cause::Yielding
+        } else {
+            Cause::Asked
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set_cause(&mut self, cause: Cause) {
+        self.0 &= !(Self::FAILURE | Self::YIELDING);
+        self.0 |= match cause {
+            Cause::Asked => 0,
+            Cause::Failure => Self::FAILURE,
+            Cause::Yielding => Self::YIELDING,
+        };
+    }
+
+    #[inline]
+    pub(crate) fn lane(self) -> Lane {
+        self.lane_of(Self::LOW)
+    }
+
+    #[inline]
+    pub(crate) fn set_lane(&mut self, lane: Lane) {
+        self.set_lane_of(Self::LOW, lane);
+    }
+
+    #[inline]
+    pub(crate) fn held_lane(self) -> Lane {
+        self.lane_of(Self::HELD_LOW)
+    }
+
+    #[inline]
+    pub(crate) fn set_held_lane(&mut self, lane: Lane) {
+        self.set_lane_of(Self::HELD_LOW, lane);
+    }
+
+    #[inline]
+    fn lane_of(self, bit: u8) -> Lane {
+        if self.0 & bit == 0 {
+            Lane::Normal
+        } else {
+            Lane::Low
+        }
+    }
+
+    #[inline]
+    fn set_lane_of(&mut self, bit: u8, lane: Lane) {
+        match lane {
+            Lane::Normal => self.0 &= !bit,
+            Lane::Low => self.0 |= bit,
+        }
+    }
+}
+
 /// Which list a record is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     /// None: it is free, or its delivery is pending later and it is neither held nor ready.
     None,
     Ready,
-    /// Ready, in the low lane.
-    ReadyLow,
     Held,
     /// Neither held nor pending: kept for its failures.
     Resting,
+    /// Ready, in the low lane.
+    ReadyLow,
 }
 
 pub(crate) struct Record<K> {
@@ -72,11 +150,7 @@ pub(crate) struct Record<K> {
     bucket: usize,
     pub(crate) delivery: Delivery,
     pub(crate) on: On,
-    pub(crate) cause: Cause,
-    /// Of the pending delivery.
-    pub(crate) lane: Lane,
-    /// Of the delivery that a worker has.
-    pub(crate) held_lane: Lane,
+    pub(crate) asked: Asked,
     pub(crate) failures: u32,
     prev: Slot,
     next: Slot,
@@ -167,9 +241,7 @@ impl<K> Records<K> {
             bucket: 0,
             delivery: Delivery::Nothing,
             on: On::None,
-            cause: Cause::Asked,
-            lane: Lane::Normal,
-            held_lane: Lane::Normal,
+            asked: Asked::NOT,
             failures: 0,
             prev: NONE,
             next: self.free,
@@ -192,9 +264,7 @@ impl<K> Records<K> {
         let record = &mut self[slot];
         debug_assert_eq!((record.on, record.delivery), (On::None, Delivery::Nothing));
         record.next = free;
-        record.cause = Cause::Asked;
-        record.lane = Lane::Normal;
-        record.held_lane = Lane::Normal;
+        record.asked = Asked::NOT;
         record.failures = 0;
         record.backoff = 0;
         (record.key.take(), record.twin.take())

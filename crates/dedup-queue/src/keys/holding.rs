@@ -73,7 +73,7 @@ impl<K> Keys<K> {
         let record = &mut self.records[slot];
         record.delivery = Delivery::Nothing;
         record.taken = self.now;
-        record.held_lane = record.lane;
+        record.asked.set_held_lane(record.asked.lane());
         Some(Taken {
             key: record.twin.take().expect("a ready key has its twin"),
             place: Place::new(slot, record.failures),
@@ -106,11 +106,9 @@ impl<K> Keys<K> {
             };
         }
         self.keep(slot, key);
-        let held_lane = std::mem::replace(&mut self.records[slot].held_lane, Lane::Normal);
-        if !is_over {
-            self.ask(slot, held_lane); // It is to come again.
+        if !self.records[slot].asked.is_plain() {
+            self.settle_asked(slot, is_over);
         }
-        self.yield_to_backoff(slot);
         if self.records[slot].delivery == Delivery::Now {
             self.dirty -= 1;
             self.push_ready(slot);
@@ -118,7 +116,7 @@ impl<K> Keys<K> {
             match ending {
                 Ending::Failed { due, .. } => self.delay_retry(slot, due),
                 Ending::Again { due } => {
-                    self.records[slot].cause = Cause::Asked; // The worker has asked for it.
+                    self.records[slot].asked.set_cause(Cause::Asked); // The worker has asked for it.
                     self.delay(slot, due, Policy::Earliest);
                 }
                 Ending::Done | Ending::Forget | Ending::GiveUp => {
@@ -131,8 +129,20 @@ impl<K> Keys<K> {
         Ended {
             worked,
             key: None,
-            ready: matches!(self.records[slot].on, On::Ready | On::ReadyLow),
+            ready: self.records[slot].delivery == Delivery::Now, // It is not held any more.
         }
+    }
+
+    /// The key is being let go: in which lane it comes again, and whether its delivery gives way to the
+    /// back-off.
+    #[cold]
+    fn settle_asked(&mut self, slot: Slot, is_over: bool) {
+        let held_lane = self.records[slot].asked.held_lane();
+        self.records[slot].asked.set_held_lane(Lane::Normal);
+        if !is_over {
+            self.ask(slot, held_lane); // It is to come again.
+        }
+        self.yield_to_backoff(slot);
     }
 
     /// The worker's copy of a key comes back.
@@ -186,7 +196,7 @@ impl<K> Keys<K> {
 
     /// The key is not tried again for its failures. Another pending delivery stays.
     fn withdraw_retry(&mut self, slot: Slot) {
-        if self.records[slot].cause == Cause::Failure {
+        if self.records[slot].asked.cause() == Cause::Failure {
             self.withdraw(Some(slot), false);
         }
     }

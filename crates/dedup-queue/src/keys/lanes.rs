@@ -45,15 +45,6 @@ impl Ready {
         self.low.len()
     }
 
-    /// Appends a record that is on no list to its lane.
-    #[inline]
-    pub(crate) fn push<K>(&mut self, records: &mut Records<K>, slot: Slot) {
-        match records[slot].lane {
-            Lane::Normal => self.normal.push(records, slot),
-            Lane::Low => self.low.push(records, slot),
-        }
-    }
-
     /// Takes a record off the lane that it is in.
     pub(crate) fn unlink<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         if records[slot].on == On::ReadyLow {
@@ -64,10 +55,17 @@ impl Ready {
     }
 
     /// Takes the one that comes next.
+    #[inline]
     pub(crate) fn pop<K>(&mut self, records: &mut Records<K>) -> Option<Slot> {
-        if !self.has_low() {
-            return self.normal.pop(records);
+        if self.has_low() {
+            self.pop_of_both(records)
+        } else {
+            self.normal.pop(records)
         }
+    }
+
+    #[cold]
+    fn pop_of_both<K>(&mut self, records: &mut Records<K>) -> Option<Slot> {
         if self.passed + 1 < LOW_SHARE
             && let Some(slot) = self.normal.pop(records)
         {
@@ -85,10 +83,15 @@ impl Ready {
         self.normal.pop(records)
     }
 
-    /// Appends a record without a lane of its own, which is a normal one.
+    /// Appends a record that is on no list, and whose lane is the normal one.
     #[inline]
     pub(crate) fn push_normal<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         self.normal.push(records, slot);
+    }
+
+    /// The same, of the low one.
+    fn push_low<K>(&mut self, records: &mut Records<K>, slot: Slot) {
+        self.low.push(records, slot);
     }
 }
 
@@ -98,20 +101,23 @@ impl<K> Keys<K> {
     #[inline]
     pub(super) fn ask(&mut self, slot: Slot, lane: Lane) -> bool {
         let record = &mut self.records[slot];
+        if record.asked.lane() == lane {
+            return false; // As mostly.
+        }
         if !record.is_pending() {
-            record.lane = lane;
+            record.asked.set_lane(lane);
             return false;
         }
-        lane == Lane::Normal && record.lane == Lane::Low && self.move_up(slot)
+        lane == Lane::Normal && self.move_up(slot)
     }
 
     #[cold]
     fn move_up(&mut self, slot: Slot) -> bool {
-        self.records[slot].lane = Lane::Normal;
+        self.records[slot].asked.set_lane(Lane::Normal);
         let is_ready = self.records[slot].on == On::ReadyLow;
         if is_ready {
             self.ready.unlink(&mut self.records, slot);
-            self.ready.push(&mut self.records, slot);
+            self.ready.push_normal(&mut self.records, slot);
         }
         is_ready
     }
@@ -119,9 +125,16 @@ impl<K> Keys<K> {
     /// A key has become ready.
     #[inline]
     pub(super) fn push_ready(&mut self, slot: Slot) {
-        self.ready.push(&mut self.records, slot);
-        if self.records[slot].on == On::ReadyLow {
-            self.mark_unsettled(); // Takes look at both lanes, which the short ones do not.
+        if self.records[slot].asked.lane() == Lane::Normal {
+            self.ready.push_normal(&mut self.records, slot);
+        } else {
+            self.push_low(slot);
         }
+    }
+
+    #[cold]
+    fn push_low(&mut self, slot: Slot) {
+        self.ready.push_low(&mut self.records, slot);
+        self.mark_unsettled(); // Takes look at both lanes, which the short ones do not.
     }
 }

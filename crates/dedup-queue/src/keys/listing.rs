@@ -46,7 +46,7 @@ impl<K: Clone> Keys<K> {
             key,
             held,
             pending,
-            low: pending.is_some() && record.lane == Lane::Low,
+            low: pending.is_some() && record.asked.lane() == Lane::Low,
             due,
             pending_since: noted(pending.is_some(), record.since),
             held_since: noted(held, record.taken),

@@ -205,8 +205,8 @@ impl<K> Keys<K> {
         while let Some(entry) = self.delayed.pop_ready(self.now) {
             let record = &mut self.records[entry.value];
             record.delivery = Delivery::Nothing;
-            if record.cause == Cause::Yielding {
-                record.cause = Cause::Asked; // It gives way no longer than until this time.
+            if record.asked.cause() == Cause::Yielding {
+                record.asked.set_cause(Cause::Asked); // It gives way no longer than until this time.
             }
             self.enqueue(entry.value, entry.due);
         }

@@ -4,7 +4,7 @@ use delay_queue::NEVER;
 
 use super::{Keys, Phase, nanos};
 use crate::policy::{Added, Pending, Policy};
-use crate::records::{Cause, Delivery, Lane, On, Slot};
+use crate::records::{Asked, Cause, Delivery, Lane, On, Slot};
 
 /// A key, and its twin for a guard, until they are taken.
 pub(crate) type Pair<K> = Option<(K, K)>;
@@ -18,17 +18,17 @@ impl<K> Keys<K> {
         let record = &mut self.records[slot];
         record.delivery = Delivery::Now;
         record.since = self.now;
-        record.lane = lane;
+        record.asked.set_lane(lane);
         self.push_ready(slot);
     }
 
     /// A key with a record is to be delivered now.
     #[inline]
     pub(crate) fn add_known(&mut self, slot: Slot, lane: Lane) -> Added {
-        let moved_up = self.ask(slot, lane);
-        let record = &mut self.records[slot];
-        record.cause = Cause::Asked;
-        match record.delivery {
+        // As mostly, nothing about it changes.
+        let is_alike = lane == Lane::Normal && self.records[slot].asked == Asked::NOT;
+        let moved_up = !is_alike && self.ask_anew(slot, lane);
+        match self.records[slot].delivery {
             Delivery::Now if moved_up => Added::Moved,
             Delivery::Now => Added::Merged,
             Delivery::Nothing => {
@@ -42,6 +42,12 @@ impl<K> Keys<K> {
                 Added::Moved
             }
         }
+    }
+
+    #[cold]
+    fn ask_anew(&mut self, slot: Slot, lane: Lane) -> bool {
+        self.records[slot].asked.set_cause(Cause::Asked);
+        self.ask(slot, lane)
     }
 
     /// The key is to be delivered at `due`, by the queue's policy.
@@ -58,8 +64,8 @@ impl<K> Keys<K> {
         let moved_up = self.ask(slot, lane);
         let record = &mut self.records[slot];
         // One that gives way may be for an earlier time: then it stays.
-        if record.cause != Cause::Yielding || record.delivery == Delivery::Now {
-            record.cause = Cause::Asked;
+        if record.asked.cause() != Cause::Yielding || record.delivery == Delivery::Now {
+            record.asked.set_cause(Cause::Asked);
         }
         let added = self.delay(slot, due, self.settings.policy);
         if moved_up { Added::Moved } else { added }
@@ -75,7 +81,7 @@ impl<K> Keys<K> {
         if record.backoff <= self.now {
             return self.add_known(slot, lane);
         }
-        record.cause = Cause::Asked;
+        record.asked.set_cause(Cause::Asked);
         let due = record.backoff;
         let moved_up = self.ask(slot, lane);
         let added = self.delay(slot, due, Policy::Earliest);
@@ -86,17 +92,17 @@ impl<K> Keys<K> {
     fn add_yielding_held(&mut self, slot: Slot, lane: Lane) -> Added {
         self.ask(slot, lane);
         let record = &mut self.records[slot];
-        let before = record.cause;
+        let before = record.asked.cause();
         match record.delivery {
             Delivery::Now => Added::Merged,
             Delivery::Nothing => {
-                record.cause = Cause::Yielding;
+                record.asked.set_cause(Cause::Yielding);
                 self.enqueue(slot, self.now);
                 Added::New
             }
             // The time that it has counts too, if it comes first.
             Delivery::Later(_) => {
-                record.cause = Cause::Yielding;
+                record.asked.set_cause(Cause::Yielding);
                 if before == Cause::Yielding {
                     Added::Merged
                 } else {
@@ -110,10 +116,10 @@ impl<K> Keys<K> {
     /// back-off waits for the end of that, or is pending now (held still: dirty) if there is none.
     pub(super) fn yield_to_backoff(&mut self, slot: Slot) {
         let record = &mut self.records[slot];
-        if record.cause != Cause::Yielding {
+        if record.asked.cause() != Cause::Yielding {
             return;
         }
-        record.cause = Cause::Asked;
+        record.asked.set_cause(Cause::Asked);
         let due = record.backoff;
         let waits = due > self.now;
         match record.delivery {
@@ -158,7 +164,7 @@ impl<K> Keys<K> {
     /// earlier.
     pub(super) fn delay_retry(&mut self, slot: Slot, due: u64) {
         if self.records[slot].delivery == Delivery::Nothing {
-            self.records[slot].cause = Cause::Failure;
+            self.records[slot].asked.set_cause(Cause::Failure);
         }
         self.delay(slot, due, Policy::Earliest);
     }
@@ -257,7 +263,7 @@ impl<K> Keys<K> {
             }
         };
         self.records[slot].delivery = Delivery::Nothing;
-        self.records[slot].cause = Cause::Asked;
+        self.records[slot].asked.set_cause(Cause::Asked);
         if !held {
             self.rest(slot);
         }
