@@ -13,6 +13,7 @@ pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod queue;
 pub(crate) mod shared;
+pub(crate) mod slots;
 pub(crate) mod spin;
 pub(crate) mod state;
 pub(crate) mod striped;
