@@ -3,13 +3,16 @@
 //!
 //! | question | page |
 //! |---|---|
+//! | Which of all this do I want, if any? | [`choosing`] |
 //! | How many workers, how deep a queue? | [`capacity`] |
 //! | What happens at a full pool, and how do I choose? | [`submitting`] |
 //! | How do I get a value back, or take a task back? | [`handles`] |
 //! | How do I map an iterator, in order, with flat memory? | [`mapping`] |
 //! | How do I run tasks that borrow? | [`scopes`] |
 //! | How do I wait for some tasks, take the next that ends, cancel the rest? | [`groups`] |
+//! | Which errors are there, and how do they go with `?` and anyhow? | [`errors`] |
 //! | What becomes of a panic? | [`panics`] |
+//! | How do I use it from async code? | [`asynchronous`] |
 //! | How do I stop, and lose nothing? | [`shutdown`] |
 //! | How does a pool grow and shrink? | [`tuning`] |
 //! | May a task submit to its own pool? | [`nesting`] |
@@ -21,7 +24,11 @@
 //! | How do I write a controller? | [`controllers`] |
 //! | How do I test code that uses a pool? | [`testing`] |
 //! | I come from ants | [`from_ants`] |
-//! | I come from threadpool, rayon, `spawn_blocking` or Java's `ThreadPoolExecutor` | [`from_others`] |
+//! | I come from threadpool, rayon, `spawn_blocking` | [`from_others`] |
+//! | I come from Java's executors | [`from_java`] |
+//! | I come from tokio-util's `DelayQueue` | [`from_tokio_util`] |
+//! | I come from client-go, controller-runtime, kube | [`from_client_go`] |
+//! | I come from scheduled-thread-pool | [`from_scheduled_thread_pool`] |
 //!
 //! These pages use [a few words](pool_core#the-words), each for one thing.
 //!
@@ -59,12 +66,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod asynchronous;
 pub mod capacity;
+#[cfg(all(
+    feature = "delay-queue",
+    feature = "dedup-queue",
+    feature = "scheduled-pool"
+))]
+pub mod choosing;
 #[cfg(feature = "dedup-queue")]
 pub mod controllers;
+pub mod errors;
 pub mod forking;
 pub mod from_ants;
+#[cfg(feature = "dedup-queue")]
+pub mod from_client_go;
+#[cfg(all(feature = "delay-queue", feature = "scheduled-pool"))]
+pub mod from_java;
 pub mod from_others;
+#[cfg(feature = "scheduled-pool")]
+pub mod from_scheduled_thread_pool;
+#[cfg(feature = "delay-queue")]
+pub mod from_tokio_util;
 pub mod groups;
 pub mod handles;
 #[cfg(feature = "delay-queue")]

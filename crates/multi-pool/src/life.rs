@@ -52,6 +52,18 @@ impl<R: Runner> Shared<R> {
         was_released
     }
 
+    /// No pool starts a queued task any more. `false` if that is so already.
+    pub(crate) fn pause(&self) -> bool {
+        let _alike = self.lifecycle_lock.lock();
+        let paused = self.members.iter().map(PoolHandle::pause);
+        paused.fold(false, |any, paused| any | paused)
+    }
+
+    /// Queued tasks start again. `false` if they may already.
+    pub(crate) fn resume(&self) -> bool {
+        self.each(PoolHandle::resume).contains(&true)
+    }
+
     /// Sets each pool's capacity, up to the first that refuses.
     pub(crate) fn tune(&self, capacity: Capacity) -> Result<(), TuneError> {
         let mut effects = Vec::new();

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use pool_core::internals::PoolHandle;
 use pool_core::{Capacity, OnFull, Runner, Stats, TuneError, WorkerPool};
 
 use crate::error::{IndexError, MultiWaitError};
@@ -67,6 +68,14 @@ impl<R: Runner> MultiWorkerPool<R> {
             index,
             pools: self.pools(),
         })
+    }
+
+    /// The pools that it is made of, at least one; they are released, rebooted and tuned together.
+    ///
+    /// For `scheduled-pool`, and **exempt from semantic versioning**, as
+    /// [`internals`](pool_core::internals) is.
+    pub fn members(&self) -> &[PoolHandle<R>] {
+        &self.shared().members
     }
 
     /// The name; each pool's is this one with its index.
@@ -298,6 +307,23 @@ impl<R: Runner> MultiWorkerPool<R> {
     #[doc(alias = "Reboot")]
     pub fn reboot(&self) -> bool {
         self.shared().reboot()
+    }
+
+    /// Lets no queued task start in any of the pools, as
+    /// [`WorkerPool::pause`](pool_core::WorkerPool::pause) does. `false` if that is so already, or
+    /// the pools are released.
+    pub fn pause(&self) -> bool {
+        self.shared().pause()
+    }
+
+    /// Lets queued tasks start again. `false` if the pools are not [paused](Self::pause).
+    pub fn resume(&self) -> bool {
+        self.shared().resume()
+    }
+
+    /// Whether the pools are [paused](Self::pause).
+    pub fn is_paused(&self) -> bool {
+        self.shared().first().is_paused()
     }
 
     /// A handle that does not keep the pools open, e.g. for a task that submits itself again.

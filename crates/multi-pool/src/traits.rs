@@ -52,6 +52,15 @@ impl<R: Runner> Workers for MultiWorkerPool<R> {
     fn reboot(&self) -> bool {
         self.reboot()
     }
+    fn pause(&self) -> bool {
+        self.pause()
+    }
+    fn resume(&self) -> bool {
+        self.resume()
+    }
+    fn is_paused(&self) -> bool {
+        self.is_paused()
+    }
     /// The sum of what is free in each pool: one that was tuned down may be above its capacity.
     fn free(&self) -> Option<usize> {
         self.free()

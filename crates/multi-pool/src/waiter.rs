@@ -68,10 +68,26 @@ impl<R: Runner> Shared<R> {
         on_full: OnFull,
         token: Option<&CancelToken>,
     ) -> RequestAnswer<R> {
-        let OnFull::Wait(deadline) = on_full else {
-            return Err(self.count_refusal(SubmitError::Full(request)));
+        let (deadline, request) = match (on_full, request) {
+            (OnFull::Refuse, request) => {
+                return Err(self.count_refusal(SubmitError::Full(request)));
+            }
+            (OnFull::DiscardOldest, Request::Task(job)) => return Ok(self.replace_oldest(job)),
+            (OnFull::DiscardNewest, Request::Task(job)) => {
+                self.first().discard_newest(job);
+                return Ok(0);
+            }
+            (OnFull::Wait(deadline), request) => (deadline, request),
+            // A permit has no task yet to be run or discarded.
+            (_, request) => (None, request),
         };
         let request = match (self.first().own_worker(), request) {
+            (OwnWorker::Stranger, Request::Task(job))
+                if on_full == OnFull::RunInCaller && self.first().may_run_in_caller() =>
+            {
+                self.first().run_in_caller(job);
+                return Ok(0);
+            }
             (OwnWorker::Stranger, request) => request,
             (OwnWorker::RunInPlace, Request::Task(job)) => {
                 self.first().run_in_place(job);
@@ -87,6 +103,19 @@ impl<R: Runner> Shared<R> {
             GroupWait::Waiting(waiter) => waiter.wait(self, &parker, deadline, token),
             GroupWait::Answered(answer) => answer,
         }
+    }
+
+    /// The first pool that has a task to give up takes this one for it, or else it is discarded
+    /// itself: which pool has accepted it.
+    fn replace_oldest(&self, mut job: R::Job) -> usize {
+        for (pool, member) in self.members.iter().enumerate() {
+            match member.replace_oldest(job) {
+                Ok(()) => return pool,
+                Err(back) => job = back,
+            }
+        }
+        self.first().discard_newest(job);
+        0
     }
 
     /// Step 1, repeated until no pool has room and no worker: enqueues the request for a thread that

@@ -9,9 +9,12 @@ use sync_shim::atomic::AtomicU64;
 use sync_shim::{Clock, unique_id};
 
 use crate::capacity::{Capacity, QueueDepth, UNLIMITED};
-use crate::config::{Config, DropPolicy, Hook, ThreadGate, ThreadName, WithinWorker, WorkerWrap};
+use crate::config::{
+    Config, DropPolicy, Hook, OnFull, ThreadGate, ThreadName, WithinWorker, WorkerWrap,
+};
 use crate::core::Core;
 use crate::current::StopRequest;
+use crate::discard::{DiscardHook, DiscardedTask};
 use crate::error::BuildError;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
@@ -33,10 +36,11 @@ pub const DEFAULT_NAME: &str = "pool";
 /// | `capacity` | none: it, or `unlimited`, has to be said |
 /// | `queue_depth` | 0: a task is accepted only when a worker is free for it or may be started |
 /// | `max_waiting` | no limit |
+/// | `on_full` | `Wait` |
 /// | `nonblocking` | `false` |
 /// | `keep_alive` | 10 seconds |
 /// | `min_workers`, `prestart` | 0 |
-/// | `preallocate` | `false` |
+/// | `preallocate`, `start_paused` | `false` |
 /// | `within_worker` | `RunInPlace` |
 /// | `nesting_limit` | 64 |
 /// | `drop_policy` | `Drain` |
@@ -53,11 +57,13 @@ pub struct Builder<R> {
     capacity: Option<Capacity>,
     depth: QueueDepth,
     max_waiting: Option<usize>,
-    nonblocking: bool,
+    on_full: OnFull,
+    discard_hook: Option<Arc<DiscardHook>>,
     keep_alive: Option<Duration>,
     min_workers: usize,
     prestart: usize,
     preallocate: bool,
+    start_paused: bool,
     within_worker: WithinWorker,
     nesting_limit: u32,
     stack_size: Option<usize>,
@@ -82,11 +88,13 @@ impl<R: Runner> Builder<R> {
             capacity: None,
             depth: QueueDepth::Limited(0),
             max_waiting: None,
-            nonblocking: false,
+            on_full: OnFull::Wait(None),
+            discard_hook: None,
             keep_alive: Some(DEFAULT_KEEP_ALIVE),
             min_workers: 0,
             prestart: 0,
             preallocate: false,
+            start_paused: false,
             within_worker: WithinWorker::default(),
             nesting_limit: DEFAULT_NESTING_LIMIT,
             stack_size: None,
@@ -129,10 +137,49 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// Makes `submit` and `spawn` refuse at a full pool instead of waiting.
+    /// Makes `submit` and `spawn` refuse at a full pool instead of waiting: short for
+    /// [`on_full`](Self::on_full).
     #[doc(alias = "WithNonblocking")]
-    pub fn nonblocking(mut self, nonblocking: bool) -> Self {
-        self.nonblocking = nonblocking;
+    pub fn nonblocking(self, nonblocking: bool) -> Self {
+        self.on_full(if nonblocking {
+            OnFull::Refuse
+        } else {
+            OnFull::Wait(None)
+        })
+    }
+
+    /// What `submit` and `spawn` do at a full pool, and the other calls that do not say it
+    /// themselves: see the table of [`OnFull`].
+    ///
+    /// ```
+    /// use pool_core::{JoinError, OnFull, Pool};
+    /// use std::sync::mpsc;
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let pool = Pool::builder().capacity(1).queue_depth(1).on_full(OnFull::DiscardOldest).build()?;
+    /// pool.submit(move || receiver.recv())?;
+    /// let stale = pool.spawn(|| 1)?;
+    /// let fresh = pool.spawn(|| 2)?; // There is no room beside `stale`.
+    /// assert!(matches!(stale.join(), Err(JoinError::Discarded)));
+    /// sender.send(())?;
+    /// assert_eq!(fresh.join()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "setRejectedExecutionHandler")]
+    pub fn on_full(mut self, policy: OnFull) -> Self {
+        self.on_full = policy;
+        self
+    }
+
+    /// Called for each task that a full pool discards, before what it captured is dropped, on the
+    /// thread whose call discards it. With no lock held; a panic of it is counted and goes no
+    /// further.
+    #[doc(alias = "rejectedExecution")]
+    pub fn discard_hook(
+        mut self,
+        hook: impl Fn(&DiscardedTask<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.discard_hook = Some(Arc::new(hook));
         self
     }
 
@@ -163,6 +210,13 @@ impl<R: Runner> Builder<R> {
     #[doc(alias = "WithPreAlloc")]
     pub fn preallocate(mut self, preallocate: bool) -> Self {
         self.preallocate = preallocate;
+        self
+    }
+
+    /// Builds the pool [paused](WorkerPool::pause): it accepts tasks, and starts none before it is
+    /// [resumed](WorkerPool::resume).
+    pub fn start_paused(mut self, paused: bool) -> Self {
+        self.start_paused = paused;
         self
     }
 
@@ -385,7 +439,9 @@ impl<R: Runner> Builder<R> {
             min_workers: self.min_workers,
             keep_alive: self.keep_alive,
             preallocate: self.preallocate,
-            nonblocking: self.nonblocking,
+            start_paused: self.start_paused,
+            on_full: self.on_full,
+            discard_hook: self.discard_hook,
             within_worker: self.within_worker,
             nesting_limit: self.nesting_limit,
             stack_size: self.stack_size,

@@ -6,6 +6,10 @@ use std::time::{Duration, Instant};
 
 use sync_shim::Clock;
 
+use crate::discard::DiscardHook;
+#[cfg(doc)]
+use crate::discard::DiscardedTask;
+
 pub(crate) type Hook = dyn Fn() + Send + Sync;
 pub(crate) type ThreadName = dyn Fn(usize) -> String + Send + Sync;
 pub(crate) type WorkerWrap = dyn Fn(&mut dyn FnMut()) + Send + Sync;
@@ -48,14 +52,49 @@ pub enum WithinWorker {
     Block,
 }
 
-/// What a call does at a full pool.
+/// What a call does at a full pool. [`Builder::on_full`](crate::Builder::on_full) says it for the
+/// calls that do not say it themselves.
+///
+/// | call, at a full pool | does |
+/// |---|---|
+/// | `submit`, `spawn`, `submit_batch`; a group's and a scope's `spawn` | what the pool was built with |
+/// | `try_submit`, `try_spawn`, `try_submit_batch` | `Refuse` |
+/// | `submit_timeout`, `submit_deadline`, and their `spawn`s | `Wait` |
+/// | `submit_async`, `spawn_async` | waits as a future, and never runs a task inside a poll |
+/// | `reserve`; [`Keyed`](crate::Keyed)'s `submit` and `spawn` | `Refuse` if the pool was built with that, else `Wait`: there is no task yet, or it must not run out of turn |
+/// | `Submit::submit_with`, `Spawn::spawn_with` | what they are called with |
+/// | mappings, scheduled tasks | wait, whatever was built |
+///
+/// A released pool refuses all of them, and nothing is run or discarded then. From Java's
+/// `RejectedExecutionHandler`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "RejectedExecutionHandler")]
 pub enum OnFull {
     /// It is refused.
+    #[doc(alias = "AbortPolicy")]
     Refuse,
     /// It waits for room until then, or without a limit; on an own worker it does what
     /// [`WithinWorker`](crate::WithinWorker) says.
     Wait(Option<Instant>),
+    /// The caller runs the task itself, before the call returns: while it does, it submits no more.
+    ///
+    /// The task counts as accepted and in flight, and holds no room; a handle has ended when it is
+    /// returned. A task that is run so and submits in its turn nests, down to the
+    /// [nesting limit](crate::Builder::nesting_limit); beyond that it waits. An own worker does what
+    /// [`WithinWorker`](crate::WithinWorker) says (`Block`: it runs the task as well).
+    #[doc(alias = "CallerRunsPolicy")]
+    RunInCaller,
+    /// The task is accepted, and the one that is queued the longest is [discarded](DiscardedTask)
+    /// for it. Where none is queued (permits, or tasks that run, have all the room) it is itself
+    /// discarded. It takes the other's place at once, and none from those that wait for room.
+    ///
+    /// Tasks that are not the user's alone are passed over: turns of keys, scheduled tasks, drain
+    /// tasks of mappings and scopes. So are, in one call, those behind more than a few of them.
+    #[doc(alias = "DiscardOldestPolicy")]
+    DiscardOldest,
+    /// The task is [discarded](DiscardedTask), and the call returns as if it had been accepted.
+    #[doc(alias = "DiscardPolicy")]
+    DiscardNewest,
 }
 
 pub(crate) struct Config {
@@ -65,7 +104,9 @@ pub(crate) struct Config {
     pub(crate) min_workers: usize,
     pub(crate) keep_alive: Option<Duration>,
     pub(crate) preallocate: bool,
-    pub(crate) nonblocking: bool,
+    pub(crate) start_paused: bool,
+    pub(crate) on_full: OnFull,
+    pub(crate) discard_hook: Option<Arc<DiscardHook>>,
     pub(crate) within_worker: WithinWorker,
     pub(crate) nesting_limit: u32,
     pub(crate) stack_size: Option<usize>,

@@ -12,6 +12,7 @@ use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 
 use crate::cancel::CancelToken;
 use crate::config::{Config, OnFull, WithinWorker};
+use crate::discard::Discards;
 use crate::error::{BuildError, Closed, Reason, SubmitError};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
@@ -26,7 +27,7 @@ use crate::sched::striped::StripedCounter;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::stats::Stats;
 use crate::submit::Special;
-use crate::task::run::{Outcome, TaskContext};
+use crate::task::run::{Outcome, Resolve, TaskContext};
 use crate::worker;
 
 pub(crate) struct Core<R: Runner> {
@@ -77,6 +78,8 @@ enum Step {
 enum AtFull<J> {
     GiveBack(Reason, J),
     RunInPlace(J),
+    RunInCaller(J),
+    Discard(Discards<J>),
     Wait(Arc<WaiterEntry<J>>, u64, ThreadParker),
 }
 
@@ -292,8 +295,8 @@ impl<R: Runner> Core<R> {
         token: Option<&CancelToken>,
     ) -> Result<(), (Reason, R::Job)> {
         let deadline = match on_full {
-            OnFull::Refuse => None,
             OnFull::Wait(deadline) => deadline,
+            _ => None,
         };
         let refused = |state: &mut State<R::Job>, why: Closed<Late>, job| match why {
             Closed::Full => self.at_full(state, job, on_full),
@@ -313,7 +316,14 @@ impl<R: Runner> Core<R> {
     fn at_full(&self, state: &mut State<R::Job>, job: R::Job, on_full: OnFull) -> AtFull<R::Job> {
         let policy = match on_full {
             OnFull::Refuse => OnFullPolicy::Try,
-            OnFull::Wait(_) => OnFullPolicy::Block(self.own_worker()),
+            // A stranger's task that runs here and submits, too: there is an end to that. And a
+            // paused pool starts nothing.
+            OnFull::RunInCaller if self.may_nest() && !state.paused => {
+                OnFullPolicy::RunInCaller(self.own_worker())
+            }
+            OnFull::Wait(_) | OnFull::RunInCaller => OnFullPolicy::Block(self.own_worker()),
+            OnFull::DiscardOldest => OnFullPolicy::DiscardOldest,
+            OnFull::DiscardNewest => OnFullPolicy::DiscardNewest,
         };
         match state.view().when_full(policy) {
             WhenFull::Refuse => AtFull::GiveBack(state.refuse(Closed::<Late>::Full), job),
@@ -321,6 +331,12 @@ impl<R: Runner> Core<R> {
                 state.counts.submitted += 1;
                 AtFull::RunInPlace(job)
             }
+            WhenFull::RunInCaller => {
+                state.begin_disposal();
+                AtFull::RunInCaller(job)
+            }
+            WhenFull::DiscardOldest => AtFull::Discard(self.replace_oldest(state, job)),
+            WhenFull::DiscardNewest => AtFull::Discard(self.discard_newest(state, job)),
             WhenFull::Enqueue => {
                 let parker = Parker::of_thread();
                 let entry = WaiterEntry::of_thread(Request::Task(job), parker.clone());
@@ -333,7 +349,7 @@ impl<R: Runner> Core<R> {
 
     #[cold]
     fn submit_refused(
-        &self,
+        self: &Arc<Self>,
         refused: AtFull<R::Job>,
         deadline: Option<Instant>,
         token: Option<&CancelToken>,
@@ -342,6 +358,14 @@ impl<R: Runner> Core<R> {
             AtFull::GiveBack(reason, job) => Err((reason, job)),
             AtFull::RunInPlace(job) => {
                 self.run_in_place(job);
+                Ok(())
+            }
+            AtFull::RunInCaller(job) => {
+                self.run_in_caller(job);
+                Ok(())
+            }
+            AtFull::Discard(discards) => {
+                self.discard(discards);
                 Ok(())
             }
             AtFull::Wait(entry, ticket, parker) => {
@@ -519,6 +543,27 @@ impl<R: Runner> Core<R> {
     }
 
     pub(crate) fn run_in_place(&self, job: R::Job) {
+        let (outcome, handle) = self.run_nested(job);
+        self.state.section(|state| state.counts.count(outcome));
+        if let Some(handle) = handle {
+            handle.resolve();
+        }
+    }
+
+    /// As [`run_in_place`](Self::run_in_place), by a caller that is no worker: the task is in flight
+    /// meanwhile, and [disposed of](State::disposed) by the caller.
+    pub(crate) fn run_in_caller(self: &Arc<Self>, job: R::Job) {
+        let (outcome, handle) = self.run_nested(job);
+        self.section(|state, effects| {
+            state.disposed(outcome, effects);
+            state.end_disposal();
+        });
+        if let Some(handle) = handle {
+            handle.resolve();
+        }
+    }
+
+    fn run_nested(&self, job: R::Job) -> (Outcome, Option<Arc<dyn Resolve>>) {
         let mut job = Some(job);
         let mut resolve = None;
         let outcome = self.nested(&mut || {
@@ -527,10 +572,7 @@ impl<R: Runner> Core<R> {
             resolve = ran.resolve;
             ran.outcome
         });
-        self.state.section(|state| state.counts.count(outcome));
-        if let Some(handle) = resolve {
-            handle.resolve();
-        }
+        (outcome, resolve)
     }
 
     pub(crate) fn own_worker(&self) -> OwnWorker {

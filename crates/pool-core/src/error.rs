@@ -238,6 +238,9 @@ pub enum JoinError {
     /// The pool was released with `release_now` (or dropped under `DropPolicy::Discard`) before
     /// it started.
     Released,
+    /// The pool was full, and discarded it for want of room, as
+    /// [`OnFull`](crate::OnFull) says.
+    Discarded,
     /// The value was taken before, by polling the handle.
     Taken,
     /// This process is a fork of the one that made the pool; the task stayed there.
@@ -371,6 +374,7 @@ impl fmt::Debug for JoinError {
             Self::Cancelled => f.write_str("Cancelled"),
             Self::Expired => f.write_str("Expired"),
             Self::Released => f.write_str("Released"),
+            Self::Discarded => f.write_str("Discarded"),
             Self::Taken => f.write_str("Taken"),
             Self::Forked => f.write_str("Forked"),
             Self::WouldDeadlock => f.write_str("WouldDeadlock"),
@@ -385,6 +389,7 @@ impl fmt::Display for JoinError {
             Self::Cancelled => f.write_str("the task was cancelled before it started"),
             Self::Expired => f.write_str("the task was not started in time"),
             Self::Released => f.write_str("the pool was released before the task started"),
+            Self::Discarded => f.write_str("the full pool discarded the task before it started"),
             Self::Taken => f.write_str("the task's value was taken before"),
             Self::Forked => f.write_str("the task stayed in the process that forked"),
             Self::WouldDeadlock => {

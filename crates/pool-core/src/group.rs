@@ -18,6 +18,7 @@ use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::{BuildError, Closed, SubmitError, TuneError, WaitError};
 use crate::handle::JoinHandle;
+use crate::handle::PoolRef;
 use crate::permit::Permit;
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
@@ -249,6 +250,40 @@ impl<R: Runner> PoolHandle<R> {
         self.0.run_in_place(job);
     }
 
+    /// Runs the job here, as a full pool's caller that is no worker.
+    pub fn run_in_caller(&self, job: R::Job) {
+        self.0.state.section(State::begin_disposal);
+        self.0.run_in_caller(job);
+    }
+
+    /// Takes the job in the place of the oldest one that may be discarded, which is.
+    ///
+    /// # Errors
+    /// The job, if none is queued here.
+    pub fn replace_oldest(&self, job: R::Job) -> Result<(), R::Job> {
+        let replaced = self.0.state.section(|state| {
+            if !state.open || state.queued() == 0 {
+                return Err(job);
+            }
+            Ok(self.0.replace_oldest(state, job))
+        });
+        replaced.map(|discards| self.0.discard(discards))
+    }
+
+    /// Takes the job and discards it.
+    pub fn discard_newest(&self, job: R::Job) {
+        let discards = self
+            .0
+            .state
+            .section(|state| self.0.discard_newest(state, job));
+        self.0.discard(discards);
+    }
+
+    /// Whether the caller may run a task itself.
+    pub fn may_run_in_caller(&self) -> bool {
+        self.0.may_nest() && !self.is_paused()
+    }
+
     /// What the calling thread does at a full pool, by the pool's policy.
     pub fn own_worker(&self) -> OwnWorker {
         self.0.own_worker()
@@ -322,6 +357,21 @@ impl<R: Runner> PoolHandle<R> {
     /// Opens again. `false` if it was open.
     pub fn reboot(&self) -> (bool, Deferred<R>) {
         self.deferred(|state, effects| self.0.open_again(state, effects))
+    }
+
+    /// Pauses. `false` if it was paused, or is released.
+    pub fn pause(&self) -> bool {
+        self.0.pause()
+    }
+
+    /// Resumes. `false` if it was not paused.
+    pub fn resume(&self) -> (bool, Deferred<R>) {
+        self.deferred(State::resume)
+    }
+
+    /// Whether it is paused.
+    pub fn is_paused(&self) -> bool {
+        self.0.state.lock().paused
     }
 
     /// Tunes.

@@ -165,9 +165,16 @@ impl<R: Send + 'static> JoinHandle<R> {
             return Ok(Err(JoinError::Forked));
         }
         if !self.cell.is_ended() {
-            if self.cell.claimed() == Claim::Release && self.pool.is_disposing() {
+            let taken_out = match self.cell.claimed() {
+                Claim::Release => Some(JoinError::Released),
+                Claim::Discard => Some(JoinError::Discarded),
+                Claim::Unclaimed | Claim::Entry | Claim::Handle => None,
+            };
+            if let Some(why) = taken_out
+                && self.pool.is_disposing()
+            {
                 // It would wait for the thread that it is.
-                return Ok(Err(JoinError::Released));
+                return Ok(Err(why));
             }
             if deadline.is_none() && self.pool.is_own_worker() && !self.run_in_place() {
                 return Ok(Err(JoinError::WouldDeadlock));

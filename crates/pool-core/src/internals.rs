@@ -13,7 +13,7 @@
 //! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
 //! | [`TaskOptions`], [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`] | what a `TaskBuilder` gives its task, and to whom |
 //! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`], [`EventFuture`], [`Deadline`] | waking threads and tasks once no lock is held |
-//! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Resolve`] | running a task, and what came of it |
+//! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Unrun`], [`Resolve`] | running a task, and what came of it |
 
 pub use crate::batch::submit_batch;
 pub use crate::group::{Answer, Deferred, Enqueued, Ticket, build_group, name_of_group};
@@ -30,7 +30,7 @@ pub use crate::scope::scope;
 pub use crate::submit::{Admit, Admitted, Special};
 pub use crate::subqueue::{DrainTask, Submission, Submitter};
 pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
-pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
+pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun};
 pub use crate::task_builder::{OptionsHost, SpawnWithOptions, SubmitWithOptions, TaskOptions};
 pub use crate::task_group::invoke_any;
 pub use crate::wait_async::Deadline;

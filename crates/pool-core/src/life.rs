@@ -15,7 +15,7 @@ use crate::runner::Runner;
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
 use crate::sched::state::State;
-use crate::task::run::Outcome;
+use crate::task::run::{Outcome, Unrun};
 
 /// What a look at a pool finds that is to end.
 enum End {
@@ -44,7 +44,7 @@ impl<R: Runner> Core<R> {
     ) -> impl Iterator<Item = R::Job> + use<R> {
         state.release(effects);
         effects.push_cancel(self.context.stop.ask());
-        state.take_unstarted(&|job| self.runner.seize(job))
+        state.take_unstarted(&|job| self.runner.seize(job, Unrun::Released))
     }
 
     /// Ends what [`take_unstarted`](Core::take_unstarted) took out for this thread: how many were
@@ -69,6 +69,16 @@ impl<R: Runner> Core<R> {
         }
         self.state.section(State::end_disposal);
         released
+    }
+
+    /// Queued tasks stay queued. `false` if that is so already.
+    pub(crate) fn pause(&self) -> bool {
+        self.state.section(State::pause)
+    }
+
+    /// Queued tasks start again. `false` if they may already.
+    pub(crate) fn resume(self: &Arc<Self>) -> bool {
+        self.section(State::resume)
     }
 
     /// Open again, at any time. `false` if the pool is open.

@@ -112,6 +112,52 @@ impl<R: Runner> WorkerPool<R> {
         !self.core().state.lock().open
     }
 
+    /// Lets no queued task start from now on, until the pool is [resumed](Self::resume). `false` if
+    /// it is paused already, or released. Does not block.
+    ///
+    /// Tasks that run are not interrupted; one that a worker has just taken runs, too. Tasks are
+    /// accepted as ever, down to the last room, and wait. Workers park and expire as ever, but for
+    /// the last one while a task is queued. Of what else waits:
+    ///
+    /// | while the pool is paused | |
+    /// |---|---|
+    /// | a task that runs joins one that has not started, or submits at a full pool | it runs the other in place: as a part of itself |
+    /// | a caller, under [`OnFull::RunInCaller`](crate::OnFull::RunInCaller) | waits for room: nothing new starts |
+    /// | `wait_idle`; a mapping whose pieces are queued | wait for the resume |
+    /// | a mapping or a scope that runs | its drain tasks end their turns; what the caller's own thread does goes on |
+    /// | tasks of a key | the next waits in the queue |
+    /// | `tune`, `cancel` | as ever |
+    /// | `release`; the drop of the last handle | resumes: accepted tasks run (`release_now`, and `DropPolicy::Discard`, drop them) |
+    /// | `reboot` | the pool is not paused |
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).queue_depth(10).build()?;
+    /// assert!(pool.pause() && pool.is_paused());
+    /// let answer = pool.spawn(|| 6 * 7)?;
+    /// assert_eq!(pool.queued(), 1);
+    /// assert!(pool.resume());
+    /// assert_eq!(answer.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// From the `PausableThreadPoolExecutor` of Java's documentation.
+    #[doc(alias = "suspend")]
+    pub fn pause(&self) -> bool {
+        self.core().pause()
+    }
+
+    /// Lets queued tasks start again. `false` if the pool is not [paused](Self::pause).
+    pub fn resume(&self) -> bool {
+        self.core().resume()
+    }
+
+    /// Whether the pool is [paused](Self::pause).
+    pub fn is_paused(&self) -> bool {
+        self.core().state.lock().paused
+    }
+
     /// Changes the capacity, at any time.
     ///
     /// More: the wait queue's heads are accepted at once. Less: idle excess workers end at once,

@@ -38,6 +38,8 @@ impl<R: Runner> Core<R> {
         let (deadline, policy) = match on_full {
             OnFull::Refuse => (None, OnFullPolicy::Try),
             OnFull::Wait(deadline) => (deadline, OnFullPolicy::Block(self.waits_for_permit())),
+            // There is no task yet to be run or discarded.
+            _ => (None, OnFullPolicy::Block(self.waits_for_permit())),
         };
         let admitted = self.admit_permit(
             |state, why| {

@@ -1,6 +1,6 @@
 //! The difference between a pool of closures and one that calls a function.
 
-use crate::task::run::{TaskContext, TaskResult};
+use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// What a pool does with its jobs: calls closures, or one function with each argument.
 ///
@@ -16,9 +16,11 @@ pub trait Runner: Send + Sync + 'static {
     fn run(&self, job: Self::Job, context: &TaskContext) -> TaskResult;
     /// Ends a job that was taken out to be released. Does not unwind.
     fn release(&self, job: Self::Job) -> (TaskResult, Option<Self::Item>);
-    /// Asked of each entry in the section that takes it out to be released, which ends the races
-    /// for it. `false` if it holds no room any more.
-    fn seize(&self, job: &Self::Job) -> bool;
+    /// Asked of each entry in the section that takes it out unrun, which ends the races for it.
+    /// `false` if it holds no room any more.
+    fn seize(&self, job: &Self::Job, why: Unrun) -> bool;
+    /// What hooks call the task; `None` if it is not the user's alone, and must not be discarded.
+    fn name_of(&self, job: &Self::Job) -> Option<&'static str>;
     /// Whether the handle took the task out, so that only its entry is left.
     fn is_tombstone(&self, job: &Self::Job) -> bool;
 }

@@ -5,8 +5,8 @@ use crate::sched::state::State;
 
 /// One snapshot of a pool, taken at one instant.
 ///
-/// At rest, `submitted = completed + panicked + cancelled + expired + released`; while tasks are in
-/// flight the left side is larger. `refused` stands apart: those tasks went back to their owners.
+/// At rest, `submitted = completed + panicked + cancelled + expired + released + discarded`; while tasks
+/// are in flight the left side is larger. `refused` stands apart: those tasks went back to their owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -44,6 +44,8 @@ pub struct Stats {
     pub expired: u64,
     /// Accepted tasks that `release_now` took out before they started.
     pub released: u64,
+    /// Tasks that a full pool discarded, as [`OnFull`](crate::OnFull) says.
+    pub discarded: u64,
     /// Calls that got their task back, or no permit. A full pool refuses without the lock, so this alone may be
     /// of a moment later than the rest.
     pub refused: u64,
@@ -82,6 +84,7 @@ impl Stats {
             cancelled: self.cancelled + other.cancelled,
             expired: self.expired + other.expired,
             released: self.released + other.released,
+            discarded: self.discarded + other.discarded,
             refused: self.refused + other.refused,
             threads_started: self.threads_started + other.threads_started,
             threads_retired: self.threads_retired + other.threads_retired,
@@ -112,6 +115,7 @@ impl<J> State<J> {
             cancelled: counts.cancelled,
             expired: counts.expired,
             released: counts.released,
+            discarded: counts.discarded,
             refused: counts.refused,
             threads_started: counts.started,
             threads_retired: counts.retired,

@@ -364,11 +364,7 @@ impl<R: Runner> Core<R> {
     /// What `submit` and `spawn` do at a full pool.
     #[inline]
     pub(crate) fn on_full(&self) -> OnFull {
-        if self.config.nonblocking {
-            OnFull::Refuse
-        } else {
-            OnFull::Wait(None)
-        }
+        self.config.on_full
     }
 }
 

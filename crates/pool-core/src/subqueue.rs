@@ -21,6 +21,7 @@
 //!    an owner that helps sleeps only while every piece has started.
 //! 4. User code (pieces, values, wakers) runs and is dropped with no lock held.
 
+use std::any::type_name;
 use std::sync::Arc;
 #[cfg(feature = "stream")]
 use std::task::{Context, Poll};
@@ -40,9 +41,10 @@ use crate::foreign::drop_quietly;
 use crate::handle::PoolRef;
 use crate::pool_handle::PoolHandle;
 use crate::sched::decide::Demand;
-use crate::submit::Admit;
+use crate::submit::{Admit, Special};
 use crate::task::closures::Closures;
-use crate::task::run::Outcome;
+use crate::task::erased::{Task, Work};
+use crate::task::run::{Outcome, TaskContext, TaskResult};
 use crate::traits::BoxedFuture;
 use sync_shim::waiter::Waiter;
 
@@ -90,12 +92,15 @@ pub type Submission = BoxedFuture<Result<(), SubmitError>>;
 
 impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
     fn submit(self: Arc<Self>, task: DrainTask, on_full: OnFull) -> Result<(), SubmitError> {
-        let submitted = self.submit_task(move || task.run(), on_full);
-        submitted.map_err(SubmitError::without_task)
+        if let Some(Special::Refused(refused)) = self.is_special(on_full) {
+            return Err(refused);
+        }
+        let submitted = self.admit_job(Task::new(task), on_full, None);
+        submitted.map(drop).map_err(SubmitError::without_task)
     }
 
     fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission {
-        let submitted = self.submit_task_async(move || task.run());
+        let submitted = self.admit_async(Task::new(task), None, |_, admitted| admitted.map(drop));
         Box::pin(async { submitted.await.map_err(SubmitError::without_task) })
     }
 
@@ -174,10 +179,22 @@ pub(crate) enum Helps {
 pub struct DrainTask(Option<Arc<dyn Drain>>);
 
 impl DrainTask {
-    fn run(mut self) {
+    fn drain(mut self) {
         if let Some(drainer) = self.0.take() {
             drainer.drain();
         }
+    }
+}
+
+// Without a name: a full pool does not discard it.
+impl Work for DrainTask {
+    fn run(self, context: &TaskContext) -> TaskResult {
+        context.execute_detached(type_name::<Self>(), || self.drain())
+    }
+
+    fn release(self) -> TaskResult {
+        drop(self);
+        TaskResult::without_handle(Outcome::Released)
     }
 }
 
@@ -626,7 +643,7 @@ mod tests {
         let first = queue.offer(&drain, |pieces| pieces.0.push_back(()));
         first.expect("nothing was asked yet");
         let task = keeps.1.lock().pop().expect("the first piece wants one");
-        task.run();
+        task.drain();
         let left = queue.look(|pieces| pieces.pending());
         let tasks = std::mem::take(&mut *keeps.1.lock());
         let taken = std::mem::take(&mut *added.lock());

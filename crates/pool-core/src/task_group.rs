@@ -487,7 +487,9 @@ fn judge<T, E>(ended: Joined<Result<T, E>>) -> Result<T, MapError<E>> {
         Ok(result) => result.map_err(MapError::Failed),
         Err(JoinError::Panicked(panicked)) => Err(MapError::Panicked(panicked)),
         Err(JoinError::Forked) => Err(MapError::Refused(SubmitError::Forked(()))),
-        Err(JoinError::WouldDeadlock) => Err(MapError::Refused(SubmitError::Full(()))),
+        Err(JoinError::WouldDeadlock | JoinError::Discarded) => {
+            Err(MapError::Refused(SubmitError::Full(())))
+        }
         Err(JoinError::Released | JoinError::Cancelled | JoinError::Expired | JoinError::Taken) => {
             Err(MapError::Refused(SubmitError::Released(())))
         }

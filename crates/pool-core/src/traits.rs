@@ -60,6 +60,12 @@ pub trait Workers: Send + Sync {
     fn wait_idle_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
     /// Opens a released pool again. `false` if it is open.
     fn reboot(&self) -> bool;
+    /// Lets no queued task start. `false` if that is so already.
+    fn pause(&self) -> bool;
+    /// Lets queued tasks start again. `false` if they may already.
+    fn resume(&self) -> bool;
+    /// Whether it is paused.
+    fn is_paused(&self) -> bool;
 
     /// Live workers, idle ones included.
     fn running(&self) -> usize {
@@ -260,6 +266,15 @@ impl<R: Runner> Workers for WorkerPool<R> {
     }
     fn reboot(&self) -> bool {
         self.reboot()
+    }
+    fn pause(&self) -> bool {
+        self.pause()
+    }
+    fn resume(&self) -> bool {
+        self.resume()
+    }
+    fn is_paused(&self) -> bool {
+        self.is_paused()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use pool_core::internals::{PoolHandle, ReleaseListener};
+use pool_core::internals::ReleaseListener;
 use pool_core::{BuildError, Pool};
 
+use crate::base::{Base, Members};
 use crate::pool::ScheduledPool;
 use crate::state::Kept;
 use crate::timer::{Config, Core};
@@ -21,25 +22,25 @@ use crate::timer::{Config, Core};
 /// The clock is the pool's.
 #[must_use = "a builder does nothing until `build` is called"]
 #[derive(Clone, Debug)]
-pub struct Builder {
-    pool: Pool,
+pub struct Builder<P = Pool> {
+    pool: P,
     config: Config,
 }
 
-impl ScheduledPool {
+impl<P: Base> ScheduledPool<P> {
     /// A scheduled pool over `pool`, with the builder's defaults.
-    pub fn new(pool: Pool) -> Self {
+    pub fn new(pool: P) -> Self {
         Builder::new(pool).assemble()
     }
 
     /// Sets up a scheduled pool over `pool`.
-    pub fn builder(pool: Pool) -> Builder {
+    pub fn builder(pool: P) -> Builder<P> {
         Builder::new(pool)
     }
 }
 
-impl Builder {
-    fn new(pool: Pool) -> Self {
+impl<P: Base> Builder<P> {
+    fn new(pool: P) -> Self {
         Self {
             pool,
             config: Config::default(),
@@ -76,7 +77,7 @@ impl Builder {
     ///
     /// # Errors
     /// [`NulInName`](BuildError::NulInName) if the thread's name has a NUL inside.
-    pub fn build(self) -> Result<ScheduledPool, BuildError> {
+    pub fn build(self) -> Result<ScheduledPool<P>, BuildError> {
         if self.config.thread_name.contains('\0') {
             return Err(BuildError::NulInName);
         }
@@ -84,33 +85,34 @@ impl Builder {
     }
 
     /// What [`build`](Builder::build) does with a valid name.
-    fn assemble(self) -> ScheduledPool {
+    fn assemble(self) -> ScheduledPool<P> {
         let Self { pool, config } = self;
-        let pool_handle = PoolHandle::of(&pool);
-        let generation = pool_handle.generation();
+        let members = Members::of(&pool);
         let keep = {
-            let (pool, pool_handle) = (pool.clone(), pool_handle.clone());
+            let (pool, members) = (pool.clone(), members.clone());
             Box::new(move |releases: bool| {
                 // "A reboot": a later generation of the pool is left open.
-                if releases && pool_handle.generation() == generation {
-                    pool.release();
+                if releases && members.are_the_same() {
+                    pool.release_all();
                 }
                 Box::new(pool) as Kept
             })
         };
-        let clock = Arc::clone(pool_handle.clock());
-        let core = Core::new(pool_handle.clone(), clock, config, keep);
+        let clock = Arc::clone(members.first().clock());
+        let core = Core::new(members.clone(), clock, config, keep);
         let watch = Arc::clone(&core) as Arc<dyn ReleaseListener>;
-        // Step 10 (`PROTOCOL.md`) comes from the pool's next release, or is taken now, if the pool has
+        // Step 10 (`PROTOCOL.md`) comes from the next release, of each pool, or is taken now, if one has
         // been released already.
-        if !pool_handle.on_release(Arc::downgrade(&watch), generation) {
-            core.executor_released();
+        for (handle, generation) in members.each() {
+            if !handle.on_release(Arc::downgrade(&watch), generation) {
+                core.executor_released();
+            }
         }
-        ScheduledPool::new_from(core, pool, pool_handle, generation)
+        ScheduledPool::new_from(core, pool, members)
     }
 }
 
-impl ReleaseListener for Core<PoolHandle> {
+impl ReleaseListener for Core<Members> {
     fn released(&self) {
         self.executor_released();
     }

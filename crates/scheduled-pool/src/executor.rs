@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use pool_core::internals::{Entered, PoolHandle, Queued, ScheduledTask};
+use pool_core::internals::{Entered, Queued, ScheduledTask};
+
+use crate::base::Members;
 
 /// Executes due tasks: a pool, or a model's twin of one.
 pub trait Executor: Send + Sync + Sized + 'static {
@@ -34,11 +36,11 @@ pub enum Offer<T> {
     NoThread,
 }
 
-impl Executor for PoolHandle {
+impl Executor for Members {
     type Ticket = Queued;
 
     fn offer(&self, task: Arc<dyn ScheduledTask>) -> Offer<Queued> {
-        match self.enter(task) {
+        match self.choose().enter(task) {
             Entered::Accepted => Offer::Accepted,
             Entered::Waiting(ticket) => Offer::Queued(ticket),
             Entered::Released => Offer::Released,

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use delay_queue::NEVER;
 use pool_core::internals::PoolHandle;
-use pool_core::{Pool, WaitError, WeakPool};
+use pool_core::{Pool, WaitError};
 
+use crate::base::{Base, Members};
 use crate::body::{Body, Many, Paced, Step};
 use crate::error::ScheduleError;
 use crate::handle::{ScheduledHandle, SeriesHandle};
@@ -38,59 +39,49 @@ use crate::timer::Core;
 /// assert_eq!(answer.join()?, 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct ScheduledPool {
+pub struct ScheduledPool<P = Pool> {
     owner: Arc<Owner>,
     /// After the owner, so that it may be the last handle of the pool.
-    pool: Pool,
+    pool: P,
 }
 
 /// Counted by the handles alone.
 struct Owner {
-    core: Arc<Core<PoolHandle>>,
-    pool_handle: PoolHandle,
-    /// The pool's, until its next release. A rebooted pool has a later one, and is left alone.
-    generation: u64,
+    core: Arc<Core<Members>>,
+    /// A rebooted pool has a later generation, and is left alone.
+    members: Members,
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if !self.pool_handle.is_forked() {
+        if !self.members.is_forked() {
             self.core.release(false);
         }
     }
 }
 
-impl ScheduledPool {
-    pub(crate) fn new_from(
-        core: Arc<Core<PoolHandle>>,
-        pool: Pool,
-        pool_handle: PoolHandle,
-        generation: u64,
-    ) -> Self {
-        let owner = Arc::new(Owner {
-            core,
-            pool_handle,
-            generation,
-        });
+impl<P: Base> ScheduledPool<P> {
+    pub(crate) fn new_from(core: Arc<Core<Members>>, pool: P, members: Members) -> Self {
+        let owner = Arc::new(Owner { core, members });
         Self { owner, pool }
     }
 
     /// The pool under it, e.g. to submit what is due now.
-    pub fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &P {
         &self.pool
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core<PoolHandle>> {
+    pub(crate) fn core(&self) -> &Arc<Core<Members>> {
         &self.owner.core
     }
 
-    /// Of the pool, which ends with its next release.
-    pub(crate) fn generation(&self) -> u64 {
-        self.owner.generation
+    pub(crate) fn members(&self) -> &Members {
+        &self.owner.members
     }
 
-    pub(crate) fn pool_handle(&self) -> &PoolHandle {
-        &self.owner.pool_handle
+    /// For what all pools of a group say alike: the clock, a fork, whether the caller is a worker.
+    fn pool_handle(&self) -> &PoolHandle {
+        self.members().first()
     }
 
     fn spawn_once<F, R>(&self, due: u64, task: F) -> Result<ScheduledHandle<R>, ScheduleError<F>>
@@ -377,10 +368,10 @@ impl ScheduledPool {
             return 0;
         }
         let ended = self.core().release_now();
-        if self.pool_handle().generation() != self.owner.generation {
+        if !self.members().are_the_same() {
             return ended; // "A reboot": a later generation is left open.
         }
-        ended + self.pool.release_now()
+        ended + self.pool.release_all_now()
     }
 
     /// Waits until it is released (by any handle, of it or of the pool), every schedule has ended, the timer thread is
@@ -421,20 +412,19 @@ impl ScheduledPool {
         if !self.core().wait_released(deadline) {
             return Err(WaitError::TimedOut);
         }
-        self.pool_handle()
-            .wait_for_end(self.owner.generation, deadline)
+        self.members().wait_for_end(deadline)
     }
 
     /// A handle that keeps nothing open, e.g. for a task that schedules itself again.
-    pub fn downgrade(&self) -> WeakScheduledPool {
+    pub fn downgrade(&self) -> WeakScheduledPool<P> {
         WeakScheduledPool {
             owner: Arc::downgrade(&self.owner),
-            pool: self.pool.downgrade(),
+            pool: self.pool.weak(),
         }
     }
 }
 
-impl Clone for ScheduledPool {
+impl<P: Clone> Clone for ScheduledPool<P> {
     fn clone(&self) -> Self {
         Self {
             owner: Arc::clone(&self.owner),
@@ -443,33 +433,41 @@ impl Clone for ScheduledPool {
     }
 }
 
-impl fmt::Debug for ScheduledPool {
+impl<P: Base> fmt::Debug for ScheduledPool<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScheduledPool")
-            .field("pool", &self.pool.name())
+            .field("pool", &self.pool.label())
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
 }
 
 /// A scheduled pool's handle that keeps nothing open. See [`ScheduledPool::downgrade`].
-#[derive(Clone)]
-pub struct WeakScheduledPool {
+pub struct WeakScheduledPool<P: Base = Pool> {
     owner: Weak<Owner>,
-    pool: WeakPool,
+    pool: P::Weak,
 }
 
-impl WeakScheduledPool {
+impl<P: Base> WeakScheduledPool<P> {
     /// The scheduled pool, if another handle still keeps it.
-    pub fn upgrade(&self) -> Option<ScheduledPool> {
+    pub fn upgrade(&self) -> Option<ScheduledPool<P>> {
         Some(ScheduledPool {
             owner: self.owner.upgrade()?,
-            pool: self.pool.upgrade()?,
+            pool: P::strong(&self.pool)?,
         })
     }
 }
 
-impl fmt::Debug for WeakScheduledPool {
+impl<P: Base> Clone for WeakScheduledPool<P> {
+    fn clone(&self) -> Self {
+        Self {
+            owner: Weak::clone(&self.owner),
+            pool: self.pool.clone(),
+        }
+    }
+}
+
+impl<P: Base> fmt::Debug for WeakScheduledPool<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WeakScheduledPool(..)")
     }

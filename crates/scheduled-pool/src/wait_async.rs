@@ -10,15 +10,16 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use pool_core::WaitError;
-use pool_core::internals::{Deadline, EventFuture, PoolHandle};
+use pool_core::internals::{Deadline, EventFuture};
 
+use crate::base::{Base, Members};
 use crate::pool::ScheduledPool;
 use crate::timer::Core;
 
 /// Resolves once nothing is accepted and every schedule has ended, or at the deadline.
 struct EndFuture {
-    core: Arc<Core<PoolHandle>>,
-    pool: PoolHandle,
+    core: Arc<Core<Members>>,
+    members: Members,
     event: Option<EventFuture>,
     deadline: Deadline,
 }
@@ -52,7 +53,7 @@ impl Future for EndFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if this.pool.is_forked() {
+        if this.members.is_forked() {
             return Poll::Ready(Err(WaitError::Forked)); // The fork may have left the lock held.
         }
         loop {
@@ -75,7 +76,7 @@ impl Future for EndFuture {
 
 impl Drop for EndFuture {
     fn drop(&mut self) {
-        if !self.pool.is_forked() {
+        if !self.members.is_forked() {
             self.leave(); // Its drop leaves nothing behind.
         }
     }
@@ -85,7 +86,7 @@ impl Drop for EndFuture {
 /// behind. Unlike the calls that block, it does not wait for the threads that have nothing to do any
 /// more: the timer's, and those of the pool's workers (see
 /// [`WorkerPool::release_async`](pool_core::WorkerPool::release_async)).
-impl ScheduledPool {
+impl<P: Base> ScheduledPool<P> {
     /// Resolves once it is released (by any handle, of it or of the pool), every schedule has ended,
     /// and the pool has. It keeps nothing open.
     ///
@@ -94,7 +95,7 @@ impl ScheduledPool {
     /// [`Forked`](WaitError::Forked) in a forked child.
     pub fn wait_released_async(
         &self,
-    ) -> impl Future<Output = Result<(), WaitError>> + Send + use<> {
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + use<P> {
         self.end_async(false, None)
     }
 
@@ -111,7 +112,7 @@ impl ScheduledPool {
     pub fn release_async(
         &self,
         deadline: Option<Instant>,
-    ) -> impl Future<Output = Result<(), WaitError>> + Send + use<> {
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + use<P> {
         self.end_async(true, deadline)
     }
 
@@ -119,11 +120,10 @@ impl ScheduledPool {
         &self,
         releases: bool,
         deadline: Option<Instant>,
-    ) -> impl Future<Output = Result<(), WaitError>> + Send + use<> {
-        let (core, pool) = (Arc::clone(self.core()), self.pool_handle().clone());
-        let generation = self.generation();
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + use<P> {
+        let (core, members) = (Arc::clone(self.core()), self.members().clone());
         async move {
-            if pool.is_forked() {
+            if members.is_forked() {
                 return Err(WaitError::Forked); // The fork may have left the lock held.
             }
             if releases {
@@ -131,12 +131,15 @@ impl ScheduledPool {
             }
             let end = EndFuture {
                 core,
-                pool: pool.clone(),
+                members: members.clone(),
                 event: None,
                 deadline: Deadline::new(deadline),
             };
             end.await?;
-            pool.wait_for_end_async(generation, deadline).await
+            for (handle, generation) in members.each() {
+                handle.wait_for_end_async(generation, deadline).await?;
+            }
+            Ok(())
         }
     }
 }

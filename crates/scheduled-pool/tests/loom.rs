@@ -206,9 +206,19 @@ impl Rig {
 
     /// Whether there is room, and whether series go on after the release.
     fn with(room: bool, continue_series: bool) -> Self {
+        Self::letting_go(room, continue_series, || {})
+    }
+
+    /// With user code that runs as the pool is let go.
+    fn letting_go(
+        room: bool,
+        continue_series: bool,
+        user_code: impl FnOnce() + Send + 'static,
+    ) -> Self {
         let (twin, clock, kept) = (Twin::new(room), ManualClock::new(), Count::new());
         let let_go = kept.clone();
         let keep = Box::new(move |_| {
+            user_code();
             let_go.up();
             Box::new(()) as Kept
         });
@@ -715,6 +725,43 @@ fn a_wait_for_the_end_racing_the_release_of_an_unused_timer_returns() {
             rig.end();
         },
     );
+}
+
+/// User code of the pool's release waits for a thread that waits for the end, or for a schedule that the
+/// release ends: threads are woken before it runs.
+#[test]
+fn a_wait_racing_a_release_whose_user_code_waits_for_that_thread_returns() {
+    let name = "a_wait_racing_a_release_whose_user_code_waits_for_that_thread_returns";
+    check(name, Some(2), || {
+        wait_beside_user_code(|rig| {
+            let core = Arc::clone(&rig.core);
+            Box::new(move || assert!(core.wait_released(None)))
+        });
+    });
+}
+
+#[test]
+fn a_join_racing_a_release_whose_user_code_waits_for_that_thread_returns() {
+    let name = "a_join_racing_a_release_whose_user_code_waits_for_that_thread_returns";
+    check(name, Some(2), || {
+        wait_beside_user_code(|rig| {
+            let handle = rig.once(LATE).unwrap();
+            Box::new(move || assert!(matches!(join(&handle), Err(JoinError::Released))))
+        });
+    });
+}
+
+fn wait_beside_user_code(wait: impl FnOnce(&Rig) -> Box<dyn FnOnce() + Send>) {
+    let waiter = Arc::new(Mutex::new(None::<JoinHandle<()>>));
+    let awaited = Arc::clone(&waiter);
+    let rig = Rig::letting_go(true, false, move || {
+        let thread = awaited.lock().take().expect("it was spawned first");
+        thread.join().unwrap();
+    });
+    let wait = wait(&rig);
+    *waiter.lock() = Some(spawn(wait));
+    rig.core.release_now();
+    rig.end();
 }
 
 /// A wait with a limit against the end: what it says is true.

@@ -1,10 +1,12 @@
 //! The cases. A file for each question.
 
+mod batch;
 mod burst;
 mod captures;
 mod checksum;
 mod elastic;
 mod empty;
+mod group;
 mod handoff;
 mod ideal;
 mod idle;
@@ -33,6 +35,8 @@ pub fn all() -> Vec<Case> {
         nested::cases(),
         map::cases(),
         scope::cases(),
+        batch::cases(),
+        group::cases(),
         round_trip::cases(),
         start::cases(),
         sleepers::cases(),

@@ -1,4 +1,4 @@
-//! Coming from threadpool, rayon, tokio's `spawn_blocking`, or Java's `ThreadPoolExecutor`.
+//! Coming from threadpool, rayon, or tokio's `spawn_blocking`.
 //!
 //! # threadpool
 //! | threadpool | here |
@@ -41,7 +41,9 @@
 //! | `pool.install(f)` | `spawn(f)`, then `join` |
 //! | `current_thread_index().is_some()` | `is_own_worker()` |
 //! | `start_handler`, `exit_handler`, `panic_handler` | `start_hook`, `stop_hook`, `panic_hook` |
-//! | `scope`, `join`, `par_iter` | not offered |
+//! | `scope(\|s\| s.spawn(..))` | [`scope`](super::scopes), for tasks that block |
+//! | `par_iter().map(f)` over what blocks | [`map`](super::mapping) |
+//! | `join`, splitting a computation | not offered |
 //!
 //! A worker of rayon that waits runs other tasks meanwhile, whichever come. A worker here runs, at
 //! most, the very task it waits for. And rayon's global pool is never full; this one says so.
@@ -79,23 +81,3 @@
 //! assert_eq!(bytes, std::fs::read("Cargo.toml")?.len() as u64); // As any runtime yields it.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
-//! # Java's `ThreadPoolExecutor`
-//! | Java | here |
-//! |---|---|
-//! | `maximumPoolSize`, `corePoolSize` | `capacity(n)`; `min_workers(n)` are kept |
-//! | a bounded `workQueue`; `SynchronousQueue` | `queue_depth(n)`; `queue_depth(0)` |
-//! | `keepAliveTime`, `prestartAllCoreThreads` | `keep_alive(d)`, `prestart(n)` |
-//! | `setMaximumPoolSize` | [`tune`](crate::WorkerPool::tune) |
-//! | `execute`, `submit` | `try_submit`, `try_spawn`, which refuse at a full pool too; or wait with `submit`, `spawn` |
-//! | `AbortPolicy`, `DiscardPolicy` | the refused task is in the error |
-//! | `CallerRunsPolicy` | `Err(SubmitError::Full(task)) => task()` |
-//! | `Future.get`, `cancel(false)` | `join`, [`cancel`](crate::JoinHandle::cancel); nothing is interrupted |
-//! | `shutdown`, `awaitTermination` | `release`, `wait_released`; `release_timeout` is both |
-//! | `shutdownNow` | `release_now`, which interrupts nothing |
-//! | `ThreadFactory`, `beforeExecute` | `name`, `stack_size`, `start_hook`; wrap the closure |
-//! | `getActiveCount`, `getLargestPoolSize` | `busy`, `stats().peak_live` |
-//! | `ScheduledThreadPoolExecutor`, `DelayQueue` | `ScheduledPool`, `DelayQueue` |
-//!
-//! Java's executor queues first and starts threads beyond `corePoolSize` only when the queue is
-//! full. A pool here starts threads first, up to its capacity, and queues what comes beyond.

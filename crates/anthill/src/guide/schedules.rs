@@ -42,3 +42,8 @@
 //! - **A panic** stops a series, unless it has `OnPanic::Continue`. A join of its handle returns it.
 //! - **The release**: `run_pending(false)` drops one-shots that are not due; `continue_series(true)`
 //!   goes on until they are cancelled.
+//! - **Its end**: `max_runs`, or the task itself. The closure of `spawn_series_until` returns a
+//!   `ControlFlow`; that of `spawn_self_paced` also names the delay to its next run.
+//! - **Over what**: a `Pool`, or a `MultiPool`, whose pool with a worker free gets what is due.
+//! - **Another time**: `reset_after` of a handle moves a pending run, earlier or later, and says if its
+//!   time has come first.

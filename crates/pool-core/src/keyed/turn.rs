@@ -10,7 +10,7 @@ use crate::keyed::Shared;
 use crate::sched::effects::Effects;
 use crate::sched::state::{Next, State};
 use crate::task::erased::{Task, Work};
-use crate::task::run::{Outcome, TaskContext, TaskResult};
+use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
 /// Tasks of a turn while other tasks are queued. In a model one, so that it ends while tasks wait in
 /// the lane.
@@ -144,7 +144,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
         if !waiting.is_empty() {
             // The handle of each may still come first.
             for job in &waiting {
-                job.seize();
+                job.seize(Unrun::Released);
             }
             core.section(|state, effects| state.discard_reserved(waiting.len(), effects));
             for job in waiting {
@@ -182,8 +182,8 @@ impl<K: Eq + Send + 'static, W: Work> Work for Turn<K, W> {
     }
 
     /// A task that its handle took back holds its room until its turn.
-    fn seize(&self) -> bool {
-        self.first.seize();
+    fn seize(&self, why: Unrun) -> bool {
+        self.first.seize(why);
         true
     }
 }
@@ -201,7 +201,7 @@ impl<K: Eq + Send + 'static> Work for Turn<K, InLane> {
 
     fn release(self) -> TaskResult {
         let first = self.shared.first(self.lane);
-        first.seize();
+        first.seize(Unrun::Released);
         self.shared.discard(self.lane, first.release())
     }
 }

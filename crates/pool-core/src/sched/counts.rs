@@ -11,6 +11,7 @@ pub(crate) struct Counts {
     pub(crate) cancelled: u64,
     pub(crate) expired: u64,
     pub(crate) released: u64,
+    pub(crate) discarded: u64,
     pub(crate) refused: u64,
     pub(crate) started: u64,
     pub(crate) retired: u64,
@@ -26,6 +27,7 @@ impl Counts {
             Outcome::Cancelled => self.cancelled += 1,
             Outcome::Expired => self.expired += 1,
             Outcome::Released => self.released += 1,
+            Outcome::Discarded => self.discarded += 1,
             Outcome::Withdrawn | Outcome::PassedOn => {}
         }
     }

@@ -16,6 +16,8 @@ pub(crate) const MOST_NOTIFIED: usize = 4;
 pub(crate) struct View {
     /// Not released.
     pub(crate) open: bool,
+    /// No queued task is to start. Never of a released pool.
+    pub(crate) paused: bool,
     /// Accepted and unfinished: these hold room.
     pub(crate) in_flight: usize,
     /// Permits that are out: these hold room, too.
@@ -65,6 +67,10 @@ pub(crate) enum OnFullPolicy {
     Block(OwnWorker),
     /// Wait, wherever it is called.
     Await,
+    /// Run in the caller; on an own worker as `Block`.
+    RunInCaller(OwnWorker),
+    DiscardOldest,
+    DiscardNewest,
 }
 
 /// What a pool's workers are wanted for, as a drain task asks at the end of a turn.
@@ -94,7 +100,10 @@ pub enum OwnWorker {
 pub(crate) enum WhenFull {
     Refuse,
     RunInPlace,
+    RunInCaller,
     Enqueue,
+    DiscardOldest,
+    DiscardNewest,
 }
 
 /// Which worker is notified of work in the queue: the wake policy's answer.
@@ -151,9 +160,15 @@ impl View {
             WhenFull::Refuse
         };
         match policy {
-            OnFullPolicy::Try | OnFullPolicy::Block(OwnWorker::Refuse) => WhenFull::Refuse,
-            OnFullPolicy::Block(OwnWorker::RunInPlace) => WhenFull::RunInPlace,
+            OnFullPolicy::Try
+            | OnFullPolicy::Block(OwnWorker::Refuse)
+            | OnFullPolicy::RunInCaller(OwnWorker::Refuse) => WhenFull::Refuse,
+            OnFullPolicy::Block(OwnWorker::RunInPlace)
+            | OnFullPolicy::RunInCaller(OwnWorker::RunInPlace) => WhenFull::RunInPlace,
             OnFullPolicy::Block(OwnWorker::Stranger) | OnFullPolicy::Await => enqueue_waiter,
+            OnFullPolicy::RunInCaller(OwnWorker::Stranger) => WhenFull::RunInCaller,
+            OnFullPolicy::DiscardOldest if self.queued > 0 => WhenFull::DiscardOldest,
+            OnFullPolicy::DiscardOldest | OnFullPolicy::DiscardNewest => WhenFull::DiscardNewest,
         }
     }
 
@@ -164,7 +179,7 @@ impl View {
     /// again, so the wake-ups form a chain that ends when the work does.
     #[inline]
     pub(crate) fn wake_policy(&self) -> Notify {
-        if self.queued == 0 {
+        if self.queued == 0 || self.paused {
             Notify::Nothing
         } else if self.parked > 0 {
             // One that is being started does not count as spinning: its start may fail.
@@ -189,7 +204,9 @@ impl View {
     /// How many more tasks may lie in the queue before a worker has to be notified.
     #[inline]
     fn notify_margin(&self) -> usize {
-        if self.parked > 0 {
+        if self.paused {
+            UNLIMITED
+        } else if self.parked > 0 {
             if self.spinning() > 0 || self.notified >= MOST_NOTIFIED {
                 UNLIMITED
             } else {
@@ -221,7 +238,7 @@ impl View {
     /// queue is empty: no worker is to leave, and none to be notified.
     #[inline]
     pub(crate) fn fast_path_enabled(&self) -> bool {
-        self.excess() == 0 && self.wake_policy() == Notify::Nothing
+        !self.paused && self.excess() == 0 && self.wake_policy() == Notify::Nothing
     }
 
     /// More workers than there may be, those on their way out not counted.
@@ -248,10 +265,10 @@ impl View {
     }
 
     /// Workers that a permit keeps, for its task to find one: it is handed over without a thread
-    /// to be started, which the system may refuse.
+    /// to be started, which the system may refuse. So does a paused pool's queue.
     #[inline]
     pub(crate) fn kept_for_permits(&self) -> usize {
-        usize::from(self.reserved > 0)
+        usize::from(self.reserved > 0 || self.paused && self.queued > 0)
     }
 
     /// Workers that do not expire.
@@ -269,7 +286,7 @@ impl View {
     /// it must not leave behind, or a permit that none else would be there for? An excess one
     /// leaves enough others to do it.
     pub(crate) fn must_stay(&self) -> bool {
-        self.queued > 0 && self.staying() < self.capacity
+        !self.paused && self.queued > 0 && self.staying() < self.capacity
             || self.staying() < self.kept_for_permits()
     }
 

@@ -46,11 +46,16 @@ use crate::task::run::Outcome;
 /// worker meets it, and the next is swept.
 const FEW_TOMBSTONES: usize = if cfg!(anthill_loom) { 1 } else { 32 };
 
+/// Tasks that must not be discarded, which a discard passes over to find one that may be.
+const MOST_PASSED_OVER: usize = 32;
+
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct State<J> {
     /// Which of a multi-pool's pools it is.
     pub(crate) number: usize,
     pub(crate) open: bool,
+    /// No queued task is to start. Never of a released pool.
+    pub(crate) paused: bool,
     /// Raised by each reboot.
     pub(crate) generation: u64,
     /// Released by a `release_now`: what has not started is dropped.
@@ -144,6 +149,7 @@ impl<J> State<J> {
     pub(crate) fn view(&self) -> View {
         View {
             open: self.open,
+            paused: self.paused,
             in_flight: self.in_flight,
             reserved: self.reserved,
             disposing: self.disposing,
@@ -165,7 +171,7 @@ impl<J> State<J> {
     pub(crate) fn demand(&self) -> Demand {
         if !self.open {
             Demand::Released
-        } else if self.queued() > 0 || self.wait_queue.len() > 0 {
+        } else if self.paused || self.queued() > 0 || self.wait_queue.len() > 0 {
             Demand::Others
         } else {
             Demand::None
@@ -386,7 +392,9 @@ impl<J> State<J> {
             self.notify_workers(effects);
             return Next::Leave;
         }
-        if let Some(job) = self.queue.pop() {
+        if !self.paused
+            && let Some(job) = self.queue.pop()
+        {
             self.take(job, may_start, effects)
         } else if self.open || self.view().is_last_for_permits() {
             self.searching += 1;
@@ -451,6 +459,7 @@ impl<J> State<J> {
     ) -> Found<J> {
         self.searching -= 1;
         if self.view().excess() == 0
+            && !self.paused
             && let Some(job) = self.queue.pop()
         {
             // Step W1.
@@ -489,6 +498,7 @@ impl<J> State<J> {
     }
 
     fn stop_accepting(&mut self, effects: &mut Effects<J>) {
+        self.resume(effects);
         for entry in self.wait_queue.take_all() {
             // A waiter entry that another pool served, or that its owner is leaving, is empty.
             let (given_back, waiter) = entry.give_back();
@@ -519,6 +529,49 @@ impl<J> State<J> {
             load_stats.leave(unstarted);
         }
         self.queue.take_all()
+    }
+
+    /// A full pool accepts a task that holds no room: the calling thread runs it, or drops it, and
+    /// says when it is [`disposed`](State::disposed) of.
+    pub(crate) fn begin_disposal(&mut self) {
+        self.counts.submitted += 1;
+        self.disposing += 1;
+        self.disposers.push(thread_number());
+    }
+
+    /// A full pool gives up the oldest of its queued tasks that it may, for one that takes its
+    /// place: it is to be [`disposed`](State::disposed) of. Beside it the tombstones that lay before
+    /// it.
+    pub(crate) fn take_oldest(
+        &mut self,
+        may_discard: &dyn Fn(&J) -> bool,
+        seize: &dyn Fn(&J) -> bool,
+    ) -> (Option<J>, Vec<J>) {
+        let (mut taken, mut tombstones, mut passed_over) = (None, Vec::new(), Vec::new());
+        while taken.is_none()
+            && passed_over.len() < MOST_PASSED_OVER
+            && let Some(oldest) = self.queue.pop()
+        {
+            if !may_discard(&oldest) {
+                passed_over.push(oldest);
+            } else if seize(&oldest) {
+                taken = Some(oldest);
+            } else {
+                self.tombstones -= 1;
+                tombstones.push(oldest);
+            }
+        }
+        for job in passed_over.into_iter().rev() {
+            self.queue.unpop(job);
+        }
+        (taken, tombstones)
+    }
+
+    /// The task that takes its place: one comes for one, so nothing changes for those that wait for
+    /// room, nor for the wake policy.
+    pub(crate) fn replace(&mut self, job: J) {
+        self.begin_disposal();
+        self.queue.push(job);
     }
 
     /// What the calling thread took out has ended.
@@ -620,6 +673,7 @@ impl<J> State<J> {
         Ok(Self {
             number: 0,
             open: true,
+            paused: config.start_paused,
             generation: 0,
             discards: false,
             capacity: config.capacity,
@@ -663,6 +717,7 @@ impl<J> State<J> {
 }
 
 mod keys;
+mod pause;
 mod permits;
 mod staff;
 #[cfg(all(test, not(anthill_loom)))]

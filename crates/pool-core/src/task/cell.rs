@@ -30,7 +30,7 @@ use crate::error::JoinError;
 use crate::foreign::{Payload, drop_quietly, wake};
 use crate::task::promise::{Joined, Promise, Promised};
 use crate::task::record::{Record, TaskRecord};
-use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult};
+use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun};
 use crate::task_hook::TaskOutcome;
 
 /// What a spawned task does.
@@ -79,6 +79,8 @@ pub(crate) enum Claim {
     Entry,
     /// A `release_now`, which will drop what the task captured.
     Release,
+    /// A full pool, which will.
+    Discard,
     /// Its handle, to cancel it or to run it in place, in a section of the pool that has its entry:
     /// its room is given back.
     Handle,
@@ -90,7 +92,7 @@ struct AtomicClaim(AtomicU8);
 
 impl AtomicClaim {
     fn get(&self) -> Claim {
-        let all = [Claim::Entry, Claim::Release, Claim::Handle];
+        let all = [Claim::Entry, Claim::Release, Claim::Discard, Claim::Handle];
         let value = self.0.load(Relaxed);
         let found = all.into_iter().find(|&claim| claim as u8 == value);
         found.unwrap_or(Claim::Unclaimed)
@@ -177,10 +179,14 @@ impl<B: Body> SpawnCell<B> {
         self.take(|_| {})
     }
 
-    /// Claims the task for a `release_now`, in the section that takes its entry out. `false` if it
-    /// is a tombstone that holds no room.
-    pub(crate) fn seize(&self) -> bool {
-        self.claim.set(Claim::Release) || !self.is_tombstone()
+    /// Claims the task in the section that takes its entry out unrun. `false` if it is a tombstone
+    /// that holds no room.
+    pub(crate) fn seize(&self, why: Unrun) -> bool {
+        let claim = match why {
+            Unrun::Released => Claim::Release,
+            Unrun::Discarded => Claim::Discard,
+        };
+        self.claim.set(claim) || !self.is_tombstone()
     }
 
     /// Whether the handle has taken the task out, and given its room back.
@@ -276,11 +282,14 @@ impl<B: Body> SpawnCell<B> {
     /// The entry left the queue and will not be run. A body that was [seized](Self::seize) with it
     /// comes back.
     pub(crate) fn release(self: Arc<Self>) -> (TaskResult, Option<B>) {
-        if self.claim.get() != Claim::Release {
-            return (TaskResult::without_handle(Outcome::Withdrawn), None); // A tombstone.
-        }
-        let body = self.take_unrun(JoinError::Released);
-        (TaskResult::new(Outcome::Released, Some(self)), Some(body))
+        let (why, outcome) = match self.claim.get() {
+            Claim::Release => (JoinError::Released, Outcome::Released),
+            Claim::Discard => (JoinError::Discarded, Outcome::Discarded),
+            // A tombstone.
+            _ => return (TaskResult::without_handle(Outcome::Withdrawn), None),
+        };
+        let body = self.take_unrun(why);
+        (TaskResult::new(outcome, Some(self)), Some(body))
     }
 }
 

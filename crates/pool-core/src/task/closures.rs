@@ -10,7 +10,7 @@ use crate::runner::Runner;
 use crate::task::cell::{Body, LARGE, SpawnCell};
 use crate::task::erased::{Task, Work};
 use crate::task::record::{Record, TaskRecord};
-use crate::task::run::{Outcome, TaskContext, TaskResult};
+use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
 /// Runs closures: the runner of a [`Pool`].
 #[derive(Clone, Debug)]
@@ -28,8 +28,12 @@ impl Runner for Closures {
         (job.release(), None)
     }
 
-    fn seize(&self, job: &Task) -> bool {
-        job.seize()
+    fn seize(&self, job: &Task, why: Unrun) -> bool {
+        job.seize(why)
+    }
+
+    fn name_of(&self, job: &Task) -> Option<&'static str> {
+        job.name()
     }
 
     fn is_tombstone(&self, job: &Task) -> bool {
@@ -49,6 +53,10 @@ impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
         drop_quietly(self.0);
         TaskResult::without_handle(Outcome::Released)
     }
+
+    fn name() -> Option<&'static str> {
+        Some(type_name::<F>())
+    }
 }
 
 /// The queue's half of a spawned closure.
@@ -65,8 +73,12 @@ impl<B: Body> Work for Spawned<B> {
         result
     }
 
-    fn seize(&self) -> bool {
-        self.0.seize()
+    fn seize(&self, why: Unrun) -> bool {
+        self.0.seize(why)
+    }
+
+    fn name() -> Option<&'static str> {
+        Some(B::name())
     }
 
     fn is_tombstone(&self) -> bool {

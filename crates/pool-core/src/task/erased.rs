@@ -15,7 +15,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 
 use crate::task::pack::{Space, look, put, take};
-use crate::task::run::{TaskContext, TaskResult};
+use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// What can become a [`Task`].
 pub(crate) trait Work: Send + 'static {
@@ -24,8 +24,12 @@ pub(crate) trait Work: Send + 'static {
     /// Will not be run: drops it. Does not unwind.
     fn release(self) -> TaskResult;
     /// See [`Runner::seize`](crate::Runner). Where there is no handle, there is no race.
-    fn seize(&self) -> bool {
+    fn seize(&self, _why: Unrun) -> bool {
         true
+    }
+    /// See [`Runner::name_of`](crate::Runner).
+    fn name() -> Option<&'static str> {
+        None
     }
     /// See [`Runner::is_tombstone`](crate::Runner).
     fn is_tombstone(&self) -> bool {
@@ -47,12 +51,14 @@ const _: () = assert!(size_of::<Task>() == 64, "a task is one cache line");
 struct Table {
     type_id: fn() -> TypeId,
     name: fn() -> &'static str,
+    /// What hooks call it.
+    task_name: fn() -> Option<&'static str>,
     /// Each of these takes the work out of the space.
     run: unsafe fn(*mut Space, &TaskContext) -> TaskResult,
     release: unsafe fn(*mut Space) -> TaskResult,
     drop: unsafe fn(*mut Space),
     /// These look at it where it lies.
-    seize: unsafe fn(&Space) -> bool,
+    seize: unsafe fn(&Space, Unrun) -> bool,
     is_tombstone: unsafe fn(&Space) -> bool,
 }
 
@@ -86,9 +92,14 @@ impl Task {
         unsafe { release(&raw mut task.space) }
     }
 
-    pub(crate) fn seize(&self) -> bool {
+    pub(crate) fn seize(&self, why: Unrun) -> bool {
         // SAFETY: invariant 1.
-        unsafe { (self.table().seize)(&self.space) }
+        unsafe { (self.table().seize)(&self.space, why) }
+    }
+
+    /// What hooks call it, if it is a user's task.
+    pub(crate) fn name(&self) -> Option<&'static str> {
+        (self.table().task_name)()
     }
 
     pub(crate) fn is_tombstone(&self) -> bool {
@@ -125,6 +136,7 @@ impl Table {
         Self {
             type_id: TypeId::of::<W>,
             name: type_name::<W>,
+            task_name: W::name,
             run: |space, context| {
                 // SAFETY: the caller vouches for invariant 1, with this very `W`.
                 unsafe { take::<W>(space) }.run(context)
@@ -138,7 +150,7 @@ impl Table {
                 drop(unsafe { take::<W>(space) });
             },
             // SAFETY: as in `run`; it stays where it is.
-            seize: |space| unsafe { look::<W>(space) }.seize(),
+            seize: |space, why| unsafe { look::<W>(space) }.seize(why),
             // SAFETY: as in `seize`.
             is_tombstone: |space| unsafe { look::<W>(space) }.is_tombstone(),
         }

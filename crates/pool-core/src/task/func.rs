@@ -10,7 +10,7 @@ use crate::runner::Runner;
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::pack::Packed;
 use crate::task::record::{Record, TaskRecord};
-use crate::task::run::{Outcome, TaskContext, TaskResult};
+use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
 type Function<T, R> = dyn Fn(T) -> R + Send + Sync;
 
@@ -72,12 +72,16 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
         }
     }
 
-    fn seize(&self, job: &FuncJob<T, R>) -> bool {
+    fn seize(&self, job: &FuncJob<T, R>, why: Unrun) -> bool {
         match &job.0 {
             Kind::Plain(_) => true,
-            Kind::Spawned(cell) => cell.seize(),
-            Kind::Recorded(cell) => cell.seize(),
+            Kind::Spawned(cell) => cell.seize(why),
+            Kind::Recorded(cell) => cell.seize(why),
         }
+    }
+
+    fn name_of(&self, _job: &FuncJob<T, R>) -> Option<&'static str> {
+        Some(type_name::<T>())
     }
 
     fn is_tombstone(&self, job: &FuncJob<T, R>) -> bool {

@@ -28,6 +28,8 @@ pub enum Outcome {
     Expired,
     /// Taken out unstarted by a `release_now`.
     Released,
+    /// Taken out unstarted by a full pool, or not let in.
+    Discarded,
     /// Its handle took it out of the queue, gave its room back, and has counted it or will.
     Withdrawn,
     /// It was counted, and its room passed on to the next task of its key.
@@ -40,6 +42,15 @@ impl Outcome {
     pub(crate) fn is_settled(self) -> bool {
         matches!(self, Self::Withdrawn | Self::PassedOn)
     }
+}
+
+/// Why an accepted task is taken out before it has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrun {
+    /// A `release_now` empties the queue.
+    Released,
+    /// The pool is full.
+    Discarded,
 }
 
 /// A task has been run, or disposed of unrun.

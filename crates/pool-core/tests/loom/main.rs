@@ -20,6 +20,8 @@ mod handle;
 mod keyed;
 mod life;
 mod map;
+mod on_full;
+mod pause;
 mod permits;
 
 use std::sync::Arc;

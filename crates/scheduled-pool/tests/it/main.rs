@@ -20,6 +20,8 @@ mod random;
 mod release;
 mod reset;
 mod series;
+#[cfg(feature = "multi-pool")]
+mod several;
 mod support;
 mod threads;
 mod wait_async;

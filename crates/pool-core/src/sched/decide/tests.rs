@@ -19,6 +19,7 @@ fn every_view(mut check: impl FnMut(View)) {
                             views += 1;
                             check(View {
                                 open,
+                                paused: false,
                                 in_flight: queued + running,
                                 reserved: 0,
                                 disposing: 0,

@@ -187,6 +187,8 @@ fn every_figure_shows_what_it_is_called_after() {
         retired: 108,
         start_failures: 109,
         peak_live: 110,
+        expired: 112,
+        discarded: 113,
     };
     let shown = state.stats(111);
     assert_eq!((shown.capacity, shown.live), (Capacity::Limited(20), 20));
@@ -201,6 +203,7 @@ fn every_figure_shows_what_it_is_called_after() {
     assert_eq!((shown.threads_retired, shown.thread_failures), (108, 109));
     assert_eq!((shown.peak_live, shown.hook_panics), (110, 111));
     assert_eq!(shown.expired, 112);
+    assert_eq!(shown.discarded, 113);
 }
 
 #[test]

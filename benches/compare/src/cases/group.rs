@@ -1,0 +1,159 @@
+//! What does a task cost whose value is taken when it ends, whichever ends first?
+//!
+//! The values are numbers, which one thread adds up as they come: the sum proves that each was taken
+//! once.
+
+use std::time::Duration;
+
+use pool_core::{Pool, QueueDepth};
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+
+use crate::case::{Case, Outcome, Run};
+use crate::meter::{Meter, cores};
+use crate::peers::unknown;
+use crate::throughput::measure_by;
+use crate::work::{Pace, steps};
+
+const POOLS: &[&str] = &[
+    "anthill group",
+    CHANNEL,
+    "tokio JoinSet",
+    "tokio JoinSet, spawn_blocking",
+];
+
+const QUICK: &[&str] = &["anthill group", CHANNEL, "tokio JoinSet, spawn_blocking"];
+
+/// What one writes without groups: each task sends its value, and the caller counts.
+const CHANNEL: &str = "anthill, a channel by hand";
+
+/// Tasks of a group.
+const TASKS: u32 = 1_000;
+
+/// Runs a group of the tasks, and adds up what they give.
+type Grouped = Box<dyn FnMut() -> u64>;
+
+fn grouped(name: &str, work: impl Fn(u32) -> u32 + Copy + Send + 'static) -> Option<Grouped> {
+    let threads = cores() as usize;
+    let anthill = || {
+        let pool = Pool::builder()
+            .capacity(threads)
+            .queue_depth(QueueDepth::Unlimited)
+            .build();
+        pool.expect("the settings are valid")
+    };
+    let runtime = || {
+        let mut builder = Builder::new_multi_thread();
+        builder
+            .worker_threads(threads)
+            .max_blocking_threads(threads);
+        builder.build().expect("threads can be started")
+    };
+    Some(match name {
+        "anthill group" => {
+            let pool = anthill();
+            Box::new(move || {
+                let group = pool.group();
+                for number in 0..TASKS {
+                    let spawned = group.spawn(move || work(number));
+                    assert!(spawned.is_ok(), "the pool is open");
+                }
+                let values = std::iter::from_fn(|| group.next());
+                values
+                    .map(|value| u64::from(value.expect("it does not panic")))
+                    .sum()
+            })
+        }
+        CHANNEL => {
+            let pool = anthill();
+            Box::new(move || {
+                let (sender, receiver) = crossbeam_channel::unbounded();
+                for number in 0..TASKS {
+                    let sender = sender.clone();
+                    let task = move || sender.send(work(number)).expect("it is received");
+                    pool.submit(task).expect("the pool is open");
+                }
+                drop(sender);
+                receiver.iter().map(u64::from).sum()
+            })
+        }
+        "tokio JoinSet" => {
+            let runtime = runtime();
+            Box::new(move || {
+                let mut set = JoinSet::new();
+                for number in 0..TASKS {
+                    set.spawn_on(async move { work(number) }, runtime.handle());
+                }
+                runtime.block_on(sum(set))
+            })
+        }
+        "tokio JoinSet, spawn_blocking" => {
+            let runtime = runtime();
+            Box::new(move || {
+                let mut set = JoinSet::new();
+                for number in 0..TASKS {
+                    set.spawn_blocking_on(move || work(number), runtime.handle());
+                }
+                runtime.block_on(sum(set))
+            })
+        }
+        _ => return None,
+    })
+}
+
+async fn sum(mut set: JoinSet<u32>) -> u64 {
+    let mut sum = 0;
+    while let Some(value) = set.join_next().await {
+        sum += u64::from(value.expect("it does not panic"));
+    }
+    sum
+}
+
+fn measure(run: &Run, length: Duration) -> Outcome {
+    let count = Pace::measure(cores()).steps_of(length); // While there is no pool yet.
+    let work = move |number| {
+        steps(count);
+        number
+    };
+    let mut grouped = grouped(&run.pool, work).ok_or_else(|| unknown(&run.pool))?;
+    let mut done = measure_by(run.budget(), |groups| {
+        let meter = Meter::start();
+        let sums: Vec<u64> = (0..groups).map(|_| grouped()).collect();
+        let spent = meter.stop();
+        let all: u64 = (0..u64::from(TASKS)).sum();
+        assert!(sums.iter().all(|&sum| sum == all), "a value is missing");
+        spent
+    });
+    done.tasks = done.tasks.saturating_mul(TASKS);
+    Ok(done.report())
+}
+
+pub fn cases() -> Vec<Case> {
+    let case = |name: &str, length| {
+        Case::new(
+            format!("group/{name}"),
+            "Groups",
+            "What does a task cost, one of 1,000, whose value is taken when it ends?",
+            POOLS,
+            move |run| measure(run, length),
+        )
+        .quick(true, QUICK)
+    };
+    vec![
+        case("empty", Duration::ZERO),
+        case("1us", Duration::from_micros(1)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_group_gives_each_value_once() {
+        for pool in POOLS {
+            let mut grouped = grouped(pool, |number| number).expect("it is known");
+            assert_eq!(grouped(), 499_500, "{pool}");
+        }
+    }
+}

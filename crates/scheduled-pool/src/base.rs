@@ -1,0 +1,167 @@
+//! What a scheduled pool stands over: a pool of closures, or several that are one.
+//!
+//! # What always holds
+//! 1. All pools of a base are released and rebooted together. A scheduled pool belongs to one generation
+//!    of each.
+//! 2. Choosing among them runs no user code: the timer thread does it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use pool_core::internals::PoolHandle;
+use pool_core::{Pool, WaitError, WeakPool};
+use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// A pool that a [`ScheduledPool`](crate::ScheduledPool) can run its tasks in: a [`Pool`], or, with the
+/// feature `multi-pool`, a `MultiPool`. Not to be implemented elsewhere.
+pub trait Base: Clone + Send + Sync + 'static + sealed::Sealed {}
+
+pub(crate) mod sealed {
+    use super::PoolHandle;
+
+    /// What is asked of a base.
+    pub trait Sealed: Sized {
+        /// The handle of it that keeps nothing open.
+        type Weak: Clone + Send + Sync + 'static;
+        /// The pools it is made of, at least one, in the same order each time.
+        fn handles(&self) -> Vec<PoolHandle>;
+        fn label(&self) -> &str;
+        /// Releases all of them.
+        fn release_all(&self);
+        /// The same, with what has not started: how many tasks.
+        fn release_all_now(&self) -> usize;
+        fn weak(&self) -> Self::Weak;
+        fn strong(weak: &Self::Weak) -> Option<Self>;
+    }
+}
+
+impl Base for Pool {}
+
+impl sealed::Sealed for Pool {
+    type Weak = WeakPool;
+
+    fn handles(&self) -> Vec<PoolHandle> {
+        vec![PoolHandle::of(self)]
+    }
+
+    fn label(&self) -> &str {
+        self.name()
+    }
+
+    fn release_all(&self) {
+        self.release();
+    }
+
+    fn release_all_now(&self) -> usize {
+        self.release_now()
+    }
+
+    fn weak(&self) -> WeakPool {
+        self.downgrade()
+    }
+
+    fn strong(weak: &WeakPool) -> Option<Self> {
+        weak.upgrade()
+    }
+}
+
+#[cfg(feature = "multi-pool")]
+impl Base for multi_pool::MultiPool {}
+
+#[cfg(feature = "multi-pool")]
+impl sealed::Sealed for multi_pool::MultiPool {
+    type Weak = multi_pool::WeakMultiPool;
+
+    fn handles(&self) -> Vec<PoolHandle> {
+        self.members().to_vec()
+    }
+
+    fn label(&self) -> &str {
+        self.name()
+    }
+
+    fn release_all(&self) {
+        self.release();
+    }
+
+    fn release_all_now(&self) -> usize {
+        self.release_now()
+    }
+
+    fn weak(&self) -> multi_pool::WeakMultiPool {
+        self.downgrade()
+    }
+
+    fn strong(weak: &multi_pool::WeakMultiPool) -> Option<Self> {
+        weak.upgrade()
+    }
+}
+
+/// The pools of a base, for the timer. It keeps them in memory, and nothing open.
+#[derive(Clone)]
+pub(crate) struct Members(Arc<Inner>);
+
+struct Inner {
+    handles: Box<[PoolHandle]>,
+    /// Their generations, which end with the next release.
+    generations: Box<[u64]>,
+    /// Where the next choice begins.
+    turn: AtomicUsize,
+}
+
+impl Members {
+    pub(crate) fn of(base: &impl Base) -> Self {
+        let handles: Box<[_]> = base.handles().into();
+        let generations = handles.iter().map(PoolHandle::generation).collect();
+        Self(Arc::new(Inner {
+            handles,
+            generations,
+            turn: AtomicUsize::new(0),
+        }))
+    }
+
+    /// The one that is asked where all give the same answer.
+    pub(crate) fn first(&self) -> &PoolHandle {
+        &self.0.handles[0]
+    }
+
+    pub(crate) fn is_forked(&self) -> bool {
+        self.first().is_forked()
+    }
+
+    /// Each, with the generation that the scheduled pool belongs to.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&PoolHandle, u64)> {
+        let generations = self.0.generations.iter().copied();
+        self.0.handles.iter().zip(generations)
+    }
+
+    /// Whether none was rebooted since.
+    pub(crate) fn are_the_same(&self) -> bool {
+        self.each()
+            .all(|(handle, generation)| handle.generation() == generation)
+    }
+
+    /// Waits until all have ended.
+    pub(crate) fn wait_for_end(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+        self.each()
+            .try_for_each(|(handle, generation)| handle.wait_for_end(generation, deadline))
+    }
+
+    /// The one that a due task goes to: the first with a worker free, then with room, then with the
+    /// fewest tasks, each time beginning behind the one before. The figures may be stale; a task that
+    /// goes to a full pool waits there.
+    pub(crate) fn choose(&self) -> &PoolHandle {
+        let handles = &self.0.handles;
+        if handles.len() == 1 {
+            return self.first();
+        }
+        // Relaxed: any start will do.
+        let turn = self.0.turn.fetch_add(1, Relaxed) % handles.len();
+        let in_turn = || handles[turn..].iter().chain(&handles[..turn]);
+        in_turn()
+            .find(|pool| pool.load_stats().has_worker())
+            .or_else(|| in_turn().find(|pool| pool.load_stats().has_room()))
+            .or_else(|| in_turn().min_by_key(|pool| pool.load_stats().in_flight()))
+            .unwrap_or(self.first())
+    }
+}
