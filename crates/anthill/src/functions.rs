@@ -11,8 +11,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use pool_core::{
-    Accepts, Capacity, Closures, JoinHandle, Map, MapError, Scope, Stats, SubmitError, TuneError,
-    WaitError,
+    Accepts, Capacity, Closures, JoinHandle, Map, MapError, Pool, Scope, Stats, SubmitError,
+    TaskBuilder, TuneError, WaitError,
 };
 
 use crate::default::default_pool;
@@ -70,6 +70,22 @@ where
     T: Send + 'static,
 {
     default_pool().try_spawn(task)
+}
+
+/// Sets a single task of the default pool up: its name, a token that cancels it, a time by which it is
+/// to be started. See [`TaskBuilder`].
+///
+/// ```
+/// let token = anthill::CancelToken::new();
+/// let task = anthill::task().name("import").cancelled_by(&token).spawn(|| {
+///     let current = anthill::current();
+///     (0..100).take_while(|_| !current.is_cancelled()).count()
+/// })?;
+/// assert_eq!(task.join()?, 100);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+pub fn task() -> TaskBuilder<'static, Pool> {
+    default_pool().task()
 }
 
 /// Maps an iterator on the default pool, in order. See [`Pool::map`](crate::Pool::map).

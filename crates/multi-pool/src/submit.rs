@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pool_core::internals::{Admit, Admitted, Demand, PoolHandle, submit_batch};
+use pool_core::internals::{Admit, Admitted, Demand, PoolHandle, Special, submit_batch};
 use pool_core::{
     Accepts, BatchError, CancelToken, Cancelled, JoinHandle, OnFull, Runner, SubmitError,
 };
@@ -16,6 +16,16 @@ use crate::submit_future::SubmitFuture;
 impl<R: Runner> Admit<R> for Shared<R> {
     fn pool_handle(self: &Arc<Self>) -> PoolHandle<R> {
         self.first().clone()
+    }
+
+    #[inline]
+    fn is_special(&self, _on_full: OnFull) -> Option<Special> {
+        self.records_all().then_some(Special::Record)
+    }
+
+    #[inline]
+    fn records_all(&self) -> bool {
+        self.first().records_all()
     }
 
     fn demand(&self) -> Demand {

@@ -9,7 +9,9 @@ use sync_shim::atomic::AtomicU64;
 use sync_shim::{Clock, unique_id};
 
 use crate::capacity::{Capacity, QueueDepth, UNLIMITED};
-use crate::config::{Config, DropPolicy, Hook, OnFull, ThreadGate, WithinWorker};
+use crate::config::{
+    Config, DropPolicy, Hook, OnFull, ThreadGate, ThreadName, WithinWorker, WorkerWrap,
+};
 use crate::core::Core;
 use crate::current::StopRequest;
 use crate::discard::{DiscardHook, DiscardedTask};
@@ -18,6 +20,7 @@ use crate::pool::WorkerPool;
 use crate::runner::Runner;
 use crate::sched::load::LoadStats;
 use crate::task::run::{PanicHook, TaskContext, TaskPanic};
+use crate::task_hook::TaskHook;
 
 /// How long a worker may idle, unless the builder says otherwise.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -43,7 +46,8 @@ pub const DEFAULT_NAME: &str = "pool";
 /// | `drop_policy` | `Drain` |
 /// | `name` | `pool` |
 /// | `stack_size` | the platform's |
-/// | hooks, `thread_gate` | none |
+/// | hooks, `thread_gate`, `worker_wrap` | none |
+/// | `thread_name` | the pool's name, with a number |
 /// | `clock` | the monotonic clock |
 #[must_use = "a builder does nothing until `build` is called"]
 #[derive(Clone)]
@@ -66,6 +70,11 @@ pub struct Builder<R> {
     stack_size: Option<usize>,
     drop_policy: DropPolicy,
     panic_hook: Option<Arc<PanicHook>>,
+    task_hook: Option<Arc<dyn TaskHook>>,
+    #[cfg(feature = "tracing")]
+    carries_span: bool,
+    thread_name: Option<Arc<ThreadName>>,
+    worker_wrap: Option<Arc<WorkerWrap>>,
     start_hook: Option<Arc<Hook>>,
     stop_hook: Option<Arc<Hook>>,
     thread_gate: Option<Arc<ThreadGate>>,
@@ -93,6 +102,11 @@ impl<R: Runner> Builder<R> {
             stack_size: None,
             drop_policy: DropPolicy::default(),
             panic_hook: None,
+            task_hook: None,
+            #[cfg(feature = "tracing")]
+            carries_span: false,
+            thread_name: None,
+            worker_wrap: None,
             start_hook: None,
             stop_hook: None,
             thread_gate: None,
@@ -245,6 +259,46 @@ impl<R: Runner> Builder<R> {
         self
     }
 
+    /// Names each worker's thread by its [slot](crate::Current::worker): the lowest number, from 0,
+    /// that no other live worker of the pool has. Called on the thread that starts the worker, which
+    /// waits for it; a panic counts as the operating system's refusal, and so does a name with a NUL
+    /// inside.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).thread_name(|slot| format!("io/{slot}")).build()?;
+    /// let name = pool.spawn(|| std::thread::current().name().map(str::to_owned))?.join()?;
+    /// assert_eq!(name.as_deref(), Some("io/0"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn thread_name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
+        self.thread_name = Some(Arc::new(name));
+        self
+    }
+
+    /// Wraps the life of each worker, its hooks included: called on the worker's thread, with the
+    /// life as its argument. To enter the context of a runtime, set an affinity, or hold a guard.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(1).worker_wrap(|run| {
+    ///     let _guard = (); // E.g. `handle.enter()` of a runtime.
+    ///     run();
+    /// });
+    /// assert_eq!(pool.build()?.spawn(|| 7)?.join()?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// The life is lived once, whatever the wrap does: if it was not called, after the wrap; called
+    /// again, it returns at once. What the wrap does after it counts as
+    /// [ending](crate::Stats::ending). A panic in it is counted.
+    pub fn worker_wrap(mut self, wrap: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
+        self.worker_wrap = Some(Arc::new(wrap));
+        self
+    }
+
     /// Bytes of stack for each worker.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
@@ -261,6 +315,23 @@ impl<R: Runner> Builder<R> {
     #[doc(alias = "WithPanicHandler")]
     pub fn panic_hook(mut self, hook: impl Fn(&TaskPanic<'_>) + Send + Sync + 'static) -> Self {
         self.panic_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called around each task, on the thread that runs it: see [`TaskHook`].
+    ///
+    /// With it a submitted task costs an allocation, as a spawned one does: for the time at which it
+    /// was handed over.
+    pub fn task_hook(mut self, hook: impl TaskHook) -> Self {
+        self.task_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Enters the span that is current where a task is submitted or spawned, and its subscriber,
+    /// around that task. A submitted task then costs an allocation, as a spawned one does.
+    #[cfg(feature = "tracing")]
+    pub fn carry_span(mut self, carry: bool) -> Self {
+        self.carries_span = carry;
         self
     }
 
@@ -374,6 +445,9 @@ impl<R: Runner> Builder<R> {
         let context = TaskContext {
             name: self.name.into(),
             panic_hook: self.panic_hook,
+            task_hook: self.task_hook,
+            #[cfg(feature = "tracing")]
+            carries_span: self.carries_span,
             hook_panics: AtomicU64::new(0),
             clock: Arc::clone(&clock),
             stop: Arc::new(StopRequest::new()),
@@ -393,6 +467,8 @@ impl<R: Runner> Builder<R> {
             nesting_limit: self.nesting_limit,
             stack_size: self.stack_size,
             drop_policy: self.drop_policy,
+            thread_name: self.thread_name,
+            worker_wrap: self.worker_wrap,
             start_hook: self.start_hook,
             stop_hook: self.stop_hook,
             thread_gate: self.thread_gate,

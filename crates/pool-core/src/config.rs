@@ -11,6 +11,8 @@ use crate::discard::DiscardHook;
 use crate::discard::DiscardedTask;
 
 pub(crate) type Hook = dyn Fn() + Send + Sync;
+pub(crate) type ThreadName = dyn Fn(usize) -> String + Send + Sync;
+pub(crate) type WorkerWrap = dyn Fn(&mut dyn FnMut()) + Send + Sync;
 pub(crate) type ThreadGate = dyn Fn() -> io::Result<()> + Send + Sync;
 
 /// What happens when the last handle of a pool is dropped.
@@ -110,6 +112,8 @@ pub(crate) struct Config {
     pub(crate) nesting_limit: u32,
     pub(crate) stack_size: Option<usize>,
     pub(crate) drop_policy: DropPolicy,
+    pub(crate) thread_name: Option<Arc<ThreadName>>,
+    pub(crate) worker_wrap: Option<Arc<WorkerWrap>>,
     pub(crate) start_hook: Option<Arc<Hook>>,
     pub(crate) stop_hook: Option<Arc<Hook>>,
     pub(crate) thread_gate: Option<Arc<ThreadGate>>,

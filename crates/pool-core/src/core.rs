@@ -13,7 +13,7 @@ use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 use crate::cancel::CancelToken;
 use crate::config::{Config, OnFull, WithinWorker};
 use crate::discard::Discards;
-use crate::error::{BuildError, Closed, Reason};
+use crate::error::{BuildError, Closed, Reason, SubmitError};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::decide::{Admission, OnFullPolicy, OwnWorker, WhenFull};
@@ -27,6 +27,7 @@ use crate::sched::state::State;
 use crate::sched::striped::StripedCounter;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::stats::Stats;
+use crate::submit::Special;
 use crate::task::run::{Outcome, Resolve, TaskContext};
 use crate::worker;
 
@@ -46,6 +47,9 @@ pub(crate) struct Core<R: Runner> {
     pub(crate) load_stats: Option<Arc<LoadStats>>,
     /// `fork_count()` where the workers are.
     forks: usize,
+    /// The same; no count where each task has a record. So one comparison tells a plain call that it
+    /// may go on.
+    plain_forks: usize,
 }
 
 /// The time limit of a call was up.
@@ -96,6 +100,12 @@ impl<R: Runner> Core<R> {
             state.load_stats = Some(Arc::clone(&load_stats));
             load_stats
         });
+        let forks = fork_count();
+        let plain_forks = if context.records_all() {
+            usize::MAX
+        } else {
+            forks
+        };
         Ok(Arc::new(Self {
             state: Shared::new(state),
             work: CachePadded::new(AtomicBool::new(false)),
@@ -105,7 +115,8 @@ impl<R: Runner> Core<R> {
             config,
             group,
             load_stats,
-            forks: fork_count(),
+            forks,
+            plain_forks,
         }))
     }
 
@@ -121,6 +132,27 @@ impl<R: Runner> Core<R> {
         } else {
             None
         }
+    }
+
+    /// As [`refuses`](Self::refuses), for a task that was given nothing: whether it is to have a
+    /// record all the same.
+    #[inline]
+    pub(crate) fn is_special(&self, on_full: OnFull) -> Option<Special> {
+        if fork_count() != self.plain_forks {
+            let refused = self.refuses(on_full);
+            Some(refused.map_or(Special::Record, |why| Special::Refused(why.with(()))))
+        } else if matches!(on_full, OnFull::Refuse) && self.state.is_full() {
+            // Step S1.
+            self.refused.add_one();
+            Some(Special::Refused(SubmitError::Full(())))
+        } else {
+            None
+        }
+    }
+
+    /// Whether each task has a record.
+    pub(crate) fn records_all(&self) -> bool {
+        self.plain_forks == usize::MAX
     }
 
     /// Counts a refusal without the lock.
@@ -465,11 +497,15 @@ impl<R: Runner> Core<R> {
         self: &Arc<Self>,
         then: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>, io::Result<()>) -> T,
     ) -> T {
-        let number = self.state.lock().counts.started;
-        let cell = WorkerCell::new();
+        let numbers = |state: &mut State<_>| (state.counts.started, state.slots.take());
+        let (number, slot) = self.state.section(numbers);
+        let cell = WorkerCell::new(slot);
         let started = self.spawn_worker(number, &cell);
         // Step N5.
         self.section(|state, effects| {
+            if started.is_err() {
+                state.slots.give_back(slot);
+            }
             state.started(started.is_ok(), effects);
             effects.set_all(&mut state.on_start);
             state.set_if_ended(effects);
@@ -483,20 +519,28 @@ impl<R: Runner> Core<R> {
 
     /// A worker's thread, which waits until it is let in.
     fn spawn_worker(self: &Arc<Self>, number: u64, cell: &Arc<WorkerCell>) -> io::Result<()> {
-        let name = format!("{}-{number}", self.context.name);
-        let options = ThreadOptions {
-            name: Some(&name),
-            stack_size: self.config.stack_size,
-            gate: self.config.thread_gate.as_deref(),
+        let name = || match &self.config.thread_name {
+            Some(name) => name(cell.slot),
+            None => format!("{}-{number}", self.context.name),
         };
         let body = {
             let (core, cell) = (Arc::clone(self), Arc::clone(cell));
             move || worker::main(core, &cell)
         };
-        let start = || as_starter_of(self.number(), || spawn_thread(options, body));
+        let spawn = || {
+            let options = ThreadOptions {
+                name: Some(&name()),
+                stack_size: self.config.stack_size,
+                gate: self.config.thread_gate.as_deref(),
+            };
+            spawn_thread(options, body)
+        };
+        let start = || as_starter_of(self.number(), spawn);
         let started = crate::foreign::guarded(start).unwrap_or_else(|p| {
-            crate::foreign::discard(p); // Only the user's gate can panic.
-            Err(io::Error::other("the thread gate panicked"))
+            crate::foreign::discard(p); // Of the user's code: the gate, or what names threads.
+            Err(io::Error::other(
+                "the thread gate panicked, or the thread's name",
+            ))
         });
         started.map(|thread| *cell.thread.lock() = Some(thread))
     }

@@ -28,6 +28,7 @@ pub(crate) trait Running: Any + Send + Sync {
 pub(crate) struct Worker {
     pub(crate) pool: Arc<str>,
     pub(crate) stop: Arc<StopRequest>,
+    pub(crate) slot: usize,
 }
 
 /// Whether all that runs in a pool is asked to stop. Changed in sections of the pool, so that a
@@ -205,12 +206,20 @@ impl Current {
     pub fn pool(&self) -> Option<&str> {
         self.worker.as_ref().map(|worker| &*worker.pool)
     }
+
+    /// The worker's slot: the lowest number, from 0, that no other live worker of its pool had as it
+    /// was started; below the pool's capacity at that time. For state per worker: an index into a
+    /// table, a shard. Known to hooks, too.
+    pub fn worker(&self) -> Option<usize> {
+        self.worker.as_ref().map(|worker| worker.slot)
+    }
 }
 
 impl fmt::Debug for Current {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Current")
             .field("pool", &self.pool())
+            .field("worker", &self.worker())
             .field("name", &self.name())
             .field("cancelled", &self.is_cancelled())
             .finish_non_exhaustive()

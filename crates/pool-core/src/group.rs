@@ -306,6 +306,12 @@ impl<R: Runner> PoolHandle<R> {
         self.0.on_full()
     }
 
+    /// Whether each task is to have a record.
+    #[inline]
+    pub fn records_all(&self) -> bool {
+        self.0.records_all()
+    }
+
     /// How many may wait.
     pub fn max_waiting(&self) -> usize {
         self.0.config.max_waiting

@@ -14,6 +14,7 @@ pub(crate) mod lock;
 pub(crate) mod queue;
 pub(crate) mod ready;
 pub(crate) mod shared;
+pub(crate) mod slots;
 pub(crate) mod spin;
 pub(crate) mod state;
 pub(crate) mod striped;

@@ -32,11 +32,12 @@ pub trait Admit<R: Runner>: Sized {
     /// The pool that a handle asks for the clock and the panic hook.
     fn pool_handle(self: &Arc<Self>) -> PoolHandle<R>;
 
-    /// Refuses before a job is made of the task, and counts that.
-    #[inline]
-    fn refuse_early(&self, _on_full: OnFull) -> Result<(), SubmitError> {
-        Ok(())
-    }
+    /// Whether a plain task is refused before a job is made of it, which has been counted; or is to
+    /// have a record.
+    fn is_special(&self, on_full: OnFull) -> Option<Special>;
+
+    /// Whether each task is to have a record.
+    fn records_all(&self) -> bool;
 
     /// What else the workers are wanted for.
     fn demand(&self) -> Demand;
@@ -77,9 +78,10 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        match self.refuse_early(on_full) {
-            Ok(()) => self.submit_plain(task, on_full),
-            Err(refused) => Err(refused.with_task(task)),
+        match self.is_special(on_full) {
+            None => self.submit_plain(task, on_full),
+            Some(Special::Refused(refused)) => Err(refused.with_task(task)),
+            Some(Special::Record) => self.submit_recorded(task, TaskOptions::default(), on_full),
         }
     }
 
@@ -99,8 +101,12 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        if let Err(refused) = self.refuse_early(on_full) {
-            return Err(refused.with_task(task));
+        match self.is_special(on_full) {
+            None => {}
+            Some(Special::Refused(refused)) => return Err(refused.with_task(task)),
+            Some(Special::Record) => {
+                return self.spawn_recorded(task, TaskOptions::default(), on_full);
+            }
         }
         let (job, handle) = promise(task, self.pool_handle());
         answer(&**self, self.admit_job(job, on_full, None), handle)
@@ -114,9 +120,12 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        self.admit_async(R::plain(task), None, |_, admitted| {
-            forget_pool::<R, T>(admitted)
-        })
+        let job = if self.records_all() {
+            recorded(task, TaskOptions::default(), self.pool_handle(), true).job
+        } else {
+            R::plain(task)
+        };
+        self.admit_async(job, None, |_, admitted| forget_pool::<R, T>(admitted))
     }
 
     /// As a future that resolves to the handle.
@@ -127,7 +136,13 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        let (job, handle) = promise(task, self.pool_handle());
+        let (job, handle) = if self.records_all() {
+            let options = TaskOptions::default();
+            let recorded = recorded(task, options, self.pool_handle(), false);
+            (recorded.job, recorded.handle)
+        } else {
+            promise(task, self.pool_handle())
+        };
         self.admit_async(job, None, |pools, admitted| answer(pools, admitted, handle))
     }
 
@@ -209,7 +224,7 @@ pub trait Admit<R: Runner>: Sized {
             self.count_cancelled();
             return Err(SubmitError::Cancelled(task));
         }
-        if let Err(refused) = self.refuse_early(on_full) {
+        if let Some(Special::Refused(refused)) = self.is_special(on_full) {
             return Err(refused.with_task(task));
         }
         Ok(recorded(task, options, self.pool_handle(), is_detached))
@@ -235,11 +250,20 @@ fn recorded<R: Accepts<T>, T>(
     pool: PoolHandle<R>,
     is_detached: bool,
 ) -> Recorded<R, R::Value> {
-    let record = TaskRecord::new(options, is_detached);
+    let record = TaskRecord::new(options, is_detached, &pool.0.context);
     let token = record.token.clone();
     let (job, promise) = pool.0.runner.recorded(task, record);
     let handle = JoinHandle::new(promise.0, pool.0);
     Recorded { job, handle, token }
+}
+
+/// Why a plain task does not go the usual way.
+#[derive(Debug)]
+pub enum Special {
+    /// It is refused.
+    Refused(SubmitError),
+    /// A task hook, or its submitter's span, asks for a record.
+    Record,
 }
 
 /// Which pool accepted a job, of several (a single pool is 0); or the job, if none did.
@@ -286,9 +310,12 @@ impl<R: Runner> Admit<R> for Core<R> {
     }
 
     #[inline]
-    fn refuse_early(&self, on_full: OnFull) -> Result<(), SubmitError> {
-        self.refuses(on_full)
-            .map_or(Ok(()), |reason| Err(reason.with(())))
+    fn is_special(&self, on_full: OnFull) -> Option<Special> {
+        self.is_special(on_full)
+    }
+
+    fn records_all(&self) -> bool {
+        self.records_all()
     }
 
     fn admit_some(self: &Arc<Self>, jobs: Chunk<'_, R::Job>) {

@@ -11,3 +11,5 @@ pub(crate) mod pack;
 pub(crate) mod promise;
 pub(crate) mod record;
 pub(crate) mod run;
+#[cfg(feature = "tracing")]
+pub(crate) mod span;

@@ -30,25 +30,43 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     current::set_worker(Some(Arc::new(Worker {
         pool: Arc::clone(&core.context.name),
         stop: Arc::clone(&core.context.stop),
+        slot: cell.slot,
     })));
     // The starter counts the worker, then wakes it.
     cell.parker.park();
+    if let Some(wrap) = &core.config.worker_wrap {
+        let mut lived = false;
+        let mut life = || {
+            if !lived {
+                lived = true;
+                live(&core, cell);
+            }
+        };
+        core.context.call_hook(|| wrap(&mut life));
+        life();
+    } else {
+        live(&core, cell);
+    }
+    // Perhaps the last reference: hooks and their captures are user code.
+    drop_quietly(core);
+}
+
+/// From a worker's first look at the queue to its end. Does not unwind.
+fn live<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     let finished = loop {
-        if enter(&core) == AfterRun::Search {
-            serve(&core, cell);
+        if enter(core) == AfterRun::Search {
+            serve(core, cell);
         }
         if let Some(hook) = &core.config.stop_hook {
             core.context.call_hook(|| hook());
         }
-        if let Departure::Gone(finished) = depart(&core, cell) {
+        if let Departure::Gone(finished) = depart(core, cell) {
             break finished;
         }
     };
     if !finished.is_empty() {
-        join(&core, finished);
+        join(core, finished);
     }
-    // Perhaps the last reference: hooks and their captures are user code.
-    drop_quietly(core);
 }
 
 /// A worker begins. It is counted as searching; or as busy, if it has a hook to run first.

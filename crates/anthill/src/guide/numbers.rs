@@ -34,7 +34,8 @@
 //! assert_eq!((stats.submitted, stats.completed, stats.panicked), (10, 9, 1));
 //! assert_eq!(
 //!     stats.submitted,
-//!     stats.completed + stats.panicked + stats.cancelled + stats.released
+//!     stats.completed + stats.panicked + stats.cancelled + stats.expired + stats.released
+//!         + stats.discarded
 //! );
 //! assert_eq!(stats.live, stats.busy + stats.idle);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

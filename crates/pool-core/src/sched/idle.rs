@@ -11,6 +11,7 @@ use worker_queue::{IdleQueue, Reuse};
 
 /// One worker, as the others see it.
 pub(crate) struct WorkerCell {
+    pub(crate) slot: usize,
     pub(crate) parker: Parker,
     wake_reason: AtomicU8,
     /// It stands in the list of those that parked without a time-out. As `wake_reason`.
@@ -31,8 +32,9 @@ pub(crate) enum WakeReason {
 }
 
 impl WorkerCell {
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(slot: usize) -> Arc<Self> {
         Arc::new(Self {
+            slot,
             parker: Parker::new(),
             wake_reason: AtomicU8::new(WakeReason::Work as u8),
             untimed: AtomicBool::new(false),

@@ -39,6 +39,7 @@ use crate::sched::idle::{IdleSet, WorkerCell};
 use crate::sched::load::LoadStats;
 use crate::sched::queue::TaskQueue;
 use crate::sched::ready::{Priority, ReadyQueue};
+use crate::sched::slots::Slots;
 use crate::sched::waiters::{Request, WaitQueue, WaiterEntry};
 use crate::task::run::Outcome;
 
@@ -89,6 +90,7 @@ pub(crate) struct State<J> {
     /// Core workers: parked without a time-out. Some may have been notified since.
     untimed: Vec<Arc<WorkerCell>>,
     pub(crate) starting: bool,
+    pub(crate) slots: Slots,
     /// Live, and in their start hook: busy, as far as every other thread knows.
     entering: usize,
     /// The holder of the lock has just started a worker, and perhaps brings a task for it: until
@@ -701,6 +703,7 @@ impl<J> State<J> {
             },
             untimed: Vec::new(),
             starting: false,
+            slots: Slots::default(),
             entering: 0,
             spoken_for: false,
             ending: Ending::default(),

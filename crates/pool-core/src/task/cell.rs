@@ -31,7 +31,8 @@ use crate::foreign::{Payload, drop_quietly, wake};
 use crate::sched::ready::Priority;
 use crate::task::promise::{Joined, Promise, Promised};
 use crate::task::record::{Record, TaskRecord};
-use crate::task::run::{Label, Outcome, Resolve, TaskContext, TaskResult, Unrun};
+use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun};
+use crate::task_hook::TaskOutcome;
 
 /// What a spawned task does.
 pub(crate) trait Body: Send + 'static {
@@ -217,21 +218,23 @@ impl<B: Body> SpawnCell<B> {
     /// As [`call`](Self::call), for a task with a record: runs the body if it is not too late.
     #[inline(never)]
     fn call_recorded(self: &Arc<Self>, context: &TaskContext) -> (Outcome, Listener) {
-        let record = self.record.record();
-        if let Some((outcome, why)) = record.and_then(|record| record.forbids_start(context)) {
+        let Some(record) = self.record.record() else {
+            unreachable!("a task without a record is called without one")
+        };
+        if let Some(why) = record.forbids_start(context) {
             drop_quietly(self.take(|_| {}));
-            return (outcome, self.stash(Err(why)));
+            context.not_run(record.label(B::name()), why);
+            let (outcome, error) = match why {
+                TaskOutcome::Expired => (Outcome::Expired, JoinError::Expired),
+                _ => (Outcome::Cancelled, JoinError::Cancelled),
+            };
+            return (outcome, self.stash(Err(error)));
         }
         let body = self.take(|_| {});
-        let label = Label {
-            type_name: B::name(),
-            name: self.name(),
-        };
-        let is_detached = record.is_some_and(|record| record.is_detached);
         let frame = Frame::enter(Arc::clone(self));
-        let ran = context.execute_as(label, || {
+        let ran = record.execute(B::name(), context, || {
             let value = body.call();
-            if is_detached {
+            if record.is_detached {
                 drop(value);
                 return None;
             }

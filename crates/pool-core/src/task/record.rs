@@ -6,10 +6,15 @@ use std::borrow::Cow;
 use std::time::Instant;
 
 use crate::cancel::CancelToken;
-use crate::error::JoinError;
+use crate::foreign::Payload;
+#[cfg(feature = "tracing")]
+use crate::foreign::guarded;
 use crate::sched::ready::Priority;
-use crate::task::run::{Outcome, TaskContext};
+use crate::task::run::{Label, TaskContext};
+#[cfg(feature = "tracing")]
+use crate::task::span::CarriedSpan;
 use crate::task_builder::TaskOptions;
+use crate::task_hook::TaskOutcome;
 
 /// Made of a task's options as it is handed over.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
@@ -19,6 +24,9 @@ pub struct TaskRecord {
     /// Cancelled with each of the tokens that the task was given.
     pub(crate) token: Option<CancelToken>,
     start_before: Option<Instant>,
+    handed_over: Option<Instant>,
+    #[cfg(feature = "tracing")]
+    span: Option<CarriedSpan>,
     /// There is no handle: the value is dropped as a part of the task, and its panic is the task's.
     pub(crate) is_detached: bool,
 }
@@ -42,7 +50,7 @@ impl Record for TaskRecord {
 }
 
 impl TaskRecord {
-    pub(crate) fn new(options: TaskOptions, is_detached: bool) -> Self {
+    pub(crate) fn new(options: TaskOptions, is_detached: bool, context: &TaskContext) -> Self {
         let mut tokens = options.tokens.into_iter();
         let token = tokens.next().map(|first| {
             let token = first.child();
@@ -54,8 +62,36 @@ impl TaskRecord {
             priority: options.priority,
             token,
             start_before: options.start_before,
+            handed_over: context.task_hook.as_ref().map(|_| context.clock.now()),
+            #[cfg(feature = "tracing")]
+            span: context.carries_span.then(CarriedSpan::current),
             is_detached,
         }
+    }
+
+    /// What the task, of that type, is called.
+    pub(crate) fn label(&self, type_name: &'static str) -> Label<'_> {
+        Label {
+            type_name,
+            name: self.name.as_deref(),
+            handed_over: self.handed_over,
+        }
+    }
+
+    /// Runs the task, in the span of its submitter if that is carried. A panic of the subscriber is
+    /// the task's.
+    pub(crate) fn execute<T>(
+        &self,
+        type_name: &'static str,
+        context: &TaskContext,
+        task: impl FnOnce() -> T,
+    ) -> Result<T, Payload> {
+        let run = || context.execute_as(self.label(type_name), task);
+        #[cfg(feature = "tracing")]
+        if let Some(span) = &self.span {
+            return guarded(|| span.enter(run)).and_then(|ran| ran);
+        }
+        run()
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -63,11 +99,11 @@ impl TaskRecord {
     }
 
     /// Why the task is not to be started any more.
-    pub(crate) fn forbids_start(&self, context: &TaskContext) -> Option<(Outcome, JoinError)> {
+    pub(crate) fn forbids_start(&self, context: &TaskContext) -> Option<TaskOutcome> {
         if self.is_cancelled() {
-            return Some((Outcome::Cancelled, JoinError::Cancelled));
+            return Some(TaskOutcome::Cancelled);
         }
         let last = self.start_before?;
-        (context.clock.now() >= last).then_some((Outcome::Expired, JoinError::Expired))
+        (context.clock.now() >= last).then_some(TaskOutcome::Expired)
     }
 }

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Instant;
 
 use sync_shim::Clock;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,6 +13,7 @@ use crate::builder::default_clock;
 use crate::current::StopRequest;
 use crate::error::{JoinError, Panicked, panic_message};
 use crate::foreign::{Payload, discard, guarded};
+use crate::task_hook::TaskHook;
 
 /// What becomes of an accepted task, as counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,13 +119,18 @@ pub(crate) struct Label<'a> {
     /// The type name of the closure, or of a typed pool's argument.
     pub(crate) type_name: &'static str,
     pub(crate) name: Option<&'a str>,
+    /// When it was submitted or spawned, if a hook wants to know.
+    pub(crate) handed_over: Option<Instant>,
 }
 
 impl Label<'static> {
     /// Of a task without a name of its own.
     pub(crate) fn of_type(type_name: &'static str) -> Self {
-        let name = None;
-        Self { type_name, name }
+        Self {
+            type_name,
+            name: None,
+            handed_over: None,
+        }
     }
 }
 
@@ -174,6 +181,10 @@ pub struct TaskContext {
     pub(crate) panic_hook: Option<Arc<PanicHook>>,
     /// Panics of hooks. A statistic: no other memory is read because of it.
     pub(crate) hook_panics: AtomicU64,
+    pub(crate) task_hook: Option<Arc<dyn TaskHook>>,
+    /// The submitter's span is entered around its task.
+    #[cfg(feature = "tracing")]
+    pub(crate) carries_span: bool,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stop: Arc<StopRequest>,
 }
@@ -185,9 +196,21 @@ impl TaskContext {
             name: Arc::from("bare"),
             panic_hook: None,
             hook_panics: AtomicU64::new(0),
+            task_hook: None,
+            #[cfg(feature = "tracing")]
+            carries_span: false,
             clock: default_clock(),
             stop: Arc::new(StopRequest::new()),
         }
+    }
+
+    /// Whether each task that is handed over is to have a record, options or not.
+    pub(crate) fn records_all(&self) -> bool {
+        #[cfg(feature = "tracing")]
+        if self.carries_span {
+            return true;
+        }
+        self.task_hook.is_some()
     }
 
     /// A panic in one of the pool's tasks, as its handle returns it.
@@ -216,7 +239,11 @@ impl TaskContext {
         label: Label<'_>,
         task: impl FnOnce() -> R,
     ) -> Result<R, Payload> {
-        guarded(task).inspect_err(|payload| self.report(label, &**payload))
+        let run = || guarded(task).inspect_err(|payload| self.report(label, &**payload));
+        match &self.task_hook {
+            None => run(),
+            Some(hook) => self.execute_hooked(&**hook, label, run),
+        }
     }
 
     /// Runs a task without a handle; its value is dropped, which may panic like the task.

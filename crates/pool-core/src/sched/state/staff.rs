@@ -123,6 +123,7 @@ impl<J> State<J> {
         }
         self.leaving -= 1;
         self.live -= 1;
+        self.slots.give_back(cell.slot);
         self.show_size();
         self.counts.retired += 1;
         self.set_if_ended(effects);

@@ -129,7 +129,7 @@ fn a_worker_takes_no_task_in_the_section_that_owes_user_code() {
 #[test]
 fn what_is_put_off_is_as_it_was_and_others_are_roused_for_it() {
     let mut state = busy(1, 4);
-    let cell = WorkerCell::new();
+    let cell = WorkerCell::new(0);
     state.live = 2;
     state.idle.push(&cell, None);
     state.queue.push(8);
@@ -167,7 +167,7 @@ fn a_worker_that_was_refused_a_thread_takes_the_task_and_does_not_ask_again() {
 #[test]
 fn every_figure_shows_what_it_is_called_after() {
     let mut state = busy(20, 30);
-    let cells = [(); 3].map(|()| WorkerCell::new());
+    let cells = [0, 1, 2].map(WorkerCell::new);
     for cell in &cells {
         state.idle.push(cell, None);
     }

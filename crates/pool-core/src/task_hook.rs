@@ -1,0 +1,211 @@
+//! A hook around each task: what it is told before and after.
+//!
+//! Not for: the start and the end of workers, nor panics alone. Those have hooks of their own.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::foreign::Payload;
+use crate::task::run::{Label, TaskContext};
+
+/// Sees each task of a pool, on the thread that runs it. For metrics, and for what a task is to find
+/// set up. Set by [`Builder::task_hook`](crate::Builder::task_hook).
+///
+/// It sees the tasks of all calls, the pieces of mappings and the tasks of scopes among them. A panic
+/// in it is counted ([`Stats::hook_panics`](crate::Stats::hook_panics)) and changes nothing else.
+///
+/// ```
+/// use pool_core::{Pool, TaskEnd, TaskHook, TaskOutcome};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+///
+/// struct Slow(Arc<AtomicU64>);
+///
+/// impl TaskHook for Slow {
+///     fn after(&self, task: &TaskEnd<'_>) {
+///         if task.ran().as_secs() > 5 || task.outcome() == TaskOutcome::Panicked {
+///             self.0.fetch_add(1, Relaxed);
+///         }
+///     }
+/// }
+///
+/// let count = Arc::new(AtomicU64::new(0));
+/// let pool = Pool::builder().capacity(1).task_hook(Slow(Arc::clone(&count))).build()?;
+/// assert!(pool.task().name("import").spawn(|| panic!("no such file"))?.join().is_err());
+/// assert_eq!(count.load(Relaxed), 1);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+///
+/// From Java's `ThreadPoolExecutor::beforeExecute` and `afterExecute`.
+#[doc(alias = "beforeExecute")]
+#[doc(alias = "afterExecute")]
+pub trait TaskHook: Send + Sync + 'static {
+    /// The task is about to run. Not called for one that is not run after all.
+    fn before(&self, task: &TaskStart<'_>) {
+        let _ = task;
+    }
+
+    /// The task has ended. Its handle does not show that yet. Also called for a task that its worker
+    /// did not run, because a token had cancelled it or its time was up; not for one that its handle
+    /// or a `release_now` took out of the queue.
+    fn after(&self, task: &TaskEnd<'_>) {
+        let _ = task;
+    }
+}
+
+/// A task that is about to run, as a [`TaskHook`] sees it.
+pub struct TaskStart<'a> {
+    pool: &'a str,
+    label: Label<'a>,
+    queued: Option<Duration>,
+}
+
+/// A task that has ended, as a [`TaskHook`] sees it.
+pub struct TaskEnd<'a> {
+    start: TaskStart<'a>,
+    ran: Duration,
+    outcome: TaskOutcome,
+}
+
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TaskOutcome {
+    /// It returned.
+    Returned,
+    /// It panicked.
+    Panicked,
+    /// A token had cancelled it before it started: it was not run.
+    Cancelled,
+    /// It was not started [in time](crate::TaskBuilder::start_before): it was not run.
+    Expired,
+}
+
+impl TaskStart<'_> {
+    /// The pool's name.
+    pub fn pool(&self) -> &str {
+        self.pool
+    }
+
+    /// The task's [name](crate::TaskBuilder::name), if it was given one.
+    pub fn name(&self) -> Option<&str> {
+        self.label.name
+    }
+
+    /// The type name of the task's closure, or of a typed pool's argument.
+    pub fn task(&self) -> &'static str {
+        self.label.type_name
+    }
+
+    /// How long ago the task was handed over, by the pool's clock: its time in the queue and, at a
+    /// full pool, before it. Known of tasks that were submitted or spawned one by one.
+    pub fn queued(&self) -> Option<Duration> {
+        self.queued
+    }
+}
+
+impl TaskEnd<'_> {
+    /// The pool's name.
+    pub fn pool(&self) -> &str {
+        self.start.pool()
+    }
+
+    /// The task's [name](crate::TaskBuilder::name), if it was given one.
+    pub fn name(&self) -> Option<&str> {
+        self.start.name()
+    }
+
+    /// The type name of the task's closure, or of a typed pool's argument.
+    pub fn task(&self) -> &'static str {
+        self.start.task()
+    }
+
+    /// As [`TaskStart::queued`].
+    pub fn queued(&self) -> Option<Duration> {
+        self.start.queued()
+    }
+
+    /// How long it ran, by the pool's clock; zero if it was not run.
+    pub fn ran(&self) -> Duration {
+        self.ran
+    }
+
+    /// How it ended.
+    pub fn outcome(&self) -> TaskOutcome {
+        self.outcome
+    }
+}
+
+impl TaskContext {
+    /// Runs a task between the two calls of the hook.
+    #[cold]
+    pub(crate) fn execute_hooked<R>(
+        &self,
+        hook: &dyn TaskHook,
+        label: Label<'_>,
+        task: impl FnOnce() -> Result<R, Payload>,
+    ) -> Result<R, Payload> {
+        let began = self.clock.now();
+        let start = self.start_of(label, began);
+        self.call_hook(|| hook.before(&start));
+        let ran = task();
+        let outcome = if ran.is_ok() {
+            TaskOutcome::Returned
+        } else {
+            TaskOutcome::Panicked
+        };
+        let end = TaskEnd {
+            start,
+            ran: self.clock.now().saturating_duration_since(began),
+            outcome,
+        };
+        self.call_hook(|| hook.after(&end));
+        ran
+    }
+
+    /// A task was not run.
+    pub(crate) fn not_run(&self, label: Label<'_>, outcome: TaskOutcome) {
+        let Some(hook) = &self.task_hook else {
+            return;
+        };
+        let end = TaskEnd {
+            start: self.start_of(label, self.clock.now()),
+            ran: Duration::ZERO,
+            outcome,
+        };
+        self.call_hook(|| hook.after(&end));
+    }
+
+    fn start_of<'a>(&'a self, label: Label<'a>, now: Instant) -> TaskStart<'a> {
+        let since = |then| now.saturating_duration_since(then);
+        TaskStart {
+            pool: &self.name,
+            label,
+            queued: label.handed_over.map(since),
+        }
+    }
+}
+
+impl fmt::Debug for TaskStart<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskStart")
+            .field("pool", &self.pool)
+            .field("name", &self.name())
+            .field("task", &self.task())
+            .field("queued", &self.queued)
+            .finish()
+    }
+}
+
+impl fmt::Debug for TaskEnd<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskEnd")
+            .field("pool", &self.pool())
+            .field("name", &self.name())
+            .field("task", &self.task())
+            .field("queued", &self.queued())
+            .field("ran", &self.ran)
+            .field("outcome", &self.outcome)
+            .finish()
+    }
+}

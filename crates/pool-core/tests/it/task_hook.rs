@@ -1,0 +1,261 @@
+//! The hook around each task: what it sees, in which order, and what becomes of its panics.
+
+use std::time::Duration;
+
+use pool_core::{
+    CancelToken, Clock, FuncPool, ManualClock, Pool, TaskEnd, TaskHook, TaskOutcome, TaskStart,
+    current,
+};
+
+use crate::support::{Journal, bounded, hold};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Seen {
+    Before(Option<String>, Option<Duration>),
+    After(Option<String>, Option<Duration>, Duration, TaskOutcome),
+    Ran,
+}
+
+struct Recorder(Journal<Seen>);
+
+impl TaskHook for Recorder {
+    fn before(&self, task: &TaskStart<'_>) {
+        let name = task.name().map(str::to_owned);
+        assert_eq!(current().pool(), Some(task.pool()));
+        self.0.write(Seen::Before(name, task.queued()));
+    }
+
+    fn after(&self, task: &TaskEnd<'_>) {
+        let name = task.name().map(str::to_owned);
+        let seen = Seen::After(name, task.queued(), task.ran(), task.outcome());
+        self.0.write(seen);
+    }
+}
+
+fn name(text: &str) -> String {
+    text.to_owned()
+}
+
+#[test]
+fn a_hook_sees_each_task_before_and_after_with_its_time_in_the_queue_and_on_the_worker() {
+    bounded(|| {
+        let (clock, journal) = (ManualClock::new(), Journal::new());
+        let pool = Pool::builder().capacity(1).queue_depth(9).keep_alive(None);
+        let pool = pool
+            .clock(clock.clone())
+            .task_hook(Recorder(journal.clone()));
+        let pool = pool.build().unwrap();
+        let gate = hold(&pool, 1);
+        let (ticks, ran) = (clock.clone(), journal.clone());
+        let handle = pool.task().name("named").spawn(move || {
+            ticks.advance(3 * SECOND);
+            ran.write(Seen::Ran);
+        });
+        let plain = pool.submit(|| panic!("seen, too"));
+        plain.unwrap();
+        clock.advance(2 * SECOND);
+        gate.open();
+        handle.unwrap().join().unwrap();
+        pool.wait_idle().unwrap();
+        let (zero, returned) = (Duration::ZERO, TaskOutcome::Returned);
+        let expected = [
+            Seen::Before(None, Some(zero)),
+            Seen::After(None, Some(zero), 2 * SECOND, returned),
+            Seen::Before(Some(name("named")), Some(2 * SECOND)),
+            Seen::Ran,
+            Seen::After(Some(name("named")), Some(2 * SECOND), 3 * SECOND, returned),
+            Seen::Before(None, Some(5 * SECOND)),
+            Seen::After(None, Some(5 * SECOND), zero, TaskOutcome::Panicked),
+        ];
+        assert_eq!(journal.entries(), expected);
+    });
+}
+
+#[test]
+fn a_hook_sees_what_is_not_run_only_afterwards() {
+    bounded(|| {
+        let (clock, journal) = (ManualClock::new(), Journal::new());
+        let pool = Pool::builder().capacity(1).queue_depth(9).keep_alive(None);
+        let pool = pool
+            .clock(clock.clone())
+            .task_hook(Recorder(journal.clone()));
+        let pool = pool.build().unwrap();
+        let (gate, token) = (hold(&pool, 1), CancelToken::new());
+        let cancelled = pool.task().name("cancelled").cancelled_by(&token);
+        cancelled.submit(|| ()).unwrap();
+        let late = clock.now() + SECOND;
+        let expired = pool.task().name("expired").start_before(late);
+        expired.submit(|| ()).unwrap();
+        let taken_back = pool.task().name("taken back").spawn(|| ()).unwrap();
+        assert!(taken_back.cancel());
+        token.cancel();
+        clock.advance(SECOND);
+        gate.open();
+        pool.wait_idle().unwrap();
+        let (queued, zero) = (Some(SECOND), Duration::ZERO);
+        let expected = [
+            Seen::After(
+                Some(name("cancelled")),
+                queued,
+                zero,
+                TaskOutcome::Cancelled,
+            ),
+            Seen::After(Some(name("expired")), queued, zero, TaskOutcome::Expired),
+        ];
+        assert_eq!(journal.entries()[2..], expected);
+    });
+}
+
+#[test]
+fn a_hook_sees_the_tasks_of_all_calls() {
+    bounded(|| {
+        let journal = Journal::new();
+        let pool = Pool::builder().capacity(1).queue_depth(9);
+        let pool = pool.task_hook(Recorder(journal.clone())).build().unwrap();
+        testkit::block_on(async {
+            pool.submit_async(|| ()).await.unwrap();
+            pool.spawn_async(|| ()).await.unwrap().await.unwrap();
+        });
+        pool.reserve().unwrap().submit(|| ());
+        pool.submit_batch([|| (), || ()]).unwrap();
+        pool.keyed().submit(1, || ()).unwrap();
+        pool.scope(|scope| scope.submit(|| ()));
+        assert_eq!(pool.map(0..2, |n| n).count(), 2);
+        pool.wait_idle().unwrap();
+        let after = |seen: &&Seen| matches!(seen, Seen::After(..));
+        let ends = journal.entries().iter().filter(after).count();
+        // And the drain tasks that ran pieces of the scope or the mapping on a worker.
+        assert!(ends >= 2 + 1 + 2 + 1 + 1 + 2, "{ends}");
+
+        let journal = Journal::new();
+        let typed = FuncPool::builder(|n: u32| n).capacity(1);
+        let typed = typed.task_hook(Recorder(journal.clone())).build().unwrap();
+        assert_eq!(typed.spawn(3).unwrap().join().unwrap(), 3);
+        typed.submit(4).unwrap();
+        typed.wait_idle().unwrap();
+        assert_eq!(journal.len(), 4);
+    });
+}
+
+#[test]
+fn a_hooks_panic_is_counted_and_its_task_runs_and_ends_all_the_same() {
+    struct Panics;
+    impl TaskHook for Panics {
+        fn before(&self, _: &TaskStart<'_>) {
+            panic!("before");
+        }
+        fn after(&self, _: &TaskEnd<'_>) {
+            panic!("after");
+        }
+    }
+    bounded(|| {
+        let pool = Pool::builder()
+            .capacity(1)
+            .task_hook(Panics)
+            .build()
+            .unwrap();
+        assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
+        pool.submit(|| ()).unwrap();
+        pool.wait_idle().unwrap();
+        let stats = pool.stats();
+        assert_eq!((stats.hook_panics, stats.completed), (4, 2));
+    });
+}
+
+#[test]
+fn a_full_or_released_pool_with_a_hook_gives_tasks_back_as_others_do() {
+    bounded(|| {
+        let journal = Journal::new();
+        let pool = Pool::builder().capacity(1);
+        let pool = pool.task_hook(Recorder(journal.clone())).build().unwrap();
+        let gate = hold(&pool, 1);
+        let back = pool.try_submit(|| 7).unwrap_err();
+        assert!(back.is_full() && back.into_task()() == 7);
+        assert!(pool.try_spawn(|| ()).unwrap_err().is_full());
+        assert_eq!(pool.stats().refused, 2);
+        gate.open();
+        pool.release();
+        assert!(pool.submit(|| ()).unwrap_err().is_released());
+    });
+}
+
+#[cfg(feature = "tracing")]
+mod tracing {
+    use std::cell::RefCell;
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::sync::{Arc, Mutex};
+
+    use pool_core::Pool;
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+    use tracing_core::span::Current;
+
+    use crate::support::bounded;
+
+    /// Knows which span each thread is in.
+    #[derive(Clone, Default)]
+    struct Spans(Arc<Mutex<Vec<&'static Metadata<'static>>>>, Arc<AtomicU64>);
+
+    std::thread_local! {
+        static ENTERED: RefCell<Vec<Id>> = const { RefCell::new(Vec::new()) };
+    }
+
+    impl Subscriber for Spans {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, span: &Attributes<'_>) -> Id {
+            let mut spans = self.0.lock().unwrap();
+            spans.push(span.metadata());
+            Id::from_u64(spans.len() as u64)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, _: &Event<'_>) {
+            self.1.fetch_add(1, SeqCst);
+        }
+        fn enter(&self, span: &Id) {
+            ENTERED.with_borrow_mut(|entered| entered.push(span.clone()));
+        }
+        fn exit(&self, _: &Id) {
+            ENTERED.with_borrow_mut(Vec::pop);
+        }
+        fn current_span(&self) -> Current {
+            let Some(id) = ENTERED.with_borrow(|entered| entered.last().cloned()) else {
+                return Current::none();
+            };
+            let at = usize::try_from(id.into_u64()).unwrap() - 1;
+            let metadata = self.0.lock().unwrap()[at];
+            Current::new(Id::from_u64(at as u64 + 1), metadata)
+        }
+    }
+
+    #[test]
+    fn a_task_runs_in_its_submitters_span_and_reports_to_its_subscriber() {
+        bounded(|| {
+            let spans = Spans::default();
+            let pool = Pool::builder()
+                .capacity(1)
+                .carry_span(true)
+                .build()
+                .unwrap();
+            let span_of = || tracing::Span::current().metadata().map(Metadata::name);
+            tracing::subscriber::with_default(spans.clone(), || {
+                let outer = tracing::info_span!("request");
+                let handle = outer.in_scope(|| pool.spawn(span_of).unwrap());
+                assert_eq!(handle.join().unwrap(), Some("request"));
+                assert_eq!(pool.spawn(span_of).unwrap().join().unwrap(), None);
+                assert!(pool.spawn(|| panic!("reported")).unwrap().join().is_err());
+            });
+            assert_eq!(spans.1.load(SeqCst), 1, "by the worker, to the submitter's");
+            let plain = Pool::builder().capacity(1).build().unwrap();
+            tracing::subscriber::with_default(spans, || {
+                let outer = tracing::info_span!("request");
+                let handle = outer.in_scope(|| plain.spawn(span_of).unwrap());
+                assert_eq!(handle.join().unwrap(), None);
+            });
+        });
+    }
+}
