@@ -350,8 +350,8 @@ impl<J> State<J> {
     pub(crate) fn grant_credits(&mut self) -> usize {
         self.spoken_for = false;
         let view = self.view();
-        self.fast_path =
-            self.wait_queue.len() == 0 && view.fast_path_enabled() && !self.queue.has_levels();
+        let may_go_on = view.fast_path_enabled() && !self.queue.has_levels();
+        self.fast_path = self.wait_queue.len() == 0 && may_go_on;
         view.credits()
     }
 
