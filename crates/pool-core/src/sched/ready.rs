@@ -137,19 +137,46 @@ impl<J> ReadyQueue<J> {
 
     #[inline]
     pub(crate) fn push(&mut self, job: J) {
-        match &mut self.others {
-            None => self.normal.push(job),
-            Some(others) => others.queue_of(&mut self.normal, &job).push(job),
+        if self.others.is_some() {
+            return self.push_by_level(job);
         }
+        self.normal.push(job);
+    }
+
+    /// Whether tasks are started by their priority.
+    #[inline]
+    pub(crate) fn has_levels(&self) -> bool {
+        self.others.is_some()
+    }
+
+    /// The next to be started, of a queue without levels. A task is moved once more where two ways
+    /// meet, which a worker on the fast path feels.
+    #[inline]
+    pub(crate) fn pop_only(&mut self) -> Option<J> {
+        self.normal.pop()
     }
 
     /// The next to be started.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<J> {
-        match &mut self.others {
-            None => self.normal.pop(),
-            Some(others) => others.pop(&mut self.normal),
+        if self.others.is_some() {
+            return self.pop_by_level();
         }
+        self.normal.pop()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_by_level(&mut self, job: J) {
+        if let Some(others) = &mut self.others {
+            others.queue_of(&mut self.normal, &job).push(job);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pop_by_level(&mut self) -> Option<J> {
+        self.others.as_mut()?.pop(&mut self.normal)
     }
 
     /// The oldest of the lowest level.

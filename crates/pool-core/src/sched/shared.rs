@@ -170,8 +170,9 @@ impl<J> Credit<'_, J> {
     #[inline]
     pub(crate) fn enter(mut self, job: J) -> bool {
         let inbox = self.0.half();
-        inbox.take_room();
-        inbox.queue.push(job);
+        inbox.credits -= 1;
+        inbox.queue.push(job); // Before all that might unwind: its words stay in registers so.
+        inbox.show_taken();
         inbox.searchers
     }
 
@@ -180,8 +181,9 @@ impl<J> Credit<'_, J> {
     #[inline]
     pub(crate) fn reserve(mut self) {
         let inbox = self.0.half();
-        inbox.take_room();
+        inbox.credits -= 1;
         inbox.reserved += 1;
+        inbox.show_taken();
     }
 }
 
@@ -208,10 +210,9 @@ impl<J> Credit<'_, J> {
 }
 
 impl<J> Inbox<J> {
-    /// A task or a permit takes the room that there is a credit for.
+    /// A task or a permit has taken room.
     #[inline]
-    fn take_room(&mut self) {
-        self.credits -= 1;
+    fn show_taken(&mut self) {
         if let Some(load_stats) = &self.load_stats {
             load_stats.enter();
             self.free = self.free.saturating_sub(1);

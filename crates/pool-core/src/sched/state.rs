@@ -333,7 +333,7 @@ impl<J> State<J> {
         if !self.fast_path {
             return None;
         }
-        let next = self.queue.pop()?;
+        let next = self.queue.pop_only()?; // There are no levels where there is a fast path.
         self.end(outcome);
         Some(next)
     }
@@ -352,7 +352,8 @@ impl<J> State<J> {
     pub(crate) fn grant_credits(&mut self) -> usize {
         self.spoken_for = false;
         let view = self.view();
-        self.fast_path = self.wait_queue.len() == 0 && view.fast_path_enabled();
+        let may_go_on = view.fast_path_enabled() && !self.queue.has_levels();
+        self.fast_path = self.wait_queue.len() == 0 && may_go_on;
         view.credits()
     }
 
