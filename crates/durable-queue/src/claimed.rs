@@ -27,10 +27,7 @@ pub(crate) struct Ready {
 
 impl Ready {
     pub(crate) fn held(&self) -> Held {
-        Held {
-            id: self.lease.id,
-            token: self.lease.token,
-        }
+        Held::of(&self.lease)
     }
 }
 
@@ -215,10 +212,7 @@ impl<T> Claimed<T> {
 
 impl Guard {
     fn held(&self) -> Held {
-        Held {
-            id: self.lease.id,
-            token: self.lease.token,
-        }
+        Held::of(&self.lease)
     }
 
     /// The one settle of this guard.

@@ -23,8 +23,9 @@ use crate::claimed::Ready;
 use crate::clock::SharedClock;
 use crate::error::{SettleError, StoreError, TakeError};
 use crate::job::{JobId, Token};
-use crate::reply::Reply;
+use crate::reply::{Answer, Reply};
 use crate::stats::Counters;
+use crate::store::Lease;
 use crate::time::{StoreTime, When};
 
 /// A job under a lease of this process.
@@ -32,6 +33,15 @@ use crate::time::{StoreTime, When};
 pub(crate) struct Held {
     pub(crate) id: JobId,
     pub(crate) token: Token,
+}
+
+impl Held {
+    pub(crate) fn of(lease: &Lease) -> Self {
+        Self {
+            id: lease.id,
+            token: lease.token,
+        }
+    }
 }
 
 /// What a guard wants of the store.
@@ -64,9 +74,19 @@ impl Command {
         }
     }
 
-    /// The command is over without an answer of the store.
-    fn abandon(self) {
-        if let Some(reply) = self.reply {
+    /// The store has answered. Wakes the party that waits, which may be user code.
+    pub(crate) fn answer(mut self, answer: Answer) {
+        if let Some(reply) = self.reply.take() {
+            reply.give(answer);
+        }
+    }
+}
+
+/// A command that ends without an answer of the store, in whatever way, says so: no party waits for
+/// ever. May be user code, as above.
+impl Drop for Command {
+    fn drop(&mut self) {
+        if let Some(reply) = self.reply.take() {
             reply.give(Err(SettleError::ShutDown));
         }
     }
@@ -223,9 +243,7 @@ impl Control {
             state.sleep = None;
             None
         });
-        if let Some(command) = refused {
-            command.abandon();
-        }
+        drop(refused); // Its reply may wake user code: the lock is free.
     }
 
     /// A store says that a job may be due at `due` that was not before.
@@ -376,9 +394,7 @@ impl Control {
             state.at_end.drain(..).for_each(|waiter| wakes.push(waiter));
             mem::take(&mut state.commands)
         });
-        for command in commands {
-            command.abandon();
-        }
+        drop(commands); // As above.
     }
 }
 

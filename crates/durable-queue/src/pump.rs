@@ -150,10 +150,6 @@ impl<S: Store> Pump<S> {
                 control.sleep(seen, threshold, when);
             }
         }
-        // They are abandoned at the end, with what came meanwhile.
-        for command in mem::take(&mut self.pending) {
-            control.command(command);
-        }
     }
 
     fn is_idle(&self) -> bool {
@@ -249,12 +245,10 @@ impl<S: Store> Pump<S> {
             let mut leases = called(|| store.held_by(name, claim.token, claim.lease))?;
             self.lost.pop();
             let is_known = |lease: &Lease| {
-                let held = Held {
-                    id: lease.id,
-                    token: lease.token,
-                };
+                let held = Held::of(lease);
                 let mut ahead = self.ahead.iter();
-                self.running.contains_key(&held) || ahead.any(|it| it.value.lease.id == lease.id)
+                self.running.contains_key(&held)
+                    || ahead.any(|it| Held::of(&it.value.lease) == held)
             };
             leases.retain(|lease| !is_known(lease));
             self.enter(leases, sent);
@@ -311,10 +305,7 @@ impl<S: Store> Pump<S> {
                 items.push(Item::Start(ahead));
             } else {
                 // Due, and no call wants it: another process may.
-                let held = Held {
-                    id: ahead.lease.id,
-                    token: ahead.lease.token,
-                };
+                let held = Held::of(&ahead.lease);
                 items.push(Item::Command(Command::new(held, Wish::Release, None)));
             }
         }
@@ -520,10 +511,7 @@ impl<S: Store> Pump<S> {
         } = *self.config();
         let mut supplied = Vec::new();
         for lease in leases {
-            let held = Held {
-                id: lease.id,
-                token: lease.token,
-            };
+            let held = Held::of(&lease);
             if !lease.started {
                 self.put_ahead(Ahead {
                     lease,
@@ -584,11 +572,11 @@ impl<S: Store> Pump<S> {
     fn settled(&mut self, command: Command, verdict: Verdict, sent: Instant) {
         let Command {
             held,
-            wish,
-            reply,
+            ref wish,
             perhaps_done,
+            ..
         } = command;
-        let answer = match (verdict, &wish) {
+        let answer = match (verdict, wish) {
             (Verdict::Done, Wish::Extend(span)) => {
                 if let Some(running) = self.running.get_mut(&held) {
                     running.renew_at = running.renew_at.map(|_| sent + *span / RENEW_AFTER);
@@ -608,9 +596,7 @@ impl<S: Store> Pump<S> {
                 Err(SettleError::Stale)
             }
         };
-        if let Some(reply) = reply {
-            reply.give(answer); // User code, perhaps: no lock is held.
-        }
+        command.answer(answer);
     }
 }
 

@@ -178,18 +178,52 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     where
         S: EnqueueIn,
     {
+        let entered = self.enter_in(transaction, value, when.into(), None, Merge::Keep);
+        entered.map(Put::id)
+    }
+
+    /// As [`push_in_transaction`](Self::push_in_transaction), with a key, as
+    /// [`push_keyed`](Self::push_keyed).
+    ///
+    /// # Errors
+    /// What the store met, with the value. The transaction may have to be rolled back.
+    pub fn push_keyed_in_transaction(
+        &self,
+        transaction: &mut S::Transaction<'_>,
+        key: impl AsRef<[u8]>,
+        value: T,
+        when: impl Into<When>,
+        merge: Merge,
+    ) -> Result<Put, PushError<T>>
+    where
+        S: EnqueueIn,
+    {
+        self.enter_in(transaction, value, when.into(), Some(key.as_ref()), merge)
+    }
+
+    fn enter_in(
+        &self,
+        transaction: &mut S::Transaction<'_>,
+        value: T,
+        when: When,
+        key: Option<&[u8]>,
+        merge: Merge,
+    ) -> Result<Put, PushError<T>>
+    where
+        S: EnqueueIn,
+    {
         let Shared { store, name, .. } = &**self.shared();
         let payload = value.encode();
         let job = NewJob {
             payload: &payload,
-            when: when.into(),
-            key: None,
-            merge: Merge::Keep,
+            when,
+            key,
+            merge,
         };
         let entered = store.enqueue_in(transaction, name, &[job]);
         drop(payload);
         match entered {
-            Ok(puts) => Ok(puts[0].id()),
+            Ok(puts) => Ok(puts[0]),
             Err(error) => Err(PushError { value, error }),
         }
     }

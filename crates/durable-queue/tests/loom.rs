@@ -7,6 +7,7 @@
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
 #![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
+#![expect(clippy::similar_names, reason = "a taker and what is taken")]
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -312,7 +313,7 @@ fn an_ack_racing_the_end_of_the_pump_is_answered() {
             match acked {
                 Ok(()) => assert_eq!(world.left(), 0),
                 Err(SettleError::ShutDown) => {
-                    assert_eq!((ended, world.left()), (ShutDown::TimedOut, 1))
+                    assert_eq!((ended, world.left()), (ShutDown::TimedOut, 1));
                 }
                 Err(other) => panic!("{other}"),
             }

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use durable_queue::sqlite::WATCH_EVERY;
-use durable_queue::{SqliteStore, When};
+use durable_queue::{Cancelled, Merge, Put, SqliteStore, When};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::support::{Folder, Time, bounded, job};
@@ -94,4 +94,36 @@ fn a_job_of_the_callers_own_transaction_is_handed_out_after_its_commit() {
         queue.announce();
         assert_eq!(taker.join().unwrap(), "own");
     });
+}
+
+#[test]
+fn a_key_that_is_pending_is_merged_in_the_callers_own_transaction_too() {
+    let (time, folder) = (Time::new(), Folder::new());
+    let queue = time.queue(open(&time, &folder));
+    let first = queue
+        .push_keyed("key", job("first"), When::NOW, Merge::Keep)
+        .unwrap();
+    let mut own = Connection::open(folder.file("jobs")).unwrap();
+    for commit in [false, true] {
+        let mut transaction = own
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .unwrap();
+        let put = queue
+            .push_keyed_in_transaction(
+                &mut transaction,
+                "key",
+                job("second"),
+                When::NOW,
+                Merge::Latest,
+            )
+            .unwrap();
+        assert_eq!(put, Put::Merged(first.id()));
+        if commit {
+            transaction.commit().unwrap();
+        }
+    }
+    let Cancelled::Gone { payload, .. } = queue.cancel("key").unwrap() else {
+        panic!("no handler has it");
+    };
+    assert_eq!(payload, "second");
 }

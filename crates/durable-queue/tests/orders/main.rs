@@ -150,7 +150,9 @@ fn a_shop_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
             let mail = mail(&folder, order).unwrap();
             let mut words = mail.split(' ');
             assert_eq!(words.next(), Some(&**order));
-            let is_paid = words.next() == Some("paid");
+            let state = words.next().unwrap();
+            assert!(["paid", "expired"].contains(&state), "{mail}");
+            let is_paid = state == "paid";
             match known {
                 Known::Paid => assert!(is_paid, "{mail}"),
                 Known::Open | Known::Refused => assert!(!is_paid, "{mail}"),
@@ -159,8 +161,7 @@ fn a_shop_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
             counts[usize::from(is_paid)] += 1;
         }
         let [expired, paid] = counts;
-        assert!(paid > 0 && expired > 0, "{paid} paid, {expired} expired");
-        // What an early hand-out would be is an assertion in the handler: its e-mail would be missing.
+        assert!(expired > 0, "most are not paid");
         late.sort_unstable();
         let median = late.get(late.len() / 2);
         println!(
