@@ -336,13 +336,13 @@ fn a_panic_report_has_the_tasks_name() {
         pool.task().name("weekly").submit(|| panic!("two")).unwrap();
         pool.wait_idle().unwrap();
         assert!(pool.spawn(|| panic!("three")).unwrap().join().is_err());
-        let reported: Vec<_> = journal
+        let called: Vec<_> = journal
             .entries()
             .into_iter()
             .map(|(name, _)| name)
             .collect();
         assert_eq!(
-            reported,
+            called,
             [Some("nightly".into()), Some("weekly".into()), None]
         );
         assert!(journal.entries()[0].1.contains("a_panic_report"));
