@@ -187,7 +187,6 @@ fn every_figure_shows_what_it_is_called_after() {
         retired: 108,
         start_failures: 109,
         peak_live: 110,
-        expired: 112,
         discarded: 113,
     };
     let shown = state.stats(111);
