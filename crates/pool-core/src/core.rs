@@ -503,10 +503,10 @@ impl<R: Runner> Core<R> {
         let started = self.spawn_worker(number, &cell);
         // Step N5.
         self.section(|state, effects| {
+            state.started(started.is_ok(), effects);
             if started.is_err() {
                 state.slots.give_back(slot);
             }
-            state.started(started.is_ok(), effects);
             effects.set_all(&mut state.on_start);
             state.set_if_ended(effects);
             if started.is_ok() {

@@ -68,14 +68,7 @@ impl StopRequest {
     }
 }
 
-#[cfg(not(anthill_loom))]
-std::thread_local! {
-    static TASK: Cell<Option<Arc<dyn Running>>> = const { Cell::new(None) };
-    static WORKER: Cell<Option<Arc<Worker>>> = const { Cell::new(None) };
-}
-
-#[cfg(anthill_loom)]
-sync_shim::thread_local! {
+sync_shim::thread_locals! {
     static TASK: Cell<Option<Arc<dyn Running>>> = Cell::new(None);
     static WORKER: Cell<Option<Arc<Worker>>> = Cell::new(None);
 }

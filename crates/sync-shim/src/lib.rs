@@ -55,10 +55,28 @@ pub use clock::{Alarm, Clock, ManualClock};
 pub use futex::Futex;
 pub use lock::{Condvar, Mutex, MutexGuard};
 pub use parker::{Parker, ThreadParker};
-/// A model's thread-locals; outside of a model they are std's.
 #[cfg(anthill_loom)]
+#[doc(hidden)]
 pub use runtime::thread_local;
 pub use statics::{fork_count, unique_id};
+
+/// Declares thread-locals whose initial values are constants.
+#[cfg(not(anthill_loom))]
+#[macro_export]
+macro_rules! thread_locals {
+    ($(static $name:ident: $type:ty = $init:expr;)*) => {
+        ::std::thread_local! { $(static $name: $type = const { $init };)* }
+    };
+}
+
+/// Declares thread-locals: a model's.
+#[cfg(anthill_loom)]
+#[macro_export]
+macro_rules! thread_locals {
+    ($(static $name:ident: $type:ty = $init:expr;)*) => {
+        $crate::thread_local! { $(static $name: $type = $init;)* }
+    };
+}
 
 // What the README shows is compiled and run.
 #[cfg(all(doctest, not(anthill_loom)))]

@@ -328,11 +328,11 @@ fn a_panic_report_has_the_tasks_name() {
             reports.write((panic.name().map(str::to_owned), panic.task()));
         });
         let pool = pool.build().unwrap();
-        let reporter = pool
+        let failing = pool
             .task()
             .name(String::from("nightly"))
             .spawn(|| panic!("one"));
-        assert!(reporter.unwrap().join().is_err());
+        assert!(failing.unwrap().join().is_err());
         pool.task().name("weekly").submit(|| panic!("two")).unwrap();
         pool.wait_idle().unwrap();
         assert!(pool.spawn(|| panic!("three")).unwrap().join().is_err());
