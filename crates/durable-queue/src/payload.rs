@@ -44,7 +44,7 @@ impl Payload for String {
 /// ```
 /// use durable_queue::{Json, Payload};
 ///
-/// let stored = Json(("order", 7)).encode()?.into_owned();
+/// let stored = Json(("order".to_owned(), 7)).encode()?.into_owned();
 /// assert_eq!(stored, br#"["order",7]"#);
 /// let Json((word, number)) = Json::<(String, u32)>::decode(stored)?;
 /// assert_eq!((&*word, number), ("order", 7));
