@@ -17,6 +17,8 @@ pub enum ErrorKind {
     Full,
     /// The store may be read only.
     ReadOnly,
+    /// A payload has no bytes to be stored; the source says why. The store was not asked.
+    Unencodable,
     /// A payload or a key is larger than the store takes.
     TooLarge,
     /// The store was written by a newer version of this crate.
@@ -113,6 +115,7 @@ impl fmt::Display for StoreError {
             ErrorKind::Busy => f.write_str("the store is busy"),
             ErrorKind::Full => f.write_str("the store has no space left"),
             ErrorKind::ReadOnly => f.write_str("the store is read-only"),
+            ErrorKind::Unencodable => f.write_str("the payload cannot be written"),
             ErrorKind::TooLarge => f.write_str("the payload or the key is too large for the store"),
             ErrorKind::Newer { found, known } => {
                 write!(

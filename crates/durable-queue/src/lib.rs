@@ -33,6 +33,7 @@
 //! - For what need not survive a restart: [`delay_queue::DelayQueue`] costs a thousandth.
 //! - For work that must not be done twice: see below. The store of the work, and its transactions,
 //!   are what can promise that.
+//! - In a forked process: the pump is the parent's. Make the queue after the fork.
 //! - For order: jobs start by their times, then by their ids, but handlers end as they end.
 //!
 //! # Words
@@ -62,6 +63,7 @@
 //! | feature | default | what it does |
 //! |---|---|---|
 //! | `sqlite` | yes | [`SqliteStore`]: jobs in a file of `SQLite`, whose source is compiled in |
+//! | `json` | no | `Json<T>`: payloads of any type that serde knows |
 //! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests of any store |
 #![cfg_attr(
     not(all(feature = "sqlite", feature = "testing")),
@@ -94,6 +96,8 @@ pub mod testing;
 mod time;
 mod worker;
 
+#[cfg(feature = "json")]
+pub use self::payload::Json;
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::SqliteStore;
 pub use self::{
@@ -104,7 +108,7 @@ pub use self::{
     error::{CarriedOut, ErrorKind, PushError, SettleError, StoreError, TakeError},
     job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},
     notify::{Notifier, Notifiers, Registration},
-    payload::{DecodeError, Payload},
+    payload::{DecodeError, EncodeError, Payload},
     pump::{FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
     queue::{CancelError, DurableQueue, ShutDown},
     reply::SettleFuture,

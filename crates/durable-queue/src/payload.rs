@@ -6,7 +6,10 @@ use std::{error, fmt};
 /// A value that is stored as bytes.
 pub trait Payload: Sized + Send + 'static {
     /// The bytes to be stored.
-    fn encode(&self) -> Cow<'_, [u8]>;
+    ///
+    /// # Errors
+    /// If this value has none. It is not put in then.
+    fn encode(&self) -> Result<Cow<'_, [u8]>, EncodeError>;
 
     /// The value of what was stored.
     ///
@@ -17,8 +20,8 @@ pub trait Payload: Sized + Send + 'static {
 
 /// Bytes are what they are.
 impl Payload for Vec<u8> {
-    fn encode(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(self)
+    fn encode(&self) -> Result<Cow<'_, [u8]>, EncodeError> {
+        Ok(Cow::Borrowed(self))
     }
 
     fn decode(bytes: Vec<u8>) -> Result<Self, DecodeError> {
@@ -27,14 +30,77 @@ impl Payload for Vec<u8> {
 }
 
 impl Payload for String {
-    fn encode(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(self.as_bytes())
+    fn encode(&self) -> Result<Cow<'_, [u8]>, EncodeError> {
+        Ok(Cow::Borrowed(self.as_bytes()))
     }
 
     fn decode(bytes: Vec<u8>) -> Result<Self, DecodeError> {
         Self::from_utf8(bytes).map_err(|error| DecodeError::new(error.utf8_error().to_string()))
     }
 }
+
+/// Any value that serde knows, stored as JSON.
+///
+/// ```
+/// use durable_queue::{Json, Payload};
+///
+/// let stored = Json(("order".to_owned(), 7)).encode()?.into_owned();
+/// assert_eq!(stored, br#"["order",7]"#);
+/// let Json((word, number)) = Json::<(String, u32)>::decode(stored)?;
+/// assert_eq!((&*word, number), ("order", 7));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[cfg(feature = "json")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Json<T>(pub T);
+
+#[cfg(feature = "json")]
+impl<T> Payload for Json<T>
+where
+    T: serde::Serialize + serde::de::DeserializeOwned + Send + 'static,
+{
+    fn encode(&self) -> Result<Cow<'_, [u8]>, EncodeError> {
+        let json = serde_json::to_vec(&self.0);
+        json.map(Cow::Owned)
+            .map_err(|error| EncodeError::new(place(&error)))
+    }
+
+    fn decode(bytes: Vec<u8>) -> Result<Self, DecodeError> {
+        let value = serde_json::from_slice(&bytes);
+        value
+            .map(Self)
+            .map_err(|error| DecodeError::new(place(&error)))
+    }
+}
+
+/// serde's own words may quote what is stored.
+#[cfg(feature = "json")]
+fn place(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    format!(
+        "no such JSON ({:?} error, line {line}, column {column})",
+        error.classify()
+    )
+}
+
+/// A value has no bytes to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodeError(String);
+
+impl EncodeError {
+    /// Says why. It must not show the value.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the payload cannot be written: {}", self.0)
+    }
+}
+
+impl error::Error for EncodeError {}
 
 /// What is stored is no value of the queue's type. Such a job is buried.
 #[derive(Clone, Debug, PartialEq, Eq)]

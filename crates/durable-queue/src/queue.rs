@@ -1,5 +1,6 @@
 //! The queue, as the program sees it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::builder::{Builder, Config};
 use crate::claimed::Policy;
 use crate::clock::SharedClock;
 use crate::control::Control;
-use crate::error::{PushError, StoreError, TakeError};
+use crate::error::{ErrorKind, PushError, StoreError, TakeError};
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Which};
 use crate::payload::{DecodeError, Payload};
 use crate::pump::Pump;
@@ -117,19 +118,18 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         merge: Merge,
     ) -> Result<Put, PushError<T>> {
         let Shared { store, name, .. } = &**self.shared();
-        let payload = value.encode();
-        let job = NewJob {
-            payload: &payload,
-            when,
-            key,
-            merge,
-        };
-        let entered = store.enqueue(name, &[job]);
-        drop(payload);
-        match entered {
-            Ok(puts) => Ok(puts[0]),
-            Err(error) => Err(PushError { value, error }),
-        }
+        let entered = encoded(&value).and_then(|payload| {
+            let job = NewJob {
+                payload: &payload,
+                when,
+                key,
+                merge,
+            };
+            store.enqueue(name, &[job])
+        });
+        entered
+            .map(|puts| puts[0])
+            .map_err(|error| PushError { value, error })
     }
 
     /// Puts many jobs in, all or none, with one commit.
@@ -141,20 +141,18 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         values: Vec<(T, When)>,
     ) -> Result<Vec<JobId>, PushError<Vec<(T, When)>>> {
         let Shared { store, name, .. } = &**self.shared();
-        let payloads: Vec<_> = values.iter().map(|(value, _)| value.encode()).collect();
-        let jobs: Vec<_> = payloads
-            .iter()
-            .zip(&values)
-            .map(|(payload, (_, when))| NewJob {
+        let payloads: Result<Vec<_>> = values.iter().map(|(value, _)| encoded(value)).collect();
+        let entered = payloads.and_then(|payloads| {
+            let job = |(payload, (_, when)): (_, &(T, When))| NewJob {
                 payload,
                 when: *when,
                 key: None,
                 merge: Merge::Keep,
-            })
-            .collect();
-        let entered = store.enqueue(name, &jobs);
-        drop(jobs);
-        drop(payloads);
+            };
+            let payloads = payloads.iter().map(|payload| &**payload);
+            let jobs: Vec<_> = payloads.zip(&values).map(job).collect();
+            store.enqueue(name, &jobs)
+        });
         match entered {
             Ok(puts) => Ok(puts.into_iter().map(Put::id).collect()),
             Err(error) => Err(PushError {
@@ -213,19 +211,18 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         S: EnqueueIn,
     {
         let Shared { store, name, .. } = &**self.shared();
-        let payload = value.encode();
-        let job = NewJob {
-            payload: &payload,
-            when,
-            key,
-            merge,
-        };
-        let entered = store.enqueue_in(transaction, name, &[job]);
-        drop(payload);
-        match entered {
-            Ok(puts) => Ok(puts[0]),
-            Err(error) => Err(PushError { value, error }),
-        }
+        let entered = encoded(&value).and_then(|payload| {
+            let job = NewJob {
+                payload: &payload,
+                when,
+                key,
+                merge,
+            };
+            store.enqueue_in(transaction, name, &[job])
+        });
+        entered
+            .map(|puts| puts[0])
+            .map_err(|error| PushError { value, error })
     }
 
     /// Says that jobs may be there of which the store has not told: after the commit of a
@@ -343,6 +340,11 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     pub(crate) fn shared(&self) -> &Arc<Shared<S>> {
         &self.owner.0
     }
+}
+
+fn encoded<T: Payload>(value: &T) -> Result<Cow<'_, [u8]>> {
+    let encoded = value.encode();
+    encoded.map_err(|error| StoreError::new(ErrorKind::Unencodable).with_source(error))
 }
 
 impl<S: Store> Shared<S> {

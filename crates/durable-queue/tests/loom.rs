@@ -294,6 +294,29 @@ fn a_shutdown_racing_a_claim_leaves_the_job_to_others() {
     );
 }
 
+/// The pump goes on as long as a job is held: the call must not wait for its end.
+#[test]
+fn a_close_racing_a_call_ends_it_while_a_handler_is_at_work() {
+    check(
+        "a_close_racing_a_call_ends_it_while_a_handler_is_at_work",
+        Some(3),
+        || {
+            let world = world();
+            world.push(1, When::NOW);
+            let taken = world.queue.take().unwrap();
+            let taker = {
+                let queue = world.queue.clone();
+                spawn(move || queue.take().unwrap_err().is_shut_down())
+            };
+            world.queue.close();
+            assert!(taker.join().unwrap());
+            taken.ack().unwrap();
+            assert_eq!(world.left(), 0);
+            world.end();
+        },
+    );
+}
+
 /// The pump's time is up while a handler settles: the handler is answered, one way or the other.
 #[test]
 fn an_ack_racing_the_end_of_the_pump_is_answered() {

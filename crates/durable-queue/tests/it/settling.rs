@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use durable_queue::{DecodeError, DurableQueue, Payload, Retried, ShutDown, When};
+use durable_queue::{
+    CarriedOut, DecodeError, DurableQueue, EncodeError, ErrorKind, Json, Payload, Retried,
+    ShutDown, When,
+};
 use testkit::block_on;
 
 use crate::support::{LONG, SECOND, Time, bounded, job};
@@ -148,13 +151,19 @@ fn a_payload_that_cannot_be_read_is_buried_with_the_reason() {
     });
 }
 
-/// One whose bytes make its decoder panic.
+/// The value of a [`Touchy`] that has no bytes.
+const UNENCODABLE: u8 = 99;
+
+/// One whose bytes make its decoder panic, if it has any.
 #[derive(Debug)]
 struct Touchy(u8);
 
 impl Payload for Touchy {
-    fn encode(&self) -> Cow<'_, [u8]> {
-        Cow::Owned(vec![self.0])
+    fn encode(&self) -> Result<Cow<'_, [u8]>, EncodeError> {
+        if self.0 == UNENCODABLE {
+            return Err(EncodeError::new("it is too touchy"));
+        }
+        Ok(Cow::Owned(vec![self.0]))
     }
 
     fn decode(bytes: Vec<u8>) -> Result<Self, DecodeError> {
@@ -215,5 +224,41 @@ fn a_back_off_that_panics_does_not_lose_the_job() {
         let retried = queue.take().unwrap().retry().unwrap();
         assert_eq!(retried, Retried::Again(When::NOW));
         assert_eq!(queue.take().unwrap().attempt(), 2);
+    });
+}
+
+#[test]
+fn a_value_that_cannot_be_stored_comes_back_and_enters_none_of_its_batch() {
+    let time = Time::new();
+    let queue = DurableQueue::<Touchy, _>::builder("queue", time.sim())
+        .clock(time.clock.clone())
+        .build()
+        .unwrap();
+    let refused = queue.push(Touchy(UNENCODABLE), When::NOW).unwrap_err();
+    assert_eq!(refused.error.kind(), ErrorKind::Unencodable);
+    assert_eq!(refused.error.carried_out(), CarriedOut::No);
+    assert_eq!(refused.value.0, UNENCODABLE);
+    let batch = vec![(Touchy(1), When::NOW), (Touchy(UNENCODABLE), When::NOW)];
+    assert_eq!(queue.push_batch(batch).unwrap_err().value.len(), 2);
+    assert_eq!(queue.store_stats().unwrap().jobs, 0);
+}
+
+#[test]
+fn json_of_another_shape_is_buried_without_being_quoted() {
+    bounded(|| {
+        let time = Time::new();
+        let sim = time.sim();
+        let text = DurableQueue::<Json<String>, _>::builder("queue", sim.clone());
+        let text = text.clock(time.clock.clone()).build().unwrap();
+        text.push(Json(job("hunter2")), When::NOW).unwrap();
+        let numbers = DurableQueue::<Json<u32>, _>::builder("queue", sim);
+        let numbers = numbers.clock(time.clock.clone()).build().unwrap();
+        numbers.push(Json(7), When::NOW).unwrap();
+        let taken = numbers.take().unwrap();
+        assert_eq!(*taken, Json(7));
+        taken.ack().unwrap();
+        let dead = numbers.dead(None, 10).unwrap();
+        assert!(dead[0].error.contains("line 1"), "{}", dead[0].error);
+        assert!(!dead[0].error.contains("hunter2"), "{}", dead[0].error);
     });
 }
