@@ -51,7 +51,7 @@ impl fmt::Debug for Policy {
 /// by a panic, the attempt has failed, as by [`retry`](Claimed::retry). Neither waits for the
 /// store's answer.
 ///
-/// Whoever lost the lease (the process slept, or the store was out of reach for too long) is fenced
+/// A holder that lost its lease (the process slept, or the store was out of reach for too long) is fenced
 /// off: it cannot settle the job, and each call here says so.
 #[must_use = "dropped, it is given back"]
 pub struct Claimed<T> {

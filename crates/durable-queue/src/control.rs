@@ -49,7 +49,7 @@ impl Held {
 pub(crate) struct Command {
     pub(crate) held: Held,
     pub(crate) wish: Wish,
-    /// Absent if no one waits for the answer.
+    /// Absent if nothing waits for the answer.
     pub(crate) reply: Option<Arc<Reply>>,
     /// It was sent before, and the answer was lost.
     pub(crate) perhaps_done: bool,

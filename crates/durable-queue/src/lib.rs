@@ -40,7 +40,7 @@
 //! - A **job** is a payload, a due time, perhaps a key. It is *pending*, *claimed* (ahead of its time,
 //!   by a process), *started* (a handler has it), or a *dead letter*.
 //! - A **claim** holds jobs under a **lease**, which ends by itself, and under a random **fencing
-//!   token**: a holder that lost its lease cannot settle the job, and is told.
+//!   token**: a holder that lost its lease cannot settle the job, and each try says so.
 //! - A handler **settles** its job: [`ack`](Claimed::ack), [`retry`](Claimed::retry),
 //!   [`bury`](Claimed::bury); dropped, it is released.
 //! - The **pump** is the one thread of a queue and process that talks to the store about claims.

@@ -118,7 +118,7 @@ impl<S: Store> Pump<S> {
 
     /// The thread.
     pub(crate) fn run(mut self) {
-        /// Whatever ends the thread, those who wait for it are told.
+        /// Whatever ends the thread, what waits for its end is woken.
         struct End {
             control: Arc<Control>,
             cut_short: bool,
@@ -298,7 +298,7 @@ impl<S: Store> Pump<S> {
             let Some(entry) = entry else { break };
             let ahead = entry.value;
             if ahead.until <= now {
-                continue; // The lease has ended: the job is anyone's.
+                continue; // The lease has ended: the job is free for others.
             }
             if !gives_all_back && starts < wanted {
                 starts += 1;

@@ -225,7 +225,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
             .map_err(|error| PushError { value, error })
     }
 
-    /// Says that jobs may be there of which the store has not told: after the commit of a
+    /// Says that jobs may be there that the store has not announced: after the commit of a
     /// transaction that has put some in.
     pub fn announce(&self) {
         self.shared()

@@ -126,7 +126,7 @@ pub trait EnqueueIn: Store {
     ) -> Result<Vec<Put>>;
 }
 
-/// Looks for what other processes have done, for a store that cannot be told.
+/// Looks for what other processes have done, for a store that cannot announce it.
 pub trait Watch: Send {
     /// How often [`look`](Watch::look) is to be called; `None` if the notifier is called in any case.
     fn every(&self) -> Option<Duration>;

@@ -241,7 +241,7 @@ fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
     );
 }
 
-/// The same for an extension: whoever is told that it has the lease has it.
+/// The same for an extension: the party whose answer says that it has the lease has it.
 #[test]
 fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
     check(

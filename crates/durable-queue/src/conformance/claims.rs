@@ -67,19 +67,19 @@ pub fn a_claimer_that_lost_the_answer_finds_what_it_holds(fixture: &impl Fixture
         ],
     );
     let claim = claim_of(10, 10);
-    let told = turn(store, &[], Some(claim))
+    let answered = turn(store, &[], Some(claim))
         .claimed
         .expect("a claim")
         .leases;
-    assert_eq!(told.len(), 2);
+    assert_eq!(answered.len(), 2);
     let held = || store.held_by(QUEUE, claim.token, LEASE).expect("an answer");
     let by_id = |mut leases: Vec<_>| {
         leases.sort_by_key(|lease: &crate::store::Lease| lease.id);
         leases
     };
-    assert_eq!(by_id(held()), by_id(told.clone()));
-    assert_eq!(settle(store, &told[0], Act::Ack), Verdict::Done);
-    assert_eq!(ids(&held()), [told[1].id]);
+    assert_eq!(by_id(held()), by_id(answered.clone()));
+    assert_eq!(settle(store, &answered[0], Act::Ack), Verdict::Done);
+    assert_eq!(ids(&held()), [answered[1].id]);
     let other = store
         .held_by(QUEUE, Token::random(), LEASE)
         .expect("an answer");

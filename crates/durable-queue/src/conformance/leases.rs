@@ -46,7 +46,7 @@ pub fn a_holder_that_lost_its_lease_changes_nothing(fixture: &impl Fixture) {
     assert_eq!(store.stats(QUEUE).expect("figures").dead, 0);
 }
 
-/// As long as no one has claimed the job, its holder may go on.
+/// As long as the job is unclaimed, its holder may go on.
 pub fn a_lease_that_ended_unclaimed_is_still_good(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", When::NOW));
@@ -171,7 +171,7 @@ pub fn a_cancel_of_what_is_not_there_says_so(fixture: &impl Fixture) {
     assert_eq!(by_key, Cancelled::Never);
 }
 
-/// The attempt that it began is told.
+/// The answer says that an attempt was begun.
 pub fn a_cancel_after_the_lease_has_ended_fences_the_holder_off(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
@@ -254,7 +254,7 @@ pub fn a_released_job_is_as_if_it_had_not_been_claimed(fixture: &impl Fixture) {
     assert_eq!((again.id, again.attempts, again.due), (id, 1, ahead.due));
 }
 
-/// For as long as anyone wants to look.
+/// Until it is redriven or deleted.
 pub fn a_buried_job_is_a_dead_letter_with_its_error(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));

@@ -4,7 +4,7 @@
 //!
 //! # What always holds
 //! 1. Every change is one IMMEDIATE transaction, so what it reads stays true until it commits.
-//! 2. What a caller is told to be in the file has been synced: all but claims, starts and
+//! 2. What a call has answered for has been synced: all but claims, starts and
 //!    extensions, which a loss of power may undo. The file stays consistent in any case.
 //! 3. No notifier is called with the connection locked.
 

@@ -362,8 +362,8 @@ impl Store for SimStore {
     }
 
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
-        struct Told(#[expect(dead_code, reason = "held for its Drop")] Registration);
-        impl Watch for Told {
+        struct Announced(#[expect(dead_code, reason = "held for its Drop")] Registration);
+        impl Watch for Announced {
             fn every(&self) -> Option<Duration> {
                 None
             }
@@ -372,7 +372,7 @@ impl Store for SimStore {
             }
         }
         let registration = self.0.notifiers.add(name, notifier);
-        Ok(Box::new(Told(registration)))
+        Ok(Box::new(Announced(registration)))
     }
 
     fn pause(&self, name: &str, paused: bool) -> Result<()> {

@@ -45,7 +45,7 @@ fn a_job_dropped_by_a_panic_has_failed() {
         };
         time.clock.wait_for_sleepers(1);
         while !taker.is_finished() {
-            // The pump may have been asked before it was told of the failure.
+            // The pump may have been asked before it has the failure.
             time.clock.advance(SECOND);
             std::thread::yield_now();
         }

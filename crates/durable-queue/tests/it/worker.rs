@@ -56,7 +56,7 @@ fn a_handler_that_fails_or_panics_is_tried_again_and_buried_with_its_error() {
         for (name, error) in [("luck", "no luck"), ("panic", "the handler panicked")] {
             let id = queue.push(job(name), When::NOW).unwrap();
             assert_eq!(attempts.recv().unwrap(), 1);
-            // The pump sleeps until the back-off is over once it was told of the failure.
+            // The pump sleeps until the back-off is over once it has the failure.
             while queue.store_stats().unwrap().jobs > 0 {
                 time.clock.advance(SECOND);
                 std::thread::yield_now();
