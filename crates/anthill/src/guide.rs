@@ -10,6 +10,8 @@
 //! | How do I map an iterator, in order, with flat memory? | [`mapping`] |
 //! | How do I run tasks that borrow? | [`scopes`] |
 //! | How do I wait for some tasks, take the next that ends, cancel the rest? | [`groups`] |
+//! | How do I cancel, also what runs? | [`cancelling`] |
+//! | How do I keep tasks in order, or some before others? | [`ordering`] |
 //! | Which errors are there, and how do they go with `?` and anyhow? | [`errors`] |
 //! | What becomes of a panic? | [`panics`] |
 //! | How do I use it from async code? | [`asynchronous`] |
@@ -67,6 +69,7 @@
 //! ```
 
 pub mod asynchronous;
+pub mod cancelling;
 pub mod capacity;
 #[cfg(all(
     feature = "delay-queue",
@@ -95,6 +98,7 @@ pub mod later;
 pub mod mapping;
 pub mod nesting;
 pub mod numbers;
+pub mod ordering;
 pub mod panics;
 #[cfg(feature = "scheduled-pool")]
 pub mod schedules;
