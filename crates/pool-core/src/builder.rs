@@ -51,9 +51,12 @@ pub const DEFAULT_NAME: &str = "pool";
 /// | `clock` | the monotonic clock |
 #[must_use = "a builder does nothing until `build` is called"]
 #[derive(Clone)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a setting of its own"
+#[cfg_attr(
+    feature = "tracing",
+    expect(
+        clippy::struct_excessive_bools,
+        reason = "each is a setting of its own"
+    )
 )]
 pub struct Builder<R> {
     runner: R,

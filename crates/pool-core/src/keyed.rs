@@ -443,7 +443,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
 
 /// Which lanes a key is among. (The table goes by the lowest and by the highest bits.)
 fn shard_of(hash: u64) -> u32 {
-    (hash >> 32) as u32 % SHARDS
+    ((hash >> 32) as u32).rem_euclid(SHARDS)
 }
 
 impl<K, S: Clone> Clone for Keyed<K, S> {

@@ -48,7 +48,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
             let Some(next) = self.next(lane) else {
                 return ended;
             };
-            let yields = done % TURN == 0;
+            let yields = usize::is_multiple_of(done, TURN);
             if ended.runs_user_code || core.state.pass_on(ended.outcome, yields).is_err() {
                 return self.yield_turn(lane, next, ended);
             }

@@ -192,8 +192,8 @@ fn a_submit_that_sleeps_is_woken_by_its_token() {
         Some(2),
         || {
             let pool = untimed(1).build().unwrap();
-            let (hold, token) = (CancelToken::new(), CancelToken::new());
-            let held = hold.clone();
+            let (block, token) = (CancelToken::new(), CancelToken::new());
+            let held = block.clone();
             pool.submit(move || held.wait()).unwrap();
             let submitter = {
                 let (pool, token) = (pool.clone(), token.clone());
@@ -201,7 +201,7 @@ fn a_submit_that_sleeps_is_woken_by_its_token() {
             };
             token.cancel();
             assert!(submitter.join().unwrap());
-            hold.cancel();
+            block.cancel();
             end(&pool);
         },
     );
