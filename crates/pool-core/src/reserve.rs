@@ -124,7 +124,7 @@ impl<R: Runner> WorkerPool<R> {
     }
 
     /// As [`reserve`](Self::reserve), as a future. A `Service` holds it between its `poll_ready`
-    /// and its `call`, or a [`PollReserve`], which holds the permit as well.
+    /// and its `call`, or a [`PollReserve`](crate::PollReserve), which holds the permit as well.
     ///
     /// Futures and threads stand in one line. Nothing happens before the first poll, which may have
     /// to start the first worker, or to wait for its start. Once it is woken it has its room, also

@@ -13,7 +13,7 @@ use crate::task::erased::{Task, Work};
 use crate::task::record::{Record, TaskRecord};
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
-/// Runs closures: the runner of a [`Pool`].
+/// Runs closures: the runner of a [`Pool`](crate::Pool).
 #[derive(Clone, Debug)]
 pub struct Closures(pub(crate) ());
 

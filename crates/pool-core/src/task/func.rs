@@ -15,7 +15,7 @@ use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
 type Function<T, R> = dyn Fn(T) -> R + Send + Sync;
 
-/// Runs one function: the runner of a [`FuncPool`].
+/// Runs one function: the runner of a [`FuncPool`](crate::FuncPool).
 pub struct Func<T, R> {
     pub(crate) function: Arc<Function<T, R>>,
 }
