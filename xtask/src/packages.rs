@@ -2,12 +2,15 @@
 //!
 //! Not for: advisories, which need a database from the network: `cargo xtask deny`.
 
+use std::env;
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use spdx::{Expression, LicenseReq, ParseMode};
-use xshell::cmd;
+use xshell::{Shell, cmd};
 
-use crate::workspace::{MissingTool, Workspace, package, succeeds};
+use crate::workspace::{MissingTool, Workspace, file_name, package, succeeds};
 
 /// What is allowed, also for cargo-deny. Relative to the root.
 const RULES: &str = "deny.toml";
@@ -52,10 +55,11 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
             .find(|file| !list.lines().any(|held| held == **file));
         ensure!(lacks.is_none(), "the package {name} lacks {lacks:?}");
     }
-    // A folder of its own, and new: cargo takes a crate from a package for the one that it built
-    // from an earlier package, as the version is the same.
+    // A folder of its own, and new, and nothing unpacked: cargo takes a crate from a package for the
+    // one that it unpacked and built from an earlier package, as the version is the same.
     let built = workspace.target.join("packages");
     shell.remove_path(&built)?;
+    forget_unpacked(&shell)?;
     let publish = cmd!(
         shell,
         "cargo publish --dry-run --workspace --allow-dirty --target-dir {built}"
@@ -72,6 +76,22 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
             "cargo package --workspace --exclude testkit --exclude xtask --allow-dirty --offline --target-dir {built}"
         )
         .run()?;
+    }
+    Ok(())
+}
+
+/// Removes what cargo has unpacked of these packages. Their registry is a folder, so that the name of
+/// its sources' folder begins with the dash that follows a host's name elsewhere.
+fn forget_unpacked(shell: &Shell) -> Result<()> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
+    let sources = home.context("cargo has no home")?.join("registry/src");
+    for registry in shell.read_dir(&sources).unwrap_or_default() {
+        let is_folders = file_name(&registry).is_some_and(|name| name.starts_with('-'));
+        let unpacked = concat!("worker-queue-", env!("CARGO_PKG_VERSION"));
+        if is_folders && registry.join(unpacked).exists() {
+            shell.remove_path(&registry)?;
+        }
     }
     Ok(())
 }
