@@ -196,15 +196,17 @@ fn a_try_after_a_join_racing_the_keys_next_task_is_accepted() {
         "a_try_after_a_join_racing_the_keys_next_task_is_accepted",
         Some(2),
         || {
-            let pool = untimed(1).queue_depth(1).build().unwrap();
+            let pool = untimed(1).queue_depth(2).build().unwrap();
             let (keyed, line) = (pool.keyed(), Line::new());
             let first = keyed.spawn(1, line.task(0)).unwrap();
             submit(&keyed, line.task(1));
+            // One that is left keeps the worker, so that the other's is used up undecided.
+            submit(&keyed, line.task(2));
             let refused = pool.try_submit(|| ()).is_err();
             first.join().unwrap();
             assert!(!refused || pool.try_submit(|| ()).is_ok());
             pool.wait_idle().unwrap();
-            assert_eq!(line.len(), 2);
+            assert_eq!(line.len(), 3);
             end(&pool);
         },
     );
