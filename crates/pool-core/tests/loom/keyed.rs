@@ -200,7 +200,7 @@ fn a_try_after_a_join_racing_the_keys_next_task_is_accepted() {
             let (keyed, line) = (pool.keyed(), Line::new());
             let first = keyed.spawn(1, line.task(0)).unwrap();
             submit(&keyed, line.task(1));
-            // One that is left keeps the worker, so that the other's is used up undecided.
+            // Two wait, so that a permit is left when the first one is used up.
             submit(&keyed, line.task(2));
             let refused = pool.try_submit(|| ()).is_err();
             first.join().unwrap();
