@@ -36,7 +36,7 @@ impl<R: Runner> Admit<R> for Shared<R> {
     #[inline]
     fn admit_job(
         self: &Arc<Self>,
-        job: R::Job,
+        job: impl FnOnce() -> R::Job,
         on_full: OnFull,
         token: Option<&CancelToken>,
     ) -> Admitted<R> {

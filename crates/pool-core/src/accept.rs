@@ -57,9 +57,15 @@ pub trait Accepts<T>: Runner + Sealed<T> {
     #[doc(hidden)]
     fn plain(task: T) -> Self::Job;
 
-    /// A task, and what its handle holds.
+    /// What makes a task, and what its handle holds.
     #[doc(hidden)]
-    fn spawned(&self, task: T) -> (Self::Job, Promise<Self::Value>);
+    fn spawned(
+        &self,
+        task: T,
+    ) -> (
+        impl FnOnce() -> Self::Job + Send + use<Self, T>,
+        Promise<Self::Value>,
+    );
 
     /// A task that was given more than a closure, and what its handle holds.
     #[doc(hidden)]

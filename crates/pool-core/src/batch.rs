@@ -17,9 +17,11 @@ use crate::runner::Runner;
 use crate::sched::queue::{Chunk, TaskQueue};
 use crate::submit::Admit;
 
-/// Tasks that are pulled before a section is made of them: 1, and then twice as many each time, up
-/// to this. So the first starts at once, and the queue takes whole blocks of the others. In a model
-/// one each time, so that there are several sections.
+/// Tasks that are pulled before a section is made of them: at first so many, if the iterator says
+/// that it has as many, and then twice as many each time, up to [`LARGEST_CHUNK`]. So the first starts
+/// soon, and the queue takes whole blocks of the others. In a model one each time, so that there are
+/// several sections.
+const FIRST_CHUNK: usize = if cfg!(anthill_loom) { 1 } else { 16 };
 const LARGEST_CHUNK: usize = if cfg!(anthill_loom) { 1 } else { 256 };
 
 /// Not all tasks of a batch were taken. The first so many were; the others come back, in order.
@@ -93,11 +95,12 @@ where
     R: Accepts<I::Item>,
 {
     let mut rest = tasks;
-    let mut chunk = TaskQueue::new();
-    let (mut submitted, mut size) = (0, 1);
+    let mut size = rest.size_hint().0.clamp(1, FIRST_CHUNK);
+    let mut chunk = TaskQueue::with_capacity(size);
+    let mut submitted = 0;
     loop {
         for task in rest.by_ref().take(size) {
-            chunk.push(R::plain(task));
+            chunk.push_with(|| R::plain(task));
         }
         size = (size * 2).min(LARGEST_CHUNK);
         if chunk.len() == 0 {
@@ -110,7 +113,7 @@ where
             let Some(head) = chunk.pop() else {
                 break;
             };
-            match pools.admit_job(head, on_full, None) {
+            match pools.admit_job(|| head, on_full, None) {
                 Ok(_) => submitted += 1,
                 Err(refused) => {
                     let (reason, head) = refused.into_parts();

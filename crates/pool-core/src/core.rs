@@ -178,31 +178,35 @@ impl<R: Runner> Core<R> {
     #[inline]
     pub(crate) fn admit<T>(
         self: &Arc<Self>,
-        job: R::Job,
+        job: impl FnOnce() -> R::Job,
         refused: impl FnOnce(&mut State<R::Job>, Closed, R::Job) -> T,
     ) -> Result<(), T> {
-        self.admit_within(job, refused, |start| {
-            start.wait();
-            Ok(())
-        })
+        match self.enter(job) {
+            Ok(()) => Ok(()),
+            Err(job) => self.admit_decided(job(), State::accept, refused, |start| {
+                start.wait();
+                Ok(())
+            }),
+        }
     }
 
-    /// As [`admit`](Self::admit); `wait` waits for the start of the first worker by another thread.
-    #[inline]
-    fn admit_within<L, T>(
-        self: &Arc<Self>,
-        job: R::Job,
-        refused: impl FnOnce(&mut State<R::Job>, Closed<L>, R::Job) -> T,
-        wait: impl Fn(&EventWait) -> Result<(), L>,
-    ) -> Result<(), T> {
-        // Step S2: the fast path.
-        if let Some(credit) = self.state.credit() {
-            if credit.enter(job) {
-                self.hint();
+    /// The fast path of it: a busy pool with room accepts the job, which is made where it is to lie.
+    #[expect(
+        clippy::inline_always,
+        reason = "measured: a job moved once more, in other sizes, stalls the submit"
+    )]
+    #[inline(always)]
+    fn enter<M: FnOnce() -> R::Job>(&self, job: M) -> Result<(), M> {
+        // Step S2.
+        match self.state.credit() {
+            Some(credit) => {
+                if credit.enter(job) {
+                    self.hint();
+                }
+                Ok(())
             }
-            return Ok(());
+            None => Err(job),
         }
-        self.admit_decided(job, State::accept, refused, wait)
     }
 
     /// As [`admit`](Self::admit), for a caller that brings no job yet: a permit is out afterwards.
@@ -293,6 +297,20 @@ impl<R: Runner> Core<R> {
     #[inline]
     pub(crate) fn submit(
         self: &Arc<Self>,
+        job: impl FnOnce() -> R::Job,
+        on_full: OnFull,
+        token: Option<&CancelToken>,
+    ) -> Result<(), (Reason, R::Job)> {
+        match self.enter(job) {
+            Ok(()) => Ok(()),
+            Err(job) => self.submit_decided(job(), on_full, token),
+        }
+    }
+
+    /// As [`submit`](Self::submit), without the fast path.
+    #[inline(never)]
+    fn submit_decided(
+        self: &Arc<Self>,
         job: R::Job,
         on_full: OnFull,
         token: Option<&CancelToken>,
@@ -309,7 +327,7 @@ impl<R: Runner> Core<R> {
             let came = start.wait_until(self.clock(), deadline);
             came.then_some(()).ok_or(Late)
         };
-        match self.admit_within(job, refused, wait) {
+        match self.admit_decided(job, State::accept, refused, wait) {
             Ok(()) => Ok(()),
             Err(refused) => self.submit_refused(refused, deadline, token),
         }

@@ -145,6 +145,12 @@ pub fn name_of_group<R: Runner>(each: &Builder<R>) -> &str {
     each.name_as_set()
 }
 
+/// What becomes of a job that this pool does not accept: its caller has it again. A function, which
+/// is the same for jobs of all kinds.
+fn keep<J>(_: &mut State<J>, why: Closed, job: J) -> (Closed, J) {
+    (why, job)
+}
+
 /// Submitting.
 impl<R: Runner> PoolHandle<R> {
     /// Accepts the job if there is room, having started the first worker if there is none. A
@@ -154,10 +160,19 @@ impl<R: Runner> PoolHandle<R> {
     /// The job comes back; never `TimedOut`.
     #[inline]
     pub fn accept(&self, job: R::Job) -> Result<(), SubmitError<R::Job>> {
+        self.accept_made(|| job)
+    }
+
+    /// As [`accept`](Self::accept), of a job that is made where it is to lie, perhaps under a lock.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn accept_made(&self, job: impl FnOnce() -> R::Job) -> Result<(), SubmitError<R::Job>> {
         if self.0.state.is_full() {
-            return Err(SubmitError::Full(job)); // No lock was taken.
+            return Err(SubmitError::Full(job())); // No lock was taken.
         }
-        let admitted = self.0.admit(job, |_, why, job| (why, job));
+        let admitted = self.0.admit(job, keep);
         admitted.map_err(|(why, job)| why.reason().with(job))
     }
 

@@ -181,7 +181,11 @@ impl<R: Send + 'static> JoinHandle<R> {
             }
             spin_until(JOIN_SPIN, || self.cell.is_ended());
         }
-        promise::join(&*self.cell, self.pool.clock(), deadline).ok_or(self)
+        // A value that is there needs no parker.
+        let ended = self.cell.is_ended();
+        let value = ended.then(|| self.cell.take_or_wait(None)).flatten();
+        let value = value.or_else(|| promise::join(&*self.cell, self.pool.clock(), deadline));
+        value.ok_or(self)
     }
 
     /// Runs the task here, if it has not started: `Some(true)`; `Some(false)` if that is not

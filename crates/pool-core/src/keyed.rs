@@ -393,7 +393,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
         let slot = lanes.open(hash, key);
         let job = self.turn(Lane { shard, slot }, work);
         if let Some(credit) = self.core.state.credit() {
-            let hint = credit.enter(job);
+            let hint = credit.enter(|| job);
             drop(lanes);
             if hint {
                 self.core.hint();

@@ -101,7 +101,7 @@ impl<R: Runner> Permit<R> {
         R: Accepts<T>,
     {
         let (job, handle) = promise(task, PoolHandle(Arc::clone(&self.room.core)));
-        self.use_for(job);
+        self.use_for(job());
         handle
     }
 

@@ -21,6 +21,7 @@ use crate::sched::decide::Demand;
 use crate::sched::queue::Chunk;
 use crate::sched::waiters::WaitResult;
 use crate::submit_future::SubmitFuture;
+use crate::task::pack::fits;
 use crate::task::record::TaskRecord;
 use crate::task_builder::TaskOptions;
 
@@ -43,10 +44,10 @@ pub trait Admit<R: Runner>: Sized {
     fn demand(&self) -> Demand;
 
     /// Accepts the job, waits for room as `on_full` says and until `token` is cancelled, or gives
-    /// the job back.
+    /// the job back. It may be made under a lock: no user code.
     fn admit_job(
         self: &Arc<Self>,
-        job: R::Job,
+        job: impl FnOnce() -> R::Job,
         on_full: OnFull,
         token: Option<&CancelToken>,
     ) -> Admitted<R>;
@@ -85,15 +86,21 @@ pub trait Admit<R: Runner>: Sized {
         }
     }
 
-    /// Makes a job of a task and hands it over. In a function of its own, where nothing that might
-    /// unwind comes before the job is made, a task's words go from registers into the job; in its
-    /// caller they would go by the stack, and be read back in another size.
+    /// Makes a job of a task and hands it over. In a function of its own, and where it is to lie, a
+    /// task's words go from registers into the job; elsewhere they would go by the stack, and be
+    /// read back in another size. One that goes into a box does so with no lock held.
     #[inline(never)]
     fn submit_plain<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>
     where
         R: Accepts<T>,
     {
-        forget_pool::<R, T>(self.admit_job(R::plain(task), on_full, None))
+        let admitted = if fits::<T>() {
+            self.admit_job(|| R::plain(task), on_full, None)
+        } else {
+            let job = R::plain(task);
+            self.admit_job(|| job, on_full, None)
+        };
+        forget_pool::<R, T>(admitted)
     }
 
     /// Hands a task over that has one.
@@ -141,7 +148,8 @@ pub trait Admit<R: Runner>: Sized {
             let recorded = recorded(task, options, self.pool_handle(), false);
             (recorded.job, recorded.handle)
         } else {
-            promise(task, self.pool_handle())
+            let (job, handle) = promise(task, self.pool_handle());
+            (job(), handle)
         };
         self.admit_async(job, None, |pools, admitted| answer(pools, admitted, handle))
     }
@@ -159,7 +167,7 @@ pub trait Admit<R: Runner>: Sized {
         let on_full = options.limit(on_full);
         let Recorded { job, handle, token } = self.record(task, options, on_full, true)?;
         drop(handle); // Before a worker has it: there is none from the beginning.
-        forget_pool::<R, T>(self.admit_job(job, on_full, token.as_ref()))
+        forget_pool::<R, T>(self.admit_job(|| job, on_full, token.as_ref()))
     }
 
     /// Hands a task with options over that has one.
@@ -174,7 +182,7 @@ pub trait Admit<R: Runner>: Sized {
     {
         let on_full = options.limit(on_full);
         let Recorded { job, handle, token } = self.record(task, options, on_full, false)?;
-        let admitted = self.admit_job(job, on_full, token.as_ref());
+        let admitted = self.admit_job(|| job, on_full, token.as_ref());
         answer(&**self, admitted, handle)
     }
 
@@ -272,12 +280,15 @@ pub type Admitted<R> = Result<usize, SubmitError<<R as Runner>::Job>>;
 /// The handle of an accepted task, or the task.
 pub(crate) type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
 
-/// A job and its handle. The handle is made first, so that a future which is dropped after its job
+/// What makes a job, and its handle. The handle is made first, so that a future which is dropped after its job
 /// was accepted detaches it.
 pub(crate) fn promise<R: Accepts<T>, T>(
     task: T,
     pool: PoolHandle<R>,
-) -> (R::Job, JoinHandle<R::Value>) {
+) -> (
+    impl FnOnce() -> R::Job + Send + use<R, T>,
+    JoinHandle<R::Value>,
+) {
     let (job, promise) = pool.0.runner.spawned(task);
     (job, JoinHandle::new(promise.0, pool.0))
 }
@@ -329,7 +340,7 @@ impl<R: Runner> Admit<R> for Core<R> {
     #[inline]
     fn admit_job(
         self: &Arc<Self>,
-        job: R::Job,
+        job: impl FnOnce() -> R::Job,
         on_full: OnFull,
         token: Option<&CancelToken>,
     ) -> Admitted<R> {

@@ -56,17 +56,20 @@ impl<R: Runner, M> SubmitFuture<R, M> {
         if self.core.is_forked() {
             return Some(Err((Reason::Forked, job)));
         }
-        let admitted = self.core.admit(job, |state, why, job| {
-            let enqueues = matches!(why, Closed::Full)
-                && state.view().when_full(OnFullPolicy::Await) == WhenFull::Enqueue;
-            if !enqueues {
-                return Err((state.refuse(why), job));
-            }
-            let entry = WaiterEntry::of_future(Request::Task(job));
-            // Step Q1.
-            let ticket = state.enqueue_waiter(Arc::clone(&entry));
-            Ok(Stage::Waiting(entry, ticket))
-        });
+        let admitted = self.core.admit(
+            || job,
+            |state, why, job| {
+                let enqueues = matches!(why, Closed::Full)
+                    && state.view().when_full(OnFullPolicy::Await) == WhenFull::Enqueue;
+                if !enqueues {
+                    return Err((state.refuse(why), job));
+                }
+                let entry = WaiterEntry::of_future(Request::Task(job));
+                // Step Q1.
+                let ticket = state.enqueue_waiter(Arc::clone(&entry));
+                Ok(Stage::Waiting(entry, ticket))
+            },
+        );
         match admitted {
             Ok(()) => Some(Ok(())),
             Err(Err(refused)) => Some(Err(refused)),

@@ -95,7 +95,7 @@ impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
         if let Some(Special::Refused(refused)) = self.is_special(on_full) {
             return Err(refused);
         }
-        let submitted = self.admit_job(Task::new(task), on_full, None);
+        let submitted = self.admit_job(|| Task::new(task), on_full, None);
         submitted.map(drop).map_err(SubmitError::without_task)
     }
 

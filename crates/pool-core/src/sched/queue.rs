@@ -46,6 +46,14 @@ impl<J> TaskQueue<J> {
         }
     }
 
+    /// With memory for so many entries, at most a block's.
+    pub(crate) fn with_capacity(entries: usize) -> Self {
+        Self {
+            back: VecDeque::with_capacity(entries.min(BLOCK)),
+            ..Self::new()
+        }
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -53,10 +61,16 @@ impl<J> TaskQueue<J> {
 
     #[inline]
     pub(crate) fn push(&mut self, entry: J) {
+        self.push_with(|| entry);
+    }
+
+    /// As [`push`](Self::push), of an entry that is made when there is a place for it.
+    #[inline]
+    pub(crate) fn push_with(&mut self, entry: impl FnOnce() -> J) {
         if self.back.len() == self.back.capacity() {
             self.new_block();
         }
-        self.back.push_back(entry);
+        self.back.extend(std::iter::once_with(entry));
         self.len += 1;
     }
 
@@ -112,10 +126,20 @@ impl<J> TaskQueue<J> {
             std::mem::swap(self, other);
             let came = self.middle.len() + 1;
             self.keep = came.max(other.keep - other.keep / 8).max(SPARE);
-        } else if other.len <= BLOCK / 4 {
-            while let Some(entry) = other.pop() {
-                self.push(entry);
-            }
+        } else {
+            self.append_chunk(other);
+        }
+    }
+
+    /// As [`append`](Self::append), of a queue that its owner drops afterwards: it keeps no memory
+    /// of this one.
+    pub(crate) fn append_chunk(&mut self, other: &mut Self) {
+        if other.len <= BLOCK / 4 {
+            self.copy(&mut other.front);
+            other.middle.iter_mut().for_each(|block| self.copy(block));
+            other.middle.clear();
+            self.copy(&mut other.back);
+            other.len = 0;
         } else {
             let fresh = self.spare.pop().unwrap_or_default();
             let back = std::mem::replace(&mut self.back, fresh);
@@ -124,6 +148,16 @@ impl<J> TaskQueue<J> {
             self.middle.extend(blocks.filter(|block| !block.is_empty()));
             std::mem::swap(&mut self.back, &mut other.back);
             self.len += std::mem::take(&mut other.len);
+        }
+    }
+
+    /// Moves the entries of a block to the end.
+    fn copy(&mut self, block: &mut VecDeque<J>) {
+        if block.len() <= self.back.capacity() - self.back.len() {
+            self.len += block.len();
+            self.back.append(block);
+        } else {
+            block.drain(..).for_each(|entry| self.push(entry));
         }
     }
 
@@ -277,14 +311,14 @@ mod tests {
             BLOCK + 1,
             3 * BLOCK + 7,
         ];
-        for ours in lengths {
-            for others in lengths {
-                let (mut queue, mut other) = (TaskQueue::new(), TaskQueue::new());
+        for join in [TaskQueue::append, TaskQueue::append_chunk] {
+            for (ours, others) in lengths.into_iter().flat_map(|n| lengths.map(|m| (n, m))) {
+                let (mut queue, mut other) = (TaskQueue::new(), TaskQueue::with_capacity(others));
                 (0..=ours).for_each(|entry| queue.push(entry));
                 assert_eq!(queue.pop(), Some(0));
                 (0..=others).for_each(|entry| other.push(ours + entry));
                 assert_eq!(other.pop(), Some(ours));
-                queue.append(&mut other);
+                join(&mut queue, &mut other);
                 assert_eq!((queue.len(), other.len()), (ours + others, 0));
                 other.push(7);
                 queue.push(ours + others + 1);
@@ -296,6 +330,19 @@ mod tests {
                 assert_eq!((queue.len(), other.pop(), other.pop()), (0, Some(7), None));
             }
         }
+    }
+
+    #[test]
+    fn a_short_chunk_brings_no_memory_and_takes_none() {
+        let mut queue = TaskQueue::new();
+        fill(&mut queue, 2);
+        drain(&mut queue);
+        let before = kept(&queue);
+        let mut chunk = TaskQueue::with_capacity(16);
+        (0..16).for_each(|entry| chunk.push(entry));
+        queue.append_chunk(&mut chunk);
+        assert!(std::iter::from_fn(|| queue.pop()).eq(0..16));
+        assert_eq!((kept(&queue), kept(&chunk)), (before, 16));
     }
 
     #[test]

@@ -104,14 +104,24 @@ impl<J> Shared<J> {
     #[inline]
     pub(crate) fn next(&self, outcome: Outcome) -> Result<J, Whole<'_, J>> {
         let mut state = self.halves.first();
-        match state.half().go_on(outcome) {
-            Some(job) => {
-                // Step W6, before the end can be observed.
-                store_if_changed(&self.full, false); // The lock is still held.
-                Ok(job)
-            }
-            None => Err(self.whole(state)),
+        if state.half().may_go_on() {
+            return Ok(self.go_on(state.half(), outcome));
         }
+        let mut whole = self.whole(state);
+        if whole.may_go_on() {
+            // With what lay in the inbox. Nothing is settled anew: these tasks have used credits,
+            // which stand for just that they change no decision.
+            return Ok(self.go_on(whole.state_mut(), outcome));
+        }
+        Err(whole)
+    }
+
+    /// Step W6, with a lock that is held.
+    #[inline]
+    fn go_on(&self, state: &mut State<J>, outcome: Outcome) -> J {
+        store_if_changed(&self.full, false); // Before the end can be observed.
+        let next = state.go_on(outcome);
+        next.unwrap_or_else(|| unreachable!("the queue is not empty"))
     }
 
     /// Step K3: a task of a key has ended, and its worker goes on to the next of that key, whose
@@ -166,12 +176,17 @@ fn store_if_changed(flag: &AtomicBool, value: bool) {
 }
 
 impl<J> Credit<'_, J> {
-    /// Step S2: accepts the task. Whether a worker spins for work and needs the hint.
-    #[inline]
-    pub(crate) fn enter(mut self, job: J) -> bool {
+    /// Step S2: accepts the task, which is made where it is to lie. Whether a worker spins for work
+    /// and needs the hint.
+    #[expect(
+        clippy::inline_always,
+        reason = "measured: a job moved once more, in other sizes, stalls the submit"
+    )]
+    #[inline(always)]
+    pub(crate) fn enter(mut self, job: impl FnOnce() -> J) -> bool {
         let inbox = self.0.half();
         inbox.credits -= 1;
-        inbox.queue.push(job); // Before all that might unwind: its words stay in registers so.
+        inbox.queue.push_with(job);
         inbox.show_taken();
         inbox.searchers
     }
@@ -195,7 +210,7 @@ impl<J> Credit<'_, J> {
         let count = jobs.len().min(inbox.credits);
         inbox.credits -= count;
         if count == jobs.len() {
-            inbox.queue.append(jobs);
+            inbox.queue.append_chunk(jobs);
         } else {
             let first = std::iter::from_fn(|| jobs.pop()).take(count);
             first.for_each(|job| inbox.queue.push(job));

@@ -1,7 +1,7 @@
 //! What the pool's lock protects, and every change to it as one section.
 //!
-//! [`go_on`](State::go_on) alone runs without the inbox's half of the lock (see `shared.rs`): what
-//! is in the inbox is not counted here yet.
+//! [`go_on`](State::go_on) alone may run without the inbox's half of the lock (see `shared.rs`):
+//! what is in the inbox is not counted here yet.
 //!
 //! A method here runs under the lock, runs no user code, and defers what others are to be woken
 //! for, and a thread to start, to the [`Effects`]. The decisions are in `decide.rs`.
@@ -327,15 +327,18 @@ impl<J> State<J> {
         }
     }
 
-    /// Step W6: a task has ended; its worker takes the next, if nothing else is to be decided.
+    /// Whether a worker whose task has ended takes the next, with nothing else to be decided.
+    #[inline]
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.fast_path && self.queue.len() > 0
+    }
+
+    /// Step W6: a task has ended; its worker takes the next, if there is one and it [may go
+    /// on](State::may_go_on). What is done after it was popped would move it once more.
     #[inline]
     pub(crate) fn go_on(&mut self, outcome: Outcome) -> Option<J> {
-        if !self.fast_path {
-            return None;
-        }
-        let next = self.queue.pop_only()?; // There are no levels where there is a fast path.
         self.end(outcome);
-        Some(next)
+        self.queue.pop_only() // There are no levels where there is a fast path.
     }
 
     /// Tasks that entered through the inbox are counted, and join the queue.

@@ -141,12 +141,16 @@ where
     }
 
     #[inline]
-    fn spawned(&self, closure: F) -> (Task, Promise<T>) {
-        in_cell(closure, ())
+    fn spawned(&self, closure: F) -> (impl FnOnce() -> Task + Send + use<F, T>, Promise<T>) {
+        let cell = InCell::new(closure, ());
+        let promise = cell.promise();
+        (move || cell.into_job(), promise)
     }
 
     fn recorded(&self, closure: F, record: TaskRecord) -> (Task, Promise<T>) {
-        in_cell(closure, record)
+        let cell = InCell::new(closure, record);
+        let promise = cell.promise();
+        (cell.into_job(), promise)
     }
 
     fn task_of(job: Task) -> F {
@@ -154,7 +158,8 @@ where
             Ok(plain) => return plain.0,
             Err(job) => job,
         };
-        let back = out_of_cell::<F, T, ()>(job).or_else(out_of_cell::<F, T, TaskRecord>);
+        let back =
+            InCell::<F, T, ()>::take_back(job).or_else(InCell::<F, T, TaskRecord>::take_back);
         back.unwrap_or_else(|other| unreachable!("{other:?} came back in another's place"))
     }
 }
@@ -166,36 +171,58 @@ where
 {
 }
 
-#[inline]
-fn in_cell<F, T, N>(closure: F, record: N) -> (Task, Promise<T>)
+/// A closure in its cell. Which of the two it is, its type says.
+enum InCell<F, T, N>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
     N: Record,
 {
-    if size_of::<F>() > LARGE {
-        spawned(LargeCall(Box::new(closure), PhantomData), record)
-    } else {
-        spawned(Call(closure, PhantomData), record)
+    Small(Arc<SpawnCell<Call<F, N>>>),
+    Large(Arc<SpawnCell<LargeCall<F, N>>>),
+}
+
+impl<F, T, N> InCell<F, T, N>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+    N: Record,
+{
+    #[inline]
+    fn new(closure: F, record: N) -> Self {
+        if size_of::<F>() > LARGE {
+            Self::Large(SpawnCell::new(
+                LargeCall(Box::new(closure), PhantomData),
+                record,
+            ))
+        } else {
+            Self::Small(SpawnCell::new(Call(closure, PhantomData), record))
+        }
     }
-}
 
-fn spawned<B: Body>(body: B, record: B::Record) -> (Task, Promise<B::Out>) {
-    let cell = SpawnCell::new(body, record);
-    (Task::new(Spawned(Arc::clone(&cell))), Promise(cell))
-}
+    #[inline]
+    fn promise(&self) -> Promise<T> {
+        match self {
+            Self::Small(cell) => Promise(Arc::clone(cell) as _),
+            Self::Large(cell) => Promise(Arc::clone(cell) as _),
+        }
+    }
 
-/// The closure that [`in_cell`] put there with such a record.
-fn out_of_cell<F, T, N>(job: Task) -> Result<F, Task>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-    N: Record,
-{
-    let job = match job.into_work::<Spawned<Call<F, N>>>() {
-        Ok(spawned) => return Ok(spawned.0.take_back().0),
-        Err(job) => job,
-    };
-    let large = job.into_work::<Spawned<LargeCall<F, N>>>()?;
-    Ok(*large.0.take_back().0)
+    #[inline]
+    fn into_job(self) -> Task {
+        match self {
+            Self::Small(cell) => Task::new(Spawned(cell)),
+            Self::Large(cell) => Task::new(Spawned(cell)),
+        }
+    }
+
+    /// The closure, if the job is such a cell's.
+    fn take_back(job: Task) -> Result<F, Task> {
+        let job = match job.into_work::<Spawned<Call<F, N>>>() {
+            Ok(spawned) => return Ok(spawned.0.take_back().0),
+            Err(job) => job,
+        };
+        let large = job.into_work::<Spawned<LargeCall<F, N>>>()?;
+        Ok(*large.0.take_back().0)
+    }
 }

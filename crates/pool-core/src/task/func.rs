@@ -3,13 +3,14 @@
 use std::any::type_name;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use crate::accept::{Accepts, Promise, Sealed};
 use crate::runner::Runner;
 use crate::sched::ready::Priority;
 use crate::task::cell::{Body, SpawnCell};
-use crate::task::pack::Packed;
+use crate::task::pack::{Packed, Space, look, put, take};
 use crate::task::record::{Record, TaskRecord};
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
@@ -20,13 +21,93 @@ pub struct Func<T, R> {
     pub(crate) function: Arc<Function<T, R>>,
 }
 
-/// An argument in the queue.
-pub struct FuncJob<T: Send + 'static, R: Send + 'static>(Kind<T, R>);
+/// An argument in the queue, or a cell that has one.
+///
+/// # Invariants
+/// 1. `space` was made by `put` for what `kind` names: a `T` ([`PLAIN`]), the `Arc` of a cell
+///    without a record ([`SPAWNED`]), or with one.
+/// 2. What takes it out takes the job by value and forgets it, so its `Drop` does not run.
+#[repr(align(64))]
+pub struct FuncJob<T: Send + 'static, R: Send + 'static> {
+    /// A plain number has no value to spare for `Option`s: they would tear a job into number and
+    /// space, and moves of the two halves stall the processor.
+    kind: usize,
+    space: Space,
+    of: PhantomData<Kind<T, R>>,
+}
 
+const PLAIN: usize = 0;
+const SPAWNED: usize = 1;
+const RECORDED: usize = 2;
+
+type Cell<T, R, N> = SpawnCell<Call<T, R, N>>;
+
+/// What a job is.
 enum Kind<T: Send + 'static, R: Send + 'static> {
-    Plain(Packed<T>),
-    Spawned(Arc<SpawnCell<Call<T, R, ()>>>),
-    Recorded(Arc<SpawnCell<Call<T, R, TaskRecord>>>),
+    Plain(T),
+    Spawned(Arc<Cell<T, R, ()>>),
+    Recorded(Arc<Cell<T, R, TaskRecord>>),
+}
+
+/// The same, where it lies.
+enum Seen<'a, T: Send + 'static, R: Send + 'static> {
+    Plain,
+    Spawned(&'a Cell<T, R, ()>),
+    Recorded(&'a Cell<T, R, TaskRecord>),
+}
+
+impl<T: Send + 'static, R: Send + 'static> FuncJob<T, R> {
+    /// Of what `kind` names (invariant 1).
+    #[inline]
+    fn new<W>(kind: usize, work: W) -> Self {
+        Self {
+            kind,
+            space: put(work),
+            of: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn into_kind(self) -> Kind<T, R> {
+        let mut job = ManuallyDrop::new(self);
+        // SAFETY: invariant 2, through `ManuallyDrop`.
+        unsafe { job.take() }
+    }
+
+    /// Takes out what it is.
+    ///
+    /// # Safety
+    /// The job is not used again, nor dropped.
+    #[inline]
+    unsafe fn take(&mut self) -> Kind<T, R> {
+        let space = &raw mut self.space;
+        match self.kind {
+            // SAFETY: invariant 1 says what it holds, and the caller that this is the last use.
+            PLAIN => Kind::Plain(unsafe { take(space) }),
+            // SAFETY: the same.
+            SPAWNED => Kind::Spawned(unsafe { take(space) }),
+            // SAFETY: the same.
+            _ => Kind::Recorded(unsafe { take(space) }),
+        }
+    }
+
+    #[inline]
+    fn seen(&self) -> Seen<'_, T, R> {
+        match self.kind {
+            PLAIN => Seen::Plain,
+            // SAFETY: invariant 1.
+            SPAWNED => Seen::Spawned(unsafe { look::<Arc<Cell<T, R, ()>>>(&self.space) }),
+            // SAFETY: invariant 1.
+            _ => Seen::Recorded(unsafe { look::<Arc<Cell<T, R, TaskRecord>>>(&self.space) }),
+        }
+    }
+}
+
+impl<T: Send + 'static, R: Send + 'static> Drop for FuncJob<T, R> {
+    fn drop(&mut self) {
+        // SAFETY: it is being dropped; had it been taken out, it would have been forgotten.
+        drop(unsafe { self.take() });
+    }
 }
 
 /// An argument in a cell; with an `N`, what it was given.
@@ -54,19 +135,20 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
     type Item = T;
 
     fn run(&self, job: FuncJob<T, R>, context: &TaskContext) -> TaskResult {
-        match job.0 {
-            Kind::Plain(argument) => context
-                .execute_detached(type_name::<T>(), || (self.function)(argument.into_inner())),
+        match job.into_kind() {
+            Kind::Plain(argument) => {
+                context.execute_detached(type_name::<T>(), || (self.function)(argument))
+            }
             Kind::Spawned(cell) => cell.run(context),
             Kind::Recorded(cell) => cell.run(context),
         }
     }
 
     fn release(&self, job: FuncJob<T, R>) -> (TaskResult, Option<T>) {
-        match job.0 {
+        match job.into_kind() {
             Kind::Plain(argument) => {
                 let result = TaskResult::without_handle(Outcome::Released);
-                (result, Some(argument.into_inner()))
+                (result, Some(argument))
             }
             Kind::Spawned(cell) => released(cell),
             Kind::Recorded(cell) => released(cell),
@@ -74,17 +156,17 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
     }
 
     fn seize(&self, job: &FuncJob<T, R>, why: Unrun) -> bool {
-        match &job.0 {
-            Kind::Plain(_) => true,
-            Kind::Spawned(cell) => cell.seize(why),
-            Kind::Recorded(cell) => cell.seize(why),
+        match job.seen() {
+            Seen::Plain => true,
+            Seen::Spawned(cell) => cell.seize(why),
+            Seen::Recorded(cell) => cell.seize(why),
         }
     }
 
     fn priority_of(job: &FuncJob<T, R>) -> Priority {
-        match &job.0 {
-            Kind::Plain(_) | Kind::Spawned(_) => Priority::Normal,
-            Kind::Recorded(cell) => cell.priority(),
+        match job.seen() {
+            Seen::Plain | Seen::Spawned(_) => Priority::Normal,
+            Seen::Recorded(cell) => cell.priority(),
         }
     }
 
@@ -93,10 +175,10 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
     }
 
     fn is_tombstone(&self, job: &FuncJob<T, R>) -> bool {
-        match &job.0 {
-            Kind::Plain(_) => false,
-            Kind::Spawned(cell) => cell.is_tombstone(),
-            Kind::Recorded(cell) => cell.is_tombstone(),
+        match job.seen() {
+            Seen::Plain => false,
+            Seen::Spawned(cell) => cell.is_tombstone(),
+            Seen::Recorded(cell) => cell.is_tombstone(),
         }
     }
 }
@@ -106,23 +188,30 @@ impl<T: Send + 'static, R: Send + 'static> Accepts<T> for Func<T, R> {
 
     #[inline]
     fn plain(argument: T) -> FuncJob<T, R> {
-        FuncJob(Kind::Plain(Packed::new(argument)))
+        FuncJob::new(PLAIN, argument)
     }
 
     #[inline]
-    fn spawned(&self, argument: T) -> (FuncJob<T, R>, Promise<R>) {
+    fn spawned(
+        &self,
+        argument: T,
+    ) -> (
+        impl FnOnce() -> FuncJob<T, R> + Send + use<T, R>,
+        Promise<R>,
+    ) {
         let cell = self.in_cell(argument, ());
-        (FuncJob(Kind::Spawned(Arc::clone(&cell))), Promise(cell))
+        let promise = Promise(Arc::clone(&cell) as _);
+        (move || FuncJob::new(SPAWNED, cell), promise)
     }
 
     fn recorded(&self, argument: T, record: TaskRecord) -> (FuncJob<T, R>, Promise<R>) {
         let cell = self.in_cell(argument, record);
-        (FuncJob(Kind::Recorded(Arc::clone(&cell))), Promise(cell))
+        (FuncJob::new(RECORDED, Arc::clone(&cell)), Promise(cell))
     }
 
     fn task_of(job: FuncJob<T, R>) -> T {
-        match job.0 {
-            Kind::Plain(argument) => argument.into_inner(),
+        match job.into_kind() {
+            Kind::Plain(argument) => argument,
             Kind::Spawned(cell) => cell.take_back().argument.into_inner(),
             Kind::Recorded(cell) => cell.take_back().argument.into_inner(),
         }

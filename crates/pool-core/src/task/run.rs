@@ -228,12 +228,16 @@ impl TaskContext {
     ///
     /// # Errors
     /// The payload, if the task panicked.
+    #[inline]
     pub fn execute<R>(&self, name: &'static str, task: impl FnOnce() -> R) -> Result<R, Payload> {
-        self.execute_as(Label::of_type(name), task)
+        if self.task_hook.is_some() {
+            return self.execute_as(Label::of_type(name), task);
+        }
+        guarded(task).inspect_err(|payload| self.report(Label::of_type(name), &**payload))
     }
 
     /// As [`execute`](Self::execute), for a task that may have a name.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn execute_as<R>(
         &self,
         label: Label<'_>,
@@ -262,6 +266,7 @@ impl TaskContext {
         TaskResult::without_handle(outcome)
     }
 
+    #[cold]
     fn report(&self, label: Label<'_>, payload: &(dyn Any + Send)) {
         let panic = TaskPanic {
             payload,

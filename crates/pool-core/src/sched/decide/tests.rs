@@ -254,8 +254,8 @@ fn a_worker_that_goes_on_unasked_neither_leaves_nor_rouses_anybody() {
                 queued: first.queued + entered,
                 ..first
             };
-            // It takes one of those that lay in the queue, not one of those in the inbox.
-            if first.queued > 0 {
+            // It takes one of those that lay in the queue, or in the inbox if there were none.
+            if before.queued > 0 {
                 taken += 1;
                 let after = quick_steps(before).last().expect("one was taken");
                 assert_eq!(after.excess(), 0, "{first:?}");
