@@ -42,7 +42,7 @@ xflags::xflags! {
 
         /// The concurrency mutants: each must be killed by a model or a test.
         cmd cmutants {
-            /// Only the mutants whose id contains this; docs/mutants.md keeps the rows of the others.
+            /// Only the mutants whose id contains this, or one of these with commas between; docs/mutants.md keeps the rows of the others.
             optional --only id: String
             /// Only those that have no row in docs/mutants.md yet.
             optional --new

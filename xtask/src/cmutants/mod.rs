@@ -69,7 +69,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
     let mut mutants = list::load(workspace)?;
     let listed: Vec<_> = mutants.iter().map(|mutant| mutant.id.clone()).collect();
     if let Some(only) = &flags.only {
-        mutants.retain(|mutant| mutant.id.contains(only));
+        mutants.retain(|mutant| only.split(',').any(|part| mutant.id.contains(part)));
         ensure!(!mutants.is_empty(), "no mutant's id contains `{only}`");
     }
     if flags.new {

@@ -76,6 +76,26 @@ fn a_try_after_a_join_racing_the_next_task_is_accepted() {
     );
 }
 
+/// And by the figures, which are read as soon as the lock is free.
+#[test]
+fn a_try_after_the_figures_show_an_end_is_accepted() {
+    check(
+        "a_try_after_the_figures_show_an_end_is_accepted",
+        Some(3),
+        || {
+            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+            pool.submit(runs.task()).unwrap();
+            pool.submit(runs.task()).unwrap(); // Full now, unless the first has ended.
+            let room = pool.in_flight() < 2;
+            let tried = pool.try_submit(runs.task());
+            assert!(tried.is_ok() || !room, "{:?}", tried.err());
+            let expected = if tried.is_ok() { 3 } else { 2 };
+            end(&pool);
+            assert_eq!(runs.count(), expected);
+        },
+    );
+}
+
 /// And on a full pool that was released, against its last task: it says which.
 #[test]
 fn a_try_after_a_release_racing_the_last_task_is_told_so() {
