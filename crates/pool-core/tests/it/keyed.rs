@@ -52,6 +52,29 @@ fn the_tasks_of_a_key_run_in_order_while_those_of_another_run_beside_them() {
 }
 
 #[test]
+fn the_end_of_a_keys_task_makes_room_though_the_next_of_the_key_goes_on_at_once() {
+    bounded(|| {
+        let pool = Pool::builder().capacity(1).queue_depth(2).build().unwrap();
+        let (keyed, gates) = (pool.keyed(), [Gate::new(), Gate::new()]);
+        let [first, next] = gates.clone().map(|gate| move || gate.wait());
+        let first = keyed.spawn(1, first).unwrap();
+        gates[0].wait_for_arrivals(1);
+        keyed.submit(1, next).unwrap();
+        // Two wait, so that a permit is left when the next one has used its own up.
+        keyed.submit(1, || ()).unwrap();
+        // In a whole section: from here on a call that does not wait is refused without the lock.
+        assert!(pool.try_submit(|| ()).unwrap_err().is_full());
+        gates[0].open();
+        first.join().unwrap();
+        gates[1].wait_for_arrivals(1);
+        pool.try_submit(|| ()).unwrap();
+        gates[1].open();
+        pool.wait_idle().unwrap();
+        end(&pool);
+    });
+}
+
+#[test]
 fn many_submitters_of_many_keys_keep_each_keys_order_and_run_none_beside_itself() {
     const KEYS: usize = 7;
     const TASKS: usize = 2_000;
