@@ -21,6 +21,7 @@ use crate::runner::Runner;
 use crate::sched::load::LoadStats;
 use crate::task::run::{PanicHook, TaskContext, TaskPanic};
 use crate::task_hook::TaskHook;
+use crate::worker_state::WorkerState;
 
 /// How long a worker may idle, unless the builder says otherwise.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -83,6 +84,7 @@ pub struct Builder<R> {
     thread_name: Option<Arc<ThreadName>>,
     worker_wrap: Option<Arc<WorkerWrap>>,
     start_hook: Option<Arc<Hook>>,
+    worker_state: Option<Arc<dyn WorkerState>>,
     stop_hook: Option<Arc<Hook>>,
     thread_gate: Option<Arc<ThreadGate>>,
     clock: Option<Arc<dyn Clock>>,
@@ -115,10 +117,16 @@ impl<R: Runner> Builder<R> {
             thread_name: None,
             worker_wrap: None,
             start_hook: None,
+            worker_state: None,
             stop_hook: None,
             thread_gate: None,
             clock: None,
         }
+    }
+
+    pub(crate) fn worker_state(mut self, states: Arc<dyn WorkerState>) -> Self {
+        self.worker_state = Some(states);
+        self
     }
 
     /// The most live workers there may be.
@@ -477,6 +485,7 @@ impl<R: Runner> Builder<R> {
             thread_name: self.thread_name,
             worker_wrap: self.worker_wrap,
             start_hook: self.start_hook,
+            worker_state: self.worker_state,
             stop_hook: self.stop_hook,
             thread_gate: self.thread_gate,
             clock,

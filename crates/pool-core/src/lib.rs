@@ -142,6 +142,7 @@ mod task_hook;
 mod traits;
 mod wait_async;
 mod worker;
+mod worker_state;
 
 use sync_shim::foreign;
 

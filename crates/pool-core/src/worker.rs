@@ -19,6 +19,7 @@ use crate::sched::shared::Whole;
 use crate::sched::spin::AdaptiveSpin;
 use crate::sched::state::{Found, Next, Rest, State};
 use crate::task::run::{Resolve, TaskResult};
+use crate::worker_state;
 
 /// The body of a worker's thread.
 pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
@@ -57,6 +58,9 @@ fn live<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         if enter(core) == AfterRun::Search {
             serve(core, cell);
         }
+        if core.config.worker_state.is_some() {
+            worker_state::leave(&core.context);
+        }
         if let Some(hook) = &core.config.stop_hook {
             core.context.call_hook(|| hook());
         }
@@ -69,12 +73,18 @@ fn live<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     }
 }
 
-/// A worker begins. It is counted as searching; or as busy, if it has a hook to run first.
+/// A worker begins. It is counted as searching; or as busy, if it has a hook to run first, or a
+/// state to make.
 fn enter<R: Runner>(core: &Arc<Core<R>>) -> AfterRun {
-    let Some(hook) = &core.config.start_hook else {
+    if !core.config.has_entry_code() {
         return AfterRun::Search;
-    };
-    core.context.call_hook(|| hook());
+    }
+    if let Some(hook) = &core.config.start_hook {
+        core.context.call_hook(|| hook());
+    }
+    if let Some(states) = &core.config.worker_state {
+        worker_state::enter(states, &core.context);
+    }
     let next = go_on(core, |state| {
         state.entered();
         true

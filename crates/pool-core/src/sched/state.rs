@@ -114,7 +114,7 @@ pub(crate) struct State<J> {
     pub(crate) load_stats: Option<Arc<LoadStats>>,
     /// Starting a thread asks the user's gate first.
     gated: bool,
-    /// A worker that has started runs the user's hook first.
+    /// A worker that has started runs the user's hook first, or makes its state.
     hooked: bool,
 }
 
@@ -717,7 +717,7 @@ impl<J> State<J> {
             fast_path: false,
             load_stats: None,
             gated: config.thread_gate.is_some(),
-            hooked: config.start_hook.is_some(),
+            hooked: config.has_entry_code(),
         })
     }
 }

@@ -50,3 +50,4 @@ mod tune;
 mod user_code;
 mod wait_async;
 mod worker_slots;
+mod worker_state;
