@@ -40,7 +40,7 @@ pub const DEFAULT_NAME: &str = "pool";
 /// | `on_full` | `Wait` |
 /// | `nonblocking` | `false` |
 /// | `keep_alive` | 10 seconds |
-/// | `min_workers`, `prestart` | 0 |
+/// | `min_workers`, `prestart`, `max_compensation` | 0 |
 /// | `preallocate`, `start_paused`, `priorities` | `false` |
 /// | `within_worker` | `RunInPlace` |
 /// | `nesting_limit` | 64 |
@@ -63,6 +63,7 @@ pub struct Builder<R> {
     runner: R,
     name: String,
     capacity: Option<Capacity>,
+    max_compensation: usize,
     depth: QueueDepth,
     max_waiting: Option<usize>,
     on_full: OnFull,
@@ -96,6 +97,7 @@ impl<R: Runner> Builder<R> {
             runner,
             name: DEFAULT_NAME.to_owned(),
             capacity: None,
+            max_compensation: 0,
             depth: QueueDepth::Limited(0),
             max_waiting: None,
             on_full: OnFull::Wait(None),
@@ -143,6 +145,14 @@ impl<R: Runner> Builder<R> {
     /// How many accepted tasks may wait for a worker beyond the capacity.
     pub fn queue_depth(mut self, depth: impl Into<QueueDepth>) -> Self {
         self.depth = depth.into();
+        self
+    }
+
+    /// How many workers may be there beyond the capacity while as many tasks are inside
+    /// [`blocking`](crate::blocking). So the pool has at most capacity plus this many threads that run
+    /// tasks, and as many tasks more in flight.
+    pub fn max_compensation(mut self, workers: usize) -> Self {
+        self.max_compensation = workers;
         self
     }
 
@@ -469,6 +479,7 @@ impl<R: Runner> Builder<R> {
         };
         let config = Config {
             capacity,
+            max_compensation: self.max_compensation,
             depth: self.depth.bound(),
             max_waiting: self.max_waiting.unwrap_or(usize::MAX),
             min_workers: self.min_workers,

@@ -100,6 +100,7 @@ pub enum OnFull {
 
 pub(crate) struct Config {
     pub(crate) capacity: usize,
+    pub(crate) max_compensation: usize,
     pub(crate) depth: usize,
     pub(crate) max_waiting: usize,
     pub(crate) min_workers: usize,

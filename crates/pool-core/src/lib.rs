@@ -107,6 +107,7 @@
 // `scheduler` are what the sister crates build on (`internals`); the rest is the public face.
 mod accept;
 mod batch;
+mod blocking;
 mod builder;
 mod cancel;
 mod capacity;
@@ -148,6 +149,7 @@ use sync_shim::foreign;
 
 pub use accept::Accepts;
 pub use batch::BatchError;
+pub use blocking::blocking;
 pub use builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
 pub use cancel::{CancelToken, Cancelled};
 pub use capacity::{Capacity, QueueDepth};

@@ -1,11 +1,12 @@
 //! A worker's life: search, run, park, leave.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-use sync_shim::atomic::Ordering::Relaxed;
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{JoinHandle, Tag};
 
+use crate::blocking::Compensate;
 use crate::core::Core;
 use crate::current::{self, Worker};
 use crate::foreign::{drop_quietly, wake};
@@ -32,6 +33,8 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         pool: Arc::clone(&core.context.name),
         stop: Arc::clone(&core.context.stop),
         slot: cell.slot,
+        compensates: compensates(&core),
+        blocks: AtomicBool::new(false),
     })));
     // The starter counts the worker, then wakes it.
     cell.parker.park();
@@ -50,6 +53,11 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     }
     // Perhaps the last reference: hooks and their captures are user code.
     drop_quietly(core);
+}
+
+fn compensates<R: Runner>(core: &Arc<Core<R>>) -> Option<Weak<dyn Compensate>> {
+    let may = core.config.max_compensation > 0;
+    may.then(|| Arc::downgrade(core) as _)
 }
 
 /// From a worker's first look at the queue to its end. Does not unwind.

@@ -7,6 +7,7 @@
 
 mod admission;
 mod batch;
+mod blocking;
 mod building;
 mod burst;
 mod calls;

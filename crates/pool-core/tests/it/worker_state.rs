@@ -342,3 +342,82 @@ fn a_worker_gives_its_state_to_no_call_of_another_pool() {
         holds.join().unwrap();
     });
 }
+
+/// Calls a pool in its caller as it is dropped.
+struct CallsAtDrop(FuncPool<bool, usize>, Journal<usize>);
+
+impl Drop for CallsAtDrop {
+    fn drop(&mut self) {
+        let call = self.0.spawn(false).unwrap();
+        self.1.write(call.join().unwrap());
+    }
+}
+
+#[test]
+fn a_worker_with_a_free_state_gives_it_to_no_call_of_another_pool() {
+    bounded(|| {
+        let (steps, gate, got) = (Journal::new(), Gate::new(), Journal::new());
+        let held = gate.clone();
+        let other = FuncPool::builder_with_state(numbered(&steps), move |state, waits: bool| {
+            if waits {
+                held.wait();
+            }
+            state.number
+        });
+        let other = other
+            .capacity(1)
+            .on_full(OnFull::RunInCaller)
+            .build()
+            .unwrap();
+        let holds = other.spawn(true).unwrap();
+        gate.wait_for_arrivals(1);
+        let pool = {
+            let (other, got) = (other.clone(), got.clone());
+            // The value is dropped on the worker, after the call.
+            FuncPool::builder_with_state(numbered(&Journal::new()), move |_, ()| {
+                CallsAtDrop(other.clone(), got.clone())
+            })
+        };
+        let pool = pool.capacity(1).build().unwrap();
+        pool.submit(()).unwrap();
+        pool.wait_idle().unwrap();
+        assert_eq!(got.entries(), [1]);
+        gate.open();
+        holds.join().unwrap();
+    });
+}
+
+#[test]
+fn a_call_in_a_stop_hook_has_a_state_that_goes_with_it() {
+    bounded(|| {
+        let (steps, own) = (Journal::new(), OnceLock::<WeakFuncPool<_, _>>::new());
+        let own = Arc::new(own);
+        let (stops, weak) = (steps.clone(), Arc::clone(&own));
+        let hook = move || {
+            let Some(pool) = weak.get().and_then(WeakFuncPool::upgrade) else {
+                return;
+            };
+            if stops.len() == 2 {
+                let inside = pool.spawn(false).unwrap();
+                assert_eq!(inside.join().unwrap(), (1, 0));
+                stops.write((Made, 100, thread::current().id()));
+            }
+        };
+        let pool = counting(&steps).keep_alive(Duration::ZERO).stop_hook(hook);
+        let pool = pool.build().unwrap();
+        own.set(pool.downgrade()).unwrap();
+        assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (0, 0));
+        until(|| pool.running() == 0);
+        assert_eq!(
+            states(&steps),
+            [
+                (Made, 0),
+                (Dropped, 0),
+                (Made, 1),
+                (Dropped, 1),
+                (Made, 100)
+            ]
+        );
+        assert_eq!(pool.stats().hook_panics, 0);
+    });
+}
