@@ -72,10 +72,9 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
     /// very key. A clone of it keeps the multi-pool from nothing.
     pub fn of(&self, key: &K) -> &Keyed<K, S> {
         // Bits of the middle: a set of lanes goes by the lowest, the highest and the upper half.
-        let bits = (self.hasher.hash_one(key) >> 16) & 0xffff;
-        let pools = self.each.len() as u64;
-        let index = usize::try_from(bits % pools).expect("less than the number of pools");
-        &self.each[index]
+        let [_, _, low, high, ..] = self.hasher.hash_one(key).to_le_bytes();
+        let bits = u16::from_le_bytes([low, high]);
+        &self.each[usize::from(bits) % self.each.len()]
     }
 
     /// Hands a task over, to be run and forgotten, after those of its key: see [`Keyed::submit`].

@@ -11,6 +11,7 @@ use crate::core::Core;
 use crate::current;
 use crate::foreign::{drop_quietly, guarded};
 use crate::runner::Runner;
+use crate::sched::state::State;
 
 /// A pool of which a worker may block.
 pub(crate) trait Compensate: Send + Sync {
@@ -22,13 +23,13 @@ pub(crate) trait Compensate: Send + Sync {
 
 impl<R: Runner> Compensate for Core<R> {
     fn begin_blocking(self: Arc<Self>) -> bool {
-        let begins = self.section(|state, effects| state.begin_blocking(effects));
+        let begins = self.section(State::begin_blocking);
         drop_quietly(self); // Perhaps the last reference, in what a worker's thread does at its end.
         begins
     }
 
     fn end_blocking(self: Arc<Self>) {
-        self.section(|state, effects| state.end_blocking(effects));
+        self.section(State::end_blocking);
         drop_quietly(self); // As above.
     }
 }

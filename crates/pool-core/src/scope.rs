@@ -236,8 +236,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let mut goes_on = true;
         std::iter::from_fn(move || {
             let joined = goes_on.then(|| results.next())??;
-            let value = |value: Option<T>| value.expect("skipped is only what comes after the end");
-            let result = task_group::judge(joined).map(value);
+            // Skipped is only what comes after the end.
+            let result = task_group::judge(joined).transpose()?;
             if result.is_err() {
                 goes_on = false;
                 over.store(true, Relaxed);

@@ -112,7 +112,7 @@ impl<S: 'static, M, F> Stateful<S, M, F> {
         M: Fn() -> S,
         F: Fn(&mut S, T) -> R,
     {
-        let kept = take(self.number).map(|state| state.downcast::<S>());
+        let kept = take(self.number).map(<Box<dyn Any>>::downcast::<S>);
         let mut state = match kept {
             Some(Ok(state)) => state,
             Some(Err(_)) => unreachable!("a pool's number has one type of state"),

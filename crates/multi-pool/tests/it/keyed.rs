@@ -42,7 +42,7 @@ fn a_key_stays_in_its_pool_and_is_refused_there_though_another_has_room() {
     bounded(|| {
         let keyed = keyed(2, 1, 0);
         let here = |key: &u64| keyed.of(key).pool().name().to_owned();
-        let other = (1..).find(|key| here(key) != here(&0)).unwrap();
+        let other = (1..10_000).find(|key| here(key) != here(&0)).unwrap();
         let gate = Gate::new();
         let held = gate.clone();
         let first = keyed.spawn(0, move || held.wait()).unwrap();

@@ -115,12 +115,12 @@ fn each_worker_has_a_state_of_its_own() {
 fn the_state_is_made_after_the_start_hook_and_dropped_before_the_stop_hook() {
     bounded(|| {
         let steps = Journal::new();
-        let (starts, stops) = (steps.clone(), steps.clone());
+        let (at_start, at_stop) = (steps.clone(), steps.clone());
         let here = || thread::current().id();
         let pool = counting(&steps)
             .prestart(1)
-            .start_hook(move || starts.write((Made, 100, here())))
-            .stop_hook(move || stops.write((Dropped, 100, here())));
+            .start_hook(move || at_start.write((Made, 100, here())))
+            .stop_hook(move || at_stop.write((Dropped, 100, here())));
         let pool = pool.build().unwrap();
         until(|| steps.len() == 2); // No task has come.
         end(&pool);
@@ -229,12 +229,7 @@ fn a_state_whose_drop_panics_is_counted_at_its_workers_end_and_ignored_after_a_p
 }
 
 /// A pool of one whose call of `n` joins one of `n - 1`, and gives the numbers of the states.
-fn descending(
-    steps: &Steps,
-) -> (
-    FuncPool<u32, Vec<usize>>,
-    Arc<OnceLock<WeakFuncPool<u32, Vec<usize>>>>,
-) {
+fn descending(steps: &Steps) -> FuncPool<u32, Vec<usize>> {
     let own = Arc::new(OnceLock::<WeakFuncPool<u32, Vec<usize>>>::new());
     let weak = Arc::clone(&own);
     let function = move |state: &mut Numbered, n: u32| {
@@ -248,14 +243,14 @@ fn descending(
     let pool = FuncPool::builder_with_state(numbered(steps), function);
     let pool = pool.capacity(1).queue_depth(10).build().unwrap();
     own.set(pool.downgrade()).unwrap();
-    (pool, own)
+    pool
 }
 
 #[test]
 fn a_call_inside_another_gets_a_second_state_which_its_worker_keeps() {
     bounded(|| {
         let steps = Journal::new();
-        let (pool, _own) = descending(&steps);
+        let pool = descending(&steps);
         assert_eq!(pool.spawn(2).unwrap().join().unwrap(), [0, 1, 2]);
         let again = pool.spawn(2).unwrap().join().unwrap();
         assert_eq!(again.len(), 3);
@@ -392,15 +387,15 @@ fn a_call_in_a_stop_hook_has_a_state_that_goes_with_it() {
     bounded(|| {
         let (steps, own) = (Journal::new(), OnceLock::<WeakFuncPool<_, _>>::new());
         let own = Arc::new(own);
-        let (stops, weak) = (steps.clone(), Arc::clone(&own));
+        let (journal, weak) = (steps.clone(), Arc::clone(&own));
         let hook = move || {
             let Some(pool) = weak.get().and_then(WeakFuncPool::upgrade) else {
                 return;
             };
-            if stops.len() == 2 {
+            if journal.len() == 2 {
                 let inside = pool.spawn(false).unwrap();
                 assert_eq!(inside.join().unwrap(), (1, 0));
-                stops.write((Made, 100, thread::current().id()));
+                journal.write((Made, 100, thread::current().id()));
             }
         };
         let pool = counting(&steps).keep_alive(Duration::ZERO).stop_hook(hook);

@@ -15,14 +15,14 @@ use crate::support::{Rig, SECOND, bounded, until, untimed};
 fn each_call_gives_its_task_the_name() {
     bounded(|| {
         let rig = Rig::new(1);
-        let named = || rig.scheduled.task().name("named");
+        let task = || rig.scheduled.task().name("named");
         let name = || current().name().map(str::to_owned);
         let expected = Some("named".to_owned());
-        let after = named().spawn_after(Duration::ZERO, name).unwrap();
+        let after = task().spawn_after(Duration::ZERO, name).unwrap();
         assert_eq!(after.join().unwrap(), expected);
-        let at = named().spawn_at(rig.start, name).unwrap();
+        let at = task().spawn_at(rig.start, name).unwrap();
         assert_eq!(at.join().unwrap(), expected);
-        let paced = named().spawn_self_paced(Duration::ZERO, move || ControlFlow::Break(name()));
+        let paced = task().spawn_self_paced(Duration::ZERO, move || ControlFlow::Break(name()));
         assert_eq!(paced.unwrap().join().unwrap(), expected);
 
         let names = Arc::new(Mutex::new(Vec::new()));
@@ -31,17 +31,17 @@ fn each_call_gives_its_task_the_name() {
             move || names.lock().unwrap().push(name())
         };
         let once = Series::at_fixed_rate(SECOND).max_runs(std::num::NonZeroU64::MIN);
-        let series = named().spawn_series(Duration::ZERO, &once, note());
+        let series = task().spawn_series(Duration::ZERO, &once, note());
         series.unwrap().join().unwrap();
-        let mut last = note();
+        let last = note();
         let until_break = move || {
             last();
             ControlFlow::Break(())
         };
-        let series = named().spawn_series_until(Duration::ZERO, &once, until_break);
+        let series = task().spawn_series_until(Duration::ZERO, &once, until_break);
         series.unwrap().join().unwrap();
-        let rated = named().spawn_at_fixed_rate(Duration::ZERO, SECOND, note());
-        let delayed = named().spawn_with_fixed_delay(Duration::ZERO, SECOND, note());
+        let rated = task().spawn_at_fixed_rate(Duration::ZERO, SECOND, note());
+        let delayed = task().spawn_with_fixed_delay(Duration::ZERO, SECOND, note());
         until(|| names.lock().unwrap().len() == 4);
         rated.unwrap().cancel();
         delayed.unwrap().cancel();

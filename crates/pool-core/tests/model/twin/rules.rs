@@ -51,7 +51,7 @@ impl Model {
 
     /// Idle workers, then fresh ones, come for the tasks in the queue.
     pub(super) fn rouse(&mut self) {
-        while !self.queue.is_empty() {
+        while !self.paused && !self.queue.is_empty() {
             if let Some(at) = self.next_idle() {
                 self.idle.remove(at);
             } else if self.live >= self.capacity || !self.start() {
@@ -76,7 +76,8 @@ impl Model {
 
     /// A worker without a task looks for one.
     pub(super) fn work(&mut self) {
-        if self.live <= self.capacity
+        if !self.paused
+            && self.live <= self.capacity
             && let Some(id) = self.queue.pop_front()
         {
             self.workers.insert(id, Vec::new());
@@ -88,11 +89,22 @@ impl Model {
         if self.open && self.live <= self.capacity {
             self.idle.push(Idle {
                 since: self.now,
-                timed: self.settings.keep_alive.is_some() && self.live > self.settings.min_workers,
+                timed: self.is_timed(),
             });
         } else {
             self.live -= 1;
         }
+    }
+
+    /// Whether a worker that parks now may expire.
+    pub(super) fn is_timed(&self) -> bool {
+        self.settings.keep_alive.is_some() && self.live > self.kept()
+    }
+
+    /// Workers that do not expire: a paused pool's tasks keep one.
+    fn kept(&self) -> usize {
+        let for_queue = usize::from(self.paused && !self.queue.is_empty());
+        self.settings.min_workers.max(for_queue)
     }
 
     /// What is due, is done.
@@ -114,8 +126,15 @@ impl Model {
     fn expire(&mut self, keep_alive: Duration) {
         let now = self.now;
         let is_stale = |idle: &Idle| idle.since + keep_alive <= now;
+        if !self.idle.iter().any(|idle| idle.timed && is_stale(idle)) {
+            return; // None wakes to see to it.
+        }
         let stale = self.idle.iter().filter(|idle| is_stale(idle)).count();
-        self.retire_oldest(stale);
+        self.retire_oldest(stale.min(self.live - self.kept()));
+        // One that was to expire and is kept waits to be called.
+        for idle in self.idle.iter_mut().filter(|idle| is_stale(idle)) {
+            idle.timed = false;
+        }
     }
 
     pub(super) fn retire_above_floor(&mut self) {
