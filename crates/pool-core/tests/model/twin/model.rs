@@ -272,6 +272,12 @@ impl Model {
         }
     }
 
+    /// A paused pool's queue keeps a worker from expiring, and it cannot be seen when that has parked
+    /// and so whether it is kept for good. So only pools whose workers never expire are paused.
+    pub(crate) fn may_pause(&self) -> bool {
+        self.settings.keep_alive.is_none()
+    }
+
     pub(crate) fn pause(&mut self) -> bool {
         let pauses = self.open && !self.paused;
         self.paused |= pauses;
@@ -282,11 +288,6 @@ impl Model {
         let was_paused = std::mem::replace(&mut self.paused, false);
         if was_paused {
             self.rouse();
-            // One may have been kept for the queue.
-            for at in 0..self.idle.len() {
-                self.idle[at].timed = self.is_timed();
-            }
-            self.settle();
         }
         was_paused
     }

@@ -195,7 +195,7 @@ impl Op {
             56 => Self::Release,
             57 => Self::ReleaseNow,
             58..61 => Self::Reboot,
-            61 if b % 2 == 0 => Self::Pause,
+            61 if b % 4 < 2 => Self::Pause,
             61 => Self::Resume,
             62 => Self::WaitIdle,
             _ => match b % 4 {

@@ -89,22 +89,11 @@ impl Model {
         if self.open && self.live <= self.capacity {
             self.idle.push(Idle {
                 since: self.now,
-                timed: self.is_timed(),
+                timed: self.settings.keep_alive.is_some() && self.live > self.settings.min_workers,
             });
         } else {
             self.live -= 1;
         }
-    }
-
-    /// Whether a worker that parks now may expire.
-    pub(super) fn is_timed(&self) -> bool {
-        self.settings.keep_alive.is_some() && self.live > self.kept()
-    }
-
-    /// Workers that do not expire: a paused pool's tasks keep one.
-    fn kept(&self) -> usize {
-        let for_queue = usize::from(self.paused && !self.queue.is_empty());
-        self.settings.min_workers.max(for_queue)
     }
 
     /// What is due, is done.
@@ -126,15 +115,8 @@ impl Model {
     fn expire(&mut self, keep_alive: Duration) {
         let now = self.now;
         let is_stale = |idle: &Idle| idle.since + keep_alive <= now;
-        if !self.idle.iter().any(|idle| idle.timed && is_stale(idle)) {
-            return; // None wakes to see to it.
-        }
         let stale = self.idle.iter().filter(|idle| is_stale(idle)).count();
-        self.retire_oldest(stale.min(self.live - self.kept()));
-        // One that was to expire and is kept waits to be called.
-        for idle in self.idle.iter_mut().filter(|idle| is_stale(idle)) {
-            idle.timed = false;
-        }
+        self.retire_oldest(stale);
     }
 
     pub(super) fn retire_above_floor(&mut self) {

@@ -177,6 +177,7 @@ impl<K: Kind> Walk<K> {
                 self.model.advance(by);
                 self.clock.advance(by);
             }
+            Op::Pause if !self.model.may_pause() => {}
             Op::Pause => assert_eq!(self.pool.pause(), self.model.pause()),
             Op::Resume => assert_eq!(self.pool.resume(), self.model.resume()),
             Op::Release => {
