@@ -1,4 +1,7 @@
 //! The same work on many items, on several threads.
+//!
+//! Not a pool's `map`: the chores test the crates of this workspace, and have to build and run when
+//! those are broken.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;

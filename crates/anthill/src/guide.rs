@@ -16,8 +16,8 @@
 //! | What becomes of a panic? | [`panics`] |
 //! | How do I use it from async code? | [`asynchronous`] |
 //! | How do I stop, and lose nothing? | [`shutdown`] |
-//! | How does a pool grow and shrink? | [`tuning`] |
-//! | May a task submit to its own pool? | [`nesting`] |
+//! | How does a pool grow and shrink, and what may each worker have for itself? | [`tuning`] |
+//! | May a task submit to its own pool? May it block? | [`nesting`] |
 //! | What if my process forks? | [`forking`] |
 //! | What do the figures mean? | [`numbers`] |
 //! | When do I want several pools? | [`several`] |

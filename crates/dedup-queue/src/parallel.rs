@@ -2,6 +2,10 @@
 //!
 //! Not for: a queue. Pieces are numbers, known from the beginning; nothing waits for anything.
 //!
+//! Why not on a pool: this crate is a queue and stands below the pools; a call says how many threads it
+//! wants for itself, and its pieces are numbers that cost nothing to hand out. A program that has a
+//! pool uses the pool's `for_each`, or a scope.
+//!
 //! # What always holds
 //! 1. Each piece is done, skipped, or the one that panicked; none is done twice.
 //! 2. Nothing is re-raised unless the caller says so, and no thread outlives the call.

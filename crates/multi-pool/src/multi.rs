@@ -59,7 +59,7 @@ impl<R: Runner> MultiWorkerPool<R> {
         Arc::clone(&self.0) as _
     }
 
-    fn each(&self) -> impl Iterator<Item = &WorkerPool<R>> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = &WorkerPool<R>> {
         self.0.pools.iter()
     }
 

@@ -21,6 +21,7 @@ use crate::runner::Runner;
 use crate::sched::load::LoadStats;
 use crate::task::run::{PanicHook, TaskContext, TaskPanic};
 use crate::task_hook::TaskHook;
+use crate::worker_state::WorkerState;
 
 /// How long a worker may idle, unless the builder says otherwise.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -39,7 +40,7 @@ pub const DEFAULT_NAME: &str = "pool";
 /// | `on_full` | `Wait` |
 /// | `nonblocking` | `false` |
 /// | `keep_alive` | 10 seconds |
-/// | `min_workers`, `prestart` | 0 |
+/// | `min_workers`, `prestart`, `max_compensation` | 0 |
 /// | `preallocate`, `start_paused`, `priorities` | `false` |
 /// | `within_worker` | `RunInPlace` |
 /// | `nesting_limit` | 64 |
@@ -62,6 +63,7 @@ pub struct Builder<R> {
     runner: R,
     name: String,
     capacity: Option<Capacity>,
+    max_compensation: usize,
     depth: QueueDepth,
     max_waiting: Option<usize>,
     on_full: OnFull,
@@ -83,6 +85,7 @@ pub struct Builder<R> {
     thread_name: Option<Arc<ThreadName>>,
     worker_wrap: Option<Arc<WorkerWrap>>,
     start_hook: Option<Arc<Hook>>,
+    worker_state: Option<Arc<dyn WorkerState>>,
     stop_hook: Option<Arc<Hook>>,
     thread_gate: Option<Arc<ThreadGate>>,
     clock: Option<Arc<dyn Clock>>,
@@ -94,6 +97,7 @@ impl<R: Runner> Builder<R> {
             runner,
             name: DEFAULT_NAME.to_owned(),
             capacity: None,
+            max_compensation: 0,
             depth: QueueDepth::Limited(0),
             max_waiting: None,
             on_full: OnFull::Wait(None),
@@ -115,10 +119,16 @@ impl<R: Runner> Builder<R> {
             thread_name: None,
             worker_wrap: None,
             start_hook: None,
+            worker_state: None,
             stop_hook: None,
             thread_gate: None,
             clock: None,
         }
+    }
+
+    pub(crate) fn worker_state(mut self, states: Arc<dyn WorkerState>) -> Self {
+        self.worker_state = Some(states);
+        self
     }
 
     /// The most live workers there may be.
@@ -135,6 +145,14 @@ impl<R: Runner> Builder<R> {
     /// How many accepted tasks may wait for a worker beyond the capacity.
     pub fn queue_depth(mut self, depth: impl Into<QueueDepth>) -> Self {
         self.depth = depth.into();
+        self
+    }
+
+    /// How many workers may be there beyond the capacity while as many tasks are inside
+    /// [`blocking`](crate::blocking). So the pool has at most capacity plus this many threads that run
+    /// tasks, and as many tasks more in flight.
+    pub fn max_compensation(mut self, workers: usize) -> Self {
+        self.max_compensation = workers;
         self
     }
 
@@ -461,6 +479,7 @@ impl<R: Runner> Builder<R> {
         };
         let config = Config {
             capacity,
+            max_compensation: self.max_compensation,
             depth: self.depth.bound(),
             max_waiting: self.max_waiting.unwrap_or(usize::MAX),
             min_workers: self.min_workers,
@@ -477,6 +496,7 @@ impl<R: Runner> Builder<R> {
             thread_name: self.thread_name,
             worker_wrap: self.worker_wrap,
             start_hook: self.start_hook,
+            worker_state: self.worker_state,
             stop_hook: self.stop_hook,
             thread_gate: self.thread_gate,
             clock,

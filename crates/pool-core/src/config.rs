@@ -9,6 +9,7 @@ use sync_shim::Clock;
 use crate::discard::DiscardHook;
 #[cfg(doc)]
 use crate::discard::DiscardedTask;
+use crate::worker_state::WorkerState;
 
 pub(crate) type Hook = dyn Fn() + Send + Sync;
 pub(crate) type ThreadName = dyn Fn(usize) -> String + Send + Sync;
@@ -99,6 +100,7 @@ pub enum OnFull {
 
 pub(crate) struct Config {
     pub(crate) capacity: usize,
+    pub(crate) max_compensation: usize,
     pub(crate) depth: usize,
     pub(crate) max_waiting: usize,
     pub(crate) min_workers: usize,
@@ -115,6 +117,7 @@ pub(crate) struct Config {
     pub(crate) thread_name: Option<Arc<ThreadName>>,
     pub(crate) worker_wrap: Option<Arc<WorkerWrap>>,
     pub(crate) start_hook: Option<Arc<Hook>>,
+    pub(crate) worker_state: Option<Arc<dyn WorkerState>>,
     pub(crate) stop_hook: Option<Arc<Hook>>,
     pub(crate) thread_gate: Option<Arc<ThreadGate>>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -124,6 +127,11 @@ impl Config {
     /// When a worker idle since `since` expires; `None` for never.
     pub(crate) fn keep_until(&self, since: Instant) -> Option<Instant> {
         since.checked_add(self.keep_alive?)
+    }
+
+    /// Whether a worker runs user code before it looks for its first task.
+    pub(crate) fn has_entry_code(&self) -> bool {
+        self.start_hook.is_some() || self.worker_state.is_some()
     }
 
     /// Workers idle since then or longer have expired; `None` if none can have.

@@ -9,11 +9,12 @@ use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 
+use crate::blocking::Compensate;
 use crate::cancel::CancelToken;
 
 /// A task with a cell, as the code that runs in it sees it.
@@ -29,6 +30,27 @@ pub(crate) struct Worker {
     pub(crate) pool: Arc<str>,
     pub(crate) stop: Arc<StopRequest>,
     pub(crate) slot: usize,
+    /// The pool, if another worker may be there while this one blocks.
+    pub(crate) compensates: Option<Weak<dyn Compensate>>,
+    /// It blocks. Relaxed: only its own thread reads it.
+    pub(crate) blocks: AtomicBool,
+}
+
+impl Worker {
+    /// The pool, if it may compensate and this worker does not block yet. From now on it does.
+    pub(crate) fn start_blocking(&self) -> Option<Arc<dyn Compensate>> {
+        let pool = self.compensates.as_ref()?;
+        if self.blocks.load(Relaxed) {
+            return None;
+        }
+        let pool = pool.upgrade()?;
+        self.blocks.store(true, Relaxed);
+        Some(pool)
+    }
+
+    pub(crate) fn stop_blocking(&self) {
+        self.blocks.store(false, Relaxed);
+    }
 }
 
 /// Whether all that runs in a pool is asked to stop. Changed in sections of the pool, so that a
@@ -115,6 +137,11 @@ pub(crate) fn set_worker(worker: Option<Arc<Worker>>) {
     let _gone = WORKER.try_with(|cell| cell.replace(worker));
 }
 
+/// The worker that the calling thread is.
+pub(crate) fn worker() -> Option<Arc<Worker>> {
+    WORKER.try_with(peek).ok().flatten()
+}
+
 fn peek<T>(cell: &Cell<Option<Arc<T>>>) -> Option<Arc<T>>
 where
     T: ?Sized,
@@ -161,7 +188,7 @@ pub struct Current {
 pub fn current() -> Current {
     Current {
         task: TASK.try_with(peek).ok().flatten(),
-        worker: WORKER.try_with(peek).ok().flatten(),
+        worker: worker(),
     }
 }
 
@@ -201,7 +228,8 @@ impl Current {
     }
 
     /// The worker's slot: the lowest number, from 0, that no other live worker of its pool had as it
-    /// was started; below the pool's capacity at that time. For state per worker: an index into a
+    /// was started; below the pool's capacity at that time (and its
+    /// [`max_compensation`](crate::Builder::max_compensation)). For state per worker: an index into a
     /// table, a shard. Known to hooks, too.
     pub fn worker(&self) -> Option<usize> {
         self.worker.as_ref().map(|worker| worker.slot)

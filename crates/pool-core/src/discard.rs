@@ -27,6 +27,7 @@ pub(crate) type DiscardHook = dyn Fn(&DiscardedTask<'_>) + Send + Sync;
 pub struct DiscardedTask<'a> {
     pool: &'a str,
     task: &'static str,
+    name: Option<&'a str>,
 }
 
 impl DiscardedTask<'_> {
@@ -39,6 +40,11 @@ impl DiscardedTask<'_> {
     pub fn task(&self) -> &'static str {
         self.task
     }
+
+    /// The task's [name](crate::TaskBuilder::name), if it was given one.
+    pub fn name(&self) -> Option<&str> {
+        self.name
+    }
 }
 
 impl fmt::Debug for DiscardedTask<'_> {
@@ -46,6 +52,7 @@ impl fmt::Debug for DiscardedTask<'_> {
         f.debug_struct("DiscardedTask")
             .field("pool", &self.pool)
             .field("task", &self.task)
+            .field("name", &self.name)
             .finish()
     }
 }
@@ -101,6 +108,7 @@ impl<R: Runner> Core<R> {
             let discarded = DiscardedTask {
                 pool: &self.context.name,
                 task: self.runner.name_of(&task).unwrap_or_default(),
+                name: self.runner.given_name_of(&task),
             };
             self.context.call_hook(|| hook(&discarded));
         }

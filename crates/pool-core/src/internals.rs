@@ -11,7 +11,7 @@
 //! | [`map`], [`for_each`], [`scope`], [`invoke_any`], [`submit_batch`], [`Chunk`], [`Host`], [`Order`], [`Submitter`], [`DrainTask`], [`Submission`], [`Demand`] | mapping iterators, and scopes, on any kind of pool of closures |
 //! | [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
 //! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
-//! | [`TaskOptions`], [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`] | what a `TaskBuilder` gives its task, and to whom |
+//! | [`TaskOptions`], [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`Recorded`] | what a `TaskBuilder` gives its task, and to whom |
 //! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`], [`EventFuture`], [`Deadline`] | waking threads and tasks once no lock is held |
 //! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Unrun`], [`Resolve`] | running a task, and what came of it |
 
@@ -30,6 +30,7 @@ pub use crate::scope::scope;
 pub use crate::submit::{Admit, Admitted, Special};
 pub use crate::subqueue::{DrainTask, Submission, Submitter};
 pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
+pub use crate::task::recorded::Recorded;
 pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun};
 pub use crate::task_builder::{OptionsHost, SpawnWithOptions, SubmitWithOptions, TaskOptions};
 pub use crate::task_group::invoke_any;

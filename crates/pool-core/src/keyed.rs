@@ -92,6 +92,9 @@ const SHARDS: u32 = if cfg!(anthill_loom) { 1 } else { 8 };
 /// | `wait_idle` | waits for all of them |
 /// | a refusal | gives key and task back |
 ///
+/// Of closures only: a [`FuncPool`](crate::FuncPool)'s queue holds arguments as they are, and has no place
+/// for a turn of several. A closure that calls the function does the same.
+///
 /// `Eq` of a key runs under the lock of some of the keys: put an `Arc` around one that is dear to
 /// compare.
 #[doc(alias = "strand")]

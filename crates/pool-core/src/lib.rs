@@ -12,7 +12,6 @@
 //! - Input and output of an async runtime: a task holds a thread while it waits.
 //! - Millions of tasks of less than a microsecond: each costs two short sections of a lock. Put
 //!   several into one.
-//! - Tasks that borrow from the caller: they are `'static`; scopes are not offered.
 //!
 //! # Example
 //! ```
@@ -67,6 +66,7 @@
 //! | `release_now` | no | O(queued); drops their captures here |
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
 //! | `wait_idle_async`, `wait_released_async`, `release_async` | no; the future waits | one section each time something is to be seen |
+//! | `blocking` | as long as its closure | two sections, and perhaps a thread's start; nothing without a [`max_compensation`](Builder::max_compensation) |
 //! | drop of the last handle | only with [`DropPolicy::Join`] | as its policy |
 //!
 //! Any call that accepts a task may also have to start a thread, on the caller, or wait for the
@@ -107,6 +107,7 @@
 // `scheduler` are what the sister crates build on (`internals`); the rest is the public face.
 mod accept;
 mod batch;
+mod blocking;
 mod builder;
 mod cancel;
 mod capacity;
@@ -142,11 +143,13 @@ mod task_hook;
 mod traits;
 mod wait_async;
 mod worker;
+mod worker_state;
 
 use sync_shim::foreign;
 
 pub use accept::Accepts;
 pub use batch::BatchError;
+pub use blocking::blocking;
 pub use builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
 pub use cancel::{CancelToken, Cancelled};
 pub use capacity::{Capacity, QueueDepth};
@@ -166,7 +169,7 @@ pub use pool_kinds::{FuncPool, Pool, WeakFuncPool, WeakPool};
 pub use reserve::ReserveFuture;
 pub use runner::Runner;
 pub use sched::ready::Priority;
-pub use scope::{Scope, ScopedJoinHandle};
+pub use scope::{Scope, ScopedJoinHandle, ScopedTaskBuilder};
 pub use stats::Stats;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;

@@ -6,6 +6,7 @@ use crate::builder::Builder;
 use crate::pool::{WeakWorkerPool, WorkerPool};
 use crate::task::closures::Closures;
 use crate::task::func::Func;
+use crate::worker_state::Stateful;
 
 /// A pool that runs closures.
 ///
@@ -86,6 +87,57 @@ impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
         Builder::new(Func {
             function: Arc::new(function),
         })
+    }
+
+    /// Sets a pool up whose `function` gets a state of its worker beside the argument: a connection, a
+    /// buffer, a random number generator. `make` makes it, on the worker's thread as that starts (after
+    /// the start hook), and it is dropped there before the worker ends (before the stop hook). So it
+    /// need not be `Send`, and of two calls never both have the same one.
+    ///
+    /// ```
+    /// use pool_core::FuncPool;
+    /// use std::cell::RefCell;
+    /// use std::rc::Rc;
+    ///
+    /// let lines = FuncPool::builder_with_state(
+    ///     || Rc::new(RefCell::new(String::new())), // One for each worker.
+    ///     |buffer, number: u32| {
+    ///         let mut line = buffer.borrow_mut();
+    ///         line.clear();
+    ///         line.push_str(&number.to_string());
+    ///         line.len()
+    ///     },
+    /// );
+    /// let lines = lines.capacity(2).build()?;
+    /// assert_eq!(lines.spawn(12_345)?.join()?, 5);
+    /// assert_eq!(lines.spawn(7)?.join()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// `make` knows its worker by [`current()`](crate::current())`.worker()`. While it takes its time
+    /// the worker is busy, as with a start hook. Costs two accesses of a thread-local for each call.
+    ///
+    /// | what happens | what becomes of the state |
+    /// |---|---|
+    /// | `function` panics | it is dropped, as it may be half changed; the worker's next call makes another. A function that is to keep it catches the panic |
+    /// | `make` panics as a worker starts | [counted](crate::Stats::hook_panics); the worker's next call makes one |
+    /// | `make` panics in a call | that task has panicked |
+    /// | its drop panics | counted at a worker's end, and the others are dropped all the same. After a panic of the function it is ignored |
+    /// | a call runs inside another (a task that joins one which has not started, or submits at a full pool) | the inner call gets another, which the worker keeps for the next such call |
+    /// | a call runs on a thread that is no worker of the pool ([`RunInCaller`](crate::OnFull::RunInCaller)) | it gets one of its own, made and dropped with it, there; `worker()` is then not this pool's |
+    /// | the worker is to end, but [stays](crate::Builder::stop_hook) | it is dropped, and another made |
+    ///
+    /// [`wait_released`](WorkerPool::wait_released) returns after the last one is gone.
+    #[doc(alias = "worker_state")]
+    #[doc(alias = "map_init")]
+    #[doc(alias = "ThreadLocal")]
+    pub fn builder_with_state<S: 'static>(
+        make: impl Fn() -> S + Send + Sync + 'static,
+        function: impl Fn(&mut S, T) -> R + Send + Sync + 'static,
+    ) -> Builder<Func<T, R>> {
+        let stateful = Stateful::new(make, function);
+        let states = Arc::clone(&stateful);
+        Self::builder(move |argument| stateful.call(argument)).worker_state(states)
     }
 
     /// Releases, and takes out the arguments that have not been called with. Their handles end

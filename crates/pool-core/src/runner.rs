@@ -22,6 +22,8 @@ pub trait Runner: Send + Sync + 'static {
     fn seize(&self, job: &Self::Job, why: Unrun) -> bool;
     /// What hooks call the task; `None` if it is not the user's alone, and must not be discarded.
     fn name_of(&self, job: &Self::Job) -> Option<&'static str>;
+    /// What the task was called by the one that handed it over.
+    fn given_name_of<'a>(&self, job: &'a Self::Job) -> Option<&'a str>;
     /// Which tasks go before it, in a pool that goes by priorities.
     fn priority_of(job: &Self::Job) -> Priority;
     /// Whether the handle took the task out, so that only its entry is left.

@@ -29,8 +29,9 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use sync_shim::Mutex;
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::error::JoinError;
+use crate::error::{JoinError, MapError};
 use crate::foreign::{Payload, drop_quietly, guarded};
 use crate::handle::PoolRef;
 use crate::map::Host;
@@ -39,8 +40,13 @@ use crate::subqueue::{Backlog, Drain, Helps, SubQueue, drain_by};
 use crate::task::closures::Closures;
 use crate::task::promise::{self, Joined, Promise, Promised};
 use crate::task::run::TaskContext;
+use crate::task_group;
 use sync_shim::foreign::wake;
 use sync_shim::waiter::Waiter;
+
+mod task_builder;
+
+pub use task_builder::ScopedTaskBuilder;
 
 /// A task of a scope. What comes back is what it panicked with, if there is no handle to tell.
 type Call<'scope> = Box<dyn FnOnce(&TaskContext) -> Option<Payload> + Send + 'scope>;
@@ -144,13 +150,17 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let packet = Arc::new(Packet(Mutex::new(Promise::new())));
+        let packet = Packet::new();
         let ours = Arc::clone(&packet);
         self.add(Box::new(move |context| {
             let ran = context.execute(type_name::<F>(), task);
             ours.settle(ran.map_err(|payload| context.panicked(payload)));
             None
         }));
+        self.handle(packet)
+    }
+
+    fn handle<T>(&self, packet: Arc<Packet<T>>) -> ScopedJoinHandle<'scope, T> {
         ScopedJoinHandle {
             packet,
             queue: Arc::clone(&self.queue),
@@ -184,18 +194,73 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         T: Send + 'scope,
     {
         let map = Arc::new(map);
-        let mut items = items.into_iter();
-        let mut ahead = VecDeque::new();
-        let window = self.workers.saturating_mul(WINDOW_PER_WORKER);
+        let mut results = self.ahead(items, move |item| {
+            let map = Arc::clone(&map);
+            move || map(item)
+        });
+        std::iter::from_fn(move || results.next())
+    }
+
+    /// As [`map`](Self::map), with a function that may fail. The first error, or panic, ends the mapping:
+    /// the results before it come first, then the error, then `None`. What runs ends; items that were
+    /// pulled and have not started are dropped, and the source is not pulled any more.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let text = String::from("1 2 three 4");
+    /// let numbers: Result<Vec<i32>, _> =
+    ///     pool.scope(|scope| scope.try_map(text.split(' '), str::parse).collect());
+    /// assert!(numbers.is_err());
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn try_map<I, F, T, E>(
+        &'scope self,
+        items: I,
+        map: F,
+    ) -> impl Iterator<Item = Result<T, MapError<E>>> + use<'scope, 'env, I, F, T, E>
+    where
+        I: IntoIterator<Item: Send + 'scope>,
+        F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'scope,
+        T: Send + 'scope,
+        E: Send + 'scope,
+    {
+        let (map, failed) = (Arc::new(map), Arc::new(AtomicBool::new(false)));
+        let over = Arc::clone(&failed);
+        let mut results = self.ahead(items, move |item| {
+            let (map, failed) = (Arc::clone(&map), Arc::clone(&failed));
+            // Relaxed: one item more or less makes no difference, as its result is not asked for.
+            move || (!failed.load(Relaxed)).then(|| map(item)).transpose()
+        });
+        let mut goes_on = true;
         std::iter::from_fn(move || {
-            while ahead.len() < window
-                && let Some(item) = items.next()
-            {
-                let map = Arc::clone(&map);
-                ahead.push_back(self.spawn(move || map(item)));
+            let joined = goes_on.then(|| results.next())??;
+            // Skipped is only what comes after the end.
+            let result = task_group::judge(joined).transpose()?;
+            if result.is_err() {
+                goes_on = false;
+                over.store(true, Relaxed);
+                results.stop();
             }
-            ahead.pop_front().map(ScopedJoinHandle::join)
+            Some(result)
         })
+    }
+
+    /// The results of tasks made of items, in the items' order.
+    fn ahead<I, F, C, T>(&'scope self, items: I, task: F) -> Ahead<'scope, 'env, I::IntoIter, F, T>
+    where
+        I: IntoIterator,
+        F: FnMut(I::Item) -> C,
+        C: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        Ahead {
+            scope: self,
+            items: Some(items.into_iter()),
+            task,
+            handles: VecDeque::new(),
+        }
     }
 
     fn add(&self, call: Call<'scope>) {
@@ -221,6 +286,39 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 }
 
+/// A mapping in a scope.
+struct Ahead<'scope, 'env: 'scope, I, F, T> {
+    scope: &'scope Scope<'scope, 'env>,
+    /// `None` once it has stopped.
+    items: Option<I>,
+    task: F,
+    handles: VecDeque<ScopedJoinHandle<'scope, T>>,
+}
+
+impl<'scope, I, F, C, T> Ahead<'scope, '_, I, F, T>
+where
+    I: Iterator,
+    F: FnMut(I::Item) -> C,
+    C: FnOnce() -> T + Send + 'scope,
+    T: Send + 'scope,
+{
+    fn next(&mut self) -> Option<Joined<T>> {
+        let window = self.scope.workers.saturating_mul(WINDOW_PER_WORKER);
+        while self.handles.len() < window
+            && let Some(item) = self.items.as_mut()?.next()
+        {
+            self.handles.push_back(self.scope.spawn((self.task)(item)));
+        }
+        self.handles.pop_front().map(ScopedJoinHandle::join)
+    }
+
+    /// Pulls nothing any more, and forgets what it has not given.
+    fn stop(&mut self) {
+        drop(self.items.take());
+        self.handles.clear();
+    }
+}
+
 /// Items that [`Scope::map`] starts ahead, for each worker.
 const WINDOW_PER_WORKER: usize = 4;
 
@@ -228,6 +326,10 @@ const WINDOW_PER_WORKER: usize = 4;
 struct Packet<T>(Mutex<Promise<T>>);
 
 impl<T> Packet<T> {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Promise::new())))
+    }
+
     fn settle(&self, value: Joined<T>) {
         let mut promise = self.0.lock();
         if promise.is_detached() {

@@ -10,6 +10,7 @@ pub(crate) mod func;
 pub(crate) mod pack;
 pub(crate) mod promise;
 pub(crate) mod record;
+pub(crate) mod recorded;
 pub(crate) mod run;
 #[cfg(feature = "tracing")]
 pub(crate) mod span;

@@ -482,7 +482,7 @@ where
 }
 
 /// What a task that may fail came to.
-fn judge<T, E>(ended: Joined<Result<T, E>>) -> Result<T, MapError<E>> {
+pub(crate) fn judge<T, E>(ended: Joined<Result<T, E>>) -> Result<T, MapError<E>> {
     match ended {
         Ok(result) => result.map_err(MapError::Failed),
         Err(JoinError::Panicked(panicked)) => Err(MapError::Panicked(panicked)),

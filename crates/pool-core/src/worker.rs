@@ -1,11 +1,12 @@
 //! A worker's life: search, run, park, leave.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-use sync_shim::atomic::Ordering::Relaxed;
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{JoinHandle, Tag};
 
+use crate::blocking::Compensate;
 use crate::core::Core;
 use crate::current::{self, Worker};
 use crate::foreign::{drop_quietly, wake};
@@ -19,6 +20,7 @@ use crate::sched::shared::Whole;
 use crate::sched::spin::AdaptiveSpin;
 use crate::sched::state::{Found, Next, Rest, State};
 use crate::task::run::{Resolve, TaskResult};
+use crate::worker_state;
 
 /// The body of a worker's thread.
 pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
@@ -31,6 +33,8 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         pool: Arc::clone(&core.context.name),
         stop: Arc::clone(&core.context.stop),
         slot: cell.slot,
+        compensates: compensates(&core),
+        blocks: AtomicBool::new(false),
     })));
     // The starter counts the worker, then wakes it.
     cell.parker.park();
@@ -51,11 +55,19 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     drop_quietly(core);
 }
 
+fn compensates<R: Runner>(core: &Arc<Core<R>>) -> Option<Weak<dyn Compensate>> {
+    let may = core.config.max_compensation > 0;
+    may.then(|| Arc::downgrade(core) as _)
+}
+
 /// From a worker's first look at the queue to its end. Does not unwind.
 fn live<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     let finished = loop {
         if enter(core) == AfterRun::Search {
             serve(core, cell);
+        }
+        if core.config.worker_state.is_some() {
+            worker_state::leave(&core.context);
         }
         if let Some(hook) = &core.config.stop_hook {
             core.context.call_hook(|| hook());
@@ -69,12 +81,18 @@ fn live<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     }
 }
 
-/// A worker begins. It is counted as searching; or as busy, if it has a hook to run first.
+/// A worker begins. It is counted as searching; or as busy, if it has a hook to run first, or a
+/// state to make.
 fn enter<R: Runner>(core: &Arc<Core<R>>) -> AfterRun {
-    let Some(hook) = &core.config.start_hook else {
+    if !core.config.has_entry_code() {
         return AfterRun::Search;
-    };
-    core.context.call_hook(|| hook());
+    }
+    if let Some(hook) = &core.config.start_hook {
+        core.context.call_hook(|| hook());
+    }
+    if let Some(states) = &core.config.worker_state {
+        worker_state::enter(states, &core.context);
+    }
     let next = go_on(core, |state| {
         state.entered();
         true

@@ -110,6 +110,7 @@ mod schedule;
 mod series;
 mod state;
 mod stats;
+mod task_builder;
 mod timer;
 mod wait_async;
 
@@ -121,6 +122,7 @@ pub use plan::Missed;
 pub use pool::{ScheduledPool, WeakScheduledPool};
 pub use series::{OnPanic, Series};
 pub use stats::Stats;
+pub use task_builder::ScheduledTaskBuilder;
 pub use timer::DEFAULT_THREAD_NAME;
 
 // What the README shows is compiled and run.

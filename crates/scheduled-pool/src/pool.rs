@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use delay_queue::NEVER;
-use pool_core::internals::PoolHandle;
+use pool_core::internals::{PoolHandle, Recorded, TaskOptions};
 use pool_core::{Pool, WaitError};
 
 use crate::base::{Base, Members};
@@ -84,7 +84,17 @@ impl<P: Base> ScheduledPool<P> {
         self.members().first()
     }
 
-    fn spawn_once<F, R>(&self, due: u64, task: F) -> Result<ScheduledHandle<R>, ScheduleError<F>>
+    /// What a task is given that was set up with these.
+    fn recorded(&self, options: Option<TaskOptions>) -> Option<Arc<Recorded>> {
+        options.map(|options| Recorded::of_scheduled(options, self.pool_handle()))
+    }
+
+    pub(crate) fn spawn_once<F, R>(
+        &self,
+        due: u64,
+        options: Option<TaskOptions>,
+        task: F,
+    ) -> Result<ScheduledHandle<R>, ScheduleError<F>>
     where
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
@@ -92,7 +102,7 @@ impl<P: Base> ScheduledPool<P> {
         if self.pool_handle().is_forked() {
             return Err(ScheduleError::Forked(task)); // The fork may have left the lock held.
         }
-        match self.core().once(due, task) {
+        match self.core().once_with(due, self.recorded(options), task) {
             Ok(schedule) => {
                 let (pool_handle, epoch) = (self.pool_handle().clone(), self.core().epoch);
                 Ok(ScheduledHandle::new(schedule, pool_handle, epoch))
@@ -119,7 +129,7 @@ impl<P: Base> ScheduledPool<P> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.spawn_once(self.core().after(delay), task)
+        self.spawn_once(self.core().after(delay), None, task)
     }
 
     /// Runs `task` once, at `when`; at once if that has passed, after those that were due before it,
@@ -136,7 +146,7 @@ impl<P: Base> ScheduledPool<P> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.spawn_once(self.core().at(when), task)
+        self.spawn_once(self.core().at(when), None, task)
     }
 
     /// Runs `task` repeatedly: first `first` from now, then at every `period` from there,
@@ -207,7 +217,7 @@ impl<P: Base> ScheduledPool<P> {
     where
         F: FnMut() + Send + 'static,
     {
-        self.spawn_many(first, series, task)
+        self.spawn_many(first, series, None, task)
     }
 
     /// Runs `task` repeatedly, first `first` from now, then as `series` says, until it breaks. Its
@@ -242,7 +252,7 @@ impl<P: Base> ScheduledPool<P> {
     where
         F: FnMut() -> ControlFlow<()> + Send + 'static,
     {
-        self.spawn_many(first, series, task)
+        self.spawn_many(first, series, None, task)
     }
 
     /// Runs `task` first `first` from now, and then whenever it says: a run that continues names the
@@ -283,14 +293,28 @@ impl<P: Base> ScheduledPool<P> {
         F: FnMut() -> ControlFlow<R, Duration> + Send + 'static,
         R: Send + 'static,
     {
-        let plan = Plan::FixedDelay { delay: NEVER }; // Until the first run has said.
-        self.spawn_body(first, plan, Paced::new(task), Paced::into_task)
+        self.spawn_paced(first, None, task)
     }
 
-    fn spawn_many<F, O>(
+    pub(crate) fn spawn_paced<F, R>(
+        &self,
+        first: Duration,
+        options: Option<TaskOptions>,
+        task: F,
+    ) -> Result<SeriesHandle<R>, ScheduleError<F>>
+    where
+        F: FnMut() -> ControlFlow<R, Duration> + Send + 'static,
+        R: Send + 'static,
+    {
+        let plan = Plan::FixedDelay { delay: NEVER }; // Until the first run has said.
+        self.spawn_body(first, plan, options, Paced::new(task), Paced::into_task)
+    }
+
+    pub(crate) fn spawn_many<F, O>(
         &self,
         first: Duration,
         series: &Series,
+        options: Option<TaskOptions>,
         task: F,
     ) -> Result<SeriesHandle, ScheduleError<F>>
     where
@@ -305,20 +329,22 @@ impl<P: Base> ScheduledPool<P> {
             left: series.max_runs.map(std::num::NonZero::get),
             on_panic: series.on_panic,
         };
-        self.spawn_body(first, plan, body, |body| body.task)
+        self.spawn_body(first, plan, options, body, |body| body.task)
     }
 
     fn spawn_body<B: Body, F>(
         &self,
         first: Duration,
         plan: Plan,
+        options: Option<TaskOptions>,
         body: B,
         into_task: impl FnOnce(B) -> F,
     ) -> Result<SeriesHandle<B::Out>, ScheduleError<F>> {
         if self.pool_handle().is_forked() {
             return Err(ScheduleError::Forked(into_task(body))); // As in `spawn_once`.
         }
-        match self.core().series(self.core().after(first), plan, body) {
+        let (due, recorded) = (self.core().after(first), self.recorded(options));
+        match self.core().series_with(due, plan, recorded, body) {
             Ok(schedule) => {
                 let (pool_handle, epoch) = (self.pool_handle().clone(), self.core().epoch);
                 Ok(SeriesHandle::new(schedule, pool_handle, epoch))

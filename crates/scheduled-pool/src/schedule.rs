@@ -21,7 +21,8 @@ use std::sync::Arc;
 use delay_queue::EntryId;
 use pool_core::JoinError;
 use pool_core::internals::{
-    Joined, Outcome, Promise, Promised, Resolve, ScheduledTask, TaskContext, TaskResult, Waiter,
+    Joined, Outcome, Promise, Promised, Recorded, Resolve, ScheduledTask, TaskContext, TaskResult,
+    Waiter,
 };
 use sync_shim::foreign::{Payload, discard, drop_quietly};
 use sync_shim::{Mutex, MutexGuard};
@@ -60,6 +61,8 @@ pub trait Joinable<R>: Promised<R> + Send + Sync {
 pub(crate) struct Schedule<B: Body, S: Executor> {
     core: Arc<Core<S>>,
     plan: Plan,
+    /// What it was given beside its body.
+    recorded: Option<Arc<Recorded>>,
     slot: Mutex<Slot<B>>,
 }
 
@@ -104,10 +107,17 @@ enum End<B: Body> {
 const INSERTED: &str = "a schedule is in the heap before it is shared";
 
 impl<B: Body, S: Executor> Schedule<B, S> {
-    fn new(core: Arc<Core<S>>, body: B, plan: Plan, due: u64) -> Arc<Self> {
+    fn new(
+        core: Arc<Core<S>>,
+        body: B,
+        plan: Plan,
+        due: u64,
+        recorded: Option<Arc<Recorded>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             core,
             plan,
+            recorded,
             slot: Mutex::new(Slot {
                 id: None,
                 stage: Stage::Idle(body),
@@ -217,7 +227,27 @@ impl<S: Executor> Core<S> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        match self.schedule(Once(Some(task)), Plan::Once, due) {
+        self.once_with(due, None, task)
+    }
+
+    /// As [`once`](Self::once), for a task that was given something.
+    ///
+    /// # Errors
+    /// Why not, and the task.
+    ///
+    /// # Panics
+    /// Never: a refused task has not run.
+    pub fn once_with<F, R>(
+        self: &Arc<Self>,
+        due: u64,
+        recorded: Option<Arc<Recorded>>,
+        task: F,
+    ) -> Result<Arc<dyn Joinable<R>>, (Reason, F)>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        match self.schedule(Once(Some(task)), Plan::Once, due, recorded) {
             Ok(schedule) => Ok(schedule),
             Err((reason, Once(task))) => Err((reason, task.expect("a refused task has not run"))),
         }
@@ -233,7 +263,21 @@ impl<S: Executor> Core<S> {
         plan: Plan,
         body: B,
     ) -> Result<Arc<dyn Joinable<B::Out>>, (Reason, B)> {
-        Ok(self.schedule(body, plan, due)?)
+        self.series_with(due, plan, None, body)
+    }
+
+    /// As [`series`](Self::series), for one that was given something.
+    ///
+    /// # Errors
+    /// Why not, and the body.
+    pub fn series_with<B: Body>(
+        self: &Arc<Self>,
+        due: u64,
+        plan: Plan,
+        recorded: Option<Arc<Recorded>>,
+        body: B,
+    ) -> Result<Arc<dyn Joinable<B::Out>>, (Reason, B)> {
+        Ok(self.schedule(body, plan, due, recorded)?)
     }
 
     fn schedule<B: Body>(
@@ -241,8 +285,9 @@ impl<S: Executor> Core<S> {
         body: B,
         plan: Plan,
         due: u64,
+        recorded: Option<Arc<Recorded>>,
     ) -> Result<Arc<Schedule<B, S>>, (Reason, B)> {
-        let schedule = Schedule::new(Arc::clone(self), body, plan, due);
+        let schedule = Schedule::new(Arc::clone(self), body, plan, due, recorded);
         let entry = Arc::clone(&schedule) as _;
         match self.push(entry, plan.is_series(), due, |id| schedule.set_id(id)) {
             Ok(()) => Ok(schedule),
@@ -276,8 +321,17 @@ impl<B: Body, S: Executor> ScheduledTask for Schedule<B, S> {
         let Some(mut body) = body else {
             return TaskResult::new(Outcome::Cancelled, None); // "Cancel against fire": it has ended.
         };
+        if let Some(recorded) = &self.recorded {
+            match recorded.drop_unrun(B::name(), env, body) {
+                Err(back) => body = back,
+                Ok(_) => return self.end_unrun(JoinError::Cancelled, Outcome::Cancelled),
+            }
+        }
         let lateness = self.core.now().saturating_sub(due);
-        let result = env.execute(B::name(), || body.call());
+        let result = match &self.recorded {
+            None => env.execute(B::name(), || body.call()),
+            Some(recorded) => recorded.execute(B::name(), env, || body.call()),
+        };
         let ended = if self.plan.is_series() {
             self.core.now()
         } else {
@@ -297,7 +351,9 @@ impl<B: Body, S: Executor> ScheduledTask for Schedule<B, S> {
         let mut slot = self.slot.lock();
         // "Cancel against the end of a run": cancelled or released during it. What the closure
         // captured is dropped as a part of the run.
-        let stopped = || slot.stop.map(|why| Err(why.outcome()));
+        let cancelled = self.recorded.as_ref().is_some_and(|it| it.is_cancelled());
+        let stop = slot.stop.or_else(|| cancelled.then_some(Why::Cancelled));
+        let stopped = || stop.map(|why| Err(why.outcome()));
         if let Some(joined) = joined.or_else(stopped) {
             slot.ending = true;
             drop(slot);
@@ -325,9 +381,18 @@ impl<B: Body, S: Executor> ScheduledTask for Schedule<B, S> {
             return TaskResult::new(Outcome::Cancelled, None);
         };
         drop_quietly(body);
-        let released = Stage::Over(Err(JoinError::Released), Report::default());
-        self.slot.lock().stage = released;
-        TaskResult::new(Outcome::Released, Some(self))
+        self.end_unrun(JoinError::Released, Outcome::Released)
+    }
+}
+
+impl<B: Body, S: Executor> Schedule<B, S> {
+    /// A worker has claimed the body, and dropped it: the schedule ends as a run would end it.
+    fn end_unrun(self: Arc<Self>, why: JoinError, outcome: Outcome) -> TaskResult {
+        let mut slot = self.slot.lock();
+        slot.ending = true;
+        slot.stage = Stage::Over(Err(why), Report::default());
+        drop(slot);
+        TaskResult::new(outcome, Some(self))
     }
 }
 

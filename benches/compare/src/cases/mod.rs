@@ -10,11 +10,13 @@ mod group;
 mod handoff;
 mod ideal;
 mod idle;
+mod keyed;
 mod locks;
 mod map;
 mod multi;
 mod nested;
 mod overload;
+mod priorities;
 mod round_trip;
 mod scaling;
 mod scope;
@@ -36,6 +38,8 @@ pub fn all() -> Vec<Case> {
         map::cases(),
         scope::cases(),
         batch::cases(),
+        keyed::cases(),
+        priorities::cases(),
         group::cases(),
         round_trip::cases(),
         start::cases(),

@@ -27,7 +27,8 @@
 //! hundreds, so that a submitter sleeps rarely.
 //!
 //! # The limit is exact
-//! In flight are at most capacity plus depth, always; below that, no submit is refused.
+//! In flight are at most capacity plus depth, always; below that, no submit is refused. (A task that
+//! [blocks and says so](super::nesting#tasks-that-block) makes it one more for that time.)
 //!
 //! ```
 //! use anthill::{Pool, SubmitError};

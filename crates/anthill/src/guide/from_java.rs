@@ -15,6 +15,8 @@
 //! | `CompletableFuture.supplyAsync(f, pool)` | `spawn_async(f).await?`, and `await` in place of `thenApply` |
 //! | `shutdown`, `awaitTermination` | `release`, `wait_released`; `release_timeout` is both |
 //! | `shutdownNow` | `release_now`, which interrupts nothing |
+//! | `ForkJoinPool.managedBlock` | [`blocking`](crate::blocking), within the builder's `max_compensation` |
+//! | `ThreadLocal` in a pool's threads | [`FuncPool::builder_with_state`](crate::FuncPool::builder_with_state) |
 //! | `ThreadFactory`, `beforeExecute` | `name`, `stack_size`, `start_hook`; wrap the closure |
 //! | `getActiveCount`, `getLargestPoolSize` | `busy`, `stats().peak_live` |
 //! | `newWorkStealingPool`, `ForkJoinPool`, parallel streams | rayon |

@@ -40,6 +40,7 @@
 //! | `pool.spawn(f)` | `submit(f)`; a panic does not abort the process |
 //! | `pool.install(f)` | `spawn(f)`, then `join` |
 //! | `current_thread_index().is_some()` | `is_own_worker()` |
+//! | `map_init`, a `thread_local!` per thread | [`FuncPool::builder_with_state`](crate::FuncPool::builder_with_state): it ends with its worker |
 //! | `start_handler`, `exit_handler`, `panic_handler` | `start_hook`, `stop_hook`, `panic_hook` |
 //! | `scope(\|s\| s.spawn(..))` | [`scope`](super::scopes), for tasks that block |
 //! | `par_iter().map(f)` over what blocks | [`map`](super::mapping) |
@@ -51,6 +52,7 @@
 //! # `spawn_blocking`
 //! | tokio | here |
 //! |---|---|
+//! | `block_in_place(f)` | [`blocking(f)`](crate::blocking), within the builder's `max_compensation` |
 //! | `spawn_blocking(f).await` | `pool.spawn_async(f).await?.await` |
 //! | `max_blocking_threads(n)` (and a queue without end) | `capacity(n)`, and a queue depth |
 //! | `thread_keep_alive(d)` | `keep_alive(d)` |

@@ -77,4 +77,21 @@
 //! # What is not seen
 //! Only the pool's own workers are known. Two pools whose tasks wait for each other's room can
 //! deadlock, and so can a task that waits (at a channel, a barrier) for another that is still
-//! queued behind it.
+//! queued behind it, unless it says so.
+//!
+//! # Tasks that block
+//! [`blocking`](crate::blocking) says so: while its closure runs, the pool may have one worker and one
+//! accepted task more, as often as [`max_compensation`](crate::Builder::max_compensation) allows. Workers
+//! that wait for a disk, a server or each other then keep no others from their work.
+//!
+//! ```
+//! use anthill::Pool;
+//! use std::sync::mpsc;
+//!
+//! let pool = Pool::builder().capacity(1).queue_depth(1).max_compensation(1).build()?;
+//! let (sender, receiver) = mpsc::channel();
+//! let waits = pool.spawn(move || anthill::blocking(|| receiver.recv()))?;
+//! pool.submit(move || sender.send("from behind"))?;
+//! assert_eq!(waits.join()??, "from behind");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```

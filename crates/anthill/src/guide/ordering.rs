@@ -22,6 +22,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A `MultiPool` has `keyed` as well: each key has its place in one of the pools. A
+//! [`FuncPool`](crate::FuncPool) has not: its queue holds arguments as they are, and has no place for a turn
+//! of several. `pool.keyed()` of a [`Pool`](crate::Pool) with `move || function(argument)` does the same.
+//!
 //! **Priorities.** In a pool that is built [with them](crate::Builder::priorities), queued tasks of a higher
 //! one are started first, unless one of a lower has been passed over
 //! [so often](crate::Priority). They order the queue and nothing else: waiters for room are served first

@@ -34,6 +34,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`task()`](crate::ScheduledPool::task) gives a task or a series a name, and a token that cancels it.
+//!
 //! # What to decide
 //! - **Rate or delay.** A rate for what must keep up with the clock (a lease, a sample); a delay for
 //!   what must leave pauses (a sweep, a poll).

@@ -33,6 +33,9 @@
 //! thread of [`std::thread::scope`] does. One that was [spawned](crate::Scope::spawn) is its handle's
 //! affair.
 //!
+//! [`scope.task()`](crate::Scope::task) gives a task a name, a token that cancels it, and a time to be
+//! started by; [`try_map`](crate::Scope::try_map) maps until the first error.
+//!
 //! # Not for
 //! Splitting one computation into thousands of pieces of a microsecond: rayon's work stealing is made for
 //! that. A scope's task costs an allocation or two.

@@ -22,6 +22,31 @@
 //! after searches that found nothing. So an idle pool takes no processor time, and where tasks come
 //! a tenth of a millisecond apart, workers sleep in between: each task then costs a wake-up.
 //!
+//! # Something for each worker
+//! A connection, a parser, a large buffer: what is dear to make and cannot be shared belongs to a worker.
+//! [`builder_with_state`](crate::FuncPool::builder_with_state) makes one on each worker's thread as that
+//! starts, hands it to every call there, and drops it there before the worker ends. It need not be `Send`.
+//!
+//! ```
+//! use anthill::FuncPool;
+//! use std::collections::HashMap;
+//!
+//! let lengths = FuncPool::builder_with_state(HashMap::new, |known, word: String| {
+//!     let length = word.len();
+//!     *known.entry(word).or_insert(length) // No lock: each worker knows its own.
+//! });
+//! let lengths = lengths.capacity(2).build()?;
+//! assert_eq!(lengths.spawn("leafcutter".to_owned())?.join()?, 10);
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
+//!
+//! Closures of a [`Pool`](crate::Pool) have the [slot](crate::Current::worker) of their worker, an index
+//! into a table of your own.
+//!
+//! # While tasks block
+//! A task that waits for long may [say so](super::nesting#tasks-that-block), and the pool has one worker
+//! more meanwhile, within [a limit](crate::Builder::max_compensation).
+//!
 //! # By you
 //! `tune` changes the capacity at any time. More: the waiters at the head of the wait queue are
 //! accepted at once. Less: idle excess workers end at once and busy ones after their task; nothing

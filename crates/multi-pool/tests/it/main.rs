@@ -9,6 +9,7 @@ mod balance;
 mod building;
 mod cancel;
 mod figures;
+mod keyed;
 mod last_handle;
 mod life;
 mod map;

@@ -30,7 +30,7 @@ pub(crate) struct View {
     pub(crate) waiting: usize,
     /// Waiter entries the wait queue may have.
     pub(crate) max_waiting: usize,
-    /// Workers there may be.
+    /// Workers there may be: the pool's capacity, and one for each worker that blocks and says so.
     pub(crate) capacity: usize,
     /// Accepted tasks that may wait beyond the capacity.
     pub(crate) depth: usize,

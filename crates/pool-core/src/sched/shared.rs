@@ -273,7 +273,7 @@ impl<J> Whole<'_, J> {
         inbox.searchers = state.searching > 0;
         if let Some(load_stats) = &inbox.load_stats {
             let taken = state.in_flight + state.reserved;
-            inbox.free = state.capacity.saturating_sub(taken);
+            inbox.free = state.workers().saturating_sub(taken);
             load_stats.show_free(inbox.free > 0);
         }
         // Step U3.

@@ -62,6 +62,9 @@ pub(crate) struct State<J> {
     /// Released by a `release_now`: what has not started is dropped.
     pub(crate) discards: bool,
     pub(crate) capacity: usize,
+    /// Workers that block, with another there for each.
+    compensating: usize,
+    max_compensation: usize,
     pub(crate) depth: usize,
     pub(crate) max_waiting: usize,
     /// Workers that do not expire.
@@ -114,7 +117,7 @@ pub(crate) struct State<J> {
     pub(crate) load_stats: Option<Arc<LoadStats>>,
     /// Starting a thread asks the user's gate first.
     gated: bool,
-    /// A worker that has started runs the user's hook first.
+    /// A worker that has started runs the user's hook first, or makes its state.
     hooked: bool,
 }
 
@@ -157,7 +160,7 @@ impl<J> State<J> {
             queued: self.queued(),
             waiting: self.wait_queue.counted(),
             max_waiting: self.max_waiting,
-            capacity: self.capacity,
+            capacity: self.workers(),
             depth: self.depth,
             live: self.live,
             searching: self.searching,
@@ -234,7 +237,7 @@ impl<J> State<J> {
     /// There are other numbers of workers: shows them to those that do not take the lock.
     fn show_size(&self) {
         if let Some(load_stats) = &self.load_stats {
-            load_stats.size(self.live, self.capacity);
+            load_stats.size(self.live, self.workers());
         }
     }
 
@@ -640,14 +643,15 @@ impl<J> State<J> {
         if capacity == UNLIMITED && self.idle.is_ring() {
             return Err(TuneError::PreallocateUnlimited);
         }
+        let slots = capacity.saturating_add(self.max_compensation);
         if capacity > self.capacity {
-            self.idle.resize(capacity).map_err(TuneError::OutOfMemory)?;
+            self.idle.resize(slots).map_err(TuneError::OutOfMemory)?;
             self.capacity = capacity;
         } else {
             self.capacity = capacity;
             self.retire_excess(effects);
             // Without memory for fewer slots the ring keeps those it has.
-            let _ = self.idle.resize(capacity);
+            let _ = self.idle.resize(slots);
         }
         self.show_size();
         self.admit_heads(effects);
@@ -686,6 +690,8 @@ impl<J> State<J> {
             generation: 0,
             discards: false,
             capacity: config.capacity,
+            compensating: 0,
+            max_compensation: config.max_compensation,
             depth: config.depth,
             max_waiting: config.max_waiting,
             core_workers: config.min_workers,
@@ -701,7 +707,7 @@ impl<J> State<J> {
             notified: 0,
             leaving: 0,
             idle: if config.preallocate {
-                IdleSet::ring(config.capacity)?
+                IdleSet::ring(config.capacity.saturating_add(config.max_compensation))?
             } else {
                 IdleSet::stack()
             },
@@ -720,11 +726,12 @@ impl<J> State<J> {
             fast_path: false,
             load_stats: None,
             gated: config.thread_gate.is_some(),
-            hooked: config.start_hook.is_some(),
+            hooked: config.has_entry_code(),
         })
     }
 }
 
+mod blocking;
 mod keys;
 mod pause;
 mod permits;

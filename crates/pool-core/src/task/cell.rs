@@ -195,6 +195,11 @@ impl<B: Body> SpawnCell<B> {
         record.map_or(Priority::Normal, |record| record.priority)
     }
 
+    /// The name that the task was given.
+    pub(crate) fn given_name(&self) -> Option<&str> {
+        self.record.record()?.name.as_deref()
+    }
+
     /// Whether the handle has taken the task out, and given its room back.
     pub(crate) fn is_tombstone(&self) -> bool {
         self.claim.get() == Claim::Handle
@@ -324,7 +329,7 @@ impl<B: Body> Resolve for SpawnCell<B> {
 
 impl<B: Body> Running for SpawnCell<B> {
     fn name(&self) -> Option<&str> {
-        self.record.record()?.name.as_deref()
+        self.given_name()
     }
 
     fn is_cancelled(&self) -> bool {

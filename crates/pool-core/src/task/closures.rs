@@ -37,6 +37,10 @@ impl Runner for Closures {
         job.name()
     }
 
+    fn given_name_of<'a>(&self, job: &'a Task) -> Option<&'a str> {
+        job.given_name()
+    }
+
     fn priority_of(job: &Task) -> Priority {
         job.priority()
     }
@@ -88,6 +92,10 @@ impl<B: Body> Work for Spawned<B> {
 
     fn name() -> Option<&'static str> {
         Some(B::name())
+    }
+
+    fn given_name(&self) -> Option<&str> {
+        self.0.given_name()
     }
 
     fn is_tombstone(&self) -> bool {

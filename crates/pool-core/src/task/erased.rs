@@ -36,6 +36,10 @@ pub(crate) trait Work: Send + 'static {
     fn name() -> Option<&'static str> {
         None
     }
+    /// See [`Runner::given_name_of`](crate::Runner).
+    fn given_name(&self) -> Option<&str> {
+        None
+    }
     /// See [`Runner::is_tombstone`](crate::Runner).
     fn is_tombstone(&self) -> bool {
         false
@@ -64,6 +68,7 @@ struct Table {
     drop: unsafe fn(*mut Space),
     /// These look at it where it lies.
     seize: unsafe fn(&Space, Unrun) -> bool,
+    given_name: unsafe fn(&Space) -> Option<&str>,
     is_tombstone: unsafe fn(&Space) -> bool,
     priority: unsafe fn(&Space) -> Priority,
 }
@@ -106,6 +111,12 @@ impl Task {
     /// What hooks call it, if it is a user's task.
     pub(crate) fn name(&self) -> Option<&'static str> {
         (self.table().task_name)()
+    }
+
+    /// What it was called by the one that handed it over.
+    pub(crate) fn given_name(&self) -> Option<&str> {
+        // SAFETY: invariant 1.
+        unsafe { (self.table().given_name)(&self.space) }
     }
 
     pub(crate) fn is_tombstone(&self) -> bool {
@@ -162,6 +173,8 @@ impl Table {
             },
             // SAFETY: as in `run`; it stays where it is.
             seize: |space, why| unsafe { look::<W>(space) }.seize(why),
+            // SAFETY: as in `seize`.
+            given_name: |space| unsafe { look::<W>(space) }.given_name(),
             // SAFETY: as in `seize`.
             is_tombstone: |space| unsafe { look::<W>(space) }.is_tombstone(),
             // SAFETY: as in `seize`.

@@ -174,6 +174,13 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
         Some(type_name::<T>())
     }
 
+    fn given_name_of<'a>(&self, job: &'a FuncJob<T, R>) -> Option<&'a str> {
+        match &job.0 {
+            Kind::Plain(_) | Kind::Spawned(_) => None,
+            Kind::Recorded(cell) => cell.given_name(),
+        }
+    }
+
     fn is_tombstone(&self, job: &FuncJob<T, R>) -> bool {
         match job.seen() {
             Seen::Plain => false,

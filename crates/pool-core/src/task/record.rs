@@ -69,6 +69,14 @@ impl TaskRecord {
         }
     }
 
+    /// It is to run later, at a time of its own: it has not waited since it was handed over.
+    pub(crate) fn without_time(self) -> Self {
+        Self {
+            handed_over: None,
+            ..self
+        }
+    }
+
     /// What the task, of that type, is called.
     pub(crate) fn label(&self, type_name: &'static str) -> Label<'_> {
         Label {

@@ -7,6 +7,7 @@
 
 mod admission;
 mod batch;
+mod blocking;
 mod building;
 mod burst;
 mod calls;
@@ -50,3 +51,4 @@ mod tune;
 mod user_code;
 mod wait_async;
 mod worker_slots;
+mod worker_state;

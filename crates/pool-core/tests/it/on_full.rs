@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use pool_core::{
-    Builder, Closures, FuncPool, JoinError, JoinHandle, OnFull, Pool, Submit, SubmitError,
-    WaitError, WithinWorker,
+    Builder, Closures, DiscardedTask, FuncPool, JoinError, JoinHandle, OnFull, Pool, Submit,
+    SubmitError, WaitError, WithinWorker,
 };
 use testkit::Gate;
 
@@ -307,5 +307,38 @@ fn batches_groups_and_functions_follow_the_policy_and_mappings_and_permits_wait(
         pool.wait_idle().unwrap();
         assert_eq!(seen.entries(), [0, 4]);
         end(&pool);
+    });
+}
+
+#[test]
+fn the_hook_knows_the_name_that_a_discarded_task_was_given() {
+    bounded(|| {
+        let journal = Journal::new();
+        let entries = journal.clone();
+        let (pool, gate) = held(1, |it| {
+            let hook = move |it: &DiscardedTask<'_>| entries.write(it.name().map(str::to_owned));
+            it.on_full(OnFull::DiscardOldest).discard_hook(hook)
+        });
+        pool.task().name("first").submit(|| ()).unwrap();
+        let second = pool.task().name("second").spawn(|| ()).unwrap();
+        pool.submit(|| ()).unwrap();
+        pool.submit(|| ()).unwrap();
+        assert!(second.join().is_err());
+        let names = ["first", "second"].map(|name| Some(name.to_owned()));
+        assert_eq!(journal.entries(), [&names[..], &[None]].concat());
+        gate.open();
+
+        let journal = Journal::new();
+        let entries = journal.clone();
+        let typed = FuncPool::builder(|n: u32| n)
+            .capacity(1)
+            .start_paused(true)
+            .on_full(OnFull::DiscardNewest)
+            .discard_hook(move |it| entries.write(it.name().map(str::to_owned)));
+        let typed = typed.build().unwrap();
+        typed.submit(1).unwrap();
+        typed.task().name("typed").submit(2).unwrap();
+        typed.submit(3).unwrap();
+        assert_eq!(journal.entries(), [Some("typed".to_owned()), None]);
     });
 }

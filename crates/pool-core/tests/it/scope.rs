@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use pool_core::{JoinError, Pool, QueueDepth, Scope, WithinWorker};
+use pool_core::{
+    CancelToken, Clock, JoinError, ManualClock, MapError, Pool, QueueDepth, Scope, WithinWorker,
+};
 use testkit::{Gate, watchdog};
 
 /// Only a net.
@@ -345,4 +347,134 @@ fn nothing_that_borrows_is_dropped_after_a_scope_that_ends_in_a_forked_child() {
         gate.open();
     });
     ended.expect("the child exits by itself");
+}
+
+#[test]
+fn a_task_with_a_name_and_a_token_knows_both_and_borrows() {
+    let pool = pool(2);
+    let (text, stop) = (String::from("borrowed"), CancelToken::new());
+    pool.scope(|scope| {
+        let named = scope.task().name("named").cancelled_by(&stop).spawn(|| {
+            let current = pool_core::current();
+            let before = current.is_cancelled();
+            stop.cancel();
+            let token = current.token();
+            let name = current.name().map(str::to_owned);
+            (
+                text.len(),
+                name,
+                before,
+                current.is_cancelled(),
+                token.is_cancelled(),
+            )
+        });
+        let known = named.join().expect("it runs");
+        assert_eq!(known, (8, Some("named".to_owned()), false, true, true));
+        let plain = scope.spawn(|| pool_core::current().name().map(str::to_owned));
+        assert_eq!(plain.join().expect("it runs"), None);
+    });
+}
+
+#[test]
+fn a_task_that_is_cancelled_or_late_before_it_starts_is_dropped_unrun() {
+    let clock = ManualClock::new();
+    let built = Pool::builder().capacity(1).clock(clock.clone()).build();
+    let pool = built.expect("it has a capacity");
+    let (stop, ran) = (CancelToken::new(), AtomicUsize::new(0));
+    stop.cancel();
+    let kept = Arc::new(());
+    pool.scope(|scope| {
+        let (first, second, third) = (Arc::clone(&kept), Arc::clone(&kept), Arc::clone(&kept));
+        let run = |held: Arc<()>| {
+            ran.fetch_add(1, SeqCst);
+            drop(held);
+        };
+        scope.task().cancelled_by(&stop).submit(move || run(first));
+        let cancelled = scope.task().cancelled_by(&stop).spawn(move || run(second));
+        assert!(matches!(cancelled.join(), Err(JoinError::Cancelled)));
+        let late = scope.task().start_before(clock.now());
+        let late = late.spawn(move || run(third));
+        assert!(matches!(late.join(), Err(JoinError::Expired)));
+    });
+    assert_eq!((ran.into_inner(), Arc::strong_count(&kept)), (0, 1));
+}
+
+#[test]
+fn a_panic_of_a_named_task_is_reported_by_its_name_and_ends_the_scope() {
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&names);
+    let built = Pool::builder()
+        .capacity(1)
+        .panic_hook(move |panic| {
+            let name = panic.name().map(str::to_owned);
+            seen.lock().expect("no panic").push(name);
+        })
+        .build();
+    let pool = built.expect("it has a capacity");
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| scope.task().name("fatal").submit(|| panic!("as asked")));
+    }));
+    assert!(ended.is_err());
+    let spawned = pool.scope(|scope| {
+        scope
+            .task()
+            .name("its handle's")
+            .spawn(|| panic!("so"))
+            .join()
+    });
+    assert!(matches!(spawned, Err::<(), _>(JoinError::Panicked(_))));
+    let names = names.lock().expect("no panic");
+    assert_eq!(
+        *names,
+        [Some("fatal".to_owned()), Some("its handle's".to_owned())]
+    );
+}
+
+#[test]
+fn a_try_map_gives_what_comes_before_the_first_error_and_ends_there() {
+    let pool = pool(3);
+    let (pulled, kept) = (AtomicUsize::new(0), Arc::new(()));
+    pool.scope(|scope| {
+        let items = (0..1_000).map(|n| {
+            pulled.fetch_add(1, SeqCst);
+            (n, Arc::clone(&kept))
+        });
+        let even = |(n, _): (i32, Arc<()>)| if n == 20 { Err("twenty") } else { Ok(n) };
+        let mut results = scope.try_map(items, even);
+        for n in 0..20 {
+            assert!(matches!(results.next(), Some(Ok(m)) if m == n));
+        }
+        assert!(matches!(
+            results.next(),
+            Some(Err(MapError::Failed("twenty")))
+        ));
+        let at_the_end = pulled.load(SeqCst);
+        assert!(at_the_end < 1_000);
+        assert!(results.next().is_none() && results.next().is_none());
+        assert_eq!(pulled.load(SeqCst), at_the_end);
+    });
+    assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[test]
+fn a_try_map_starts_no_item_after_it_has_given_an_error() {
+    let pool = pool(1);
+    let gate = Gate::new();
+    let held = gate.clone();
+    pool.submit(move || held.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    let begun = AtomicUsize::new(0);
+    pool.scope(|scope| {
+        // All run here, one after the other: the pool's worker is busy.
+        let mut results = scope.try_map(0..4, |n| {
+            begun.fetch_add(1, SeqCst);
+            assert!(n != 1, "the second");
+            Ok::<_, ()>(n)
+        });
+        assert!(matches!(results.next(), Some(Ok(0))));
+        assert!(matches!(results.next(), Some(Err(MapError::Panicked(_)))));
+        assert!(results.next().is_none());
+    });
+    gate.open();
+    assert_eq!(begun.into_inner(), 2);
 }

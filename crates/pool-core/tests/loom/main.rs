@@ -12,6 +12,7 @@
 #![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
 
 mod admission;
+mod blocking;
 mod cancel;
 mod dispatch;
 mod futures;

@@ -23,5 +23,6 @@ mod series;
 #[cfg(feature = "multi-pool")]
 mod several;
 mod support;
+mod task_options;
 mod threads;
 mod wait_async;

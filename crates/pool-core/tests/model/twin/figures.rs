@@ -34,6 +34,7 @@ pub(crate) enum End {
     Panicked,
     Cancelled,
     Released,
+    Discarded,
     /// It would have to be run in place, and the nesting limit forbids that.
     Refused,
 }
@@ -45,6 +46,7 @@ pub(crate) struct Counts {
     pub(crate) panicked: u64,
     pub(crate) cancelled: u64,
     pub(crate) released: u64,
+    pub(crate) discarded: u64,
     pub(crate) refused: u64,
     pub(crate) started: u64,
 }
@@ -53,6 +55,7 @@ pub(crate) struct Counts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) open: bool,
+    pub(crate) paused: bool,
     pub(crate) capacity: usize,
     pub(crate) live: usize,
     pub(crate) busy: usize,
@@ -70,6 +73,9 @@ pub(crate) struct Figures {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     None,
+    /// The oldest in the queue is given up for it, or it is itself.
+    DiscardOldest,
+    DiscardNewest,
     Thread(Option<Duration>),
     Future,
 }

@@ -18,6 +18,7 @@ use super::subject::Why;
 pub(crate) struct Model {
     pub(super) settings: Settings,
     pub(crate) open: bool,
+    pub(crate) paused: bool,
     /// `usize::MAX`: unlimited.
     pub(super) capacity: usize,
     pub(super) depth: usize,
@@ -82,6 +83,7 @@ impl Model {
         let mut model = Self {
             settings,
             open: true,
+            paused: false,
             capacity: settings.capacity.unwrap_or(usize::MAX),
             depth: settings.depth.unwrap_or(usize::MAX),
             now: Duration::ZERO,
@@ -111,18 +113,23 @@ impl Model {
         if !self.open {
             refuse(self, Why::Released);
         } else if self.has_room() {
-            if self.live == 0 {
-                if !self.start() {
-                    return refuse(self, Why::NoThread);
-                }
-                self.work();
+            let starts = self.live == 0;
+            if starts && !self.start() {
+                return refuse(self, Why::NoThread);
             }
             self.accept(id, spawn);
+            if starts {
+                self.work();
+            }
             self.rouse();
         } else {
             let blocking = matches!(patience, Patience::Thread(_));
             let deadline = match patience {
                 Patience::None => return refuse(self, Why::Full),
+                Patience::DiscardOldest => {
+                    return self.discard(self.queue.front().copied(), id, spawn);
+                }
+                Patience::DiscardNewest => return self.discard(None, id, spawn),
                 Patience::Thread(timeout) => timeout.map(|timeout| self.now + timeout),
                 Patience::Future => None,
             };
@@ -156,6 +163,17 @@ impl Model {
             }
         }
         self.settle();
+    }
+
+    /// A full pool takes a task, and gives another up for it, or the task itself.
+    fn discard(&mut self, other: Option<Id>, id: Id, spawn: bool) {
+        self.accept(id, spawn);
+        let gone = other.unwrap_or(id);
+        self.queue.retain(|&queued| queued != gone);
+        self.counts.discarded += 1;
+        if let Some(stage) = self.spawns.get_mut(&gone) {
+            *stage = Stage::Ended(End::Discarded);
+        }
     }
 
     /// A task at its gate joins a spawned one, if that has not started: it runs it in place, down
@@ -254,7 +272,33 @@ impl Model {
         }
     }
 
+    /// A paused pool's queue keeps a worker from expiring, and it cannot be seen when that has parked
+    /// and so whether it is kept for good. So only pools whose workers never expire are paused.
+    pub(crate) fn may_pause(&self) -> bool {
+        self.settings.keep_alive.is_none()
+    }
+
+    pub(crate) fn pause(&mut self) -> bool {
+        let pauses = self.open && !self.paused;
+        self.paused |= pauses;
+        pauses
+    }
+
+    pub(crate) fn resume(&mut self) -> bool {
+        let was_paused = std::mem::replace(&mut self.paused, false);
+        if was_paused {
+            self.rouse();
+        }
+        was_paused
+    }
+
+    /// Paused, with more parked workers than one section wakes (`MOST_NOTIFIED`).
+    pub(crate) fn has_more_idle_than_are_woken(&self) -> bool {
+        self.paused && self.idle.len() > 4
+    }
+
     pub(crate) fn release(&mut self) -> bool {
+        self.resume();
         let was_open = std::mem::replace(&mut self.open, false);
         if was_open {
             for waiter in std::mem::take(&mut self.line) {
@@ -290,6 +334,7 @@ impl Model {
             + self.line.iter().filter(|w| w.deadline.is_some()).count();
         Figures {
             open: self.open,
+            paused: self.paused,
             capacity: self.capacity,
             live: self.live,
             busy: self.workers.len(),
@@ -371,11 +416,12 @@ impl Model {
             self.queue.is_empty() || self.live > 0,
             "work, and no worker to do it"
         );
-        assert!(self.queue.is_empty() || self.idle.is_empty());
+        assert!(self.paused || self.queue.is_empty() || self.idle.is_empty());
         let ended = self.counts.completed
             + self.counts.panicked
             + self.counts.cancelled
-            + self.counts.released;
+            + self.counts.released
+            + self.counts.discarded;
         assert!(ended <= self.counts.submitted);
     }
 }

@@ -20,13 +20,22 @@ pub(crate) struct Settings {
     /// `None`: unlimited.
     pub(crate) depth: Option<usize>,
     pub(crate) max_waiting: Option<usize>,
-    pub(crate) nonblocking: bool,
+    pub(crate) on_full: Policy,
     pub(crate) keep_alive: Option<Duration>,
     pub(crate) min_workers: usize,
     pub(crate) prestart: usize,
     pub(crate) preallocate: bool,
     pub(crate) within_worker: WithinWorker,
     pub(crate) nesting_limit: u32,
+}
+
+/// What a call without a limit does at a full pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    Wait,
+    Refuse,
+    DiscardOldest,
+    DiscardNewest,
 }
 
 /// One step. A `usize` picks among those there are (task at a gate, handle, future), round and
@@ -80,6 +89,8 @@ pub(crate) enum Op {
     Advance {
         by: Duration,
     },
+    Pause,
+    Resume,
     Release,
     ReleaseNow,
     Reboot,
@@ -121,7 +132,12 @@ impl Settings {
             capacity,
             depth: (depth % 8 < 7).then_some(usize::from(depth % 8 / 2)),
             max_waiting: (waiting % 4 == 3).then_some(usize::from(waiting / 4 % 4)),
-            nonblocking: kind % 16 >= 14,
+            on_full: match (within / 4 % 8, kind % 16) {
+                (6, _) => Policy::DiscardOldest,
+                (7, _) => Policy::DiscardNewest,
+                (_, 14..) => Policy::Refuse,
+                _ => Policy::Wait,
+            },
             keep_alive: match keep_alive % 4 {
                 0 => None,
                 1 => Some(Duration::ZERO),
@@ -178,7 +194,9 @@ impl Op {
             },
             56 => Self::Release,
             57 => Self::ReleaseNow,
-            58..62 => Self::Reboot,
+            58..61 => Self::Reboot,
+            61 if b % 4 < 2 => Self::Pause,
+            61 => Self::Resume,
             62 => Self::WaitIdle,
             _ => match b % 4 {
                 0 | 1 => Self::WaitReleased,

@@ -51,7 +51,7 @@ impl Model {
 
     /// Idle workers, then fresh ones, come for the tasks in the queue.
     pub(super) fn rouse(&mut self) {
-        while !self.queue.is_empty() {
+        while !self.paused && !self.queue.is_empty() {
             if let Some(at) = self.next_idle() {
                 self.idle.remove(at);
             } else if self.live >= self.capacity || !self.start() {
@@ -76,7 +76,8 @@ impl Model {
 
     /// A worker without a task looks for one.
     pub(super) fn work(&mut self) {
-        if self.live <= self.capacity
+        if !self.paused
+            && self.live <= self.capacity
             && let Some(id) = self.queue.pop_front()
         {
             self.workers.insert(id, Vec::new());

@@ -83,6 +83,7 @@ impl<K: Kind> Walk<K> {
         let stats = self.pool.stats();
         Figures {
             open: !self.pool.is_released(),
+            paused: self.pool.is_paused(),
             capacity: stats.capacity.limit().unwrap_or(usize::MAX),
             live: stats.live,
             busy: stats.busy,
@@ -95,6 +96,7 @@ impl<K: Kind> Walk<K> {
                 panicked: stats.panicked,
                 cancelled: stats.cancelled,
                 released: stats.released,
+                discarded: stats.discarded,
                 refused: stats.refused,
                 started: stats.threads_started,
             },
@@ -133,7 +135,8 @@ impl<K: Kind> Walk<K> {
             .sum();
         let stats = self.pool.stats();
         assert_eq!(ran, stats.completed + stats.panicked);
-        assert_eq!(stats.submitted, ran + stats.cancelled + stats.released);
+        let unrun = stats.cancelled + stats.released + stats.discarded;
+        assert_eq!(stats.submitted, ran + unrun);
         assert_eq!(self.clock.sleepers(), 0, "no sleeper is left on the clock");
     }
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use std::{io, mem};
 
 use pool_core::{
-    Capacity, Closures, DropPolicy, Func, JoinError, ManualClock, QueueDepth, TuneError, WaitError,
-    WorkerPool,
+    Capacity, Closures, DropPolicy, Func, JoinError, ManualClock, OnFull, QueueDepth, TuneError,
+    WaitError, WorkerPool,
 };
 use testkit::CountingWaker;
 
@@ -23,7 +23,7 @@ use super::figures::{End, Patience};
 use super::job::{Board, Deliberate, Fate, Id, Job, Out, Verdict};
 use super::model::Model;
 use super::patience::{Call, lock};
-use super::program::{Op, Settings};
+use super::program::{Op, Policy, Settings};
 use super::subject::{Answer, Handle, How, Kind, Submission, Unstarted};
 
 /// Longer than any keep-alive or time-out of a program.
@@ -62,9 +62,15 @@ impl<K: Kind> Walk<K> {
         let clock = ManualClock::new();
         let threads_refused = Arc::new(AtomicBool::new(false));
         let refused = Arc::clone(&threads_refused);
+        let on_full = match settings.on_full {
+            Policy::Wait => OnFull::Wait(None),
+            Policy::Refuse => OnFull::Refuse,
+            Policy::DiscardOldest => OnFull::DiscardOldest,
+            Policy::DiscardNewest => OnFull::DiscardNewest,
+        };
         let mut builder = K::builder()
             .keep_alive(settings.keep_alive)
-            .nonblocking(settings.nonblocking)
+            .on_full(on_full)
             .min_workers(settings.min_workers)
             .prestart(settings.prestart)
             .preallocate(settings.preallocate)
@@ -171,8 +177,19 @@ impl<K: Kind> Walk<K> {
                 self.model.advance(by);
                 self.clock.advance(by);
             }
-            Op::Release => assert_eq!(self.pool.release(), self.model.release()),
-            Op::ReleaseNow => self.release_now(),
+            Op::Pause if !self.model.may_pause() => {}
+            Op::Pause => assert_eq!(self.pool.pause(), self.model.pause()),
+            Op::Resume => assert_eq!(self.pool.resume(), self.model.resume()),
+            Op::Release => {
+                if self.model.has_more_idle_than_are_woken() {
+                    self.resume();
+                }
+                assert_eq!(self.pool.release(), self.model.release());
+            }
+            Op::ReleaseNow => {
+                self.resume();
+                self.release_now();
+            }
             Op::Reboot => assert_eq!(self.pool.reboot(), self.model.reboot()),
             Op::WaitIdle => {
                 let pool = self.pool.clone();
@@ -283,6 +300,15 @@ impl<K: Kind> Walk<K> {
         }
     }
 
+    /// Where it would be a race which workers a release wakes for the tasks of a paused pool, and which
+    /// it lets go.
+    fn resume(&mut self) {
+        if self.model.paused {
+            self.step(Op::Resume);
+            self.settle(&"the resume before a release", false);
+        }
+    }
+
     fn release_now(&mut self) {
         let back = self.model.release_now();
         match K::release_now(&self.pool) {
@@ -326,8 +352,12 @@ impl<K: Kind> Walk<K> {
     fn patience(&self, how: How) -> Patience {
         match how {
             How::Try => Patience::None,
-            How::Wait if self.settings.nonblocking => Patience::None,
-            How::Wait => Patience::Thread(None),
+            How::Wait => match self.settings.on_full {
+                Policy::Wait => Patience::Thread(None),
+                Policy::Refuse => Patience::None,
+                Policy::DiscardOldest => Patience::DiscardOldest,
+                Policy::DiscardNewest => Patience::DiscardNewest,
+            },
             How::Timeout(timeout) => Patience::Thread(Some(timeout)),
         }
     }
@@ -381,6 +411,7 @@ fn end_of(id: Id, joined: Result<Id, JoinError>) -> End {
         }
         Err(JoinError::Cancelled) => End::Cancelled,
         Err(JoinError::Released) => End::Released,
+        Err(JoinError::Discarded) => End::Discarded,
         Err(JoinError::WouldDeadlock) => End::Refused,
         Err(other) => panic!("no program leads to {other:?}"),
     }

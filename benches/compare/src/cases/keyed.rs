@@ -1,0 +1,93 @@
+//! What does it cost that the tasks of one key run one after the other?
+
+use std::cell::Cell;
+
+use pool_core::Pool;
+
+use crate::case::{Case, Outcome, Run};
+use crate::count::task;
+use crate::peers::{Crossbeam, Mpmc, queue_depth, unknown};
+use crate::throughput::measure;
+
+const THREADS: u32 = 4;
+
+const KEYED: &str = "anthill keyed";
+const PLAIN: &str = "anthill";
+/// Keys are spread over threads, each with a channel of its own: no key is ever done by two. As many
+/// tasks wait behind a slow one as its thread has, and a thread without a task helps no other.
+const BY_HAND: &str = "channel by key";
+
+thread_local! {
+    static NEXT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The keys in turn, on each thread.
+fn key(keys: u64) -> u64 {
+    let next = NEXT.get();
+    NEXT.set(next + 1);
+    next % keys
+}
+
+fn spread(run: &Run, keys: u64, producers: u32) -> Outcome {
+    let pool = || {
+        Pool::builder()
+            .capacity(THREADS as usize)
+            .prestart(THREADS as usize)
+            .queue_depth(queue_depth(None))
+            .build()
+    };
+    let done = match run.pool.as_str() {
+        KEYED => {
+            let pool = pool()?.keyed();
+            let submit = || pool.submit(key(keys), task()).expect("the pool is open");
+            measure(producers, run.budget(), submit)
+        }
+        PLAIN => {
+            let pool = pool()?;
+            let submit = || {
+                key(keys);
+                pool.submit(task()).expect("the pool is open");
+            };
+            measure(producers, run.budget(), submit)
+        }
+        BY_HAND => {
+            type Task = Box<dyn FnOnce() + Send>;
+            let threads: Vec<_> = (0..THREADS)
+                .map(|_| {
+                    let (sender, receiver) = Crossbeam::channel::<Task>(None);
+                    std::thread::spawn(move || {
+                        while let Some(task) = Crossbeam::receive(&receiver) {
+                            task();
+                        }
+                    });
+                    sender
+                })
+                .collect();
+            let submit = || {
+                let thread = key(keys) % u64::from(THREADS);
+                let sender = &threads[usize::try_from(thread).expect("there are few")];
+                Crossbeam::send(sender, Box::new(task()) as Task);
+            };
+            measure(producers, run.budget(), submit)
+        }
+        other => return Err(unknown(other)),
+    };
+    Ok(done.report())
+}
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for keys in [1, 16, 10_000] {
+        for producers in [1, 4] {
+            let case = Case::new(
+                format!("keyed/{keys}/{producers}p"),
+                "Keys",
+                "What does an empty task cost that runs after those of its key, of so many keys?",
+                &[KEYED, PLAIN, BY_HAND],
+                move |run| spread(run, keys, producers),
+            );
+            cases.push(case.quick(keys == 16 && producers == 1, &[KEYED, PLAIN, BY_HAND]));
+        }
+    }
+    cases
+}

@@ -1,0 +1,108 @@
+//! Tasks with keys: each key in its order, in one of the pools.
+
+use std::sync::Arc;
+use std::thread;
+
+use multi_pool::{MultiKeyed, MultiPool};
+use pool_core::{DropPolicy, Pool, SubmitError};
+use testkit::Gate;
+
+use crate::support::{Journal, bounded, multi};
+
+fn keyed(pools: usize, capacity: usize, depth: usize) -> MultiKeyed<u64> {
+    let each = Pool::builder().capacity(capacity).queue_depth(depth);
+    let pool = MultiPool::builder(each).pools(pools).build().unwrap();
+    pool.keyed()
+}
+
+#[test]
+fn the_tasks_of_a_key_run_in_order_whichever_pool_it_is_in() {
+    bounded(|| {
+        let keyed = keyed(3, 2, 1_000);
+        let journal = Journal::new();
+        for number in 0..50 {
+            for key in 0..20 {
+                keyed.submit(key, journal.writer((key, number))).unwrap();
+            }
+        }
+        keyed.pool().wait_idle().unwrap();
+        let entries = journal.entries();
+        for key in 0..20 {
+            let of_key = entries.iter().filter(|entry| entry.0 == key);
+            assert!(of_key.map(|entry| entry.1).eq(0..50), "key {key}");
+        }
+        assert_eq!(keyed.keys(), 0);
+        let used = (0..3).filter(|&pool| keyed.pool().stats_of(pool).unwrap().completed > 0);
+        assert_eq!(used.count(), 3, "20 keys are in more than two pools");
+    });
+}
+
+#[test]
+fn a_key_stays_in_its_pool_and_is_refused_there_though_another_has_room() {
+    bounded(|| {
+        let keyed = keyed(2, 1, 0);
+        let here = |key: &u64| keyed.of(key).pool().name().to_owned();
+        let other = (1..10_000).find(|key| here(key) != here(&0)).unwrap();
+        let gate = Gate::new();
+        let held = gate.clone();
+        let first = keyed.spawn(0, move || held.wait()).unwrap();
+        gate.wait_for_arrivals(1);
+        let refused = keyed.try_submit(0, || ());
+        assert!(matches!(refused, Err(SubmitError::Full((0, _)))));
+        assert!(matches!(
+            keyed.try_spawn(0, || ()),
+            Err(SubmitError::Full((0, _)))
+        ));
+        assert_eq!(
+            keyed
+                .clone()
+                .try_spawn(other, || 7)
+                .unwrap()
+                .join()
+                .unwrap(),
+            7
+        );
+        gate.open();
+        first.join().unwrap();
+    });
+}
+
+#[test]
+fn what_is_keyed_keeps_the_multi_pool_open_and_its_drop_ends_it() {
+    bounded(|| {
+        let each = Pool::builder()
+            .capacity(1)
+            .queue_depth(10)
+            .drop_policy(DropPolicy::Join);
+        let pool = MultiPool::builder(each).pools(2).build().unwrap();
+        let weak = pool.downgrade();
+        let keyed = pool.keyed();
+        drop(pool);
+        let token = Arc::new(());
+        for key in 0..10_u64 {
+            let held = Arc::clone(&token);
+            keyed
+                .submit(key, move || {
+                    thread::yield_now();
+                    drop(held);
+                })
+                .unwrap();
+        }
+        drop(keyed);
+        assert!(weak.upgrade().is_none());
+        assert_eq!(Arc::strong_count(&token), 1, "all have run");
+    });
+}
+
+#[test]
+fn a_released_multi_pool_gives_key_and_task_back() {
+    bounded(|| {
+        let pool = multi(2, 1);
+        let keyed = pool.keyed();
+        pool.release();
+        assert!(matches!(
+            keyed.submit(3, || ()),
+            Err(SubmitError::Released((3, _)))
+        ));
+    });
+}

@@ -1,0 +1,100 @@
+//! A task with a record and without a cell: of a scope, or of a scheduler, which keep closure and value
+//! themselves.
+
+use std::sync::Arc;
+
+use crate::cancel::CancelToken;
+use crate::current::{Frame, Running};
+use crate::foreign::{Payload, drop_quietly};
+use crate::pool_handle::PoolHandle;
+use crate::task::record::TaskRecord;
+use crate::task::run::TaskContext;
+use crate::task_builder::TaskOptions;
+use crate::task_hook::TaskOutcome;
+
+/// What the task was given, as it is handed over; and the task, as the code that runs in it sees it.
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct Recorded(TaskRecord);
+
+impl Recorded {
+    /// Of a task that may run from now on.
+    pub(crate) fn new(options: TaskOptions, is_detached: bool, pool: &PoolHandle) -> Arc<Self> {
+        Arc::new(Self(TaskRecord::new(options, is_detached, &pool.0.context)))
+    }
+
+    /// Of a task that is to run later: to hooks it has not waited.
+    pub fn of_scheduled(options: TaskOptions, pool: &PoolHandle) -> Arc<Self> {
+        let record = TaskRecord::new(options, false, &pool.0.context);
+        Arc::new(Self(record.without_time()))
+    }
+
+    /// Whether one of its tokens is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    /// If the task is not to be started any more: drops `body`, calls the hooks, and says why.
+    ///
+    /// # Errors
+    /// The body, if it may start.
+    pub fn drop_unrun<B>(
+        &self,
+        type_name: &'static str,
+        context: &TaskContext,
+        body: B,
+    ) -> Result<TaskOutcome, B> {
+        let Some(why) = self.0.forbids_start(context) else {
+            return Err(body);
+        };
+        drop_quietly(body);
+        context.not_run(self.0.label(type_name), why);
+        Ok(why)
+    }
+
+    /// Runs the task.
+    ///
+    /// # Errors
+    /// The payload, if it panicked.
+    pub fn execute<T>(
+        self: &Arc<Self>,
+        type_name: &'static str,
+        context: &TaskContext,
+        task: impl FnOnce() -> T,
+    ) -> Result<T, Payload> {
+        let frame = Frame::enter(Arc::clone(self));
+        let ran = self.0.execute(type_name, context, task);
+        frame.leave();
+        ran
+    }
+
+    /// Runs the task, and `then` with its value as a part of it; or drops it, if it is not to start any
+    /// more.
+    pub(crate) fn run<T, V>(
+        self: &Arc<Self>,
+        type_name: &'static str,
+        context: &TaskContext,
+        task: impl FnOnce() -> T,
+        then: impl FnOnce(T) -> V,
+    ) -> Result<Result<V, Payload>, TaskOutcome> {
+        match self.drop_unrun(type_name, context, task) {
+            Ok(why) => Err(why),
+            Err(task) => Ok(self.execute(type_name, context, || then(task()))),
+        }
+    }
+}
+
+impl Running for Recorded {
+    fn name(&self) -> Option<&str> {
+        self.0.name.as_deref()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    fn cancel_with_task(&self, token: &CancelToken) {
+        if let Some(given) = &self.0.token {
+            token.cancel_with(given);
+        }
+    }
+}
