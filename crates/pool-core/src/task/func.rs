@@ -175,9 +175,9 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
     }
 
     fn given_name_of<'a>(&self, job: &'a FuncJob<T, R>) -> Option<&'a str> {
-        match &job.0 {
-            Kind::Plain(_) | Kind::Spawned(_) => None,
-            Kind::Recorded(cell) => cell.given_name(),
+        match job.seen() {
+            Seen::Plain | Seen::Spawned(_) => None,
+            Seen::Recorded(cell) => cell.given_name(),
         }
     }
 
