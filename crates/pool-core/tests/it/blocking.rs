@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use pool_core::{Builder, Closures, Pool, SubmitError, blocking, current};
+use pool_core::{Builder, Closures, ManualClock, Pool, SubmitError, blocking, current};
 use testkit::Gate;
 
 use crate::support::{Journal, bounded, end, enter_line, until};
@@ -73,7 +73,11 @@ fn a_task_that_blocks_gives_room_to_the_one_that_waits_for_it() {
 #[test]
 fn an_idle_extra_worker_ends_as_the_task_that_blocked_goes_on() {
     bounded(|| {
-        let pool = compensating(1).build().unwrap();
+        let clock = ManualClock::new();
+        let pool = compensating(1)
+            .keep_alive(Duration::from_secs(1))
+            .clock(clock.clone());
+        let pool = pool.build().unwrap();
         let gate = Gate::new();
         let after = Gate::new();
         let (held, then) = (gate.clone(), after.clone());
@@ -85,6 +89,7 @@ fn an_idle_extra_worker_ends_as_the_task_that_blocked_goes_on() {
         gate.wait_for_arrivals(1);
         pool.submit(|| ()).unwrap();
         until(|| pool.stats().completed == 1);
+        clock.wait_for_sleepers(1); // It has parked, and its time does not pass.
         gate.open();
         after.wait_for_arrivals(1);
         // The task that blocked still runs: the other one has left.
@@ -192,32 +197,29 @@ fn a_released_pool_compensates_and_ends() {
     });
 }
 
+/// A wrap that counts its worker's whole life as a wait makes room for one more that parks.
 #[test]
 fn a_ring_has_a_slot_for_each_extra_worker_also_after_a_tuning() {
     bounded(|| {
-        let pool = compensating(2)
-            .queue_depth(8)
+        let clock = ManualClock::new();
+        let pool = compensating(1)
             .preallocate(true)
-            .build()
-            .unwrap();
-        for capacity in [1, 3, 1] {
-            pool.tune(capacity).unwrap();
-            let (gate, held) = (Gate::new(), Gate::new());
-            for _ in 0..2 {
-                pool.submit(blocks_at(&gate)).unwrap();
-            }
-            gate.wait_for_arrivals(2);
-            for _ in 0..capacity {
-                let held = held.clone();
-                pool.submit(move || held.wait()).unwrap();
-            }
-            held.wait_for_arrivals(capacity);
-            held.open();
-            until(|| pool.in_flight() == 2 && pool.busy() == 2);
-            gate.open();
-            pool.wait_idle().unwrap();
-            until(|| pool.running() <= capacity);
+            .keep_alive(Duration::from_secs(1))
+            .clock(clock.clone())
+            .worker_wrap(|run| blocking(run));
+        let pool = pool.build().unwrap();
+        pool.tune(2).unwrap();
+        pool.tune(1).unwrap();
+        let gate = Gate::new();
+        for _ in 0..2 {
+            let gate = gate.clone();
+            pool.submit(move || gate.wait()).unwrap();
         }
+        gate.wait_for_arrivals(2);
+        gate.open();
+        clock.wait_for_sleepers(2); // Both have parked.
+        assert_eq!(pool.running(), 2);
+        end(&pool);
     });
 }
 
