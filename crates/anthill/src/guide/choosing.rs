@@ -9,6 +9,7 @@
 //! | a handful of tasks that borrow | a [scope](super::scopes) on a pool |
 //! | tasks to run later, or again and again | [`ScheduledPool`](super::schedules) |
 //! | values to come out when they are due: time-outs, leases | [`DelayQueue`](super::later), or a `DelayHeap` in a loop of yours |
+//! | one function, with a connection or a buffer for each worker | [`FuncPool::builder_with_state`](crate::FuncPool::builder_with_state) |
 //! | names of things to look at, many times, never by two at once | [`DedupQueue`](super::controllers) |
 //! | a computation to be split over the cores | rayon |
 //! | thousands of sockets | tokio, smol |
@@ -19,6 +20,9 @@
 //! few microseconds to start. A hundred threads that wait for a disk or a database are cheap, and ten
 //! thousand that wait for clients are not: those are for an async runtime. A runtime's own threads must
 //! not block, so its blocking work comes [here](super::asynchronous).
+//!
+//! A few that block for long, in a pool that is sized for computing, run under [`blocking`](crate::blocking):
+//! another worker takes their place meanwhile, within a [limit](crate::Builder::max_compensation).
 //!
 //! **What happens when there is too much?** An unbounded queue (threadpool, rayon's `spawn`, tokio's
 //! `spawn_blocking`) takes all of it, and fails by memory or by latency. Here something has to be said:
