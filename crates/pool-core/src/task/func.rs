@@ -24,8 +24,8 @@ pub struct Func<T, R> {
 /// An argument in the queue, or a cell that has one.
 ///
 /// # Invariants
-/// 1. `space` was made by `put` for what `kind` names: a `T` ([`PLAIN`]), the `Arc` of a cell
-///    without a record ([`SPAWNED`]), or with one.
+/// 1. `space` was made by `put` for what `kind` names: a `T` (`PLAIN`), the `Arc` of a cell
+///    without a record (`SPAWNED`), or with one.
 /// 2. What takes it out takes the job by value and forgets it, so its `Drop` does not run.
 #[repr(align(64))]
 pub struct FuncJob<T: Send + 'static, R: Send + 'static> {
