@@ -18,8 +18,8 @@ use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Which};
 use crate::payload::{DecodeError, Payload};
 use crate::pump::Pump;
 use crate::stats::Stats;
-use crate::store::{DeadJob, EnqueueIn, Result, Store, StoreStats};
-use crate::time::When;
+use crate::store::{DeadJob, EnqueueIn, ListedJob, Result, Store, StoreStats};
+use crate::time::{StoreTime, When};
 
 /// A delay queue whose jobs are in a [`Store`], shared by all processes that use the store.
 ///
@@ -230,7 +230,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     pub fn announce(&self) {
         self.shared()
             .control
-            .announce(crate::StoreTime::from_micros(i64::MIN));
+            .announce(StoreTime::from_micros(i64::MIN));
     }
 
     /// Takes a job out, by its id or key, unless a handler has it. If it says
@@ -271,6 +271,17 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     pub fn pause(&self, paused: bool) -> Result<()> {
         let Shared { store, name, .. } = &**self.shared();
         store.pause(name, paused)
+    }
+
+    /// Up to `most` jobs that are not done, by the moment at which they may be claimed, then by id;
+    /// those after `after`, which is the [position](ListedJob::position) of the last of the answer
+    /// before. Payloads are not read.
+    ///
+    /// # Errors
+    /// What the store met.
+    pub fn list(&self, after: Option<(StoreTime, JobId)>, most: u32) -> Result<Vec<ListedJob>> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.list(name, after, most)
     }
 
     /// Up to `most` dead letters whose ids are greater than `after`.

@@ -88,6 +88,19 @@ pub trait Store: Send + Sync + 'static {
     /// What the store met.
     fn stats(&self, queue: &str) -> Result<StoreStats>;
 
+    /// Up to `most` jobs that are not done, of those that come after `after`: by the moment at which
+    /// they may be claimed, then by id, as [`ListedJob::position`] says. A job that moves between two
+    /// calls may be in neither answer, or in both.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn list(
+        &self,
+        queue: &str,
+        after: Option<(StoreTime, JobId)>,
+        most: u32,
+    ) -> Result<Vec<ListedJob>>;
+
     /// Up to `most` dead letters whose ids are greater than `after`, by id.
     ///
     /// # Errors
@@ -310,6 +323,68 @@ pub struct StoreStats {
     pub dead: u32,
     /// Nothing is claimed or started.
     pub paused: bool,
+}
+
+/// A job as [`Store::list`] shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ListedJob {
+    /// The job.
+    pub id: JobId,
+    /// The next moment at which it may be claimed: its own time, or the end of the lease.
+    pub due: StoreTime,
+    /// Its own time.
+    pub at: StoreTime,
+    /// How it stands.
+    pub state: JobState,
+    /// How many attempts were begun.
+    pub attempts: u32,
+    /// Its key.
+    pub key: Option<Vec<u8>>,
+}
+
+/// How a [`ListedJob`] stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum JobState {
+    /// No lease holds it.
+    Waiting,
+    /// A process has claimed it ahead of its time, and no handler has it.
+    Claimed,
+    /// A handler has it.
+    Running,
+}
+
+impl JobState {
+    /// That of a job which has a token if `is_held`, and which may be claimed from `due` on: a lease
+    /// that has ended by `now` holds nothing. For stores.
+    pub fn of(is_held: bool, started: bool, due: StoreTime, now: StoreTime) -> Self {
+        if !is_held || due <= now {
+            Self::Waiting
+        } else if started {
+            Self::Running
+        } else {
+            Self::Claimed
+        }
+    }
+}
+
+impl ListedJob {
+    /// Where the list goes on after this one.
+    pub fn position(&self) -> (StoreTime, JobId) {
+        (self.due, self.id)
+    }
+}
+
+/// Keys are not shown.
+impl fmt::Debug for ListedJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListedJob")
+            .field("id", &self.id)
+            .field("due", &self.due)
+            .field("at", &self.at)
+            .field("state", &self.state)
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A dead letter.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use sync_shim::Mutex;
 
 use super::{
-    Fixture, HORIZON, QUEUE, SECOND, claimed, job, put, put_one, settle, start, start_one,
+    Fixture, HORIZON, LEASE, QUEUE, SECOND, claimed, job, put, put_one, settle, start, start_one,
 };
 use crate::job::{Merge, NewJob, Put, Which};
 use crate::notify::Notifier;
-use crate::store::{Act, Store, Verdict};
+use crate::store::{Act, JobState, ListedJob, Store, Verdict};
 use crate::time::{StoreTime, When};
 
 /// Empty, large, and no text.
@@ -253,4 +253,75 @@ pub fn the_figures_are_right(fixture: &impl Fixture) {
         ],
     );
     assert_eq!(figures(), (limit, limit, 1));
+}
+
+/// Also if it ends between two jobs of one time, and for what never falls due.
+pub fn a_list_is_in_the_order_of_claims_and_goes_on_where_it_ended(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let page = |after, most| store.list(QUEUE, after, most).expect("a list");
+    assert!(page(None, 10).is_empty(), "there is no such queue");
+    let never = put_one(store, job(b"", StoreTime::NEVER));
+    let [a, b, c] = [(); 3].map(|()| put_one(store, job(b"", StoreTime::from_micros(7))));
+    let past = put_one(store, job(b"", StoreTime::from_micros(i64::MIN)));
+    store
+        .enqueue("elsewhere", &[job(b"", When::NOW)])
+        .expect("an answer");
+    let expected = [past, a, b, c, never];
+    for most in 1..=6 {
+        let mut ids = Vec::new();
+        let mut after = None;
+        loop {
+            let jobs = page(after, most);
+            assert!(jobs.len() <= most as usize);
+            let Some(last) = jobs.last() else { break };
+            after = Some(last.position());
+            ids.extend(jobs.iter().map(|job| job.id));
+        }
+        assert_eq!(ids, expected, "{most} at a time");
+    }
+    assert!(page(None, 0).is_empty());
+    let [first, .., last] = &page(None, 10)[..] else {
+        panic!("all are there");
+    };
+    assert_eq!(first.due, StoreTime::from_micros(i64::MIN));
+    assert_eq!((last.due, last.at), (StoreTime::NEVER, StoreTime::NEVER));
+}
+
+/// Its own time beside the end of its lease; one whose lease has ended waits.
+pub fn a_list_says_how_each_job_stands(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let keyed = NewJob {
+        key: Some(b"\xff"),
+        ..job(b"", When::NOW)
+    };
+    put(store, &[keyed, job(b"", HORIZON), job(b"", LEASE * 9)]);
+    let listed = || {
+        let mut jobs = store.list(QUEUE, None, 10).expect("a list");
+        jobs.sort_by_key(|job| job.id);
+        jobs
+    };
+    let [running, claimed_ahead, waiting] = &listed()[..] else {
+        panic!("there are three");
+    };
+    assert!(
+        [running, claimed_ahead, waiting]
+            .iter()
+            .all(|job| { (job.state, job.due, job.attempts) == (JobState::Waiting, job.at, 0) })
+    );
+    assert_eq!(running.key.as_deref(), Some(&b"\xff"[..]));
+    assert_eq!((&claimed_ahead.key, &waiting.key), (&None, &None));
+    let before = listed();
+    assert_eq!(claimed(store, 10, 10).leases.len(), 2);
+    let after = listed();
+    let stand = |job: &ListedJob| (job.state, job.attempts);
+    assert_eq!(stand(&after[0]), (JobState::Running, 1));
+    assert_eq!(stand(&after[1]), (JobState::Claimed, 0));
+    assert_eq!(after[2], before[2]);
+    for (before, after) in before.iter().zip(&after).take(2) {
+        assert_eq!((after.at, after.id), (before.at, before.id));
+        assert!(after.due > before.due, "the end of its lease");
+    }
+    fixture.advance(LEASE);
+    assert!(listed().iter().all(|job| job.state == JobState::Waiting));
+    assert_eq!(listed()[0].attempts, 1);
 }

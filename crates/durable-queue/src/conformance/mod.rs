@@ -109,6 +109,8 @@ macro_rules! conformance_tests {
             what_is_given_back_is_announced_to_watches
             a_dropped_watch_is_not_called
             the_figures_are_right
+            a_list_is_in_the_order_of_claims_and_goes_on_where_it_ended
+            a_list_says_how_each_job_stands
         }
     };
     (@each $make:expr; $($promise:ident)*) => {

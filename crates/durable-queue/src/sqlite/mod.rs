@@ -25,8 +25,8 @@ use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{Notifier, Notifiers, Registration};
 use crate::store::{
-    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, Lease, Result, Settle, Store, StoreStats,
-    Turn, Verdict, Watch,
+    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, JobState, Lease, ListedJob, Result,
+    Settle, Store, StoreStats, Turn, Verdict, Watch,
 };
 use crate::time::{StoreClock, StoreTime, WallClock, When};
 
@@ -445,6 +445,31 @@ fn read_leases(
     Ok(())
 }
 
+fn read_list(
+    connection: &Connection,
+    now: StoreTime,
+    text: &str,
+    values: impl rusqlite::Params,
+    into: &mut Vec<ListedJob>,
+) -> Result<()> {
+    let mut statement = statement(connection, text)?;
+    let rows = statement.query_map(values, |row| {
+        let due = StoreTime::from_micros(row.get(1)?);
+        Ok(ListedJob {
+            id: id_of(row.get(0)?),
+            due,
+            at: StoreTime::from_micros(row.get(2)?),
+            state: JobState::of(row.get(3)?, row.get(4)?, due, now),
+            attempts: row.get(5)?,
+            key: row.get(6)?,
+        })
+    });
+    for job in rows.map_err(failure)? {
+        into.push(job.map_err(failure)?);
+    }
+    Ok(())
+}
+
 /// A job that a caller has named.
 struct Found {
     id: i64,
@@ -594,6 +619,34 @@ impl Store for SqliteStore {
                 dead: count(sql::COUNT_DEAD, params![queue.id, COUNT_LIMIT])?,
                 paused: queue.paused,
             })
+        })
+    }
+
+    fn list(
+        &self,
+        name: &str,
+        after: Option<(StoreTime, JobId)>,
+        most: u32,
+    ) -> Result<Vec<ListedJob>> {
+        self.read(|tx, now| {
+            let Some(queue) = queue_if_there(tx, name)? else {
+                return Ok(Vec::new());
+            };
+            let (due, id) = after.map_or((i64::MIN, i64::MIN), |(due, id)| {
+                (due.as_micros(), number(id))
+            });
+            let mut jobs = Vec::new();
+            let of_moment = params![queue.id, due, id, most];
+            read_list(tx, now, sql::LIST_OF_MOMENT, of_moment, &mut jobs)?;
+            let rest = most - u32::try_from(jobs.len()).unwrap_or(most);
+            read_list(
+                tx,
+                now,
+                sql::LIST_AFTER,
+                params![queue.id, due, rest],
+                &mut jobs,
+            )?;
+            Ok(jobs)
         })
     }
 

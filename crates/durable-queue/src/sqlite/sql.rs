@@ -87,6 +87,16 @@ pub(super) const DELETE: &str = "DELETE FROM durable_job WHERE id = ?1";
 pub(super) const MOVE: &str = "UPDATE durable_job
     SET due = ?2, at = ?2, most = max(most, ?2), token = NULL, started = 0 WHERE id = ?1";
 
+/// From a place in the hot index on: what is of the same moment, and then all after it. As one
+/// comparison of pairs, `SQLite` would read all of that moment again for each page.
+pub(super) const LIST_OF_MOMENT: &str = "SELECT
+    id, due, at, token IS NOT NULL, started, attempts, key
+    FROM durable_job WHERE queue = ?1 AND due = ?2 AND id > ?3 ORDER BY due, id LIMIT ?4";
+
+pub(super) const LIST_AFTER: &str = "SELECT
+    id, due, at, token IS NOT NULL, started, attempts, key
+    FROM durable_job WHERE queue = ?1 AND due > ?2 ORDER BY due, id LIMIT ?3";
+
 pub(super) const DEAD: &str = "SELECT id, key, payload, attempts, buried, error FROM durable_dead
     WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
 
@@ -112,7 +122,7 @@ pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)
 
 /// All that reads jobs, with the number of its parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 21] = [
+pub(super) const READS: [&str; 23] = [
     PENDING,
     MERGE,
     CLAIM_DUE,
@@ -131,6 +141,8 @@ pub(super) const READS: [&str; 21] = [
     BURY,
     BY_ID,
     BY_KEY,
+    LIST_OF_MOMENT,
+    LIST_AFTER,
     DELETE,
     COUNT_JOBS,
     COUNT_DUE,

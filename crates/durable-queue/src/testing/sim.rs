@@ -13,8 +13,8 @@ use super::faults::{Call, Fault, Plan};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{Notifier, Notifiers, Registration};
 use crate::store::{
-    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, Result, Settle, Store, StoreStats, Turn,
-    Verdict, Watch,
+    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, Lease, ListedJob, Result, Settle, Store,
+    StoreStats, Turn, Verdict, Watch,
 };
 use crate::time::{StoreClock, StoreTime, When};
 
@@ -391,6 +391,32 @@ impl Store for SimStore {
                 due: limited(queue.jobs.values().filter(|job| job.due <= now).count()),
                 dead: limited(queue.dead.len()),
                 paused: queue.paused,
+            }))
+        })
+    }
+
+    fn list(
+        &self,
+        name: &str,
+        after: Option<(StoreTime, JobId)>,
+        most: u32,
+    ) -> Result<Vec<ListedJob>> {
+        self.0.plan.run(Call::Other, || {
+            Ok(self.step(name, |queue, now| {
+                let order = queue.in_order().into_iter();
+                let rest = order.filter(|position| Some(*position) > after);
+                let listed = rest.map(|(due, id)| {
+                    let job = &queue.jobs[&id];
+                    ListedJob {
+                        id,
+                        due,
+                        at: job.at,
+                        state: JobState::of(job.token.is_some(), job.started, due, now),
+                        attempts: job.attempts,
+                        key: job.key.clone(),
+                    }
+                });
+                listed.take(most as usize).collect()
             }))
         })
     }

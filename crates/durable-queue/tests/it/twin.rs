@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use durable_queue::store::{Act, Claim, Settle};
+use durable_queue::store::{Act, Claim, ListedJob, Settle};
 use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue::{JobId, Merge, NewJob, SqliteStore, Store, Token, When, Which};
 use sync_shim::ManualClock;
@@ -122,6 +122,12 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
             ours.pause(QUEUE, paused).unwrap();
             twin.pause(QUEUE, paused).unwrap();
             assert_eq!(ours.stats(QUEUE).unwrap(), twin.stats(QUEUE).unwrap());
+            let most = u32::try_from(rng.below(4)).unwrap();
+            let first = ours.list(QUEUE, None, most).unwrap();
+            assert_eq!(first, twin.list(QUEUE, None, most).unwrap());
+            let after = first.last().map(ListedJob::position);
+            let rest = ours.list(QUEUE, after, 100).unwrap();
+            assert_eq!(rest, twin.list(QUEUE, after, 100).unwrap());
         }
     }
     if let Some(&(_, token)) = held.last() {
