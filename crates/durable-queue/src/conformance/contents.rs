@@ -1,16 +1,21 @@
 //! What is stored is what was given; what was pushed is announced.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use sync_shim::Mutex;
+use sync_shim::{Clock, Mutex, Parker};
 
 use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claimed, job, put, put_one, settle, start, start_one,
 };
+use crate::clock::SharedClock;
 use crate::job::{Merge, NewJob, Put, Which};
 use crate::notify::Notifier;
-use crate::store::{Act, JobState, ListedJob, Store, Verdict};
+use crate::store::{Act, JobState, ListedJob, Store, Verdict, Watch};
 use crate::time::{StoreTime, When};
+
+/// For what a store announces by itself: only a hang takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Empty, large, and no text.
 pub fn payloads_are_kept_byte_for_byte(fixture: &impl Fixture) {
@@ -129,20 +134,44 @@ pub fn extreme_times_are_kept(fixture: &impl Fixture) {
 
 /// What a notifier was called with.
 #[derive(Clone)]
-struct Heard(Arc<Mutex<Vec<StoreTime>>>);
+struct Heard {
+    times: Arc<Mutex<Vec<StoreTime>>>,
+    listener: Parker,
+}
 
 impl Heard {
     fn new() -> Self {
-        Self(Arc::new(Mutex::new(Vec::new())))
+        Self {
+            times: Arc::new(Mutex::new(Vec::new())),
+            listener: Parker::new(),
+        }
     }
 
     fn notifier(&self) -> Notifier {
-        let Self(heard) = self.clone();
-        Notifier::new(move |due| heard.lock().push(due))
+        let Self { times, listener } = self.clone();
+        Notifier::new(move |due| {
+            times.lock().push(due);
+            listener.unpark();
+        })
     }
 
     fn earliest(&self) -> Option<StoreTime> {
-        self.0.lock().drain(..).min()
+        self.times.lock().drain(..).min()
+    }
+
+    /// Fails unless the notifier is called, now or soon, or a look finds something, if the store
+    /// asks for looks.
+    fn is_announced(&self, watch: &mut dyn Watch, what: &str) {
+        let clock = SharedClock::default();
+        let deadline = clock.now() + PATIENCE;
+        while self.earliest().is_none() {
+            if watch.every().is_some() {
+                assert!(watch.look().expect("a look"), "{what}");
+                return;
+            }
+            let in_time = clock.park_until(&self.listener, deadline);
+            assert!(in_time, "{what}");
+        }
     }
 }
 
@@ -167,10 +196,7 @@ pub fn a_push_is_announced_to_watches(fixture: &impl Fixture) {
         .expect("an answer");
     assert_eq!(heard.earliest(), None);
 
-    let mut is_announced = |what: &str| {
-        let looked = watch.every().is_some() && watch.look().expect("a look");
-        assert!(looked || heard.earliest().is_some(), "{what}");
-    };
+    let mut is_announced = |what: &str| heard.is_announced(&mut *watch, what);
     let other = fixture.another();
     other
         .enqueue(QUEUE, &[job(b"", When::NOW)])
@@ -187,10 +213,7 @@ pub fn what_is_given_back_is_announced_to_watches(fixture: &impl Fixture) {
     let store = fixture.store();
     let heard = Heard::new();
     let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
-    let mut is_announced = |what: &str| {
-        let looked = watch.every().is_some() && watch.look().expect("a look");
-        assert!(looked || heard.earliest().is_some(), "{what}");
-    };
+    let mut is_announced = |what: &str| heard.is_announced(&mut *watch, what);
     put_one(store, job(b"", When::NOW));
     let lease = start_one(store);
     is_announced("the push");

@@ -10,9 +10,30 @@
 
 mod schema;
 mod sql;
+#[cfg(target_os = "linux")]
+mod writes;
+#[cfg(not(target_os = "linux"))]
+mod writes {
+    //! Here the system is not asked when a file is written: see `writes.rs`.
 
-use std::path::Path;
-use std::sync::Arc;
+    use std::{io, path::Path};
+
+    #[derive(Debug)]
+    pub(super) struct Listening(());
+
+    impl Listening {
+        pub(super) fn start(
+            _: &Path,
+            _: impl FnMut() -> bool + Send + 'static,
+        ) -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+}
+
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rusqlite::{
@@ -21,6 +42,7 @@ use rusqlite::{
 };
 use sync_shim::Mutex;
 
+use self::writes::Listening;
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{Notifier, Notifiers, Registration};
@@ -32,8 +54,8 @@ use crate::time::{StoreClock, StoreTime, WallClock, When};
 
 /// How long a call waits for another process that writes, if not said.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a watch looks for what other processes have put in, if not said. A look reads one
-/// number of the shared memory beside the file.
+/// How often a watch looks for what other processes have put in, where the system does not say when
+/// a file is written. A look reads one number of the shared memory beside the file.
 pub const WATCH_EVERY: Duration = Duration::from_millis(25);
 /// Statements that a connection keeps prepared: all there are.
 const STATEMENTS: usize = 64;
@@ -50,7 +72,19 @@ struct Shared {
     link: Mutex<Link>,
     clock: Arc<dyn StoreClock>,
     notifiers: Notifiers,
-    watch_every: Option<Duration>,
+    watching: Watching,
+    /// Of all watches together.
+    listening: Mutex<Weak<Listening>>,
+}
+
+/// How watches learn of what other connections commit.
+#[derive(Clone, Copy, Debug)]
+enum Watching {
+    /// The system says when the log is written; or by looks, where it does not.
+    Writes,
+    /// By looks.
+    Every(Duration),
+    Never,
 }
 
 #[derive(Debug)]
@@ -66,7 +100,7 @@ struct Link {
 pub struct SqliteOptions {
     clock: Arc<dyn StoreClock>,
     busy_timeout: Duration,
-    watch_every: Option<Duration>,
+    watching: Watching,
 }
 
 impl SqliteOptions {
@@ -77,10 +111,11 @@ impl SqliteOptions {
         self
     }
 
-    /// How often to look for what other connections have put in: [`WATCH_EVERY`] if not said.
-    /// `None`: never, if this is the only one.
+    /// Looks this often for what other connections have put in. If not said, the system says when
+    /// the file is written, or, where it does not, a look is made each [`WATCH_EVERY`]. `None`: never,
+    /// if this is the only connection.
     pub fn watch_every(mut self, period: Option<Duration>) -> Self {
-        self.watch_every = period;
+        self.watching = period.map_or(Watching::Never, Watching::Every);
         self
     }
 
@@ -112,7 +147,7 @@ impl SqliteOptions {
         let Self {
             clock,
             busy_timeout,
-            watch_every,
+            watching,
         } = self;
         connection.busy_timeout(busy_timeout).map_err(failure)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -131,7 +166,8 @@ impl SqliteOptions {
             }),
             clock,
             notifiers: Notifiers::new(),
-            watch_every,
+            watching,
+            listening: Mutex::new(Weak::new()),
         })))
     }
 }
@@ -142,7 +178,7 @@ impl SqliteStore {
         SqliteOptions {
             clock: Arc::new(WallClock),
             busy_timeout: BUSY_TIMEOUT,
-            watch_every: Some(WATCH_EVERY),
+            watching: Watching::Writes,
         }
     }
 
@@ -585,13 +621,22 @@ impl Store for SqliteStore {
     }
 
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
-        let mut watch = FileWatch {
-            _registration: self.0.notifiers.add(name, notifier),
-            store: self.clone(),
-            seen: 0,
+        let registration = self.0.notifiers.add(name, notifier);
+        let (every, listening) = match self.0.watching {
+            Watching::Never => (None, None),
+            Watching::Every(period) => (Some(period), None),
+            Watching::Writes => match self.listen() {
+                Some(listening) => (None, Some(listening)),
+                None => (Some(WATCH_EVERY), None),
+            },
         };
-        watch.look()?;
-        Ok(Box::new(watch))
+        Ok(Box::new(FileWatch {
+            _registration: registration,
+            _listening: listening,
+            every,
+            seen: self.0.data_version()?,
+            store: self.clone(),
+        }))
     }
 
     fn pause(&self, name: &str, paused: bool) -> Result<()> {
@@ -723,26 +768,68 @@ impl EnqueueIn for SqliteStore {
     }
 }
 
+impl Shared {
+    /// A number that changes with the commits of others, not with those of this connection.
+    fn data_version(&self) -> Result<i64> {
+        let link = self.link.lock();
+        let version = find(&link.connection, "PRAGMA data_version", [], |row| {
+            row.get(0)
+        })?;
+        Ok(version.unwrap_or(0))
+    }
+}
+
+impl SqliteStore {
+    /// From now on all notifiers are called after commits of others. None if the system cannot say
+    /// when the log is written, or there is none, as in memory.
+    fn listen(&self) -> Option<Arc<Listening>> {
+        // Read before the thread's first look, and before the caller's.
+        let mut seen = self.0.data_version().ok()?;
+        let log = {
+            let link = self.0.link.lock();
+            let file = link.connection.path().filter(|path| !path.is_empty());
+            PathBuf::from(format!("{}-wal", file?))
+        };
+        let mut place = self.0.listening.lock();
+        if let Some(listening) = place.upgrade() {
+            return Some(listening);
+        }
+        let store = Arc::downgrade(&self.0);
+        let look = move || {
+            let Some(store) = store.upgrade() else {
+                return false;
+            };
+            let version = store.data_version();
+            if !version.is_ok_and(|version| mem::replace(&mut seen, version) == version) {
+                // Or it failed: the pump, which asks then, finds that out.
+                store.notifiers.notify_all(StoreTime::from_micros(i64::MIN));
+            }
+            true
+        };
+        let listening = Arc::new(Listening::start(&log, look).ok()?);
+        *place = Arc::downgrade(&listening);
+        Some(listening)
+    }
+}
+
 /// Notices commits of other connections.
 struct FileWatch {
     _registration: Registration,
+    /// Calls the notifiers, if it is there.
+    _listening: Option<Arc<Listening>>,
+    every: Option<Duration>,
     store: SqliteStore,
     seen: i64,
 }
 
 impl Watch for FileWatch {
     fn every(&self) -> Option<Duration> {
-        self.store.0.watch_every
+        self.every
     }
 
-    /// `SQLite`'s `data_version` changes with the commits of others, not with those of this connection.
     fn look(&mut self) -> Result<bool> {
-        let link = self.store.0.link.lock();
-        let read = |row: &Row<'_>| row.get(0);
-        let version = find(&link.connection, "PRAGMA data_version", [], read)?;
-        drop(link);
-        let version = version.unwrap_or(self.seen);
-        Ok(std::mem::replace(&mut self.seen, version) != version)
+        let version = self.store.0.data_version()?;
+        Ok(mem::replace(&mut self.seen, version) != version)
     }
 }
 
