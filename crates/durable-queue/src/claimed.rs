@@ -151,6 +151,17 @@ impl<T> Claimed<T> {
         self.guard.send(Wish::Ack, None);
     }
 
+    /// As [`ack_later`](Self::ack_later), but the command is the caller's to hand to `control`, if
+    /// this job is of that queue.
+    pub(crate) fn ack_with(mut self, control: &Arc<Control>) -> Option<Command> {
+        if !Arc::ptr_eq(&self.guard.control, control) {
+            self.ack_later();
+            return None;
+        }
+        self.guard.settled = true;
+        Some(Command::new(self.guard.held(), Wish::Ack, None))
+    }
+
     /// The attempt failed. The job comes again after the queue's back-off, or is buried if no
     /// attempt is left. Blocks until the store has it.
     ///

@@ -195,16 +195,27 @@ impl Control {
 
     // Step 1, of the parties other than the pump.
 
-    /// A call begins to wait for up to so many jobs.
-    pub(crate) fn ask(&self, wanted: usize, waiter: Waiter) -> Result<Ticket, TakeError> {
-        self.section(|state, wakes| {
+    /// A call begins to wait for up to so many jobs. What it settles before is entered in the same
+    /// section, so that the pump finds both and makes one turn of them; also if the call is refused.
+    pub(crate) fn ask(
+        &self,
+        mut settled: Vec<Command>,
+        wanted: usize,
+        waiter: Waiter,
+    ) -> Result<Ticket, TakeError> {
+        let asked = self.section(|state, wakes| {
+            if state.phase != Phase::Over {
+                state.commands.append(&mut settled);
+            }
+            state.sleep = None;
             if state.phase != Phase::Open {
                 wakes.push(waiter); // Dropped with the lock free, by being woken for nothing.
                 return Err(TakeError::ShutDown);
             }
-            state.sleep = None;
             Ok(state.calls.enqueue(wanted, waiter))
-        })
+        });
+        drop(settled); // As in `command`.
+        asked
     }
 
     /// What a call has been given; or it waits on, by this waiter.
@@ -316,6 +327,11 @@ impl Control {
             }
         }
         true
+    }
+
+    /// Whether anything may still be taken.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.lock().phase == Phase::Open
     }
 
     /// Whether the pump ended with something held.
