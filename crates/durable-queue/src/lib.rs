@@ -63,6 +63,7 @@
 //! | feature | default | what it does |
 //! |---|---|---|
 //! | `sqlite` | yes | [`SqliteStore`]: jobs in a file of `SQLite`, whose source is compiled in |
+//! | `cli` | no | the program `durable-queue`, which looks into a queue from a shell |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
 //! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests of any store |
 #![cfg_attr(

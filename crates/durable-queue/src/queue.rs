@@ -303,6 +303,16 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         store.redrive(name, ids)
     }
 
+    /// Deletes dead letters for good. Answers how many were there.
+    ///
+    /// # Errors
+    /// What the store met.
+    #[doc(alias = "purge")]
+    pub fn delete_dead(&self, ids: &[JobId]) -> Result<usize> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.delete_dead(name, ids)
+    }
+
     /// The store's figures of the queue, of all processes.
     ///
     /// # Errors
