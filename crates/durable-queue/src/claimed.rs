@@ -74,6 +74,8 @@ pub enum Retried {
     Again(When),
     /// No attempt was left: it is a dead letter.
     Buried,
+    /// No attempt was left for this time: the job, which repeats, comes at its next one.
+    NextTime,
 }
 
 impl<T: Payload> Claimed<T> {
@@ -118,6 +120,11 @@ impl<T> Claimed<T> {
     /// When it was to be due, by the store's clock.
     pub fn due(&self) -> StoreTime {
         self.guard.lease.due
+    }
+
+    /// When it comes again once it is acknowledged, if it repeats.
+    pub fn schedule(&self) -> Option<&str> {
+        self.guard.lease.schedule.as_deref()
     }
 
     /// The number of this attempt, from 1.
@@ -236,6 +243,9 @@ impl Guard {
     /// if not said.
     fn failure(&self, when: Option<When>, error: Option<&str>) -> (Wish, Retried) {
         let attempts = self.lease.attempts;
+        if attempts >= self.policy.max_attempts && self.lease.schedule.is_some() {
+            return (Wish::Ack, Retried::NextTime); // Which the pump makes of it.
+        }
         if attempts >= self.policy.max_attempts {
             let error = error.map_or_else(
                 || format!("attempt {attempts} failed, and it was the last"),

@@ -58,6 +58,8 @@ pub(crate) struct Command {
 #[derive(Debug)]
 pub(crate) enum Wish {
     Ack,
+    /// As `Ack`, of a job that repeats.
+    Again(When),
     Retry(When),
     Bury(String),
     Extend(Duration),

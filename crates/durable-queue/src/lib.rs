@@ -63,6 +63,7 @@
 //! | feature | default | what it does |
 //! |---|---|---|
 //! | `sqlite` | yes | [`SqliteStore`]: jobs in a file of `SQLite`, whose source is compiled in |
+//! | `cron` | no | [`Schedule`]: jobs that repeat |
 //! | `cli` | no | the program `durable-queue`, which looks into a queue from a shell |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
 //! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests of any store |
@@ -87,6 +88,7 @@ mod payload;
 mod pump;
 mod queue;
 mod reply;
+mod schedule;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stats;
@@ -99,6 +101,8 @@ mod worker;
 
 #[cfg(feature = "json")]
 pub use self::payload::Json;
+#[cfg(feature = "cron")]
+pub use self::schedule::{Schedule, ScheduleError};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::SqliteStore;
 pub use self::{

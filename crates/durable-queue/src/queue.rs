@@ -91,7 +91,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// # Errors
     /// What the store met, with the value.
     pub fn push(&self, value: T, when: impl Into<When>) -> Result<JobId, PushError<T>> {
-        self.enter(value, when.into(), None, Merge::Keep)
+        self.enter(value, when.into(), None, Merge::Keep, None)
             .map(Put::id)
     }
 
@@ -107,7 +107,52 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         when: impl Into<When>,
         merge: Merge,
     ) -> Result<Put, PushError<T>> {
-        self.enter(value, when.into(), Some(key.as_ref()), merge)
+        self.enter(value, when.into(), Some(key.as_ref()), merge, None)
+    }
+
+    /// Puts a job in that repeats: it is due at the next time of `schedule`, and each time when it is
+    /// acknowledged it is due again, at the next time that is still to come. The same commit does
+    /// both, so it is neither lost nor doubled by whatever kills a process, and times that pass
+    /// while all are down are made up for by one run.
+    ///
+    /// It may be put in at each start of the program: the pending job of the key has the new schedule
+    /// then and the new value, and comes at the earlier one of its time and the schedule's. It ends
+    /// when it is cancelled by its key; if a handler has it at that moment, this run is the last.
+    /// A run whose attempts have all failed is given up, and the next one comes; a
+    /// [buried](crate::Claimed::bury) job does not, until it is driven again.
+    ///
+    /// ```
+    /// # use durable_queue::{DurableQueue, PushError, Schedule, ScheduleError, Store};
+    /// # fn at_start<S: Store>(queue: &DurableQueue<String, S>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let at_three: Schedule = "0 3 * * *".parse()?; // In UTC.
+    /// queue.push_repeating("report", &at_three, "yesterday".to_owned())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What the store met, with the value. A schedule without a time to come is
+    /// [`ErrorKind::Unencodable`].
+    #[cfg(feature = "cron")]
+    #[doc(alias = "cron")]
+    pub fn push_repeating(
+        &self,
+        key: impl AsRef<[u8]>,
+        schedule: &crate::Schedule,
+        value: T,
+    ) -> Result<Put, PushError<T>> {
+        let Shared { store, name, .. } = &**self.shared();
+        // By the store's clock, which says when the job is due.
+        let first = store.turn(name, &[], None).and_then(|turn| {
+            let first = schedule.next_after(turn.now);
+            first.ok_or_else(|| StoreError::new(ErrorKind::Unencodable))
+        });
+        let first = match first {
+            Ok(first) => first.into(),
+            Err(error) => return Err(PushError { value, error }),
+        };
+        let (key, schedule) = (Some(key.as_ref()), Some(schedule.as_str()));
+        self.enter(value, first, key, Merge::Earliest, schedule)
     }
 
     fn enter(
@@ -116,6 +161,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         when: When,
         key: Option<&[u8]>,
         merge: Merge,
+        schedule: Option<&str>,
     ) -> Result<Put, PushError<T>> {
         let Shared { store, name, .. } = &**self.shared();
         let entered = encoded(&value).and_then(|payload| {
@@ -124,6 +170,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
                 when,
                 key,
                 merge,
+                schedule,
             };
             store.enqueue(name, &[job])
         });
@@ -148,6 +195,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
                 when: *when,
                 key: None,
                 merge: Merge::Keep,
+                schedule: None,
             };
             let payloads = payloads.iter().map(|payload| &**payload);
             let jobs: Vec<_> = payloads.zip(&values).map(job).collect();
@@ -217,6 +265,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
                 when,
                 key,
                 merge,
+                schedule: None,
             };
             store.enqueue_in(transaction, name, &[job])
         });

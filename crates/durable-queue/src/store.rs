@@ -42,15 +42,15 @@ pub trait Store: Send + Sync + 'static {
     /// Settles jobs in their order, then claims: one round trip and one commit. After it, the
     /// notifiers are called if a job was retried or released.
     ///
-    /// Acknowledgements, retries and burials are durable when this returns. The rest need not be:
+    /// Acknowledgements, repetitions, retries and burials are durable when this returns. The rest need not be:
     /// a crash that undoes a claim at worst hands out again.
     ///
     /// # Errors
     /// What the store met.
     fn turn(&self, queue: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn>;
 
-    /// Takes a job out, unless a handler has it. One that is claimed and not started is taken from
-    /// its holder.
+    /// Takes a job out, unless a handler has it: then it loses its schedule. One that is claimed and
+    /// not started is taken from its holder.
     ///
     /// # Errors
     /// What the store met.
@@ -179,8 +179,15 @@ pub enum Act<'a> {
     },
     /// Done: the job goes.
     Ack,
+    /// Done for this time: the job, which has a schedule, is pending again, under its id and as if it
+    /// had never been claimed. One that has none is done for good, as by `Ack`. If another one of
+    /// its key is pending, that one stands for both.
+    Again {
+        /// Its next time.
+        when: When,
+    },
     /// The attempt failed: the job is pending again. If another one of its key is pending, that one
-    /// stands for both.
+    /// stands for both, with the schedule of this one if it has none.
     Retry {
         /// Its new time.
         when: When,
@@ -196,11 +203,19 @@ pub enum Act<'a> {
 }
 
 impl Act<'_> {
+    /// Whether it is to be durable when the turn returns. For stores.
+    pub fn is_durable(&self) -> bool {
+        match self {
+            Self::Ack | Self::Again { .. } | Self::Retry { .. } | Self::Bury { .. } => true,
+            Self::Start { .. } | Self::Extend { .. } | Self::Release => false,
+        }
+    }
+
     /// The time at which the job may be due after this, if it is pending again: a past one if it is
     /// the job's own. For stores, which announce it.
     pub fn announced(&self, now: StoreTime) -> StoreTime {
         match self {
-            Self::Retry { when } => when.resolve(now),
+            Self::Retry { when } | Self::Again { when } => when.resolve(now),
             Self::Release => StoreTime::from_micros(i64::MIN),
             _ => StoreTime::NEVER,
         }
@@ -213,6 +228,7 @@ impl fmt::Debug for Act<'_> {
             Self::Start { lease } => write!(f, "Start({lease:?})"),
             Self::Extend { lease } => write!(f, "Extend({lease:?})"),
             Self::Ack => f.write_str("Ack"),
+            Self::Again { when } => write!(f, "Again({when:?})"),
             Self::Retry { when } => write!(f, "Retry({when:?})"),
             // The words of an error may be anything.
             Self::Bury { .. } => f.write_str("Bury(..)"),
@@ -268,6 +284,8 @@ pub struct Lease {
     pub key: Option<Vec<u8>>,
     /// What it is about.
     pub payload: Vec<u8>,
+    /// When it comes again.
+    pub schedule: Option<String>,
 }
 
 /// Payloads and keys are not shown.
@@ -340,6 +358,8 @@ pub struct ListedJob {
     pub attempts: u32,
     /// Its key.
     pub key: Option<Vec<u8>>,
+    /// When it comes again.
+    pub schedule: Option<String>,
 }
 
 /// How a [`ListedJob`] stands.
@@ -402,6 +422,8 @@ pub struct DeadJob {
     pub buried: StoreTime,
     /// Why.
     pub error: String,
+    /// When it was to come again; it does so if it is driven again.
+    pub schedule: Option<String>,
 }
 
 /// Payloads, keys and errors are not shown.

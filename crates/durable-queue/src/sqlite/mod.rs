@@ -339,7 +339,8 @@ fn enqueue(
                     at.as_micros(),
                     most.as_micros(),
                     job.key,
-                    job.payload
+                    job.payload,
+                    job.schedule
                 ];
                 execute(connection, sql::INSERT, values)?;
                 (Put::New(id_of(connection.last_insert_rowid())), at)
@@ -352,7 +353,7 @@ fn enqueue(
                         execute(
                             connection,
                             sql::MERGE,
-                            params![id, at.as_micros(), job.payload],
+                            params![id, at.as_micros(), job.payload, job.schedule],
                         )?;
                         (Put::Merged(id_of(id)), at)
                     }
@@ -375,7 +376,15 @@ fn settle(
     let id = number(settle.id);
     let token = settle.token.as_bytes();
     let held = params![id, token];
-    let has_rival = || Ok(find(connection, sql::RIVAL, held, |_| Ok(()))?.is_some());
+    // Another pending job of the key stands for this one, and repeats in its place. Of two acts one
+    // wants a started job.
+    let ends_in_rival = |started: i64| {
+        let found = find(connection, sql::RIVAL, held, |_| Ok(()))?.is_some();
+        if found {
+            execute(connection, sql::ADOPT, params![id, token, started])?;
+        }
+        Ok(found)
+    };
     let is_held =
         || Ok::<_, StoreError>(find(connection, sql::IS_HELD, held, |_| Ok(()))?.is_some());
     let changed = match settle.act {
@@ -393,7 +402,16 @@ fn settle(
             execute(connection, sql::EXTEND, params![id, token, until])?
         }
         Act::Ack => execute(connection, sql::DELETE_STARTED, held)?,
-        Act::Retry { .. } if has_rival()? => execute(connection, sql::DELETE_STARTED, held)?,
+        Act::Again { .. } | Act::Retry { .. } if ends_in_rival(1)? => {
+            execute(connection, sql::DELETE_STARTED, held)?
+        }
+        Act::Again { when } => {
+            let [at, most] = [when.resolve(now), StoreTime::NEVER].map(StoreTime::as_micros);
+            match execute(connection, sql::AGAIN, params![id, token, at, most])? {
+                0 => execute(connection, sql::DELETE_STARTED, held)?,
+                changed => changed,
+            }
+        }
         Act::Retry { when } => {
             let at = when.resolve(now).as_micros();
             execute(connection, sql::RETRY, params![id, token, at])?
@@ -403,7 +421,7 @@ fn settle(
             execute(connection, sql::BURY, buried)?;
             execute(connection, sql::DELETE_STARTED, held)?
         }
-        Act::Release if has_rival()? => execute(connection, sql::DELETE_HELD, held)?,
+        Act::Release if ends_in_rival(0)? => execute(connection, sql::DELETE_HELD, held)?,
         Act::Release => execute(connection, sql::RELEASE, held)?,
     };
     if changed != 0 {
@@ -473,6 +491,7 @@ fn read_leases(
             attempts: row.get(3)?,
             key: row.get(4)?,
             payload: row.get(5)?,
+            schedule: row.get(6)?,
         })
     });
     for lease in rows.map_err(failure)? {
@@ -498,6 +517,7 @@ fn read_list(
             state: JobState::of(row.get(3)?, row.get(4)?, due, now),
             attempts: row.get(5)?,
             key: row.get(6)?,
+            schedule: row.get(7)?,
         })
     });
     for job in rows.map_err(failure)? {
@@ -547,9 +567,7 @@ impl Store for SqliteStore {
     }
 
     fn turn(&self, name: &str, settles: &[Settle<'_>], claims: Option<Claim>) -> Result<Turn> {
-        let synced = settles
-            .iter()
-            .any(|settle| matches!(settle.act, Act::Ack | Act::Retry { .. } | Act::Bury { .. }));
+        let synced = settles.iter().any(|settle| settle.act.is_durable());
         let turn = self.change(synced, |tx, now| {
             let queue = queue(tx, name)?;
             let verdicts = settles
@@ -577,7 +595,10 @@ impl Store for SqliteStore {
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
         self.change(true, |tx, now| match named(tx, now, name, which)? {
             None => Ok(Cancelled::Never),
-            Some(found) if found.taken => Ok(Cancelled::Taken),
+            Some(found) if found.taken => {
+                execute(tx, sql::END_SCHEDULE, [found.id])?;
+                Ok(Cancelled::Taken)
+            }
             Some(Found {
                 id,
                 attempts,
@@ -710,6 +731,7 @@ impl Store for SqliteStore {
                     attempts: row.get(3)?,
                     buried: StoreTime::from_micros(row.get(4)?),
                     error: row.get(5)?,
+                    schedule: row.get(6)?,
                 })
             });
             rows.map_err(failure)?

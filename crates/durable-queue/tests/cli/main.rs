@@ -168,6 +168,28 @@ fn a_key_names_one_job_which_is_merged_moved_and_cancelled_by_it() {
 }
 
 #[test]
+fn a_job_that_repeats_is_put_in_by_its_pattern_and_ends_by_its_key() {
+    let shell = Shell::new();
+    let push = ["push", "job", "--key", "k", "--cron", "0 0 1 1 *"];
+    assert_eq!(shell.json(&push)[0]["state"], "new");
+    assert_eq!(shell.json(&push)[0]["state"], "merged");
+    let listed = &shell.json(&["list"])[0];
+    assert_eq!(listed["schedule"], "0 0 1 1 *");
+    assert!(
+        listed["at"]
+            .as_str()
+            .unwrap()
+            .ends_with("-01-01T00:00:00.000000Z")
+    );
+    assert!(shell.ok(&["list"]).contains("(0 0 1 1 *)"));
+    shell.ok(&["cancel", "--key", "k"]);
+    for wrong in ["often", "CRON_TZ=Moon/Sea @daily"] {
+        shell.run(2, &["push", "job", "--key", "k", "--cron", wrong]);
+    }
+    shell.run(2, &["push", "job", "--cron", "@daily"]);
+}
+
+#[test]
 fn dead_letters_are_listed_driven_again_and_purged() {
     let shell = Shell::new();
     shell.ok(&["push", "a", "b", "c"]);

@@ -14,6 +14,8 @@ mod faults;
 mod leases;
 mod processes;
 mod readme;
+#[cfg(feature = "cron")]
+mod repeating;
 mod settling;
 mod shutdown;
 mod sim;

@@ -27,7 +27,8 @@ fn merge(rng: &mut Rng) -> Merge {
 }
 
 fn act(rng: &mut Rng) -> Act<'static> {
-    match rng.below(8) {
+    match rng.below(9) {
+        8 => Act::Again { when: after(rng) },
         0 | 1 => Act::Start {
             lease: Duration::from_secs(3),
         },
@@ -61,6 +62,7 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
                 when: after(rng),
                 key: keyed.then_some(key),
                 merge: merge(rng),
+                schedule: rng.chance(4).then_some(["hourly", "daily"][rng.below(2)]),
             };
             let puts = ours.enqueue(QUEUE, &[job]).unwrap();
             assert_eq!(puts, twin.enqueue(QUEUE, &[job]).unwrap());

@@ -3,7 +3,9 @@
 use std::io::{self, BufRead, IsTerminal};
 use std::time::Duration;
 
-use durable_queue::{Cancelled, DurableQueue, JobId, Merge, Put, Reset, Store, When, Which};
+use durable_queue::{
+    Cancelled, DurableQueue, JobId, Merge, Put, Reset, Schedule, ScheduleError, Store, When, Which,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
@@ -80,13 +82,19 @@ fn push<S: Store>(queue: &Queue<S>, flags: &Push, output: Output) -> Result<(), 
         time,
         key,
         merge,
+        cron,
     } = flags;
     let when = times::when(time)?;
     let bytes = |text: &String| text.clone().into_bytes();
     match (key, &payloads[..]) {
         (Some(key), [payload]) => {
-            let merge = policy(merge.as_deref())?;
-            let put = queue.push_keyed(key, bytes(payload), when, merge);
+            let put = if let Some(cron) = cron {
+                let refused = |error: ScheduleError| Failure::Usage(format!("`{cron}`: {error}"));
+                let schedule: Schedule = cron.parse().map_err(refused)?;
+                queue.push_repeating(key, &schedule, bytes(payload))
+            } else {
+                queue.push_keyed(key, bytes(payload), when, policy(merge.as_deref())?)
+            };
             let put = put.map_err(|error| error.error)?;
             let what = match put {
                 Put::New(_) => "new",

@@ -64,6 +64,14 @@ pub(crate) struct Push {
     /// What becomes of a pending job of the key: keep (if not given), earliest, latest or debounce.
     #[arg(long, value_name = "POLICY", requires = "key")]
     pub(crate) merge: Option<String>,
+    /// Due at each time of this cron pattern, in UTC, or as `CRON_TZ=Europe/Berlin 0 3 * * *`.
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        requires = "key",
+        conflicts_with_all = ["after", "at", "merge"]
+    )]
+    pub(crate) cron: Option<String>,
 }
 
 /// At once, if neither is given.

@@ -53,12 +53,14 @@ impl Output {
         let key = job.key.as_deref();
         self.line(
             || {
+                let repeats = job.schedule.as_deref().map(|it| format!("  ({it})"));
                 format!(
-                    "{:>12}  {state:<7}  {:<27}  {:>8}  {}",
+                    "{:>12}  {state:<7}  {:<27}  {:>8}  {}{}",
                     job.id.as_u64(),
                     shown(job.at),
                     job.attempts,
-                    key.map(readable).unwrap_or_default()
+                    key.map(readable).unwrap_or_default(),
+                    readable(repeats.unwrap_or_default().as_bytes())
                 )
             },
             || {
@@ -69,6 +71,7 @@ impl Output {
                     "due": shown(job.due),
                     "attempts": job.attempts,
                     "key": key.map(exact),
+                    "schedule": job.schedule,
                 })
             },
         )
