@@ -243,6 +243,9 @@ impl Guard {
     /// if not said.
     fn failure(&self, when: Option<When>, error: Option<&str>) -> (Wish, Retried) {
         let attempts = self.lease.attempts;
+        if self.control.is_forked() {
+            return (Wish::Release, Retried::Again(When::NOW)); // Which is answered by `Forked`.
+        }
         if attempts >= self.policy.max_attempts && self.lease.schedule.is_some() {
             return (Wish::Ack, Retried::NextTime); // Which the pump makes of it.
         }
@@ -274,7 +277,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.settled {
+        if self.settled || self.control.is_forked() {
             return;
         }
         #[allow(

@@ -33,7 +33,8 @@
 //! - For what need not survive a restart: [`delay_queue::DelayQueue`] costs a thousandth.
 //! - For work that must not be done twice: see below. The store of the work, and its transactions,
 //!   are what can promise that.
-//! - In a forked process: the pump is the parent's. Make the queue after the fork.
+//! - In a forked process, with what the parent has made: the pump is the parent's, and so is an
+//!   open file. Each call answers `Forked` there. Make the queue, and open the file, after the fork.
 //! - For order: jobs start by their times, then by their ids, but handlers end as they end.
 //!
 //! # Words

@@ -50,6 +50,8 @@ pub enum ShutDown {
     Finished,
     /// The time was up. What is held still comes again when its lease ends.
     TimedOut,
+    /// The queue was made before a fork: it is the parent's, and nothing was done.
+    Forked,
 }
 
 impl<T: Payload, S: Store> DurableQueue<T, S> {
@@ -402,6 +404,9 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// [`SettleError::ShutDown`](crate::SettleError::ShutDown).
     pub fn shutdown(&self, timeout: Duration) -> ShutDown {
         let shared = self.shared();
+        if shared.control.is_forked() {
+            return ShutDown::Forked;
+        }
         let deadline = shared.control.clock.after(timeout);
         shared.control.close(deadline);
         shared.wait_for_end(deadline)
@@ -420,6 +425,9 @@ fn encoded<T: Payload>(value: &T) -> Result<Cow<'_, [u8]>> {
 impl<S: Store> Shared<S> {
     /// Starts the pump, if there is none.
     pub(crate) fn start(self: &Arc<Self>) -> Result<(), TakeError> {
+        if self.control.is_forked() {
+            return Err(TakeError::Forked);
+        }
         let mut pump = self.pump.lock();
         if !self.control.reserve_pump() {
             return Ok(());

@@ -204,8 +204,8 @@ impl<T: Payload, S: Store> Future for TakeFuture<T, S> {
         let Self { shared, ticket, .. } = &mut *self;
         loop {
             let waiter = Waiter::Task(context.waker().clone());
+            shared.start()?; // It may have been there, and this be a forked child.
             let Some(asked) = *ticket else {
-                shared.start()?;
                 *ticket = Some(shared.control.ask(Vec::new(), 1, waiter)?);
                 return Poll::Pending;
             };
@@ -222,7 +222,9 @@ impl<T: Payload, S: Store> Future for TakeFuture<T, S> {
 
 impl<T, S: Store> Drop for TakeFuture<T, S> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket else { return };
+        let Some(ticket) = self.ticket.filter(|_| !self.shared.control.is_forked()) else {
+            return;
+        };
         for job in self.shared.control.leave(ticket) {
             let release = Command::new(job.held(), Wish::Release, None);
             self.shared.control.command(release);

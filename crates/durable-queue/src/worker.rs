@@ -57,6 +57,9 @@ impl<T: Payload, S: Store> Worker<T, S> {
     pub fn shutdown(&self, timeout: Duration) -> ShutDown {
         let deadline = self.queue.shared().control.clock.after(timeout);
         let ended = self.queue.shutdown(timeout);
+        if ended == ShutDown::Forked {
+            return ended;
+        }
         self.pool.release();
         let is_over = match deadline {
             None => self.pool.wait_released(),

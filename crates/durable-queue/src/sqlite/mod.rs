@@ -1,6 +1,8 @@
 //! Jobs in a file of `SQLite`.
 //!
-//! Not for: a file on a network's file system, whose locks `SQLite` cannot trust.
+//! Not for: a file on a network's file system, whose locks `SQLite` cannot trust; nor for a forked
+//! child, if the parent had the same file open before: `SQLite` keeps locks by processes. What was
+//! opened before a fork answers [`ErrorKind::Forked`] in the child.
 //!
 //! # What always holds
 //! 1. Every change is one IMMEDIATE transaction, so what it reads stays true until it commits.
@@ -10,29 +12,16 @@
 
 mod schema;
 mod sql;
+mod watch;
 #[cfg(target_os = "linux")]
 mod writes;
 #[cfg(not(target_os = "linux"))]
-mod writes {
-    //! Here the system is not asked when a file is written: see `writes.rs`.
-
-    use std::{io, path::Path};
-
-    #[derive(Debug)]
-    pub(super) struct Listening(());
-
-    impl Listening {
-        pub(super) fn start(
-            _: &Path,
-            _: impl FnMut() -> bool + Send + 'static,
-        ) -> io::Result<Self> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-    }
-}
+#[path = "no_writes.rs"]
+mod writes;
 
 use std::mem;
-use std::path::{Path, PathBuf};
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -40,12 +29,13 @@ use rusqlite::{
     CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction,
     TransactionBehavior, params,
 };
-use sync_shim::Mutex;
+use sync_shim::{Mutex, MutexGuard, fork_count};
 
+use self::watch::FileWatch;
 use self::writes::Listening;
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
-use crate::notify::{Notifier, Notifiers, Registration};
+use crate::notify::{Notifier, Notifiers};
 use crate::store::{
     Act, COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, JobState, Lease, ListedJob, Result,
     Settle, Store, StoreStats, Turn, Verdict, Watch,
@@ -69,6 +59,8 @@ pub struct SqliteStore(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    /// `fork_count()` where the connection was made.
+    forks: usize,
     link: Mutex<Link>,
     clock: Arc<dyn StoreClock>,
     notifiers: Notifiers,
@@ -89,9 +81,36 @@ enum Watching {
 
 #[derive(Debug)]
 struct Link {
-    connection: Connection,
+    connection: Own,
     /// Whether commits are synced at present.
     synced: bool,
+}
+
+/// A connection, which is closed by the process that made it and by no fork of that: a closing
+/// connection may tidy up files that the parent still uses.
+#[derive(Debug)]
+struct Own(Option<Connection>);
+
+impl Deref for Own {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.0.as_ref().expect("it is there until the drop")
+    }
+}
+
+impl DerefMut for Own {
+    fn deref_mut(&mut self) -> &mut Connection {
+        self.0.as_mut().expect("it is there until the drop")
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if fork_count() != self.forks {
+            mem::forget(self.link.get_mut().connection.0.take());
+        }
+    }
 }
 
 /// How a [`SqliteStore`] is opened. [`SqliteStore::options`] begins one.
@@ -160,8 +179,9 @@ impl SqliteOptions {
             .map_err(failure)?;
         schema::migrate(&mut connection)?;
         Ok(SqliteStore(Arc::new(Shared {
+            forks: fork_count(),
             link: Mutex::new(Link {
-                connection,
+                connection: Own(Some(connection)),
                 synced: true,
             }),
             clock,
@@ -196,7 +216,7 @@ impl SqliteStore {
         synced: bool,
         change: impl FnOnce(&Transaction<'_>, StoreTime) -> Result<R>,
     ) -> Result<R> {
-        let mut link = self.0.link.lock();
+        let mut link = self.0.link()?;
         if link.synced != synced {
             // In write-ahead mode NORMAL leaves out the sync of a commit, and nothing else. The next
             // FULL one syncs what was left out, for the log is one file.
@@ -224,7 +244,7 @@ impl SqliteStore {
 
     /// Reads, all of one state of the file.
     fn read<R>(&self, read: impl FnOnce(&Transaction<'_>, StoreTime) -> Result<R>) -> Result<R> {
-        let mut link = self.0.link.lock();
+        let mut link = self.0.link()?;
         let transaction = link.connection.transaction().map_err(failure)?;
         read(&transaction, self.0.clock.now())
     }
@@ -642,22 +662,7 @@ impl Store for SqliteStore {
     }
 
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
-        let registration = self.0.notifiers.add(name, notifier);
-        let (every, listening) = match self.0.watching {
-            Watching::Never => (None, None),
-            Watching::Every(period) => (Some(period), None),
-            Watching::Writes => match self.listen() {
-                Some(listening) => (None, Some(listening)),
-                None => (Some(WATCH_EVERY), None),
-            },
-        };
-        Ok(Box::new(FileWatch {
-            _registration: registration,
-            _listening: listening,
-            every,
-            seen: self.0.data_version()?,
-            store: self.clone(),
-        }))
+        FileWatch::new(self, name, notifier).map(|watch| Box::new(watch) as _)
     }
 
     fn pause(&self, name: &str, paused: bool) -> Result<()> {
@@ -791,67 +796,13 @@ impl EnqueueIn for SqliteStore {
 }
 
 impl Shared {
-    /// A number that changes with the commits of others, not with those of this connection.
-    fn data_version(&self) -> Result<i64> {
-        let link = self.link.lock();
-        let version = find(&link.connection, "PRAGMA data_version", [], |row| {
-            row.get(0)
-        })?;
-        Ok(version.unwrap_or(0))
-    }
-}
-
-impl SqliteStore {
-    /// From now on all notifiers are called after commits of others. None if the system cannot say
-    /// when the log is written, or there is none, as in memory.
-    fn listen(&self) -> Option<Arc<Listening>> {
-        // Read before the thread's first look, and before the caller's.
-        let mut seen = self.0.data_version().ok()?;
-        let log = {
-            let link = self.0.link.lock();
-            let file = link.connection.path().filter(|path| !path.is_empty());
-            PathBuf::from(format!("{}-wal", file?))
-        };
-        let mut place = self.0.listening.lock();
-        if let Some(listening) = place.upgrade() {
-            return Some(listening);
+    /// The connection, if this is the process that made it. Another one must not so much as look at
+    /// it: `SQLite` holds locks and memory by processes.
+    fn link(&self) -> Result<MutexGuard<'_, Link>> {
+        if fork_count() != self.forks {
+            return Err(StoreError::new(ErrorKind::Forked));
         }
-        let store = Arc::downgrade(&self.0);
-        let look = move || {
-            let Some(store) = store.upgrade() else {
-                return false;
-            };
-            let version = store.data_version();
-            if !version.is_ok_and(|version| mem::replace(&mut seen, version) == version) {
-                // Or it failed: the pump, which asks then, finds that out.
-                store.notifiers.notify_all(StoreTime::from_micros(i64::MIN));
-            }
-            true
-        };
-        let listening = Arc::new(Listening::start(&log, look).ok()?);
-        *place = Arc::downgrade(&listening);
-        Some(listening)
-    }
-}
-
-/// Notices commits of other connections.
-struct FileWatch {
-    _registration: Registration,
-    /// Calls the notifiers, if it is there.
-    _listening: Option<Arc<Listening>>,
-    every: Option<Duration>,
-    store: SqliteStore,
-    seen: i64,
-}
-
-impl Watch for FileWatch {
-    fn every(&self) -> Option<Duration> {
-        self.every
-    }
-
-    fn look(&mut self) -> Result<bool> {
-        let version = self.store.0.data_version()?;
-        Ok(mem::replace(&mut self.seen, version) != version)
+        Ok(self.link.lock())
     }
 }
 

@@ -21,6 +21,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
+use sync_shim::fork_count;
 use sync_shim::thread::{ThreadOptions, spawn_thread};
 
 /// From the first write after a silence to the look that follows. Most commits are visible then.
@@ -38,6 +39,8 @@ pub(super) struct Listening(Arc<Listener>);
 
 #[derive(Debug)]
 struct Listener {
+    /// `fork_count()` where the thread is.
+    forks: usize,
     events: OwnedFd,
     watch: i32,
     ended: AtomicBool,
@@ -55,6 +58,7 @@ impl Listening {
         let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let watch = inotify::add_watch(&events, log, WatchFlags::MODIFY)?;
         let listener = Arc::new(Listener {
+            forks: fork_count(),
             events,
             watch,
             ended: AtomicBool::new(false),
@@ -71,6 +75,9 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
+        if fork_count() != self.0.forks {
+            return; // The watch is the parent's as well.
+        }
         // Relaxed: the system calls below and in the thread order it.
         self.0.ended.store(true, Relaxed);
         // Which is an event, and wakes the thread. It can fail for a file that is gone: that was one.

@@ -12,6 +12,8 @@
 
 mod faults;
 mod leases;
+#[cfg(unix)]
+mod process;
 mod processes;
 mod readme;
 #[cfg(feature = "cron")]
