@@ -471,16 +471,27 @@ fn claim(connection: &Connection, now: StoreTime, queue: Queue, claim: &Claim) -
     let max = if queue.paused { 0 } else { max };
     let start = start.min(max);
     if start > 0 {
-        let values = params![queue.id, now, bytes, until, start];
-        read_leases(connection, sql::CLAIM_DUE, values, token, &mut leases)?;
+        let values = params![queue.id, now, start];
+        read_leases(connection, sql::DUE, values, token, &mut leases)?;
+        for lease in &leases {
+            let text = match lease.key {
+                None => sql::CLAIM_DUE,
+                Some(_) => sql::CLAIM_DUE_KEYED,
+            };
+            execute(connection, text, params![number(lease.id), bytes, until])?;
+        }
     }
-    let started = u32::try_from(leases.len()).unwrap_or(u32::MAX);
-    let ahead = ahead.min(max - started);
+    let started = leases.len();
+    let ahead = ahead.min(max - u32::try_from(started).unwrap_or(max));
     if ahead > 0 {
-        let values = params![queue.id, end, bytes, until, ahead, now];
-        read_leases(connection, sql::CLAIM_AHEAD, values, token, &mut leases)?;
+        let values = params![queue.id, end, ahead, now];
+        read_leases(connection, sql::SOON, values, token, &mut leases)?;
+        for lease in &leases[started..] {
+            let values = params![number(lease.id), bytes, until];
+            execute(connection, sql::CLAIM_AHEAD, values)?;
+        }
     }
-    // The order of `RETURNING` is not defined.
+    // By their own times, not by those at which they could be claimed.
     leases.sort_by_key(|lease| (lease.due, lease.id));
     let time = |row: &Row<'_>| row.get(0).map(StoreTime::from_micros);
     let first = |text| {

@@ -16,20 +16,28 @@ pub(super) const MERGE: &str = "UPDATE durable_job
     SET due = ?2, at = ?2, payload = ?3, schedule = coalesce(?4, schedule), token = NULL
     WHERE id = ?1";
 
-/// Claims and starts what is due, leases that have ended included.
-pub(super) const CLAIM_DUE: &str = "UPDATE durable_job
-    SET token = ?3, due = ?4, started = 1, attempts = attempts + 1,
-        run = CASE WHEN key IS NULL THEN 0 ELSE id END
-    WHERE id IN (SELECT id FROM durable_job WHERE queue = ?1 AND due <= ?2
-        ORDER BY due, id LIMIT ?5)
-    RETURNING id, at, started, attempts, key, payload, schedule";
+/// What is due, leases that have ended included, as it is once it is started.
+pub(super) const DUE: &str =
+    "SELECT id, at, 1, attempts + 1, key, payload, schedule FROM durable_job
+    WHERE queue = ?1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
-/// Claims what falls due by `?2` and no lease holds, or whose lease has ended (by `?6`).
+/// Claims and starts. A statement for each job: one for all would gather the ids in one table of its
+/// own and the answers in another, which takes more instructions.
+pub(super) const CLAIM_DUE: &str = "UPDATE durable_job
+    SET token = ?2, due = ?3, started = 1, attempts = attempts + 1 WHERE id = ?1";
+
+/// As `CLAIM_DUE`, and frees the key.
+pub(super) const CLAIM_DUE_KEYED: &str = "UPDATE durable_job
+    SET token = ?2, due = ?3, started = 1, attempts = attempts + 1, run = id WHERE id = ?1";
+
+/// What falls due by `?2` and no lease holds, or whose lease has ended (by `?4`).
+pub(super) const SOON: &str = "SELECT id, at, 0, attempts, key, payload, schedule FROM durable_job
+    WHERE queue = ?1 AND due <= ?2
+        AND (token IS NULL OR due <= ?4) ORDER BY due, id LIMIT ?3";
+
+/// Claims what is not started.
 pub(super) const CLAIM_AHEAD: &str = "UPDATE durable_job
-    SET token = ?3, due = max(at, ?4), started = 0
-    WHERE id IN (SELECT id FROM durable_job WHERE queue = ?1 AND due <= ?2
-        AND (token IS NULL OR due <= ?6) ORDER BY due, id LIMIT ?5)
-    RETURNING id, at, started, attempts, key, payload, schedule";
+    SET token = ?2, due = max(at, ?3), started = 0 WHERE id = ?1";
 
 /// The earliest moment at which anything may be claimed.
 pub(super) const FIRST: &str =
@@ -139,10 +147,13 @@ pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)
 
 /// All that reads jobs, with the number of its parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 26] = [
+pub(super) const READS: [&str; 29] = [
     PENDING,
     MERGE,
+    DUE,
     CLAIM_DUE,
+    CLAIM_DUE_KEYED,
+    SOON,
     CLAIM_AHEAD,
     FIRST,
     FIRST_FREE,

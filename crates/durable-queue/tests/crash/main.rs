@@ -25,6 +25,9 @@ fn main() {
     {
         return worker::run(folder.as_ref(), name, seed.parse().unwrap());
     }
+    if arguments.iter().any(|argument| argument == "--list") {
+        return; // It has no tests that can be run one by one.
+    }
     let value = |flag: &str| {
         let at = arguments.iter().position(|argument| argument == flag)?;
         Some(arguments.get(at + 1)?.parse::<u64>().unwrap())
