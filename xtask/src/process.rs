@@ -116,13 +116,17 @@ pub(crate) fn list_tests(binaries: Vec<TestBinary>) -> Result<Vec<Test>> {
     Ok(tests)
 }
 
-/// The binaries named in cargo's messages, one JSON object per line.
+/// The test binaries named in cargo's messages, one JSON object per line. The programs that they run
+/// are named there too.
 pub(crate) fn test_binaries(messages: &str) -> Vec<TestBinary> {
     let messages = messages
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok());
     let binaries = messages.filter_map(|message: Value| {
         let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+        message["profile"]["test"]
+            .as_bool()
+            .filter(|is_test| *is_test)?;
         Some(TestBinary {
             package: crate::workspace::file_name(folder)?,
             path: message["executable"].as_str()?.into(),
@@ -136,11 +140,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_messages_with_an_executable_name_a_test_binary() {
+    fn only_messages_with_an_executable_of_tests_name_a_test_binary() {
         let messages = concat!(
             r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/a/Cargo.toml","executable":null}"#,
             "\n",
-            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/b/Cargo.toml","executable":"/t/b-1"}"#,
+            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/b/Cargo.toml","profile":{"test":false},"executable":"/t/b"}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/b/Cargo.toml","profile":{"test":true},"executable":"/t/b-1"}"#,
             "\n",
             r#"{"reason":"build-finished","success":true}"#,
         );
