@@ -62,6 +62,14 @@ xflags::xflags! {
             optional --minutes minutes: u64
         }
 
+        /// Kills the processes that share a durable queue, at random, and compares what they wrote down.
+        cmd crash {
+            /// How many kills (default 200).
+            optional --kills kills: u64
+            /// Which victims and when (default 1).
+            optional --seed seed: u64
+        }
+
         /// Anthill beside its peers (benches/compare), then the benches of the crates.
         cmd bench {
             /// Few cases, three short rounds, nothing oversubscribed; all within two minutes.

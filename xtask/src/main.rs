@@ -14,6 +14,7 @@ mod api;
 mod bench;
 mod ci;
 mod cmutants;
+mod crash;
 mod deps;
 mod examples;
 mod flags;
@@ -58,6 +59,7 @@ fn run(chore: XtaskCmd) -> anyhow::Result<()> {
         XtaskCmd::Shuttle(flags) => shuttle::run(&workspace, &flags),
         XtaskCmd::Cmutants(flags) => cmutants::run(&workspace, &flags),
         XtaskCmd::Stress(flags) => stress::run(&workspace, &flags),
+        XtaskCmd::Crash(flags) => crash::run(&workspace, &flags),
         XtaskCmd::Bench(flags) => bench::run(&workspace, &flags),
         XtaskCmd::Fuzz(flags) => fuzz::run(&workspace, &flags),
         XtaskCmd::Sanitize(flags) => sanitize::run(&workspace, &flags),

@@ -74,6 +74,8 @@ pub enum Retried {
     Again(When),
     /// No attempt was left: it is a dead letter.
     Buried,
+    /// No attempt was left for this time: the job, which repeats, comes at its next one.
+    NextTime,
 }
 
 impl<T: Payload> Claimed<T> {
@@ -120,6 +122,11 @@ impl<T> Claimed<T> {
         self.guard.lease.due
     }
 
+    /// When it comes again once it is acknowledged, if it repeats.
+    pub fn schedule(&self) -> Option<&str> {
+        self.guard.lease.schedule.as_deref()
+    }
+
     /// The number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.guard.lease.attempts
@@ -149,6 +156,17 @@ impl<T> Claimed<T> {
     /// that hands the job out again; a lost lease is counted in [`Stats`](crate::Stats) alone.
     pub fn ack_later(mut self) {
         self.guard.send(Wish::Ack, None);
+    }
+
+    /// As [`ack_later`](Self::ack_later), but the command is the caller's to hand to `control`, if
+    /// this job is of that queue.
+    pub(crate) fn ack_with(mut self, control: &Arc<Control>) -> Option<Command> {
+        if !Arc::ptr_eq(&self.guard.control, control) {
+            self.ack_later();
+            return None;
+        }
+        self.guard.settled = true;
+        Some(Command::new(self.guard.held(), Wish::Ack, None))
     }
 
     /// The attempt failed. The job comes again after the queue's back-off, or is buried if no
@@ -225,6 +243,12 @@ impl Guard {
     /// if not said.
     fn failure(&self, when: Option<When>, error: Option<&str>) -> (Wish, Retried) {
         let attempts = self.lease.attempts;
+        if self.control.is_forked() {
+            return (Wish::Release, Retried::Again(When::NOW)); // Which is answered by `Forked`.
+        }
+        if attempts >= self.policy.max_attempts && self.lease.schedule.is_some() {
+            return (Wish::Ack, Retried::NextTime); // Which the pump makes of it.
+        }
         if attempts >= self.policy.max_attempts {
             let error = error.map_or_else(
                 || format!("attempt {attempts} failed, and it was the last"),
@@ -253,7 +277,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.settled {
+        if self.settled || self.control.is_forked() {
             return;
         }
         #[allow(

@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::foreign::drop_quietly;
 use sync_shim::waiter::{Waiter, WakeList};
-use sync_shim::{Clock, Mutex, Parker};
+use sync_shim::{Clock, Mutex, Parker, fork_count};
 
 use crate::calls::{Calls, Look, Ticket};
 use crate::claimed::Ready;
 use crate::clock::SharedClock;
-use crate::error::{SettleError, StoreError, TakeError};
+use crate::error::{ErrorKind, SettleError, StoreError, TakeError};
 use crate::job::{JobId, Token};
 use crate::reply::{Answer, Reply};
 use crate::stats::Counters;
@@ -58,6 +58,8 @@ pub(crate) struct Command {
 #[derive(Debug)]
 pub(crate) enum Wish {
     Ack,
+    /// As `Ack`, of a job that repeats.
+    Again(When),
     Retry(When),
     Bury(String),
     Extend(Duration),
@@ -138,6 +140,8 @@ struct State {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Control {
+    /// `fork_count()` where the pump is.
+    forks: usize,
     state: Mutex<State>,
     /// The pump's place to sleep.
     parker: Parker,
@@ -159,6 +163,7 @@ pub(crate) struct Orders {
 impl Control {
     pub(crate) fn new(clock: SharedClock) -> Self {
         Self {
+            forks: fork_count(),
             state: Mutex::new(State {
                 phase: Phase::Open,
                 calls: Calls::default(),
@@ -174,6 +179,12 @@ impl Control {
             clock,
             counters: Counters::default(),
         }
+    }
+
+    /// This is a child of the process that has the pump: there is none here, and the fork may have
+    /// left the lock held. What concerns the lock is asked for only if this says `false`.
+    pub(crate) fn is_forked(&self) -> bool {
+        fork_count() != self.forks
     }
 
     /// One hold of the lock, after which the pump is woken if it was taken out of its sleep, and then
@@ -195,16 +206,27 @@ impl Control {
 
     // Step 1, of the parties other than the pump.
 
-    /// A call begins to wait for up to so many jobs.
-    pub(crate) fn ask(&self, wanted: usize, waiter: Waiter) -> Result<Ticket, TakeError> {
-        self.section(|state, wakes| {
+    /// A call begins to wait for up to so many jobs. What it settles before is entered in the same
+    /// section, so that the pump finds both and makes one turn of them; also if the call is refused.
+    pub(crate) fn ask(
+        &self,
+        mut settled: Vec<Command>,
+        wanted: usize,
+        waiter: Waiter,
+    ) -> Result<Ticket, TakeError> {
+        let asked = self.section(|state, wakes| {
+            if state.phase != Phase::Over {
+                state.commands.append(&mut settled);
+            }
+            state.sleep = None;
             if state.phase != Phase::Open {
                 wakes.push(waiter); // Dropped with the lock free, by being woken for nothing.
                 return Err(TakeError::ShutDown);
             }
-            state.sleep = None;
             Ok(state.calls.enqueue(wanted, waiter))
-        })
+        });
+        drop(settled); // As in `command`.
+        asked
     }
 
     /// What a call has been given; or it waits on, by this waiter.
@@ -235,6 +257,9 @@ impl Control {
 
     /// Hands a command to the pump. If there is none any more, the answer is that.
     pub(crate) fn command(&self, command: Command) {
+        if self.is_forked() {
+            return command.answer(Err(SettleError::Forked));
+        }
         let refused = self.section(|state, _| {
             if state.phase == Phase::Over {
                 return Some(command);
@@ -248,6 +273,9 @@ impl Control {
 
     /// A store says that a job may be due at `due` that was not before.
     pub(crate) fn announce(&self, due: StoreTime) {
+        if self.is_forked() {
+            return;
+        }
         self.section(|state, _| {
             state.announced = state.announced.min(due);
             if state.sleep.is_some_and(|threshold| due < threshold) {
@@ -258,6 +286,9 @@ impl Control {
 
     /// Takes no more; the pump ends once nothing is held, or at `deadline`.
     pub(crate) fn close(&self, deadline: Option<Instant>) {
+        if self.is_forked() {
+            return;
+        }
         self.section(|state, wakes| {
             match state.phase {
                 Phase::Open | Phase::Closing(_) if !state.has_pump => {
@@ -318,12 +349,20 @@ impl Control {
         true
     }
 
+    /// Whether anything may still be taken.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.lock().phase == Phase::Open
+    }
+
     /// Whether the pump ended with something held.
     pub(crate) fn was_cut_short(&self) -> bool {
         self.state.lock().cut_short
     }
 
     pub(crate) fn last_error(&self) -> Option<StoreError> {
+        if self.is_forked() {
+            return Some(StoreError::new(ErrorKind::Forked));
+        }
         self.state.lock().last_error.clone()
     }
 

@@ -32,6 +32,8 @@ pub enum ErrorKind {
     Corrupt,
     /// The store does not answer, or its answer was lost.
     Unavailable,
+    /// The store was opened before a fork, by the parent of this process, and is the parent's alone.
+    Forked,
     /// Something else; the source says what.
     Other,
 }
@@ -44,6 +46,8 @@ pub enum CarriedOut {
     /// It may have been: the answer was lost.
     Perhaps,
 }
+
+const FORKED: &str = "the queue is that of the process that forked this one";
 
 type Source = Arc<dyn error::Error + Send + Sync>;
 
@@ -125,6 +129,9 @@ impl fmt::Display for StoreError {
             }
             ErrorKind::Corrupt => f.write_str("the store is corrupt"),
             ErrorKind::Unavailable => f.write_str("the store does not answer"),
+            ErrorKind::Forked => {
+                f.write_str("the store is that of the process that forked this one")
+            }
             ErrorKind::Other => f.write_str("the store failed"),
         }?;
         if self.carried_out == CarriedOut::Perhaps {
@@ -177,6 +184,8 @@ pub enum TakeError {
     ShutDown,
     /// The time was up before anything fell due.
     TimedOut,
+    /// The queue was made before a fork: its pump is the parent's.
+    Forked,
     /// The pump's thread could not be started.
     NoThread(Arc<std::io::Error>),
 }
@@ -193,6 +202,7 @@ impl fmt::Display for TakeError {
         match self {
             Self::ShutDown => f.write_str("the queue is shut down"),
             Self::TimedOut => f.write_str("nothing fell due until the time was up"),
+            Self::Forked => f.write_str(FORKED),
             Self::NoThread(error) => write!(f, "no thread could be started: {error}"),
         }
     }
@@ -218,6 +228,8 @@ pub enum SettleError {
     Unknown,
     /// The queue's shutdown did not wait for the answer any longer. The lease ends by itself.
     ShutDown,
+    /// The job was taken before a fork: it is the parent's, which still has it.
+    Forked,
 }
 
 impl SettleError {
@@ -233,6 +245,7 @@ impl fmt::Display for SettleError {
             Self::Stale => "the lease was lost",
             Self::Unknown => "the store's answer was lost, and the job is not held any more",
             Self::ShutDown => "the queue shut down before the store had answered",
+            Self::Forked => FORKED,
         })
     }
 }

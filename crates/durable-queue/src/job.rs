@@ -139,6 +139,9 @@ pub struct NewJob<'a> {
     pub key: Option<&'a [u8]>,
     /// What happens if the key is pending already.
     pub merge: Merge,
+    /// When it comes again once it is done, as text that only takers read. A merge that has one
+    /// replaces that of the pending job.
+    pub schedule: Option<&'a str>,
 }
 
 /// Payloads and keys are not shown: they may be what a log must not hold.
@@ -149,6 +152,7 @@ impl fmt::Debug for NewJob<'_> {
             .field("when", &self.when)
             .field("keyed", &self.key.is_some())
             .field("merge", &self.merge)
+            .field("schedule", &self.schedule)
             .finish()
     }
 }
@@ -215,7 +219,7 @@ pub enum Cancelled<T = Vec<u8>> {
         /// How many attempts were begun before. A first one may have done part of its work.
         attempts: u32,
     },
-    /// A handler has it.
+    /// A handler has it. One that repeats does not come again when it is done.
     Taken,
     /// There is no such job: it is done, or buried, or never was.
     Never,

@@ -33,7 +33,8 @@
 //! - For what need not survive a restart: [`delay_queue::DelayQueue`] costs a thousandth.
 //! - For work that must not be done twice: see below. The store of the work, and its transactions,
 //!   are what can promise that.
-//! - In a forked process: the pump is the parent's. Make the queue after the fork.
+//! - In a forked process, with what the parent has made: the pump is the parent's, and so is an
+//!   open file. Each call answers `Forked` there. Make the queue, and open the file, after the fork.
 //! - For order: jobs start by their times, then by their ids, but handlers end as they end.
 //!
 //! # Words
@@ -63,6 +64,8 @@
 //! | feature | default | what it does |
 //! |---|---|---|
 //! | `sqlite` | yes | [`SqliteStore`]: jobs in a file of `SQLite`, whose source is compiled in |
+//! | `cron` | no | [`Schedule`]: jobs that repeat |
+//! | `cli` | no | the program `durable-queue`, which looks into a queue from a shell |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
 //! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests of any store |
 #![cfg_attr(
@@ -86,6 +89,7 @@ mod payload;
 mod pump;
 mod queue;
 mod reply;
+mod schedule;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stats;
@@ -98,6 +102,8 @@ mod worker;
 
 #[cfg(feature = "json")]
 pub use self::payload::Json;
+#[cfg(feature = "cron")]
+pub use self::schedule::{Schedule, ScheduleError};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::SqliteStore;
 pub use self::{

@@ -62,10 +62,22 @@ impl Notifiers {
 
     /// Calls those of a queue, with no lock held.
     pub fn notify(&self, queue: &str, due: StoreTime) {
+        self.notify_those(|name| name == queue, due);
+    }
+
+    /// Calls those of all queues, with no lock held: it is not known which one has changed.
+    pub fn notify_all(&self, due: StoreTime) {
+        self.notify_those(|_| true, due);
+    }
+
+    fn notify_those(&self, is_meant: impl Fn(&str) -> bool, due: StoreTime) {
         let called: Vec<Notifier> = {
             let registry = self.0.lock();
-            let of_queue = registry.entries.iter().filter(|(_, name, _)| name == queue);
-            of_queue.map(|(_, _, notifier)| notifier.clone()).collect()
+            let meant = registry
+                .entries
+                .iter()
+                .filter(|(_, name, _)| is_meant(name));
+            meant.map(|(_, _, notifier)| notifier.clone()).collect()
         };
         for notifier in called {
             notifier.notify(due);

@@ -26,6 +26,7 @@ use crate::job::Tokens;
 use crate::notify::Notifier;
 use crate::offset::Offset;
 use crate::queue::Shared;
+use crate::schedule::{self, UnreadableSchedule};
 use crate::stats::Counters;
 use crate::store::{Act, Claim, Claimed, Lease, Result, Settle, Store, Turn, Verdict, Watch};
 use crate::time::StoreTime;
@@ -38,6 +39,9 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub const SAFETY_LOOK: Duration = Duration::from_secs(60);
 /// A lease is renewed after this part of it, so that a renewal that fails can be tried again.
 const RENEW_AFTER: u32 = 3;
+
+/// Why a job is buried whose holders die with it.
+const SPENT: &str = "no attempt was left, and the last one did not come to an end";
 
 /// A time before all others: nothing is known.
 const UNKNOWN: StoreTime = StoreTime::from_micros(i64::MIN);
@@ -75,6 +79,28 @@ struct Running {
     /// When the lease is to be renewed.
     renew_at: Option<Instant>,
     lost: LostFlag,
+    repeat: Option<Repeat>,
+}
+
+/// A started job comes again when it is acknowledged.
+struct Repeat {
+    schedule: String,
+    /// The time that is worked off.
+    due: StoreTime,
+}
+
+impl Repeat {
+    fn of(lease: &Lease) -> Option<Self> {
+        let schedule = lease.schedule.clone()?;
+        let due = lease.due;
+        Some(Self { schedule, due })
+    }
+
+    /// Not a time that has passed: one run makes up for all of those. Nor the one that is worked off,
+    /// if the store's clock shows an earlier one now. None if there is no further one.
+    fn next(&self, store_now: StoreTime) -> Result<Option<StoreTime>, UnreadableSchedule> {
+        schedule::next_after(&self.schedule, self.due.max(store_now))
+    }
 }
 
 struct LostClaim {
@@ -265,7 +291,18 @@ impl<S: Store> Pump<S> {
     fn plan(&mut self, now: Instant, wanted: usize, closing: bool) -> Plan {
         let prefetch = self.config().prefetch;
         let commands = mem::take(&mut self.pending);
-        let mut items: Vec<Item> = commands.into_iter().map(Item::Command).collect();
+        let store_now = self.store_now(now);
+        let repeated = |mut command: Command| {
+            if let Wish::Ack = command.wish
+                && let Some(running) = self.running.get(&command.held)
+                && let Some(repeat) = &running.repeat
+                && let Ok(Some(next)) = repeat.next(store_now)
+            {
+                command.wish = Wish::Again(next.into());
+            }
+            Item::Command(command)
+        };
+        let mut items: Vec<Item> = commands.into_iter().map(repeated).collect();
 
         // All that are near their renewal go with the first that needs it.
         let is_due = |at: Instant| at <= now;
@@ -282,7 +319,6 @@ impl<S: Store> Pump<S> {
             items.extend(renewed.map(|(held, _)| Item::Renew(*held)));
         }
 
-        let store_now = self.store_now(now);
         let tick = key(store_now);
         let mut starts = 0;
         let gives_all_back = closing || self.paused;
@@ -519,11 +555,18 @@ impl<S: Store> Pump<S> {
                 });
                 continue;
             }
-            if lease.attempts > self.shared.policy.max_attempts {
+            let repeat = Repeat::of(&lease);
+            let next = repeat.as_ref().map(|repeat| repeat.next(lease.due));
+            let is_spent = lease.attempts > self.shared.policy.max_attempts;
+            let refused = match next {
+                Some(Err(UnreadableSchedule)) => Some(Wish::Bury(UnreadableSchedule.to_string())),
+                Some(Ok(Some(next))) if is_spent => Some(Wish::Again(next.into())),
                 // Its holders have died with it, one after the other.
-                let error = "no attempt was left, and the last one did not come to an end";
-                self.pending
-                    .push(Command::new(held, Wish::Bury(error.to_owned()), None));
+                _ if is_spent => Some(Wish::Bury(SPENT.to_owned())),
+                _ => None,
+            };
+            if let Some(wish) = refused {
+                self.pending.push(Command::new(held, wish, None));
                 continue;
             }
             let lost = LostFlag::new();
@@ -533,6 +576,7 @@ impl<S: Store> Pump<S> {
                 Running {
                     renew_at,
                     lost: lost.clone(),
+                    repeat,
                 },
             );
             supplied.push(Ready { lease, lost });
@@ -628,6 +672,7 @@ impl Wish {
     fn act(&self) -> Act<'_> {
         match self {
             Self::Ack => Act::Ack,
+            Self::Again(when) => Act::Again { when: *when },
             Self::Retry(when) => Act::Retry { when: *when },
             Self::Bury(error) => Act::Bury { error },
             Self::Extend(lease) => Act::Extend { lease: *lease },

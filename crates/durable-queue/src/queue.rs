@@ -18,8 +18,8 @@ use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Which};
 use crate::payload::{DecodeError, Payload};
 use crate::pump::Pump;
 use crate::stats::Stats;
-use crate::store::{DeadJob, EnqueueIn, Result, Store, StoreStats};
-use crate::time::When;
+use crate::store::{DeadJob, EnqueueIn, ListedJob, Result, Store, StoreStats};
+use crate::time::{StoreTime, When};
 
 /// A delay queue whose jobs are in a [`Store`], shared by all processes that use the store.
 ///
@@ -50,6 +50,8 @@ pub enum ShutDown {
     Finished,
     /// The time was up. What is held still comes again when its lease ends.
     TimedOut,
+    /// The queue was made before a fork: it is the parent's, and nothing was done.
+    Forked,
 }
 
 impl<T: Payload, S: Store> DurableQueue<T, S> {
@@ -91,7 +93,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// # Errors
     /// What the store met, with the value.
     pub fn push(&self, value: T, when: impl Into<When>) -> Result<JobId, PushError<T>> {
-        self.enter(value, when.into(), None, Merge::Keep)
+        self.enter(value, when.into(), None, Merge::Keep, None)
             .map(Put::id)
     }
 
@@ -107,7 +109,52 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         when: impl Into<When>,
         merge: Merge,
     ) -> Result<Put, PushError<T>> {
-        self.enter(value, when.into(), Some(key.as_ref()), merge)
+        self.enter(value, when.into(), Some(key.as_ref()), merge, None)
+    }
+
+    /// Puts a job in that repeats: it is due at the next time of `schedule`, and each time when it is
+    /// acknowledged it is due again, at the next time that is still to come. The same commit does
+    /// both, so it is neither lost nor doubled by whatever kills a process, and times that pass
+    /// while all are down are made up for by one run.
+    ///
+    /// It may be put in at each start of the program: the pending job of the key has the new schedule
+    /// then and the new value, and comes at the earlier one of its time and the schedule's. It ends
+    /// when it is cancelled by its key; if a handler has it at that moment, this run is the last.
+    /// A run whose attempts have all failed is given up, and the next one comes; a
+    /// [buried](crate::Claimed::bury) job does not, until it is driven again.
+    ///
+    /// ```
+    /// # use durable_queue::{DurableQueue, PushError, Schedule, ScheduleError, Store};
+    /// # fn at_start<S: Store>(queue: &DurableQueue<String, S>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let at_three: Schedule = "0 3 * * *".parse()?; // In UTC.
+    /// queue.push_repeating("report", &at_three, "yesterday".to_owned())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What the store met, with the value. A schedule without a time to come is
+    /// [`ErrorKind::Unencodable`].
+    #[cfg(feature = "cron")]
+    #[doc(alias = "cron")]
+    pub fn push_repeating(
+        &self,
+        key: impl AsRef<[u8]>,
+        schedule: &crate::Schedule,
+        value: T,
+    ) -> Result<Put, PushError<T>> {
+        let Shared { store, name, .. } = &**self.shared();
+        // By the store's clock, which says when the job is due.
+        let first = store.turn(name, &[], None).and_then(|turn| {
+            let first = schedule.next_after(turn.now);
+            first.ok_or_else(|| StoreError::new(ErrorKind::Unencodable))
+        });
+        let first = match first {
+            Ok(first) => first.into(),
+            Err(error) => return Err(PushError { value, error }),
+        };
+        let (key, schedule) = (Some(key.as_ref()), Some(schedule.as_str()));
+        self.enter(value, first, key, Merge::Earliest, schedule)
     }
 
     fn enter(
@@ -116,6 +163,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         when: When,
         key: Option<&[u8]>,
         merge: Merge,
+        schedule: Option<&str>,
     ) -> Result<Put, PushError<T>> {
         let Shared { store, name, .. } = &**self.shared();
         let entered = encoded(&value).and_then(|payload| {
@@ -124,6 +172,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
                 when,
                 key,
                 merge,
+                schedule,
             };
             store.enqueue(name, &[job])
         });
@@ -148,6 +197,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
                 when: *when,
                 key: None,
                 merge: Merge::Keep,
+                schedule: None,
             };
             let payloads = payloads.iter().map(|payload| &**payload);
             let jobs: Vec<_> = payloads.zip(&values).map(job).collect();
@@ -217,6 +267,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
                 when,
                 key,
                 merge,
+                schedule: None,
             };
             store.enqueue_in(transaction, name, &[job])
         });
@@ -230,7 +281,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     pub fn announce(&self) {
         self.shared()
             .control
-            .announce(crate::StoreTime::from_micros(i64::MIN));
+            .announce(StoreTime::from_micros(i64::MIN));
     }
 
     /// Takes a job out, by its id or key, unless a handler has it. If it says
@@ -273,6 +324,17 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         store.pause(name, paused)
     }
 
+    /// Up to `most` jobs that are not done, by the moment at which they may be claimed, then by id;
+    /// those after `after`, which is the [position](ListedJob::position) of the last of the answer
+    /// before. Payloads are not read.
+    ///
+    /// # Errors
+    /// What the store met.
+    pub fn list(&self, after: Option<(StoreTime, JobId)>, most: u32) -> Result<Vec<ListedJob>> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.list(name, after, most)
+    }
+
     /// Up to `most` dead letters whose ids are greater than `after`.
     ///
     /// # Errors
@@ -290,6 +352,16 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     pub fn redrive(&self, ids: &[JobId]) -> Result<usize> {
         let Shared { store, name, .. } = &**self.shared();
         store.redrive(name, ids)
+    }
+
+    /// Deletes dead letters for good. Answers how many were there.
+    ///
+    /// # Errors
+    /// What the store met.
+    #[doc(alias = "purge")]
+    pub fn delete_dead(&self, ids: &[JobId]) -> Result<usize> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.delete_dead(name, ids)
     }
 
     /// The store's figures of the queue, of all processes.
@@ -332,6 +404,9 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// [`SettleError::ShutDown`](crate::SettleError::ShutDown).
     pub fn shutdown(&self, timeout: Duration) -> ShutDown {
         let shared = self.shared();
+        if shared.control.is_forked() {
+            return ShutDown::Forked;
+        }
         let deadline = shared.control.clock.after(timeout);
         shared.control.close(deadline);
         shared.wait_for_end(deadline)
@@ -350,6 +425,9 @@ fn encoded<T: Payload>(value: &T) -> Result<Cow<'_, [u8]>> {
 impl<S: Store> Shared<S> {
     /// Starts the pump, if there is none.
     pub(crate) fn start(self: &Arc<Self>) -> Result<(), TakeError> {
+        if self.control.is_forked() {
+            return Err(TakeError::Forked);
+        }
         let mut pump = self.pump.lock();
         if !self.control.reserve_pump() {
             return Ok(());

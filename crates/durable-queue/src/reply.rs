@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use sync_shim::foreign::drop_quietly;
 use sync_shim::waiter::Waiter;
-use sync_shim::{Mutex, Parker};
+use sync_shim::{Mutex, Parker, fork_count};
 
 use crate::error::SettleError;
 
@@ -15,7 +15,11 @@ pub(crate) type Answer = Result<(), SettleError>;
 
 /// Given once, by the pump; taken once.
 #[derive(Debug)]
-pub(crate) struct Reply(Mutex<Stage>);
+pub(crate) struct Reply {
+    /// `fork_count()` where the pump is that gives it.
+    forks: usize,
+    stage: Mutex<Stage>,
+}
 
 #[derive(Debug)]
 enum Stage {
@@ -25,12 +29,15 @@ enum Stage {
 
 impl Reply {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Stage::Open(None))))
+        Arc::new(Self {
+            forks: fork_count(),
+            stage: Mutex::new(Stage::Open(None)),
+        })
     }
 
     /// Gives the answer and wakes the waiter, which is user code: no lock may be held.
     pub(crate) fn give(&self, answer: Answer) {
-        let before = std::mem::replace(&mut *self.0.lock(), Stage::Given(answer));
+        let before = std::mem::replace(&mut *self.stage.lock(), Stage::Given(answer));
         if let Stage::Open(Some(waiter)) = before {
             waiter.wake();
         }
@@ -49,10 +56,14 @@ impl Reply {
 
     /// The answer; or the waiter is left, and the one before dropped.
     fn look(&self, waiter: impl FnOnce() -> Waiter) -> Poll<Answer> {
+        if fork_count() != self.forks {
+            // The pump is the parent's, and the fork may have left the lock held.
+            return Poll::Ready(Err(SettleError::Forked));
+        }
         // The waiter is made before the lock is taken, for a waker's clone is user code.
         let mut waiter = Some(waiter());
         let found = {
-            let mut stage = self.0.lock();
+            let mut stage = self.stage.lock();
             match &mut *stage {
                 Stage::Given(answer) => Poll::Ready(answer.clone()),
                 Stage::Open(place) => {

@@ -42,15 +42,15 @@ pub trait Store: Send + Sync + 'static {
     /// Settles jobs in their order, then claims: one round trip and one commit. After it, the
     /// notifiers are called if a job was retried or released.
     ///
-    /// Acknowledgements, retries and burials are durable when this returns. The rest need not be:
+    /// Acknowledgements, repetitions, retries and burials are durable when this returns. The rest need not be:
     /// a crash that undoes a claim at worst hands out again.
     ///
     /// # Errors
     /// What the store met.
     fn turn(&self, queue: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn>;
 
-    /// Takes a job out, unless a handler has it. One that is claimed and not started is taken from
-    /// its holder.
+    /// Takes a job out, unless a handler has it: then it loses its schedule. One that is claimed and
+    /// not started is taken from its holder.
     ///
     /// # Errors
     /// What the store met.
@@ -87,6 +87,19 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// What the store met.
     fn stats(&self, queue: &str) -> Result<StoreStats>;
+
+    /// Up to `most` jobs that are not done, of those that come after `after`: by the moment at which
+    /// they may be claimed, then by id, as [`ListedJob::position`] says. A job that moves between two
+    /// calls may be in neither answer, or in both.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn list(
+        &self,
+        queue: &str,
+        after: Option<(StoreTime, JobId)>,
+        most: u32,
+    ) -> Result<Vec<ListedJob>>;
 
     /// Up to `most` dead letters whose ids are greater than `after`, by id.
     ///
@@ -166,8 +179,15 @@ pub enum Act<'a> {
     },
     /// Done: the job goes.
     Ack,
+    /// Done for this time: the job, which has a schedule, is pending again, under its id and as if it
+    /// had never been claimed. One that has none is done for good, as by `Ack`. If another one of
+    /// its key is pending, that one stands for both.
+    Again {
+        /// Its next time.
+        when: When,
+    },
     /// The attempt failed: the job is pending again. If another one of its key is pending, that one
-    /// stands for both.
+    /// stands for both, with the schedule of this one if it has none.
     Retry {
         /// Its new time.
         when: When,
@@ -183,11 +203,19 @@ pub enum Act<'a> {
 }
 
 impl Act<'_> {
+    /// Whether it is to be durable when the turn returns. For stores.
+    pub fn is_durable(&self) -> bool {
+        match self {
+            Self::Ack | Self::Again { .. } | Self::Retry { .. } | Self::Bury { .. } => true,
+            Self::Start { .. } | Self::Extend { .. } | Self::Release => false,
+        }
+    }
+
     /// The time at which the job may be due after this, if it is pending again: a past one if it is
     /// the job's own. For stores, which announce it.
     pub fn announced(&self, now: StoreTime) -> StoreTime {
         match self {
-            Self::Retry { when } => when.resolve(now),
+            Self::Retry { when } | Self::Again { when } => when.resolve(now),
             Self::Release => StoreTime::from_micros(i64::MIN),
             _ => StoreTime::NEVER,
         }
@@ -200,6 +228,7 @@ impl fmt::Debug for Act<'_> {
             Self::Start { lease } => write!(f, "Start({lease:?})"),
             Self::Extend { lease } => write!(f, "Extend({lease:?})"),
             Self::Ack => f.write_str("Ack"),
+            Self::Again { when } => write!(f, "Again({when:?})"),
             Self::Retry { when } => write!(f, "Retry({when:?})"),
             // The words of an error may be anything.
             Self::Bury { .. } => f.write_str("Bury(..)"),
@@ -255,6 +284,8 @@ pub struct Lease {
     pub key: Option<Vec<u8>>,
     /// What it is about.
     pub payload: Vec<u8>,
+    /// When it comes again.
+    pub schedule: Option<String>,
 }
 
 /// Payloads and keys are not shown.
@@ -312,6 +343,70 @@ pub struct StoreStats {
     pub paused: bool,
 }
 
+/// A job as [`Store::list`] shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ListedJob {
+    /// The job.
+    pub id: JobId,
+    /// The next moment at which it may be claimed: its own time, or the end of the lease.
+    pub due: StoreTime,
+    /// Its own time.
+    pub at: StoreTime,
+    /// How it stands.
+    pub state: JobState,
+    /// How many attempts were begun.
+    pub attempts: u32,
+    /// Its key.
+    pub key: Option<Vec<u8>>,
+    /// When it comes again.
+    pub schedule: Option<String>,
+}
+
+/// How a [`ListedJob`] stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum JobState {
+    /// No lease holds it.
+    Waiting,
+    /// A process has claimed it ahead of its time, and no handler has it.
+    Claimed,
+    /// A handler has it.
+    Running,
+}
+
+impl JobState {
+    /// That of a job which has a token if `is_held`, and which may be claimed from `due` on: a lease
+    /// that has ended by `now` holds nothing. For stores.
+    pub fn of(is_held: bool, started: bool, due: StoreTime, now: StoreTime) -> Self {
+        if !is_held || due <= now {
+            Self::Waiting
+        } else if started {
+            Self::Running
+        } else {
+            Self::Claimed
+        }
+    }
+}
+
+impl ListedJob {
+    /// Where the list goes on after this one.
+    pub fn position(&self) -> (StoreTime, JobId) {
+        (self.due, self.id)
+    }
+}
+
+/// Keys are not shown.
+impl fmt::Debug for ListedJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListedJob")
+            .field("id", &self.id)
+            .field("due", &self.due)
+            .field("at", &self.at)
+            .field("state", &self.state)
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A dead letter.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DeadJob {
@@ -327,6 +422,8 @@ pub struct DeadJob {
     pub buried: StoreTime,
     /// Why.
     pub error: String,
+    /// When it was to come again; it does so if it is driven again.
+    pub schedule: Option<String>,
 }
 
 /// Payloads, keys and errors are not shown.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::mem;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
     #[doc(alias = "recv")]
     pub fn take(&self) -> Result<Claimed<T>, TakeError> {
-        self.shared().take_one(None)
+        self.shared().take_one(Vec::new(), None)
     }
 
     /// As [`take`](Self::take), for at most this long.
@@ -36,8 +37,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// # Errors
     /// [`TakeError::TimedOut`] too.
     pub fn take_timeout(&self, timeout: Duration) -> Result<Claimed<T>, TakeError> {
-        self.shared()
-            .take_one(self.shared().control.clock.after(timeout))
+        let deadline = self.shared().control.clock.after(timeout);
+        self.shared().take_one(Vec::new(), deadline)
     }
 
     /// Takes what is due, at least one job and at most `most`. Blocks until one is due, and does not
@@ -46,7 +47,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// # Errors
     /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
     pub fn take_many(&self, most: NonZeroUsize) -> Result<Vec<Claimed<T>>, TakeError> {
-        self.shared().take(most, None)
+        self.shared().take(Vec::new(), most, None)
     }
 
     /// As [`take_many`](Self::take_many), for at most this long.
@@ -58,8 +59,52 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         most: NonZeroUsize,
         timeout: Duration,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
-        self.shared()
-            .take(most, self.shared().control.clock.after(timeout))
+        let deadline = self.shared().control.clock.after(timeout);
+        self.shared().take(Vec::new(), most, deadline)
+    }
+
+    /// Acknowledges the jobs of the last batch, as [`ack_later`](Claimed::ack_later) does, and takes
+    /// the next batch, as [`take_many`](Self::take_many) does: with one call of the store, where an
+    /// acknowledgement and a take cost one each. When it returns jobs of that call, what it
+    /// acknowledged is durable. Also if it takes nothing, that is on its way.
+    ///
+    /// ```
+    /// # use std::num::NonZeroUsize;
+    /// # use durable_queue::{Claimed, DurableQueue, Store, TakeError};
+    /// # fn mail(_: &str) {}
+    /// fn work_off<S: Store>(queue: &DurableQueue<String, S>) -> Result<(), TakeError> {
+    ///     let most = NonZeroUsize::new(100).expect("not zero");
+    ///     let mut done = Vec::new();
+    ///     loop {
+    ///         let batch = queue.ack_and_take_many(done, most)?;
+    ///         batch.iter().for_each(|job| mail(job));
+    ///         done = batch;
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
+    pub fn ack_and_take_many(
+        &self,
+        done: Vec<Claimed<T>>,
+        most: NonZeroUsize,
+    ) -> Result<Vec<Claimed<T>>, TakeError> {
+        self.shared().take(done, most, None)
+    }
+
+    /// As [`ack_and_take_many`](Self::ack_and_take_many), for at most this long.
+    ///
+    /// # Errors
+    /// [`TakeError::TimedOut`] too.
+    pub fn ack_and_take_many_timeout(
+        &self,
+        done: Vec<Claimed<T>>,
+        most: NonZeroUsize,
+        timeout: Duration,
+    ) -> Result<Vec<Claimed<T>>, TakeError> {
+        let deadline = self.shared().control.clock.after(timeout);
+        self.shared().take(done, most, deadline)
     }
 
     /// As [`take`](Self::take), as a future. It needs no runtime. It begins to ask when it is first
@@ -75,22 +120,35 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
 }
 
 impl<S: Store> Shared<S> {
-    pub(crate) fn take_one<T: Payload>(
+    fn take_one<T: Payload>(
         self: &Arc<Self>,
+        done: Vec<Claimed<T>>,
         deadline: Option<Instant>,
     ) -> Result<Claimed<T>, TakeError> {
-        let mut one = self.take(NonZeroUsize::MIN, deadline)?;
+        let mut one = self.take(done, NonZeroUsize::MIN, deadline)?;
         Ok(one.pop().expect("one is there"))
     }
 
-    fn take<T: Payload>(
+    /// Acknowledges what is done, with the turn that takes the next.
+    pub(crate) fn take<T: Payload>(
         self: &Arc<Self>,
+        done: Vec<Claimed<T>>,
         most: NonZeroUsize,
         deadline: Option<Instant>,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
+        // A job of another queue goes there.
+        let acks = done
+            .into_iter()
+            .filter_map(|job| job.ack_with(&self.control));
+        let mut acks: Vec<Command> = acks.collect();
         loop {
-            self.start()?;
-            let given = self.wait(most, deadline)?;
+            if let Err(error) = self.start() {
+                for ack in acks {
+                    self.control.command(ack);
+                }
+                return Err(error);
+            }
+            let given = self.wait(mem::take(&mut acks), most, deadline)?;
             let jobs = Claimed::all_of(given, &self.control, &self.policy);
             if !jobs.is_empty() {
                 return Ok(jobs);
@@ -98,10 +156,15 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    fn wait(&self, most: NonZeroUsize, deadline: Option<Instant>) -> Result<Vec<Ready>, TakeError> {
+    fn wait(
+        &self,
+        acks: Vec<Command>,
+        most: NonZeroUsize,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<Ready>, TakeError> {
         let parker = Parker::of_thread();
         let waiter = || Waiter::Thread(parker.clone());
-        let ticket = self.control.ask(most.get(), waiter())?;
+        let ticket = self.control.ask(acks, most.get(), waiter())?;
         loop {
             let in_time = match deadline {
                 None => {
@@ -141,9 +204,9 @@ impl<T: Payload, S: Store> Future for TakeFuture<T, S> {
         let Self { shared, ticket, .. } = &mut *self;
         loop {
             let waiter = Waiter::Task(context.waker().clone());
+            shared.start()?; // It may have been there, and this be a forked child.
             let Some(asked) = *ticket else {
-                shared.start()?;
-                *ticket = Some(shared.control.ask(1, waiter)?);
+                *ticket = Some(shared.control.ask(Vec::new(), 1, waiter)?);
                 return Poll::Pending;
             };
             let Some(given) = shared.control.look(asked, waiter) else {
@@ -159,7 +222,9 @@ impl<T: Payload, S: Store> Future for TakeFuture<T, S> {
 
 impl<T, S: Store> Drop for TakeFuture<T, S> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket else { return };
+        let Some(ticket) = self.ticket.filter(|_| !self.shared.control.is_forked()) else {
+            return;
+        };
         for job in self.shared.control.leave(ticket) {
             let release = Command::new(job.held(), Wish::Release, None);
             self.shared.control.command(release);

@@ -1,6 +1,8 @@
 //! Handlers on a pool: each takes a job, runs, and settles it.
 
 use std::fmt;
+use std::mem;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +34,7 @@ pub struct Worker<T: Payload, S: Store> {
 pub struct WorkerBuilder<T: Payload, S: Store> {
     queue: DurableQueue<T, S>,
     concurrency: usize,
+    batch: NonZeroUsize,
 }
 
 impl<T: Payload, S: Store> Worker<T, S> {
@@ -40,6 +43,7 @@ impl<T: Payload, S: Store> Worker<T, S> {
         WorkerBuilder {
             queue,
             concurrency: 1,
+            batch: NonZeroUsize::MIN,
         }
     }
 
@@ -53,6 +57,9 @@ impl<T: Payload, S: Store> Worker<T, S> {
     pub fn shutdown(&self, timeout: Duration) -> ShutDown {
         let deadline = self.queue.shared().control.clock.after(timeout);
         let ended = self.queue.shutdown(timeout);
+        if ended == ShutDown::Forked {
+            return ended;
+        }
         self.pool.release();
         let is_over = match deadline {
             None => self.pool.wait_released(),
@@ -73,6 +80,15 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         self
     }
 
+    /// How many jobs a handler's thread may take at a time: one if not said. The jobs of a batch are
+    /// handled one after the other, and are acknowledged together when the next batch is taken. For
+    /// handlers that take less time than a commit; those that take long would keep the rest of their
+    /// batch from others.
+    pub fn batch(mut self, jobs: NonZeroUsize) -> Self {
+        self.batch = jobs;
+        self
+    }
+
     /// Starts the handlers.
     ///
     /// # Errors
@@ -82,7 +98,11 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         F: Fn(&Claimed<T>) -> Result<(), E> + Send + Sync + 'static,
         E: fmt::Display,
     {
-        let Self { queue, concurrency } = self;
+        let Self {
+            queue,
+            concurrency,
+            batch,
+        } = self;
         let pool = Pool::builder()
             .capacity(concurrency)
             .clock(queue.shared().control.clock.clone())
@@ -95,8 +115,17 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
             let shared = Arc::clone(queue.shared());
             let handler = Arc::clone(&handler);
             let loops = move || {
-                while let Ok(job) = shared.take_one(None) {
-                    handle(&*handler, job);
+                let mut done = Vec::new();
+                while let Ok(jobs) = shared.take(mem::take(&mut done), batch, None) {
+                    let mut jobs = jobs.into_iter();
+                    done.extend(jobs.next().and_then(|job| handle(&*handler, job)));
+                    for job in jobs {
+                        // The rest of a batch: a shutdown may have come meanwhile. Dropped, it is
+                        // given back.
+                        if shared.control.is_open() {
+                            done.extend(handle(&*handler, job));
+                        }
+                    }
                 }
             };
             if let Err(error) = pool.submit(loops) {
@@ -109,20 +138,22 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
     }
 }
 
+/// The job comes back if it is done.
 fn handle<T: Payload, E: fmt::Display>(
     handler: &impl Fn(&Claimed<T>) -> Result<(), E>,
     job: Claimed<T>,
-) {
+) -> Option<Claimed<T>> {
     // The error's `Display` is the user's too.
     let ended = guarded(|| handler(&job).map_err(|error| error.to_string()));
     match ended {
-        Ok(Ok(())) => job.ack_later(),
+        Ok(Ok(())) => return Some(job),
         Ok(Err(error)) => job.fail(&error),
         Err(payload) => {
             discard(payload); // The panic hook has shown it.
             job.fail("the handler panicked");
         }
     }
+    None
 }
 
 impl<T: Payload, S: Store> Drop for Worker<T, S> {

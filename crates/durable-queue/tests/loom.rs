@@ -10,6 +10,7 @@
 #![expect(clippy::similar_names, reason = "a taker and what is taken")]
 
 use std::future::Future;
+use std::num::NonZeroUsize;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -426,6 +427,40 @@ fn a_claim_whose_answer_is_lost_racing_a_push_loses_nothing() {
             assert_eq!(names, [1, 2]);
             assert_eq!(world.left(), 0);
             world.end();
+        },
+    );
+}
+
+/// The queue closes as a call acknowledges one job and asks for the next: the pump finds both, or the
+/// acknowledgement alone.
+#[test]
+fn an_ack_with_a_take_racing_a_shutdown_is_carried_out() {
+    check(
+        "an_ack_with_a_take_racing_a_shutdown_is_carried_out",
+        Some(2),
+        || {
+            let world = world();
+            world.push(1, When::NOW);
+            world.push(2, When::NOW);
+            let done = world.queue.take_many(NonZeroUsize::MIN).unwrap();
+            let ender = {
+                let queue = world.queue.clone();
+                spawn(move || queue.shutdown(LEASE))
+            };
+            let taken = world.queue.ack_and_take_many(done, NonZeroUsize::MIN);
+            let expected = match taken {
+                Ok(taken) => {
+                    let acked = taken.into_iter().map(|job| job.ack().is_ok());
+                    assert!(acked.eq([true]));
+                    0
+                }
+                Err(error) => {
+                    assert!(error.is_shut_down());
+                    1
+                }
+            };
+            assert_eq!(ender.join().unwrap(), ShutDown::Finished);
+            assert_eq!(world.left(), expected);
         },
     );
 }

@@ -1,16 +1,21 @@
 //! What is stored is what was given; what was pushed is announced.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use sync_shim::Mutex;
+use sync_shim::{Clock, Mutex, Parker};
 
 use super::{
-    Fixture, HORIZON, QUEUE, SECOND, claimed, job, put, put_one, settle, start, start_one,
+    Fixture, HORIZON, LEASE, QUEUE, SECOND, claimed, job, put, put_one, settle, start, start_one,
 };
+use crate::clock::SharedClock;
 use crate::job::{Merge, NewJob, Put, Which};
 use crate::notify::Notifier;
-use crate::store::{Act, Store, Verdict};
+use crate::store::{Act, JobState, ListedJob, Store, Verdict, Watch};
 use crate::time::{StoreTime, When};
+
+/// For what a store announces by itself: only a hang takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Empty, large, and no text.
 pub fn payloads_are_kept_byte_for_byte(fixture: &impl Fixture) {
@@ -129,20 +134,44 @@ pub fn extreme_times_are_kept(fixture: &impl Fixture) {
 
 /// What a notifier was called with.
 #[derive(Clone)]
-struct Heard(Arc<Mutex<Vec<StoreTime>>>);
+struct Heard {
+    times: Arc<Mutex<Vec<StoreTime>>>,
+    listener: Parker,
+}
 
 impl Heard {
     fn new() -> Self {
-        Self(Arc::new(Mutex::new(Vec::new())))
+        Self {
+            times: Arc::new(Mutex::new(Vec::new())),
+            listener: Parker::new(),
+        }
     }
 
     fn notifier(&self) -> Notifier {
-        let Self(heard) = self.clone();
-        Notifier::new(move |due| heard.lock().push(due))
+        let Self { times, listener } = self.clone();
+        Notifier::new(move |due| {
+            times.lock().push(due);
+            listener.unpark();
+        })
     }
 
     fn earliest(&self) -> Option<StoreTime> {
-        self.0.lock().drain(..).min()
+        self.times.lock().drain(..).min()
+    }
+
+    /// Fails unless the notifier is called, now or soon, or a look finds something, if the store
+    /// asks for looks.
+    fn is_announced(&self, watch: &mut dyn Watch, what: &str) {
+        let clock = SharedClock::default();
+        let deadline = clock.now() + PATIENCE;
+        while self.earliest().is_none() {
+            if watch.every().is_some() {
+                assert!(watch.look().expect("a look"), "{what}");
+                return;
+            }
+            let in_time = clock.park_until(&self.listener, deadline);
+            assert!(in_time, "{what}");
+        }
     }
 }
 
@@ -167,10 +196,7 @@ pub fn a_push_is_announced_to_watches(fixture: &impl Fixture) {
         .expect("an answer");
     assert_eq!(heard.earliest(), None);
 
-    let mut is_announced = |what: &str| {
-        let looked = watch.every().is_some() && watch.look().expect("a look");
-        assert!(looked || heard.earliest().is_some(), "{what}");
-    };
+    let mut is_announced = |what: &str| heard.is_announced(&mut *watch, what);
     let other = fixture.another();
     other
         .enqueue(QUEUE, &[job(b"", When::NOW)])
@@ -187,10 +213,7 @@ pub fn what_is_given_back_is_announced_to_watches(fixture: &impl Fixture) {
     let store = fixture.store();
     let heard = Heard::new();
     let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
-    let mut is_announced = |what: &str| {
-        let looked = watch.every().is_some() && watch.look().expect("a look");
-        assert!(looked || heard.earliest().is_some(), "{what}");
-    };
+    let mut is_announced = |what: &str| heard.is_announced(&mut *watch, what);
     put_one(store, job(b"", When::NOW));
     let lease = start_one(store);
     is_announced("the push");
@@ -253,4 +276,75 @@ pub fn the_figures_are_right(fixture: &impl Fixture) {
         ],
     );
     assert_eq!(figures(), (limit, limit, 1));
+}
+
+/// Also if it ends between two jobs of one time, and for what never falls due.
+pub fn a_list_is_in_the_order_of_claims_and_goes_on_where_it_ended(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let page = |after, most| store.list(QUEUE, after, most).expect("a list");
+    assert!(page(None, 10).is_empty(), "there is no such queue");
+    let never = put_one(store, job(b"", StoreTime::NEVER));
+    let [a, b, c] = [(); 3].map(|()| put_one(store, job(b"", StoreTime::from_micros(7))));
+    let past = put_one(store, job(b"", StoreTime::from_micros(i64::MIN)));
+    store
+        .enqueue("elsewhere", &[job(b"", When::NOW)])
+        .expect("an answer");
+    let expected = [past, a, b, c, never];
+    for most in 1..=6 {
+        let mut ids = Vec::new();
+        let mut after = None;
+        loop {
+            let jobs = page(after, most);
+            assert!(jobs.len() <= most as usize);
+            let Some(last) = jobs.last() else { break };
+            after = Some(last.position());
+            ids.extend(jobs.iter().map(|job| job.id));
+        }
+        assert_eq!(ids, expected, "{most} at a time");
+    }
+    assert!(page(None, 0).is_empty());
+    let [first, .., last] = &page(None, 10)[..] else {
+        panic!("all are there");
+    };
+    assert_eq!(first.due, StoreTime::from_micros(i64::MIN));
+    assert_eq!((last.due, last.at), (StoreTime::NEVER, StoreTime::NEVER));
+}
+
+/// Its own time beside the end of its lease; one whose lease has ended waits.
+pub fn a_list_says_how_each_job_stands(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let keyed = NewJob {
+        key: Some(b"\xff"),
+        ..job(b"", When::NOW)
+    };
+    put(store, &[keyed, job(b"", HORIZON), job(b"", LEASE * 9)]);
+    let listed = || {
+        let mut jobs = store.list(QUEUE, None, 10).expect("a list");
+        jobs.sort_by_key(|job| job.id);
+        jobs
+    };
+    let [running, claimed_ahead, waiting] = &listed()[..] else {
+        panic!("there are three");
+    };
+    assert!(
+        [running, claimed_ahead, waiting]
+            .iter()
+            .all(|job| { (job.state, job.due, job.attempts) == (JobState::Waiting, job.at, 0) })
+    );
+    assert_eq!(running.key.as_deref(), Some(&b"\xff"[..]));
+    assert_eq!((&claimed_ahead.key, &waiting.key), (&None, &None));
+    let before = listed();
+    assert_eq!(claimed(store, 10, 10).leases.len(), 2);
+    let after = listed();
+    let stand = |job: &ListedJob| (job.state, job.attempts);
+    assert_eq!(stand(&after[0]), (JobState::Running, 1));
+    assert_eq!(stand(&after[1]), (JobState::Claimed, 0));
+    assert_eq!(after[2], before[2]);
+    for (before, after) in before.iter().zip(&after).take(2) {
+        assert_eq!((after.at, after.id), (before.at, before.id));
+        assert!(after.due > before.due, "the end of its lease");
+    }
+    fixture.advance(LEASE);
+    assert!(listed().iter().all(|job| job.state == JobState::Waiting));
+    assert_eq!(listed()[0].attempts, 1);
 }

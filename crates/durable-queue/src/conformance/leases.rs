@@ -8,10 +8,11 @@ use crate::job::{Cancelled, JobId, Reset};
 use crate::store::{Act, Lease, Store, Verdict};
 use crate::time::When;
 
-const ALL: [Act<'static>; 6] = [
+const ALL: [Act<'static>; 7] = [
     Act::Start { lease: LEASE },
     Act::Extend { lease: LEASE },
     Act::Ack,
+    Act::Again { when: When::NOW },
     Act::Retry { when: When::NOW },
     Act::Bury { error: "no" },
     Act::Release,

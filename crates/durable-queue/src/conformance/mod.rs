@@ -25,6 +25,7 @@ mod claims;
 mod contents;
 mod keys;
 mod leases;
+mod repeating;
 
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ pub use claims::*;
 pub use contents::*;
 pub use keys::*;
 pub use leases::*;
+pub use repeating::*;
 
 use crate::job::{JobId, Merge, NewJob, Put, Token};
 use crate::store::{Act, Claim, Claimed, Lease, Settle, Store, Turn, Verdict};
@@ -100,6 +102,13 @@ macro_rules! conformance_tests {
             a_retry_beside_a_pending_job_of_its_key_ends_in_that
             a_redrive_beside_a_pending_job_of_its_key_is_refused
             a_cancel_by_key_means_the_pending_job
+            a_job_that_repeats_comes_again_under_its_id
+            a_repetition_is_the_holders_alone
+            a_job_without_a_schedule_does_not_come_again
+            a_cancel_of_a_job_that_repeats_ends_it
+            a_pending_job_of_the_key_takes_the_schedule_over
+            a_merge_replaces_the_schedule_by_its_own
+            a_dead_letter_keeps_its_schedule
             payloads_are_kept_byte_for_byte
             keys_and_names_are_what_they_are
             a_batch_is_answered_in_its_order
@@ -109,6 +118,8 @@ macro_rules! conformance_tests {
             what_is_given_back_is_announced_to_watches
             a_dropped_watch_is_not_called
             the_figures_are_right
+            a_list_is_in_the_order_of_claims_and_goes_on_where_it_ended
+            a_list_says_how_each_job_stands
         }
     };
     (@each $make:expr; $($promise:ident)*) => {
@@ -134,6 +145,7 @@ fn job(payload: &[u8], when: impl Into<When>) -> NewJob<'_> {
         when: when.into(),
         key: None,
         merge: Merge::Keep,
+        schedule: None,
     }
 }
 

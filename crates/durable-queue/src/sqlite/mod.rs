@@ -1,6 +1,8 @@
 //! Jobs in a file of `SQLite`.
 //!
-//! Not for: a file on a network's file system, whose locks `SQLite` cannot trust.
+//! Not for: a file on a network's file system, whose locks `SQLite` cannot trust; nor for a forked
+//! child, if the parent had the same file open before: `SQLite` keeps locks by processes. What was
+//! opened before a fork answers [`ErrorKind::Forked`] in the child.
 //!
 //! # What always holds
 //! 1. Every change is one IMMEDIATE transaction, so what it reads stays true until it commits.
@@ -10,30 +12,40 @@
 
 mod schema;
 mod sql;
+mod watch;
+#[cfg(target_os = "linux")]
+mod writes;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_writes.rs"]
+mod writes;
 
+use std::mem;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rusqlite::{
     CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction,
     TransactionBehavior, params,
 };
-use sync_shim::Mutex;
+use sync_shim::{Mutex, MutexGuard, fork_count};
 
+use self::watch::FileWatch;
+use self::writes::Listening;
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
-use crate::notify::{Notifier, Notifiers, Registration};
+use crate::notify::{Notifier, Notifiers};
 use crate::store::{
-    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, Lease, Result, Settle, Store, StoreStats,
-    Turn, Verdict, Watch,
+    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, JobState, Lease, ListedJob, Result,
+    Settle, Store, StoreStats, Turn, Verdict, Watch,
 };
 use crate::time::{StoreClock, StoreTime, WallClock, When};
 
 /// How long a call waits for another process that writes, if not said.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a watch looks for what other processes have put in, if not said. A look reads one
-/// number of the shared memory beside the file.
+/// How often a watch looks for what other processes have put in, where the system does not say when
+/// a file is written. A look reads one number of the shared memory beside the file.
 pub const WATCH_EVERY: Duration = Duration::from_millis(25);
 /// Statements that a connection keeps prepared: all there are.
 const STATEMENTS: usize = 64;
@@ -47,17 +59,58 @@ pub struct SqliteStore(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    /// `fork_count()` where the connection was made.
+    forks: usize,
     link: Mutex<Link>,
     clock: Arc<dyn StoreClock>,
     notifiers: Notifiers,
-    watch_every: Option<Duration>,
+    watching: Watching,
+    /// Of all watches together.
+    listening: Mutex<Weak<Listening>>,
+}
+
+/// How watches learn of what other connections commit.
+#[derive(Clone, Copy, Debug)]
+enum Watching {
+    /// The system says when the log is written; or by looks, where it does not.
+    Writes,
+    /// By looks.
+    Every(Duration),
+    Never,
 }
 
 #[derive(Debug)]
 struct Link {
-    connection: Connection,
+    connection: Own,
     /// Whether commits are synced at present.
     synced: bool,
+}
+
+/// A connection, which is closed by the process that made it and by no fork of that: a closing
+/// connection may tidy up files that the parent still uses.
+#[derive(Debug)]
+struct Own(Option<Connection>);
+
+impl Deref for Own {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.0.as_ref().expect("it is there until the drop")
+    }
+}
+
+impl DerefMut for Own {
+    fn deref_mut(&mut self) -> &mut Connection {
+        self.0.as_mut().expect("it is there until the drop")
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if fork_count() != self.forks {
+            mem::forget(self.link.get_mut().connection.0.take());
+        }
+    }
 }
 
 /// How a [`SqliteStore`] is opened. [`SqliteStore::options`] begins one.
@@ -66,7 +119,7 @@ struct Link {
 pub struct SqliteOptions {
     clock: Arc<dyn StoreClock>,
     busy_timeout: Duration,
-    watch_every: Option<Duration>,
+    watching: Watching,
 }
 
 impl SqliteOptions {
@@ -77,10 +130,11 @@ impl SqliteOptions {
         self
     }
 
-    /// How often to look for what other connections have put in: [`WATCH_EVERY`] if not said.
-    /// `None`: never, if this is the only one.
+    /// Looks this often for what other connections have put in. If not said, the system says when
+    /// the file is written, or, where it does not, a look is made each [`WATCH_EVERY`]. `None`: never,
+    /// if this is the only connection.
     pub fn watch_every(mut self, period: Option<Duration>) -> Self {
-        self.watch_every = period;
+        self.watching = period.map_or(Watching::Never, Watching::Every);
         self
     }
 
@@ -112,7 +166,7 @@ impl SqliteOptions {
         let Self {
             clock,
             busy_timeout,
-            watch_every,
+            watching,
         } = self;
         connection.busy_timeout(busy_timeout).map_err(failure)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -125,13 +179,15 @@ impl SqliteOptions {
             .map_err(failure)?;
         schema::migrate(&mut connection)?;
         Ok(SqliteStore(Arc::new(Shared {
+            forks: fork_count(),
             link: Mutex::new(Link {
-                connection,
+                connection: Own(Some(connection)),
                 synced: true,
             }),
             clock,
             notifiers: Notifiers::new(),
-            watch_every,
+            watching,
+            listening: Mutex::new(Weak::new()),
         })))
     }
 }
@@ -142,7 +198,7 @@ impl SqliteStore {
         SqliteOptions {
             clock: Arc::new(WallClock),
             busy_timeout: BUSY_TIMEOUT,
-            watch_every: Some(WATCH_EVERY),
+            watching: Watching::Writes,
         }
     }
 
@@ -160,7 +216,7 @@ impl SqliteStore {
         synced: bool,
         change: impl FnOnce(&Transaction<'_>, StoreTime) -> Result<R>,
     ) -> Result<R> {
-        let mut link = self.0.link.lock();
+        let mut link = self.0.link()?;
         if link.synced != synced {
             // In write-ahead mode NORMAL leaves out the sync of a commit, and nothing else. The next
             // FULL one syncs what was left out, for the log is one file.
@@ -188,7 +244,7 @@ impl SqliteStore {
 
     /// Reads, all of one state of the file.
     fn read<R>(&self, read: impl FnOnce(&Transaction<'_>, StoreTime) -> Result<R>) -> Result<R> {
-        let mut link = self.0.link.lock();
+        let mut link = self.0.link()?;
         let transaction = link.connection.transaction().map_err(failure)?;
         read(&transaction, self.0.clock.now())
     }
@@ -303,7 +359,8 @@ fn enqueue(
                     at.as_micros(),
                     most.as_micros(),
                     job.key,
-                    job.payload
+                    job.payload,
+                    job.schedule
                 ];
                 execute(connection, sql::INSERT, values)?;
                 (Put::New(id_of(connection.last_insert_rowid())), at)
@@ -316,7 +373,7 @@ fn enqueue(
                         execute(
                             connection,
                             sql::MERGE,
-                            params![id, at.as_micros(), job.payload],
+                            params![id, at.as_micros(), job.payload, job.schedule],
                         )?;
                         (Put::Merged(id_of(id)), at)
                     }
@@ -339,7 +396,15 @@ fn settle(
     let id = number(settle.id);
     let token = settle.token.as_bytes();
     let held = params![id, token];
-    let has_rival = || Ok(find(connection, sql::RIVAL, held, |_| Ok(()))?.is_some());
+    // Another pending job of the key stands for this one, and repeats in its place. Of two acts one
+    // wants a started job.
+    let ends_in_rival = |started: i64| {
+        let found = find(connection, sql::RIVAL, held, |_| Ok(()))?.is_some();
+        if found {
+            execute(connection, sql::ADOPT, params![id, token, started])?;
+        }
+        Ok(found)
+    };
     let is_held =
         || Ok::<_, StoreError>(find(connection, sql::IS_HELD, held, |_| Ok(()))?.is_some());
     let changed = match settle.act {
@@ -357,7 +422,16 @@ fn settle(
             execute(connection, sql::EXTEND, params![id, token, until])?
         }
         Act::Ack => execute(connection, sql::DELETE_STARTED, held)?,
-        Act::Retry { .. } if has_rival()? => execute(connection, sql::DELETE_STARTED, held)?,
+        Act::Again { .. } | Act::Retry { .. } if ends_in_rival(1)? => {
+            execute(connection, sql::DELETE_STARTED, held)?
+        }
+        Act::Again { when } => {
+            let [at, most] = [when.resolve(now), StoreTime::NEVER].map(StoreTime::as_micros);
+            match execute(connection, sql::AGAIN, params![id, token, at, most])? {
+                0 => execute(connection, sql::DELETE_STARTED, held)?,
+                changed => changed,
+            }
+        }
         Act::Retry { when } => {
             let at = when.resolve(now).as_micros();
             execute(connection, sql::RETRY, params![id, token, at])?
@@ -367,7 +441,7 @@ fn settle(
             execute(connection, sql::BURY, buried)?;
             execute(connection, sql::DELETE_STARTED, held)?
         }
-        Act::Release if has_rival()? => execute(connection, sql::DELETE_HELD, held)?,
+        Act::Release if ends_in_rival(0)? => execute(connection, sql::DELETE_HELD, held)?,
         Act::Release => execute(connection, sql::RELEASE, held)?,
     };
     if changed != 0 {
@@ -437,10 +511,37 @@ fn read_leases(
             attempts: row.get(3)?,
             key: row.get(4)?,
             payload: row.get(5)?,
+            schedule: row.get(6)?,
         })
     });
     for lease in rows.map_err(failure)? {
         into.push(lease.map_err(failure)?);
+    }
+    Ok(())
+}
+
+fn read_list(
+    connection: &Connection,
+    now: StoreTime,
+    text: &str,
+    values: impl rusqlite::Params,
+    into: &mut Vec<ListedJob>,
+) -> Result<()> {
+    let mut statement = statement(connection, text)?;
+    let rows = statement.query_map(values, |row| {
+        let due = StoreTime::from_micros(row.get(1)?);
+        Ok(ListedJob {
+            id: id_of(row.get(0)?),
+            due,
+            at: StoreTime::from_micros(row.get(2)?),
+            state: JobState::of(row.get(3)?, row.get(4)?, due, now),
+            attempts: row.get(5)?,
+            key: row.get(6)?,
+            schedule: row.get(7)?,
+        })
+    });
+    for job in rows.map_err(failure)? {
+        into.push(job.map_err(failure)?);
     }
     Ok(())
 }
@@ -486,9 +587,7 @@ impl Store for SqliteStore {
     }
 
     fn turn(&self, name: &str, settles: &[Settle<'_>], claims: Option<Claim>) -> Result<Turn> {
-        let synced = settles
-            .iter()
-            .any(|settle| matches!(settle.act, Act::Ack | Act::Retry { .. } | Act::Bury { .. }));
+        let synced = settles.iter().any(|settle| settle.act.is_durable());
         let turn = self.change(synced, |tx, now| {
             let queue = queue(tx, name)?;
             let verdicts = settles
@@ -516,7 +615,10 @@ impl Store for SqliteStore {
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
         self.change(true, |tx, now| match named(tx, now, name, which)? {
             None => Ok(Cancelled::Never),
-            Some(found) if found.taken => Ok(Cancelled::Taken),
+            Some(found) if found.taken => {
+                execute(tx, sql::END_SCHEDULE, [found.id])?;
+                Ok(Cancelled::Taken)
+            }
             Some(Found {
                 id,
                 attempts,
@@ -560,13 +662,7 @@ impl Store for SqliteStore {
     }
 
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
-        let mut watch = FileWatch {
-            _registration: self.0.notifiers.add(name, notifier),
-            store: self.clone(),
-            seen: 0,
-        };
-        watch.look()?;
-        Ok(Box::new(watch))
+        FileWatch::new(self, name, notifier).map(|watch| Box::new(watch) as _)
     }
 
     fn pause(&self, name: &str, paused: bool) -> Result<()> {
@@ -597,6 +693,34 @@ impl Store for SqliteStore {
         })
     }
 
+    fn list(
+        &self,
+        name: &str,
+        after: Option<(StoreTime, JobId)>,
+        most: u32,
+    ) -> Result<Vec<ListedJob>> {
+        self.read(|tx, now| {
+            let Some(queue) = queue_if_there(tx, name)? else {
+                return Ok(Vec::new());
+            };
+            let (due, id) = after.map_or((i64::MIN, i64::MIN), |(due, id)| {
+                (due.as_micros(), number(id))
+            });
+            let mut jobs = Vec::new();
+            let of_moment = params![queue.id, due, id, most];
+            read_list(tx, now, sql::LIST_OF_MOMENT, of_moment, &mut jobs)?;
+            let rest = most - u32::try_from(jobs.len()).unwrap_or(most);
+            read_list(
+                tx,
+                now,
+                sql::LIST_AFTER,
+                params![queue.id, due, rest],
+                &mut jobs,
+            )?;
+            Ok(jobs)
+        })
+    }
+
     fn dead(&self, name: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
         self.read(|tx, _| {
             let Some(queue) = queue_if_there(tx, name)? else {
@@ -612,6 +736,7 @@ impl Store for SqliteStore {
                     attempts: row.get(3)?,
                     buried: StoreTime::from_micros(row.get(4)?),
                     error: row.get(5)?,
+                    schedule: row.get(6)?,
                 })
             });
             rows.map_err(failure)?
@@ -670,26 +795,14 @@ impl EnqueueIn for SqliteStore {
     }
 }
 
-/// Notices commits of other connections.
-struct FileWatch {
-    _registration: Registration,
-    store: SqliteStore,
-    seen: i64,
-}
-
-impl Watch for FileWatch {
-    fn every(&self) -> Option<Duration> {
-        self.store.0.watch_every
-    }
-
-    /// `SQLite`'s `data_version` changes with the commits of others, not with those of this connection.
-    fn look(&mut self) -> Result<bool> {
-        let link = self.store.0.link.lock();
-        let read = |row: &Row<'_>| row.get(0);
-        let version = find(&link.connection, "PRAGMA data_version", [], read)?;
-        drop(link);
-        let version = version.unwrap_or(self.seen);
-        Ok(std::mem::replace(&mut self.seen, version) != version)
+impl Shared {
+    /// The connection, if this is the process that made it. Another one must not so much as look at
+    /// it: `SQLite` holds locks and memory by processes.
+    fn link(&self) -> Result<MutexGuard<'_, Link>> {
+        if fork_count() != self.forks {
+            return Err(StoreError::new(ErrorKind::Forked));
+        }
+        Ok(self.link.lock())
     }
 }
 

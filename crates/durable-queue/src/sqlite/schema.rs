@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::store::Result;
 
 /// Each step makes version `index + 1` of the one before. A step that was released is never changed.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     // `due` is the next moment at which the job may be claimed: its time, or the end of the lease.
     // So what a dead holder has left falls due by itself, and one index serves all that is hot.
     // `at` is the job's own time, `most` the bound of a debounce. `run` is 0 while the job is pending, else the
@@ -45,6 +45,9 @@ const STEPS: [&str; 2] = [
         error TEXT NOT NULL
     ) STRICT;
     CREATE INDEX durable_dead_queue ON durable_dead (queue, id);",
+    // When a job comes again.
+    "ALTER TABLE durable_job ADD COLUMN schedule TEXT;
+    ALTER TABLE durable_dead ADD COLUMN schedule TEXT;",
 ];
 
 /// The version that this crate writes.

@@ -8,12 +8,13 @@ pub(super) const QUEUE: &str = "SELECT id, paused FROM durable_queue WHERE name 
 pub(super) const PENDING: &str =
     "SELECT id, at, most FROM durable_job WHERE queue = ?1 AND key = ?2 AND run = 0";
 
-pub(super) const INSERT: &str = "INSERT INTO durable_job (queue, due, at, most, key, payload)
-    VALUES (?1, ?2, ?2, ?3, ?4, ?5)";
+pub(super) const INSERT: &str = "INSERT INTO durable_job
+    (queue, due, at, most, key, payload, schedule) VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6)";
 
 /// A claim that was made ahead is over with it.
-pub(super) const MERGE: &str =
-    "UPDATE durable_job SET due = ?2, at = ?2, payload = ?3, token = NULL WHERE id = ?1";
+pub(super) const MERGE: &str = "UPDATE durable_job
+    SET due = ?2, at = ?2, payload = ?3, schedule = coalesce(?4, schedule), token = NULL
+    WHERE id = ?1";
 
 /// Claims and starts what is due, leases that have ended included.
 pub(super) const CLAIM_DUE: &str = "UPDATE durable_job
@@ -21,14 +22,14 @@ pub(super) const CLAIM_DUE: &str = "UPDATE durable_job
         run = CASE WHEN key IS NULL THEN 0 ELSE id END
     WHERE id IN (SELECT id FROM durable_job WHERE queue = ?1 AND due <= ?2
         ORDER BY due, id LIMIT ?5)
-    RETURNING id, at, started, attempts, key, payload";
+    RETURNING id, at, started, attempts, key, payload, schedule";
 
 /// Claims what falls due by `?2` and no lease holds, or whose lease has ended (by `?6`).
 pub(super) const CLAIM_AHEAD: &str = "UPDATE durable_job
     SET token = ?3, due = max(at, ?4), started = 0
     WHERE id IN (SELECT id FROM durable_job WHERE queue = ?1 AND due <= ?2
         AND (token IS NULL OR due <= ?6) ORDER BY due, id LIMIT ?5)
-    RETURNING id, at, started, attempts, key, payload";
+    RETURNING id, at, started, attempts, key, payload, schedule";
 
 /// The earliest moment at which anything may be claimed.
 pub(super) const FIRST: &str =
@@ -38,7 +39,8 @@ pub(super) const FIRST: &str =
 pub(super) const FIRST_FREE: &str = "SELECT due FROM durable_job
     WHERE queue = ?1 AND token IS NULL ORDER BY due, id LIMIT 1";
 
-pub(super) const HELD_BY: &str = "SELECT id, at, started, attempts, key, payload FROM durable_job
+pub(super) const HELD_BY: &str = "SELECT
+    id, at, started, attempts, key, payload, schedule FROM durable_job
     WHERE queue = ?1 AND due <= ?2 AND token = ?3 ORDER BY due, id";
 
 /// Only the first start of a claim counts, so it may be asked for again.
@@ -60,6 +62,20 @@ pub(super) const RIVAL: &str = "SELECT 1 FROM durable_job AS held JOIN durable_j
     ON pending.queue = held.queue AND pending.key = held.key AND pending.run = 0
     WHERE held.id = ?1 AND held.token = ?2 AND held.run <> 0";
 
+/// The job that stands for another keeps that one's schedule, unless it has its own.
+pub(super) const ADOPT: &str = "UPDATE durable_job AS pending SET schedule = held.schedule
+    FROM durable_job AS held
+    WHERE held.id = ?1 AND held.token = ?2 AND held.started >= ?3 AND held.schedule IS NOT NULL
+        AND pending.queue = held.queue AND pending.key = held.key AND pending.run = 0
+        AND pending.schedule IS NULL";
+
+/// Only while it has a schedule: a cancel may have taken it.
+pub(super) const AGAIN: &str = "UPDATE durable_job
+    SET due = ?3, at = ?3, most = ?4, attempts = 0, token = NULL, started = 0, run = 0
+    WHERE id = ?1 AND token = ?2 AND started = 1 AND schedule IS NOT NULL";
+
+pub(super) const END_SCHEDULE: &str = "UPDATE durable_job SET schedule = NULL WHERE id = ?1";
+
 pub(super) const RETRY: &str = "UPDATE durable_job
     SET due = ?3, at = ?3, most = max(most, ?3), token = NULL, started = 0, run = 0
     WHERE id = ?1 AND token = ?2 AND started = 1";
@@ -71,8 +87,8 @@ pub(super) const RELEASE: &str = "UPDATE durable_job
 pub(super) const DELETE_HELD: &str = "DELETE FROM durable_job WHERE id = ?1 AND token = ?2";
 
 pub(super) const BURY: &str = "INSERT INTO durable_dead
-    (id, queue, attempts, buried, key, payload, error)
-    SELECT id, queue, attempts, ?3, key, payload, ?4 FROM durable_job
+    (id, queue, attempts, buried, key, payload, error, schedule)
+    SELECT id, queue, attempts, ?3, key, payload, ?4, schedule FROM durable_job
     WHERE id = ?1 AND token = ?2 AND started = 1";
 
 pub(super) const BY_ID: &str = "SELECT id, started, due, attempts, payload FROM durable_job
@@ -87,13 +103,24 @@ pub(super) const DELETE: &str = "DELETE FROM durable_job WHERE id = ?1";
 pub(super) const MOVE: &str = "UPDATE durable_job
     SET due = ?2, at = ?2, most = max(most, ?2), token = NULL, started = 0 WHERE id = ?1";
 
-pub(super) const DEAD: &str = "SELECT id, key, payload, attempts, buried, error FROM durable_dead
+/// From a place in the hot index on: what is of the same moment, and then all after it. As one
+/// comparison of pairs, `SQLite` would read all of that moment again for each page.
+pub(super) const LIST_OF_MOMENT: &str = "SELECT
+    id, due, at, token IS NOT NULL, started, attempts, key, schedule
+    FROM durable_job WHERE queue = ?1 AND due = ?2 AND id > ?3 ORDER BY due, id LIMIT ?4";
+
+pub(super) const LIST_AFTER: &str = "SELECT
+    id, due, at, token IS NOT NULL, started, attempts, key, schedule
+    FROM durable_job WHERE queue = ?1 AND due > ?2 ORDER BY due, id LIMIT ?3";
+
+pub(super) const DEAD: &str = "SELECT
+    id, key, payload, attempts, buried, error, schedule FROM durable_dead
     WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
 
 /// Not if its key is pending: `OR IGNORE`.
 pub(super) const REDRIVE: &str = "INSERT OR IGNORE INTO durable_job
-    (id, queue, due, at, most, key, payload)
-    SELECT id, queue, ?3, ?3, ?4, key, payload FROM durable_dead WHERE id = ?2 AND queue = ?1";
+    (id, queue, due, at, most, key, payload, schedule)
+    SELECT id, queue, ?3, ?3, ?4, key, payload, schedule FROM durable_dead WHERE id = ?2 AND queue = ?1";
 
 pub(super) const DELETE_DEAD: &str = "DELETE FROM durable_dead WHERE id = ?2 AND queue = ?1";
 
@@ -112,7 +139,7 @@ pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)
 
 /// All that reads jobs, with the number of its parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 21] = [
+pub(super) const READS: [&str; 26] = [
     PENDING,
     MERGE,
     CLAIM_DUE,
@@ -125,12 +152,17 @@ pub(super) const READS: [&str; 21] = [
     EXTEND,
     DELETE_STARTED,
     RIVAL,
+    ADOPT,
+    AGAIN,
+    END_SCHEDULE,
     RETRY,
     RELEASE,
     DELETE_HELD,
     BURY,
     BY_ID,
     BY_KEY,
+    LIST_OF_MOMENT,
+    LIST_AFTER,
     DELETE,
     COUNT_JOBS,
     COUNT_DUE,

@@ -13,8 +13,8 @@ use super::faults::{Call, Fault, Plan};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{Notifier, Notifiers, Registration};
 use crate::store::{
-    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, Result, Settle, Store, StoreStats, Turn,
-    Verdict, Watch,
+    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, Lease, ListedJob, Result, Settle, Store,
+    StoreStats, Turn, Verdict, Watch,
 };
 use crate::time::{StoreClock, StoreTime, When};
 
@@ -62,6 +62,7 @@ struct Job {
     attempts: u32,
     key: Option<Vec<u8>>,
     payload: Vec<u8>,
+    schedule: Option<String>,
 }
 
 impl Job {
@@ -74,6 +75,7 @@ impl Job {
             attempts: self.attempts,
             key: self.key.clone(),
             payload: self.payload.clone(),
+            schedule: self.schedule.clone(),
         }
     }
 
@@ -125,6 +127,9 @@ impl Queue {
                 Some(at) => {
                     (old.at, old.due, old.token) = (at, at, None);
                     job.payload.clone_into(&mut old.payload);
+                    if let Some(schedule) = job.schedule {
+                        old.schedule = Some(schedule.to_owned());
+                    }
                     (Put::Merged(id), at)
                 }
             };
@@ -143,6 +148,7 @@ impl Queue {
             attempts: 0,
             key: job.key.map(<[u8]>::to_vec),
             payload: job.payload.to_vec(),
+            schedule: job.schedule.map(str::to_owned),
         };
         self.jobs.insert(id, job);
         (Put::New(id), at)
@@ -154,7 +160,7 @@ impl Queue {
             return Verdict::Stale;
         };
         let key = job.key.clone().filter(|_| job.ran);
-        let has_rival = key.is_some_and(|key| self.pending(&key).is_some());
+        let rival = key.and_then(|key| self.pending(&key));
         let paused = self.paused;
         let job = self.jobs.get_mut(&id).expect("it was there");
         match act {
@@ -168,19 +174,21 @@ impl Queue {
                 job.attempts -= u32::from(job.started);
                 job.free(job.at);
                 job.ran = false;
-                if has_rival {
-                    self.jobs.remove(&id);
-                }
+                self.end_in(id, rival);
             }
             _ if !job.started => return Verdict::Stale,
             Act::Extend { lease } => job.due = now.after(lease),
             Act::Ack => _ = self.jobs.remove(&id),
+            Act::Again { .. } if job.schedule.is_none() => _ = self.jobs.remove(&id),
+            Act::Again { when } => {
+                job.free(when.resolve(now));
+                (job.ran, job.attempts, job.most) = (false, 0, StoreTime::NEVER);
+                self.end_in(id, rival);
+            }
             Act::Retry { when } => {
                 job.free(when.resolve(now));
                 job.ran = false;
-                if has_rival {
-                    self.jobs.remove(&id);
-                }
+                self.end_in(id, rival);
             }
             Act::Bury { error } => {
                 let job = self.jobs.remove(&id).expect("it was there");
@@ -191,11 +199,20 @@ impl Queue {
                     attempts: job.attempts,
                     buried: now,
                     error: error.to_owned(),
+                    schedule: job.schedule,
                 };
                 self.dead.insert(id, dead);
             }
         }
         Verdict::Done
+    }
+
+    /// If another pending job of its key stands for this one, that repeats in its place.
+    fn end_in(&mut self, id: JobId, rival: Option<JobId>) {
+        let Some(rival) = rival else { return };
+        let ended = self.jobs.remove(&id).expect("it was there");
+        let rival = self.jobs.get_mut(&rival).expect("it is pending");
+        rival.schedule = rival.schedule.take().or(ended.schedule);
     }
 
     /// By the moment at which they may be claimed, then by id.
@@ -315,7 +332,10 @@ impl Store for SimStore {
         self.0.plan.run(Call::Cancel, || {
             Ok(self.step(name, |queue, now| match queue.named(which) {
                 None => Cancelled::Never,
-                Some(id) if queue.jobs[&id].is_taken(now) => Cancelled::Taken,
+                Some(id) if queue.jobs[&id].is_taken(now) => {
+                    queue.jobs.get_mut(&id).expect("it was found").schedule = None;
+                    Cancelled::Taken
+                }
                 Some(id) => {
                     let job = queue.jobs.remove(&id).expect("it was found");
                     Cancelled::Gone {
@@ -395,6 +415,33 @@ impl Store for SimStore {
         })
     }
 
+    fn list(
+        &self,
+        name: &str,
+        after: Option<(StoreTime, JobId)>,
+        most: u32,
+    ) -> Result<Vec<ListedJob>> {
+        self.0.plan.run(Call::Other, || {
+            Ok(self.step(name, |queue, now| {
+                let order = queue.in_order().into_iter();
+                let rest = order.filter(|position| Some(*position) > after);
+                let listed = rest.map(|(due, id)| {
+                    let job = &queue.jobs[&id];
+                    ListedJob {
+                        id,
+                        due,
+                        at: job.at,
+                        state: JobState::of(job.token.is_some(), job.started, due, now),
+                        attempts: job.attempts,
+                        key: job.key.clone(),
+                        schedule: job.schedule.clone(),
+                    }
+                });
+                listed.take(most as usize).collect()
+            }))
+        })
+    }
+
     fn dead(&self, name: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
         self.0.plan.run(Call::Other, || {
             Ok(self.step(name, |queue, _| {
@@ -426,6 +473,7 @@ impl Store for SimStore {
                         attempts: 0,
                         key: dead.key,
                         payload: dead.payload,
+                        schedule: dead.schedule,
                     };
                     queue.jobs.insert(*id, job);
                     count += 1;

@@ -12,8 +12,12 @@
 
 mod faults;
 mod leases;
+#[cfg(unix)]
+mod process;
 mod processes;
 mod readme;
+#[cfg(feature = "cron")]
+mod repeating;
 mod settling;
 mod shutdown;
 mod sim;

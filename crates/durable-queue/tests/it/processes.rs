@@ -3,15 +3,18 @@
 use std::sync::mpsc::channel;
 use std::thread;
 
-use durable_queue::sqlite::WATCH_EVERY;
-use durable_queue::{Cancelled, Merge, Put, SqliteStore, When};
+use durable_queue::sqlite::{SqliteOptions, WATCH_EVERY};
+use durable_queue::{Cancelled, DurableQueue, Merge, Put, SqliteStore, When};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::support::{Folder, Time, bounded, job};
 
 fn open(time: &Time, folder: &Folder) -> SqliteStore {
-    let options = SqliteStore::options().clock(time.store.clone());
-    options.open(folder.file("jobs")).unwrap()
+    options(time).open(folder.file("jobs")).unwrap()
+}
+
+fn options(time: &Time) -> SqliteOptions {
+    SqliteStore::options().clock(time.store.clone())
 }
 
 #[test]
@@ -56,11 +59,45 @@ fn each_job_is_taken_by_one_of_two_processes() {
     });
 }
 
+/// Nothing moves the clock by which a look would come.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_push_of_another_process_is_heard_of_from_the_system() {
+    bounded(|| {
+        let (time, folder) = (Time::new(), Folder::new());
+        // Two queues that share a connection, and so the thread that listens.
+        let store = open(&time, &folder);
+        let queues = ["queue", "other"].map(|name| {
+            let builder = DurableQueue::<String, _>::builder(name, store.clone());
+            builder.clock(time.clock.clone()).build().unwrap()
+        });
+        let elsewhere = open(&time, &folder);
+        for round in 0..3 {
+            let takers = queues.clone().map(|queue| {
+                thread::spawn(move || {
+                    let taken = queue.take().unwrap();
+                    let name = taken.clone();
+                    taken.ack().unwrap();
+                    name
+                })
+            });
+            time.clock.wait_for_sleepers(2);
+            for (taker, queue) in takers.into_iter().zip(&queues) {
+                let producer: DurableQueue<String, _> =
+                    DurableQueue::new(queue.name(), elsewhere.clone());
+                producer.push(job("from afar"), When::NOW).unwrap();
+                assert_eq!(taker.join().unwrap(), "from afar", "{round}");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_push_of_another_process_is_found_by_the_next_look() {
     bounded(|| {
         let (time, folder) = (Time::new(), Folder::new());
-        let queue = time.queue(open(&time, &folder));
+        let store = options(&time).watch_every(Some(WATCH_EVERY));
+        let queue = time.queue(store.open(folder.file("jobs")).unwrap());
         let producer = time.queue(open(&time, &folder));
         let taker = {
             let queue = queue.clone();

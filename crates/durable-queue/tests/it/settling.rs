@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
 
 use durable_queue::{
     CarriedOut, DecodeError, DurableQueue, EncodeError, ErrorKind, Json, Payload, Retried,
-    ShutDown, When,
+    ShutDown, TakeError, When,
 };
 use testkit::block_on;
 
@@ -260,5 +261,67 @@ fn json_of_another_shape_is_buried_without_being_quoted() {
         let dead = numbers.dead(None, 10).unwrap();
         assert!(dead[0].error.contains("line 1"), "{}", dead[0].error);
         assert!(!dead[0].error.contains("hunter2"), "{}", dead[0].error);
+    });
+}
+
+fn some(jobs: usize) -> NonZeroUsize {
+    NonZeroUsize::new(jobs).unwrap()
+}
+
+#[test]
+fn a_batch_is_acknowledged_by_the_turn_that_takes_the_next() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        let jobs = (0..7).map(|index| (index.to_string(), When::NOW)).collect();
+        queue.push_batch(jobs).unwrap();
+        let mut done = queue.take_many(some(3)).unwrap();
+        let turns = queue.stats().turns;
+        let mut rounds = 0;
+        while queue.store_stats().unwrap().jobs > 1 {
+            let batch = queue.ack_and_take_many(done, some(3)).unwrap();
+            rounds += 1;
+            let left = 7 - 3 * rounds;
+            assert_eq!(queue.store_stats().unwrap().jobs, left);
+            assert_eq!(batch.len(), 3.min(left as usize));
+            done = batch;
+        }
+        assert_eq!(queue.stats().turns - turns, u64::from(rounds));
+        let end = queue.ack_and_take_many_timeout(done, some(3), Duration::ZERO);
+        assert!(matches!(end, Err(TakeError::TimedOut)));
+        assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
+        assert_eq!(queue.store_stats().unwrap().jobs, 0);
+    });
+}
+
+#[test]
+fn what_is_acknowledged_by_a_take_that_is_refused_is_acknowledged_all_the_same() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.push(job("job"), When::NOW).unwrap();
+        let done = queue.take_many(some(1)).unwrap();
+        queue.close();
+        let refused = queue.ack_and_take_many(done, some(1)).unwrap_err();
+        assert!(refused.is_shut_down());
+        assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
+        assert_eq!(queue.store_stats().unwrap().jobs, 0);
+    });
+}
+
+#[test]
+fn a_job_of_another_queue_is_acknowledged_there() {
+    bounded(|| {
+        let time = Time::new();
+        let (queue, other) = (time.queue(time.sim()), time.queue(time.sim()));
+        for queue in [&queue, &other] {
+            queue.push(job("job"), When::NOW).unwrap();
+        }
+        let done = other.take_many(some(1)).unwrap();
+        let taken = queue.ack_and_take_many(done, some(1)).unwrap();
+        assert_eq!(other.shutdown(LONG), ShutDown::Finished);
+        assert_eq!(other.store_stats().unwrap().jobs, 0);
+        assert_eq!(queue.store_stats().unwrap().jobs, 1);
+        drop(taken);
     });
 }

@@ -58,6 +58,7 @@ const JOB: NewJob<'_> = NewJob {
     when: When::NOW,
     key: None,
     merge: Merge::Keep,
+    schedule: None,
 };
 
 fn count(store: &SqliteStore) -> u32 {

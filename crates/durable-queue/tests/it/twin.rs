@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use durable_queue::store::{Act, Claim, Settle};
+use durable_queue::store::{Act, Claim, ListedJob, Settle};
 use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue::{JobId, Merge, NewJob, SqliteStore, Store, Token, When, Which};
 use sync_shim::ManualClock;
@@ -27,7 +27,8 @@ fn merge(rng: &mut Rng) -> Merge {
 }
 
 fn act(rng: &mut Rng) -> Act<'static> {
-    match rng.below(8) {
+    match rng.below(9) {
+        8 => Act::Again { when: after(rng) },
         0 | 1 => Act::Start {
             lease: Duration::from_secs(3),
         },
@@ -61,6 +62,7 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
                 when: after(rng),
                 key: keyed.then_some(key),
                 merge: merge(rng),
+                schedule: rng.chance(4).then_some(["hourly", "daily"][rng.below(2)]),
             };
             let puts = ours.enqueue(QUEUE, &[job]).unwrap();
             assert_eq!(puts, twin.enqueue(QUEUE, &[job]).unwrap());
@@ -122,6 +124,12 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
             ours.pause(QUEUE, paused).unwrap();
             twin.pause(QUEUE, paused).unwrap();
             assert_eq!(ours.stats(QUEUE).unwrap(), twin.stats(QUEUE).unwrap());
+            let most = u32::try_from(rng.below(4)).unwrap();
+            let first = ours.list(QUEUE, None, most).unwrap();
+            assert_eq!(first, twin.list(QUEUE, None, most).unwrap());
+            let after = first.last().map(ListedJob::position);
+            let rest = ours.list(QUEUE, after, 100).unwrap();
+            assert_eq!(rest, twin.list(QUEUE, after, 100).unwrap());
         }
     }
     if let Some(&(_, token)) = held.last() {

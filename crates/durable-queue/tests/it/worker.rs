@@ -1,5 +1,6 @@
 //! Handlers on a pool.
 
+use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -91,5 +92,34 @@ fn a_shutdown_waits_for_the_handler_that_runs_and_starts_no_other() {
         gate.open();
         assert_eq!(queue.store_stats().unwrap().due, 1, "it was never begun");
         drop(worker);
+    });
+}
+
+#[test]
+fn a_shutdown_in_the_midst_of_a_batch_gives_the_rest_of_it_back() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        let jobs = (0..5).map(|index| (index.to_string(), When::NOW)).collect();
+        queue.push_batch(jobs).unwrap();
+        let gate = Gate::new();
+        let worker = {
+            let gate = gate.clone();
+            let builder = Worker::builder(queue.clone()).batch(NonZeroUsize::new(4).unwrap());
+            builder.start(move |job| {
+                if job.as_str() == "1" {
+                    gate.wait();
+                }
+                Ok::<_, String>(())
+            })
+        };
+        let worker = worker.unwrap();
+        gate.wait_for_arrivals(1);
+        queue.close();
+        gate.open();
+        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+        let left = queue.list(None, 10).unwrap();
+        assert_eq!(left.len(), 3, "two were handled, and acknowledged");
+        assert!(left.iter().all(|job| job.attempts == 0), "{left:?}");
     });
 }

@@ -1,0 +1,279 @@
+//! What the commands do, on whatever store.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::time::Duration;
+
+use durable_queue::{
+    Cancelled, DurableQueue, JobId, Merge, Put, Reset, Schedule, ScheduleError, Store, When, Which,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::failure::Failure;
+use crate::flags::{self, Command, DeadLetters, Job, Limit, Push, Watch};
+use crate::output::Output;
+use crate::times;
+
+/// So many jobs go with one call of the store: one commit, and not much memory.
+const BATCH: usize = 1_000;
+/// So many entries of a list are read at a time.
+const PAGE: u32 = 1_000;
+
+type Queue<S> = DurableQueue<Vec<u8>, S>;
+
+pub(crate) fn run<S: Store>(
+    name: &str,
+    store: S,
+    command: &Command,
+    output: Output,
+) -> Result<(), Failure> {
+    let queue = Queue::new(name, store);
+    match command {
+        Command::Push(flags) => push(&queue, flags, output),
+        Command::List(limit) => list(&queue, limit, output),
+        Command::Cancel(job) => cancel(&queue, which(job), output),
+        Command::Reset(flags::Reset { job, time }) => {
+            reset(&queue, which(job), times::when(time)?, output)
+        }
+        Command::Dead(limit) => dead(&queue, limit, output),
+        Command::Redrive(which) => {
+            let redriven = of_dead(&queue, which, |ids| queue.redrive(ids))?;
+            done(output, "redriven", redriven)
+        }
+        Command::Purge(which) => {
+            let purged = of_dead(&queue, which, |ids| queue.delete_dead(ids))?;
+            done(output, "purged", purged)
+        }
+        Command::Pause => Ok(queue.pause(true)?),
+        Command::Resume => Ok(queue.pause(false)?),
+        Command::Stats => Ok(output.stats(&queue.store_stats()?)?),
+        Command::Watch(flags) => watch(&queue, flags, output),
+    }
+}
+
+fn usage<T>(text: &str) -> Result<T, Failure> {
+    Err(Failure::Usage(text.to_owned()))
+}
+
+fn nothing<T>(text: &str) -> Result<T, Failure> {
+    Err(Failure::Nothing(text.to_owned()))
+}
+
+fn which(job: &Job) -> Which<'_> {
+    match (job.id, &job.key) {
+        (Some(id), _) => JobId::from_u64(id).into(),
+        // One of the two is there: the flags demand it.
+        (None, key) => key.as_deref().unwrap_or_default().into(),
+    }
+}
+
+/// For what takes long, if a person looks on.
+fn progress() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{spinner} {human_pos} jobs, {per_sec}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+    ProgressBar::new_spinner().with_style(style)
+}
+
+fn push<S: Store>(queue: &Queue<S>, flags: &Push, output: Output) -> Result<(), Failure> {
+    let Push {
+        payloads,
+        time,
+        key,
+        merge,
+        cron,
+    } = flags;
+    let when = times::when(time)?;
+    let bytes = |text: &String| text.clone().into_bytes();
+    match (key, &payloads[..]) {
+        (Some(key), [payload]) => {
+            let put = if let Some(cron) = cron {
+                let refused = |error: ScheduleError| Failure::Usage(format!("`{cron}`: {error}"));
+                let schedule: Schedule = cron.parse().map_err(refused)?;
+                queue.push_repeating(key, &schedule, bytes(payload))
+            } else {
+                queue.push_keyed(key, bytes(payload), when, policy(merge.as_deref())?)
+            };
+            let put = put.map_err(|error| error.error)?;
+            let what = match put {
+                Put::New(_) => "new",
+                Put::Merged(_) => "merged",
+                Put::Kept(_) => "kept",
+            };
+            Ok(output.id(put.id().as_u64(), what)?)
+        }
+        (Some(_), _) => usage("a push with a key has one payload"),
+        (None, []) => push_all(queue, io::stdin().lock().split(b'\n'), when, output),
+        (None, payloads) => push_all(queue, payloads.iter().map(|it| Ok(bytes(it))), when, output),
+    }
+}
+
+fn policy(name: Option<&str>) -> Result<Merge, Failure> {
+    match name {
+        None | Some("keep") => Ok(Merge::Keep),
+        Some("earliest") => Ok(Merge::Earliest),
+        Some("latest") => Ok(Merge::Latest),
+        Some("debounce") => Ok(Merge::Debounce),
+        Some(_) => usage("--merge is keep, earliest, latest or debounce"),
+    }
+}
+
+/// In batches, all or none of each; what is in is said also if a later one fails.
+fn push_all<S: Store>(
+    queue: &Queue<S>,
+    payloads: impl Iterator<Item = io::Result<Vec<u8>>>,
+    when: When,
+    output: Output,
+) -> Result<(), Failure> {
+    let bar = progress();
+    let mut payloads = payloads.peekable();
+    let mut pushed = 0;
+    let mut push_batch = || -> Result<bool, Failure> {
+        let batch = payloads.by_ref().take(BATCH);
+        let batch = batch.map(|payload| Ok((payload?, when)));
+        let batch: Vec<_> = batch.collect::<io::Result<_>>()?;
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        pushed += queue.push_batch(batch).map_err(|error| error.error)?.len();
+        bar.set_position(pushed as u64);
+        Ok(true)
+    };
+    let ended = loop {
+        match push_batch() {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(failure) => break Err(failure),
+        }
+    };
+    bar.finish_and_clear();
+    output.count("pushed", pushed)?;
+    ended
+}
+
+/// The pages of a list that goes on after the last entry of each.
+fn pages<T, P: Copy>(
+    limit: &Limit,
+    mut page: impl FnMut(Option<P>, u32) -> Result<Vec<T>, Failure>,
+    position: impl Fn(&T) -> P,
+    mut show: impl FnMut(&T) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let mut left = limit.most;
+    let mut after = None;
+    while left > 0 || limit.all {
+        let wanted = if limit.all { PAGE } else { left.min(PAGE) };
+        let entries = page(after, wanted)?;
+        entries.iter().try_for_each(&mut show)?;
+        let Some(last) = entries.last().filter(|_| entries.len() == wanted as usize) else {
+            break;
+        };
+        after = Some(position(last));
+        left = left.saturating_sub(wanted);
+    }
+    Ok(())
+}
+
+fn list<S: Store>(queue: &Queue<S>, limit: &Limit, output: Output) -> Result<(), Failure> {
+    output.head("          ID  STATE    AT                           ATTEMPTS  KEY")?;
+    pages(
+        limit,
+        |after, most| Ok(queue.list(after, most)?),
+        durable_queue::store::ListedJob::position,
+        |job| output.job(job),
+    )
+}
+
+fn dead<S: Store>(queue: &Queue<S>, limit: &Limit, output: Output) -> Result<(), Failure> {
+    output.head("          ID  BURIED                       ATTEMPTS  KEY  ERROR")?;
+    pages(
+        limit,
+        |after, most| Ok(queue.dead(after, most)?),
+        |dead| dead.id,
+        |dead| output.dead(dead),
+    )
+}
+
+fn cancel<S: Store>(queue: &Queue<S>, which: Which<'_>, output: Output) -> Result<(), Failure> {
+    // Any bytes are a payload here, so it can be read.
+    let cancelled = queue.cancel(which).map_err(|error| match error {
+        durable_queue::CancelError::Store(error) => Failure::Store(error),
+        other => Failure::Nothing(other.to_string()),
+    })?;
+    match cancelled {
+        Cancelled::Gone { .. } => Ok(output.count("cancelled", 1)?),
+        Cancelled::Taken => nothing("a handler has it"),
+        Cancelled::Never => nothing("there is no such job"),
+    }
+}
+
+fn reset<S: Store>(
+    queue: &Queue<S>,
+    which: Which<'_>,
+    when: When,
+    output: Output,
+) -> Result<(), Failure> {
+    match queue.reset(which, when)? {
+        Reset::Moved => Ok(output.count("moved", 1)?),
+        Reset::Taken => nothing("a handler has it"),
+        Reset::Never => nothing("there is no such job"),
+    }
+}
+
+/// Does something to the dead letters that are named, or to all that there are.
+fn of_dead<S: Store>(
+    queue: &Queue<S>,
+    which: &DeadLetters,
+    mut act: impl FnMut(&[JobId]) -> durable_queue::store::Result<usize>,
+) -> Result<usize, Failure> {
+    let bar = progress();
+    let mut count = 0;
+    let mut done = |ids: &[JobId]| -> Result<(), Failure> {
+        count += act(ids)?;
+        bar.set_position(count as u64);
+        Ok(())
+    };
+    for ids in which.ids.chunks(BATCH) {
+        let ids: Vec<_> = ids.iter().copied().map(JobId::from_u64).collect();
+        done(&ids)?;
+    }
+    if which.all {
+        let mut after = None;
+        loop {
+            let dead = queue.dead(after, PAGE)?;
+            let Some(last) = dead.last() else { break };
+            after = Some(last.id);
+            let ids: Vec<_> = dead.iter().map(|dead| dead.id).collect();
+            done(&ids)?;
+        }
+    }
+    bar.finish_and_clear();
+    Ok(count)
+}
+
+fn done(output: Output, what: &str, count: usize) -> Result<(), Failure> {
+    output.count(what, count)?;
+    if count == 0 {
+        return nothing("there is no such dead letter, or its key is pending");
+    }
+    Ok(())
+}
+
+fn watch<S: Store>(queue: &Queue<S>, flags: &Watch, output: Output) -> Result<(), Failure> {
+    let every = times::span(&flags.every)?;
+    loop {
+        output.stats(&queue.store_stats()?)?;
+        if flags.once {
+            return Ok(());
+        }
+        pause(every);
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the program shows a figure, and waits for nothing"
+)]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}

@@ -1,0 +1,40 @@
+//! Times as they are given and shown.
+
+use std::time::{Duration, SystemTime};
+
+use durable_queue::{StoreTime, When};
+use jiff::{Span, SpanRelativeTo, Timestamp};
+
+use crate::failure::Failure;
+use crate::flags::Time;
+
+/// As `1h30m`. A day has 24 hours.
+pub(crate) fn span(text: &str) -> Result<Duration, Failure> {
+    let refused = || Failure::Usage(format!("`{text}` is no time, as 90s, 1h30m or 2d"));
+    let span: Span = text.parse().map_err(|_| refused())?;
+    let days = SpanRelativeTo::days_are_24_hours();
+    let span = span.to_duration(days).map_err(|_| refused())?;
+    Duration::try_from(span).map_err(|_| refused())
+}
+
+pub(crate) fn when(time: &Time) -> Result<When, Failure> {
+    if let Some(after) = &time.after {
+        return Ok(span(after)?.into());
+    }
+    let Some(at) = &time.at else {
+        return Ok(When::NOW);
+    };
+    let refused = |_| Failure::Usage(format!("`{at}` is no time, as 2031-05-01T09:00:00Z"));
+    let at: Timestamp = at.parse().map_err(refused)?;
+    // Rounds up, as all times are: a job is not early.
+    Ok(SystemTime::from(at).into())
+}
+
+/// To the microsecond, in UTC.
+pub(crate) fn shown(time: StoreTime) -> String {
+    match Timestamp::from_microsecond(time.as_micros()) {
+        Ok(at) => format!("{at:.6}"),
+        Err(_) if time.as_micros() > 0 => "never".to_owned(),
+        Err(_) => "ever".to_owned(),
+    }
+}

@@ -1,0 +1,152 @@
+//! A job with a schedule comes again when it is done: once, under its id, until it is cancelled.
+
+use super::{
+    Fixture, LEASE, QUEUE, SECOND, claimed, job, keyed, put, put_one, settle, start, start_one,
+};
+use crate::job::{Cancelled, JobId, Merge, NewJob, Put};
+use crate::store::{Act, ListedJob, Store, Verdict};
+use crate::time::When;
+
+const HOURLY: Option<&str> = Some("hourly");
+
+fn repeating(key: &str, when: impl Into<When>) -> NewJob<'_> {
+    NewJob {
+        schedule: HOURLY,
+        ..keyed(key, b"job", when, Merge::Earliest)
+    }
+}
+
+fn again<'a>(when: impl Into<When>) -> Act<'a> {
+    Act::Again { when: when.into() }
+}
+
+fn listed<S: Store>(store: &S) -> Vec<ListedJob> {
+    store.list(QUEUE, None, 10).expect("a list")
+}
+
+/// As new, with all that it was put in with.
+pub fn a_job_that_repeats_comes_again_under_its_id(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, repeating("key", When::NOW));
+    let first = start_one(store);
+    assert_eq!(first.schedule.as_deref(), HOURLY);
+    assert_eq!(
+        settle(store, &first, Act::Retry { when: When::NOW }),
+        Verdict::Done
+    );
+    for _ in 0..3 {
+        let lease = start_one(store);
+        assert_eq!((lease.id, &lease.payload[..]), (id, &b"job"[..]));
+        assert_eq!(
+            (lease.key.as_deref(), lease.schedule.as_deref()),
+            (Some(&b"key"[..]), HOURLY)
+        );
+        assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Done);
+        assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Stale, "once");
+        let [waiting] = &listed(store)[..] else {
+            panic!("it is there, and once");
+        };
+        assert_eq!((waiting.id, waiting.attempts), (id, 0));
+        assert_eq!(waiting.schedule.as_deref(), HOURLY);
+        let kept = keyed("key", b"", When::NOW, Merge::Keep);
+        assert_eq!(put(store, &[kept]), [Put::Kept(id)], "its key is pending");
+        assert!(start(store).is_empty(), "not before its time");
+        fixture.advance(SECOND);
+    }
+}
+
+/// Also one whose lease has ended.
+pub fn a_repetition_is_the_holders_alone(fixture: &impl Fixture) {
+    let store = fixture.store();
+    put_one(store, repeating("key", When::NOW));
+    let ahead = claimed(store, 1, 0).leases.remove(0);
+    assert_eq!(
+        settle(store, &ahead, again(SECOND)),
+        Verdict::Stale,
+        "it was not started"
+    );
+    fixture.advance(LEASE);
+    let lost = start_one(store);
+    fixture.advance(LEASE);
+    let lease = start_one(store);
+    assert_eq!(settle(store, &lost, again(SECOND)), Verdict::Stale);
+    assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Done);
+    assert_eq!(listed(store).len(), 1);
+}
+
+/// A holder may take it for one that repeats still.
+pub fn a_job_without_a_schedule_does_not_come_again(fixture: &impl Fixture) {
+    let store = fixture.store();
+    put_one(store, job(b"job", When::NOW));
+    let lease = start_one(store);
+    assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Done);
+    assert!(listed(store).is_empty());
+}
+
+/// It says that the handler has the job, whose run is the last.
+pub fn a_cancel_of_a_job_that_repeats_ends_it(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let cancel = || store.cancel(QUEUE, "key".into()).expect("an answer");
+    put_one(store, repeating("key", When::NOW));
+    assert!(cancel().is_gone());
+    put_one(store, repeating("key", When::NOW));
+    let lease = start_one(store);
+    assert_eq!(cancel(), Cancelled::Taken);
+    assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Done);
+    assert!(listed(store).is_empty());
+    assert_eq!(cancel(), Cancelled::Never);
+}
+
+/// It is neither lost nor doubled, whichever of the two had it.
+pub fn a_pending_job_of_the_key_takes_the_schedule_over(fixture: &impl Fixture) {
+    let store = fixture.store();
+    for act in [again(SECOND), Act::Retry { when: When::NOW }, Act::Release] {
+        put_one(store, repeating("key", When::NOW));
+        let running = start_one(store);
+        let other = put_one(store, keyed("key", b"other", SECOND, Merge::Keep));
+        assert_eq!(settle(store, &running, act), Verdict::Done);
+        let [pending] = &listed(store)[..] else {
+            panic!("one stands for both: {act:?}");
+        };
+        assert_eq!((pending.id, pending.schedule.as_deref()), (other, HOURLY));
+        assert!(
+            store
+                .cancel(QUEUE, other.into())
+                .expect("an answer")
+                .is_gone()
+        );
+    }
+}
+
+/// One that has none leaves it as it is.
+pub fn a_merge_replaces_the_schedule_by_its_own(fixture: &impl Fixture) {
+    let store = fixture.store();
+    put_one(store, repeating("key", SECOND));
+    let push = |schedule| {
+        let merge = NewJob {
+            schedule,
+            ..keyed("key", b"new", SECOND, Merge::Latest)
+        };
+        put_one(store, merge);
+        listed(store)[0].schedule.clone()
+    };
+    assert_eq!(push(None).as_deref(), HOURLY);
+    assert_eq!(push(Some("daily")).as_deref(), Some("daily"));
+}
+
+/// And repeats once it is driven again.
+pub fn a_dead_letter_keeps_its_schedule(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id: JobId = put_one(store, repeating("key", When::NOW));
+    let lease = start_one(store);
+    assert_eq!(
+        settle(store, &lease, Act::Bury { error: "" }),
+        Verdict::Done
+    );
+    let dead = store.dead(QUEUE, None, 10).expect("dead letters");
+    assert_eq!(dead[0].schedule.as_deref(), HOURLY);
+    assert_eq!(store.redrive(QUEUE, &[id]).expect("an answer"), 1);
+    let lease = start_one(store);
+    assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Done);
+    assert_eq!(listed(store).len(), 1);
+}

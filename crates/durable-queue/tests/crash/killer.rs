@@ -1,0 +1,122 @@
+//! The party that starts processes, kills and stops them, and lets the last ones finish.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use testkit::Rng;
+
+use crate::judge::Verdict;
+use crate::worker::{self, LEASE, MODE, QUIET, pause};
+
+/// How many kills a run of the tests has.
+pub(crate) const KILLS: u64 = 12;
+/// The longest that a kill and what goes before it may take on a busy machine.
+pub(crate) const LONGEST: Duration = Duration::from_secs(3);
+/// So many processes work at a time.
+const WORKERS: usize = 3;
+/// The longest time between two kills, in milliseconds.
+const BETWEEN: usize = 150;
+/// Of so many victims one is stopped for longer than its leases, before it goes on or is killed.
+const STOPPED: usize = 4;
+
+struct Workers<'a> {
+    folder: &'a Path,
+    rng: Rng,
+    living: Vec<Child>,
+    started: usize,
+}
+
+impl Workers<'_> {
+    fn start(&mut self) {
+        let name = self.started.to_string();
+        self.started += 1;
+        let this = std::env::current_exe().unwrap();
+        let seed = self.rng.next_u64().to_string();
+        let mut child = Command::new(this);
+        child.arg(MODE).arg(self.folder).args([name, seed]);
+        self.living.push(child.spawn().unwrap());
+    }
+
+    fn signal(&self, victim: usize, signal: &str) {
+        let id = self.living[victim].id().to_string();
+        let sent = Command::new("kill").args([signal, &id]).status().unwrap();
+        assert!(sent.success(), "a worker has ended by itself");
+    }
+
+    fn kill(&mut self, victim: usize) {
+        let mut child = self.living.swap_remove(victim);
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "a worker has ended by itself"
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+impl Drop for Workers<'_> {
+    fn drop(&mut self) {
+        for child in &mut self.living {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+/// A folder that goes with the run, unless that fails.
+fn folder() -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = path.join(format!("crash-{}", std::process::id()));
+    fs::remove_dir_all(&path).ok(); // Of a run that was killed.
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+pub(crate) fn run(kills: u64, seed: u64) {
+    let folder = folder();
+    let mut workers = Workers {
+        folder: &folder,
+        rng: Rng::new(seed),
+        living: Vec::new(),
+        started: 0,
+    };
+    let mut stops = 0;
+    for _ in 0..kills {
+        while workers.living.len() < WORKERS {
+            workers.start();
+        }
+        let (time, victim) = (workers.rng.below(BETWEEN), workers.rng.below(WORKERS));
+        pause(time);
+        let (is_stopped, goes_on) = (workers.rng.chance(STOPPED), workers.rng.chance(2));
+        if is_stopped {
+            stops += 1;
+            workers.signal(victim, "-STOP");
+            pause(usize::try_from(LEASE.as_millis()).unwrap() * 2);
+            if goes_on {
+                workers.signal(victim, "-CONT");
+                pause(time);
+            }
+        }
+        workers.kill(victim);
+    }
+
+    // What is left is finished by those that live, and by a new one if none does.
+    fs::write(folder.join(QUIET), "").unwrap();
+    workers.start();
+    let queue = worker::open(&folder);
+    while queue.list(None, 2).unwrap().len() > 1 {
+        pause(10);
+    }
+    let ticks = queue.list(None, 2).unwrap();
+    assert_eq!(ticks.len(), 1, "the job that repeats is there, and once");
+    assert_eq!(ticks[0].key.as_deref(), Some(worker::TICK.as_bytes()));
+    assert!(queue.dead(None, 1).unwrap().is_empty());
+    drop(workers);
+
+    let verdict = Verdict::of(&folder);
+    println!("{kills} kills, {stops} stops, seed {seed}: {verdict}");
+    drop(queue);
+    fs::remove_dir_all(&folder).unwrap();
+}

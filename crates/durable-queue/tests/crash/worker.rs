@@ -1,0 +1,129 @@
+//! A process that is killed: it pushes jobs and works jobs off, and writes down each thing that it
+//! knows to have happened, as soon as it knows.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use durable_queue::{DurableQueue, SettleError, SqliteStore, StoreTime};
+use testkit::Rng;
+
+/// The first argument of such a process.
+pub(crate) const MODE: &str = "work-until-killed";
+/// The queue.
+pub(crate) const QUEUE: &str = "crash";
+/// The key of the job that repeats each second.
+pub(crate) const TICK: &str = "tick";
+/// While this file is there, nothing is pushed.
+pub(crate) const QUIET: &str = "quiet";
+
+/// Short, so that what the dead leave comes again often.
+pub(crate) const LEASE: Duration = Duration::from_millis(400);
+const HORIZON: Duration = Duration::from_millis(100);
+const TAKERS: u64 = 2;
+/// The longest delay of a job, and the longest that a handler takes. Some outlive their leases: the
+/// heartbeat is off.
+const DELAY: usize = 200;
+const WORK: usize = 30;
+/// The longest time between two pushes: less is pushed than can be worked off.
+const PUSH_EVERY: usize = 150;
+
+pub(crate) type Queue = DurableQueue<String, SqliteStore>;
+
+pub(crate) fn open(folder: &Path) -> Queue {
+    // The kills are what is tested, not the disk; a stopped process may hold the lock for long.
+    let store = SqliteStore::options().busy_timeout(Duration::from_secs(30));
+    let store = store.open(folder.join("jobs")).unwrap();
+    let queue = Queue::builder(QUEUE, store).horizon(HORIZON).lease(LEASE);
+    queue
+        .heartbeat(false)
+        .max_attempts(u32::MAX)
+        .build()
+        .unwrap()
+}
+
+/// Whole lines, each with one call of the system: a kill leaves none by halves.
+#[derive(Clone)]
+struct Diary(Arc<Mutex<File>>);
+
+impl Diary {
+    fn write(&self, line: &str) {
+        let line = format!("{line}\n");
+        self.0.lock().unwrap().write_all(line.as_bytes()).unwrap();
+    }
+}
+
+pub(crate) fn now() -> i64 {
+    StoreTime::from(SystemTime::now()).as_micros()
+}
+
+pub(crate) fn run(folder: &Path, name: &str, seed: u64) {
+    let mut file = OpenOptions::new();
+    let file = file.create(true).append(true);
+    let file = file.open(folder.join(format!("{name}.diary"))).unwrap();
+    let diary = Diary(Arc::new(Mutex::new(file)));
+    let queue = open(folder);
+    let mut rng = Rng::new(seed);
+    let schedule = "* * * * * *".parse().unwrap();
+    queue
+        .push_repeating(TICK, &schedule, TICK.to_owned())
+        .unwrap();
+    let takers: Vec<_> = (0..TAKERS)
+        .map(|_| {
+            let (queue, diary, rng) = (queue.clone(), diary.clone(), rng.split());
+            thread::spawn(move || take(&queue, &diary, rng))
+        })
+        .collect();
+    while !folder.join(QUIET).exists() {
+        let jobs = (0..=rng.below(5)).map(|_| {
+            let delay = Duration::from_millis(rng.below(DELAY) as u64);
+            // What is due is no earlier than this: the store's clock is the same one.
+            (
+                (now() + i64::try_from(delay.as_micros()).unwrap()).to_string(),
+                delay.into(),
+            )
+        });
+        let ids = queue.push_batch(jobs.collect()).unwrap();
+        for id in ids {
+            diary.write(&format!("pushed {id}"));
+        }
+        pause(rng.below(PUSH_EVERY));
+    }
+    for taker in takers {
+        taker.join().unwrap();
+    }
+}
+
+fn take(queue: &Queue, diary: &Diary, mut rng: Rng) {
+    loop {
+        let job = queue.take().unwrap();
+        let (id, attempt) = (job.id(), job.attempt());
+        if job.as_str() == TICK {
+            assert!(now() >= job.due().as_micros(), "a tick is early");
+            job.ack().ok();
+            continue;
+        }
+        // The time that its push had meant, and that of the store.
+        let due: i64 = job.parse().unwrap();
+        let early = due.max(job.due().as_micros()) - now();
+        let early = if early > 0 { " early" } else { "" };
+        diary.write(&format!("started {id} {attempt}{early}"));
+        pause(rng.below(WORK));
+        match job.ack() {
+            Ok(()) => diary.write(&format!("acked {id} {attempt}")),
+            Err(SettleError::Stale) => diary.write(&format!("stale {id} {attempt}")),
+            Err(error) => diary.write(&format!("unknown {id} {attempt} {error}")),
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the work is to take time, in which the process may be killed"
+)]
+pub(crate) fn pause(millis: usize) {
+    thread::sleep(Duration::from_millis(millis as u64));
+}

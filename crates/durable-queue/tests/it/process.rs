@@ -1,0 +1,124 @@
+//! Forks: what the parent had answers so in the child, and goes on in the parent.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use durable_queue::{
+    DurableQueue, ErrorKind, SettleError, ShutDown, SqliteStore, TakeError, When, Worker,
+};
+
+use crate::support::{Folder, LONG, job};
+
+type Queue = DurableQueue<String, SqliteStore>;
+
+/// Runs `child` in a fork of this process; whether it came to its end in time.
+fn in_fork(child: impl FnOnce()) -> bool {
+    // SAFETY: the child leaves by `_exit`, and takes no lock of threads that it does not have: that it
+    // does not is what is tested.
+    match unsafe { libc::fork() } {
+        -1 => panic!("the process cannot fork"),
+        0 => {
+            // SAFETY: ends this process in time, if nothing else does.
+            unsafe { libc::alarm(30) };
+            let ended = catch_unwind(AssertUnwindSafe(child));
+            // SAFETY: ends the process at once, without its destructors.
+            unsafe { libc::_exit(i32::from(ended.is_err())) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: waits for our own child.
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            (waited, status) == (child, 0)
+        }
+    }
+}
+
+fn queue(folder: &Folder, file: &str) -> Queue {
+    Queue::new("queue", SqliteStore::open(folder.file(file)).unwrap())
+}
+
+fn is_forked(error: &durable_queue::StoreError) -> bool {
+    error.kind() == ErrorKind::Forked
+}
+
+/// All that may be called, of what the parent has.
+fn use_it(queue: &Queue, taken: [durable_queue::Claimed<String>; 4]) {
+    let is_refused = |error: TakeError| matches!(error, TakeError::Forked);
+    assert!(is_refused(queue.take().unwrap_err()));
+    assert!(is_refused(queue.take_timeout(LONG).unwrap_err()));
+    let taking = testkit::block_on(queue.take_async());
+    assert!(is_refused(taking.unwrap_err()));
+
+    let [acked, retried, extended, dropped] = taken;
+    assert!(matches!(acked.ack(), Err(SettleError::Forked)));
+    assert!(matches!(retried.retry(), Err(SettleError::Forked)));
+    assert!(matches!(extended.extend(LONG), Err(SettleError::Forked)));
+    extended.ack_later();
+    drop(dropped);
+
+    let refused = queue.push(job("job"), When::NOW).unwrap_err();
+    assert!(is_forked(&refused.error) && refused.value == "job");
+    assert!(is_forked(&queue.list(None, 1).unwrap_err()));
+    assert!(is_forked(&queue.pause(true).unwrap_err()));
+    assert!(is_forked(&queue.store_stats().unwrap_err()));
+    assert!(is_forked(&queue.last_error().unwrap()));
+    queue.announce();
+    queue.close();
+    assert_eq!(queue.shutdown(LONG), ShutDown::Forked);
+    let worker = Worker::builder(queue.clone());
+    let worker = worker.start(|_| Ok::<_, String>(())).unwrap();
+    assert_eq!(worker.shutdown(LONG), ShutDown::Forked);
+}
+
+#[test]
+fn in_a_forked_child_a_queue_says_so_and_the_parents_goes_on() {
+    let ended = testkit::in_child(
+        "process::in_a_forked_child_a_queue_says_so_and_the_parents_goes_on",
+        || {
+            let folder = Folder::new();
+            let parents = queue(&folder, "jobs");
+            let pushed = ["a", "b", "c", "d"].map(|name| (job(name), When::NOW));
+            parents.push_batch(pushed.into()).unwrap();
+            let taken = [(); 4].map(|()| parents.take().unwrap());
+            let mut waiting = parents.take_async();
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(Pin::new(&mut waiting).poll(&mut context).is_pending());
+
+            // Each has a copy: what the child drops is its own.
+            let mut all = Some((parents, taken, waiting));
+            assert!(in_fork(|| {
+                let (parents, taken, mut waiting) = all.take().unwrap();
+                let mut context = Context::from_waker(Waker::noop());
+                let polled = Pin::new(&mut waiting).poll(&mut context);
+                assert!(matches!(
+                    polled,
+                    std::task::Poll::Ready(Err(TakeError::Forked))
+                ));
+                use_it(&parents, taken);
+                drop(waiting);
+                // One of the child's own works.
+                let own = queue(&folder, "others");
+                own.push(job("own"), When::NOW).unwrap();
+                own.take().unwrap().ack().unwrap();
+                assert_eq!(own.shutdown(LONG), ShutDown::Finished);
+            }));
+
+            let (parents, taken, waiting) = all.take().unwrap();
+            for taken in taken {
+                taken.ack().unwrap();
+            }
+            // It still hears of what others commit.
+            queue(&folder, "jobs")
+                .push(job("e"), Duration::ZERO)
+                .unwrap();
+            let last = testkit::block_on(waiting).unwrap();
+            assert_eq!(*last, "e");
+            last.ack().unwrap();
+            assert_eq!(parents.shutdown(LONG), ShutDown::Finished);
+            assert_eq!(parents.store_stats().unwrap().jobs, 0);
+        },
+    );
+    assert!(ended.is_ok(), "{ended:?}");
+}

@@ -1,0 +1,277 @@
+//! Jobs that repeat, and the times of their schedules.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use durable_queue::testing::{Call, Fault, ManualStoreClock, SimStore};
+use durable_queue::{
+    Cancelled, DurableQueue, Put, Retried, Schedule, ScheduleError, SettleError, ShutDown, Store,
+    StoreTime,
+};
+use jiff::Timestamp;
+
+use crate::support::{LONG, SECOND, Time, bounded, job};
+
+fn at(text: &str) -> StoreTime {
+    let time: Timestamp = text.parse().unwrap();
+    StoreTime::from_micros(time.as_microsecond())
+}
+
+fn schedule(text: &str) -> Schedule {
+    text.parse().unwrap()
+}
+
+/// The times after `from`, in UTC.
+fn times<const N: usize>(text: &str, from: &str) -> [String; N] {
+    let schedule = schedule(text);
+    let mut time = at(from);
+    [(); N].map(|()| {
+        let next = schedule.next_after(time).unwrap();
+        assert!(next > time);
+        time = next;
+        Timestamp::from_microsecond(next.as_micros())
+            .unwrap()
+            .to_string()
+    })
+}
+
+#[test]
+fn times_are_in_utc_and_know_no_daylight_saving() {
+    let found = times("30 2 * * *", "2031-03-29T12:00:00Z");
+    assert_eq!(found, ["2031-03-30T02:30:00Z", "2031-03-31T02:30:00Z"]);
+    let found = times("0 7 * * MON-FRI", "2031-05-02T07:00:00Z");
+    assert_eq!(found, ["2031-05-05T07:00:00Z", "2031-05-06T07:00:00Z"]);
+    let found = times("*/20 * * * * *", "2031-05-02T07:00:00.000001Z");
+    assert_eq!(
+        found,
+        [
+            "2031-05-02T07:00:20Z",
+            "2031-05-02T07:00:40Z",
+            "2031-05-02T07:01:00Z"
+        ]
+    );
+}
+
+/// Clocks in Berlin were put forward on 2024-03-31 at 02:00, and back on 2024-10-27 at 03:00.
+#[test]
+fn in_a_time_zone_no_day_is_left_out_and_none_comes_twice() {
+    let spring = times("CRON_TZ=Europe/Berlin 30 2 * * *", "2024-03-30T00:00:00Z");
+    assert_eq!(
+        spring,
+        [
+            "2024-03-30T01:30:00Z",
+            "2024-03-31T01:00:00Z",
+            "2024-04-01T00:30:00Z"
+        ]
+    );
+    let autumn = times("CRON_TZ=Europe/Berlin 30 2 * * *", "2024-10-26T12:00:00Z");
+    assert_eq!(autumn, ["2024-10-27T00:30:00Z", "2024-10-28T01:30:00Z"]);
+    let hourly = times("CRON_TZ=Europe/Berlin 0 * * * *", "2024-10-26T23:30:00Z");
+    assert_eq!(
+        hourly,
+        [
+            "2024-10-27T00:00:00Z",
+            "2024-10-27T01:00:00Z",
+            "2024-10-27T02:00:00Z"
+        ]
+    );
+}
+
+#[test]
+fn a_schedule_reads_as_it_is_written() {
+    for text in [
+        "0 3 * * *",
+        "CRON_TZ=Europe/Berlin @daily",
+        "0 0 0 1 1 * 2031",
+    ] {
+        let schedule = schedule(text);
+        assert_eq!(schedule.as_str(), text);
+        assert_eq!(schedule, schedule.to_string().parse().unwrap());
+    }
+    let moved = schedule("0 3 * * *").in_zone("Asia/Tokyo").unwrap();
+    assert_eq!(moved.as_str(), "CRON_TZ=Asia/Tokyo 0 3 * * *");
+    assert_eq!(
+        moved.in_zone("Europe/Berlin").unwrap().as_str(),
+        "CRON_TZ=Europe/Berlin 0 3 * * *"
+    );
+    for wrong in [
+        "",
+        "often",
+        "61 * * * *",
+        "CRON_TZ=Europe/Berlin",
+        "CRON_TZ=Moon/Sea 0 3 * * *",
+    ] {
+        let error = wrong.parse::<Schedule>().unwrap_err();
+        let is_zone = matches!(error, ScheduleError::Zone);
+        assert_eq!(is_zone, wrong.starts_with("CRON_TZ"), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn a_schedule_that_has_ended_or_lies_beyond_all_times_has_no_next_time() {
+    let once = schedule("0 0 0 1 1 * 2031");
+    assert_eq!(
+        once.next_after(at("2030-05-01T00:00:00Z")),
+        Some(at("2031-01-01T00:00:00Z"))
+    );
+    assert_eq!(once.next_after(at("2031-01-01T00:00:00Z")), None);
+    for time in [StoreTime::NEVER, StoreTime::from_micros(i64::MIN)] {
+        assert_eq!(once.next_after(time), None);
+    }
+}
+
+type Queue<S> = DurableQueue<String, S>;
+
+/// The store's clock begins in the midst of a day.
+fn put<S: Store>(queue: &Queue<S>, pattern: &str) -> Put {
+    let value = job("report");
+    queue
+        .push_repeating("key", &schedule(pattern), value)
+        .unwrap()
+}
+
+fn next<S: Store>(queue: &Queue<S>) -> Duration {
+    let [pending] = &queue.list(None, 10).unwrap()[..] else {
+        panic!("it is there, and once");
+    };
+    pending.at.since(ManualStoreClock::START)
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// From the clock's beginning to the first full hour: 2001-09-09T01:46:40.
+const FIRST: Duration = Duration::from_secs(13 * 60 + 20);
+
+#[test]
+fn a_job_comes_at_each_time_of_its_schedule_until_it_is_cancelled() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        let id = put(&queue, "@hourly").id();
+        for hour in 0..3 {
+            assert_eq!(next(&queue), FIRST + HOUR * hour);
+            let passed = ManualStoreClock::START.after(next(&queue));
+            let present = queue.store().turn("queue", &[], None).unwrap().now;
+            time.clock.advance(passed.since(present));
+            let taken = queue.take().unwrap();
+            assert_eq!((taken.id(), taken.attempt()), (id, 1));
+            assert_eq!(taken.schedule(), Some("@hourly"));
+            taken.ack().unwrap();
+        }
+        assert!(queue.cancel("key").unwrap().is_gone());
+        assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
+    });
+}
+
+#[test]
+fn times_that_passed_are_made_up_for_by_one_run() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        put(&queue, "@hourly");
+        time.clock.advance(FIRST + HOUR * 10 + SECOND);
+        queue.take().unwrap().ack().unwrap();
+        assert_eq!(next(&queue), FIRST + HOUR * 11);
+    });
+}
+
+#[test]
+fn a_start_of_the_program_leaves_the_pending_run_and_brings_the_new_schedule() {
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let id = put(&queue, "@hourly").id();
+    time.clock.advance(FIRST + SECOND);
+    assert_eq!(put(&queue, "@daily"), Put::Merged(id));
+    assert_eq!(next(&queue), FIRST, "it was missed, and is due");
+    queue.take().unwrap().ack().unwrap();
+    assert_eq!(next(&queue), FIRST + HOUR * 22);
+}
+
+#[test]
+fn a_run_that_fails_for_good_leaves_the_next_one() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
+        put(&queue, "@hourly");
+        time.clock.advance(FIRST);
+        assert_eq!(
+            queue.take().unwrap().retry().unwrap(),
+            Retried::Again(SECOND.into())
+        );
+        time.clock.advance(SECOND);
+        let taken = queue.take().unwrap();
+        assert_eq!(taken.attempt(), 2);
+        assert_eq!(taken.retry().unwrap(), Retried::NextTime);
+        assert_eq!(next(&queue), FIRST + HOUR);
+        assert_eq!(queue.list(None, 1).unwrap()[0].attempts, 0);
+    });
+}
+
+#[test]
+fn a_cancel_while_a_handler_has_it_makes_this_run_the_last() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        put(&queue, "@hourly");
+        time.clock.advance(FIRST);
+        let taken = queue.take().unwrap();
+        assert_eq!(queue.cancel("key").unwrap(), Cancelled::Taken);
+        taken.ack().unwrap();
+        assert!(queue.list(None, 1).unwrap().is_empty());
+    });
+}
+
+/// The acknowledgement is carried out, and asked for again.
+#[test]
+fn a_run_whose_acknowledgement_has_no_answer_is_not_doubled() {
+    bounded(|| {
+        let time = Time::new();
+        let fails = Arc::new(AtomicBool::new(false));
+        let failing = Arc::clone(&fails);
+        let plan = move |call| match call {
+            Call::Turn if failing.swap(false, SeqCst) => Fault::After,
+            _ => Fault::None,
+        };
+        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+        put(&queue, "@hourly");
+        time.clock.advance(FIRST);
+        let taken = queue.take().unwrap();
+        fails.store(true, SeqCst);
+        let acked = taken.ack_async();
+        while queue.last_error().is_none() {
+            std::thread::yield_now();
+        }
+        time.advance(durable_queue::FIRST_PAUSE);
+        assert!(matches!(acked.wait(), Err(SettleError::Unknown)));
+        assert_eq!(next(&queue), FIRST + HOUR);
+    });
+}
+
+#[test]
+fn a_schedule_that_cannot_be_read_is_buried_and_not_lost() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        let newer = durable_queue::NewJob {
+            payload: b"job",
+            when: SECOND.into(),
+            key: Some(b"key"),
+            merge: durable_queue::Merge::Keep,
+            schedule: Some("at full moon"),
+        };
+        queue.store().enqueue("queue", &[newer]).unwrap();
+        time.clock.advance(SECOND);
+        let taker = {
+            let queue = queue.clone();
+            std::thread::spawn(move || queue.take().unwrap_err().is_shut_down())
+        };
+        while queue.dead(None, 10).unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
+        assert!(taker.join().unwrap());
+        let dead = queue.dead(None, 10).unwrap();
+        assert_eq!(dead[0].schedule.as_deref(), Some("at full moon"));
+    });
+}
