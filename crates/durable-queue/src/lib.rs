@@ -63,10 +63,11 @@
 //! | feature | default | what it does |
 //! |---|---|---|
 //! | `sqlite` | yes | [`SqliteStore`]: jobs in a file of `SQLite`, whose source is compiled in |
+//! | `postgres` | no | [`PostgresStore`]: jobs in a database of `PostgreSQL` |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
 //! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests of any store |
 #![cfg_attr(
-    not(all(feature = "sqlite", feature = "testing")),
+    not(all(feature = "sqlite", feature = "postgres", feature = "testing")),
     allow(rustdoc::broken_intra_doc_links)
 )]
 #![forbid(unsafe_code)]
@@ -83,6 +84,8 @@ mod job;
 mod notify;
 mod offset;
 mod payload;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod pump;
 mod queue;
 mod reply;
@@ -98,6 +101,8 @@ mod worker;
 
 #[cfg(feature = "json")]
 pub use self::payload::Json;
+#[cfg(feature = "postgres")]
+pub use self::postgres::PostgresStore;
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::SqliteStore;
 pub use self::{

@@ -1,15 +1,17 @@
 //! What is stored is what was given; what was pushed is announced.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use sync_shim::Mutex;
+use sync_shim::{Clock as _, Mutex, Parker};
 
 use super::{
     Fixture, HORIZON, QUEUE, SECOND, claimed, job, put, put_one, settle, start, start_one,
 };
+use crate::clock::SharedClock;
 use crate::job::{Merge, NewJob, Put, Which};
 use crate::notify::Notifier;
-use crate::store::{Act, Store, Verdict};
+use crate::store::{Act, Store, Verdict, Watch};
 use crate::time::{StoreTime, When};
 
 /// Empty, large, and no text.
@@ -113,7 +115,7 @@ pub fn extreme_times_are_kept(fixture: &impl Fixture) {
     let store = fixture.store();
     let past = StoreTime::from_micros(-1);
     let never = put_one(store, job(b"never", StoreTime::NEVER));
-    put_one(store, job(b"as good as never", std::time::Duration::MAX));
+    put_one(store, job(b"as good as never", Duration::MAX));
     let old = put_one(store, job(b"old", past));
     let lease = start_one(store);
     assert_eq!((lease.id, lease.due), (old, past));
@@ -127,22 +129,48 @@ pub fn extreme_times_are_kept(fixture: &impl Fixture) {
     );
 }
 
+/// An announcement that has not come by then does not come.
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// What a notifier was called with.
 #[derive(Clone)]
-struct Heard(Arc<Mutex<Vec<StoreTime>>>);
+struct Heard {
+    times: Arc<Mutex<Vec<StoreTime>>>,
+    parker: Parker,
+}
 
 impl Heard {
     fn new() -> Self {
-        Self(Arc::new(Mutex::new(Vec::new())))
+        Self {
+            times: Arc::new(Mutex::new(Vec::new())),
+            parker: Parker::new(),
+        }
     }
 
     fn notifier(&self) -> Notifier {
-        let Self(heard) = self.clone();
-        Notifier::new(move |due| heard.lock().push(due))
+        let Self { times, parker } = self.clone();
+        Notifier::new(move |due| {
+            times.lock().push(due);
+            parker.unpark();
+        })
     }
 
     fn earliest(&self) -> Option<StoreTime> {
-        self.0.lock().drain(..).min()
+        self.times.lock().drain(..).min()
+    }
+
+    /// Of a change that was made: by the next look, or by a call that comes, at once or from afar.
+    fn is_announced(&self, watch: &mut dyn Watch, what: &str) {
+        if watch.every().is_some() {
+            let looked = watch.look().expect("a look");
+            assert!(looked || self.earliest().is_some(), "{what}");
+            return;
+        }
+        let clock = SharedClock::default();
+        let limit = clock.now() + LIMIT;
+        while self.earliest().is_none() {
+            assert!(clock.park_until(&self.parker, limit), "{what}");
+        }
     }
 }
 
@@ -167,10 +195,9 @@ pub fn a_push_is_announced_to_watches(fixture: &impl Fixture) {
         .expect("an answer");
     assert_eq!(heard.earliest(), None);
 
-    let mut is_announced = |what: &str| {
-        let looked = watch.every().is_some() && watch.look().expect("a look");
-        assert!(looked || heard.earliest().is_some(), "{what}");
-    };
+    let mut is_announced = |what: &str| heard.is_announced(&mut *watch, what);
+    // Nothing is due, and a claimer that waits waits for what comes.
+    start(store);
     let other = fixture.another();
     other
         .enqueue(QUEUE, &[job(b"", When::NOW)])
@@ -187,10 +214,7 @@ pub fn what_is_given_back_is_announced_to_watches(fixture: &impl Fixture) {
     let store = fixture.store();
     let heard = Heard::new();
     let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
-    let mut is_announced = |what: &str| {
-        let looked = watch.every().is_some() && watch.look().expect("a look");
-        assert!(looked || heard.earliest().is_some(), "{what}");
-    };
+    let mut is_announced = |what: &str| heard.is_announced(&mut *watch, what);
     put_one(store, job(b"", When::NOW));
     let lease = start_one(store);
     is_announced("the push");

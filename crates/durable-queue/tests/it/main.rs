@@ -13,6 +13,7 @@
 mod faults;
 mod leases;
 mod processes;
+mod programs;
 mod readme;
 mod settling;
 mod shutdown;

@@ -1,0 +1,82 @@
+//! Tables of other versions, and names.
+
+use std::thread;
+
+use durable_queue::{ErrorKind, PostgresStore, Store};
+
+use super::{Database, JOB, count, options};
+
+#[test]
+fn tables_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql("UPDATE SCHEMA.version SET version = version + 1");
+    let error = database.options().open(&database.address).unwrap_err();
+    let ErrorKind::Newer { found, known } = error.kind() else {
+        panic!("{error}");
+    };
+    assert_eq!(found, known + 1);
+    assert!(error.to_string().contains(&found.to_string()));
+    assert_eq!(
+        database.get::<i32>("SELECT version FROM SCHEMA.version"),
+        found.cast_signed()
+    );
+}
+
+#[test]
+fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.store.enqueue("queue", &[JOB; 3]).unwrap();
+    database.sql("DROP TABLE SCHEMA.dead; UPDATE SCHEMA.version SET version = 1");
+    let store = database.options().open(&database.address).unwrap();
+    assert_eq!(count(&store), 3);
+    assert!(store.dead("queue", None, 1).unwrap().is_empty());
+    assert_eq!(database.get::<i32>("SELECT version FROM SCHEMA.version"), 2);
+}
+
+#[test]
+fn processes_that_open_a_database_for_the_first_time_at_once_make_its_tables_once() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql("DROP SCHEMA SCHEMA CASCADE");
+    thread::scope(|scope| {
+        let opened: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| database.options().open(&database.address)))
+            .collect();
+        for store in opened {
+            store
+                .join()
+                .unwrap()
+                .unwrap()
+                .enqueue("queue", &[JOB])
+                .unwrap();
+        }
+    });
+    assert_eq!(database.get::<i64>("SELECT count(*) FROM SCHEMA.job"), 4);
+}
+
+#[test]
+fn a_schemas_name_is_plain() {
+    for name in [
+        "",
+        "a b",
+        "A",
+        "1",
+        "a\"; --",
+        "schema.table",
+        &"a".repeat(41),
+    ] {
+        // Refused before anything is connected to.
+        let error = options(name).open("host=nowhere.invalid").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Other, "{name}");
+        assert!(
+            format!("{error:?}").contains("schema's name"),
+            "{name} {error:?}"
+        );
+    }
+    assert!(PostgresStore::open("no address at all").is_err());
+}
