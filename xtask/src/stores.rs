@@ -219,7 +219,7 @@ fn lines(urls: &[(&str, String)]) -> String {
     lines.collect()
 }
 
-/// The folder of a program: one of the path, or where Debian puts those of PostgreSQL.
+/// The folder of a program: one of the path, or where Debian puts those of `PostgreSQL`.
 fn programs(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();

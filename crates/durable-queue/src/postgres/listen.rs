@@ -18,13 +18,12 @@ use sync_shim::foreign::{discard, guarded};
 use sync_shim::thread::{ThreadOptions, spawn_thread};
 use sync_shim::{Clock as _, Mutex, Parker};
 
-use super::Shared;
 use super::failure::{no_session, no_thread};
 use super::session::Sessions;
+use super::{ANYTHING, Shared};
 use crate::clock::SharedClock;
 use crate::job::Token;
-use crate::notify::Notifier;
-use crate::notify::{Notifiers, Registration};
+use crate::notify::{Notifier, Notifiers, Registration};
 use crate::pump::{FIRST_PAUSE, LONGEST_PAUSE};
 use crate::store::Result;
 use crate::time::StoreTime;
@@ -34,8 +33,6 @@ use crate::time::StoreTime;
 pub const PROBE_EVERY: Duration = Duration::from_secs(30);
 /// A session that does not hear itself within this is lost.
 pub const PROBE_ANSWER: Duration = Duration::from_secs(10);
-
-const ANYTHING: StoreTime = StoreTime::from_micros(i64::MIN);
 
 /// Who is called about what, in this process.
 pub(super) struct Hub {
@@ -58,16 +55,12 @@ impl fmt::Debug for Hub {
 
 impl Hub {
     pub(super) fn new() -> Self {
-        let bytes = Token::random();
-        let origin: String = bytes.as_bytes()[..8]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let origin = u128::from_le_bytes(*Token::random().as_bytes());
         Self {
             notifiers: Notifiers::new(),
             queues: Mutex::new(Vec::new()),
             is_listening: Mutex::new(false),
-            origin,
+            origin: format!("{origin:032x}"),
         }
     }
 

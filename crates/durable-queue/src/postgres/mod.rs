@@ -110,7 +110,7 @@ fn unreadable(_: postgres::Error) -> StoreError {
     StoreError::lost_answer(ErrorKind::Corrupt)
 }
 
-fn one<'r>(rows: &'r [Row]) -> Result<&'r Row> {
+fn one(rows: &[Row]) -> Result<&Row> {
     rows.first()
         .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))
 }
@@ -164,7 +164,7 @@ fn enqueue(
 }
 
 /// By id, or else by key.
-fn named<'a>(which: Which<'a>) -> (Option<i64>, Option<&'a [u8]>) {
+fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
     match which {
         Which::Id(id) => (Some(number(id)), None),
         Which::Key(key) => (None, Some(key)),

@@ -130,14 +130,14 @@ impl Session {
         function: &'static str,
         values: &Values<'_>,
     ) -> std::result::Result<Vec<Row>, postgres::Error> {
-        let statement = match self.statements.get(function) {
-            Some(statement) => statement.clone(),
-            None => {
-                let text = schema.call(function, values.len());
-                let statement = self.client.prepare(&text)?;
-                self.statements.insert(function, statement.clone());
-                statement
-            }
+        let known = self.statements.get(function).cloned();
+        let statement = if let Some(statement) = known {
+            statement
+        } else {
+            let text = schema.call(function, values.len());
+            let statement = self.client.prepare(&text)?;
+            self.statements.insert(function, statement.clone());
+            statement
         };
         self.client.query(&statement, values)
     }

@@ -165,8 +165,8 @@ fn a_session_that_listens_and_is_cut_is_replaced_and_all_are_told_to_look() {
         return;
     };
     testkit::watchdog(testkit::LIMIT, || {
-        let (heard, hears) = channel();
-        let notifier = Notifier::new(move |due| heard.send(due).unwrap());
+        let (sender, hears) = channel();
+        let notifier = Notifier::new(move |due| sender.send(due).unwrap());
         let watch = database.store.watch("queue", notifier).unwrap();
         let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
             WHERE query LIKE 'LISTEN \"durable_queue_SCHEMA\"%' AND pid <> pg_backend_pid()";

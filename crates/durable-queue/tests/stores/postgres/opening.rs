@@ -42,7 +42,7 @@ fn processes_that_open_a_database_for_the_first_time_at_once_make_its_tables_onc
     let Some(database) = Database::new() else {
         return;
     };
-    database.sql("DROP SCHEMA SCHEMA CASCADE");
+    database.sql("DROP schema SCHEMA CASCADE");
     thread::scope(|scope| {
         let opened: Vec<_> = (0..4)
             .map(|_| scope.spawn(|| database.options().open(&database.address)))
