@@ -169,5 +169,5 @@ pub(super) fn is_over(error: &postgres::Error) -> bool {
         Some(Severity::Fatal | Severity::Panic)
     );
     let class = &db.code().code()[..2];
-    is_fatal || matches!(class, "08" | "0A" | "26" | "XX")
+    is_fatal || matches!(class, "08" | "0A" | "26" | "42" | "XX")
 }

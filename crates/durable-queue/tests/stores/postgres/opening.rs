@@ -59,6 +59,19 @@ fn processes_that_open_a_database_for_the_first_time_at_once_make_its_tables_onc
     assert_eq!(database.get::<i64>("SELECT count(*) FROM SCHEMA.job"), 4);
 }
 
+/// As when a backup is put back: what a session has prepared is for tables that are gone.
+#[test]
+fn tables_that_were_made_anew_are_used_by_the_stores_that_were_open() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.store.enqueue("queue", &[JOB]).unwrap();
+    database.sql("DROP schema SCHEMA CASCADE");
+    database.options().open(&database.address).unwrap();
+    database.store.enqueue("queue", &[JOB]).unwrap();
+    assert_eq!(count(&database.store), 1);
+}
+
 #[test]
 fn a_schemas_name_is_plain() {
     for name in [
