@@ -87,9 +87,10 @@ DECLARE
     -- So soon a claim looks again for what was due, and locked by another transaction.
     c_again CONSTANT bigint := 2000;
     v_now bigint := SCHEMA.clock();
-    v_queue bigint := SCHEMA.queue_of(p_queue);
+    v_queue bigint;
     v_paused boolean;
     v_done integer[] := '{}';
+    v_more integer[];
     v_early integer[] := '{}';
     v_each record;
     v_count bigint := 0;
@@ -98,8 +99,12 @@ BEGIN
     IF NOT p_sync THEN
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
-    SELECT q.paused INTO v_paused FROM SCHEMA.queue q WHERE q.id = v_queue;
-    IF p_apart THEN
+    SELECT q.id, q.paused INTO v_queue, v_paused FROM SCHEMA.queue q WHERE q.name = p_queue;
+    IF v_queue IS NULL THEN
+        v_queue := SCHEMA.queue_of(p_queue);
+        v_paused := false;
+    END IF;
+    IF p_apart AND 0 = ANY (p_acts) THEN
         WITH asked AS MATERIALIZED (
             SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY
                 AS a(act, id, token, time, ord)
@@ -111,35 +116,52 @@ BEGIN
             WHERE a.act = 0 AND j.id = a.id AND j.token = a.token AND (j.started OR j.at <= v_now)
                 AND NOT (SELECT q.paused FROM SCHEMA.queue q WHERE q.id = v_queue)
             RETURNING a.ord
+        )
+        SELECT array_agg(b.ord::integer) INTO v_more FROM begun b;
+        v_done := v_done || v_more;
+    END IF;
+    IF p_apart AND 1 = ANY (p_acts) THEN
+        WITH asked AS MATERIALIZED (
+            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY
+                AS a(act, id, token, time, ord)
         ), extended AS (
             UPDATE SCHEMA.job j SET due = SCHEMA.after(v_now, a.time)
             FROM asked a WHERE a.act = 1 AND j.id = a.id AND j.token = a.token AND j.started
             RETURNING a.ord
+        )
+        SELECT array_agg(e.ord::integer) INTO v_more FROM extended e;
+        v_done := v_done || v_more;
+    END IF;
+    IF p_apart AND 2 = ANY (p_acts) THEN
+        WITH asked AS MATERIALIZED (
+            SELECT * FROM unnest(p_acts, p_ids, p_tokens) WITH ORDINALITY AS a(act, id, token, ord)
         ), acked AS (
             DELETE FROM SCHEMA.job j
             USING asked a WHERE a.act = 2 AND j.id = a.id AND j.token = a.token AND j.started
             RETURNING a.ord
         )
-        SELECT coalesce(array_agg(d.ord::integer), '{}') INTO v_done FROM (
-            SELECT ord FROM begun UNION ALL SELECT ord FROM extended UNION ALL SELECT ord FROM acked
-        ) d;
+        SELECT array_agg(d.ord::integer) INTO v_more FROM acked d;
+        v_done := v_done || v_more;
     END IF;
-    FOR v_each IN
-        SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times, p_delays, p_errors) WITH ORDINALITY
-            AS a(act, id, token, time, delay, error, ord)
-        WHERE a.act > 2 OR NOT p_apart OR (a.act = 0 AND a.ord <> ALL (v_done))
-        ORDER BY a.ord
-    LOOP
-        IF NOT (p_apart AND v_each.act = 0) AND SCHEMA.settle(
-            v_queue, v_now, v_each.act, v_each.id, v_each.token, v_each.time, v_each.delay, v_each.error)
-        THEN
-            v_done := v_done || v_each.ord::integer;
-        ELSIF v_each.act = 0 AND EXISTS (
-            SELECT FROM SCHEMA.job j WHERE j.id = v_each.id AND j.token = v_each.token)
-        THEN
-            v_early := v_early || v_each.ord::integer;
-        END IF;
-    END LOOP;
+    -- One by one, in their order: all others. And starts that were not done: which are only early?
+    IF cardinality(v_done) < cardinality(p_acts) THEN
+        FOR v_each IN
+            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times, p_delays, p_errors) WITH ORDINALITY
+                AS a(act, id, token, time, delay, error, ord)
+            WHERE a.act > 2 OR NOT p_apart OR (a.act = 0 AND a.ord <> ALL (v_done))
+            ORDER BY a.ord
+        LOOP
+            IF NOT (p_apart AND v_each.act = 0) AND SCHEMA.settle(
+                v_queue, v_now, v_each.act, v_each.id, v_each.token, v_each.time, v_each.delay, v_each.error)
+            THEN
+                v_done := v_done || v_each.ord::integer;
+            ELSIF v_each.act = 0 AND EXISTS (
+                SELECT FROM SCHEMA.job j WHERE j.id = v_each.id AND j.token = v_each.token)
+            THEN
+                v_early := v_early || v_each.ord::integer;
+            END IF;
+        END LOOP;
+    END IF;
     IF p_token IS NOT NULL THEN
         -- What is due is claimed and started, leases that have ended included. The same snapshot says
         -- that the queue is not paused: nothing is claimed that was put in after a pause.

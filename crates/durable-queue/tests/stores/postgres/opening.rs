@@ -1,8 +1,10 @@
 //! Tables of other versions, and names.
 
 use std::thread;
+use std::time::Duration;
 
-use durable_queue::{ErrorKind, PostgresStore, Store};
+use durable_queue::postgres::{PROBE_EVERY, SCHEMA};
+use durable_queue::{ErrorKind, PostgresStore, SAFETY_LOOK, Store};
 
 use super::{Database, JOB, count, options};
 
@@ -92,4 +94,24 @@ fn a_schemas_name_is_plain() {
         );
     }
     assert!(PostgresStore::open("no address at all").is_err());
+}
+
+#[test]
+fn the_readme_names_the_numbers_of_the_store() {
+    let readme = include_str!("../../../README.md");
+    let minute = Duration::from_secs(60);
+    for (text, value, meant) in [
+        ("due in more than two minutes", SAFETY_LOOK * 2, minute * 2),
+        ("due within two minutes", SAFETY_LOOK * 2, minute * 2),
+        (
+            "a statement every 30 seconds, and a claim each minute",
+            PROBE_EVERY,
+            minute / 2,
+        ),
+    ] {
+        assert!(readme.contains(text), "{text}");
+        assert_eq!(value, meant, "{text}");
+    }
+    assert!(readme.contains(&format!("a schema of their own, `{SCHEMA}`")));
+    assert!(readme.contains(&format!("SELECT {SCHEMA}.push(")));
 }
