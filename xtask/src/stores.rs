@@ -165,11 +165,7 @@ pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
     for (variable, url) in &urls {
         shell.set_var(variable, url);
     }
-    let tests = cmd!(
-        shell,
-        "cargo test -p anthill-durable-queue --all-features --test stores"
-    )
-    .run();
+    let tests = suites(workspace, &shell);
     if !was_up {
         down(workspace, None)?;
     }
@@ -179,6 +175,31 @@ pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
         urls.len(),
         SERVERS.len()
     );
+    Ok(())
+}
+
+/// All at once; then, alone, what kills a server.
+fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
+    let test = [
+        "test",
+        "-p",
+        "anthill-durable-queue",
+        "--all-features",
+        "--test",
+        "stores",
+    ];
+    cmd!(shell, "cargo {test...}").run()?;
+    let postgres = &SERVERS[0];
+    let folder = folder(workspace, postgres);
+    if let Some(programs) = programs(postgres.program).filter(|_| folder.exists()) {
+        let place = Place {
+            shell,
+            folder,
+            programs,
+        };
+        shell.set_var("DURABLE_POSTGRES_RESTART", crash_postgres(&place)?);
+        cmd!(shell, "cargo {test...} -- --ignored --test-threads=1 dies").run()?;
+    }
     Ok(())
 }
 
@@ -323,6 +344,24 @@ fn stop_postgres(place: &Place<'_>) -> Result<()> {
     )
     .quiet()
     .run()?)
+}
+
+/// For a shell: the server dies without a chance to write anything down, and starts again.
+fn crash_postgres(place: &Place<'_>) -> Result<String> {
+    let Place {
+        folder, programs, ..
+    } = place;
+    let (run, as_user) = &without_rights(place)?;
+    let [pg_ctl, data, log] = [
+        programs.join("pg_ctl"),
+        folder.join("data"),
+        folder.join("log"),
+    ];
+    let (pg_ctl, data, log) = (pg_ctl.display(), data.display(), log.display());
+    let as_user = as_user.join(" ");
+    Ok(format!(
+        "{run} {as_user} '{pg_ctl}' restart --mode=immediate --pgdata='{data}' --log='{log}' --wait --silent"
+    ))
 }
 
 fn start_redis(place: &Place<'_>) -> Result<String> {

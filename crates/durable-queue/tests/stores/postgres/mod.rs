@@ -1,6 +1,7 @@
 //! `PostgreSQL`: the contract.
 
 mod announcing;
+mod crashing;
 mod failing;
 mod opening;
 mod planning;
@@ -105,6 +106,10 @@ impl Database {
         Client::connect(&self.address, NoTls).unwrap()
     }
 
+    fn another_store(&self) -> PostgresStore {
+        self.options().open(&self.address).unwrap()
+    }
+
     fn options(&self) -> PostgresOptions {
         options(&self.schema)
     }
@@ -112,7 +117,9 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        if let Ok(admin) = self.admin.get_mut() {
+        let mut admin = Client::connect(&self.address, NoTls);
+        if let Ok(admin) = &mut admin {
+            admin.batch_execute("SET client_min_messages = error").ok();
             let dropped = admin.batch_execute(&format!("DROP SCHEMA {} CASCADE", self.schema));
             assert!(dropped.is_ok() || std::thread::panicking(), "{dropped:?}");
         }
@@ -136,7 +143,7 @@ impl Fixture for Database {
     }
 
     fn another(&self) -> PostgresStore {
-        self.options().open(&self.address).unwrap()
+        self.another_store()
     }
 }
 
