@@ -241,10 +241,10 @@ impl Ear {
 
     /// Whether a notification to oneself comes back.
     fn is_heard(&self, client: &mut Client) -> bool {
-        if client
-            .execute("SELECT pg_notify($1, '')", &[&self.probe])
-            .is_err()
-        {
+        // The first has a limit: a connection may be there and lead nowhere.
+        let is_there = client.is_valid(PROBE_ANSWER).is_ok();
+        let notify = "SELECT pg_notify($1, '')";
+        if !is_there || client.execute(notify, &[&self.probe]).is_err() {
             return false;
         }
         loop {

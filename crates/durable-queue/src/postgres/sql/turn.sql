@@ -1,27 +1,14 @@
 -- The hot path: settles and claims in one statement, one round trip and one commit.
 
--- One settle. Acts: 0 start, 1 extend, 2 ack, 3 retry, 4 bury, 5 release.
+-- A settle that is carried out by itself. Acts: 3 retry, 4 bury, 5 release.
 CREATE OR REPLACE FUNCTION SCHEMA.settle(
-    p_queue bigint, p_now bigint, p_act smallint, p_id bigint, p_token uuid,
-    p_time bigint, p_delay boolean, p_error text
+    p_now bigint, p_act smallint, p_id bigint, p_token uuid, p_time bigint, p_delay boolean, p_error text
 ) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     v_at bigint;
 BEGIN
-    IF p_act = 0 THEN
-        -- Only the first start of a claim counts, so it may be asked for again.
-        UPDATE SCHEMA.job j SET due = SCHEMA.after(p_now, p_time),
-            attempts = j.attempts + (NOT j.started)::integer, started = true,
-            run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
-        WHERE j.id = p_id AND j.token = p_token AND (j.started OR j.at <= p_now)
-            AND NOT (SELECT q.paused FROM SCHEMA.queue q WHERE q.id = p_queue);
-    ELSIF p_act = 1 THEN
-        UPDATE SCHEMA.job j SET due = SCHEMA.after(p_now, p_time)
-        WHERE j.id = p_id AND j.token = p_token AND j.started;
-    ELSIF p_act = 2 THEN
-        DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started;
-    ELSIF p_act = 4 THEN
+    IF p_act = 4 THEN
         WITH gone AS (
             DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started RETURNING j.*
         )
@@ -46,6 +33,60 @@ BEGIN
         WHERE j.id = p_id AND j.token = p_token;
     END IF;
     RETURN FOUND;
+END
+$$;
+
+-- Those settles of a turn that are many, each sort by one statement. Acts: 0 start, 1 extend, 2 ack.
+-- Answers which are done.
+CREATE OR REPLACE FUNCTION SCHEMA.settle_many(
+    p_queue bigint, p_now bigint, p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[]
+) RETURNS integer[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_done integer[] := '{}';
+    v_more integer[];
+BEGIN
+    IF 0 = ANY (p_acts) THEN
+        -- Only the first start of a claim counts, so it may be asked for again.
+        WITH asked AS MATERIALIZED (
+            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY
+                AS a(act, id, token, time, ord)
+        ), begun AS (
+            UPDATE SCHEMA.job j SET due = SCHEMA.after(p_now, a.time),
+                attempts = j.attempts + (NOT j.started)::integer, started = true,
+                run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
+            FROM asked a
+            WHERE a.act = 0 AND j.id = a.id AND j.token = a.token AND (j.started OR j.at <= p_now)
+                AND NOT (SELECT q.paused FROM SCHEMA.queue q WHERE q.id = p_queue)
+            RETURNING a.ord
+        )
+        SELECT array_agg(b.ord::integer) INTO v_more FROM begun b;
+        v_done := v_done || v_more;
+    END IF;
+    IF 1 = ANY (p_acts) THEN
+        WITH asked AS MATERIALIZED (
+            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY
+                AS a(act, id, token, time, ord)
+        ), extended AS (
+            UPDATE SCHEMA.job j SET due = SCHEMA.after(p_now, a.time)
+            FROM asked a WHERE a.act = 1 AND j.id = a.id AND j.token = a.token AND j.started
+            RETURNING a.ord
+        )
+        SELECT array_agg(e.ord::integer) INTO v_more FROM extended e;
+        v_done := v_done || v_more;
+    END IF;
+    IF 2 = ANY (p_acts) THEN
+        WITH asked AS MATERIALIZED (
+            SELECT * FROM unnest(p_acts, p_ids, p_tokens) WITH ORDINALITY AS a(act, id, token, ord)
+        ), acked AS (
+            DELETE FROM SCHEMA.job j
+            USING asked a WHERE a.act = 2 AND j.id = a.id AND j.token = a.token AND j.started
+            RETURNING a.ord
+        )
+        SELECT array_agg(d.ord::integer) INTO v_more FROM acked d;
+        v_done := v_done || v_more;
+    END IF;
+    RETURN v_done;
 END
 $$;
 
@@ -90,7 +131,6 @@ DECLARE
     v_queue bigint;
     v_paused boolean;
     v_done integer[] := '{}';
-    v_more integer[];
     v_early integer[] := '{}';
     v_each record;
     v_count bigint := 0;
@@ -104,56 +144,24 @@ BEGIN
         v_queue := SCHEMA.queue_of(p_queue);
         v_paused := false;
     END IF;
-    IF p_apart AND 0 = ANY (p_acts) THEN
-        WITH asked AS MATERIALIZED (
-            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY
-                AS a(act, id, token, time, ord)
-        ), begun AS (
-            UPDATE SCHEMA.job j SET due = SCHEMA.after(v_now, a.time),
-                attempts = j.attempts + (NOT j.started)::integer, started = true,
-                run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
-            FROM asked a
-            WHERE a.act = 0 AND j.id = a.id AND j.token = a.token AND (j.started OR j.at <= v_now)
-                AND NOT (SELECT q.paused FROM SCHEMA.queue q WHERE q.id = v_queue)
-            RETURNING a.ord
-        )
-        SELECT array_agg(b.ord::integer) INTO v_more FROM begun b;
-        v_done := v_done || v_more;
+    IF p_apart AND cardinality(p_acts) > 0 THEN
+        v_done := SCHEMA.settle_many(v_queue, v_now, p_acts, p_ids, p_tokens, p_times);
     END IF;
-    IF p_apart AND 1 = ANY (p_acts) THEN
-        WITH asked AS MATERIALIZED (
-            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY
-                AS a(act, id, token, time, ord)
-        ), extended AS (
-            UPDATE SCHEMA.job j SET due = SCHEMA.after(v_now, a.time)
-            FROM asked a WHERE a.act = 1 AND j.id = a.id AND j.token = a.token AND j.started
-            RETURNING a.ord
-        )
-        SELECT array_agg(e.ord::integer) INTO v_more FROM extended e;
-        v_done := v_done || v_more;
-    END IF;
-    IF p_apart AND 2 = ANY (p_acts) THEN
-        WITH asked AS MATERIALIZED (
-            SELECT * FROM unnest(p_acts, p_ids, p_tokens) WITH ORDINALITY AS a(act, id, token, ord)
-        ), acked AS (
-            DELETE FROM SCHEMA.job j
-            USING asked a WHERE a.act = 2 AND j.id = a.id AND j.token = a.token AND j.started
-            RETURNING a.ord
-        )
-        SELECT array_agg(d.ord::integer) INTO v_more FROM acked d;
-        v_done := v_done || v_more;
-    END IF;
-    -- One by one, in their order: all others. And starts that were not done: which are only early?
+    -- All others in their order. And of starts that were not done: which are only early?
     IF cardinality(v_done) < cardinality(p_acts) THEN
         FOR v_each IN
             SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times, p_delays, p_errors) WITH ORDINALITY
                 AS a(act, id, token, time, delay, error, ord)
-            WHERE a.act > 2 OR NOT p_apart OR (a.act = 0 AND a.ord <> ALL (v_done))
+            WHERE a.ord <> ALL (v_done)
             ORDER BY a.ord
         LOOP
-            IF NOT (p_apart AND v_each.act = 0) AND SCHEMA.settle(
-                v_queue, v_now, v_each.act, v_each.id, v_each.token, v_each.time, v_each.delay, v_each.error)
-            THEN
+            IF (CASE
+                WHEN v_each.act > 2 THEN SCHEMA.settle(v_now, v_each.act, v_each.id, v_each.token,
+                    v_each.time, v_each.delay, v_each.error)
+                WHEN p_apart THEN false
+                ELSE cardinality(SCHEMA.settle_many(v_queue, v_now, ARRAY[v_each.act],
+                    ARRAY[v_each.id], ARRAY[v_each.token], ARRAY[v_each.time])) > 0
+            END) THEN
                 v_done := v_done || v_each.ord::integer;
             ELSIF v_each.act = 0 AND EXISTS (
                 SELECT FROM SCHEMA.job j WHERE j.id = v_each.id AND j.token = v_each.token)
