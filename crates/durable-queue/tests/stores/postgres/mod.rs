@@ -5,6 +5,7 @@ mod crashing;
 mod failing;
 mod opening;
 mod planning;
+mod repeating;
 mod transactions;
 
 use std::io::Write as _;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use durable_queue::store::{Act, Claim, Settle};
+use durable_queue::store::{Act, Claim, ListedJob, Settle};
 use durable_queue::{JobId, NewJob, Store, Token, When};
 
 use super::{Database, JOB};
@@ -35,6 +35,9 @@ fn delayed_jobs_are_not_read_by_any_call() {
         let leases = turn.claimed.unwrap().leases;
         assert_eq!(leases.len(), jobs + 1);
         store.held_by("queue", claim.token, claim.lease).unwrap();
+        let first = store.list("queue", None, 2).unwrap();
+        let after = first.first().map(ListedJob::position);
+        assert_eq!(store.list("queue", after, 1).unwrap()[..], first[1..]);
         let acts = [
             Act::Start { lease: claim.lease },
             Act::Extend { lease: claim.lease },
