@@ -124,9 +124,10 @@ pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'sta
             let url = (server.start)(&place)
                 .with_context(|| format!("{} does not start", server.name))?;
             urls.push((server.variable, url));
+            // At once: if the next one does not start, `down` finds this one.
+            write_env(workspace, &urls)?;
         }
     }
-    write_env(workspace, &urls)?;
     Ok(urls)
 }
 
@@ -383,7 +384,7 @@ fn start_redis(place: &Place<'_>) -> Result<String> {
         .stderr(log)
         .spawn()?;
     fs::write(folder.join("process"), server.id().to_string())?;
-    let url = format!("redis://:{password}@127.0.0.1:{port}/0");
+    let url = format!("redis://default:{password}@127.0.0.1:{port}/0");
     let begin = Instant::now();
     while !answers(&url) {
         ensure!(
