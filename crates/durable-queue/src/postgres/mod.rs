@@ -5,6 +5,21 @@
 //! `SELECT durable.push('queue', 'payload')`. Each call of the trait is a call of one of those functions:
 //! one round trip, one transaction.
 //!
+//! ```no_run
+//! use std::time::Duration;
+//! use durable_queue::{DurableQueue, PostgresStore};
+//!
+//! let address = std::env::var("DATABASE_URL")?;
+//! let mails: DurableQueue<String, _> = DurableQueue::new("mails", PostgresStore::open(&address)?);
+//!
+//! let mut client = postgres::Client::connect(&address, postgres::NoTls)?; // The application's.
+//! let mut transaction = client.transaction()?;
+//! transaction.execute("INSERT INTO users VALUES ($1)", &[&"ann"])?;
+//! mails.push_in_transaction(&mut transaction, "ann".to_owned(), Duration::from_secs(60))?;
+//! transaction.commit()?; // The user and the mail, or neither.
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Not for: a pooler that gives each transaction another session (statements are prepared, and one
 //! session listens), nor for a thread that runs a tokio runtime: the client has one of its own, and
 //! panics within another. Push from `spawn_blocking`, or take a connection of the application's.

@@ -6,14 +6,66 @@ use std::sync::Mutex;
 use std::time::Duration;
 use std::{env, thread};
 
-use durable_queue::{CarriedOut, DurableQueue, SettleError, Store};
+use durable_queue::store::{Act, Claim, Settle, Verdict};
+use durable_queue::{CarriedOut, DurableQueue, SettleError, Store, Token};
 
-use super::Database;
+use super::{Database, JOB};
 
 /// A command that kills the server and starts it again.
 const VARIABLE: &str = "DURABLE_POSTGRES_RESTART";
-const JOBS: u32 = 200;
+const JOBS: u32 = 120;
 const CRASHES: u32 = 3;
+
+/// Returns when it answers again.
+fn crash() {
+    let restart = env::var(VARIABLE).expect(VARIABLE);
+    let status = Command::new("sh").args(["-c", &restart]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+#[ignore = "it kills the server of the other tests: `cargo xtask ci --only stores` runs it"]
+fn what_was_acknowledged_stays_so_when_the_server_dies_at_once() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    store.enqueue("queue", &[JOB; 4]).unwrap();
+    let claim = Claim {
+        token: Token::random(),
+        max: 4,
+        start: 4,
+        ahead: 0,
+        horizon: Duration::ZERO,
+        lease: Duration::from_secs(3_600),
+    };
+    let leases = store
+        .turn("queue", &[], Some(claim))
+        .unwrap()
+        .claimed
+        .unwrap()
+        .leases;
+    let acts = [Act::Ack, Act::Ack, Act::Bury { error: "no" }];
+    for (lease, act) in leases.iter().zip(acts) {
+        let settle = Settle {
+            id: lease.id,
+            token: lease.token,
+            act,
+        };
+        let before = database.another_store().stats("queue").unwrap();
+        // The first syncs the claim too, which need not be.
+        let turn = database
+            .another_store()
+            .turn("queue", &[settle], None)
+            .unwrap();
+        assert_eq!(turn.verdicts, [Verdict::Done]);
+        crash();
+        let after = database.another_store().stats("queue").unwrap();
+        assert_eq!(after.jobs, before.jobs - 1);
+    }
+    let last = database.another_store().stats("queue").unwrap();
+    assert_eq!((last.jobs, last.dead), (1, 1));
+}
 
 #[test]
 #[ignore = "it kills the server of the other tests: `cargo xtask ci --only stores` runs it"]
@@ -21,13 +73,11 @@ fn a_server_that_dies_and_comes_back_has_lost_nothing_that_it_answered() {
     let Some(database) = Database::new() else {
         return;
     };
-    let restart = env::var(VARIABLE).expect(VARIABLE);
     // One after the other: a server that starts cannot be told to.
     let turn = Mutex::new(());
     let crash = || {
         let _turn = turn.lock().unwrap();
-        let status = Command::new("sh").args(["-c", &restart]).status().unwrap();
-        assert!(status.success());
+        crash();
     };
     let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new("queue", database.another_store());
     // How often each was entered, perhaps.

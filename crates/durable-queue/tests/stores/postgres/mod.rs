@@ -166,7 +166,7 @@ fn count(store: &PostgresStore) -> u32 {
     store.stats("queue").unwrap().jobs
 }
 
-const PROGRAMS: usize = 15;
+const PROGRAMS: usize = 8;
 
 #[test]
 fn random_programs_have_the_same_answers_from_postgres_and_from_the_simulation() {

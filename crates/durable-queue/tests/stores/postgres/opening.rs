@@ -113,7 +113,7 @@ fn the_readme_names_the_numbers_of_the_store() {
         ("due in more than two minutes", SAFETY_LOOK * 2, minute * 2),
         ("due within two minutes", SAFETY_LOOK * 2, minute * 2),
         (
-            "a statement every 30 seconds, and a claim each minute",
+            "two round trips every 30 seconds, and a claim each minute",
             PROBE_EVERY,
             minute / 2,
         ),
