@@ -117,6 +117,7 @@ macro_rules! conformance_tests {
             a_pending_job_of_the_key_takes_the_schedule_over
             a_merge_replaces_the_schedule_by_its_own
             a_dead_letter_keeps_its_schedule
+            a_job_goes_back_to_its_key_before_a_start_that_comes_after_it
             payloads_are_kept_byte_for_byte
             keys_and_names_are_what_they_are
             a_batch_is_answered_in_its_order

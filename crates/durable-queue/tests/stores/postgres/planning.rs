@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use durable_queue::store::{Act, Claim, ListedJob, Settle};
-use durable_queue::{JobId, NewJob, Store, Token, When};
+use durable_queue::{JobId, NewJob, Store, StoreTime, Token, When};
 
 use super::{Database, JOB};
 
@@ -38,6 +38,8 @@ fn delayed_jobs_are_not_read_by_any_call() {
         let first = store.list("queue", None, 2).unwrap();
         let after = first.first().map(ListedJob::position);
         assert_eq!(store.list("queue", after, 1).unwrap()[..], first[1..]);
+        let last = (StoreTime::NEVER, JobId::from_u64(u64::MAX >> 1));
+        assert!(store.list("queue", Some(last), 1).unwrap().is_empty());
         let acts = [
             Act::Start { lease: claim.lease },
             Act::Extend { lease: claim.lease },
