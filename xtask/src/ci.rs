@@ -10,12 +10,12 @@ use xshell::cmd;
 
 use crate::workspace::{Workspace, package};
 use crate::{
-    api, bench, deps, examples, flags, fuzz, hygiene, loom, models, packages, shuttle, test,
+    api, bench, deps, examples, flags, fuzz, hygiene, loom, models, packages, shuttle, stores, test,
 };
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     ("format", format),
     ("hygiene", hygiene::run),
     ("dependencies", |workspace| deps::run(workspace, true)),
@@ -28,6 +28,7 @@ const STEPS: [Step; 17] = [
     ("packages", packages::pack),
     ("tests", |workspace| test::run(workspace, false)),
     ("tests on one core", |workspace| test::run(workspace, true)),
+    ("stores", stores::in_ci),
     ("models", all_models),
     ("random schedules", shuttle::in_ci),
     ("examples", examples::smoke),

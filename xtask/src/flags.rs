@@ -135,6 +135,14 @@ xflags::xflags! {
             optional --install
         }
 
+        /// Real servers below target/stores, for the tests of durable-queue's stores: up or down.
+        cmd stores {
+            /// up: starts those that are installed. down: stops them and deletes what they hold.
+            required what: UpDown
+            /// Only this one: postgres or redis.
+            optional --only server: String
+        }
+
         /// The rules of this repository that no compiler checks.
         cmd hygiene {}
     }
@@ -152,6 +160,25 @@ impl FromStr for Bound {
             bail!("the bound is a number or `none`");
         }
         Ok(Self(text.to_owned()))
+    }
+}
+
+/// What is to become of servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UpDown {
+    Up,
+    Down,
+}
+
+impl FromStr for UpDown {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        match text {
+            "up" => Ok(Self::Up),
+            "down" => Ok(Self::Down),
+            _ => bail!("servers go up or down"),
+        }
     }
 }
 

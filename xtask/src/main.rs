@@ -27,6 +27,7 @@ mod parallel;
 mod process;
 mod sanitize;
 mod shuttle;
+mod stores;
 mod stress;
 mod syscalls;
 mod test;
@@ -67,6 +68,7 @@ fn run(chore: XtaskCmd) -> anyhow::Result<()> {
         XtaskCmd::Api(flags) => api::run(&workspace, flags.update),
         XtaskCmd::Deps(flags) => deps::run(&workspace, flags.check),
         XtaskCmd::Deny(flags) => packages::deny(&workspace, flags.install),
+        XtaskCmd::Stores(flags) => stores::run(&workspace, &flags),
         XtaskCmd::Hygiene(_) => hygiene::run(&workspace),
     }
 }

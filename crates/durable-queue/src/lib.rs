@@ -64,12 +64,13 @@
 //! | feature | default | what it does |
 //! |---|---|---|
 //! | `sqlite` | yes | [`SqliteStore`]: jobs in a file of `SQLite`, whose source is compiled in |
+//! | `postgres` | no | [`PostgresStore`]: jobs in a database of `PostgreSQL` |
 //! | `cron` | no | [`Schedule`]: jobs that repeat |
 //! | `cli` | no | the program `durable-queue`, which looks into a queue from a shell |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
 //! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests of any store |
 #![cfg_attr(
-    not(all(feature = "sqlite", feature = "testing")),
+    not(all(feature = "sqlite", feature = "postgres", feature = "testing")),
     allow(rustdoc::broken_intra_doc_links)
 )]
 #![forbid(unsafe_code)]
@@ -86,6 +87,8 @@ mod job;
 mod notify;
 mod offset;
 mod payload;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod pump;
 mod queue;
 mod reply;
@@ -102,6 +105,8 @@ mod worker;
 
 #[cfg(feature = "json")]
 pub use self::payload::Json;
+#[cfg(feature = "postgres")]
+pub use self::postgres::PostgresStore;
 #[cfg(feature = "cron")]
 pub use self::schedule::{Schedule, ScheduleError};
 #[cfg(feature = "sqlite")]

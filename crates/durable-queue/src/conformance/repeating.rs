@@ -1,10 +1,11 @@
 //! A job with a schedule comes again when it is done: once, under its id, until it is cancelled.
 
 use super::{
-    Fixture, LEASE, QUEUE, SECOND, claimed, job, keyed, put, put_one, settle, start, start_one,
+    Fixture, LEASE, QUEUE, SECOND, claim_ahead, claimed, job, keyed, put, put_one, settle, start,
+    start_one, turn,
 };
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put};
-use crate::store::{Act, ListedJob, Store, Verdict};
+use crate::store::{Act, JobState, ListedJob, Settle, Store, Verdict};
 use crate::time::When;
 
 const HOURLY: Option<&str> = Some("hourly");
@@ -132,6 +133,31 @@ pub fn a_merge_replaces_the_schedule_by_its_own(fixture: &impl Fixture) {
     };
     assert_eq!(push(None).as_deref(), HOURLY);
     assert_eq!(push(Some("daily")).as_deref(), Some("daily"));
+}
+
+/// Settles are carried out in their order: the start that follows is of a job that stands for both.
+pub fn a_job_goes_back_to_its_key_before_a_start_that_comes_after_it(fixture: &impl Fixture) {
+    let store = fixture.store();
+    for act in [again(SECOND), Act::Retry { when: When::NOW }, Act::Release] {
+        put_one(store, repeating("key", When::NOW));
+        let running = start_one(store);
+        let other = put_one(store, keyed("key", b"other", When::NOW, Merge::Keep));
+        let ahead = claim_ahead(store);
+        let lease = LEASE;
+        let settles =
+            [(&running, act), (&ahead, Act::Start { lease })].map(|(lease, act)| Settle {
+                id: lease.id,
+                token: lease.token,
+                act,
+            });
+        assert_eq!(turn(store, &settles, None).verdicts, [Verdict::Done; 2]);
+        let [begun] = &listed(store)[..] else {
+            panic!("one stands for both: {act:?}");
+        };
+        assert_eq!((begun.id, begun.state), (other, JobState::Running));
+        assert_eq!(begun.schedule.as_deref(), HOURLY);
+        assert_eq!(settle(store, &ahead, Act::Ack), Verdict::Done);
+    }
 }
 
 /// And repeats once it is driven again.

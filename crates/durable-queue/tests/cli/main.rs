@@ -5,6 +5,9 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+#[cfg(feature = "postgres")]
+mod postgres;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -310,7 +313,7 @@ fn the_address_may_come_from_the_environment_and_is_never_shown() {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
 
-    let secret = "postgres://me:hunter2@host/jobs";
+    let secret = "postgres://me:hunter2@127.0.0.1:1/jobs";
     for arguments in [
         &["--store", secret, "--queue", "mails", "stats"][..],
         &["--store", secret, "--queue", "mails", "dance"],

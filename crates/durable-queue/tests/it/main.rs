@@ -15,6 +15,7 @@ mod leases;
 #[cfg(unix)]
 mod process;
 mod processes;
+mod programs;
 mod readme;
 #[cfg(feature = "cron")]
 mod repeating;

@@ -11,7 +11,15 @@ const VARIABLE: &str = "DURABLE_QUEUE_STORE";
 
 pub(crate) enum Address {
     Sqlite(PathBuf),
+    #[cfg(feature = "postgres")]
+    Postgres(String),
 }
+
+const KINDS: &str = if cfg!(feature = "postgres") {
+    "there is no such kind of store: it is sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE"
+} else {
+    "there is no such kind of store: it is sqlite:PATH"
+};
 
 impl Address {
     /// What is not understood is not repeated: it may hold a password.
@@ -24,7 +32,9 @@ impl Address {
         match found.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
             Some(("sqlite", _)) => Err(usage("the store has no path: it is sqlite:PATH")),
-            _ => Err(usage("there is no such kind of store: it is sqlite:PATH")),
+            #[cfg(feature = "postgres")]
+            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(found)),
+            _ => Err(usage(KINDS)),
         }
     }
 }

@@ -50,5 +50,10 @@ fn run(flags: Flags) -> Result<(), Failure> {
             let store = address::open_sqlite(&path, makes_it)?;
             commands::run(&queue, store, &command, output)
         }
+        #[cfg(feature = "postgres")]
+        Address::Postgres(address) => {
+            let store = durable_queue::PostgresStore::open(&address)?;
+            commands::run(&queue, store, &command, output)
+        }
     }
 }

@@ -1,0 +1,454 @@
+//! Jobs in a database of `PostgreSQL`, 14 or later.
+//!
+//! The tables and functions lie in a schema of their own, so that jobs are entered in an
+//! application's transactions: by [`EnqueueIn`], or from any language by
+//! `SELECT durable.push('queue', 'payload')`. Each call of the trait is a call of one of those functions:
+//! one round trip, one transaction.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use durable_queue::{DurableQueue, PostgresStore};
+//!
+//! let address = std::env::var("DATABASE_URL")?;
+//! let mails: DurableQueue<String, _> = DurableQueue::new("mails", PostgresStore::open(&address)?);
+//!
+//! let mut client = postgres::Client::connect(&address, postgres::NoTls)?; // The application's.
+//! let mut transaction = client.transaction()?;
+//! transaction.execute("INSERT INTO users VALUES ($1)", &[&"ann"])?;
+//! mails.push_in_transaction(&mut transaction, "ann".to_owned(), Duration::from_secs(60))?;
+//! transaction.commit()?; // The user and the mail, or neither.
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Not for: a pooler that gives each transaction another session (statements are prepared, and one
+//! session listens), nor for a thread that runs a tokio runtime: the client has one of its own, and
+//! panics within another. Push from `spawn_blocking`, or take a connection of the application's.
+//!
+//! # What always holds
+//! 1. What a call has answered for has been synced: all but claims, starts and extensions, which a
+//!    crash of the server may undo.
+//! 2. A process that listens is told of a job that falls due earlier than what it waits for, by the
+//!    process that has entered it, after the commit. A process that is killed between the two leaves
+//!    it to the looks that all make ([`SAFETY_LOOK`](crate::SAFETY_LOOK)).
+//! 3. No notifier is called with a session in use.
+
+mod failure;
+mod listen;
+mod options;
+mod schema;
+mod session;
+mod values;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postgres::Row;
+
+pub use listen::{PROBE_ANSWER, PROBE_EVERY};
+pub use options::{BUSY_TIMEOUT, PostgresOptions, SCHEMA, SESSIONS};
+
+use self::failure::failure;
+use self::listen::Hub;
+use self::session::{Sessions, Values};
+use self::values::{
+    Hidden, NewJobs, Settles, Uuid, attempts, id_of, lease, listed, micros, number, put, time,
+};
+use crate::error::{ErrorKind, StoreError};
+use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
+use crate::notify::{Notifier, Registration};
+use crate::store::{
+    COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, Lease, ListedJob, Result, Settle, Store,
+    StoreStats, Turn, Verdict, Watch,
+};
+use crate::time::{StoreTime, When};
+
+/// As early as can be: it is not said when.
+const ANYTHING: StoreTime = StoreTime::from_micros(i64::MIN);
+
+/// A store in a database, for all processes that reach it. Clones are the same sessions.
+#[derive(Clone)]
+pub struct PostgresStore(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    sessions: Sessions,
+    hub: Hub,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PostgresStore")
+            .field(&self.0.sessions)
+            .finish()
+    }
+}
+
+impl PostgresStore {
+    /// Begins to say how a database is to be opened.
+    pub fn options() -> PostgresOptions {
+        PostgresOptions::new()
+    }
+
+    /// Connects with all options as they are.
+    ///
+    /// # Errors
+    /// As [`PostgresOptions::open`].
+    pub fn open(address: &str) -> Result<Self> {
+        Self::options().open(address)
+    }
+
+    fn call(&self, function: &'static str, values: &Values<'_>) -> Result<Vec<Row>> {
+        self.0.sessions.call(function, values)
+    }
+
+    /// After a commit: to the own notifiers, and to other processes if it is `soon`.
+    fn announce(&self, queue: &str, due: StoreTime, soon: bool) {
+        if due == StoreTime::NEVER {
+            return;
+        }
+        self.0.hub.notify(queue, due);
+        if soon {
+            let origin = self.0.hub.origin();
+            let told = || self.call("announce", &[&queue, &due.as_micros(), &origin]);
+            // What was asked for is done, and that is not taken back: if nothing can be said, on a new
+            // session neither, the looks of the others find it.
+            if told().is_err() {
+                told().ok();
+            }
+        }
+    }
+}
+
+/// What one of our functions has answered is not what it answers.
+fn unreadable(_: postgres::Error) -> StoreError {
+    StoreError::lost_answer(ErrorKind::Corrupt)
+}
+
+fn one(rows: &[Row]) -> Result<&Row> {
+    rows.first()
+        .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))
+}
+
+/// Enters jobs by `call`. Answers with the earliest time that was set, and whether it is soon.
+fn enqueue(
+    name: &str,
+    jobs: &[NewJob<'_>],
+    in_transaction: bool,
+    call: impl FnOnce(&'static str, &Values<'_>) -> Result<Vec<Row>>,
+) -> Result<(Vec<Put>, StoreTime, bool)> {
+    if jobs.is_empty() {
+        return Ok((Vec::new(), StoreTime::NEVER, false));
+    }
+    let jobs = NewJobs::new(jobs);
+    let rows = if jobs.are_plain() {
+        let values: &Values<'_> = &[
+            &name,
+            &jobs.times,
+            &jobs.delays,
+            &jobs.payloads,
+            &in_transaction,
+        ];
+        call("enqueue_plain", values)?
+    } else {
+        let values: &Values<'_> = &[
+            &name,
+            &jobs.times,
+            &jobs.delays,
+            &jobs.payloads,
+            &jobs.keys,
+            &jobs.merges,
+            &jobs.mosts,
+            &jobs.most_delays,
+            &jobs.schedules,
+            &in_transaction,
+        ];
+        call("enqueue", values)?
+    };
+    let (mut earliest, mut soon) = (StoreTime::NEVER, false);
+    let mut puts = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let (put, due) = put(row).map_err(unreadable)?;
+        earliest = earliest.min(due);
+        soon |= row.try_get::<_, bool>(3).map_err(unreadable)?;
+        puts.push(put);
+    }
+    if puts.len() != jobs.times.len() {
+        return Err(StoreError::lost_answer(ErrorKind::Corrupt));
+    }
+    Ok((puts, earliest, soon))
+}
+
+/// By id, or else by key.
+fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
+    match which {
+        Which::Id(id) => (Some(number(id)), None),
+        Which::Key(key) => (None, Some(key)),
+    }
+}
+
+/// The row of `turn_3` that is no lease.
+fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool), postgres::Error> {
+    let mut verdicts = vec![Verdict::Stale; settles];
+    for (column, verdict) in [(7, Verdict::Done), (8, Verdict::NotDue)] {
+        for number in row.try_get::<_, Vec<i32>>(column)? {
+            let index = usize::try_from(number - 1).ok();
+            if let Some(place) = index.and_then(|index| verdicts.get_mut(index)) {
+                *place = verdict;
+            }
+        }
+    }
+    let time = |column| row.try_get::<_, Option<i64>>(column);
+    let claimed = time(9)?.zip(time(10)?).map(|(first, first_free)| Claimed {
+        leases: Vec::new(),
+        first: StoreTime::from_micros(first),
+        first_free: StoreTime::from_micros(first_free),
+    });
+    let turn = Turn {
+        now: StoreTime::from_micros(row.try_get(1)?),
+        paused: row.try_get(2)?,
+        verdicts,
+        claimed,
+    };
+    Ok((turn, row.try_get::<_, Option<bool>>(11)? == Some(true)))
+}
+
+impl Store for PostgresStore {
+    fn enqueue(&self, name: &str, jobs: &[NewJob<'_>]) -> Result<Vec<Put>> {
+        let (puts, earliest, soon) = enqueue(name, jobs, false, |function, values| {
+            self.call(function, values)
+        })?;
+        self.announce(name, earliest, soon);
+        Ok(puts)
+    }
+
+    fn turn(&self, name: &str, settles: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
+        let all = Settles::new(settles);
+        let token = claim.map(|claim| Uuid(claim.token));
+        let count =
+            |number: fn(&Claim) -> u32| claim.as_ref().map_or(0, |claim| i64::from(number(claim)));
+        let span =
+            |span: fn(&Claim) -> Duration| claim.as_ref().map_or(0, |claim| micros(span(claim)));
+        let synced = settles.iter().any(|settle| settle.act.is_durable());
+        let rows = self.call(
+            "turn_3",
+            &[
+                &name,
+                &synced,
+                &all.are_apart(),
+                &all.acts,
+                &all.ids,
+                &all.tokens,
+                &all.times,
+                &all.delays,
+                &all.errors,
+                &token,
+                &count(|claim| claim.max),
+                &count(|claim| claim.start),
+                &count(|claim| claim.ahead),
+                &span(|claim| claim.horizon),
+                &span(|claim| claim.lease),
+            ],
+        )?;
+        let (last, rows) = rows
+            .split_last()
+            .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))?;
+        let (mut turn, raised) = summary(last, settles.len()).map_err(unreadable)?;
+        if let (Some(claimed), Some(claim)) = (&mut turn.claimed, claim) {
+            let leases = rows
+                .iter()
+                .map(|row| lease(row, row.try_get(0)?, claim.token));
+            claimed.leases = leases
+                .collect::<std::result::Result<_, _>>()
+                .map_err(unreadable)?;
+            claimed.leases.sort_by_key(|lease| (lease.due, lease.id));
+            if raised {
+                // What was entered before others could see the raised head: see `announce` there. If
+                // that cannot be known, the next claim is to look for itself.
+                let looked = self.call("look", &[&name]);
+                let looked = looked.and_then(|rows| {
+                    let times = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
+                    times(one(&rows)?).map_err(unreadable)
+                });
+                let (first, first_free) = looked.unwrap_or((i64::MIN, i64::MIN));
+                claimed.first = StoreTime::from_micros(first);
+                claimed.first_free = StoreTime::from_micros(first_free);
+            }
+        }
+        let announced = settles
+            .iter()
+            .map(|settle| settle.act.announced(turn.now))
+            .min();
+        self.announce(name, announced.unwrap_or(StoreTime::NEVER), true);
+        Ok(turn)
+    }
+
+    fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
+        let (id, key) = named(which);
+        let rows = self.call("cancel", &[&name, &id, &Hidden(key)])?;
+        let Some(row) = rows.first() else {
+            return Ok(Cancelled::Never);
+        };
+        let read = || {
+            Ok(if row.try_get(0)? {
+                Cancelled::Taken
+            } else {
+                Cancelled::Gone {
+                    attempts: attempts(row.try_get(1)?),
+                    payload: row.try_get(2)?,
+                }
+            })
+        };
+        read().map_err(unreadable)
+    }
+
+    fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {
+        let (id, key) = named(which);
+        let (at, delay) = time(when);
+        let rows = self.call("reset", &[&name, &id, &Hidden(key), &at, &delay])?;
+        let Some(row) = rows.first() else {
+            return Ok(Reset::Never);
+        };
+        let read = || Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+        let (taken, due, soon) = read().map_err(unreadable)?;
+        if taken {
+            return Ok(Reset::Taken);
+        }
+        self.announce(name, StoreTime::from_micros(due), soon);
+        Ok(Reset::Moved)
+    }
+
+    fn held_by(&self, name: &str, token: Token, span: Duration) -> Result<Vec<Lease>> {
+        let rows = self.call("held_by_3", &[&name, &Uuid(token), &micros(span)])?;
+        let leases = rows.iter().map(|row| lease(row, row.try_get(0)?, token));
+        leases
+            .collect::<std::result::Result<_, _>>()
+            .map_err(unreadable)
+    }
+
+    fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
+        let registration = self.0.hub.add(name, notifier);
+        listen::ensure(&self.0)?;
+        let rows = self.call("listen", &[&name])?;
+        let id = one(&rows)?.try_get(0).map_err(unreadable)?;
+        self.0.hub.knows(id, name);
+        Ok(Box::new(Told(registration)))
+    }
+
+    fn pause(&self, name: &str, paused: bool) -> Result<()> {
+        self.call("pause", &[&name, &paused, &self.0.hub.origin()])?;
+        self.0.hub.notify(name, ANYTHING);
+        Ok(())
+    }
+
+    fn stats(&self, name: &str) -> Result<StoreStats> {
+        let rows = self.call("stats", &[&name, &i64::from(COUNT_LIMIT)])?;
+        let row = one(&rows)?;
+        let count = |column: usize| {
+            let count = row.try_get::<_, i64>(column)?;
+            Ok(u32::try_from(count).unwrap_or(COUNT_LIMIT))
+        };
+        let read = || {
+            Ok(StoreStats {
+                jobs: count(0)?,
+                due: count(1)?,
+                dead: count(2)?,
+                paused: row.try_get(3)?,
+            })
+        };
+        read().map_err(unreadable)
+    }
+
+    fn list(
+        &self,
+        name: &str,
+        after: Option<(StoreTime, JobId)>,
+        most: u32,
+    ) -> Result<Vec<ListedJob>> {
+        let (due, id) = after.map_or((i64::MIN, i64::MIN), |(due, id)| {
+            (due.as_micros(), number(id))
+        });
+        let rows = self.call("list", &[&name, &due, &id, &i64::from(most)])?;
+        let jobs = rows.iter().map(listed);
+        jobs.collect::<std::result::Result<_, _>>()
+            .map_err(unreadable)
+    }
+
+    fn dead(&self, name: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
+        let after = after.map_or(i64::MIN, number);
+        let rows = self.call("dead_letters_3", &[&name, &after, &i64::from(most)])?;
+        let read = |row: &Row| {
+            Ok(DeadJob {
+                id: id_of(row.try_get(0)?),
+                key: row.try_get(1)?,
+                payload: row.try_get(2)?,
+                attempts: attempts(row.try_get(3)?),
+                buried: StoreTime::from_micros(row.try_get(4)?),
+                error: row.try_get(5)?,
+                schedule: row.try_get(6)?,
+            })
+        };
+        let dead = rows.iter().map(read);
+        dead.collect::<std::result::Result<_, _>>()
+            .map_err(unreadable)
+    }
+
+    fn redrive(&self, name: &str, ids: &[JobId]) -> Result<usize> {
+        let count = self.count("redrive", name, ids)?;
+        if count > 0 {
+            self.announce(name, ANYTHING, true);
+        }
+        Ok(count)
+    }
+
+    fn delete_dead(&self, name: &str, ids: &[JobId]) -> Result<usize> {
+        self.count("delete_dead", name, ids)
+    }
+}
+
+impl PostgresStore {
+    /// Of dead letters, how many were changed.
+    fn count(&self, function: &'static str, name: &str, ids: &[JobId]) -> Result<usize> {
+        let ids: Vec<i64> = ids.iter().copied().map(number).collect();
+        let rows = self.call(function, &[&name, &ids])?;
+        let count = one(&rows)?.try_get::<_, i64>(0).map_err(unreadable)?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+}
+
+/// The schema must be in the database of the transaction. After an error the transaction can only be
+/// rolled back, as after any error of a statement.
+///
+/// The notification is part of the transaction, if the job is due within the next two minutes: the
+/// server commits such transactions one after the other.
+impl EnqueueIn for PostgresStore {
+    type Transaction<'t> = postgres::Transaction<'t>;
+
+    fn enqueue_in(
+        &self,
+        transaction: &mut postgres::Transaction<'_>,
+        name: &str,
+        jobs: &[NewJob<'_>],
+    ) -> Result<Vec<Put>> {
+        let (puts, ..) = enqueue(name, jobs, true, |function, values| {
+            let text = self.0.sessions.schema().call(function, values.len());
+            transaction
+                .query(&text, values)
+                .map_err(|error| failure(&error))
+        })?;
+        Ok(puts)
+    }
+}
+
+/// The session that listens calls the notifier.
+struct Told(#[expect(dead_code, reason = "held for its Drop")] Registration);
+
+impl Watch for Told {
+    fn every(&self) -> Option<Duration> {
+        None
+    }
+
+    fn look(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+}

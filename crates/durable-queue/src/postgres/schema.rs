@@ -1,0 +1,134 @@
+//! The tables and functions, and how those of an older version become those of this one.
+//!
+//! # What always holds
+//! 1. A step that was released is never changed. Functions are replaced with each version: they keep
+//!    no state, and those of the older one stay callable, for processes that run it still. So one that
+//!    takes more is another function of the same name, and one that answers more has a new name, with
+//!    the number of its version.
+//! 2. The schema's name has passed [`Schema::new`], so it needs no escaping where it stands in a
+//!    statement; all else are parameters.
+
+use postgres::Client;
+
+use super::failure::{bad_name, failure, no_session};
+use crate::error::{ErrorKind, StoreError};
+use crate::pump::SAFETY_LOOK;
+use crate::store::Result;
+use crate::time::StoreTime;
+
+/// Each step makes version `index + 1` of the one before.
+const STEPS: [&str; 3] = [
+    include_str!("sql/step_1.sql"),
+    include_str!("sql/step_2.sql"),
+    include_str!("sql/step_3.sql"),
+];
+
+const FUNCTIONS: [&str; 3] = [
+    include_str!("sql/enqueue.sql"),
+    include_str!("sql/turn.sql"),
+    include_str!("sql/control.sql"),
+];
+
+/// The version that this crate writes.
+#[expect(clippy::cast_possible_truncation, reason = "there are few")]
+pub(super) const VERSION: u32 = STEPS.len() as u32;
+
+/// The longest name: a channel's has 63 bytes, prefix included.
+const LONGEST_NAME: usize = 40;
+
+/// The name of a schema.
+#[derive(Clone)]
+pub(super) struct Schema(String);
+
+impl Schema {
+    pub(super) fn new(name: &str) -> Result<Self> {
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        let mut bytes = name.bytes();
+        let is_good = bytes.next().is_some_and(is_letter)
+            && bytes.all(|byte| is_letter(byte) || byte.is_ascii_digit())
+            && name.len() <= LONGEST_NAME;
+        is_good.then(|| Self(name.to_owned())).ok_or_else(bad_name)
+    }
+
+    /// Where notifications about all queues of the schema go.
+    pub(super) fn channel(&self) -> String {
+        format!("durable_queue_{}", self.0)
+    }
+
+    /// A call of one of the functions.
+    pub(super) fn call(&self, function: &str, parameters: usize) -> String {
+        let parameters: Vec<String> = (1..=parameters)
+            .map(|number| format!("${number}"))
+            .collect();
+        let parameters = parameters.join(", ");
+        format!("SELECT * FROM \"{}\".{function}({parameters})", self.0)
+    }
+
+    fn render(&self, text: &str) -> String {
+        // The double of what waiting processes look by anyway: the rest is for transactions that
+        // commit long after they have entered a job.
+        let soon = StoreTime::from_micros(0).after(SAFETY_LOOK * 2).as_micros();
+        text.replace("SCHEMA.", &format!("\"{}\".", self.0))
+            .replace("CHANNEL", &self.channel())
+            .replace("SOON", &soon.to_string())
+    }
+
+    /// Makes the tables, or those of an older version anew, or leaves them.
+    pub(super) fn migrate(&self, client: &mut Client) -> Result<()> {
+        let failed = |error| no_session(&error);
+        // Looked at first without a write: a role that may change nothing may open what is current.
+        match self.version(client)? {
+            VERSION => return Ok(()),
+            found if found > VERSION => return Err(newer(found)),
+            _ => {}
+        }
+        let mut transaction = client.transaction().map_err(failed)?;
+        // One process at a time, until the commit.
+        transaction
+            .execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
+                &[&self.channel()],
+            )
+            .map_err(failed)?;
+        let found = self.version(&mut transaction)?;
+        if found > VERSION {
+            return Err(newer(found));
+        }
+        let mut all = vec![format!("CREATE SCHEMA IF NOT EXISTS \"{}\";", self.0)];
+        if found < VERSION {
+            let steps = STEPS[found as usize..].iter().chain(&FUNCTIONS);
+            all.extend(steps.map(|text| self.render(text)));
+            all.push(self.render(&format!(
+                "CREATE TABLE IF NOT EXISTS SCHEMA.version (version integer NOT NULL);
+                DELETE FROM SCHEMA.version;
+                INSERT INTO SCHEMA.version VALUES ({VERSION});"
+            )));
+        }
+        transaction.batch_execute(&all.join("\n")).map_err(failed)?;
+        transaction.commit().map_err(|error| failure(&error))
+    }
+
+    fn version(&self, client: &mut impl postgres::GenericClient) -> Result<u32> {
+        let failed = |error| no_session(&error);
+        let is_there = client.query_one(
+            "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c
+                JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+                WHERE n.nspname = $1 AND c.relname = 'version')",
+            &[&self.0],
+        );
+        if !is_there.map_err(failed)?.get::<_, bool>(0) {
+            return Ok(0);
+        }
+        let version = self.render("SELECT version::bigint FROM SCHEMA.version");
+        let version = client.query_opt(&version, &[]).map_err(failed)?;
+        let version = version.and_then(|row| u32::try_from(row.get::<_, i64>(0)).ok());
+        version.ok_or_else(|| StoreError::new(ErrorKind::Corrupt))
+    }
+}
+
+fn newer(found: u32) -> StoreError {
+    StoreError::new(ErrorKind::Newer {
+        found,
+        known: VERSION,
+    })
+}

@@ -1,0 +1,219 @@
+//! Sessions: how they begin, who has one when, and when one is over.
+//!
+//! # What always holds
+//! 1. A call is made again only if the server said that it was undone.
+//! 2. A session that failed is not used again; the next call has a new one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use postgres::types::ToSql;
+use postgres::{Client, Config, Row, Statement};
+use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+use sync_shim::{Clock, Mutex, MutexGuard};
+
+use super::failure::{failure, is_conflict, is_over, no_session};
+use super::schema::Schema;
+use crate::clock::SharedClock;
+use crate::store::Result;
+
+/// Parameters of a call.
+pub(super) type Values<'a> = [&'a (dyn ToSql + Sync)];
+
+/// A session that was not used for so long is asked first whether the server has ended it: or a call
+/// on it could not say whether it was carried out.
+const IDLE: Duration = Duration::from_secs(1);
+const IDLE_ANSWER: Duration = Duration::from_secs(5);
+/// So often a call is made that others undo.
+const TRIES: usize = 5;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A server that does not answer at all is given up after about so long. The system's default is
+/// hours.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// Our statements find their rows by indexes whatever the statistics say: a plan that was made when
+/// the tables were empty serves as well when they are full. And each statement sees what was
+/// committed before it.
+const SETTINGS: &str = "SET default_transaction_isolation = 'read committed';
+    SET plan_cache_mode = force_generic_plan;
+    SET jit = off;
+    SET enable_seqscan = off;
+    SET enable_bitmapscan = off;
+    SET enable_hashjoin = off;
+    SET enable_mergejoin = off;
+    SET enable_sort = off;
+    SET client_min_messages = error;
+    SELECT set_config('synchronous_commit', 'on', false)
+        WHERE current_setting('synchronous_commit') = 'off'";
+
+type Connect = dyn Fn(&Config) -> std::result::Result<Client, postgres::Error> + Send + Sync;
+
+/// How a session begins.
+#[derive(Clone)]
+pub(super) struct Connector {
+    pub(super) config: Config,
+    pub(super) connect: Arc<Connect>,
+    pub(super) busy_timeout: Duration,
+}
+
+/// The address is a secret.
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector(..)")
+    }
+}
+
+impl Connector {
+    /// What the caller has not set.
+    pub(super) fn set_defaults(&mut self) {
+        let config = &mut self.config;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(SILENCE);
+        }
+        if config.get_keepalives_interval().is_none() {
+            config
+                .keepalives_idle(SILENCE / 3)
+                .keepalives_interval(SILENCE / 3);
+            config.keepalives_retries(2);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("durable-queue");
+        }
+    }
+
+    pub(super) fn client(&self) -> Result<Client> {
+        let failed = |error| no_session(&error);
+        let mut client = (self.connect)(&self.config).map_err(failed)?;
+        client.batch_execute(SETTINGS).map_err(failed)?;
+        let millis = self
+            .busy_timeout
+            .as_millis()
+            .clamp(1, i32::MAX as u128)
+            .to_string();
+        client
+            .execute("SELECT set_config('lock_timeout', $1, false)", &[&millis])
+            .map_err(failed)?;
+        Ok(client)
+    }
+}
+
+struct Session {
+    client: Client,
+    statements: BTreeMap<&'static str, Statement>,
+    used: Instant,
+}
+
+impl Session {
+    fn new(client: Client, now: Instant) -> Self {
+        Self {
+            client,
+            statements: BTreeMap::new(),
+            used: now,
+        }
+    }
+
+    /// The session, unless it was idle and the server says no more.
+    fn asked(mut self, now: Instant) -> Option<Self> {
+        let is_there = self.used + IDLE > now || self.client.is_valid(IDLE_ANSWER).is_ok();
+        is_there.then_some(self)
+    }
+
+    fn call(
+        &mut self,
+        schema: &Schema,
+        function: &'static str,
+        values: &Values<'_>,
+    ) -> std::result::Result<Vec<Row>, postgres::Error> {
+        let known = self.statements.get(function).cloned();
+        let statement = if let Some(statement) = known {
+            statement
+        } else {
+            let text = schema.call(function, values.len());
+            let statement = self.client.prepare(&text)?;
+            self.statements.insert(function, statement.clone());
+            statement
+        };
+        self.client.query(&statement, values)
+    }
+}
+
+/// A few sessions, each for one call at a time. Later ones are begun when the first are in use.
+pub(super) struct Sessions {
+    connector: Connector,
+    schema: Schema,
+    slots: Box<[Mutex<Option<Session>>]>,
+    next: AtomicUsize,
+    clock: SharedClock,
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions")
+            .field("most", &self.slots.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sessions {
+    pub(super) fn new(connector: Connector, schema: Schema, first: Client, most: usize) -> Self {
+        let clock = SharedClock::default();
+        let first = Session::new(first, clock.now());
+        let mut slots = vec![Mutex::new(Some(first))];
+        slots.resize_with(most.max(1), || Mutex::new(None));
+        Self {
+            connector,
+            schema,
+            slots: slots.into_boxed_slice(),
+            next: AtomicUsize::new(0),
+            clock,
+        }
+    }
+
+    pub(super) fn connector(&self) -> &Connector {
+        &self.connector
+    }
+
+    pub(super) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The first that is free, so that a program which makes one call at a time has one session.
+    fn slot(&self) -> MutexGuard<'_, Option<Session>> {
+        if let Some(free) = self.slots.iter().find_map(Mutex::try_lock) {
+            return free;
+        }
+        // Relaxed: any slot will do; the number only spreads those who wait.
+        let number = self.next.fetch_add(1, Relaxed) % self.slots.len();
+        self.slots[number].lock()
+    }
+
+    /// Calls one of the schema's functions: one round trip, one transaction.
+    pub(super) fn call(&self, function: &'static str, values: &Values<'_>) -> Result<Vec<Row>> {
+        let mut slot = self.slot();
+        let known = slot.take().filter(|session| !session.client.is_closed());
+        let known = known.and_then(|session| session.asked(self.clock.now()));
+        let mut session = match known {
+            Some(session) => session,
+            None => Session::new(self.connector.client()?, self.clock.now()),
+        };
+        let mut tries = 1;
+        let answer = loop {
+            match session.call(&self.schema, function, values) {
+                Err(error) if tries < TRIES && is_conflict(&error) => tries += 1,
+                answer => break answer,
+            }
+        };
+        let is_over = answer.as_ref().is_err_and(is_over);
+        if !is_over {
+            session.used = self.clock.now();
+            *slot = Some(session);
+        }
+        answer.map_err(|error| failure(&error))
+    }
+}

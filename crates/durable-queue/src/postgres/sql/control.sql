@@ -1,0 +1,164 @@
+-- What is asked for about single jobs, queues and dead letters.
+
+-- The job that is meant, locked: by its id, or the pending one of a key, or else one that runs.
+CREATE OR REPLACE FUNCTION SCHEMA.named(p_queue text, p_id bigint, p_key bytea)
+RETURNS TABLE (o_id bigint, o_taken boolean, o_attempts integer, o_payload bytea)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := SCHEMA.clock();
+    v_queue bigint := (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue);
+BEGIN
+    IF p_key IS NULL THEN
+        RETURN QUERY
+        SELECT j.id, j.started AND j.due > v_now, j.attempts, j.payload FROM SCHEMA.job j
+        WHERE j.id = p_id AND j.queue = v_queue FOR UPDATE;
+    ELSE
+        RETURN QUERY
+        SELECT j.id, j.started AND j.due > v_now, j.attempts, j.payload FROM SCHEMA.job j
+        WHERE j.queue = v_queue AND j.key = p_key ORDER BY j.run LIMIT 1 FOR UPDATE;
+    END IF;
+END
+$$;
+
+-- No row: there is no such job. One that a handler has loses its schedule.
+CREATE OR REPLACE FUNCTION SCHEMA.cancel(p_queue text, p_id bigint, p_key bytea)
+RETURNS TABLE (o_taken boolean, o_attempts integer, o_payload bytea)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_found record;
+BEGIN
+    SELECT * INTO v_found FROM SCHEMA.named(p_queue, p_id, p_key);
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF v_found.o_taken THEN
+        UPDATE SCHEMA.job j SET schedule = NULL WHERE j.id = v_found.o_id AND j.schedule IS NOT NULL;
+    ELSE
+        DELETE FROM SCHEMA.job j WHERE j.id = v_found.o_id;
+    END IF;
+    RETURN QUERY SELECT v_found.o_taken, v_found.o_attempts, v_found.o_payload;
+END
+$$;
+
+-- No row: there is no such job.
+CREATE OR REPLACE FUNCTION SCHEMA.reset(
+    p_queue text, p_id bigint, p_key bytea, p_time bigint, p_delay boolean
+) RETURNS TABLE (o_taken boolean, o_due bigint, o_soon boolean)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := SCHEMA.clock();
+    v_found record;
+BEGIN
+    SELECT * INTO v_found FROM SCHEMA.named(p_queue, p_id, p_key);
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    o_taken := v_found.o_taken;
+    o_due := SCHEMA.resolve(v_now, p_time, p_delay);
+    o_soon := o_due < SCHEMA.after(v_now, SOON);
+    IF NOT o_taken THEN
+        UPDATE SCHEMA.job j SET due = o_due, at = o_due, most = greatest(j.most, o_due), token = NULL,
+            started = false
+        WHERE j.id = v_found.o_id;
+    END IF;
+    RETURN NEXT;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.pause(p_queue text, p_paused boolean, p_origin text)
+RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_queue bigint := SCHEMA.queue_of(p_queue);
+BEGIN
+    UPDATE SCHEMA.queue q SET paused = p_paused WHERE q.id = v_queue;
+    PERFORM SCHEMA.tell(v_queue, (-9223372036854775808)::bigint, p_origin);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.stats(p_queue text, p_limit bigint)
+RETURNS TABLE (o_jobs bigint, o_due bigint, o_dead bigint, o_paused boolean)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := SCHEMA.clock();
+    v_queue bigint;
+BEGIN
+    SELECT q.id, q.paused INTO v_queue, o_paused FROM SCHEMA.queue q WHERE q.name = p_queue;
+    o_paused := coalesce(o_paused, false);
+    SELECT count(*) INTO o_jobs
+    FROM (SELECT FROM SCHEMA.job j WHERE j.queue = v_queue LIMIT p_limit) c;
+    SELECT count(*) INTO o_due
+    FROM (SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.due <= v_now LIMIT p_limit) c;
+    SELECT count(*) INTO o_dead
+    FROM (SELECT FROM SCHEMA.dead d WHERE d.queue = v_queue LIMIT p_limit) c;
+    RETURN NEXT;
+END
+$$;
+
+-- From a place in the hot index on. `o_now`: by it an end of a lease has come, or not.
+CREATE OR REPLACE FUNCTION SCHEMA.list(p_queue text, p_due bigint, p_id bigint, p_most bigint)
+RETURNS TABLE (
+    o_id bigint, o_due bigint, o_at bigint, o_held boolean, o_started boolean, o_attempts integer,
+    o_key bytea, o_schedule text, o_now bigint
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := SCHEMA.clock();
+BEGIN
+    RETURN QUERY
+    SELECT j.id, j.due, j.at, j.token IS NOT NULL, j.started, j.attempts, j.key, j.schedule, v_now
+    FROM SCHEMA.job j
+    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue)
+        AND (j.due, j.id) > (p_due, p_id)
+    ORDER BY j.due, j.id LIMIT p_most;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.dead_letters_3(p_queue text, p_after bigint, p_most bigint)
+RETURNS TABLE (
+    o_id bigint, o_key bytea, o_payload bytea, o_attempts integer, o_buried bigint, o_error text,
+    o_schedule text
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT d.id, d.key, d.payload, d.attempts, d.buried, d.error, d.schedule FROM SCHEMA.dead d
+    WHERE d.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue) AND d.id > p_after
+    ORDER BY d.id LIMIT p_most;
+END
+$$;
+
+-- Not those whose key is pending.
+CREATE OR REPLACE FUNCTION SCHEMA.redrive(p_queue text, p_ids bigint[]) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := SCHEMA.clock();
+    v_queue bigint := SCHEMA.queue_of(p_queue);
+    v_id bigint;
+    v_count bigint := 0;
+BEGIN
+    FOREACH v_id IN ARRAY p_ids LOOP
+        INSERT INTO SCHEMA.job (id, queue, due, at, key, payload, schedule)
+        SELECT d.id, d.queue, v_now, v_now, d.key, d.payload, d.schedule FROM SCHEMA.dead d
+        WHERE d.id = v_id AND d.queue = v_queue FOR UPDATE
+        ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            DELETE FROM SCHEMA.dead d WHERE d.id = v_id;
+            v_count := v_count + 1;
+        END IF;
+    END LOOP;
+    RETURN v_count;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.delete_dead(p_queue text, p_ids bigint[]) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_count bigint;
+BEGIN
+    DELETE FROM SCHEMA.dead d WHERE d.id = ANY (p_ids)
+        AND d.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue);
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END
+$$;

@@ -1,0 +1,186 @@
+-- The ways in, and who is told. `SOON` is a span: what falls due after it is found by a claim that each
+-- process makes anyway (the pump's `SAFETY_LOOK`), and announced to none.
+
+-- The store's clock: the moment itself, not the beginning of the transaction (`now()`), by which a
+-- job that a long transaction enters would be due too early.
+CREATE OR REPLACE FUNCTION SCHEMA.clock() RETURNS bigint
+LANGUAGE sql VOLATILE AS $$
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.after(p_time bigint, p_delay bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_delay > 9223372036854775807 - p_time THEN 9223372036854775807
+        ELSE p_time + p_delay END
+$$;
+
+-- A time as a client gives it: a delay from now, or a point.
+CREATE OR REPLACE FUNCTION SCHEMA.resolve(p_now bigint, p_time bigint, p_delay boolean)
+RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_delay THEN SCHEMA.after(p_now, p_time) ELSE p_time END
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.queue_of(p_name text) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_queue bigint;
+BEGIN
+    SELECT q.id INTO v_queue FROM SCHEMA.queue q WHERE q.name = p_name;
+    IF v_queue IS NULL THEN
+        INSERT INTO SCHEMA.queue (name) VALUES (p_name) ON CONFLICT (name) DO NOTHING;
+        SELECT q.id INTO v_queue FROM SCHEMA.queue q WHERE q.name = p_name;
+    END IF;
+    RETURN v_queue;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.tell(p_queue bigint, p_due bigint, p_origin text) RETURNS void
+LANGUAGE sql AS $$
+    SELECT pg_notify('CHANNEL', p_queue || ' ' || p_due || ' ' || p_origin)
+$$;
+
+-- Tells those who listen that a job may be due at `p_due`, unless all of them look by then anyway.
+--
+-- `head` says so: no process waits for a later moment, or a notification is on its way to it. Who
+-- waits longer raises it first, and looks at the jobs once more after that commit (`turn`, `look`).
+-- This runs after the commit of the job. So either it sees the raised head, or that look sees the
+-- job. A notification in the job's own transaction would serialize all commits of the server.
+--
+-- Not synced: a crash that brings an older head back ends the sessions of all who listen as well,
+-- and each looks, and raises the head, when it is connected again.
+CREATE OR REPLACE FUNCTION SCHEMA.announce(p_queue text, p_due bigint, p_origin text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_queue bigint;
+BEGIN
+    SELECT q.id INTO v_queue FROM SCHEMA.queue q WHERE q.name = p_queue AND q.head > p_due;
+    IF FOUND THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+        UPDATE SCHEMA.queue q SET head = p_due WHERE q.id = v_queue AND q.head > p_due;
+        IF FOUND THEN
+            PERFORM SCHEMA.tell(v_queue, p_due, p_origin);
+        END IF;
+    END IF;
+END
+$$;
+
+-- What begins to listen knows nothing yet.
+CREATE OR REPLACE FUNCTION SCHEMA.listen(p_queue text) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_queue bigint := SCHEMA.queue_of(p_queue);
+BEGIN
+    UPDATE SCHEMA.queue q SET head = 9223372036854775807
+    WHERE q.id = v_queue AND q.head < 9223372036854775807;
+    RETURN v_queue;
+END
+$$;
+
+-- Enters jobs without keys and schedules, in the order of their ids.
+CREATE OR REPLACE FUNCTION SCHEMA.enqueue_plain(
+    p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[], p_tell boolean
+) RETURNS TABLE (o_id bigint, o_put smallint, o_due bigint, o_soon boolean)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := SCHEMA.clock();
+    v_queue bigint := SCHEMA.queue_of(p_queue);
+    v_first bigint;
+BEGIN
+    IF p_tell THEN
+        SELECT min(SCHEMA.resolve(v_now, a.time, a.delay)) INTO v_first
+        FROM unnest(p_times, p_delays) AS a(time, delay);
+        IF v_first < SCHEMA.after(v_now, SOON) THEN
+            PERFORM SCHEMA.tell(v_queue, v_first, '');
+        END IF;
+    END IF;
+    RETURN QUERY
+    INSERT INTO SCHEMA.job AS j (queue, due, at, payload)
+    SELECT v_queue, t.at, t.at, a.payload
+    FROM unnest(p_times, p_delays, p_payloads) WITH ORDINALITY AS a(time, delay, payload, ord),
+        LATERAL (SELECT SCHEMA.resolve(v_now, a.time, a.delay) AS at) t
+    ORDER BY a.ord
+    RETURNING j.id, 0::smallint, j.due, j.due < SCHEMA.after(v_now, SOON);
+END
+$$;
+
+-- Enters jobs one by one. `p_merges`: 0 keep, 1 earliest, 2 latest, 3 debounce. `p_mosts` bounds a
+-- debounce, if not null. A merge without a schedule leaves the job's. Answers 0 new, 1 merged, 2 kept,
+-- and the time that was set.
+CREATE OR REPLACE FUNCTION SCHEMA.enqueue(
+    p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[],
+    p_keys bytea[], p_merges smallint[], p_mosts bigint[], p_most_delays boolean[],
+    p_schedules text[], p_tell boolean
+) RETURNS TABLE (o_id bigint, o_put smallint, o_due bigint, o_soon boolean)
+LANGUAGE plpgsql AS $$
+DECLARE
+    c_never CONSTANT bigint := 9223372036854775807;
+    v_now bigint := SCHEMA.clock();
+    v_queue bigint := SCHEMA.queue_of(p_queue);
+    v_first bigint := c_never;
+    v_at bigint;
+    v_most bigint;
+    v_new record;
+    v_old record;
+BEGIN
+    FOR v_new IN
+        SELECT * FROM unnest(p_times, p_delays, p_payloads, p_keys, p_merges, p_mosts, p_most_delays,
+                p_schedules)
+            WITH ORDINALITY AS a(time, delay, payload, key, merge, most, most_delay, schedule, ord)
+        ORDER BY a.ord
+    LOOP
+        v_at := SCHEMA.resolve(v_now, v_new.time, v_new.delay);
+        v_most := coalesce(SCHEMA.resolve(v_now, v_new.most, v_new.most_delay), c_never);
+        LOOP
+            SELECT j.id, j.at, j.most INTO v_old FROM SCHEMA.job j
+            WHERE j.queue = v_queue AND j.key = v_new.key AND j.run = 0 FOR UPDATE;
+            IF FOUND AND v_new.merge = 0 THEN
+                o_id := v_old.id;
+                o_put := 2;
+                o_due := c_never;
+                EXIT;
+            ELSIF FOUND THEN
+                o_id := v_old.id;
+                o_put := 1;
+                o_due := CASE v_new.merge
+                    WHEN 1 THEN least(v_old.at, v_at)
+                    WHEN 2 THEN greatest(v_old.at, v_at)
+                    ELSE least(v_at, v_old.most) END;
+                -- A claim that was made ahead is over with it.
+                UPDATE SCHEMA.job j SET due = o_due, at = o_due, payload = v_new.payload,
+                    schedule = coalesce(v_new.schedule, j.schedule), token = NULL
+                WHERE j.id = o_id;
+                EXIT;
+            END IF;
+            o_put := 0;
+            o_due := least(v_at, v_most);
+            INSERT INTO SCHEMA.job AS j (queue, due, at, most, key, payload, schedule)
+            VALUES (v_queue, o_due, o_due, v_most, v_new.key, v_new.payload, v_new.schedule)
+            ON CONFLICT (queue, key, run) WHERE key IS NOT NULL DO NOTHING
+            RETURNING j.id INTO o_id;
+            -- Else another transaction has put the key in meanwhile: now it is seen.
+            EXIT WHEN FOUND;
+        END LOOP;
+        o_soon := o_due < SCHEMA.after(v_now, SOON);
+        v_first := least(v_first, o_due);
+        RETURN NEXT;
+    END LOOP;
+    IF p_tell AND v_first < SCHEMA.after(v_now, SOON) THEN
+        PERFORM SCHEMA.tell(v_queue, v_first, '');
+    END IF;
+END
+$$;
+
+-- For any client in any language, in its own transaction: `SELECT durable.push('mails', 'payload')`.
+-- With a key that is pending already, that job stays as it is. Answers with the job's id.
+CREATE OR REPLACE FUNCTION SCHEMA.push(
+    p_queue text, p_payload bytea, p_due timestamptz DEFAULT NULL, p_key bytea DEFAULT NULL
+) RETURNS bigint
+LANGUAGE sql AS $$
+    SELECT o_id FROM SCHEMA.enqueue(
+        p_queue,
+        ARRAY[coalesce(ceil(extract(epoch FROM p_due) * 1000000)::bigint, 0)],
+        ARRAY[p_due IS NULL],
+        ARRAY[p_payload], ARRAY[p_key], ARRAY[0::smallint],
+        ARRAY[NULL::bigint], ARRAY[NULL::boolean], ARRAY[NULL::text], true)
+$$;

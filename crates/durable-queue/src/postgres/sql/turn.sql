@@ -1,0 +1,262 @@
+-- The hot path: settles and claims in one statement, one round trip and one commit.
+
+-- A settle that is carried out by itself. Acts: 3 retry, 4 bury, 5 release, 6 again.
+CREATE OR REPLACE FUNCTION SCHEMA.settle(
+    p_now bigint, p_act smallint, p_id bigint, p_token uuid, p_time bigint, p_delay boolean, p_error text
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_at bigint := SCHEMA.resolve(p_now, p_time, p_delay);
+    v_rival bigint;
+    v_schedule text;
+BEGIN
+    IF p_act = 4 THEN
+        WITH gone AS (
+            DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started RETURNING j.*
+        )
+        INSERT INTO SCHEMA.dead (id, queue, attempts, buried, key, payload, error, schedule)
+        SELECT g.id, g.queue, g.attempts, p_now, g.key, g.payload, p_error, g.schedule FROM gone g;
+        RETURN FOUND;
+    END IF;
+    -- What stands for a job that goes back to its key. If none is seen, and one comes meanwhile, the
+    -- index refuses, the call is undone as a whole, and made again. Both are locked: the schedule that
+    -- is handed on is not one that a cancel ends meanwhile, and goes to no job that is begun meanwhile.
+    SELECT pending.id, held.schedule INTO v_rival, v_schedule
+    FROM SCHEMA.job held JOIN SCHEMA.job pending
+        ON pending.queue = held.queue AND pending.key = held.key AND pending.run = 0
+    WHERE held.id = p_id AND held.token = p_token AND held.run <> 0 AND (held.started OR p_act = 5)
+    FOR UPDATE;
+    IF FOUND THEN
+        UPDATE SCHEMA.job j SET schedule = v_schedule
+        WHERE j.id = v_rival AND j.schedule IS NULL AND v_schedule IS NOT NULL;
+        DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token;
+    ELSIF p_act = 6 THEN
+        -- Only while it has a schedule: a cancel may have taken it.
+        UPDATE SCHEMA.job j SET due = v_at, at = v_at, most = 9223372036854775807, attempts = 0,
+            token = NULL, started = false, run = 0
+        WHERE j.id = p_id AND j.token = p_token AND j.started AND j.schedule IS NOT NULL;
+        IF NOT FOUND THEN
+            DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started;
+        END IF;
+    ELSIF p_act = 3 THEN
+        UPDATE SCHEMA.job j SET due = v_at, at = v_at, most = greatest(j.most, v_at), token = NULL,
+            started = false, run = 0
+        WHERE j.id = p_id AND j.token = p_token AND j.started;
+    ELSE
+        UPDATE SCHEMA.job j SET due = j.at, attempts = j.attempts - j.started::integer, token = NULL,
+            started = false, run = 0
+        WHERE j.id = p_id AND j.token = p_token;
+    END IF;
+    RETURN FOUND;
+END
+$$;
+
+-- Those settles of a turn that are many, each sort by one statement. Acts: 0 start, 1 extend, 2 ack.
+-- Answers which are done.
+CREATE OR REPLACE FUNCTION SCHEMA.settle_many(
+    p_queue bigint, p_now bigint, p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[]
+) RETURNS integer[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_done integer[] := '{}';
+    v_more integer[];
+BEGIN
+    IF 0 = ANY (p_acts) THEN
+        -- Only the first start of a claim counts, so it may be asked for again.
+        WITH asked AS MATERIALIZED (
+            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY
+                AS a(act, id, token, time, ord)
+        ), begun AS (
+            UPDATE SCHEMA.job j SET due = SCHEMA.after(p_now, a.time),
+                attempts = j.attempts + (NOT j.started)::integer, started = true,
+                run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
+            FROM asked a
+            WHERE a.act = 0 AND j.id = a.id AND j.token = a.token AND (j.started OR j.at <= p_now)
+                AND NOT (SELECT q.paused FROM SCHEMA.queue q WHERE q.id = p_queue)
+            RETURNING a.ord
+        )
+        SELECT array_agg(b.ord::integer) INTO v_more FROM begun b;
+        v_done := v_done || v_more;
+    END IF;
+    IF 1 = ANY (p_acts) THEN
+        WITH asked AS MATERIALIZED (
+            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY
+                AS a(act, id, token, time, ord)
+        ), extended AS (
+            UPDATE SCHEMA.job j SET due = SCHEMA.after(p_now, a.time)
+            FROM asked a WHERE a.act = 1 AND j.id = a.id AND j.token = a.token AND j.started
+            RETURNING a.ord
+        )
+        SELECT array_agg(e.ord::integer) INTO v_more FROM extended e;
+        v_done := v_done || v_more;
+    END IF;
+    IF 2 = ANY (p_acts) THEN
+        WITH asked AS MATERIALIZED (
+            SELECT * FROM unnest(p_acts, p_ids, p_tokens) WITH ORDINALITY AS a(act, id, token, ord)
+        ), acked AS (
+            DELETE FROM SCHEMA.job j
+            USING asked a WHERE a.act = 2 AND j.id = a.id AND j.token = a.token AND j.started
+            RETURNING a.ord
+        )
+        SELECT array_agg(d.ord::integer) INTO v_more FROM acked d;
+        v_done := v_done || v_more;
+    END IF;
+    RETURN v_done;
+END
+$$;
+
+-- The earliest moment at which anything may be claimed, and the earliest job that no lease holds.
+CREATE OR REPLACE FUNCTION SCHEMA.look(p_queue text)
+RETURNS TABLE (o_first bigint, o_first_free bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_queue bigint := (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue);
+BEGIN
+    SELECT j.due INTO o_first FROM SCHEMA.job j WHERE j.queue = v_queue ORDER BY j.due, j.id LIMIT 1;
+    SELECT j.due INTO o_first_free FROM SCHEMA.job j WHERE j.queue = v_queue AND j.token IS NULL
+    ORDER BY j.due, j.id LIMIT 1;
+    o_first := coalesce(o_first, 9223372036854775807);
+    o_first_free := coalesce(o_first_free, 9223372036854775807);
+    RETURN NEXT;
+END
+$$;
+
+-- `p_sync`: the commit waits for the disk. `p_apart`: the settles do not touch each other, so those
+-- that are many (starts, extensions, acknowledgements) may be carried out together, in any order.
+-- `p_token` null: nothing is claimed.
+--
+-- A row for each lease, then one without an id: the clock, whether the queue is paused, which settles
+-- are done, which starts are early, and what `look` says. `o_raised`: look once more, see `announce`.
+CREATE OR REPLACE FUNCTION SCHEMA.turn_3(
+    p_queue text, p_sync boolean, p_apart boolean,
+    p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
+    p_errors text[],
+    p_token uuid, p_max bigint, p_start bigint, p_ahead bigint, p_horizon bigint, p_lease bigint
+) RETURNS TABLE (
+    o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
+    o_schedule text, o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    -- So far beyond what is needed the head is raised, or it would be raised at every turn.
+    c_step CONSTANT bigint := 1000000;
+    -- So soon a claim looks again for what was due, and locked by another transaction.
+    c_again CONSTANT bigint := 2000;
+    v_now bigint := SCHEMA.clock();
+    v_queue bigint;
+    v_paused boolean;
+    v_done integer[] := '{}';
+    v_early integer[] := '{}';
+    v_each record;
+    v_count bigint := 0;
+    v_short boolean := false;
+BEGIN
+    IF NOT p_sync THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+    SELECT q.id, q.paused INTO v_queue, v_paused FROM SCHEMA.queue q WHERE q.name = p_queue;
+    IF v_queue IS NULL THEN
+        v_queue := SCHEMA.queue_of(p_queue);
+        v_paused := false;
+    END IF;
+    IF p_apart AND cardinality(p_acts) > 0 THEN
+        v_done := SCHEMA.settle_many(v_queue, v_now, p_acts, p_ids, p_tokens, p_times);
+    END IF;
+    -- All others in their order. And of starts that were not done: which are only early?
+    IF cardinality(v_done) < cardinality(p_acts) THEN
+        FOR v_each IN
+            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times, p_delays, p_errors) WITH ORDINALITY
+                AS a(act, id, token, time, delay, error, ord)
+            WHERE a.ord <> ALL (v_done)
+            ORDER BY a.ord
+        LOOP
+            IF (CASE
+                WHEN v_each.act > 2 THEN SCHEMA.settle(v_now, v_each.act, v_each.id, v_each.token,
+                    v_each.time, v_each.delay, v_each.error)
+                WHEN p_apart THEN false
+                ELSE cardinality(SCHEMA.settle_many(v_queue, v_now, ARRAY[v_each.act],
+                    ARRAY[v_each.id], ARRAY[v_each.token], ARRAY[v_each.time])) > 0
+            END) THEN
+                v_done := v_done || v_each.ord::integer;
+            ELSIF v_each.act = 0 AND EXISTS (
+                SELECT FROM SCHEMA.job j WHERE j.id = v_each.id AND j.token = v_each.token)
+            THEN
+                v_early := v_early || v_each.ord::integer;
+            END IF;
+        END LOOP;
+    END IF;
+    IF p_token IS NOT NULL THEN
+        -- What is due is claimed and started, leases that have ended included. The same snapshot says
+        -- that the queue is not paused: nothing is claimed that was put in after a pause.
+        IF least(p_start, p_max) > 0 THEN
+            RETURN QUERY
+            WITH found AS MATERIALIZED (
+                SELECT j.id FROM SCHEMA.job j
+                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
+                    AND j.due <= v_now
+                ORDER BY j.due, j.id LIMIT least(p_start, p_max) FOR UPDATE SKIP LOCKED
+            )
+            UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
+                attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
+            FROM found f WHERE j.id = f.id
+            RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule,
+                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
+            GET DIAGNOSTICS v_count = ROW_COUNT;
+            v_short := v_count < least(p_start, p_max);
+        END IF;
+        -- Then what falls due by the horizon and no lease holds, or whose lease has ended.
+        IF least(p_ahead, p_max - v_count) > 0 THEN
+            RETURN QUERY
+            WITH found AS MATERIALIZED (
+                SELECT j.id FROM SCHEMA.job j
+                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
+                    AND j.due <= SCHEMA.after(v_now, p_horizon) AND (j.token IS NULL OR j.due <= v_now)
+                ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_count) FOR UPDATE SKIP LOCKED
+            )
+            UPDATE SCHEMA.job j SET token = p_token, started = false,
+                due = greatest(j.at, SCHEMA.after(v_now, p_lease))
+            FROM found f WHERE j.id = f.id
+            RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule,
+                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
+            GET DIAGNOSTICS v_count = ROW_COUNT;
+            v_short := v_short OR p_start = 0 AND v_count < least(p_ahead, p_max);
+        END IF;
+        SELECT l.o_first, l.o_first_free INTO o_first, o_first_free FROM SCHEMA.look(p_queue) l;
+        o_raised := false;
+        IF o_first > v_now THEN
+            -- The claimer may wait for a job by then, or for its horizon before it.
+            UPDATE SCHEMA.queue q SET head = SCHEMA.after(SCHEMA.after(o_first, p_horizon), c_step)
+            WHERE q.id = v_queue AND q.head < SCHEMA.after(o_first, p_horizon);
+            o_raised := FOUND;
+        ELSIF v_short AND NOT v_paused THEN
+            -- It is there, and could not be had. An answer that says "now" would have the claimer ask
+            -- again and again until that transaction ends.
+            o_first := v_now + c_again;
+        END IF;
+    END IF;
+    o_id := NULL;
+    o_at := v_now;
+    o_started := v_paused;
+    o_done := v_done;
+    o_early := v_early;
+    RETURN NEXT;
+END
+$$;
+
+-- After an answer was lost: what this claim holds, all of it due within its lease.
+CREATE OR REPLACE FUNCTION SCHEMA.held_by_3(p_queue text, p_token uuid, p_lease bigint)
+RETURNS TABLE (
+    o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
+    o_schedule text
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_end bigint := SCHEMA.after(SCHEMA.clock(), p_lease);
+BEGIN
+    RETURN QUERY
+    SELECT j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule FROM SCHEMA.job j
+    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue)
+        AND j.due <= v_end AND j.token = p_token
+    ORDER BY j.due, j.id;
+END
+$$;

@@ -1,0 +1,14 @@
+//! The stores on servers: the contract, and what is particular to each, against a real server.
+//!
+//! `cargo xtask stores up` starts them, and `target/stores/env` says where they are. A test whose server
+//! is not named by its variable passes, and the binary says on the terminal what was left out.
+#![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod postgres;
+#[path = "../it/programs.rs"]
+mod programs;
+mod proxy;

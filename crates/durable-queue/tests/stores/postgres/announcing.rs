@@ -1,0 +1,190 @@
+//! Who is told of what, and that none is slept over.
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use ::postgres::Client;
+use ::postgres::fallible_iterator::FallibleIterator as _;
+use durable_queue::testing::ManualStoreClock;
+use durable_queue::{DurableQueue, NewJob, Notifier, Store, StoreTime, When};
+
+use super::{Database, JOB};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What is sent to the schema's channel.
+struct Ear(Client);
+
+impl Ear {
+    fn new(database: &Database) -> Self {
+        let mut session = database.session();
+        let listen = format!("LISTEN durable_queue_{}", database.schema);
+        session.batch_execute(&listen).unwrap();
+        Self(session)
+    }
+
+    /// The times that were sent since the last call.
+    fn heard(&mut self, database: &Database) -> Vec<i64> {
+        // Notifications come in the order of their commits, so all that was sent comes before this.
+        database.sql("NOTIFY durable_queue_SCHEMA, 'mark'");
+        let mut notifications = self.0.notifications();
+        let sent = notifications
+            .blocking_iter()
+            .take_while(|it| Ok(it.payload() != "mark"));
+        let times = sent.map(|it| Ok(it.payload().split(' ').nth(1).unwrap().parse().unwrap()));
+        times.collect().unwrap()
+    }
+}
+
+fn at(seconds: u32) -> StoreTime {
+    ManualStoreClock::START.after(SECOND * seconds)
+}
+
+fn job(seconds: u32) -> NewJob<'static> {
+    NewJob {
+        when: When::At(at(seconds)),
+        ..JOB
+    }
+}
+
+/// The steps of a push and of a process that goes to sleep, in each of their orders: the sleeper sees the
+/// job, or is told of it. The push: `e` enters, `a` announces. The sleeper: `t` takes a turn, `c` is its
+/// commit, `l` looks once more.
+#[test]
+fn a_push_and_a_process_that_goes_to_sleep_miss_each_other_in_no_order() {
+    const ORDERS: [&str; 10] = [
+        "eatcl", "etacl", "etcal", "etcla", "teacl", "tecal", "tecla", "tceal", "tcela", "tclea",
+    ];
+    let Some(database) = Database::with_manual_clock() else {
+        return;
+    };
+    let mut ear = Ear::new(&database);
+    let mut sleeper = database.session();
+    let schema = &database.schema;
+    let due = at(10).as_micros();
+    for (number, order) in ORDERS.iter().enumerate() {
+        for was_told_before in [false, true] {
+            let name = format!("{number} {was_told_before}");
+            database.sql(&format!("SELECT SCHEMA.listen('{name}')"));
+            if was_told_before {
+                // The head is as low as it can be: a push need not announce anything.
+                let announce = format!("SELECT SCHEMA.announce('{name}', {}, '')", i64::MIN);
+                database.sql(&announce);
+            }
+            ear.heard(&database);
+            let (mut sees, mut raised) = (false, false);
+            for step in order.chars() {
+                match step {
+                    'e' => database.sql(&format!(
+                        "SELECT SCHEMA.enqueue_plain('{name}', '{{{due}}}', '{{f}}', '{{x}}', false)"
+                    )),
+                    'a' => database.sql(&format!("SELECT SCHEMA.announce('{name}', {due}, '')")),
+                    't' => {
+                        sleeper.batch_execute("BEGIN").unwrap();
+                        let turn = format!(
+                            "SELECT o_first, o_raised FROM {schema}.turn_3(
+                            $1, false, true, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}',
+                            '00000000-0000-0000-0000-000000000001', 1, 1, 1, 500000, 30000000)"
+                        );
+                        let row = sleeper.query_one(&turn, &[&name]).unwrap();
+                        sees = row.get::<_, i64>(0) <= due;
+                        raised = row.get(1);
+                        assert!(raised || sees || !was_told_before, "the head was low");
+                    }
+                    'c' => sleeper.batch_execute("COMMIT").unwrap(),
+                    _ if raised => {
+                        let look = format!("SELECT o_first FROM {schema}.look($1)");
+                        let first: i64 = sleeper.query_one(&look, &[&name]).unwrap().get(0);
+                        sees |= first <= due;
+                    }
+                    _ => {}
+                }
+            }
+            let told = ear.heard(&database).contains(&due);
+            assert!(sees || told, "{order}, told before: {was_told_before}");
+        }
+    }
+}
+
+#[test]
+fn only_what_is_earlier_than_all_wait_for_is_announced() {
+    let Some(database) = Database::with_manual_clock() else {
+        return;
+    };
+    let store = &database.store;
+    let mut ear = Ear::new(&database);
+    let mut announced = |seconds: u32| {
+        store.enqueue("queue", &[job(seconds)]).unwrap();
+        !ear.heard(&database).is_empty()
+    };
+    assert!(announced(50), "none is known");
+    assert!(!announced(60), "each looks at 50");
+    assert!(announced(40));
+    assert!(!announced(40));
+    assert!(!announced(3_600), "each looks again before that");
+    // A claim that finds nothing goes to sleep until 40.
+    let claim = durable_queue::store::Claim {
+        token: durable_queue::Token::random(),
+        max: 1,
+        start: 1,
+        ahead: 1,
+        horizon: SECOND / 2,
+        lease: SECOND * 30,
+    };
+    store.turn("queue", &[], Some(claim)).unwrap();
+    assert!(!announced(50));
+    assert!(announced(39));
+}
+
+#[test]
+fn a_queue_that_sleeps_is_woken_by_what_others_push() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    testkit::watchdog(testkit::LIMIT, || {
+        let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new("queue", database.store.clone());
+        let other = database.options().open(&database.address).unwrap();
+        let (taken, hears) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..4 {
+                    let job = queue.take().unwrap();
+                    taken.send(job.to_vec()).unwrap();
+                    job.ack().unwrap();
+                }
+            });
+            for payload in [b"1", b"2"] {
+                other
+                    .enqueue("queue", &[NewJob { payload, ..JOB }])
+                    .unwrap();
+                assert_eq!(hears.recv().unwrap(), payload);
+            }
+            // From any language.
+            database.sql("SELECT SCHEMA.push('queue', '3')");
+            assert_eq!(hears.recv().unwrap(), b"3");
+            database.sql("SELECT SCHEMA.push('queue', '4', now() + interval '20 ms', 'key')");
+            assert_eq!(hears.recv().unwrap(), b"4");
+        });
+    });
+}
+
+#[test]
+fn a_session_that_listens_and_is_cut_is_replaced_and_all_are_told_to_look() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    testkit::watchdog(testkit::LIMIT, || {
+        let (sender, hears) = channel();
+        let notifier = Notifier::new(move |due| sender.send(due).unwrap());
+        let watch = database.store.watch("queue", notifier).unwrap();
+        let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+            WHERE query LIKE 'LISTEN \"durable_queue_SCHEMA\"%' AND pid <> pg_backend_pid()";
+        assert_eq!(database.get::<i64>(cut), 1);
+        assert_eq!(hears.recv().unwrap(), StoreTime::from_micros(i64::MIN));
+        // And hears again.
+        let other = database.options().open(&database.address).unwrap();
+        other.enqueue("queue", &[JOB]).unwrap();
+        assert!(hears.recv().unwrap() > StoreTime::from_micros(i64::MIN));
+        drop(watch);
+    });
+}

@@ -1,0 +1,294 @@
+//! What goes wrong is said as it is, and no secret with it.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::net::{SocketAddr, TcpListener};
+use std::str::FromStr;
+use std::time::Duration;
+
+use ::postgres::Config;
+use ::postgres::config::Host;
+use durable_queue::{
+    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, NewJob, PostgresStore, SettleError, Store,
+    StoreError, When,
+};
+
+use super::{Database, JOB, count};
+use crate::proxy::Proxy;
+
+/// All that a log could come to hold of it.
+fn shown(error: &StoreError) -> String {
+    let mut text = format!("{error} {error:?}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        write!(text, " {error} {error:?}").unwrap();
+        source = error.source();
+    }
+    text
+}
+
+fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
+    (error.kind(), error.carried_out())
+}
+
+/// The address with another host and port.
+fn through(database: &Database, address: SocketAddr) -> Config {
+    let known = Config::from_str(&database.address).unwrap();
+    let mut config = Config::new();
+    config
+        .host(&address.ip().to_string())
+        .port(address.port())
+        .user(known.get_user().unwrap())
+        .password(known.get_password().unwrap())
+        .dbname(known.get_dbname().unwrap());
+    config
+}
+
+fn server(database: &Database) -> SocketAddr {
+    let config = Config::from_str(&database.address).unwrap();
+    let Host::Tcp(host) = &config.get_hosts()[0] else {
+        panic!("the tests' server listens to TCP");
+    };
+    SocketAddr::new(host.parse().unwrap(), config.get_ports()[0])
+}
+
+#[test]
+fn a_wrong_password_is_an_error_that_shows_neither_it_nor_the_user() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let mut config = Config::from_str(&database.address).unwrap();
+    let user = config.get_user().unwrap().to_owned();
+    config.password("hunter2");
+    let error = database.options().open_config(config).unwrap_err();
+    assert_eq!(what(&error), (ErrorKind::Other, CarriedOut::No));
+    let shown = shown(&error);
+    assert!(shown.contains("28P01"), "{shown}");
+    assert!(
+        !shown.contains("hunter2") && !shown.contains(&user),
+        "{shown}"
+    );
+}
+
+#[test]
+fn nothing_that_is_shown_holds_an_address() {
+    let address = "postgres://secret-user:secret-word@secret-host.invalid:1/secret-base";
+    for address in [
+        address.to_owned(),
+        format!("{address}?sslmode=require"),
+        format!("{address}?secret-setting=1"),
+        "host=secret secret-setting".to_owned(),
+    ] {
+        let error = PostgresStore::open(&address).unwrap_err();
+        assert_eq!(error.carried_out(), CarriedOut::No);
+        let shown = shown(&error);
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let mut config = Config::from_str(&database.address).unwrap();
+    let password = String::from_utf8(config.get_password().unwrap().to_vec()).unwrap();
+    config.application_name("secret-application");
+    let store = database.options().open_config(config).unwrap();
+    let shown = format!(
+        "{store:?} {:?} {:?}",
+        database.options(),
+        DurableQueue::<Vec<u8>, _>::new("q", store.clone())
+    );
+    assert!(
+        !shown.contains(&password) && !shown.contains("secret"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn errors_of_the_server_show_no_payload_and_no_key() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql("ALTER TABLE SCHEMA.job ADD CHECK (payload <> 'hunter2')");
+    let secret = NewJob {
+        payload: b"hunter2",
+        key: Some(b"hunter2"),
+        ..JOB
+    };
+    let error = database.store.enqueue("queue", &[secret]).unwrap_err();
+    assert_eq!(what(&error), (ErrorKind::Other, CarriedOut::No));
+    let shown = shown(&error);
+    assert!(shown.contains("23514"), "{shown}");
+    assert!(
+        !shown.contains("hunter2") && !shown.contains("68756e74657232"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error_of_a_call_that_was_not_made() {
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let mut config = Config::new();
+    config.host("127.0.0.1").port(closed.port()).user("user");
+    let error = PostgresStore::options().open_config(config).unwrap_err();
+    assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::No));
+    assert!(error.is_transient());
+}
+
+#[test]
+fn a_database_that_may_only_be_read_is_an_error_that_says_so() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let mut config = Config::from_str(&database.address).unwrap();
+    config.options("-c default_transaction_read_only=on");
+    let store = database.options().open_config(config).unwrap();
+    let error = store.enqueue("queue", &[JOB]).unwrap_err();
+    assert_eq!(what(&error), (ErrorKind::ReadOnly, CarriedOut::No));
+    assert!(!error.is_transient());
+    assert_eq!(count(&store), 0, "it can be read");
+}
+
+#[test]
+fn a_key_that_another_transaction_has_put_in_is_busy_and_then_free() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let patience = Duration::from_millis(1);
+    let store = database
+        .options()
+        .busy_timeout(patience)
+        .open(&database.address)
+        .unwrap();
+    let keyed = NewJob {
+        key: Some(b"key"),
+        ..JOB
+    };
+    let mut own = database.session();
+    let mut transaction = own.transaction().unwrap();
+    store
+        .enqueue_in(&mut transaction, "queue", &[keyed])
+        .unwrap();
+    let error = store.enqueue("queue", &[keyed]).unwrap_err();
+    assert_eq!(what(&error), (ErrorKind::Busy, CarriedOut::No));
+    assert!(error.is_transient());
+    transaction.rollback().unwrap();
+    store.enqueue("queue", &[keyed]).unwrap();
+    assert_eq!(count(&store), 1);
+}
+
+/// As a server does that is shut down.
+#[test]
+fn a_session_that_the_server_ends_is_replaced() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let name = format!("{}_cut", database.schema);
+    let address = format!("{}?application_name={name}", database.address);
+    let store = database.options().open(&address).unwrap();
+    let cut = format!(
+        "SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity
+        WHERE application_name = '{name}'"
+    );
+    for known in 0..5 {
+        store.enqueue("queue", &[JOB]).unwrap();
+        assert_eq!(count(&store), known + 1);
+        assert_eq!(database.get::<i64>(&cut), 1);
+        // Whether it was carried out cannot be known, unless the session was idle for long.
+        if let Err(error) = store.stats("queue") {
+            assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
+        }
+    }
+    assert_eq!(count(&store), 5);
+}
+
+#[test]
+fn a_call_whose_answer_was_lost_says_that_it_may_have_been_carried_out() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let proxy = Proxy::new(server(&database));
+    let store = database
+        .options()
+        .open_config(through(&database, proxy.address))
+        .unwrap();
+    for before in 0.. {
+        // The statement is prepared; what may be lost next is the answer to it.
+        store
+            .enqueue(
+                "queue",
+                &[NewJob {
+                    when: When::At(durable_queue::StoreTime::NEVER),
+                    ..JOB
+                }],
+            )
+            .unwrap();
+        proxy.lose_next();
+        let answer = store.enqueue(
+            "queue",
+            &[NewJob {
+                when: When::At(durable_queue::StoreTime::NEVER),
+                ..JOB
+            }],
+        );
+        // A session that was idle for long was asked first, and that answer lost.
+        let Err(error) = answer else {
+            assert!(before < 100);
+            continue;
+        };
+        assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
+        assert_eq!(count(&database.store), 2 * before + 2, "it was");
+        break;
+    }
+}
+
+/// Of any call: claims, starts, settles, what a claim holds, and what listens.
+#[test]
+fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
+    const JOBS: u32 = 60;
+    const CUTS: u32 = 15;
+    let Some(database) = Database::new() else {
+        return;
+    };
+    testkit::watchdog(testkit::LIMIT, || {
+        let proxy = Proxy::new(server(&database));
+        let store = database
+            .options()
+            .open_config(through(&database, proxy.address))
+            .unwrap();
+        let queue: DurableQueue<Vec<u8>, _> = DurableQueue::builder("queue", store)
+            .lease(Duration::from_secs(2))
+            .build()
+            .unwrap();
+        let payloads: Vec<_> = (0..JOBS).map(u32::to_le_bytes).collect();
+        let jobs: Vec<_> = payloads
+            .iter()
+            .map(|payload| NewJob { payload, ..JOB })
+            .collect();
+        database.store.enqueue("queue", &jobs).unwrap();
+        // A session takes some ten answers to begin.
+        proxy.lose_each(17);
+        let mut done = BTreeSet::new();
+        while done.len() < payloads.len() || proxy.lost() < CUTS {
+            if done.len() == payloads.len() {
+                done.clear();
+                database.store.enqueue("queue", &jobs).unwrap();
+            }
+            let job = queue.take().unwrap();
+            let payload = job.to_vec();
+            // One whose answer was lost comes again, or is gone: the figures say at the end.
+            match job.ack() {
+                Ok(()) | Err(SettleError::Unknown) => _ = done.insert(payload),
+                Err(error) => assert!(error.is_stale(), "{error}"),
+            }
+            if proxy.lost() >= CUTS {
+                proxy.lose_each(0);
+            }
+        }
+        proxy.lose_each(0);
+        assert!(proxy.lost() >= CUTS, "{} were lost", proxy.lost());
+        assert_eq!(count(&database.store), 0);
+    });
+}

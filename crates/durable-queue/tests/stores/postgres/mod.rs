@@ -1,0 +1,190 @@
+//! `PostgreSQL`: the contract.
+
+mod announcing;
+mod crashing;
+mod failing;
+mod opening;
+mod planning;
+mod repeating;
+mod transactions;
+
+use std::io::Write as _;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+use std::{env, io};
+
+use ::postgres::{Client, NoTls};
+use durable_queue::conformance::Fixture;
+use durable_queue::postgres::PostgresOptions;
+use durable_queue::testing::{ManualStoreClock, SimStore};
+use durable_queue::{Merge, NewJob, PostgresStore, Store, When};
+use sync_shim::ManualClock;
+use testkit::Rng;
+
+use crate::programs;
+
+const VARIABLE: &str = "DURABLE_POSTGRES_URL";
+
+/// The server's address, if there is one.
+fn address() -> Option<String> {
+    static ONCE: Once = Once::new();
+    let address = env::var(VARIABLE).ok();
+    if address.is_none() {
+        ONCE.call_once(|| {
+            let text = format!(
+                "\nLEFT OUT: {VARIABLE} is not set, so NOTHING WAS TESTED WITH POSTGRESQL: \
+                `cargo xtask stores up` starts a server\n"
+            );
+            // Past the harness, which shows what a test prints only if it fails.
+            io::stderr().write_all(text.as_bytes()).unwrap();
+        });
+    }
+    address
+}
+
+/// A schema of one test's own, removed at its end.
+struct Database {
+    store: PostgresStore,
+    admin: std::sync::Mutex<Client>,
+    schema: String,
+    address: String,
+}
+
+impl Database {
+    /// With the server's own clock.
+    fn new() -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let address = address()?;
+        // Relaxed: a number of its own is all that is wanted.
+        let number = NEXT.fetch_add(1, Relaxed);
+        let schema = format!("test_{}_{number}", std::process::id());
+        let mut admin = Client::connect(&address, NoTls).unwrap();
+        let quiet = "SET client_min_messages = error";
+        admin.batch_execute(quiet).unwrap();
+        admin
+            .batch_execute(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE"))
+            .unwrap();
+        let store = options(&schema).open(&address).unwrap();
+        Some(Self {
+            store,
+            admin: std::sync::Mutex::new(admin),
+            schema,
+            address,
+        })
+    }
+
+    /// With one that the test moves: the schema's clock is a function like the others.
+    fn with_manual_clock() -> Option<Self> {
+        let database = Self::new()?;
+        let start = ManualStoreClock::START.as_micros();
+        database.sql(&format!(
+            "CREATE TABLE SCHEMA.test_clock AS SELECT {start}::bigint AS time;
+            CREATE OR REPLACE FUNCTION SCHEMA.clock() RETURNS bigint LANGUAGE sql VOLATILE
+            AS 'SELECT time FROM SCHEMA.test_clock'"
+        ));
+        Some(database)
+    }
+
+    /// Statements of the test's own session, on its schema.
+    fn sql(&self, text: &str) {
+        let text = text.replace("SCHEMA", &self.schema);
+        self.admin.lock().unwrap().batch_execute(&text).unwrap();
+    }
+
+    /// The one value of a query.
+    fn get<T: for<'r> ::postgres::types::FromSql<'r>>(&self, text: &str) -> T {
+        let text = text.replace("SCHEMA", &self.schema);
+        self.admin
+            .lock()
+            .unwrap()
+            .query_one(&text, &[])
+            .unwrap()
+            .get(0)
+    }
+
+    fn session(&self) -> Client {
+        Client::connect(&self.address, NoTls).unwrap()
+    }
+
+    fn another_store(&self) -> PostgresStore {
+        self.options().open(&self.address).unwrap()
+    }
+
+    fn options(&self) -> PostgresOptions {
+        options(&self.schema)
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let mut admin = Client::connect(&self.address, NoTls);
+        if let Ok(admin) = &mut admin {
+            admin.batch_execute("SET client_min_messages = error").ok();
+            let dropped = admin.batch_execute(&format!("DROP SCHEMA {} CASCADE", self.schema));
+            assert!(dropped.is_ok() || std::thread::panicking(), "{dropped:?}");
+        }
+    }
+}
+
+fn options(schema: &str) -> PostgresOptions {
+    PostgresStore::options().schema(schema).sessions(2)
+}
+
+impl Fixture for Database {
+    type Store = PostgresStore;
+
+    fn store(&self) -> &PostgresStore {
+        &self.store
+    }
+
+    fn advance(&self, by: Duration) {
+        let by = i64::try_from(by.as_micros()).unwrap();
+        self.sql(&format!("UPDATE SCHEMA.test_clock SET time = time + {by}"));
+    }
+
+    fn another(&self) -> PostgresStore {
+        self.another_store()
+    }
+}
+
+mod conformance {
+    use super::Database;
+
+    durable_queue::conformance_tests!(if Database::with_manual_clock());
+}
+
+const JOB: NewJob<'_> = NewJob {
+    payload: b"job",
+    when: When::NOW,
+    key: None,
+    merge: Merge::Keep,
+    schedule: None,
+};
+
+fn count(store: &PostgresStore) -> u32 {
+    store.stats("queue").unwrap().jobs
+}
+
+const PROGRAMS: usize = 8;
+
+#[test]
+fn random_programs_have_the_same_answers_from_postgres_and_from_the_simulation() {
+    let Some(database) = Database::with_manual_clock() else {
+        return;
+    };
+    let mut rng = Rng::from_env();
+    for _ in 0..PROGRAMS {
+        let start = ManualStoreClock::START.as_micros();
+        database.sql(&format!(
+            "TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.queue RESTART IDENTITY;
+            UPDATE SCHEMA.test_clock SET time = {start}"
+        ));
+        let clock = ManualStoreClock::new(&ManualClock::new());
+        let sim = SimStore::new(clock.clone());
+        programs::run(&mut rng, &[&database.store, &sim], |by| {
+            clock.advance(by);
+            database.advance(by);
+        });
+    }
+}

@@ -1,0 +1,126 @@
+//! Tables of other versions, and names.
+
+use std::thread;
+use std::time::Duration;
+
+use durable_queue::postgres::{PROBE_EVERY, SCHEMA};
+use durable_queue::{ErrorKind, PostgresStore, SAFETY_LOOK, Store};
+
+use super::{Database, JOB, count, options};
+
+#[test]
+fn tables_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql("UPDATE SCHEMA.version SET version = version + 1");
+    let error = database.options().open(&database.address).unwrap_err();
+    let ErrorKind::Newer { found, known } = error.kind() else {
+        panic!("{error}");
+    };
+    assert_eq!(found, known + 1);
+    assert!(error.to_string().contains(&found.to_string()));
+    assert_eq!(
+        database.get::<i32>("SELECT version FROM SCHEMA.version"),
+        found.cast_signed()
+    );
+}
+
+#[test]
+fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.store.enqueue("queue", &[JOB; 3]).unwrap();
+    // As version 2 had it, for all that a process of that version goes on calling.
+    database.sql(
+        "CREATE FUNCTION SCHEMA.held_by(p_queue text, p_token uuid, p_lease bigint)
+        RETURNS TABLE (o_id bigint) LANGUAGE sql AS 'SELECT 7::bigint';
+        ALTER TABLE SCHEMA.job DROP COLUMN schedule;
+        DROP TABLE SCHEMA.dead;
+        UPDATE SCHEMA.version SET version = 1",
+    );
+    let store = database.options().open(&database.address).unwrap();
+    assert_eq!(count(&store), 3);
+    assert!(store.dead("queue", None, 1).unwrap().is_empty());
+    assert_eq!(database.get::<i32>("SELECT version FROM SCHEMA.version"), 3);
+    let held = "SELECT o_id FROM SCHEMA.held_by('queue', gen_random_uuid(), 0)";
+    assert_eq!(database.get::<i64>(held), 7);
+}
+
+#[test]
+fn processes_that_open_a_database_for_the_first_time_at_once_make_its_tables_once() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql("DROP schema SCHEMA CASCADE");
+    thread::scope(|scope| {
+        let opened: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| database.options().open(&database.address)))
+            .collect();
+        for store in opened {
+            store
+                .join()
+                .unwrap()
+                .unwrap()
+                .enqueue("queue", &[JOB])
+                .unwrap();
+        }
+    });
+    assert_eq!(database.get::<i64>("SELECT count(*) FROM SCHEMA.job"), 4);
+}
+
+/// As when a backup is put back: what a session has prepared is for tables that are gone.
+#[test]
+fn tables_that_were_made_anew_are_used_by_the_stores_that_were_open() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.store.enqueue("queue", &[JOB]).unwrap();
+    database.sql("DROP schema SCHEMA CASCADE");
+    database.options().open(&database.address).unwrap();
+    database.store.enqueue("queue", &[JOB]).unwrap();
+    assert_eq!(count(&database.store), 1);
+}
+
+#[test]
+fn a_schemas_name_is_plain() {
+    for name in [
+        "",
+        "a b",
+        "A",
+        "1",
+        "a\"; --",
+        "schema.table",
+        &"a".repeat(41),
+    ] {
+        // Refused before anything is connected to.
+        let error = options(name).open("host=nowhere.invalid").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Other, "{name}");
+        assert!(
+            format!("{error:?}").contains("schema's name"),
+            "{name} {error:?}"
+        );
+    }
+    assert!(PostgresStore::open("no address at all").is_err());
+}
+
+#[test]
+fn the_readme_names_the_numbers_of_the_store() {
+    let readme = include_str!("../../../README.md");
+    let minute = Duration::from_secs(60);
+    for (text, value, meant) in [
+        ("due in more than two minutes", SAFETY_LOOK * 2, minute * 2),
+        ("due within two minutes", SAFETY_LOOK * 2, minute * 2),
+        (
+            "two round trips every 30 seconds, and a claim each minute",
+            PROBE_EVERY,
+            minute / 2,
+        ),
+    ] {
+        assert!(readme.contains(text), "{text}");
+        assert_eq!(value, meant, "{text}");
+    }
+    assert!(readme.contains(&format!("a schema of their own, `{SCHEMA}`")));
+    assert!(readme.contains(&format!("SELECT {SCHEMA}.push(")));
+}

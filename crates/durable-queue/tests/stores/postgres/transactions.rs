@@ -1,0 +1,75 @@
+//! In the caller's own transaction.
+
+use durable_queue::{EnqueueIn, Put, Store};
+
+use super::{Database, JOB, count};
+
+#[test]
+fn jobs_of_the_callers_own_transaction_come_with_its_commit_and_not_without() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql("CREATE TABLE SCHEMA.orders (id bigint)");
+    let mut own = database.session();
+    let insert = format!("INSERT INTO {}.orders VALUES (1)", database.schema);
+    for commit in [false, true] {
+        let mut transaction = own.transaction().unwrap();
+        transaction.execute(&insert, &[]).unwrap();
+        let puts = database
+            .store
+            .enqueue_in(&mut transaction, "queue", &[JOB])
+            .unwrap();
+        assert!(matches!(puts[..], [Put::New(_)]));
+        assert_eq!(count(&database.store), 0, "it is not committed");
+        if commit {
+            transaction.commit().unwrap();
+        } else {
+            transaction.rollback().unwrap();
+        }
+        assert_eq!(count(&database.store), u32::from(commit));
+        let orders: i64 = database.get("SELECT count(*) FROM SCHEMA.orders");
+        assert_eq!(orders, i64::from(commit));
+    }
+}
+
+/// By the moment, not by the beginning of the transaction, which may be long ago.
+#[test]
+fn a_delay_counts_from_the_call_and_not_from_the_beginning_of_the_transaction() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let mut own = database.session();
+    let mut transaction = own.transaction().unwrap();
+    let begun = "SELECT (extract(epoch FROM now()) * 1000000)::bigint";
+    let begun: i64 = transaction.query_one(begun, &[]).unwrap().get(0);
+    transaction.batch_execute("SELECT pg_sleep(0.002)").unwrap();
+    database
+        .store
+        .enqueue_in(&mut transaction, "queue", &[JOB])
+        .unwrap();
+    transaction.commit().unwrap();
+    let due: i64 = database.get("SELECT due FROM SCHEMA.job");
+    assert!(due >= begun + 2_000, "{due} {begun}");
+}
+
+#[test]
+fn a_batch_is_entered_wholly_or_not_at_all() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let mut rng = testkit::Rng::from_env();
+    let key: Vec<u8> = (0..1 << 14)
+        .map(|_| rng.next_u64().to_le_bytes()[0])
+        .collect();
+    let refused = durable_queue::NewJob {
+        key: Some(&key),
+        ..JOB
+    };
+    let error = database
+        .store
+        .enqueue("queue", &[JOB, refused])
+        .unwrap_err();
+    assert_eq!(error.kind(), durable_queue::ErrorKind::TooLarge);
+    assert_eq!(error.carried_out(), durable_queue::CarriedOut::No);
+    assert_eq!(count(&database.store), 0);
+}

@@ -1,0 +1,406 @@
+//! `cargo xtask stores up|down`: the servers that the stores of `durable-queue` are tested against.
+//!
+//! Not for: anything that is to last. `down` deletes all that they hold; machines with docker have
+//! `crates/durable-queue/compose.yaml` as well.
+//!
+//! # What always holds
+//! 1. A server lies below `target/stores`, listens on this machine alone, on a port that was free,
+//!    and wants a password: so that logging in is tested too.
+//! 2. It is durable: a commit that it answered for has been synced.
+//! 3. `target/stores/env` says where the servers are, as lines for a shell, and is there only while
+//!    they are up.
+
+use std::collections::hash_map::RandomState;
+use std::env;
+use std::fs::{self, File};
+use std::hash::BuildHasher as _;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use xshell::{Shell, cmd};
+
+use crate::flags;
+use crate::workspace::{MissingTool, Workspace, succeeds};
+
+/// A server that does not listen by then does not start.
+const LIMIT: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A server, and all that is particular to it.
+struct Server {
+    name: &'static str,
+    /// Names its address, for the tests.
+    variable: &'static str,
+    /// The package of Debian's that it is in.
+    apt: &'static str,
+    program: &'static str,
+    start: fn(&Place<'_>) -> Result<String>,
+    stop: fn(&Place<'_>) -> Result<()>,
+}
+
+const SERVERS: [Server; 2] = [
+    Server {
+        name: "postgres",
+        variable: "DURABLE_POSTGRES_URL",
+        apt: "postgresql",
+        program: "pg_ctl",
+        start: start_postgres,
+        stop: stop_postgres,
+    },
+    Server {
+        name: "redis",
+        variable: "DURABLE_REDIS_URL",
+        apt: "redis-server",
+        program: "redis-server",
+        start: start_redis,
+        stop: stop_redis,
+    },
+];
+
+/// Where a server lies, and how it is started.
+struct Place<'a> {
+    shell: &'a Shell,
+    folder: PathBuf,
+    /// The folder of its programs.
+    programs: PathBuf,
+}
+
+/// Starts the servers, or stops them.
+pub(crate) fn run(workspace: &Workspace, flags: &flags::Stores) -> Result<()> {
+    let only = flags.only.as_deref();
+    let is_known = only.is_none_or(|only| SERVERS.iter().any(|server| server.name == only));
+    ensure!(is_known, "the servers are postgres and redis");
+    match flags.what {
+        flags::UpDown::Up => {
+            let urls = up(workspace, only)?;
+            if urls.is_empty() {
+                let remedy = "no server is installed: apt-get install postgresql redis-server";
+                return Err(MissingTool(remedy.to_owned()).into());
+            }
+            print!("{}", lines(&urls));
+            println!(
+                "stores: {} up, as {} says",
+                urls.len(),
+                env_file(workspace).display()
+            );
+            Ok(())
+        }
+        flags::UpDown::Down => down(workspace, only),
+    }
+}
+
+/// Starts the servers that are installed and not up. Answers with their variables and addresses,
+/// and says which are left out.
+pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'static str, String)>> {
+    let shell = workspace.shell()?;
+    let known = read_env(workspace);
+    let mut urls = Vec::new();
+    for server in &SERVERS {
+        let mut up = known
+            .iter()
+            .filter(|(variable, _)| variable == server.variable);
+        if let Some((_, url)) = up.find(|(_, url)| answers(url)) {
+            urls.push((server.variable, url.clone()));
+        } else if only.is_none_or(|only| only == server.name) {
+            let Some(programs) = programs(server.program) else {
+                println!(
+                    "{} IS NOT INSTALLED, AND LEFT OUT: apt-get install {}",
+                    server.name, server.apt
+                );
+                continue;
+            };
+            let folder = folder(workspace, server);
+            shell.remove_path(&folder)?;
+            shell.create_dir(&folder)?;
+            let place = Place {
+                shell: &shell,
+                folder,
+                programs,
+            };
+            let url = (server.start)(&place)
+                .with_context(|| format!("{} does not start", server.name))?;
+            urls.push((server.variable, url));
+            // At once: if the next one does not start, `down` finds this one.
+            write_env(workspace, &urls)?;
+        }
+    }
+    Ok(urls)
+}
+
+/// Stops the servers and deletes what they hold.
+pub(crate) fn down(workspace: &Workspace, only: Option<&str>) -> Result<()> {
+    let shell = workspace.shell()?;
+    let mut left = Vec::new();
+    for (variable, url) in read_env(workspace) {
+        let server = SERVERS
+            .iter()
+            .find(|server| server.variable == variable)
+            .context("an unknown server")?;
+        if only.is_some_and(|only| only != server.name) {
+            left.push((server.variable, url));
+            continue;
+        }
+        let programs =
+            programs(server.program).with_context(|| format!("{} is gone", server.program))?;
+        let place = Place {
+            shell: &shell,
+            folder: folder(workspace, server),
+            programs,
+        };
+        (server.stop)(&place)?;
+        shell.remove_path(&place.folder)?;
+        println!("stores: {} is down", server.name);
+    }
+    write_env(workspace, &left)
+}
+
+/// The suites of the stores against real servers. What has no server is left out, and said so.
+pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
+    let was_up = env_file(workspace).exists();
+    let urls = up(workspace, None)?;
+    let shell = workspace.shell()?;
+    for (variable, url) in &urls {
+        shell.set_var(variable, url);
+    }
+    let tests = suites(workspace, &shell);
+    if !was_up {
+        down(workspace, None)?;
+    }
+    tests?;
+    println!(
+        "stores: {} of {} servers were there",
+        urls.len(),
+        SERVERS.len()
+    );
+    Ok(())
+}
+
+/// All at once; then, alone, what kills a server.
+fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
+    let test = [
+        "test",
+        "-p",
+        "anthill-durable-queue",
+        "--all-features",
+        "--test",
+        "stores",
+    ];
+    cmd!(shell, "cargo {test...}").run()?;
+    let postgres = &SERVERS[0];
+    let folder = folder(workspace, postgres);
+    if let Some(programs) = programs(postgres.program).filter(|_| folder.exists()) {
+        let place = Place {
+            shell,
+            folder,
+            programs,
+        };
+        shell.set_var("DURABLE_POSTGRES_RESTART", crash_postgres(&place)?);
+        cmd!(shell, "cargo {test...} -- --ignored --test-threads=1").run()?;
+    }
+    Ok(())
+}
+
+fn folder(workspace: &Workspace, server: &Server) -> PathBuf {
+    workspace.target.join("stores").join(server.name)
+}
+
+fn env_file(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("stores/env")
+}
+
+fn read_env(workspace: &Workspace) -> Vec<(String, String)> {
+    let text = fs::read_to_string(env_file(workspace)).unwrap_or_default();
+    let lines = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("export ")?.split_once('='));
+    lines
+        .map(|(variable, url)| (variable.to_owned(), url.to_owned()))
+        .collect()
+}
+
+fn write_env(workspace: &Workspace, urls: &[(&str, String)]) -> Result<()> {
+    let file = env_file(workspace);
+    if urls.is_empty() {
+        return match fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        };
+    }
+    fs::create_dir_all(file.parent().context("it lies in a folder")?)?;
+    Ok(fs::write(file, lines(urls))?)
+}
+
+fn lines(urls: &[(&str, String)]) -> String {
+    let lines = urls
+        .iter()
+        .map(|(variable, url)| format!("export {variable}={url}\n"));
+    lines.collect()
+}
+
+/// The folder of a program: one of the path, or where Debian puts those of `PostgreSQL`.
+fn programs(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
+    let versions = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut versions: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+    versions.sort();
+    folders.extend(versions.into_iter().rev());
+    folders
+        .into_iter()
+        .find(|folder| folder.join(program).exists())
+}
+
+/// Whether anything listens there.
+fn answers(url: &str) -> bool {
+    let address = url
+        .split_once('@')
+        .and_then(|(_, rest)| rest.split('/').next());
+    address.is_some_and(|address| TcpStream::connect(address).is_ok())
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// Random, and nothing that an address would have to escape.
+fn password() -> String {
+    format!("{:016x}", RandomState::new().hash_one(std::process::id()))
+}
+
+/// `PostgreSQL` refuses to run as root: then it runs as a user without rights, who gets the folder.
+fn without_rights(place: &Place<'_>) -> Result<(&'static str, Vec<&'static str>)> {
+    let Place { shell, folder, .. } = place;
+    if cmd!(shell, "id -u").quiet().read()? != "0" {
+        return Ok(("env", Vec::new()));
+    }
+    let mut users = ["postgres", "nobody"].into_iter();
+    let user = users.find(|user| succeeds("id", &[user]));
+    let user = user.context("root has no user to drop its rights to")?;
+    cmd!(shell, "chown {user} {folder}").quiet().run()?;
+    Ok(("runuser", vec!["-u", user, "--"]))
+}
+
+fn start_postgres(place: &Place<'_>) -> Result<String> {
+    let Place {
+        shell,
+        folder,
+        programs,
+    } = place;
+    let (run, as_user) = &without_rights(place)?;
+    let (port, password) = (free_port()?, password());
+    let [data, secret, log] = ["data", "password", "log"].map(|name| folder.join(name));
+    // The name of a socket has 107 bytes at most; that of the folder may be longer.
+    let sockets = if folder.as_os_str().len() < 80 {
+        folder.clone()
+    } else {
+        env::temp_dir()
+    };
+    fs::write(&secret, &password)?;
+    let initdb = programs.join("initdb");
+    cmd!(
+        shell,
+        "{run} {as_user...} {initdb} --pgdata={data} --username=anthill --pwfile={secret} --auth=scram-sha-256 --encoding=UTF8 --no-locale"
+    )
+    .quiet()
+    .ignore_stdout()
+    .run()?;
+    let settings = format!(
+        "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{}'\n\
+        max_connections = 200\nfsync = on\nsynchronous_commit = on\nfull_page_writes = on\n\
+        # What is not synced by its commit stays so: a crash shows it.\n\
+        wal_writer_delay = 10s\n",
+        sockets.display()
+    );
+    let file = data.join("postgresql.conf");
+    let all = fs::read_to_string(&file)? + &settings;
+    fs::write(&file, all)?;
+    let pg_ctl = programs.join("pg_ctl");
+    cmd!(
+        shell,
+        "{run} {as_user...} {pg_ctl} start --pgdata={data} --log={log} --wait --silent"
+    )
+    .quiet()
+    .run()?;
+    Ok(format!(
+        "postgres://anthill:{password}@127.0.0.1:{port}/postgres"
+    ))
+}
+
+fn stop_postgres(place: &Place<'_>) -> Result<()> {
+    let Place {
+        shell,
+        folder,
+        programs,
+    } = place;
+    let (run, as_user) = &without_rights(place)?;
+    let (pg_ctl, data) = (programs.join("pg_ctl"), folder.join("data"));
+    Ok(cmd!(
+        shell,
+        "{run} {as_user...} {pg_ctl} stop --pgdata={data} --mode=fast --wait --silent"
+    )
+    .quiet()
+    .run()?)
+}
+
+/// For a shell: the server dies without a chance to write anything down, and starts again.
+fn crash_postgres(place: &Place<'_>) -> Result<String> {
+    let Place {
+        folder, programs, ..
+    } = place;
+    let (run, as_user) = &without_rights(place)?;
+    let [pg_ctl, data, log] = [
+        programs.join("pg_ctl"),
+        folder.join("data"),
+        folder.join("log"),
+    ];
+    let (pg_ctl, data, log) = (pg_ctl.display(), data.display(), log.display());
+    let as_user = as_user.join(" ");
+    Ok(format!(
+        "{run} {as_user} '{pg_ctl}' restart --mode=immediate --pgdata='{data}' --log='{log}' --wait --silent"
+    ))
+}
+
+fn start_redis(place: &Place<'_>) -> Result<String> {
+    let Place {
+        folder, programs, ..
+    } = place;
+    let (port, password) = (free_port()?, password());
+    let log = File::create(folder.join("log"))?;
+    let mut server = Command::new(programs.join("redis-server"));
+    server
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+        .args(["--requirepass", &password, "--save", ""])
+        .args(["--appendonly", "yes", "--appendfsync", "always"])
+        .arg("--dir")
+        .arg(folder);
+    let server = server
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()?;
+    fs::write(folder.join("process"), server.id().to_string())?;
+    let url = format!("redis://default:{password}@127.0.0.1:{port}/0");
+    let begin = Instant::now();
+    while !answers(&url) {
+        ensure!(
+            begin.elapsed() < LIMIT,
+            "it does not listen: {}",
+            folder.join("log").display()
+        );
+        sleep(LOOK_EVERY);
+    }
+    Ok(url)
+}
+
+fn stop_redis(place: &Place<'_>) -> Result<()> {
+    let Place { shell, folder, .. } = place;
+    let process = fs::read_to_string(folder.join("process"))?;
+    Ok(cmd!(shell, "kill {process}").quiet().run()?)
+}
