@@ -42,9 +42,9 @@ const RECORDED: usize = 2;
 
 type Cell<T, R, N> = SpawnCell<Call<T, R, N>>;
 
-/// What a job is.
+/// What a job is. A large argument stays in its box until the function is called.
 enum Kind<T: Send + 'static, R: Send + 'static> {
-    Plain(T),
+    Plain(Packed<T>),
     Spawned(Arc<Cell<T, R, ()>>),
     Recorded(Arc<Cell<T, R, TaskRecord>>),
 }
@@ -83,7 +83,7 @@ impl<T: Send + 'static, R: Send + 'static> FuncJob<T, R> {
         let space = &raw mut self.space;
         match self.kind {
             // SAFETY: invariant 1 says what it holds, and the caller that this is the last use.
-            PLAIN => Kind::Plain(unsafe { take(space) }),
+            PLAIN => Kind::Plain(unsafe { Packed::of(space) }),
             // SAFETY: the same.
             SPAWNED => Kind::Spawned(unsafe { take(space) }),
             // SAFETY: the same.
@@ -136,9 +136,8 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
 
     fn run(&self, job: FuncJob<T, R>, context: &TaskContext) -> TaskResult {
         match job.into_kind() {
-            Kind::Plain(argument) => {
-                context.execute_detached(type_name::<T>(), || (self.function)(argument))
-            }
+            Kind::Plain(argument) => context
+                .execute_detached(type_name::<T>(), || (self.function)(argument.into_inner())),
             Kind::Spawned(cell) => cell.run(context),
             Kind::Recorded(cell) => cell.run(context),
         }
@@ -148,7 +147,7 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
         match job.into_kind() {
             Kind::Plain(argument) => {
                 let result = TaskResult::without_handle(Outcome::Released);
-                (result, Some(argument))
+                (result, Some(argument.into_inner()))
             }
             Kind::Spawned(cell) => released(cell),
             Kind::Recorded(cell) => released(cell),
@@ -218,7 +217,7 @@ impl<T: Send + 'static, R: Send + 'static> Accepts<T> for Func<T, R> {
 
     fn task_of(job: FuncJob<T, R>) -> T {
         match job.into_kind() {
-            Kind::Plain(argument) => argument,
+            Kind::Plain(argument) => argument.into_inner(),
             Kind::Spawned(cell) => cell.take_back().argument.into_inner(),
             Kind::Recorded(cell) => cell.take_back().argument.into_inner(),
         }

@@ -80,6 +80,20 @@ impl<T> Packed<T> {
         }
     }
 
+    /// The value that lies there.
+    ///
+    /// # Safety
+    /// The space holds a `T` as [`put`] put it there, and is not used again.
+    #[inline]
+    pub(crate) unsafe fn of(space: *const Space) -> Self {
+        Self {
+            // SAFETY: the caller's.
+            space: unsafe { space.read() },
+            of: PhantomData,
+        }
+    }
+
+    #[inline]
     pub(crate) fn into_inner(self) -> T {
         let mut packed = ManuallyDrop::new(self);
         // SAFETY: `new` put a `T` there, and `ManuallyDrop` keeps `drop` from taking it again.
