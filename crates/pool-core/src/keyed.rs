@@ -3,14 +3,15 @@
 //! A key with a task has a *lane*. Its first task is the pool's like any other: the lane's *turn*,
 //! in the queue or on a worker. What comes meanwhile waits in the lane and holds a permit, so that
 //! each accepted task takes up room in the pool from its acceptance to its end, wherever it waits.
-//! When the turn's task has ended, its worker goes on to the next of the lane, which takes the
-//! ended one's place in flight, and its permit's room is free. No thread waits for a key.
+//! When the turn's task has ended, its worker takes out all that waits in the lane, and goes on to
+//! the first of it, which takes the ended one's place in flight, and its permit's room is free. What
+//! the worker has taken goes with the turn. No thread waits for a key.
 //!
 //! The steps (K1, ..) stand in `PROTOCOL.md`.
 //!
 //! # What always holds
 //! 1. While a lane is open, it has one turn: a task in the pool's queue, or one that runs. A lane
-//!    without one is closed, and what waits in a lane holds a permit. So a lane is opened only by a
+//!    without one is closed, and what waits in a lane or with its turn holds a permit. So a lane is opened only by a
 //!    task that has been accepted: none waits behind one that waits for room.
 //! 2. A lane's order is that of its section, which is the one of acceptance. So calls that come one
 //!    after the other keep their order.
@@ -381,14 +382,12 @@ impl<K: Eq + Send + 'static> Shared<K> {
         let shard = shard_of(hash);
         let mut lanes = self.shard(shard).lock();
         if let Some(slot) = lanes.find(hash, &key) {
-            let job = Task::new(work); // Before the credit is held: it may allocate.
             let Some(credit) = self.core.state.credit() else {
                 drop(lanes);
-                let work = job.into_work().expect("it was made of this");
                 return Err((key, work));
             };
             credit.reserve();
-            lanes.push(slot, job);
+            lanes.push(slot, || Task::new(work));
             drop(lanes);
             drop(key); // User code: the lock is free.
             return Ok(());
@@ -422,7 +421,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
         let shard = shard_of(hash);
         let mut lanes = self.shard(shard).lock();
         if let Some(slot) = lanes.find(hash, &key) {
-            lanes.push(slot, Task::new(work));
+            lanes.push(slot, || Task::new(work));
             // Before its turn may come, which uses it up.
             permit.keep();
             drop(lanes);

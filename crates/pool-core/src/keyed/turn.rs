@@ -2,6 +2,7 @@
 //!
 //! Not for: who opens a lane (`keyed.rs`), nor which room is whose (`sched/state/permits.rs`).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -30,9 +31,8 @@ pub(super) struct Turn<K: Eq + Send + 'static, W> {
     pub(super) first: W,
 }
 
-/// In the place of a turn's first task: that waits in the lane, for the turn has been in the queue
-/// before.
-struct InLane;
+/// What a turn has taken out of its lane, at least one task: it has been in the queue before.
+struct Taken(VecDeque<Task>);
 
 impl<K: Eq + Send + 'static> Shared<K> {
     /// Runs what comes after a task of the lane that has ended.
@@ -40,66 +40,67 @@ impl<K: Eq + Send + 'static> Shared<K> {
         self: Arc<Self>,
         lane: Lane,
         mut ended: TaskResult,
+        mut taken: VecDeque<Task>,
         context: &TaskContext,
     ) -> TaskResult {
         let core = &self.core;
         for done in 1.. {
             settle(&mut ended);
-            let Some(next) = self.next(lane) else {
+            if taken.is_empty() && !self.refill(lane, &mut taken) {
                 return ended;
-            };
+            }
             let yields = usize::is_multiple_of(done, TURN);
             if ended.runs_user_code || core.state.pass_on(ended.outcome, yields).is_err() {
-                return self.yield_turn(lane, next, ended);
+                return self.yield_turn(lane, taken, ended);
             }
             // Room and figures show the end: now the handle may.
             let waker = ended
                 .resolve
                 .and_then(|handle| handle.resolve_and_take_waker());
             if let Some(waker) = waker {
-                return self.put_off(lane, next, waker);
+                return self.put_off(lane, taken, waker);
             }
-            ended = next.run(context);
+            ended = next_of(&mut taken).run(context);
         }
         ended
     }
 
-    /// Step K3: the next task; or the lane is closed.
+    /// Step K3: takes all that waits in the lane. Where nothing does, the lane is closed.
     #[inline]
-    fn next(&self, lane: Lane) -> Option<Task> {
+    fn refill(&self, lane: Lane, taken: &mut VecDeque<Task>) -> bool {
         let mut lanes = self.shard(lane.shard).lock();
-        if let Some(next) = lanes.pop(lane.slot) {
-            return Some(next);
+        lanes.take(lane.slot, taken);
+        if !taken.is_empty() {
+            return true;
         }
+        lanes.take(lane.slot, taken); // Its memory is the slot's again.
         let closed = lanes.close(lane.slot);
         drop(lanes);
         drop_quietly(closed); // The key is the user's, and the lock is free.
-        None
+        false
     }
 
-    /// The lane's task that the turn in the queue is for.
-    fn first(&self, lane: Lane) -> Task {
-        let first = self.shard(lane.shard).lock().pop(lane.slot);
-        first.expect("a task waits in the lane of a turn that was put back")
-    }
-
-    /// Puts the next task back, to be the first of the lane's turn.
-    fn again(self: Arc<Self>, lane: Lane, next: Task) -> Task {
-        self.shard(lane.shard).lock().unpop(lane.slot, next);
+    /// The lane's turn, to be put into the queue again.
+    fn again(self: Arc<Self>, lane: Lane, taken: VecDeque<Task>) -> Task {
         Task::new(Turn {
             shared: self,
             lane,
-            first: InLane,
+            first: Taken(taken),
         })
     }
 
     /// Step K4: others come first. The task that has ended is counted and shown to its handle; the
     /// lane's next one waits for the turn in the queue.
     #[cold]
-    fn yield_turn(self: Arc<Self>, lane: Lane, next: Task, ended: TaskResult) -> TaskResult {
+    fn yield_turn(
+        self: Arc<Self>,
+        lane: Lane,
+        taken: VecDeque<Task>,
+        ended: TaskResult,
+    ) -> TaskResult {
         let core = Arc::clone(&self.core);
         let mut effects = Effects::new();
-        let job = self.again(lane, next);
+        let job = self.again(lane, taken);
         core.state
             .section(|state| state.pass_to_queue(ended.outcome, job, &mut effects));
         core.wake_threads(&mut effects);
@@ -121,10 +122,10 @@ impl<K: Eq + Send + 'static> Shared<K> {
 
     /// As step W9: a waker that came late is called while no task waits for this worker.
     #[cold]
-    fn put_off(self: Arc<Self>, lane: Lane, next: Task, waker: Waker) -> TaskResult {
+    fn put_off(self: Arc<Self>, lane: Lane, taken: VecDeque<Task>, waker: Waker) -> TaskResult {
         let core = Arc::clone(&self.core);
         let mut effects = Effects::new();
-        let job = self.again(lane, next);
+        let job = self.again(lane, taken);
         core.state
             .section(|state| state.put_off(Next::Run(job), &mut effects));
         core.run(&mut effects);
@@ -132,14 +133,21 @@ impl<K: Eq + Send + 'static> Shared<K> {
         TaskResult::without_handle(Outcome::PassedOn)
     }
 
-    /// Step K5: the lane's turn is not run. Closes the lane, and drops what waits there.
+    /// Step K5: the lane's turn is not run. Closes the lane, and drops what the turn has taken
+    /// (`waiting`) and what waits there.
     #[cold]
-    fn discard(&self, lane: Lane, mut first: TaskResult) -> TaskResult {
+    fn discard(
+        &self,
+        lane: Lane,
+        mut first: TaskResult,
+        mut waiting: VecDeque<Task>,
+    ) -> TaskResult {
         settle(&mut first);
         let closed = self.shard(lane.shard).lock().close(lane.slot);
-        let Some((key, waiting)) = closed else {
+        let Some((key, mut others)) = closed else {
             return first;
         };
+        waiting.append(&mut others);
         let core = &self.core;
         if !waiting.is_empty() {
             // The handle of each may still come first.
@@ -173,12 +181,13 @@ fn settle(result: &mut TaskResult) {
 impl<K: Eq + Send + 'static, W: Work> Work for Turn<K, W> {
     fn run(self, context: &TaskContext) -> TaskResult {
         let ended = self.first.run(context);
-        self.shared.go_on(self.lane, ended, context)
+        let taken = VecDeque::new();
+        self.shared.go_on(self.lane, ended, taken, context)
     }
 
     fn release(self) -> TaskResult {
         let first = self.first.release();
-        self.shared.discard(self.lane, first)
+        self.shared.discard(self.lane, first, VecDeque::new())
     }
 
     /// A task that its handle took back holds its room until its turn.
@@ -188,20 +197,24 @@ impl<K: Eq + Send + 'static, W: Work> Work for Turn<K, W> {
     }
 }
 
-impl<K: Eq + Send + 'static> Work for Turn<K, InLane> {
-    fn run(self, context: &TaskContext) -> TaskResult {
-        let (core, lane) = (&self.shared.core, self.lane);
+impl<K: Eq + Send + 'static> Work for Turn<K, Taken> {
+    fn run(mut self, context: &TaskContext) -> TaskResult {
         // A `release_now` may have come while the turn was between two places.
-        if core.state.lock().discards {
+        if self.shared.core.state.lock().discards {
             return self.release();
         }
-        let ended = self.shared.first(lane).run(context);
-        self.shared.go_on(lane, ended, context)
+        let ended = next_of(&mut self.first.0).run(context);
+        self.shared.go_on(self.lane, ended, self.first.0, context)
     }
 
-    fn release(self) -> TaskResult {
-        let first = self.shared.first(self.lane);
+    fn release(mut self) -> TaskResult {
+        let first = next_of(&mut self.first.0);
         first.seize(Unrun::Released);
-        self.shared.discard(self.lane, first.release())
+        self.shared
+            .discard(self.lane, first.release(), self.first.0)
     }
+}
+
+fn next_of(taken: &mut VecDeque<Task>) -> Task {
+    taken.pop_front().expect("a turn goes on with a task")
 }

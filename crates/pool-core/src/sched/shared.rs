@@ -124,7 +124,7 @@ impl<J> Shared<J> {
         next.unwrap_or_else(|| unreachable!("the queue is not empty"))
     }
 
-    /// Step K3: a task of a key has ended, and its worker goes on to the next of that key, whose
+    /// Step K3b: a task of a key has ended, and its worker goes on to the next of that key, whose
     /// permit is used up so. If not, the lock, with nothing changed. `yields`: not while others
     /// are queued.
     #[inline]

@@ -266,6 +266,44 @@ fn a_release_lets_what_waits_behind_a_key_run() {
 }
 
 #[test]
+fn a_release_now_drops_what_a_turn_has_taken_and_what_came_to_its_lane_since() {
+    bounded(|| {
+        let (pool, kept) = (wide(1), Arc::new(()));
+        let keyed = pool.keyed();
+        let spawn = || {
+            let kept = Arc::clone(&kept);
+            keyed.spawn("key", move || drop(kept)).unwrap()
+        };
+        let (before, between) = (Gate::new(), Gate::new());
+        let (first, second) = (before.clone(), between.clone());
+        pool.submit(move || first.wait()).unwrap();
+        let early: Vec<_> = (0..10).map(|_| spawn()).collect();
+        pool.submit(move || second.wait()).unwrap();
+        before.open();
+        between.wait_for_arrivals(1);
+        // The turn is in the queue again, with what it has taken out of the lane.
+        let late = [spawn(), spawn()];
+        let ran = early.iter().filter(|handle| handle.is_finished()).count();
+        assert!((1..10).contains(&ran), "{ran}");
+        assert_eq!(pool.release_now(), 1, "one for each key in the queue");
+        let unrun = early.into_iter().skip(ran).chain(late);
+        for handle in unrun {
+            assert!(matches!(handle.join(), Err(JoinError::Released)));
+        }
+        between.open();
+        pool.wait_released().unwrap();
+        assert_eq!((Arc::strong_count(&kept), keyed.keys()), (1, 0));
+        let stats = pool.stats();
+        assert_eq!((stats.reserved, stats.in_flight), (0, 0));
+        let ran = ran as u64 + 2;
+        assert_eq!(
+            (stats.submitted, stats.completed, stats.released),
+            (14, ran, 14 - ran)
+        );
+    });
+}
+
+#[test]
 fn a_release_now_drops_what_waits_behind_a_queued_turn_and_a_running_one() {
     bounded(|| {
         let (pool, kept) = (wide(1), Arc::new(()));

@@ -14,7 +14,7 @@ use crate::sched::effects::Effects;
 use crate::task::run::Outcome;
 
 impl<J> State<J> {
-    /// Step K3: a task has ended whose worker goes on to one that holds a permit, which takes the
+    /// Step K3b: a task has ended whose worker goes on to one that holds a permit, which takes the
     /// ended one's place. Without a decision, as [`go_on`](State::go_on): `false` if there is one
     /// to be made.
     #[inline]
