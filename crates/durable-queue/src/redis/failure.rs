@@ -48,6 +48,11 @@ pub(super) fn no_session(error: &RedisError) -> StoreError {
 fn by_server(code: &str, detail: &str) -> StoreError {
     // What a script fails with once it has begun says where. It may have written by then.
     let within = detail.contains("user_script");
+    let code = if detail.starts_with("The user executing the script") {
+        "NOPERM" // As newer servers call it.
+    } else {
+        code
+    };
     let (kind, meaning) = match code {
         "OOM" => (ErrorKind::Full, "maxmemory is reached"),
         "MISCONF" if detail.contains("No space left") => (ErrorKind::Full, "its disk is full"),

@@ -1,5 +1,14 @@
 //! Redis, or Valkey: the contract.
 
+mod announcing;
+mod contents;
+mod counting;
+mod crashing;
+mod failing;
+mod opening;
+mod refusing;
+mod server;
+
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, Once};
