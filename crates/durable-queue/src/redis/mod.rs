@@ -17,7 +17,7 @@
 //! There is no push in the caller's own transaction: the server has none that a job could be a part of, and
 //! this store does not have the trait [`EnqueueIn`](crate::EnqueueIn).
 //!
-//! ```compile_fail
+//! ```compile_fail,E0277
 //! fn takes<S: durable_queue::EnqueueIn>() {}
 //! takes::<durable_queue::RedisStore>();
 //! ```

@@ -105,14 +105,14 @@ impl RedisOptions {
             .map_err(|_| unreadable_address())?;
         let address = address.set_tcp_settings(TcpSettings::default().set_nodelay(true));
         let client = Client::open(address).map_err(|_| unreadable_address())?;
-        self.open_client(client)
+        self.open_client(&client)
     }
 
     /// As [`open`](Self::open), for a client that is put together: with certificates, say.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_client(self, client: Client) -> Result<RedisStore> {
+    pub fn open_client(self, client: &Client) -> Result<RedisStore> {
         let layout = Layout::new(&self.prefix)?;
         let address = client.get_connection_info().clone();
         // What is read here is in the older protocol.

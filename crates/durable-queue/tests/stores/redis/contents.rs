@@ -126,11 +126,11 @@ fn all_keys_of_a_queue_are_in_one_slot() {
 
 #[test]
 fn times_are_exact_to_the_microsecond_for_as_long_as_they_can_be_and_then_never() {
+    const LAST: i64 = (1 << 53) - 1;
     let Some(keys) = Keys::new() else {
         return;
     };
     let store = &keys.store;
-    const LAST: i64 = (1 << 53) - 1;
     let times = [LAST, LAST - 1, -LAST, LAST + 1, 0, i64::MIN, i64::MAX, 1];
     let jobs = times.map(|time| NewJob {
         when: When::At(StoreTime::from_micros(time)),

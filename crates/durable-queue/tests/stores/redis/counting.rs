@@ -36,14 +36,9 @@ impl Monitor {
                 "ZRANGE" => values += span(words[2], words[3]),
                 "ZRANGEBYSCORE" => {
                     let limit = words.iter().position(|word| *word == "LIMIT");
-                    values += match limit {
-                        Some(at) => words[at + 2].parse::<usize>().unwrap(),
-                        // What a claim holds: it is among what leases hold.
-                        None => {
-                            assert!(words[1].ends_with(":lease"), "{line}");
-                            JOBS
-                        }
-                    };
+                    // Without one it is for what a claim holds, among what leases hold.
+                    assert!(limit.is_some() || words[1].ends_with(":lease"), "{line}");
+                    values += limit.map_or(JOBS, |at| words[at + 2].parse().unwrap());
                 }
                 "ZRANGEBYLEX" => values += 1,
                 "HMGET" => values += words.len() - 2,

@@ -20,9 +20,10 @@ pub(super) struct Server {
     child: Child,
 }
 
-/// Of the path.
+/// Of the path, if servers are wanted at all.
 fn program() -> Option<PathBuf> {
     static ONCE: Once = Once::new();
+    super::address()?;
     let path = env::var_os("PATH").unwrap_or_default();
     let mut all = env::split_paths(&path).flat_map(|folder| PROGRAMS.map(|name| folder.join(name)));
     let found = all.find(|program| program.exists());
