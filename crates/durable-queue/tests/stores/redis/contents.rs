@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::redis::{Value, cmd};
 use durable_queue::redis::{KEY_LIMIT, PAYLOAD_LIMIT};
 use durable_queue::store::{Act, Claim, Settle};
-use durable_queue::{CarriedOut, ErrorKind, NewJob, Put, Store, StoreTime, Token, When};
+use durable_queue::{Cancelled, CarriedOut, ErrorKind, NewJob, Put, Store, StoreTime, Token, When};
 
 use super::failing::what;
 use super::server::Server;
@@ -122,6 +122,51 @@ fn all_keys_of_a_queue_are_in_one_slot() {
         slots = &slots | &of_all;
     }
     assert_eq!(slots.len(), NAMES.len());
+}
+
+/// Members of a sorted set are told apart by where the key ends.
+#[test]
+fn a_key_that_is_the_beginning_of_another_is_not_taken_for_it() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let store = &keys.store;
+    for longer in ["key0000000000000001", "key0", "key:", "key\0"] {
+        let job = NewJob {
+            key: Some(longer.as_bytes()),
+            ..JOB
+        };
+        store.enqueue("queue", &[job]).unwrap();
+        store.turn("queue", &[], Some(claim())).unwrap();
+        assert_eq!(
+            store.cancel("queue", "key".into()).unwrap(),
+            Cancelled::Never
+        );
+        assert_eq!(
+            store.cancel("queue", longer.into()).unwrap(),
+            Cancelled::Taken
+        );
+    }
+}
+
+#[test]
+fn the_clock_is_the_servers_to_the_microsecond() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let time = || -> i64 {
+        let [seconds, micros]: [i64; 2] = keys.run(&cmd("TIME"));
+        seconds * 1_000_000 + micros
+    };
+    let (mut last, mut fractions) = (0, BTreeSet::new());
+    for _ in 0..10 {
+        let before = time();
+        let now = keys.store.turn("queue", &[], None).unwrap().now.as_micros();
+        assert!((before..=time()).contains(&now) && now >= last);
+        last = now;
+        fractions.insert(now % 1_000);
+    }
+    assert!(fractions.len() > 1, "{fractions:?}");
 }
 
 #[test]

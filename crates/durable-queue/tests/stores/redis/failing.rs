@@ -9,8 +9,8 @@ use std::time::Duration;
 use ::redis::cmd;
 use durable_queue::store::Claim;
 use durable_queue::{
-    CarriedOut, DurableQueue, ErrorKind, NewJob, RedisStore, SettleError, Store, StoreError, Token,
-    When,
+    CarriedOut, DurableQueue, ErrorKind, NewJob, Notifier, RedisStore, SettleError, Store,
+    StoreError, Token, When,
 };
 
 use super::{JOB, Keys, count};
@@ -317,4 +317,46 @@ fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
         assert!(proxy.lost() >= CUTS, "{} were lost", proxy.lost());
         assert_eq!(count(&keys.store), 0);
     });
+}
+
+/// Its answers would come to the child, and the child's to it.
+#[test]
+fn in_a_forked_child_a_store_says_so_and_the_parents_goes_on() {
+    let ended = testkit::in_child(
+        "redis::failing::in_a_forked_child_a_store_says_so_and_the_parents_goes_on",
+        || {
+            let Some(keys) = Keys::new() else {
+                return;
+            };
+            let store = &keys.store;
+            store.enqueue("queue", &[JOB]).unwrap();
+            // SAFETY: the child leaves by `_exit`, and no other thread had a lock that it takes.
+            match unsafe { libc::fork() } {
+                0 => {
+                    let notifier = Notifier::new(|_| {});
+                    let refused = [
+                        store.enqueue("queue", &[JOB]).err(),
+                        store.turn("queue", &[], None).err(),
+                        store.stats("queue").err(),
+                        store.watch("queue", notifier).err(),
+                    ];
+                    let is_forked = |error: &Option<StoreError>| {
+                        let error = error.as_ref();
+                        error.is_some_and(|error| error.kind() == ErrorKind::Forked)
+                    };
+                    let all = refused.iter().all(is_forked);
+                    // SAFETY: ends the process at once, without its destructors.
+                    unsafe { libc::_exit(i32::from(!all)) }
+                }
+                child => {
+                    let mut status = -1;
+                    // SAFETY: waits for our own child.
+                    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+                    assert_eq!((waited, status), (child, 0));
+                }
+            }
+            assert_eq!(count(store), 1);
+        },
+    );
+    assert!(ended.is_ok(), "{ended:?}");
 }

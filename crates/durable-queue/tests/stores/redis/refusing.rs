@@ -210,7 +210,8 @@ fn a_server_that_does_not_answer_is_given_up_and_may_have_done_it() {
     let store = options.open(&server.address()).unwrap();
     store.enqueue("queue", &[JOB]).unwrap();
     server.signal("STOP");
-    let error = store.enqueue("queue", &[JOB]).unwrap_err();
+    let pushed = testkit::watchdog(testkit::LIMIT, || store.enqueue("queue", &[JOB]));
+    let error = pushed.unwrap_err();
     assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
     assert!(error.is_transient());
     server.signal("CONT");
