@@ -48,8 +48,9 @@ pub(super) fn no_session(error: &RedisError) -> StoreError {
 fn by_server(code: &str, detail: &str) -> StoreError {
     // What a script fails with once it has begun says where. It may have written by then.
     let within = detail.contains("user_script");
-    let code = if detail.starts_with("The user executing the script") {
-        "NOPERM" // As newer servers call it.
+    let lacks_rights = ["The user executing the script", "ACL failure in script"];
+    let code = if lacks_rights.iter().any(|text| detail.starts_with(text)) {
+        "NOPERM" // As it is called outside of scripts.
     } else {
         code
     };

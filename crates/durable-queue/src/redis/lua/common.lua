@@ -92,7 +92,7 @@ local function find(id)
   end
 end
 
--- What was changed, to be written all at once: all that can fail for what is stored fails before.
+-- What was changed, to be written all at once, and by few calls.
 local changed = {}
 
 local function change(job)
