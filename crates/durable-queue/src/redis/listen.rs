@@ -1,6 +1,6 @@
 //! The session that listens: what other processes announce reaches the notifiers.
 //!
-//! Not for: deciding who is told. The scripts do (`lua/announce.lua`).
+//! Not for: deciding what is announced. The scripts do (`lua/announce.lua`).
 //!
 //! # What always holds
 //! 1. A watch begins only when the server has said that the session listens.
@@ -33,7 +33,7 @@ pub const PROBE_EVERY: Duration = Duration::from_secs(30);
 /// A session that has no answer within this is lost.
 pub const PROBE_ANSWER: Duration = Duration::from_secs(10);
 
-/// Who is called about what, in this process.
+/// The notifiers of this process, and what they need.
 pub(super) struct Hub {
     notifiers: Notifiers,
     /// Whether the thread is there.

@@ -37,8 +37,8 @@
 //!
 //! # What always holds
 //! 1. A call is carried out wholly or not at all, also if the server dies within it.
-//! 2. A process that listens is told of a job that falls due earlier than what it waits for, by the
-//!    script that enters it.
+//! 2. A job that falls due earlier than what a listening process waits for is announced to it, by the
+//!    script that enters the job.
 //! 3. No notifier is called with a session in use.
 
 mod failure;
@@ -118,7 +118,7 @@ impl RedisStore {
         })
     }
 
-    /// The own notifiers: the script has told the others.
+    /// Calls the own notifiers: the script has announced it to other processes.
     fn notify(&self, queue: &str, due: StoreTime) {
         if due != StoreTime::NEVER {
             self.0.hub.notify(queue, due);
@@ -239,7 +239,7 @@ impl Store for RedisStore {
         let mut forget = redis::cmd("HDEL");
         forget.arg(sessions.layout().state(name)).arg("head");
         sessions.with(true, |connection| forget.exec(connection))?;
-        Ok(Box::new(Told(registration)))
+        Ok(Box::new(Listening(registration)))
     }
 
     fn pause(&self, name: &str, paused: bool) -> Result<()> {
@@ -300,9 +300,9 @@ impl Store for RedisStore {
 }
 
 /// The session that listens calls the notifier.
-struct Told(#[expect(dead_code, reason = "held for its Drop")] Registration);
+struct Listening(#[expect(dead_code, reason = "held for its Drop")] Registration);
 
-impl Watch for Told {
+impl Watch for Listening {
     fn every(&self) -> Option<Duration> {
         None
     }

@@ -128,7 +128,7 @@ impl RedisOptions {
         let mut connection = connector.connect()?;
         check(&mut connection)?;
         let channel = connector.layout.channel();
-        // Who may not say anything is told so now, and not late each time.
+        // Without this right pushes would be announced to no process, and found late.
         let mut publish = redis::cmd("PUBLISH");
         let published = publish.arg(&channel).arg("").exec(&mut connection);
         published.map_err(|error| no_session(&error))?;

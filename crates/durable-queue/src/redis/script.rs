@@ -53,7 +53,7 @@ impl Call {
         Self::DeleteDead,
     ];
 
-    /// The first line, whether it says who is told, and the body.
+    /// The first line, whether it announces anything, and the body.
     fn parts(self) -> (&'static str, bool, &'static str) {
         match self {
             Self::Enqueue => (WRITES, true, include_str!("lua/enqueue.lua")),

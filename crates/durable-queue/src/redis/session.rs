@@ -1,4 +1,4 @@
-//! Sessions: how they begin, who has one when, and when one is over.
+//! Sessions: how one begins, which call has one when, and when one is over.
 //!
 //! # What always holds
 //! 1. A call is made again only if the server said that it was not begun.
@@ -132,7 +132,7 @@ impl Sessions {
         if let Some(free) = self.slots.iter().find_map(Mutex::try_lock) {
             return free;
         }
-        // Relaxed: any slot will do; the number only spreads those who wait.
+        // Relaxed: any slot will do; the number only spreads the calls that wait.
         let number = self.next.fetch_add(1, Relaxed) % self.slots.len();
         self.slots[number].lock()
     }
@@ -184,7 +184,7 @@ impl Sessions {
         };
         self.with(call.must_be_sure(), |connection| {
             match named("EVALSHA", &script.hash).query(connection) {
-                // A server that has been started anew, or was told to forget: nothing was done.
+                // The server was started anew, or its scripts were flushed: nothing was done.
                 Err(error) if is_unknown_script(&error) => {
                     named("EVAL", &script.text).query(connection)
                 }

@@ -3,8 +3,8 @@
 local now = clock()
 local most, time, id = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
--- How many members of a sorted set are not after the place. By rank, so it reads a few of those that have
--- the same score, and none of the others.
+-- How many members of a sorted set are not after the place. A search by rank: it reads a few of those with
+-- the same score, and no others.
 local function rank(key)
   if not time then
     return 0

@@ -1,5 +1,5 @@
 -- How many jobs there are, how many are due, how many are dead letters; and 1 if the queue is paused. The
--- server counts by ranks, so none is limited here.
+-- server counts by ranks, so no count needs a limit here.
 local now = clock()
 return {
   redis.call('ZCARD', DUE) + redis.call('ZCARD', LEASES),
