@@ -129,6 +129,9 @@ fn what_comes_back_earlier_is_announced_by_whatever_brings_it_back() {
     };
     assert_eq!(given_back(retry, None), [zero]);
     assert_eq!(given_back(Act::Release, None), [zero]);
+    // Also beside a claim that leaves it.
+    let other = Claim { max: 0, ..claim() };
+    assert_eq!(given_back(retry, Some(other)), [zero]);
     // Claimed again at once, it is not there for others.
     let token = claim();
     assert!(given_back(retry, Some(token)).is_empty());
