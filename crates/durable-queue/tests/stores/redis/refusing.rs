@@ -219,3 +219,20 @@ fn a_server_that_does_not_answer_is_given_up_and_may_have_done_it() {
     server.wait(|_| true);
     assert_eq!(count(&server.store()), 2, "it has");
 }
+
+/// A server says what it was sent, if it does not know the command.
+#[test]
+fn what_a_server_repeats_of_a_call_is_not_shown() {
+    let Some(server) = Server::new(&["--rename-command", "EVALSHA", ""]) else {
+        return;
+    };
+    let store = server.store();
+    let secret = "secret-queue";
+    let mut session = server.session();
+    let said = cmd("EVALSHA").arg(secret).exec(&mut session).unwrap_err();
+    assert!(said.to_string().contains(secret), "{said}");
+    let error = store.enqueue(secret, &[JOB]).unwrap_err();
+    assert_eq!(what(&error), (ErrorKind::Other, CarriedOut::No));
+    let shown = shown(&error);
+    assert!(shown.contains("ERR") && !shown.contains(secret), "{shown}");
+}
