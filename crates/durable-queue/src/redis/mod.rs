@@ -63,8 +63,8 @@ use self::listen::Hub;
 use self::script::Call;
 use self::session::Sessions;
 use self::values::{
-    Answer, add_claim, add_held_by, add_job, add_settle, add_time, add_which, check_sizes,
-    id_place, id_text, point,
+    Answer, add_claim, add_held_by, add_job, add_settle, add_time, add_which, check_sizes, id_text,
+    point,
 };
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
@@ -270,7 +270,7 @@ impl Store for RedisStore {
         let answer = self.call(Call::List, name, |command| {
             command.arg(most);
             if let Some((due, id)) = after {
-                command.arg(point(due)).arg(id_place(id));
+                command.arg(point(due)).arg(id_text(id));
             }
         })?;
         let mut answer = Answer::of(answer)?;
@@ -280,7 +280,7 @@ impl Store for RedisStore {
 
     fn dead(&self, name: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
         let answer = self.call(Call::Dead, name, |command| {
-            let after = after.map_or("-inf".to_owned(), id_place);
+            let after = after.map_or("-inf".to_owned(), id_text);
             command.arg(most).arg(after);
         })?;
         Answer::of(answer)?.dead()

@@ -11,8 +11,6 @@ use crate::time::{StoreTime, When};
 
 /// The greatest whole number up to which a double holds all: "never" there.
 const NEVER: i64 = 1 << 53;
-/// The greatest id that has the digits of all.
-const MOST_ID: u64 = 9_999_999_999_999_999;
 
 /// The most bytes of a payload.
 pub const PAYLOAD_LIMIT: usize = 64 << 20;
@@ -50,14 +48,9 @@ pub(super) fn add_time(call: &mut Cmd, when: When) {
     };
 }
 
-/// One that none has, if it has more digits.
+/// With more digits than all have it is the id of no job, and after all of them: those begin with zeros.
 pub(super) fn id_text(id: JobId) -> String {
     format!("{:016}", id.as_u64())
-}
-
-/// A place among ids: the last of all, if it has more digits.
-pub(super) fn id_place(id: JobId) -> String {
-    format!("{:016}", id.as_u64().min(MOST_ID))
 }
 
 pub(super) fn add_which(call: &mut Cmd, which: Which<'_>) {

@@ -100,6 +100,25 @@ fn only_what_is_earlier_than_all_wait_for_is_announced() {
     assert!(!announced(46).0);
 }
 
+/// It knows of no job yet, so it waits for any.
+#[test]
+fn all_is_announced_to_a_watch_that_begins_whatever_was_announced_before() {
+    let Some(keys) = Keys::with_manual_clock() else {
+        return;
+    };
+    let store = &keys.store;
+    let id = store.enqueue("queue", &[job(7)]).unwrap()[0].id();
+    assert!(store.cancel("queue", id.into()).unwrap().is_gone());
+    let other = keys.another_store();
+    let mut ear = Ear::new(&keys);
+    store.enqueue("queue", &[job(50)]).unwrap();
+    assert!(ear.heard(&keys).is_empty(), "7 was announced");
+    let watch = other.watch("queue", Notifier::new(|_| {})).unwrap();
+    store.enqueue("queue", &[job(60)]).unwrap();
+    assert_eq!(ear.heard(&keys), [at(60).as_micros()]);
+    drop(watch);
+}
+
 #[test]
 fn what_comes_back_earlier_is_announced_by_whatever_brings_it_back() {
     use durable_queue::store::{Act, Settle};
