@@ -188,6 +188,8 @@ fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
         "--all-features",
         "--test",
         "stores",
+        "--test",
+        "cli",
     ];
     cmd!(shell, "cargo {test...}").run()?;
     let postgres = &SERVERS[0];

@@ -28,6 +28,8 @@ pub enum ErrorKind {
         /// The newest that this crate knows.
         known: u32,
     },
+    /// The server may delete jobs when it is short of memory.
+    Evicting,
     /// What is stored cannot be right.
     Corrupt,
     /// The store does not answer, or its answer was lost.
@@ -127,6 +129,7 @@ impl fmt::Display for StoreError {
                     "the store has version {found}, and {known} is the newest known here"
                 )
             }
+            ErrorKind::Evicting => f.write_str("the store may delete jobs to have memory"),
             ErrorKind::Corrupt => f.write_str("the store is corrupt"),
             ErrorKind::Unavailable => f.write_str("the store does not answer"),
             ErrorKind::Forked => {

@@ -65,12 +65,18 @@
 //! |---|---|---|
 //! | `sqlite` | yes | [`SqliteStore`]: jobs in a file of `SQLite`, whose source is compiled in |
 //! | `postgres` | no | [`PostgresStore`]: jobs in a database of `PostgreSQL` |
+//! | `redis` | no | [`RedisStore`]: jobs in the memory of Redis or Valkey |
 //! | `cron` | no | [`Schedule`]: jobs that repeat |
 //! | `cli` | no | the program `durable-queue`, which looks into a queue from a shell |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
 //! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests of any store |
 #![cfg_attr(
-    not(all(feature = "sqlite", feature = "postgres", feature = "testing")),
+    not(all(
+        feature = "sqlite",
+        feature = "postgres",
+        feature = "redis",
+        feature = "testing"
+    )),
     allow(rustdoc::broken_intra_doc_links)
 )]
 #![forbid(unsafe_code)]
@@ -91,6 +97,8 @@ mod payload;
 pub mod postgres;
 mod pump;
 mod queue;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod reply;
 mod schedule;
 #[cfg(feature = "sqlite")]
@@ -107,6 +115,8 @@ mod worker;
 pub use self::payload::Json;
 #[cfg(feature = "postgres")]
 pub use self::postgres::PostgresStore;
+#[cfg(feature = "redis")]
+pub use self::redis::RedisStore;
 #[cfg(feature = "cron")]
 pub use self::schedule::{Schedule, ScheduleError};
 #[cfg(feature = "sqlite")]

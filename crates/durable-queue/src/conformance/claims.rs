@@ -55,6 +55,22 @@ pub fn a_job_claimed_ahead_by_a_dead_holder_is_claimed_again(fixture: &impl Fixt
     assert_eq!((next.id, next.attempts), (id, 1));
 }
 
+/// However short the lease is: or it would be started twice.
+pub fn a_claim_ahead_lasts_until_the_time_of_the_job_at_least(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", HORIZON));
+    let claim = Claim {
+        lease: MICRO,
+        ..claim_of(1, 0)
+    };
+    let ahead = turn(store, &[], Some(claim)).claimed.expect("a claim");
+    assert_eq!(ids(&ahead.leases), [id]);
+    fixture.advance(HORIZON / 2);
+    assert!(claimed(store, 10, 10).leases.is_empty(), "it is held");
+    fixture.advance(HORIZON / 2);
+    assert_eq!(start_one(store).id, id);
+}
+
 /// By its token, for as long as it holds them.
 pub fn a_claimer_that_lost_the_answer_finds_what_it_holds(fixture: &impl Fixture) {
     let store = fixture.store();

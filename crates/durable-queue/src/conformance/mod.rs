@@ -72,6 +72,7 @@ macro_rules! conformance_tests {
             a_job_is_claimed_until_it_is_acknowledged
             a_job_of_a_dead_holder_is_claimed_again_when_the_lease_ends
             a_job_claimed_ahead_by_a_dead_holder_is_claimed_again
+            a_claim_ahead_lasts_until_the_time_of_the_job_at_least
             a_claimer_that_lost_the_answer_finds_what_it_holds
             a_job_is_not_claimed_earlier_than_the_horizon_before_its_time
             a_job_is_not_started_before_its_time

@@ -7,6 +7,8 @@
 
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
 
 use std::fs;
 use std::io::Write;
@@ -313,20 +315,26 @@ fn the_address_may_come_from_the_environment_and_is_never_shown() {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
 
-    let secret = "postgres://me:hunter2@127.0.0.1:1/jobs";
-    for arguments in [
-        &["--store", secret, "--queue", "mails", "stats"][..],
-        &["--store", secret, "--queue", "mails", "dance"],
-        &["--store", secret, "stats"],
-        &[
-            "--store", secret, "--store", secret, "--queue", "mails", "stats",
-        ],
-        &["--queue", "mails", "stats", "--help"],
+    for secret in [
+        "postgres://me:hunter2@127.0.0.1:1/jobs",
+        "redis://me:hunter2@127.0.0.1:1/0",
+        "rediss://me:hunter2@127.0.0.1:1/0",
+        "unknown://me:hunter2@127.0.0.1:1/0",
     ] {
-        let mut command = program();
-        command.env("DURABLE_QUEUE_STORE", secret);
-        let output = command.args(arguments).output().unwrap();
-        assert!(!format!("{output:?}").contains("hunter2"), "{output:?}");
+        for arguments in [
+            &["--store", secret, "--queue", "mails", "stats"][..],
+            &["--store", secret, "--queue", "mails", "dance"],
+            &["--store", secret, "stats"],
+            &[
+                "--store", secret, "--store", secret, "--queue", "mails", "stats",
+            ],
+            &["--queue", "mails", "stats", "--help"],
+        ] {
+            let mut command = program();
+            command.env("DURABLE_QUEUE_STORE", secret);
+            let output = command.args(arguments).output().unwrap();
+            assert!(!format!("{output:?}").contains("hunter2"), "{output:?}");
+        }
     }
 }
 

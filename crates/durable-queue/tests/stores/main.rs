@@ -12,3 +12,4 @@ mod postgres;
 #[path = "../it/programs.rs"]
 mod programs;
 mod proxy;
+mod redis;

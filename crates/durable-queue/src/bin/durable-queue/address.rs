@@ -13,13 +13,27 @@ pub(crate) enum Address {
     Sqlite(PathBuf),
     #[cfg(feature = "postgres")]
     Postgres(String),
+    #[cfg(feature = "redis")]
+    Redis(String),
 }
 
-const KINDS: &str = if cfg!(feature = "postgres") {
-    "there is no such kind of store: it is sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE"
-} else {
-    "there is no such kind of store: it is sqlite:PATH"
-};
+/// Those that the program was built with.
+fn kinds() -> String {
+    let mut kinds = "there is no such kind of store: it is sqlite:PATH".to_owned();
+    for (is_there, kind) in [
+        (
+            cfg!(feature = "postgres"),
+            "postgres://USER:PASSWORD@HOST/DATABASE",
+        ),
+        (cfg!(feature = "redis"), "redis://USER:PASSWORD@HOST/NUMBER"),
+    ] {
+        if is_there {
+            kinds.push_str(", or ");
+            kinds.push_str(kind);
+        }
+    }
+    kinds
+}
 
 impl Address {
     /// What is not understood is not repeated: it may hold a password.
@@ -34,7 +48,11 @@ impl Address {
             Some(("sqlite", _)) => Err(usage("the store has no path: it is sqlite:PATH")),
             #[cfg(feature = "postgres")]
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(found)),
-            _ => Err(usage(KINDS)),
+            #[cfg(feature = "redis")]
+            Some(("redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "valkey+unix", _)) => {
+                Ok(Self::Redis(found))
+            }
+            _ => Err(Failure::Usage(kinds())),
         }
     }
 }

@@ -10,7 +10,8 @@ use clap::{Args, Parser, Subcommand};
 #[command(name = "durable-queue", version)]
 pub(crate) struct Flags {
     /// Where the jobs are: sqlite:PATH or, if the program was built with it,
-    /// `postgres://USER:PASSWORD@HOST/DATABASE`, whose tables are made if they are not there.
+    /// `postgres://USER:PASSWORD@HOST/DATABASE`, whose tables are made if they are not there, or
+    /// `redis://USER:PASSWORD@HOST/NUMBER`.
     ///
     /// If it is not given, the variable of the environment `DURABLE_QUEUE_STORE` says it, which other
     /// users of the machine do not see.

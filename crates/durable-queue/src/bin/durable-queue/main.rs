@@ -55,5 +55,10 @@ fn run(flags: Flags) -> Result<(), Failure> {
             let store = durable_queue::PostgresStore::open(&address)?;
             commands::run(&queue, store, &command, output)
         }
+        #[cfg(feature = "redis")]
+        Address::Redis(address) => {
+            let store = durable_queue::RedisStore::open(&address)?;
+            commands::run(&queue, store, &command, output)
+        }
     }
 }

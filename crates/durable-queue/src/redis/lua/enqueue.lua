@@ -1,0 +1,77 @@
+-- Enters jobs, in the order of their ids. After what `announce.lua` takes, for each: its time, its payload,
+-- and its policy, which is empty for one without key and schedule. Else these follow: the bound of a
+-- debounce (or empty), the key and the schedule, both empty or after a `=`.
+--
+-- Answers with the earliest time that was set; a letter for each: n new, m merged, k kept; and the ids.
+local now = clock()
+local last = tonumber(redis.call('HGET', STATE, 'last') or 0)
+local before = last
+local earliest = NEVER
+local times, payloads, letters, ids = {}, {}, {}, {}
+
+local function enter(at, payload)
+  last = last + 1
+  local id = string.format('%016.0f', last)
+  push(payloads, id, payload)
+  letters[#letters + 1] = 'n'
+  ids[#ids + 1] = last
+  earliest = math.min(earliest, at)
+  return id
+end
+
+local function given(text)
+  return text ~= '' and string.sub(text, 2)
+end
+
+-- Else it is the new time, up to the bound that the first push has set.
+local merged_times = { earliest = math.min, latest = math.max }
+
+local index = 4
+while ARGV[index] do
+  local at, payload, policy = resolve(ARGV[index], now), ARGV[index + 1], ARGV[index + 2]
+  index = index + 3
+  if policy == '' then
+    local id = enter(at, payload)
+    push(times, at, id)
+  else
+    local most = ARGV[index] == '' and NEVER or resolve(ARGV[index], now)
+    local key, schedule = given(ARGV[index + 1]), given(ARGV[index + 2])
+    index = index + 3
+    local old = key and pending(key)
+    if old then
+      ids[#ids + 1] = tonumber(old.id)
+      if policy == 'keep' then
+        letters[#letters + 1] = 'k'
+      else
+        letters[#letters + 1] = 'm'
+        local merged, bound = merged_times[policy], old.most
+        at = merged and merged(old.at, at) or math.min(at, bound)
+        -- A claim that was made ahead is over with it. The bound stays.
+        free(old, at)
+        old.most = bound
+        old.schedule = schedule or old.schedule
+        push(payloads, old.id, payload)
+        earliest = math.min(earliest, at)
+      end
+    else
+      at = math.min(at, most)
+      local id = enter(at, payload)
+      local job = read(id, false, false, at)
+      job.most, job.key, job.schedule = most, key, schedule
+      change(job)
+      if key then
+        redis.call('HSET', PENDING, key, id)
+      end
+      -- The next one of its key finds it.
+      write()
+    end
+  end
+end
+write()
+send('ZADD', DUE, times)
+send('HSET', PAYLOADS, payloads)
+if last > before then
+  redis.call('HSET', STATE, 'last', string.format('%.0f', last))
+end
+announce(earliest)
+return { earliest, table.concat(letters), ids }

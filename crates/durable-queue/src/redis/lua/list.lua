@@ -1,0 +1,44 @@
+-- Jobs by the moment at which they may be claimed, then by id. ARGV: how many, and where the list goes on:
+-- a time and an id, if any. Answers with the clock and seven values of each.
+local now = clock()
+local most, time, id = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+
+-- How many members of a sorted set are not after the place. A search by rank: it reads a few of those with
+-- the same score, and no others.
+local function rank(key)
+  if not time then
+    return 0
+  end
+  local low = redis.call('ZCOUNT', key, '-inf', '(' .. ARGV[2])
+  local high = redis.call('ZCOUNT', key, '-inf', ARGV[2])
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if redis.call('ZRANGE', key, middle, middle)[1] <= id then
+      low = middle + 1
+    else
+      high = middle
+    end
+  end
+  return low
+end
+
+local function page(key)
+  local first = rank(key)
+  local jobs = {}
+  local found = most > 0 and redis.call('ZRANGE', key, first, first + most - 1, 'WITHSCORES') or {}
+  for index = 1, #found, 2 do
+    push(jobs, { id = found[index], due = tonumber(found[index + 1]), place = key })
+  end
+  return jobs
+end
+
+local jobs, ids = merged(page(DUE), page(LEASES), most)
+local answer = {}
+for index, record in ipairs(fetch(JOBS, ids)) do
+  local job = read(ids[index], record, jobs[index].place, jobs[index].due)
+  push(answer, tonumber(job.id), jobs[index].due)
+  push(answer, job.at, (job.token and 1 or 0) + (job.started and 2 or 0))
+  push(answer, job.attempts, job.key)
+  push(answer, job.schedule)
+end
+return { now, answer }

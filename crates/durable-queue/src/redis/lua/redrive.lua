@@ -1,0 +1,28 @@
+-- Makes dead letters jobs again, but for those whose key is pending. After what `announce.lua` takes: the
+-- ids. Answers how many.
+local now = clock()
+local count = 0
+for index = 4, #ARGV do
+  local id = ARGV[index]
+  local letter = redis.call('HGET', LETTERS, id)
+  if letter then
+    local _, _, _, key, schedule = cmsgpack.unpack(letter)
+    if not (key and pending(key)) then
+      redis.call('ZREM', DEAD, id)
+      redis.call('HDEL', LETTERS, id)
+      local job = read(id, false, false, now)
+      job.key, job.schedule = key, schedule
+      change(job)
+      if key then
+        redis.call('HSET', PENDING, key, id)
+      end
+      -- The next one of its key finds it.
+      write()
+      count = count + 1
+    end
+  end
+end
+if count > 0 then
+  announce(now)
+end
+return count

@@ -1,0 +1,183 @@
+-- Settles, then claims: nothing is seen in between. After what `announce.lua` takes: how many settles,
+-- and of each the act, the id, the token and what it takes (a time, a lease, an error). Then the token of
+-- a claim, or nothing if none is wanted, and its max, start, ahead, horizon and lease.
+--
+-- Answers with the clock; 1 if the queue is paused; a letter for each settle: d done, s stale, n not due; what
+-- `first` and `first_free` are, if it was a claim; and seven values of each lease.
+local now = clock()
+local is_paused = redis.call('HGET', STATE, 'paused')
+local count = tonumber(ARGV[4])
+
+-- It goes back to its key. If another job of that is pending, that one stands for both.
+local function give_back(job)
+  if not job.ran then
+    return
+  end
+  redis.call('ZREM', RUNNING, running(job.key) .. job.id)
+  job.ran = false
+  local rival = pending(job.key)
+  if not rival then
+    redis.call('HSET', PENDING, job.key, job.id)
+    return
+  end
+  if job.schedule and not rival.schedule then
+    rival.schedule = job.schedule
+    change(rival)
+  end
+  job.is_gone = 'wholly'
+end
+
+-- Only the first start of a claim counts, so it may be asked for again.
+local function start(job, due)
+  if not job.started then
+    job.attempts = job.attempts + 1
+  end
+  if job.key and not job.ran then
+    redis.call('HDEL', PENDING, job.key)
+    redis.call('ZADD', RUNNING, 0, running(job.key) .. job.id)
+    job.ran = true
+  end
+  job.started = true
+  job.due, job.is_moved = due, true
+  change(job)
+end
+
+local freed = false
+
+local acts = {
+  start = function(job, lease)
+    if is_paused or not job.started and job.at > now then
+      return 'n'
+    end
+    start(job, after(now, tonumber(lease)))
+  end,
+  release = function(job)
+    if job.started then
+      job.attempts = job.attempts - 1
+    end
+    free(job, job.at)
+    give_back(job)
+    freed = true
+  end,
+  extend = function(job, lease)
+    job.due, job.is_moved = after(now, tonumber(lease)), true
+    change(job)
+  end,
+  ack = function(job)
+    remove(job, 'wholly')
+  end,
+  retry = function(job, when)
+    free(job, resolve(when, now))
+    give_back(job)
+    freed = true
+  end,
+  again = function(job, when)
+    -- A cancel may have taken the schedule.
+    if not job.schedule then
+      return remove(job, 'wholly')
+    end
+    free(job, resolve(when, now))
+    job.attempts, job.most = 0, NEVER
+    give_back(job)
+    freed = true
+  end,
+  bury = function(job, error)
+    remove(job, 'but for its payload')
+    redis.call('ZADD', DEAD, job.id, job.id)
+    redis.call('HSET', LETTERS, job.id, cmsgpack.pack(job.attempts, now, error, job.key, job.schedule))
+  end,
+}
+-- For jobs that were not started too.
+local is_for_all = { start = true, release = true }
+
+local verdicts, ids = {}, {}
+for index = 1, count do
+  ids[index] = ARGV[4 * index + 2]
+end
+for index, record in ipairs(fetch(JOBS, ids)) do
+  -- Only what a lease holds can be settled, and its record says all.
+  if record and not read(ids[index], record).token then
+    known[ids[index]] = nil
+  end
+end
+for index = 1, count do
+  local act, token, value = ARGV[4 * index + 1], ARGV[4 * index + 3], ARGV[4 * index + 4]
+  local job = known[ids[index]]
+  if not job or job.is_gone or job.token ~= token or not (job.started or is_for_all[act]) then
+    verdicts[index] = 's'
+  else
+    verdicts[index] = acts[act](job, value) or 'd'
+  end
+end
+write()
+
+local token, max, start_most, ahead_most, horizon, lease = unpack(ARGV, 4 * count + 5)
+if token == '' then
+  if freed then
+    announce(first_of(DUE))
+  end
+  return { now, is_paused and 1 or 0, table.concat(verdicts), false, false, {} }
+end
+
+start_most, ahead_most, horizon = tonumber(start_most), tonumber(ahead_most), tonumber(horizon)
+local most = is_paused and 0 or math.min(tonumber(max), start_most + ahead_most)
+
+-- Up to `most` of a sorted set, by time and id.
+local function earliest(key, last)
+  if most == 0 then
+    return {}
+  end
+  local found = redis.call('ZRANGEBYSCORE', key, '-inf', last, 'WITHSCORES', 'LIMIT', 0, most)
+  local jobs = {}
+  for index = 1, #found, 2 do
+    push(jobs, { id = found[index], due = tonumber(found[index + 1]), place = key })
+  end
+  return jobs
+end
+
+-- What leases held that have ended, and what waits: what falls due later is for a claim ahead only.
+local last = ahead_most > 0 and after(now, horizon) or now
+local candidates, candidate_ids = merged(earliest(LEASES, now), earliest(DUE, last), most)
+
+local until_when = after(now, tonumber(lease))
+local begun, ahead, leases, lease_ids = 0, 0, {}, {}
+known = {}
+for index, record in ipairs(fetch(JOBS, candidate_ids)) do
+  local candidate = candidates[index]
+  local job = read(candidate.id, record, candidate.place, candidate.due)
+  if candidate.due <= now and begun < start_most then
+    begun = begun + 1
+    job.started = false
+    start(job, until_when)
+  elseif ahead < ahead_most then
+    ahead = ahead + 1
+    job.started = false
+    job.due, job.is_moved = math.max(until_when, job.at), true
+    change(job)
+  else
+    break
+  end
+  job.token = token
+  leases[index] = job
+  lease_ids[index] = job.id
+end
+write()
+
+local first_free = first_of(DUE)
+local first = math.min(first_free, first_of(LEASES))
+if freed then
+  announce(first_free)
+end
+if first > now then
+  -- The claimer may wait for a job by then, or for its horizon before it.
+  local waits_for = after(first, horizon)
+  if head() < waits_for then
+    redis.call('HSET', STATE, 'head', waits_for)
+  end
+end
+
+local answer = {}
+for index, payload in ipairs(fetch(PAYLOADS, lease_ids)) do
+  push_lease(answer, leases[index], payload)
+end
+return { now, is_paused and 1 or 0, table.concat(verdicts), first, first_free, answer }

@@ -1,0 +1,125 @@
+//! The scripts, and which of them does what on what server.
+//!
+//! # What always holds
+//! 1. A script's text is the same for all calls of a store: what a call is about is in its arguments.
+//! 2. A script that cannot be carried out (no memory, a full disk, a replica) is refused before it
+//!    begins: its first line says what it wants.
+
+use redis::Script;
+
+/// A call of the server.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Call {
+    Enqueue,
+    Turn,
+    Cancel,
+    Reset,
+    HeldBy,
+    Pause,
+    Stats,
+    List,
+    Dead,
+    Redrive,
+    DeleteDead,
+}
+
+/// Jobs come in only while there is memory; what runs goes on, and leaves, without any.
+const WRITES: &str = "#!lua";
+const WRITES_IN_ANY_CASE: &str = "#!lua flags=allow-oom";
+const READS: &str = "#!lua flags=no-writes";
+
+const COMMON: &str = include_str!("lua/common.lua");
+const ANNOUNCE: &str = include_str!("lua/announce.lua");
+
+/// The server's, in microseconds.
+const CLOCK: &str = "local function clock()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+";
+
+impl Call {
+    const ALL: [Self; 11] = [
+        Self::Enqueue,
+        Self::Turn,
+        Self::Cancel,
+        Self::Reset,
+        Self::HeldBy,
+        Self::Pause,
+        Self::Stats,
+        Self::List,
+        Self::Dead,
+        Self::Redrive,
+        Self::DeleteDead,
+    ];
+
+    /// The first line, whether it announces anything, and the body.
+    fn parts(self) -> (&'static str, bool, &'static str) {
+        match self {
+            Self::Enqueue => (WRITES, true, include_str!("lua/enqueue.lua")),
+            Self::Turn => (WRITES_IN_ANY_CASE, true, include_str!("lua/turn.lua")),
+            Self::Cancel => (WRITES_IN_ANY_CASE, false, include_str!("lua/cancel.lua")),
+            Self::Reset => (WRITES_IN_ANY_CASE, true, include_str!("lua/reset.lua")),
+            Self::HeldBy => (READS, false, include_str!("lua/held_by.lua")),
+            Self::Pause => (WRITES_IN_ANY_CASE, true, include_str!("lua/pause.lua")),
+            Self::Stats => (READS, false, include_str!("lua/stats.lua")),
+            Self::List => (READS, false, include_str!("lua/list.lua")),
+            Self::Dead => (READS, false, include_str!("lua/dead.lua")),
+            Self::Redrive => (WRITES_IN_ANY_CASE, true, include_str!("lua/redrive.lua")),
+            Self::DeleteDead => (
+                WRITES_IN_ANY_CASE,
+                false,
+                include_str!("lua/delete_dead.lua"),
+            ),
+        }
+    }
+
+    /// Whether it may be announced to others, so that its arguments begin with what that takes.
+    pub(super) fn announces(self) -> bool {
+        self.parts().1
+    }
+
+    /// Whether its caller can do little if the answer is lost. The pump asks again what became of a
+    /// turn, and to read twice does no harm.
+    pub(super) fn must_be_sure(self) -> bool {
+        match self {
+            Self::Enqueue
+            | Self::Cancel
+            | Self::Reset
+            | Self::Pause
+            | Self::Redrive
+            | Self::DeleteDead => true,
+            Self::Turn | Self::HeldBy | Self::Stats | Self::List | Self::Dead => false,
+        }
+    }
+}
+
+/// All of a store's.
+pub(super) struct Scripts(Vec<Text>);
+
+/// A script as it is sent, and as it is named afterwards.
+pub(super) struct Text {
+    pub(super) text: String,
+    pub(super) hash: String,
+}
+
+impl Scripts {
+    /// `clock`: the key of a test's, if it is not the server's.
+    pub(super) fn new(clock: Option<&str>) -> Self {
+        let clock = clock.map_or(CLOCK.to_owned(), |key| {
+            format!("local function clock()\n  return tonumber(redis.call('GET', '{key}'))\nend\n")
+        });
+        let text = |call: Call| {
+            let (first, announces, body) = call.parts();
+            let announce = if announces { ANNOUNCE } else { "" };
+            let text = [first, "\n", &clock, COMMON, announce, body].concat();
+            let hash = Script::new(&text).get_hash().to_owned();
+            Text { text, hash }
+        };
+        Self(Call::ALL.into_iter().map(text).collect())
+    }
+
+    pub(super) fn get(&self, call: Call) -> &Text {
+        &self.0[call as usize]
+    }
+}

@@ -1,0 +1,195 @@
+//! Sessions: how one begins, which call has one when, and when one is over.
+//!
+//! # What always holds
+//! 1. A call is made again only if the server said that it was not begun.
+//! 2. A session that failed is not used again; the next call has a new one.
+//! 3. No call waits for an answer without a limit.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use redis::{Client, Cmd, Connection, RedisError, RedisResult, Value};
+use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+use sync_shim::{Clock, Mutex, MutexGuard, fork_count};
+
+use super::failure::{failure, is_over, is_unknown_script, no_session};
+use super::layout::{KEYS, Layout};
+use super::script::{Call, Scripts};
+use crate::clock::SharedClock;
+use crate::error::{ErrorKind, StoreError};
+use crate::store::Result;
+
+/// A session that was not used for so long is asked first whether it is there still, for a call that
+/// [must be sure](Call::must_be_sure).
+const IDLE: Duration = Duration::from_secs(1);
+const IDLE_ANSWER: Duration = Duration::from_secs(5);
+
+/// How a session begins.
+#[derive(Clone)]
+pub(super) struct Connector {
+    pub(super) client: Client,
+    pub(super) connect_timeout: Duration,
+    pub(super) response_timeout: Duration,
+    pub(super) layout: Layout,
+}
+
+/// The address is a secret.
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector(..)")
+    }
+}
+
+impl Connector {
+    pub(super) fn connect(&self) -> Result<Connection> {
+        let failed = |error: RedisError| no_session(&error);
+        let timeout = self.connect_timeout;
+        let connection = self.client.get_connection_with_timeout(timeout);
+        let mut connection = connection.map_err(failed)?;
+        let limit = Some(self.response_timeout);
+        connection.set_read_timeout(limit).map_err(failed)?;
+        connection.set_write_timeout(limit).map_err(failed)?;
+        // Each time: it may be another server by now, or another version of this crate has come.
+        self.layout.check(&mut connection)?;
+        Ok(connection)
+    }
+}
+
+struct Session {
+    connection: Connection,
+    used: Instant,
+}
+
+impl Session {
+    /// The session, unless it was idle and the server says no more.
+    fn asked(self, now: Instant, limit: Duration) -> Option<Self> {
+        let Self {
+            mut connection,
+            used,
+        } = self;
+        if used + IDLE <= now {
+            connection.set_read_timeout(Some(IDLE_ANSWER)).ok()?;
+            redis::cmd("PING").exec(&mut connection).ok()?;
+            connection.set_read_timeout(Some(limit)).ok()?;
+        }
+        Some(Self { connection, used })
+    }
+}
+
+/// A few sessions, each for one call at a time. Later ones are begun when the first are in use.
+pub(super) struct Sessions {
+    connector: Connector,
+    scripts: Scripts,
+    slots: Box<[Mutex<Option<Session>>]>,
+    next: AtomicUsize,
+    clock: SharedClock,
+    /// `fork_count()` where the sessions are.
+    forks: usize,
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions")
+            .field("most", &self.slots.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sessions {
+    pub(super) fn new(
+        connector: Connector,
+        scripts: Scripts,
+        first: Connection,
+        most: usize,
+    ) -> Self {
+        let clock = SharedClock::default();
+        let first = Session {
+            connection: first,
+            used: clock.now(),
+        };
+        let mut slots = vec![Mutex::new(Some(first))];
+        slots.resize_with(most.max(1), || Mutex::new(None));
+        Self {
+            connector,
+            scripts,
+            slots: slots.into_boxed_slice(),
+            next: AtomicUsize::new(0),
+            clock,
+            forks: fork_count(),
+        }
+    }
+
+    pub(super) fn connector(&self) -> &Connector {
+        &self.connector
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        &self.connector.layout
+    }
+
+    /// The first that is free, so that a program which makes one call at a time has one session.
+    fn slot(&self) -> MutexGuard<'_, Option<Session>> {
+        if let Some(free) = self.slots.iter().find_map(Mutex::try_lock) {
+            return free;
+        }
+        // Relaxed: any slot will do; the number only spreads the calls that wait.
+        let number = self.next.fetch_add(1, Relaxed) % self.slots.len();
+        self.slots[number].lock()
+    }
+
+    /// One round trip, on a session that is there.
+    pub(super) fn with<T>(
+        &self,
+        must_be_sure: bool,
+        call: impl FnOnce(&mut Connection) -> RedisResult<T>,
+    ) -> Result<T> {
+        if fork_count() != self.forks {
+            // The parent's: its answers would come here.
+            return Err(StoreError::new(ErrorKind::Forked));
+        }
+        let mut slot = self.slot();
+        let now = self.clock.now();
+        let limit = self.connector.response_timeout;
+        let known = slot.take().and_then(|session| {
+            if must_be_sure {
+                session.asked(now, limit)
+            } else {
+                Some(session)
+            }
+        });
+        let mut session = match known {
+            Some(session) => session,
+            None => Session {
+                connection: self.connector.connect()?,
+                used: now,
+            },
+        };
+        let answer = call(&mut session.connection);
+        if !answer.as_ref().is_err_and(is_over) {
+            session.used = self.clock.now();
+            *slot = Some(session);
+        }
+        answer.map_err(|error| failure(&error))
+    }
+
+    /// Calls a script on a queue. `add` adds what it takes.
+    pub(super) fn call(&self, call: Call, queue: &str, add: impl Fn(&mut Cmd)) -> Result<Value> {
+        let script = self.scripts.get(call);
+        let named = |name: &str, script: &str| {
+            let mut command = redis::cmd(name);
+            command.arg(script).arg(KEYS.len());
+            self.layout().add_keys(queue, &mut command);
+            add(&mut command);
+            command
+        };
+        self.with(call.must_be_sure(), |connection| {
+            match named("EVALSHA", &script.hash).query(connection) {
+                // The server was started anew, or its scripts were flushed: nothing was done.
+                Err(error) if is_unknown_script(&error) => {
+                    named("EVAL", &script.text).query(connection)
+                }
+                answer => answer,
+            }
+        })
+    }
+}

@@ -1,0 +1,237 @@
+//! Who is told of what, and that none is slept over.
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use ::redis::{Connection, Msg, Value, cmd};
+use durable_queue::store::Claim;
+use durable_queue::testing::ManualStoreClock;
+use durable_queue::{DurableQueue, JobId, NewJob, Notifier, Reset, Store, StoreTime, Token, When};
+
+use super::{JOB, Keys};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HORIZON: Duration = Duration::from_millis(500);
+
+/// What is sent to the channel.
+struct Ear(Connection);
+
+impl Ear {
+    fn new(keys: &Keys) -> Self {
+        let mut session = keys.session();
+        cmd("SUBSCRIBE")
+            .arg(keys.key("earlier"))
+            .query::<Value>(&mut session)
+            .unwrap();
+        Self(session)
+    }
+
+    /// The times that were sent since the last call.
+    fn heard(&mut self, keys: &Keys) -> Vec<i64> {
+        // Messages come in the order in which they were sent, so all of them come before this.
+        keys.run::<()>(cmd("PUBLISH").arg(keys.key("earlier")).arg("mark"));
+        let mut times = Vec::new();
+        loop {
+            let message = Msg::from_owned_value(self.0.recv_response().unwrap()).unwrap();
+            let text: String = message.get_payload().unwrap();
+            if text == "mark" {
+                return times;
+            }
+            times.push(text.split(' ').next().unwrap().parse().unwrap());
+        }
+    }
+}
+
+fn at(seconds: u32) -> StoreTime {
+    ManualStoreClock::START.after(SECOND * seconds)
+}
+
+fn job(seconds: u32) -> NewJob<'static> {
+    NewJob {
+        when: When::At(at(seconds)),
+        ..JOB
+    }
+}
+
+fn claim() -> Claim {
+    Claim {
+        token: Token::random(),
+        max: 1,
+        start: 1,
+        ahead: 1,
+        horizon: HORIZON,
+        lease: SECOND * 30,
+    }
+}
+
+#[test]
+fn only_what_is_earlier_than_all_wait_for_is_announced() {
+    let Some(keys) = Keys::with_manual_clock() else {
+        return;
+    };
+    let store = &keys.store;
+    let mut ear = Ear::new(&keys);
+    let mut announced = |seconds: u32| {
+        let put = store.enqueue("queue", &[job(seconds)]).unwrap()[0];
+        let heard = ear.heard(&keys);
+        assert!(heard.is_empty() || heard == [at(seconds).as_micros()]);
+        (!heard.is_empty(), put.id())
+    };
+    assert!(announced(50).0, "none is known");
+    assert!(!announced(60).0, "each looks at 50");
+    let (told, earliest) = announced(40);
+    assert!(told);
+    assert!(!announced(40).0);
+    // A claim that finds nothing goes to sleep until 40, or for its horizon before it.
+    let cancelled = |id: JobId| assert!(store.cancel("queue", id.into()).unwrap().is_gone());
+    store.turn("queue", &[], Some(claim())).unwrap();
+    assert!(!announced(41).0);
+    let (told, early) = announced(39);
+    assert!(told);
+    // What is gone is slept over: the next claim waits for longer, so what is between is announced.
+    cancelled(early);
+    cancelled(earliest);
+    for listed in store.list("queue", None, 2).unwrap() {
+        cancelled(listed.id);
+    }
+    let turn = store.turn("queue", &[], Some(claim())).unwrap();
+    assert_eq!(turn.claimed.unwrap().first, at(50));
+    assert!(announced(45).0);
+    assert!(!announced(46).0);
+}
+
+/// It knows of no job yet, so it waits for any.
+#[test]
+fn all_is_announced_to_a_watch_that_begins_whatever_was_announced_before() {
+    let Some(keys) = Keys::with_manual_clock() else {
+        return;
+    };
+    let store = &keys.store;
+    let id = store.enqueue("queue", &[job(7)]).unwrap()[0].id();
+    assert!(store.cancel("queue", id.into()).unwrap().is_gone());
+    let other = keys.another_store();
+    let mut ear = Ear::new(&keys);
+    store.enqueue("queue", &[job(50)]).unwrap();
+    assert!(ear.heard(&keys).is_empty(), "7 was announced");
+    let watch = other.watch("queue", Notifier::new(|_| {})).unwrap();
+    store.enqueue("queue", &[job(60)]).unwrap();
+    assert_eq!(ear.heard(&keys), [at(60).as_micros()]);
+    drop(watch);
+}
+
+#[test]
+fn what_comes_back_earlier_is_announced_by_whatever_brings_it_back() {
+    use durable_queue::store::{Act, Settle};
+    let Some(keys) = Keys::with_manual_clock() else {
+        return;
+    };
+    let store = &keys.store;
+    let mut ear = Ear::new(&keys);
+    let id = store.enqueue("queue", &[job(0)]).unwrap()[0].id();
+    let start = || {
+        let claim = claim();
+        let claimed = store.turn("queue", &[], Some(claim)).unwrap().claimed;
+        assert_eq!(claimed.unwrap().leases.len(), 1);
+        claim.token
+    };
+    let mut given_back = |act: Act<'_>, next: Option<Claim>| {
+        let token = start();
+        ear.heard(&keys);
+        store
+            .turn("queue", &[Settle { id, token, act }], next)
+            .unwrap();
+        ear.heard(&keys)
+    };
+    let zero = at(0).as_micros();
+    let retry = Act::Retry {
+        when: When::At(at(0)),
+    };
+    assert_eq!(given_back(retry, None), [zero]);
+    assert_eq!(given_back(Act::Release, None), [zero]);
+    // Also beside a claim that leaves it.
+    let other = Claim { max: 0, ..claim() };
+    assert_eq!(given_back(retry, Some(other)), [zero]);
+    // Claimed again at once, it is not there for others.
+    let token = claim();
+    assert!(given_back(retry, Some(token)).is_empty());
+    let release = Settle {
+        id,
+        token: token.token,
+        act: Act::Release,
+    };
+    store.turn("queue", &[release], None).unwrap();
+    let bury = Act::Bury { error: "" };
+    assert!(given_back(bury, None).is_empty());
+    store.turn("queue", &[], Some(claim())).unwrap();
+    assert_eq!(store.redrive("queue", &[id]).unwrap(), 1);
+    assert_eq!(ear.heard(&keys), [zero]);
+    let later = When::At(at(60));
+    assert_eq!(
+        store.reset("queue", id.into(), later).unwrap(),
+        Reset::Moved
+    );
+    store.turn("queue", &[], Some(claim())).unwrap();
+    assert!(ear.heard(&keys).is_empty());
+    let sooner = When::At(at(30));
+    assert_eq!(
+        store.reset("queue", id.into(), sooner).unwrap(),
+        Reset::Moved
+    );
+    assert_eq!(ear.heard(&keys), [at(30).as_micros()]);
+    store.pause("queue", true).unwrap();
+    assert_eq!(ear.heard(&keys).len(), 1);
+}
+
+#[test]
+fn a_queue_that_sleeps_is_woken_by_what_others_push() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    testkit::watchdog(testkit::LIMIT, || {
+        // A name that a message must hold as it is.
+        let name = "a {queue}\0 of\nwords";
+        let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new(name, keys.store.clone());
+        let other = keys.another_store();
+        let (taken, hears) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..4 {
+                    let job = queue.take().unwrap();
+                    taken.send(job.to_vec()).unwrap();
+                    job.ack().unwrap();
+                }
+            });
+            for payload in [b"1", b"2", b"3", b"4"] {
+                other.enqueue(name, &[NewJob { payload, ..JOB }]).unwrap();
+                assert_eq!(hears.recv().unwrap(), payload);
+            }
+        });
+    });
+}
+
+#[test]
+fn a_session_that_listens_and_is_cut_is_replaced_and_all_are_told_to_look() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let name = format!("listens-{}", keys.prefix.replace(':', "-"));
+    keys.run::<()>(cmd("ACL").arg(&["SETUSER", &name, "on", ">word", "~*", "&*", "+@all"]));
+    let host = keys.address.rsplit_once('@').unwrap().1;
+    let store = keys
+        .options()
+        .open(&format!("redis://{name}:word@{host}"))
+        .unwrap();
+    testkit::watchdog(testkit::LIMIT, || {
+        let (sender, hears) = channel();
+        let notifier = Notifier::new(move |due| sender.send(due).unwrap());
+        let watch = store.watch("queue", notifier).unwrap();
+        let killed: u32 = keys.run(cmd("CLIENT").arg(&["KILL", "TYPE", "pubsub", "USER", &name]));
+        assert_eq!(killed, 1);
+        assert_eq!(hears.recv().unwrap(), StoreTime::from_micros(i64::MIN));
+        // And hears again.
+        keys.store.enqueue("queue", &[JOB]).unwrap();
+        assert!(hears.recv().unwrap() > StoreTime::from_micros(i64::MIN));
+        drop(watch);
+    });
+    keys.run::<()>(cmd("ACL").arg(&["DELUSER", &name]));
+}

@@ -1,0 +1,134 @@
+//! What is read is what is returned or changed, and the time of one look for it.
+
+use std::time::Duration;
+
+use ::redis::{Connection, Value, cmd};
+use durable_queue::store::{Act, Claim, ListedJob, Settle};
+use durable_queue::{JobId, NewJob, Store, StoreTime, Token, When};
+
+use super::JOB;
+use super::server::Server;
+
+const DELAYED: usize = 20_000;
+const JOBS: usize = 60;
+
+/// All commands of a server, those of scripts included.
+struct Monitor(Connection);
+
+impl Monitor {
+    fn new(server: &Server) -> Self {
+        let mut session = server.session();
+        cmd("MONITOR").query::<Value>(&mut session).unwrap();
+        Self(session)
+    }
+
+    /// How many commands there were since the last call, and how many values they asked for at most.
+    fn counted(&mut self, server: &Server) -> (usize, usize) {
+        server.run::<()>(cmd("ECHO").arg("mark"));
+        let (mut commands, mut values) = (0, 0);
+        loop {
+            let Value::SimpleString(line) = self.0.recv_response().unwrap() else {
+                panic!("a line");
+            };
+            let words: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
+            match words[0] {
+                "ECHO" => return (commands, values),
+                "ZRANGE" => values += span(words[2], words[3]),
+                "ZRANGEBYSCORE" => {
+                    let limit = words.iter().position(|word| *word == "LIMIT");
+                    // Without one it is for what a claim holds, among what leases hold.
+                    assert!(limit.is_some() || words[1].ends_with(":lease"), "{line}");
+                    values += limit.map_or(JOBS, |at| words[at + 2].parse().unwrap());
+                }
+                "ZRANGEBYLEX" => values += 1,
+                "HMGET" => values += words.len() - 2,
+                "HGETALL" | "HKEYS" | "HVALS" | "ZSCAN" | "HSCAN" | "SMEMBERS" => {
+                    panic!("it reads all: {line}")
+                }
+                _ => {}
+            }
+            commands += 1;
+        }
+    }
+}
+
+fn span(first: &str, last: &str) -> usize {
+    let [first, last] = [first, last].map(|word| word.parse::<usize>().unwrap());
+    last + 1 - first
+}
+
+fn all_calls(store: &impl Store) {
+    let puts = store.enqueue("queue", &[JOB; JOBS]).unwrap();
+    let key = Some(&b"key"[..]);
+    store.enqueue("queue", &[NewJob { key, ..JOB }]).unwrap();
+    let claim = Claim {
+        token: Token::random(),
+        max: 100,
+        start: 50,
+        ahead: 100,
+        horizon: Duration::from_millis(500),
+        lease: Duration::from_secs(30),
+    };
+    let turn = store.turn("queue", &[], Some(claim)).unwrap();
+    let leases = turn.claimed.unwrap().leases;
+    assert_eq!(leases.len(), JOBS + 1);
+    store.held_by("queue", claim.token, claim.lease).unwrap();
+    let first = store.list("queue", None, 2).unwrap();
+    let after = first.first().map(ListedJob::position);
+    assert_eq!(store.list("queue", after, 1).unwrap()[..], first[1..]);
+    let last = (StoreTime::NEVER, JobId::from_u64(u64::MAX));
+    assert!(store.list("queue", Some(last), 1).unwrap().is_empty());
+    for act in [
+        Act::Start { lease: claim.lease },
+        Act::Extend { lease: claim.lease },
+        Act::Ack,
+    ] {
+        let settles = leases.iter().map(|lease| Settle {
+            id: lease.id,
+            token: claim.token,
+            act,
+        });
+        let settles: Vec<_> = settles.collect();
+        store.turn("queue", &settles, None).unwrap();
+    }
+    assert!(store.cancel("queue", "key".into()).is_ok());
+    let none = JobId::from_u64(1 << 40);
+    assert!(store.cancel("queue", none.into()).is_ok());
+    assert!(store.reset("queue", puts[0].id().into(), When::NOW).is_ok());
+    store.stats("queue").unwrap();
+    store.dead("queue", None, 10).unwrap();
+}
+
+#[test]
+fn delayed_jobs_are_not_read_by_any_call() {
+    let Some(server) = Server::new(&["--appendfsync", "no"]) else {
+        return;
+    };
+    let store = server.store();
+    all_calls(&store); // The scripts are there.
+    let mut monitor = Monitor::new(&server);
+    all_calls(&store);
+    let (commands, values) = monitor.counted(&server);
+    assert!(commands > 50 && values > 5 * JOBS, "{commands} {values}");
+    // All of one moment, so that a list that goes on among them has the most to look through.
+    let hour = StoreTime::from_micros(8_000_000_000_000_000);
+    let delayed = NewJob {
+        when: When::At(hour),
+        ..JOB
+    };
+    let puts = store.enqueue("queue", &vec![delayed; DELAYED]).unwrap();
+    monitor.counted(&server);
+    all_calls(&store);
+    let (with_commands, with_values) = monitor.counted(&server);
+    assert!(with_commands <= commands + 5, "{with_commands} {commands}");
+    assert!(with_values <= values + 5, "{with_values} {values}");
+    let middle = puts[DELAYED / 2].id();
+    let page = store.list("queue", Some((hour, middle)), 2).unwrap();
+    assert_eq!(page[0].id.as_u64(), middle.as_u64() + 1);
+    let (commands, values) = monitor.counted(&server);
+    let steps = usize::try_from(DELAYED.ilog2()).unwrap() + 1;
+    assert!(
+        commands <= 12 + steps && values <= 12 + steps,
+        "{commands} {values}"
+    );
+}

@@ -1,0 +1,201 @@
+//! Redis, or Valkey: the contract.
+
+mod announcing;
+mod contents;
+mod counting;
+mod crashing;
+mod failing;
+mod opening;
+mod refusing;
+mod server;
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, Once};
+use std::time::Duration;
+use std::{env, io};
+
+use ::redis::{Client, Cmd, Connection, FromRedisValue, cmd};
+use durable_queue::conformance::Fixture;
+use durable_queue::redis::RedisOptions;
+use durable_queue::testing::{ManualStoreClock, SimStore};
+use durable_queue::{Merge, NewJob, RedisStore, Store, When};
+use sync_shim::ManualClock;
+use testkit::Rng;
+
+use crate::programs;
+
+const VARIABLE: &str = "DURABLE_REDIS_URL";
+
+/// The server's address, if there is one.
+fn address() -> Option<String> {
+    static ONCE: Once = Once::new();
+    let address = env::var(VARIABLE).ok();
+    if address.is_none() {
+        ONCE.call_once(|| {
+            let text = format!(
+                "\nLEFT OUT: {VARIABLE} is not set, so NOTHING WAS TESTED WITH REDIS: \
+                `cargo xtask stores up` starts a server\n"
+            );
+            // Past the harness, which shows what a test prints only if it fails.
+            io::stderr().write_all(text.as_bytes()).unwrap();
+        });
+    }
+    address
+}
+
+/// Keys of one test's own, removed at its end.
+struct Keys {
+    store: RedisStore,
+    admin: Mutex<Connection>,
+    prefix: String,
+    address: String,
+    has_manual_clock: bool,
+}
+
+impl Keys {
+    fn make(has_manual_clock: bool) -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let address = address()?;
+        // Relaxed: a number of its own is all that is wanted.
+        let number = NEXT.fetch_add(1, Relaxed);
+        let prefix = format!("test:{}:{number}", std::process::id());
+        let admin = connect(&address);
+        let store = options(&prefix, has_manual_clock).open(&address).unwrap();
+        let keys = Self {
+            store,
+            admin: Mutex::new(admin),
+            prefix,
+            address,
+            has_manual_clock,
+        };
+        keys.set_clock();
+        Some(keys)
+    }
+
+    /// With the server's own clock.
+    fn new() -> Option<Self> {
+        Self::make(false)
+    }
+
+    /// With one that the test moves.
+    fn with_manual_clock() -> Option<Self> {
+        Self::make(true)
+    }
+
+    fn set_clock(&self) {
+        if self.has_manual_clock {
+            let start = ManualStoreClock::START.as_micros();
+            self.run::<()>(cmd("SET").arg(self.key("clock")).arg(start));
+        }
+    }
+
+    /// A key with the prefix.
+    fn key(&self, rest: &str) -> String {
+        format!("{}:{rest}", self.prefix)
+    }
+
+    /// A command of the test's own session.
+    fn run<T: FromRedisValue>(&self, command: &Cmd) -> T {
+        command.query(&mut *self.admin.lock().unwrap()).unwrap()
+    }
+
+    fn all_keys(&self) -> Vec<Vec<u8>> {
+        self.run(cmd("KEYS").arg(self.key("*")))
+    }
+
+    fn delete_all(&self) {
+        for key in self.all_keys() {
+            self.run::<()>(cmd("UNLINK").arg(key));
+        }
+    }
+
+    fn session(&self) -> Connection {
+        connect(&self.address)
+    }
+
+    fn options(&self) -> RedisOptions {
+        options(&self.prefix, self.has_manual_clock)
+    }
+
+    fn another_store(&self) -> RedisStore {
+        self.options().open(&self.address).unwrap()
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            *self.admin.lock().unwrap() = connect(&self.address);
+            self.delete_all();
+        }
+    }
+}
+
+fn connect(address: &str) -> Connection {
+    Client::open(address).unwrap().get_connection().unwrap()
+}
+
+fn options(prefix: &str, has_manual_clock: bool) -> RedisOptions {
+    let options = RedisStore::options().prefix(prefix).sessions(2);
+    if has_manual_clock {
+        options.manual_clock()
+    } else {
+        options
+    }
+}
+
+impl Fixture for Keys {
+    type Store = RedisStore;
+
+    fn store(&self) -> &RedisStore {
+        &self.store
+    }
+
+    fn advance(&self, by: Duration) {
+        let by = i64::try_from(by.as_micros()).unwrap();
+        self.run::<i64>(cmd("INCRBY").arg(self.key("clock")).arg(by));
+    }
+
+    fn another(&self) -> RedisStore {
+        self.another_store()
+    }
+}
+
+mod conformance {
+    use super::Keys;
+
+    durable_queue::conformance_tests!(if Keys::with_manual_clock());
+}
+
+const JOB: NewJob<'_> = NewJob {
+    payload: b"job",
+    when: When::NOW,
+    key: None,
+    merge: Merge::Keep,
+    schedule: None,
+};
+
+fn count(store: &RedisStore) -> u32 {
+    store.stats("queue").unwrap().jobs
+}
+
+const PROGRAMS: usize = 40;
+
+#[test]
+fn random_programs_have_the_same_answers_from_redis_and_from_the_simulation() {
+    let Some(keys) = Keys::with_manual_clock() else {
+        return;
+    };
+    let mut rng = Rng::from_env();
+    for _ in 0..PROGRAMS {
+        keys.delete_all();
+        keys.set_clock();
+        let clock = ManualStoreClock::new(&ManualClock::new());
+        let sim = SimStore::new(clock.clone());
+        programs::run(&mut rng, &[&keys.store, &sim], |by| {
+            clock.advance(by);
+            keys.advance(by);
+        });
+    }
+}
