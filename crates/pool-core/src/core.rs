@@ -21,7 +21,7 @@ use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
 use crate::sched::idle::WorkerCell;
 use crate::sched::load::LoadStats;
-use crate::sched::ready::Priority;
+use crate::sched::ready::Levels;
 use crate::sched::shared::Shared;
 use crate::sched::state::State;
 use crate::sched::striped::StripedCounter;
@@ -92,9 +92,11 @@ impl<R: Runner> Core<R> {
         group: u64,
         member: Option<(usize, Arc<LoadStats>)>,
     ) -> Result<Arc<Self>, BuildError> {
-        let priority_of: fn(&R::Job) -> Priority = R::priority_of;
-        let priority_of = config.priorities.then_some(priority_of);
-        let mut state = State::new(&config, priority_of).map_err(BuildError::OutOfMemory)?;
+        let levels = config.priorities.then_some(Levels {
+            priority_of: R::priority_of,
+            is_tombstone: R::is_tombstone,
+        });
+        let mut state = State::new(&config, levels).map_err(BuildError::OutOfMemory)?;
         let load_stats = member.map(|(number, load_stats)| {
             state.number = number;
             state.load_stats = Some(Arc::clone(&load_stats));
@@ -662,10 +664,7 @@ impl<R: Runner> PoolRef for Core<R> {
     ) -> bool {
         let swept = self.section(|state, effects| {
             // Step C1, in the section: the worker that finds a tombstone finds it counted.
-            claim().then(|| {
-                let is_tombstone = |job: &R::Job| self.runner.is_tombstone(job);
-                state.withdraw(&is_tombstone, effects)
-            })
+            claim().then(|| state.withdraw(&R::is_tombstone, effects))
         });
         let Some(mut swept) = swept else {
             return false;

@@ -27,5 +27,5 @@ pub trait Runner: Send + Sync + 'static {
     /// Which tasks go before it, in a pool that goes by priorities.
     fn priority_of(job: &Self::Job) -> Priority;
     /// Whether the handle took the task out, so that only its entry is left.
-    fn is_tombstone(&self, job: &Self::Job) -> bool;
+    fn is_tombstone(job: &Self::Job) -> bool;
 }

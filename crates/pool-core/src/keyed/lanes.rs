@@ -155,7 +155,7 @@ mod tests {
                 (0..1000).for_each(|job| lanes.push(lane, || job));
             }
             for &lane in &open {
-                while lanes.pop(lane).is_some() {}
+                lanes.take(lane, &mut VecDeque::new());
                 assert!(lanes.close(lane).is_some(), "round {round}");
             }
             assert_eq!(
@@ -165,8 +165,11 @@ mod tests {
         }
         // A few are kept, so that keys that come and go do not allocate.
         let lane = lanes.open(1, 1);
-        lanes.push(lane, 1);
-        assert_eq!(lanes.pop(lane), Some(1));
+        lanes.push(lane, || 1);
+        let mut taken = VecDeque::new();
+        lanes.take(lane, &mut taken);
+        assert_eq!(taken.pop_front(), Some(1));
+        lanes.take(lane, &mut taken); // As a worker does that finds no more.
         assert!(lanes.close(lane).is_some());
         assert_eq!(lanes.slots.len(), 1);
         assert!(lanes.slots[0].waiting.capacity() > 0);

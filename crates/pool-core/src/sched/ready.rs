@@ -10,7 +10,8 @@
 //! over [`MOST_PASSED`] times since one of its own was started: then that level's first is, the
 //! lowest such level's before others. So while a level has tasks, at most [`MOST_PASSED`] of higher
 //! levels are started between two of its own, and a task with `n` before it in its level is started
-//! after at most `(n + 1) * MOST_PASSED` of higher ones that came before or after it.
+//! after at most `(n + 1) * MOST_PASSED` of higher ones that came before or after it. An entry that a
+//! handle took its task out of is no start.
 
 use std::collections::VecDeque;
 
@@ -53,9 +54,16 @@ pub(crate) struct ReadyQueue<J> {
     others: Option<Box<Others<J>>>,
 }
 
+/// What a queue with levels asks of a task.
+pub(crate) struct Levels<J> {
+    pub(crate) priority_of: fn(&J) -> Priority,
+    /// See [`Runner::is_tombstone`](crate::Runner).
+    pub(crate) is_tombstone: fn(&J) -> bool,
+}
+
 /// The other levels.
 struct Others<J> {
-    priority_of: fn(&J) -> Priority,
+    levels: Levels<J>,
     high: TaskQueue<J>,
     low: TaskQueue<J>,
     passed: Passed,
@@ -65,21 +73,33 @@ struct Others<J> {
 
 /// How often each level has been passed over since one of its own was started, while it had one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Passed([u32; LEVELS]);
+struct Passed {
+    over: [u32; LEVELS],
+    /// What it was for each level before the last start of its own.
+    before: [u32; LEVELS],
+}
 
 impl Passed {
     /// Which level the next start is of. `waiting`: the tasks of each.
     fn next(&self, waiting: [usize; LEVELS]) -> Option<usize> {
-        let aged = |&level: &usize| waiting[level] > 0 && self.0[level] >= MOST_PASSED;
+        let aged = |&level: &usize| waiting[level] > 0 && self.over[level] >= MOST_PASSED;
         let highest = || (0..LEVELS).find(|&level| waiting[level] > 0);
         (0..LEVELS).rev().find(aged).or_else(highest)
     }
 
     /// One of that level is started.
     fn started(&mut self, started: usize, waiting: [usize; LEVELS]) {
-        self.0[started] = 0;
-        for (passed, waiting) in self.0.iter_mut().zip(waiting).skip(started + 1) {
+        self.before[started] = std::mem::take(&mut self.over[started]);
+        for (passed, waiting) in self.over.iter_mut().zip(waiting).skip(started + 1) {
             *passed += u32::from(waiting > 0);
+        }
+    }
+
+    /// It is not started after all, and waits again: its level has its turn still.
+    fn put_back(&mut self, level: usize, waiting: [usize; LEVELS]) {
+        self.over[level] = self.before[level];
+        for (passed, waiting) in self.over.iter_mut().zip(waiting).skip(level + 1) {
+            *passed = passed.saturating_sub(u32::from(waiting > 0));
         }
     }
 }
@@ -98,26 +118,30 @@ impl<J> Others<J> {
     }
 
     fn queue_of<'a>(&'a mut self, normal: &'a mut TaskQueue<J>, job: &J) -> &'a mut TaskQueue<J> {
-        let level = (self.priority_of)(job).level();
+        let level = (self.levels.priority_of)(job).level();
         self.queue(normal, level)
     }
 
     fn pop(&mut self, normal: &mut TaskQueue<J>) -> Option<J> {
         let waiting = self.waiting(normal);
         let level = self.passed.next(waiting)?;
-        self.passed.started(level, waiting);
-        self.queue(normal, level).pop()
+        let job = self.queue(normal, level).pop()?;
+        // What a handle took out is no start: its level would have waited for nothing.
+        if !(self.levels.is_tombstone)(&job) {
+            self.passed.started(level, waiting);
+        }
+        Some(job)
     }
 }
 
 impl<J> ReadyQueue<J> {
-    /// With a function, of so many levels as there are priorities.
-    pub(crate) fn new(priority_of: Option<fn(&J) -> Priority>) -> Self {
+    /// With `levels`, of as many as there are priorities.
+    pub(crate) fn new(levels: Option<Levels<J>>) -> Self {
         Self {
             normal: TaskQueue::new(),
-            others: priority_of.map(|priority_of| {
+            others: levels.map(|levels| {
                 Box::new(Others {
-                    priority_of,
+                    levels,
                     high: TaskQueue::new(),
                     low: TaskQueue::new(),
                     passed: Passed::default(),
@@ -189,9 +213,20 @@ impl<J> ReadyQueue<J> {
             .find_map(|level| others.queue(&mut self.normal, level).pop())
     }
 
-    /// Puts back what was just taken: the next of its level again.
+    /// Puts back what [`pop`](Self::pop) gave: the next of its level again.
     #[cold]
     pub(crate) fn unpop(&mut self, job: J) {
+        if let Some(others) = &mut self.others
+            && !(others.levels.is_tombstone)(&job)
+        {
+            let level = (others.levels.priority_of)(&job).level();
+            others.passed.put_back(level, others.waiting(&self.normal));
+        }
+        self.unpop_lowest(job);
+    }
+
+    /// Puts back what [`pop_lowest`](Self::pop_lowest) gave.
+    pub(crate) fn unpop_lowest(&mut self, job: J) {
         match &mut self.others {
             None => self.normal.unpop(job),
             Some(others) => others.queue_of(&mut self.normal, &job).unpop(job),
@@ -260,8 +295,45 @@ mod tests {
     /// Jobs with their priority.
     type Job = (Priority, u32);
 
+    /// The number of a job that its handle took out.
+    const TOMBSTONE: u32 = u32::MAX;
+
     fn queue() -> ReadyQueue<Job> {
-        ReadyQueue::new(Some(|job: &Job| job.0))
+        ReadyQueue::new(Some(Levels {
+            priority_of: |job| job.0,
+            is_tombstone: |job| job.1 == TOMBSTONE,
+        }))
+    }
+
+    #[test]
+    fn a_task_that_is_put_back_keeps_its_levels_turn() {
+        let mut queue = queue();
+        for n in 0..30 {
+            for priority in [Priority::Low, Priority::Normal, Priority::High] {
+                queue.push((priority, n));
+            }
+        }
+        while let Some(first) = queue.pop() {
+            queue.unpop(first);
+            assert_eq!(queue.pop(), Some(first), "with {} left", queue.len());
+        }
+    }
+
+    #[test]
+    fn a_task_that_its_handle_took_out_costs_its_level_no_start() {
+        let mut queue = queue();
+        for job in [TOMBSTONE, TOMBSTONE, 1] {
+            queue.push((Priority::Low, job));
+        }
+        let highest = MOST_PASSED + 2;
+        (0..highest).for_each(|n| queue.push((Priority::High, n)));
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        let low = order
+            .iter()
+            .position(|&job| job == (Priority::Low, 1))
+            .expect("it was queued");
+        let higher = order[..low].iter().filter(|job| job.0 == Priority::High);
+        assert_eq!(higher.count(), MOST_PASSED as usize, "{order:?}");
     }
 
     #[test]
@@ -299,12 +371,12 @@ mod tests {
                 let next = passed.next(waiting).expect("some level has a task");
                 assert!(waiting[next] > 0);
                 for level in 0..next {
-                    let aged = passed.0[next] >= MOST_PASSED;
+                    let aged = passed.over[next] >= MOST_PASSED;
                     assert!(waiting[level] == 0 || aged, "{passed:?}, {waiting:?}");
                 }
                 let mut after = passed;
                 after.started(next, waiting);
-                let most = after.0.into_iter().max();
+                let most = after.over.into_iter().max();
                 assert!(most <= Some(MOST_PASSED), "{passed:?}, {waiting:?}");
                 states.push(after);
             }

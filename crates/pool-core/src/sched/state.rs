@@ -38,7 +38,7 @@ use crate::sched::exits::Ending;
 use crate::sched::idle::{IdleSet, WorkerCell};
 use crate::sched::load::LoadStats;
 use crate::sched::queue::TaskQueue;
-use crate::sched::ready::{Priority, ReadyQueue};
+use crate::sched::ready::{Levels, ReadyQueue};
 use crate::sched::slots::Slots;
 use crate::sched::waiters::{Request, WaitQueue, WaiterEntry};
 use crate::task::run::Outcome;
@@ -570,7 +570,7 @@ impl<J> State<J> {
             }
         }
         for job in passed_over.into_iter().rev() {
-            self.queue.unpop(job);
+            self.queue.unpop_lowest(job);
         }
         (taken, tombstones)
     }
@@ -678,11 +678,8 @@ impl<J> State<J> {
 }
 
 impl<J> State<J> {
-    /// With `priority_of` if the pool goes by priorities.
-    pub(crate) fn new(
-        config: &Config,
-        priority_of: Option<fn(&J) -> Priority>,
-    ) -> Result<Self, TryReserveError> {
+    /// With `levels` if the pool goes by priorities.
+    pub(crate) fn new(config: &Config, levels: Option<Levels<J>>) -> Result<Self, TryReserveError> {
         Ok(Self {
             number: 0,
             open: true,
@@ -699,7 +696,7 @@ impl<J> State<J> {
             reserved: 0,
             disposing: 0,
             disposers: Vec::new(),
-            queue: ReadyQueue::new(priority_of),
+            queue: ReadyQueue::new(levels),
             tombstones: 0,
             wait_queue: WaitQueue::new(),
             live: 0,

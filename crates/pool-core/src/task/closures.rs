@@ -45,7 +45,7 @@ impl Runner for Closures {
         job.priority()
     }
 
-    fn is_tombstone(&self, job: &Task) -> bool {
+    fn is_tombstone(job: &Task) -> bool {
         job.is_tombstone()
     }
 }

@@ -180,7 +180,7 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
         }
     }
 
-    fn is_tombstone(&self, job: &FuncJob<T, R>) -> bool {
+    fn is_tombstone(job: &FuncJob<T, R>) -> bool {
         match job.seen() {
             Seen::Plain => false,
             Seen::Spawned(cell) => cell.is_tombstone(),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use pool_core::{JoinError, WorkerPool};
+use pool_core::{JoinError, Priority, WorkerPool};
 use testkit::{Rng, block_on};
 
 use crate::job::{Call, Id, Job, Out, Plan, Then, World};
 use crate::ledger::Said;
 use crate::limits::taking_out;
 use crate::port::Port;
-use crate::subject::{Answer, Handle, How, Kind, identify};
+use crate::subject::{Answer, Handle, How, Kind, Options, identify};
 
 /// How deep tasks hand tasks over that hand tasks over.
 const DEPTH: usize = 3;
@@ -27,13 +27,26 @@ pub(crate) fn hand<K: Kind>(world: &Arc<World>, pool: &WorkerPool<K>, rng: &mut 
         return hand_async(world, pool, job, call, rng);
     }
     let answer = if call.spawn {
-        K::spawn(pool, job, call.how)
+        K::spawn(pool, job, call.how, options(rng))
     } else {
-        K::submit(pool, job, call.how)
+        K::submit(pool, job, call.how, options(rng))
     };
     if let Some(handle) = hear(world, id, answer) {
         conclude(world, id, handle, call.then, false);
     }
+}
+
+/// Some tasks have a priority, also in pools that do not go by it.
+fn options(rng: &mut Rng) -> Option<Options> {
+    rng.chance(3).then(|| Options {
+        priority: match rng.below(3) {
+            0 => Priority::High,
+            1 => Priority::Normal,
+            _ => Priority::Low,
+        },
+        token: None,
+        start_before: None,
+    })
 }
 
 fn hand_async<K: Kind>(
@@ -45,9 +58,9 @@ fn hand_async<K: Kind>(
 ) {
     let id = job.id();
     let mut future = if call.spawn {
-        K::spawn_async(pool, job)
+        K::spawn_async(pool, job, options(rng))
     } else {
-        K::submit_async(pool, job)
+        K::submit_async(pool, job, options(rng))
     };
     let mut answer = None;
     let goes_on = rng.chance(2);

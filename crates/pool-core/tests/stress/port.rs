@@ -13,8 +13,8 @@ pub(crate) trait Port: Send + Sync {
 impl<K: Kind> Port for WeakWorkerPool<K> {
     fn hand(&self, job: Job, how: How, spawn: bool) -> Result<Answer, Job> {
         match self.upgrade() {
-            Some(pool) if spawn => Ok(K::spawn(&pool, job, how)),
-            Some(pool) => Ok(K::submit(&pool, job, how)),
+            Some(pool) if spawn => Ok(K::spawn(&pool, job, how, None)),
+            Some(pool) => Ok(K::submit(&pool, job, how, None)),
             None => Err(job),
         }
     }

@@ -23,6 +23,7 @@ pub(crate) struct Setup {
     min_workers: usize,
     prestart: usize,
     preallocate: bool,
+    priorities: bool,
     within_worker: WithinWorker,
     nesting_limit: u32,
     pub(crate) drop_policy: DropPolicy,
@@ -75,6 +76,7 @@ impl Setup {
                 0
             },
             preallocate: capacity.is_some() && rng.chance(3),
+            priorities: rng.chance(4),
             within_worker: match rng.below(4) {
                 0 => WithinWorker::Refuse,
                 1 => WithinWorker::Block,
@@ -111,6 +113,7 @@ impl Setup {
             .min_workers(self.min_workers)
             .prestart(self.prestart)
             .preallocate(self.preallocate)
+            .priorities(self.priorities)
             .within_worker(self.within_worker)
             .nesting_limit(self.nesting_limit)
             .drop_policy(self.drop_policy)

@@ -35,6 +35,8 @@ pub(crate) enum End {
     Cancelled,
     Released,
     Discarded,
+    /// Not started in time.
+    Expired,
     /// It would have to be run in place, and the nesting limit forbids that.
     Refused,
 }
@@ -47,6 +49,7 @@ pub(crate) struct Counts {
     pub(crate) cancelled: u64,
     pub(crate) released: u64,
     pub(crate) discarded: u64,
+    pub(crate) expired: u64,
     pub(crate) refused: u64,
     pub(crate) started: u64,
 }

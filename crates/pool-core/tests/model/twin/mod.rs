@@ -1,6 +1,7 @@
 //! A pool and its model, side by side.
 
 mod figures;
+mod given;
 mod job;
 mod model;
 mod patience;

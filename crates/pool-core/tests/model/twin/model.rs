@@ -10,6 +10,7 @@ use std::time::Duration;
 use pool_core::WithinWorker;
 
 use super::figures::{Counts, End, Expected, Figures, Patience};
+use super::given::{CANCELLED, Given, Known, Ready};
 use super::job::Id;
 use super::program::Settings;
 use super::subject::Why;
@@ -30,7 +31,9 @@ pub(crate) struct Model {
     pub(super) workers: BTreeMap<Id, Vec<Placed>>,
     /// Tasks that wait in the line for another task's room.
     pub(super) blocked: BTreeSet<Id>,
-    pub(super) queue: VecDeque<Id>,
+    pub(super) queue: Ready,
+    /// What each task was given.
+    pub(super) known: BTreeMap<Id, Known>,
     pub(super) line: VecDeque<Waiter>,
     /// Longest idle first.
     pub(super) idle: Vec<Idle>,
@@ -91,7 +94,8 @@ impl Model {
             live: 0,
             workers: BTreeMap::new(),
             blocked: BTreeSet::new(),
-            queue: VecDeque::new(),
+            queue: Ready::new(settings.priorities),
+            known: BTreeMap::new(),
             line: VecDeque::new(),
             idle: Vec::new(),
             spawns: BTreeMap::new(),
@@ -108,9 +112,26 @@ impl Model {
     }
 
     /// A task is handed over, `within` a task that stands at its gate or by a thread of its own.
-    pub(crate) fn hand(&mut self, id: Id, patience: Patience, spawn: bool, within: Option<Id>) {
+    pub(crate) fn hand(
+        &mut self,
+        id: Id,
+        given: Given,
+        patience: Patience,
+        spawn: bool,
+        within: Option<Id>,
+    ) {
         let refuse = |model: &mut Self, why| model.refuse(id, why);
-        if !self.open {
+        let start_before = given.within.map(|within| self.now + within);
+        let known = Known {
+            priority: given.priority,
+            token: given.token,
+            cancelled: false,
+            start_before,
+        };
+        self.known.insert(id, known);
+        if given.token == Some(CANCELLED) {
+            refuse(self, Why::Cancelled);
+        } else if !self.open {
             refuse(self, Why::Released);
         } else if self.has_room() {
             let starts = self.live == 0;
@@ -127,10 +148,13 @@ impl Model {
             let deadline = match patience {
                 Patience::None => return refuse(self, Why::Full),
                 Patience::DiscardOldest => {
-                    return self.discard(self.queue.front().copied(), id, spawn);
+                    return self.discard(self.queue.oldest_of_lowest(), id, spawn);
                 }
                 Patience::DiscardNewest => return self.discard(None, id, spawn),
-                Patience::Thread(timeout) => timeout.map(|timeout| self.now + timeout),
+                Patience::Thread(timeout) => {
+                    let deadline = timeout.map(|timeout| self.now + timeout);
+                    deadline.into_iter().chain(start_before).min()
+                }
                 Patience::Future => None,
             };
             match (self.settings.within_worker, within) {
@@ -169,7 +193,7 @@ impl Model {
     fn discard(&mut self, other: Option<Id>, id: Id, spawn: bool) {
         self.accept(id, spawn);
         let gone = other.unwrap_or(id);
-        self.queue.retain(|&queued| queued != gone);
+        self.queue.remove(gone);
         self.counts.discarded += 1;
         if let Some(stage) = self.spawns.get_mut(&gone) {
             *stage = Stage::Ended(End::Discarded);
@@ -185,6 +209,11 @@ impl Model {
             Stage::Queued if nested >= limit => {
                 self.joins.push((id, End::Refused));
             }
+            Stage::Queued if let Some(end) = self.unstarted(id) => {
+                self.joins.push((id, end));
+                self.count(end);
+                self.leave_queue(id, Stage::Ended(end));
+            }
             Stage::Queued => {
                 let by = Place::Join;
                 self.stack_of(outer).1.push(Placed { id, by });
@@ -198,7 +227,7 @@ impl Model {
 
     /// Its handle takes a task out of the queue, and its room is free.
     fn leave_queue(&mut self, id: Id, stage: Stage) {
-        self.queue.retain(|&queued| queued != id);
+        self.queue.remove(id);
         self.spawns.insert(id, stage);
         self.admit();
         self.rouse();
@@ -240,6 +269,42 @@ impl Model {
             self.settle();
         }
         in_time
+    }
+
+    /// Where queued tasks are not to be started any more, and another worker than one that ends its
+    /// task may come for them, it would be a race how many do. So programs avoid that.
+    pub(crate) fn may_spoil(&self) -> bool {
+        let none_waits = self.queue.is_empty() && self.line.is_empty();
+        none_waits || !self.paused && self.live >= self.capacity
+    }
+
+    /// Whether a task that is queued, or may still be, is not to be started any more after that time.
+    pub(crate) fn is_spoilt_after(&self, by: Duration) -> bool {
+        let is_spoilt = |id| self.known[&id].unstarted(self.now + by).is_some();
+        let in_line = self.line.iter().map(|waiter| waiter.id);
+        self.queue.ids().chain(in_line).any(is_spoilt)
+    }
+
+    /// A token is cancelled: what is queued with it is not started, and what waits gives up; those
+    /// come back.
+    pub(crate) fn cancel_token(&mut self, token: usize) -> Vec<Id> {
+        for known in self.known.values_mut() {
+            if known.token == Some(token) {
+                known.cancelled = true;
+                known.token = None; // Its place is another one's from now on.
+            }
+        }
+        let (gone, rest): (VecDeque<_>, _) = self
+            .line
+            .drain(..)
+            .partition(|waiter| self.known[&waiter.id].cancelled);
+        self.line = rest;
+        let ids = gone.iter().map(|waiter| waiter.id).collect();
+        for waiter in gone {
+            self.turn_away(waiter, Why::Cancelled);
+        }
+        self.settle();
+        ids
     }
 
     /// The future of a task that waits is dropped.
@@ -312,7 +377,7 @@ impl Model {
     /// Which tasks come back, first come first.
     pub(crate) fn release_now(&mut self) -> Vec<Id> {
         self.release();
-        let back = Vec::from(std::mem::take(&mut self.queue));
+        let back = self.queue.take_all();
         self.counts.released += back.len() as u64;
         for id in &back {
             if let Some(stage) = self.spawns.get_mut(id) {
@@ -389,6 +454,12 @@ impl Model {
         self.spawns[&id] == Stage::Started
     }
 
+    /// Whether its handle would take it out of a queue with levels. While such an entry is there, its
+    /// level counts as one that has tasks, and is passed over.
+    pub(crate) fn leaves_a_tombstone(&self, id: Id) -> bool {
+        self.settings.priorities && self.spawns[&id] == Stage::Queued
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         !self.open && self.live == 0
     }
@@ -421,7 +492,8 @@ impl Model {
             + self.counts.panicked
             + self.counts.cancelled
             + self.counts.released
-            + self.counts.discarded;
+            + self.counts.discarded
+            + self.counts.expired;
         assert!(ended <= self.counts.submitted);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pool_core::WithinWorker;
 
+use super::given::{Given, TOKENS};
 use super::subject::How;
 
 /// The pool of a program.
@@ -25,6 +26,7 @@ pub(crate) struct Settings {
     pub(crate) min_workers: usize,
     pub(crate) prestart: usize,
     pub(crate) preallocate: bool,
+    pub(crate) priorities: bool,
     pub(crate) within_worker: WithinWorker,
     pub(crate) nesting_limit: u32,
 }
@@ -46,16 +48,19 @@ pub(crate) enum Op {
     Hand {
         how: How,
         spawn: bool,
+        given: Given,
     },
     /// Hands a task over as a future, and polls it once.
     HandAsync {
         spawn: bool,
+        given: Given,
     },
     /// A task at its gate hands another over.
     HandWithin {
         task: usize,
         how: How,
         spawn: bool,
+        given: Given,
     },
     /// A task at its gate joins a spawned one.
     JoinWithin {
@@ -68,6 +73,10 @@ pub(crate) enum Op {
     },
     Cancel {
         handle: usize,
+    },
+    /// Later tasks are given a new token in its place.
+    CancelToken {
+        token: usize,
     },
     /// Joins if the task has ended, else only tries.
     Join {
@@ -146,6 +155,7 @@ impl Settings {
             min_workers,
             prestart: usize::from(workers % 4).saturating_sub(2).min(most),
             preallocate: limited && kind & 2 != 0,
+            priorities: kind & 64 != 0,
             within_worker: match within % 4 {
                 2 => WithinWorker::Refuse,
                 3 => WithinWorker::Block,
@@ -165,13 +175,15 @@ impl Op {
             2 => How::Try,
             _ => How::Timeout(Duration::from_secs(u64::from(a % 16))),
         };
+        let given = Given::from_bits(b / 8);
         match op % 64 {
-            0..13 => Self::Hand { how, spawn },
-            13..18 => Self::HandAsync { spawn },
+            0..13 => Self::Hand { how, spawn, given },
+            13..18 => Self::HandAsync { spawn, given },
             18..23 => Self::HandWithin {
                 task: pick,
                 how,
                 spawn,
+                given,
             },
             23..26 => Self::JoinWithin {
                 task: pick,
@@ -181,7 +193,10 @@ impl Op {
                 task: pick,
                 panics: b % 4 == 3,
             },
-            40..44 => Self::Cancel { handle: pick },
+            40..43 => Self::Cancel { handle: pick },
+            43 => Self::CancelToken {
+                token: pick % TOKENS,
+            },
             44..46 => Self::Join { handle: pick },
             46 => Self::Detach { handle: pick },
             47 => Self::Poll { future: pick },

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::figures::Expected;
+use super::figures::{End, Expected};
 use super::job::Id;
 use super::model::{Idle, Model, Placed, Stage, Waiter};
 use super::subject::Why;
@@ -15,7 +15,7 @@ impl Model {
 
     pub(super) fn accept(&mut self, id: Id, spawn: bool) {
         self.counts.submitted += 1;
-        self.queue.push_back(id);
+        self.queue.push(id, self.known[&id].priority);
         if spawn {
             self.spawns.insert(id, Stage::Queued);
         }
@@ -76,10 +76,18 @@ impl Model {
 
     /// A worker without a task looks for one.
     pub(super) fn work(&mut self) {
-        if !self.paused
+        while !self.paused
             && self.live <= self.capacity
-            && let Some(id) = self.queue.pop_front()
+            && let Some(id) = self.queue.pop()
         {
+            if let Some(end) = self.unstarted(id) {
+                self.count(end);
+                if let Some(stage) = self.spawns.get_mut(&id) {
+                    *stage = Stage::Ended(end);
+                }
+                self.admit();
+                continue;
+            }
             self.workers.insert(id, Vec::new());
             if let Some(stage) = self.spawns.get_mut(&id) {
                 *stage = Stage::Started;
@@ -93,6 +101,19 @@ impl Model {
             });
         } else {
             self.live -= 1;
+        }
+    }
+
+    /// How a queued task ends if it is not to be started any more.
+    pub(super) fn unstarted(&self, id: Id) -> Option<End> {
+        self.known[&id].unstarted(self.now)
+    }
+
+    pub(super) fn count(&mut self, end: End) {
+        match end {
+            End::Cancelled => self.counts.cancelled += 1,
+            End::Expired => self.counts.expired += 1,
+            other => unreachable!("{other:?} is no end of a task that was not started in time"),
         }
     }
 

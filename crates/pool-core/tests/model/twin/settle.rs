@@ -97,6 +97,7 @@ impl<K: Kind> Walk<K> {
                 cancelled: stats.cancelled,
                 released: stats.released,
                 discarded: stats.discarded,
+                expired: stats.expired,
                 refused: stats.refused,
                 started: stats.threads_started,
             },
@@ -135,7 +136,7 @@ impl<K: Kind> Walk<K> {
             .sum();
         let stats = self.pool.stats();
         assert_eq!(ran, stats.completed + stats.panicked);
-        let unrun = stats.cancelled + stats.released + stats.discarded;
+        let unrun = stats.cancelled + stats.released + stats.discarded + stats.expired;
         assert_eq!(stats.submitted, ran + unrun);
         assert_eq!(self.clock.sleepers(), 0, "no sleeper is left on the clock");
     }

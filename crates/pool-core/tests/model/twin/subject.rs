@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pool_core::{
-    Builder, Closures, Func, FuncPool, JoinHandle, Pool, Runner, SubmitError, WorkerPool,
+    Builder, CancelToken, Closures, Func, FuncPool, JoinHandle, Pool, Priority, Runner,
+    SubmitError, TaskBuilder, WorkerPool,
 };
 
 use super::job::{Id, Job, Out};
@@ -37,6 +38,7 @@ pub(crate) enum Why {
     Released,
     TimedOut,
     NoThread,
+    Cancelled,
 }
 
 /// What `release_now` says of the tasks that were not started.
@@ -46,14 +48,59 @@ pub(crate) enum Unstarted {
     Jobs(Vec<Id>),
 }
 
-/// The kinds of pool.
+/// What a task is given beside its closure or argument.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) priority: Priority,
+    pub(crate) token: Option<CancelToken>,
+    pub(crate) start_before: Option<Instant>,
+}
+
+impl Options {
+    fn set<P>(self, task: TaskBuilder<'_, P>) -> TaskBuilder<'_, P> {
+        let task = task.priority(self.priority);
+        let task = match &self.token {
+            Some(token) => task.cancelled_by(token),
+            None => task,
+        };
+        match self.start_before {
+            Some(when) => task.start_before(when),
+            None => task,
+        }
+    }
+}
+
+/// The kinds of pool. A call without options is the plain one, which has ways of its own.
 pub(crate) trait Kind: Runner + Sized {
     fn builder() -> Builder<Self>;
-    fn submit(pool: &WorkerPool<Self>, job: Job, how: How) -> Answer;
-    fn spawn(pool: &WorkerPool<Self>, job: Job, how: How) -> Answer;
-    fn submit_async(pool: &WorkerPool<Self>, job: Job) -> Submission;
-    fn spawn_async(pool: &WorkerPool<Self>, job: Job) -> Submission;
+    fn submit(pool: &WorkerPool<Self>, job: Job, how: How, options: Option<Options>) -> Answer;
+    fn spawn(pool: &WorkerPool<Self>, job: Job, how: How, options: Option<Options>) -> Answer;
+    fn submit_async(pool: &WorkerPool<Self>, job: Job, options: Option<Options>) -> Submission;
+    fn spawn_async(pool: &WorkerPool<Self>, job: Job, options: Option<Options>) -> Submission;
     fn release_now(pool: &WorkerPool<Self>) -> Unstarted;
+}
+
+/// Hands a task over as `how` says.
+macro_rules! hand {
+    ($to:expr, $task:expr, $how:expr, $wait:ident, $try:ident, $timeout:ident) => {
+        match $how {
+            How::Wait => $to.$wait($task),
+            How::Try => $to.$try($task),
+            How::Timeout(timeout) => $to.$timeout($task, timeout),
+        }
+    };
+}
+
+macro_rules! submit {
+    ($to:expr, $task:expr, $how:expr) => {
+        hand!($to, $task, $how, submit, try_submit, submit_timeout)
+    };
+}
+
+macro_rules! spawn {
+    ($to:expr, $task:expr, $how:expr) => {
+        hand!($to, $task, $how, spawn, try_spawn, spawn_timeout)
+    };
 }
 
 impl Kind for Closures {
@@ -61,34 +108,44 @@ impl Kind for Closures {
         Pool::builder()
     }
 
-    fn submit(pool: &Pool, job: Job, how: How) -> Answer {
+    fn submit(pool: &Pool, job: Job, how: How, options: Option<Options>) -> Answer {
         let task = move || _ = job.run();
-        let submitted = match how {
-            How::Wait => pool.submit(task),
-            How::Try => pool.try_submit(task),
-            How::Timeout(timeout) => pool.submit_timeout(task, timeout),
+        let submitted = match options {
+            None => submit!(pool, task, how),
+            Some(options) => submit!(options.set(pool.task()), task, how),
         };
         answer(submitted.map(|()| None), identify)
     }
 
-    fn spawn(pool: &Pool, job: Job, how: How) -> Answer {
+    fn spawn(pool: &Pool, job: Job, how: How, options: Option<Options>) -> Answer {
         let task = move || job.run();
-        let spawned = match how {
-            How::Wait => pool.spawn(task),
-            How::Try => pool.try_spawn(task),
-            How::Timeout(timeout) => pool.spawn_timeout(task, timeout),
+        let spawned = match options {
+            None => spawn!(pool, task, how),
+            Some(options) => spawn!(options.set(pool.task()), task, how),
         };
         answer(spawned.map(Some), identify)
     }
 
-    fn submit_async(pool: &Pool, job: Job) -> Submission {
-        let submitted = pool.submit_async(move || _ = job.run());
-        Box::pin(async { answer(submitted.await.map(|()| None), identify) })
+    fn submit_async(pool: &Pool, job: Job, options: Option<Options>) -> Submission {
+        let task = move || _ = job.run();
+        match options {
+            None => submission(pool.submit_async(task), |()| None, identify),
+            Some(options) => {
+                let submitted = options.set(pool.task()).submit_async(task);
+                submission(submitted, |()| None, identify)
+            }
+        }
     }
 
-    fn spawn_async(pool: &Pool, job: Job) -> Submission {
-        let spawned = pool.spawn_async(move || job.run());
-        Box::pin(async { answer(spawned.await.map(Some), identify) })
+    fn spawn_async(pool: &Pool, job: Job, options: Option<Options>) -> Submission {
+        let task = move || job.run();
+        match options {
+            None => submission(pool.spawn_async(task), Some, identify),
+            Some(options) => {
+                let spawned = options.set(pool.task()).spawn_async(task);
+                submission(spawned, Some, identify)
+            }
+        }
     }
 
     fn release_now(pool: &Pool) -> Unstarted {
@@ -101,37 +158,57 @@ impl Kind for Func<Job, Out> {
         FuncPool::builder(Job::run)
     }
 
-    fn submit(pool: &FuncPool<Job, Out>, job: Job, how: How) -> Answer {
-        let submitted = match how {
-            How::Wait => pool.submit(job),
-            How::Try => pool.try_submit(job),
-            How::Timeout(timeout) => pool.submit_timeout(job, timeout),
+    fn submit(pool: &FuncPool<Job, Out>, job: Job, how: How, options: Option<Options>) -> Answer {
+        let submitted = match options {
+            None => submit!(pool, job, how),
+            Some(options) => submit!(options.set(pool.task()), job, how),
         };
         answer(submitted.map(|()| None), job_id)
     }
 
-    fn spawn(pool: &FuncPool<Job, Out>, job: Job, how: How) -> Answer {
-        let spawned = match how {
-            How::Wait => pool.spawn(job),
-            How::Try => pool.try_spawn(job),
-            How::Timeout(timeout) => pool.spawn_timeout(job, timeout),
+    fn spawn(pool: &FuncPool<Job, Out>, job: Job, how: How, options: Option<Options>) -> Answer {
+        let spawned = match options {
+            None => spawn!(pool, job, how),
+            Some(options) => spawn!(options.set(pool.task()), job, how),
         };
         answer(spawned.map(Some), job_id)
     }
 
-    fn submit_async(pool: &FuncPool<Job, Out>, job: Job) -> Submission {
-        let submitted = pool.submit_async(job);
-        Box::pin(async { answer(submitted.await.map(|()| None), job_id) })
+    fn submit_async(pool: &FuncPool<Job, Out>, job: Job, options: Option<Options>) -> Submission {
+        match options {
+            None => submission(pool.submit_async(job), |()| None, job_id),
+            Some(options) => {
+                let submitted = options.set(pool.task()).submit_async(job);
+                submission(submitted, |()| None, job_id)
+            }
+        }
     }
 
-    fn spawn_async(pool: &FuncPool<Job, Out>, job: Job) -> Submission {
-        let spawned = pool.spawn_async(job);
-        Box::pin(async { answer(spawned.await.map(Some), job_id) })
+    fn spawn_async(pool: &FuncPool<Job, Out>, job: Job, options: Option<Options>) -> Submission {
+        match options {
+            None => submission(pool.spawn_async(job), Some, job_id),
+            Some(options) => {
+                let spawned = options.set(pool.task()).spawn_async(job);
+                submission(spawned, Some, job_id)
+            }
+        }
     }
 
     fn release_now(pool: &FuncPool<Job, Out>) -> Unstarted {
         Unstarted::Jobs(pool.release_now().into_iter().map(job_id).collect())
     }
+}
+
+fn submission<T, U>(
+    call: impl Future<Output = Result<U, SubmitError<T>>> + Send + 'static,
+    handle: fn(U) -> Option<Handle>,
+    whose: fn(T) -> Id,
+) -> Submission
+where
+    T: 'static,
+    U: 'static,
+{
+    Box::pin(async move { answer(call.await.map(handle), whose) })
 }
 
 thread_local! {
@@ -173,6 +250,7 @@ fn answer<T>(
                 SubmitError::Released(_) => Why::Released,
                 SubmitError::TimedOut(_) => Why::TimedOut,
                 SubmitError::NoThread(..) => Why::NoThread,
+                SubmitError::Cancelled(_) => Why::Cancelled,
                 other => panic!("no program leads to {other:?}"),
             };
             Answer::Refused(why, whose(refused.into_task()))

@@ -11,20 +11,21 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
-use std::{io, mem};
+use std::{array, io, mem};
 
 use pool_core::{
-    Capacity, Closures, DropPolicy, Func, JoinError, ManualClock, OnFull, QueueDepth, TuneError,
-    WaitError, WorkerPool,
+    CancelToken, Capacity, Clock, Closures, DropPolicy, Func, JoinError, ManualClock, OnFull,
+    QueueDepth, TuneError, WaitError, WorkerPool,
 };
 use testkit::CountingWaker;
 
 use super::figures::{End, Patience};
+use super::given::{CANCELLED, Given};
 use super::job::{Board, Deliberate, Fate, Id, Job, Out, Verdict};
 use super::model::Model;
 use super::patience::{Call, lock};
 use super::program::{Op, Policy, Settings};
-use super::subject::{Answer, Handle, How, Kind, Submission, Unstarted};
+use super::subject::{Answer, Handle, How, Kind, Options, Submission, Unstarted};
 
 /// Longer than any keep-alive or time-out of a program.
 const AGE: Duration = Duration::from_secs(3600);
@@ -45,6 +46,7 @@ pub(super) struct Walk<K: Kind> {
     pub(super) clock: ManualClock,
     pub(super) board: Board,
     pub(super) threads_refused: Arc<AtomicBool>,
+    tokens: [CancelToken; CANCELLED + 1],
     pub(super) answers: Arc<Mutex<BTreeMap<Id, Answer>>>,
     pub(super) joins: Arc<Mutex<BTreeMap<Id, End>>>,
     pub(super) handles: BTreeMap<Id, Handle>,
@@ -62,6 +64,8 @@ impl<K: Kind> Walk<K> {
         let clock = ManualClock::new();
         let threads_refused = Arc::new(AtomicBool::new(false));
         let refused = Arc::clone(&threads_refused);
+        let tokens: [CancelToken; CANCELLED + 1] = array::from_fn(|_| CancelToken::new());
+        tokens[CANCELLED].cancel();
         let on_full = match settings.on_full {
             Policy::Wait => OnFull::Wait(None),
             Policy::Refuse => OnFull::Refuse,
@@ -74,6 +78,7 @@ impl<K: Kind> Walk<K> {
             .min_workers(settings.min_workers)
             .prestart(settings.prestart)
             .preallocate(settings.preallocate)
+            .priorities(settings.priorities)
             .within_worker(settings.within_worker)
             .nesting_limit(settings.nesting_limit)
             .drop_policy(DropPolicy::Drain)
@@ -103,6 +108,7 @@ impl<K: Kind> Walk<K> {
             clock,
             board: Board::default(),
             threads_refused,
+            tokens,
             answers: Arc::default(),
             joins: Arc::default(),
             handles: BTreeMap::new(),
@@ -124,17 +130,23 @@ impl<K: Kind> Walk<K> {
 
     pub(super) fn step(&mut self, op: Op) {
         match op {
-            Op::Hand { how, spawn } => self.hand(how, spawn),
-            Op::HandAsync { spawn } => self.hand_async(spawn),
-            Op::HandWithin { task, how, spawn } => {
+            Op::Hand { how, spawn, given } => self.hand(how, spawn, given),
+            Op::HandAsync { spawn, given } => self.hand_async(spawn, given),
+            Op::HandWithin {
+                task,
+                how,
+                spawn,
+                given,
+            } => {
                 if let Some(outer) = pick(self.model.at_gates(), task) {
-                    self.hand_within(outer, how, spawn);
+                    self.hand_within(outer, how, spawn, given);
                 }
             }
             Op::JoinWithin { task, handle } => {
                 if let Some(outer) = pick(self.model.at_gates(), task)
                     && let Some(id) = self.pick_handle(handle)
                     && !self.model.runs(id)
+                    && !self.model.leaves_a_tombstone(id)
                 {
                     self.join_within(outer, id);
                 }
@@ -145,7 +157,9 @@ impl<K: Kind> Walk<K> {
                 }
             }
             Op::Cancel { handle } => {
-                if let Some(id) = self.pick_handle(handle) {
+                if let Some(id) = self.pick_handle(handle)
+                    && !self.model.leaves_a_tombstone(id)
+                {
                     assert_eq!(self.handles[&id].cancel(), self.model.cancel(id));
                 }
             }
@@ -171,9 +185,15 @@ impl<K: Kind> Walk<K> {
                     self.futures.remove(&id);
                 }
             }
+            Op::CancelToken { .. } if !self.model.may_spoil() => {}
+            Op::CancelToken { token } => self.cancel_token(token),
+            Op::Tune { .. } | Op::Pause if self.model.is_spoilt_after(Duration::ZERO) => {}
             Op::Tune { capacity } => self.tune(capacity),
             Op::Advance { by } => {
                 let by = if self.model.is_coarse() { AGE } else { by };
+                if self.model.is_spoilt_after(by) && !self.model.may_spoil() {
+                    return;
+                }
                 self.model.advance(by);
                 self.clock.advance(by);
             }
@@ -203,11 +223,11 @@ impl<K: Kind> Walk<K> {
         }
     }
 
-    fn hand(&mut self, how: How, spawn: bool) {
+    fn hand(&mut self, how: How, spawn: bool, given: Given) {
         let job = self.job();
         let patience = self.patience(how);
-        self.model.hand(self.last(), patience, spawn, None);
-        let call = self.call(job, how, spawn);
+        self.model.hand(self.last(), given, patience, spawn, None);
+        let call = self.call(job, how, spawn, given);
         match how {
             How::Try => call(),
             // It may block, and only the model says whether it is to.
@@ -215,11 +235,12 @@ impl<K: Kind> Walk<K> {
         }
     }
 
-    fn hand_within(&mut self, outer: Id, how: How, spawn: bool) {
+    fn hand_within(&mut self, outer: Id, how: How, spawn: bool, given: Given) {
         let job = self.job();
         let patience = self.patience(how);
-        self.model.hand(self.last(), patience, spawn, Some(outer));
-        let call = self.call(job, how, spawn);
+        self.model
+            .hand(self.last(), given, patience, spawn, Some(outer));
+        let call = self.call(job, how, spawn, given);
         self.board.tell(outer, Verdict::Call(Box::new(call)));
     }
 
@@ -234,14 +255,15 @@ impl<K: Kind> Walk<K> {
         self.board.tell(outer, Verdict::Call(Box::new(call)));
     }
 
-    fn hand_async(&mut self, spawn: bool) {
+    fn hand_async(&mut self, spawn: bool, given: Given) {
         let job = self.job();
         let id = self.last();
-        self.model.hand(id, Patience::Future, spawn, None);
+        self.model.hand(id, given, Patience::Future, spawn, None);
+        let options = self.options(given);
         let mut future = if spawn {
-            K::spawn_async(&self.pool, job)
+            K::spawn_async(&self.pool, job, options)
         } else {
-            K::submit_async(&self.pool, job)
+            K::submit_async(&self.pool, job, options)
         };
         let bell = CountingWaker::new();
         let polled = future
@@ -261,6 +283,23 @@ impl<K: Kind> Walk<K> {
             .poll(&mut Context::from_waker(&bell.waker()));
         assert!(polled.is_pending(), "{id} waits");
         assert_eq!((stale.wakes(), stale.wakers()), (0, 0), "the other waker");
+    }
+
+    fn cancel_token(&mut self, token: usize) {
+        mem::take(&mut self.tokens[token]).cancel();
+        for id in self.model.cancel_token(token) {
+            // A future that waits leaves the line when it is polled.
+            if let Some((mut future, bell)) = self.futures.remove(&id) {
+                assert_eq!(bell.wakes(), 1, "{id} is woken");
+                let polled = future
+                    .as_mut()
+                    .poll(&mut Context::from_waker(&bell.waker()));
+                let Poll::Ready(answer) = polled else {
+                    panic!("{id} waits on, though its token is cancelled");
+                };
+                lock(&self.answers).insert(id, answer);
+            }
+        }
     }
 
     pub(super) fn finish(&mut self, id: Id, panics: bool) {
@@ -362,13 +401,28 @@ impl<K: Kind> Walk<K> {
         }
     }
 
-    fn call(&self, job: Job, how: How, spawn: bool) -> impl FnOnce() + Send + 'static {
+    fn options(&self, given: Given) -> Option<Options> {
+        (!given.is_nothing()).then(|| Options {
+            priority: given.priority,
+            token: given.token.map(|token| self.tokens[token].clone()),
+            start_before: given.within.map(|within| self.clock.now() + within),
+        })
+    }
+
+    fn call(
+        &self,
+        job: Job,
+        how: How,
+        spawn: bool,
+        given: Given,
+    ) -> impl FnOnce() + Send + 'static {
+        let options = self.options(given);
         let (pool, answers, id) = (self.pool.clone(), Arc::clone(&self.answers), self.last());
         move || {
             let answer = if spawn {
-                K::spawn(&pool, job, how)
+                K::spawn(&pool, job, how, options)
             } else {
-                K::submit(&pool, job, how)
+                K::submit(&pool, job, how, options)
             };
             lock(&answers).insert(id, answer);
         }
@@ -412,6 +466,7 @@ fn end_of(id: Id, joined: Result<Id, JoinError>) -> End {
         Err(JoinError::Cancelled) => End::Cancelled,
         Err(JoinError::Released) => End::Released,
         Err(JoinError::Discarded) => End::Discarded,
+        Err(JoinError::Expired) => End::Expired,
         Err(JoinError::WouldDeadlock) => End::Refused,
         Err(other) => panic!("no program leads to {other:?}"),
     }
