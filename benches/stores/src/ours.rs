@@ -1,0 +1,111 @@
+//! `DurableQueue` on any of our stores.
+
+use std::num::NonZeroUsize;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use durable_queue::store::{Claim, Store};
+use durable_queue::{DurableQueue, HORIZON, LEASE, ShutDown, Token, When};
+use stores::{Fault, Handler, Job, Outcome, Queue, Workers};
+
+const NAME: &str = "bench";
+/// So many jobs a worker takes at a time.
+const BATCH: NonZeroUsize = NonZeroUsize::new(100).expect("it is not zero");
+const SHUTDOWN: Duration = Duration::from_secs(5);
+
+type Open<S> = dyn Fn() -> Outcome<S> + Send + Sync;
+
+/// Pushes go to `queue`; each worker opens the store anew.
+pub struct Ours<S: Store> {
+    open: Box<Open<S>>,
+    store: S,
+    queue: DurableQueue<String, S>,
+}
+
+impl<S: Store + Clone> Ours<S> {
+    pub fn new(open: impl Fn() -> Outcome<S> + Send + Sync + 'static) -> Outcome<Self> {
+        let store = open()?;
+        Ok(Self {
+            queue: DurableQueue::new(NAME, store.clone()),
+            store,
+            open: Box::new(open),
+        })
+    }
+}
+
+impl<S: Store + Clone> Queue for Ours<S> {
+    fn push(&self, jobs: &[Job]) -> Outcome {
+        let values = jobs
+            .iter()
+            .map(|job| (job.text.clone(), When::from(job.when())));
+        match self.queue.push_batch(values.collect()) {
+            Ok(_) => Ok(()),
+            Err(failed) => Err(failed.error.into()),
+        }
+    }
+
+    fn work(&self, workers: u32, handler: Handler) -> Outcome<Box<dyn Workers>> {
+        let mut team = Team(Vec::new());
+        for _ in 0..workers {
+            let queue: DurableQueue<String, S> = DurableQueue::new(NAME, (self.open)()?);
+            let (taker, handler) = (queue.clone(), handler.clone());
+            let thread = thread::spawn(move || {
+                let mut done = Vec::new();
+                while let Ok(batch) = taker.ack_and_take_many(done, BATCH) {
+                    for job in &batch {
+                        handler(job);
+                    }
+                    done = batch;
+                }
+            });
+            team.0.push(Worker {
+                queue,
+                thread: Some(thread),
+            });
+        }
+        Ok(Box::new(team))
+    }
+
+    fn look(&self) -> Outcome {
+        let most = u32::try_from(BATCH.get())?;
+        let claim = Claim {
+            token: Token::random(),
+            max: most,
+            start: most,
+            ahead: most,
+            horizon: HORIZON,
+            lease: LEASE,
+        };
+        let claimed = self.store.turn(NAME, &[], Some(claim))?.claimed;
+        let leases = claimed.ok_or("it claims")?.leases;
+        if leases.is_empty() {
+            Ok(())
+        } else {
+            Err(Fault::from("nothing was due, and yet"))
+        }
+    }
+}
+
+struct Worker<S: Store> {
+    queue: DurableQueue<String, S>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Team<S: Store>(Vec<Worker<S>>);
+
+impl<S: Store> Workers for Team<S> {}
+
+impl<S: Store> Drop for Team<S> {
+    fn drop(&mut self) {
+        for worker in &self.0 {
+            worker.queue.close();
+        }
+        for worker in &mut self.0 {
+            let joined = worker.thread.take().map(JoinHandle::join);
+            let ended = worker.queue.shutdown(SHUTDOWN);
+            if joined.is_some_and(|joined| joined.is_err()) || ended != ShutDown::Finished {
+                eprintln!("a worker did not end well");
+            }
+        }
+    }
+}
