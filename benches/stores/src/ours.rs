@@ -1,11 +1,10 @@
 //! `DurableQueue` on any of our stores.
 
 use std::num::NonZeroUsize;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use durable_queue::store::{Claim, Store};
-use durable_queue::{DurableQueue, HORIZON, LEASE, ShutDown, Token, When};
+use durable_queue::{DurableQueue, HORIZON, LEASE, ShutDown, Token, When, Worker};
 use stores::{Fault, Handler, Job, Outcome, Queue, Workers};
 
 const NAME: &str = "bench";
@@ -48,20 +47,12 @@ impl<S: Store + Clone> Queue for Ours<S> {
         let mut team = Team(Vec::new());
         for _ in 0..workers {
             let queue: DurableQueue<String, S> = DurableQueue::new(NAME, (self.open)()?);
-            let (taker, handler) = (queue.clone(), handler.clone());
-            let thread = thread::spawn(move || {
-                let mut done = Vec::new();
-                while let Ok(batch) = taker.ack_and_take_many(done, BATCH) {
-                    for job in &batch {
-                        handler(job);
-                    }
-                    done = batch;
-                }
-            });
-            team.0.push(Worker {
-                queue,
-                thread: Some(thread),
-            });
+            let handler = handler.clone();
+            let worker = Worker::builder(queue).batch(BATCH).start(move |job| {
+                handler(job);
+                Ok::<(), Fault>(())
+            })?;
+            team.0.push(worker);
         }
         Ok(Box::new(team))
     }
@@ -86,24 +77,17 @@ impl<S: Store + Clone> Queue for Ours<S> {
     }
 }
 
-struct Worker<S: Store> {
-    queue: DurableQueue<String, S>,
-    thread: Option<JoinHandle<()>>,
-}
-
-struct Team<S: Store>(Vec<Worker<S>>);
+struct Team<S: Store>(Vec<Worker<String, S>>);
 
 impl<S: Store> Workers for Team<S> {}
 
 impl<S: Store> Drop for Team<S> {
     fn drop(&mut self) {
         for worker in &self.0 {
-            worker.queue.close();
+            worker.queue().close();
         }
-        for worker in &mut self.0 {
-            let joined = worker.thread.take().map(JoinHandle::join);
-            let ended = worker.queue.shutdown(SHUTDOWN);
-            if joined.is_some_and(|joined| joined.is_err()) || ended != ShutDown::Finished {
+        for worker in &self.0 {
+            if worker.shutdown(SHUTDOWN) != ShutDown::Finished {
                 eprintln!("a worker did not end well");
             }
         }
