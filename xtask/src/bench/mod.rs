@@ -49,10 +49,13 @@ pub(crate) use smoke::{smoke, smoke_stores};
 
 /// Both the comparison and the benches of the crates live in this workspace.
 const MANIFEST: &str = "benches/Cargo.toml";
+/// It is built there, below the target directory.
+const FOLDER: &str = "benches";
 /// A run of it takes at most some seconds.
 const COMPARE: Package = Package {
     name: "compare",
     manifest: MANIFEST,
+    folder: FOLDER,
     limit: Duration::from_secs(40),
 };
 
@@ -198,7 +201,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 fn target(workspace: &Workspace) -> PathBuf {
-    workspace.target.join("benches")
+    workspace.target.join(FOLDER)
 }
 
 fn shell(workspace: &Workspace) -> Result<Shell> {

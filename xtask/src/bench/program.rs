@@ -20,6 +20,8 @@ use crate::workspace::Workspace;
 pub(crate) struct Package {
     pub(crate) name: &'static str,
     pub(crate) manifest: &'static str,
+    /// Where it is built, below the target directory: workspaces have one each.
+    pub(crate) folder: &'static str,
     /// A run that needs this long hangs.
     pub(crate) limit: Duration,
 }
@@ -72,15 +74,17 @@ impl Program {
         let Package {
             name,
             manifest,
+            folder,
             limit,
         } = *package;
+        let target = workspace.target.join(folder);
+        let _target = shell.push_env("CARGO_TARGET_DIR", &target);
         cmd!(
             shell,
             "cargo build --manifest-path {manifest} --package {name} --profile {profile}"
         )
         .run()?;
         let folder = if profile == "dev" { "debug" } else { profile };
-        let target = super::target(workspace);
         Ok(Self {
             path: target.join(folder).join(name),
             log: target.join(name),

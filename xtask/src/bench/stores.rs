@@ -13,7 +13,7 @@ use xshell::Shell;
 use super::plan::{Case, Choice, Plan};
 use super::program::{Outcome, Package, Program, Run, Runner, at_once};
 use super::report::{self, Group};
-use super::{MANIFEST, bar, rounds};
+use super::{FOLDER, MANIFEST, bar, rounds};
 use crate::flags;
 use crate::stores;
 use crate::workspace::Workspace;
@@ -23,11 +23,13 @@ const LIMIT: Duration = Duration::from_secs(300);
 const OURS: Package = Package {
     name: "stores",
     manifest: MANIFEST,
+    folder: FOLDER,
     limit: LIMIT,
 };
 const PEERS: Package = Package {
     name: "stores-peers",
     manifest: "benches/stores-peers/Cargo.toml",
+    folder: "stores-peers",
     limit: LIMIT,
 };
 /// Rounds, if not said: each takes some minutes.
