@@ -304,7 +304,7 @@ impl<S: Store> Pump<S> {
     fn plan(&mut self, now: Instant, wanted: usize, closing: bool) -> Plan {
         let prefetch = self.config().prefetch;
         let store_now = self.store_now(now);
-        let commands = self.to_be_sent(now, store_now, wanted, closing);
+        let commands = self.take_sendable(now, store_now, wanted, closing);
         let repeated = |mut command: Command| {
             if let Wish::Ack = command.wish
                 && let Some(running) = self.running.get(&command.held)
@@ -368,7 +368,7 @@ impl<S: Store> Pump<S> {
 
     /// The commands of this turn. An acknowledgement that nothing waits for is held back while a job
     /// is about to fall due that a call waits for: until its commit is synced, nothing is started.
-    fn to_be_sent(
+    fn take_sendable(
         &mut self,
         now: Instant,
         store_now: StoreTime,
