@@ -120,5 +120,6 @@ fn all_models(workspace: &Workspace) -> Result<()> {
 
 fn benches(workspace: &Workspace) -> Result<()> {
     bench::lint(workspace)?;
-    bench::smoke(workspace)
+    bench::smoke(workspace)?;
+    bench::smoke_stores(workspace)
 }

@@ -93,6 +93,11 @@ xflags::xflags! {
             optional --no-crates
             /// Leave out the comparison: only the benches of the crates run.
             optional --crates
+            /// Our durable stores beside their peers instead (benches/stores), on real servers, which
+            /// are started and stopped.
+            optional --stores
+            /// With --stores: ours and the yardsticks alone. The peers take a quarter of an hour to build.
+            optional --no-peers
         }
 
         /// The fuzz targets of fuzz/.

@@ -15,7 +15,7 @@ use std::env;
 use std::fs::{self, File};
 use std::hash::BuildHasher as _;
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -93,6 +93,11 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Stores) -> Result<()> {
     }
 }
 
+/// Whether `up` was called, and `down` was not.
+pub(crate) fn are_up(workspace: &Workspace) -> bool {
+    env_file(workspace).exists()
+}
+
 /// Starts the servers that are installed and not up. Answers with their variables and addresses,
 /// and says which are left out.
 pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'static str, String)>> {
@@ -160,7 +165,7 @@ pub(crate) fn down(workspace: &Workspace, only: Option<&str>) -> Result<()> {
 
 /// The suites of the stores against real servers. What has no server is left out, and said so.
 pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
-    let was_up = env_file(workspace).exists();
+    let was_up = are_up(workspace);
     let urls = up(workspace, None)?;
     let shell = workspace.shell()?;
     for (variable, url) in &urls {
@@ -317,8 +322,9 @@ fn start_postgres(place: &Place<'_>) -> Result<String> {
         "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{}'\n\
         max_connections = 200\nfsync = on\nsynchronous_commit = on\nfull_page_writes = on\n\
         # What is not synced by its commit stays so: a crash shows it.\n\
-        wal_writer_delay = 10s\n",
-        sockets.display()
+        wal_writer_delay = 10s\n{}",
+        sockets.display(),
+        counting(programs)
     );
     let file = data.join("postgresql.conf");
     let all = fs::read_to_string(&file)? + &settings;
@@ -333,6 +339,18 @@ fn start_postgres(place: &Place<'_>) -> Result<String> {
     Ok(format!(
         "postgres://anthill:{password}@127.0.0.1:{port}/postgres"
     ))
+}
+
+/// A setting that has the server count statements, if it can: `bench --stores` reads them.
+fn counting(programs: &Path) -> &'static str {
+    let program = fs::canonicalize(programs.join("postgres")).unwrap_or_default();
+    let library = program.ancestors().nth(2);
+    let library = library.map(|folder| folder.join("lib/pg_stat_statements.so"));
+    if library.is_some_and(|library| library.exists()) {
+        "shared_preload_libraries = 'pg_stat_statements'\n"
+    } else {
+        ""
+    }
 }
 
 fn stop_postgres(place: &Place<'_>) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use crate::case::Run;
+use measure::case::Run;
 
 const USAGE: &str = "usage: compare list | compare run [--quick] [--oversubscribed] CASE POOL | \
                      compare spin";

@@ -16,33 +16,28 @@
 
 mod allocations;
 mod args;
-mod case;
 mod cases;
 mod count;
 mod gate;
 mod mailbox;
-mod meter;
 mod neighbours;
 mod peer;
 mod peers;
-mod percentiles;
-mod report;
 mod stamps;
 mod throughput;
 mod wake;
 mod work;
 
-use std::error::Error;
-use std::io::{self, Write};
 use std::process;
 
 use args::Command;
-use case::Run;
+use measure::case::{self, Run};
+use measure::{meter, percentiles, report};
 use neighbours::Neighbours;
 
 fn main() {
     let done = args::parse(std::env::args().skip(1)).and_then(|command| match command {
-        Command::List => list(),
+        Command::List => case::list(&cases::all()),
         Command::Spin => neighbours::spin(),
         Command::Run(run) => one(&run),
     });
@@ -54,29 +49,7 @@ fn main() {
     process::exit(0);
 }
 
-fn list() -> Result<(), Box<dyn Error>> {
-    let mut out = io::stdout().lock();
-    for case in cases::all() {
-        writeln!(out, "{}", serde_json::to_string(&case)?)?;
-    }
-    Ok(out.flush()?)
-}
-
-fn one(run: &Run) -> Result<(), Box<dyn Error>> {
-    let cases = cases::all();
-    let case = cases
-        .iter()
-        .find(|case| case.name == run.case)
-        .ok_or_else(|| format!("there is no case `{}`", run.case))?;
-    if !case.pools.contains(&run.pool.as_str()) {
-        return Err(format!("`{}` cannot do the case `{}`", run.pool, run.case).into());
-    }
-    let neighbours = run.oversubscribed.then(Neighbours::start).transpose()?;
-    let report = (case.run)(run)?;
-    drop(neighbours);
-    let mut out = io::stdout().lock();
-    for metric in report.finish() {
-        writeln!(out, "{}", serde_json::to_string(&metric)?)?;
-    }
-    Ok(out.flush()?)
+fn one(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
+    let _neighbours = run.oversubscribed.then(Neighbours::start).transpose()?;
+    case::run(&cases::all(), run)
 }

@@ -16,6 +16,7 @@ use crate::job::JobId;
 use crate::payload::Payload;
 use crate::reply::{Reply, SettleFuture};
 use crate::store::Lease;
+use crate::take::Acks;
 use crate::time::{StoreTime, When};
 
 /// A started job on its way from the pump to a call that takes it.
@@ -152,21 +153,28 @@ impl<T> Claimed<T> {
         self.settle(Wish::Ack)
     }
 
-    /// As [`ack`](Self::ack), without waiting: it goes with the pump's next turn. A crash before
-    /// that hands the job out again; a lost lease is counted in [`Stats`](crate::Stats) alone.
+    /// As [`ack`](Self::ack), without waiting: it goes with one of the pump's next turns, in a gap
+    /// between jobs that fall due if there is one soon. A crash before that hands the job out again;
+    /// a lost lease is counted in [`Stats`](crate::Stats) alone.
     pub fn ack_later(mut self) {
-        self.guard.send(Wish::Ack, None);
+        self.guard.settled = true;
+        let ack = Command::ack_later(self.guard.held());
+        self.guard.control.command(ack);
     }
 
     /// As [`ack_later`](Self::ack_later), but the command is the caller's to hand to `control`, if
     /// this job is of that queue.
-    pub(crate) fn ack_with(mut self, control: &Arc<Control>) -> Option<Command> {
+    pub(crate) fn ack_with(mut self, control: &Arc<Control>, acks: Acks) -> Option<Command> {
         if !Arc::ptr_eq(&self.guard.control, control) {
             self.ack_later();
             return None;
         }
         self.guard.settled = true;
-        Some(Command::new(self.guard.held(), Wish::Ack, None))
+        let held = self.guard.held();
+        Some(match acks {
+            Acks::First => Command::new(held, Wish::Ack, None),
+            Acks::Later => Command::ack_later(held),
+        })
     }
 
     /// The attempt failed. The job comes again after the queue's back-off, or is buried if no

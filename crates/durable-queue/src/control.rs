@@ -53,6 +53,8 @@ pub(crate) struct Command {
     pub(crate) reply: Option<Arc<Reply>>,
     /// It was sent before, and the answer was lost.
     pub(crate) perhaps_done: bool,
+    /// Nothing waits for it: it may go with a later turn.
+    pub(crate) can_wait: bool,
 }
 
 #[derive(Debug)]
@@ -73,7 +75,15 @@ impl Command {
             wish,
             reply,
             perhaps_done: false,
+            can_wait: false,
         }
+    }
+
+    /// An acknowledgement that nothing waits for.
+    pub(crate) fn ack_later(held: Held) -> Self {
+        let mut command = Self::new(held, Wish::Ack, None);
+        command.can_wait = true;
+        command
     }
 
     /// The store has answered. Wakes the party that waits, which may be user code.

@@ -37,6 +37,13 @@ pub const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// So often a claim is tried while calls wait, whatever is known: a net under lost announcements.
 pub const SAFETY_LOOK: Duration = Duration::from_secs(60);
+/// A commit that is synced in less makes no job late that is worth a turn of its own.
+const NOTICED: Duration = Duration::from_micros(500);
+/// A slow disk at one time says little about the next.
+const LONGEST_SYNC: Duration = Duration::from_millis(20);
+/// What is held back for jobs that fall due is so for this many times as long as its commit takes: so
+/// most jobs of a steady stream are not late by it.
+const HOLD: u32 = 4;
 /// A lease is renewed after this part of it, so that a renewal that fails can be tried again.
 const RENEW_AFTER: u32 = 3;
 
@@ -56,6 +63,10 @@ pub(crate) struct Pump<S> {
     running: BTreeMap<Held, Running>,
     /// To be sent, again perhaps.
     pending: Vec<Command>,
+    /// How long turns take that are synced, of late.
+    sync: Duration,
+    /// What can wait is held back until then.
+    hold_until: Option<Instant>,
     /// Claims whose answer was lost.
     lost: Vec<LostClaim>,
     /// What the store has said last, and what was announced since.
@@ -130,6 +141,8 @@ impl<S: Store> Pump<S> {
             ahead: DelayHeap::new(),
             running: BTreeMap::new(),
             pending: Vec::new(),
+            sync: Duration::ZERO,
+            hold_until: None,
             lost: Vec::new(),
             first: UNKNOWN,
             first_free: UNKNOWN,
@@ -290,8 +303,8 @@ impl<S: Store> Pump<S> {
     /// Decides; nothing is lost if the turn then fails.
     fn plan(&mut self, now: Instant, wanted: usize, closing: bool) -> Plan {
         let prefetch = self.config().prefetch;
-        let commands = mem::take(&mut self.pending);
         let store_now = self.store_now(now);
+        let commands = self.take_sendable(now, store_now, wanted, closing);
         let repeated = |mut command: Command| {
             if let Wish::Ack = command.wish
                 && let Some(running) = self.running.get(&command.held)
@@ -351,6 +364,31 @@ impl<S: Store> Pump<S> {
             self.claim(store_now, wanted - starts)
         };
         Plan { items, claim }
+    }
+
+    /// The commands of this turn. An acknowledgement that nothing waits for is held back while a job
+    /// is about to fall due that a call waits for: until its commit is synced, nothing is started.
+    fn take_sendable(
+        &mut self,
+        now: Instant,
+        store_now: StoreTime,
+        wanted: usize,
+        closing: bool,
+    ) -> Vec<Command> {
+        let soon = key(store_now.after(self.sync));
+        let is_awaited = wanted > 0 && !closing && self.ahead.count_ready(soon, 1) > 0;
+        if is_awaited && self.sync >= NOTICED && self.pending.iter().any(|it| it.can_wait) {
+            let until = self.hold_until.unwrap_or_else(|| now + self.sync * HOLD);
+            self.hold_until = Some(until);
+            if now < until {
+                let pending = mem::take(&mut self.pending).into_iter();
+                let (held, sent) = pending.partition(|command| command.can_wait);
+                self.pending = held;
+                return sent;
+            }
+        }
+        self.hold_until = None;
+        mem::take(&mut self.pending)
     }
 
     /// How many jobs may be claimed ahead.
@@ -413,13 +451,14 @@ impl<S: Store> Pump<S> {
             0 => claim,
             _ => claim.after(self.config().horizon),
         };
+        let held = self.hold_until;
         let safety = self.claimed_at.map(|at| at + SAFETY_LOOK);
         let look = self
             .look_at
             .filter(|_| self.watch.as_ref().is_some_and(|it| it.every().is_some()));
         (
             threshold,
-            earliest([renewal, next, offset.local(claim), safety, look]),
+            earliest([renewal, next, offset.local(claim), safety, look, held]),
         )
     }
 
@@ -444,6 +483,13 @@ impl<S: Store> Pump<S> {
         });
         drop(settles);
         let received = control.clock.now();
+        if items.iter().any(Item::is_synced) {
+            let took = (received - sent).min(LONGEST_SYNC);
+            self.sync = match self.sync {
+                Duration::ZERO => took,
+                before => (before * 3 + took) / 4,
+            };
+        }
         match answer {
             Ok(turn) => {
                 Counters::count(&control.counters.turns, 1);
@@ -645,6 +691,13 @@ impl<S: Store> Pump<S> {
 }
 
 impl Item {
+    fn is_synced(&self) -> bool {
+        match self {
+            Self::Command(command) => command.wish.act().is_durable(),
+            Self::Renew(_) | Self::Start(_) => false,
+        }
+    }
+
     fn settle(&self, lease: Duration) -> Settle<'_> {
         let (held, act) = match self {
             Self::Command(Command { held, wish, .. }) => (*held, wish.act()),

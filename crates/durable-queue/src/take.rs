@@ -47,7 +47,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// # Errors
     /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
     pub fn take_many(&self, most: NonZeroUsize) -> Result<Vec<Claimed<T>>, TakeError> {
-        self.shared().take(Vec::new(), most, None)
+        self.shared().take(Vec::new(), Acks::First, most, None)
     }
 
     /// As [`take_many`](Self::take_many), for at most this long.
@@ -60,7 +60,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         timeout: Duration,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
         let deadline = self.shared().control.clock.after(timeout);
-        self.shared().take(Vec::new(), most, deadline)
+        self.shared().take(Vec::new(), Acks::First, most, deadline)
     }
 
     /// Acknowledges the jobs of the last batch, as [`ack_later`](Claimed::ack_later) does, and takes
@@ -90,7 +90,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         done: Vec<Claimed<T>>,
         most: NonZeroUsize,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
-        self.shared().take(done, most, None)
+        self.shared().take(done, Acks::First, most, None)
     }
 
     /// As [`ack_and_take_many`](Self::ack_and_take_many), for at most this long.
@@ -104,7 +104,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         timeout: Duration,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
         let deadline = self.shared().control.clock.after(timeout);
-        self.shared().take(done, most, deadline)
+        self.shared().take(done, Acks::First, most, deadline)
     }
 
     /// As [`take`](Self::take), as a future. It needs no runtime. It begins to ask when it is first
@@ -119,13 +119,22 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     }
 }
 
+/// When what a call acknowledges is durable.
+#[derive(Clone, Copy)]
+pub(crate) enum Acks {
+    /// Before the call returns.
+    First,
+    /// At some time: nothing waits for it.
+    Later,
+}
+
 impl<S: Store> Shared<S> {
     fn take_one<T: Payload>(
         self: &Arc<Self>,
         done: Vec<Claimed<T>>,
         deadline: Option<Instant>,
     ) -> Result<Claimed<T>, TakeError> {
-        let mut one = self.take(done, NonZeroUsize::MIN, deadline)?;
+        let mut one = self.take(done, Acks::First, NonZeroUsize::MIN, deadline)?;
         Ok(one.pop().expect("one is there"))
     }
 
@@ -133,13 +142,14 @@ impl<S: Store> Shared<S> {
     pub(crate) fn take<T: Payload>(
         self: &Arc<Self>,
         done: Vec<Claimed<T>>,
+        acks: Acks,
         most: NonZeroUsize,
         deadline: Option<Instant>,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
         // A job of another queue goes there.
         let acks = done
             .into_iter()
-            .filter_map(|job| job.ack_with(&self.control));
+            .filter_map(|job| job.ack_with(&self.control, acks));
         let mut acks: Vec<Command> = acks.collect();
         loop {
             if let Err(error) = self.start() {

@@ -14,11 +14,12 @@ use crate::claimed::Claimed;
 use crate::payload::Payload;
 use crate::queue::{DurableQueue, ShutDown};
 use crate::store::Store;
+use crate::take::Acks;
 
 /// Runs a handler for each job of a queue, so many at a time, on the threads of a [`Pool`].
 ///
-/// A handler that returns `Ok` has done its job, which is acknowledged with the pump's next turn. One
-/// that returns an error, or panics, has failed: the job comes again after the queue's back-off, or
+/// A handler that returns `Ok` has done its job, which is acknowledged as by
+/// [`ack_later`](Claimed::ack_later). One that returns an error, or panics, has failed: the job comes again after the queue's back-off, or
 /// is buried with the error if no attempt is left. Leases are renewed meanwhile.
 ///
 /// Dropped, it [closes](DurableQueue::close) the queue in this process and waits for nothing.
@@ -116,7 +117,7 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
             let handler = Arc::clone(&handler);
             let loops = move || {
                 let mut done = Vec::new();
-                while let Ok(jobs) = shared.take(mem::take(&mut done), batch, None) {
+                while let Ok(jobs) = shared.take(mem::take(&mut done), Acks::Later, batch, None) {
                     let mut jobs = jobs.into_iter();
                     done.extend(jobs.next().and_then(|job| handle(&*handler, job)));
                     for job in jobs {

@@ -1,7 +1,8 @@
 //! `cargo xtask bench`: how the pool compares with what its users would take instead.
 //!
 //! The program `compare` of `benches/compare` knows the cases and the pools and runs one case on
-//! one pool; here is decided what runs when, what the figures say, and how they are shown.
+//! one pool; `stores` and `stores-peers` do so for durable queues. Here is decided what runs when, what
+//! the figures say, and how they are shown.
 //!
 //! Not for: measuring. Nothing here lies within a measured section.
 //!
@@ -23,6 +24,7 @@ mod report;
 mod rounds;
 mod smoke;
 mod statistics;
+mod stores;
 mod summary;
 mod tables;
 mod text;
@@ -30,7 +32,7 @@ mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -40,19 +42,32 @@ use crate::flags;
 use crate::workspace::Workspace;
 use origin::Origin;
 use plan::{Choice, Plan};
-use program::Program;
+use program::{Package, Program};
 use report::{Group, Report};
 
-pub(crate) use smoke::smoke;
+pub(crate) use smoke::{smoke, smoke_stores};
 
 /// Both the comparison and the benches of the crates live in this workspace.
 const MANIFEST: &str = "benches/Cargo.toml";
+/// It is built there, below the target directory.
+const FOLDER: &str = "benches";
+/// A run of it takes at most some seconds.
+const COMPARE: Package = Package {
+    name: "compare",
+    manifest: MANIFEST,
+    folder: FOLDER,
+    limit: Duration::from_secs(40),
+};
 
 /// Runs what is asked for, and writes it wherever it is wanted.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Bench) -> Result<()> {
     ensure!(
         !(flags.crates && flags.no_crates),
         "--crates and --no-crates leave nothing to run"
+    );
+    ensure!(
+        !(flags.stores && flags.crates),
+        "--stores and --crates are two comparisons"
     );
     ensure!(flags.rounds != Some(0), "no rounds leave nothing to run");
     let shell = shell(workspace)?;
@@ -63,11 +78,13 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Bench) -> Result<()> {
         groups: Vec::new(),
         crates: Vec::new(),
     };
-    if !flags.crates {
+    if flags.stores {
+        (report.rounds, report.groups) = stores::compare(workspace, &shell, flags)?;
+    } else if !flags.crates {
         (report.rounds, report.groups) = compare(workspace, &shell, flags)?;
     }
     let mut crates_failure = None;
-    if !flags.no_crates {
+    if !flags.no_crates && !flags.stores {
         // What the comparison has shown in its hour does not get lost if these benches hang.
         written(flags, &report)?;
         match crates::run(&shell, flags.quick, &flags.only) {
@@ -116,7 +133,8 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
     let shell = shell(workspace)?;
     cmd!(
         shell,
-        "cargo fmt --manifest-path {MANIFEST} --package anthill-benches --package compare --check"
+        "cargo fmt --manifest-path {MANIFEST} --package anthill-benches --package compare
+         --package measure --package stores --check"
     )
     .run()?;
     cmd!(
@@ -133,7 +151,7 @@ fn compare(
     shell: &Shell,
     flags: &flags::Bench,
 ) -> Result<(usize, Vec<Group>)> {
-    let mut program = Program::build(workspace, shell, "release")?;
+    let mut program = Program::build(workspace, shell, &COMPARE, "release")?;
     let choice = Choice {
         quick: flags.quick,
         alone: flags.alone,
@@ -183,7 +201,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 fn target(workspace: &Workspace) -> PathBuf {
-    workspace.target.join("benches")
+    workspace.target.join(FOLDER)
 }
 
 fn shell(workspace: &Workspace) -> Result<Shell> {

@@ -1,4 +1,5 @@
-//! The program `compare`, which runs one case on one pool in a process of its own.
+//! A program which runs one case on one pool in a process of its own: `compare`, and those that compare
+//! stores.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,14 +10,21 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use xshell::{Shell, cmd};
 
-use super::MANIFEST;
 use super::plan::{self, Case};
 use super::statistics::Better;
 use crate::process;
 use crate::workspace::Workspace;
 
-/// A run takes at most some seconds; one that needs this long hangs.
-const LIMIT: Duration = Duration::from_secs(40);
+/// What a program is built from, and how long its runs may take.
+#[derive(Debug)]
+pub(crate) struct Package {
+    pub(crate) name: &'static str,
+    pub(crate) manifest: &'static str,
+    /// Where it is built, below the target directory: workspaces have one each.
+    pub(crate) folder: &'static str,
+    /// A run that needs this long hangs.
+    pub(crate) limit: Duration,
+}
 
 /// One figure of one run.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -51,21 +59,37 @@ pub(crate) struct Run<'a> {
 pub(crate) struct Program {
     path: PathBuf,
     log: PathBuf,
+    limit: Duration,
+    variables: Vec<(String, String)>,
 }
 
 impl Program {
     /// Builds it. `profile` is cargo's word: `release` or `dev`.
-    pub(crate) fn build(workspace: &Workspace, shell: &Shell, profile: &str) -> Result<Self> {
+    pub(crate) fn build(
+        workspace: &Workspace,
+        shell: &Shell,
+        package: &Package,
+        profile: &str,
+    ) -> Result<Self> {
+        let Package {
+            name,
+            manifest,
+            folder,
+            limit,
+        } = *package;
+        let target = workspace.target.join(folder);
+        let _target = shell.push_env("CARGO_TARGET_DIR", &target);
         cmd!(
             shell,
-            "cargo build --manifest-path {MANIFEST} --package compare --profile {profile}"
+            "cargo build --manifest-path {manifest} --package {name} --profile {profile}"
         )
         .run()?;
         let folder = if profile == "dev" { "debug" } else { profile };
-        let target = super::target(workspace);
         Ok(Self {
-            path: target.join(folder).join("compare"),
-            log: target.join("compare"),
+            path: target.join(folder).join(name),
+            log: target.join(name),
+            limit,
+            variables: Vec::new(),
         })
     }
 
@@ -73,33 +97,58 @@ impl Program {
     pub(crate) fn list(&self) -> Result<Vec<Case>> {
         let output = Command::new(&self.path)
             .arg("list")
+            .envs(self.variables.clone())
             .output()
             .with_context(|| self.path.display().to_string())?;
-        ensure!(output.status.success(), "`compare list` failed");
+        ensure!(
+            output.status.success(),
+            "`{} list` failed",
+            self.path.display()
+        );
         plan::cases(&String::from_utf8_lossy(&output.stdout))
+    }
+}
+
+impl Program {
+    /// Runs one. `index` tells apart those that run at the same time.
+    pub(crate) fn run_one(&self, index: usize, run: &Run<'_>) -> Outcome {
+        let mut command = Command::new(&self.path);
+        command.args(arguments(run)).envs(self.variables.clone());
+        let log = self.log.with_extension(format!("{index}.log"));
+        measured(&mut command, &log, self.limit)
+    }
+
+    /// Variables of its environment.
+    pub(crate) fn set_variables(&mut self, variables: &[(&str, String)]) {
+        let owned = variables.iter();
+        let owned = owned.map(|(name, value)| ((*name).to_owned(), value.clone()));
+        self.variables = owned.collect();
     }
 }
 
 impl Runner for Program {
     fn run(&mut self, runs: &[Run<'_>]) -> Vec<Outcome> {
-        let one = |(index, run)| {
-            let mut command = Command::new(&self.path);
-            command.args(arguments(run));
-            let log = self.log.with_extension(format!("{index}.log"));
-            measured(&mut command, &log, LIMIT)
-        };
-        thread::scope(|scope| {
-            let runs = runs.iter().enumerate();
-            let threads: Vec<_> = runs.map(|run| scope.spawn(move || one(run))).collect();
-            let ended = threads.into_iter().map(|thread| {
-                let ended = thread.join();
-                ended.unwrap_or_else(|_| {
-                    Err("the thread that waited for it has panicked".to_owned())
-                })
-            });
-            ended.collect()
-        })
+        at_once(runs, |index, run| self.run_one(index, run))
     }
+}
+
+/// Runs all of them at the same time.
+pub(crate) fn at_once(
+    runs: &[Run<'_>],
+    one: impl Fn(usize, &Run<'_>) -> Outcome + Sync,
+) -> Vec<Outcome> {
+    let one = &one;
+    thread::scope(|scope| {
+        let runs = runs.iter().enumerate();
+        let threads: Vec<_> = runs
+            .map(|(index, run)| scope.spawn(move || one(index, run)))
+            .collect();
+        let ended = threads.into_iter().map(|thread| {
+            let ended = thread.join();
+            ended.unwrap_or_else(|_| Err("the thread that waited for it has panicked".to_owned()))
+        });
+        ended.collect()
+    })
 }
 
 fn arguments<'a>(run: &Run<'a>) -> Vec<&'a str> {
@@ -152,6 +201,8 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(40);
 
     /// A script in the place of the program.
     fn scripted(name: &str, script: &str, limit: Duration) -> Result<Vec<Sample>, String> {

@@ -9,6 +9,9 @@ use super::statistics::{Ratio, median};
 /// A pool whose name begins so is a yardstick: no peer, but what the machine can do.
 const YARDSTICK: &str = "bare ";
 
+/// A pool whose name begins so is ours, though it is not the one that the others are compared with.
+const OURS: &str = "ours";
+
 /// A line of a bench of the crates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CrateFigure {
@@ -200,6 +203,7 @@ fn row(entry: &Entry, runs: &[Runs]) -> Row {
         pool: pool.clone(),
         role: match index {
             0 => Role::Ours,
+            _ if pool.starts_with(OURS) => Role::Ours,
             _ if pool.starts_with(YARDSTICK) => Role::Yardstick,
             _ => Role::Peer,
         },

@@ -6,7 +6,7 @@ use xshell::Shell;
 
 use super::plan::{Choice, Plan};
 use super::program::Program;
-use super::{crates, rounds, shell};
+use super::{COMPARE, crates, rounds, shell, stores};
 use crate::workspace::Workspace;
 
 /// Each quick case once on each of its quick pools, and each bench of the crates once. All
@@ -17,8 +17,13 @@ pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
     crates::smoke(&shell)
 }
 
+/// The same for our durable stores, on the servers that are installed.
+pub(crate) fn smoke_stores(workspace: &Workspace) -> Result<()> {
+    stores::smoke(workspace, &shell(workspace)?)
+}
+
 fn compare_once(workspace: &Workspace, shell: &Shell) -> Result<()> {
-    let mut program = Program::build(workspace, shell, "dev")?;
+    let mut program = Program::build(workspace, shell, &COMPARE, "dev")?;
     let choice = Choice {
         quick: true,
         rounds: Some(1),

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use pool_core::{BatchError, Pool, QueueDepth};
 
-use crate::case::{Case, Outcome, Run};
 use crate::count::{bump, bumps, wait_for};
 use crate::gate;
 use crate::meter::Meter;
@@ -12,6 +11,7 @@ use crate::peer::{Job, Peer, Shape};
 use crate::peers::{QUICK, with};
 use crate::throughput::{Throughput, measure_by};
 use crate::work::{Pace, steps};
+use measure::case::{Case, Outcome, Run};
 
 /// Those that take a batch at once, and others that are given one task after the other.
 const POOLS: &[&str] = &[BATCH, "anthill", "rayon", "threadpool"];

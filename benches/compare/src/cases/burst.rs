@@ -3,7 +3,6 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::case::{Case, Run};
 use crate::count::{bump, bumps, wait_for};
 use crate::gate;
 use crate::meter::Meter;
@@ -12,6 +11,7 @@ use crate::peers::{COMMON, QUICK, with};
 use crate::percentiles::Percentiles;
 use crate::report::Report;
 use crate::work::{Pace, steps};
+use measure::case::{Case, Run};
 
 const THREADS: u32 = 4;
 const TASKS: u32 = 500;

@@ -3,13 +3,13 @@
 use std::hint::black_box;
 
 use crate::allocations;
-use crate::case::{Case, Run};
 use crate::count::bump;
 use crate::gate;
 use crate::peer::{Job, Peer, Shape};
 use crate::peers::{COMMON, QUICK, with};
 use crate::report::Report;
 use crate::throughput;
+use measure::case::{Case, Run};
 
 const THREADS: u32 = 4;
 

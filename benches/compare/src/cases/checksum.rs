@@ -15,12 +15,12 @@ use rayon::iter::{ParallelBridge, ParallelIterator};
 use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
 
-use crate::case::{Case, Outcome, Run};
 use crate::count::{bump, bumps, wait_for};
 use crate::meter::{Meter, cores};
 use crate::peer::{Job, Peer, Shape};
 use crate::peers::{QUICK, rayon_pool, with};
 use crate::report::Report;
+use measure::case::{Case, Outcome, Run};
 
 const BRIDGE: &str = "rayon par_bridge";
 

@@ -4,11 +4,11 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::case::Case;
 use crate::meter::{Meter, resident_memory, threads};
 use crate::peer::{Elastic, ElasticJob};
 use crate::peers::{ELASTIC, with_elastic};
 use crate::report::Report;
+use measure::case::Case;
 
 const THREADS: u32 = 1_000;
 const KEEP_ALIVE: Duration = Duration::from_millis(100);

@@ -1,12 +1,12 @@
 //! What does an empty task cost?
 
-use crate::case::{Case, Run};
 use crate::count::task;
 use crate::gate;
 use crate::peer::{Job, Peer, Shape};
 use crate::peers::{ALL, BOUNDED, QUICK, with, without};
 use crate::report::Report;
 use crate::throughput;
+use measure::case::{Case, Run};
 
 const QUESTION: &str =
     "What does an empty task cost, from the first submit to the last completion?";

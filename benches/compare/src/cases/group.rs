@@ -9,11 +9,11 @@ use pool_core::{Pool, QueueDepth};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
-use crate::case::{Case, Outcome, Run};
 use crate::meter::{Meter, cores};
 use crate::peers::unknown;
 use crate::throughput::measure_by;
 use crate::work::{Pace, steps};
+use measure::case::{Case, Outcome, Run};
 
 const POOLS: &[&str] = &[
     "anthill group",

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::case::{Case, Outcome, Run};
 use crate::cases::empty::Empty;
 use crate::count::bump;
 use crate::gate;
@@ -16,6 +15,7 @@ use crate::percentiles::Percentiles;
 use crate::report::Report;
 use crate::stamps::Stamps;
 use crate::throughput;
+use measure::case::{Case, Outcome, Run};
 
 const MAILBOX: &str = "bare mailbox";
 
@@ -175,7 +175,10 @@ pub fn cases() -> Vec<Case> {
                 move |run| paused(run, threads, producers),
             );
             let quick = threads == 2 && producers == 1;
-            cases.push(case.chart(crate::case::Chart::Latency).quick(quick, QUICK));
+            cases.push(
+                case.chart(measure::case::Chart::Latency)
+                    .quick(quick, QUICK),
+            );
         }
     }
     cases

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::case::{Case, Run};
 use crate::count::bump;
 use crate::gate;
 use crate::meter::cores;
@@ -11,6 +10,7 @@ use crate::peers::{BOUNDED, COMMON, QUICK, and, with};
 use crate::report::Report;
 use crate::throughput;
 use crate::work::{Pace, steps};
+use measure::case::{Case, Run};
 
 const QUESTION: &str =
     "How much longer than their bare work on all cores do tasks of a given length take?";

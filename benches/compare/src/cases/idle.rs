@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::case::{Case, Outcome, Run};
 use crate::gate;
 use crate::meter::{Meter, own_time, resident_memory, sleeps, threads};
 use crate::peer::{Elastic, ElasticJob, Job, Peer, Shape};
 use crate::peers::{COMMON, QUICK, with, with_elastic, without};
 use crate::report::Report;
+use measure::case::{Case, Outcome, Run};
 
 /// Threads that were busy a moment ago and now are not.
 struct Quiet<'a>(&'a Run);

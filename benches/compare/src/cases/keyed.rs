@@ -4,10 +4,10 @@ use std::cell::Cell;
 
 use pool_core::Pool;
 
-use crate::case::{Case, Outcome, Run};
 use crate::count::task;
 use crate::peers::{Crossbeam, Mpmc, queue_depth, unknown};
 use crate::throughput::measure;
+use measure::case::{Case, Outcome, Run};
 
 const THREADS: u32 = 4;
 

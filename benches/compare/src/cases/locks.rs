@@ -6,11 +6,11 @@ use std::thread;
 
 use backoff_spinlock::SpinLock;
 
-use crate::case::{Case, Outcome, Run};
 use crate::meter::{Meter, Spent};
 use crate::peers::{QUICK, unknown};
 use crate::report::Report;
 use crate::work::steps;
+use measure::case::{Case, Outcome, Run};
 
 /// A number under a lock.
 trait Lock: Sync + Default {

@@ -14,12 +14,12 @@ use rayon::iter::{IntoParallelIterator as _, ParallelBridge as _, ParallelIterat
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinError, JoinHandle};
 
-use crate::case::{Case, Outcome, Run};
 use crate::meter::{Meter, cores};
 use crate::peers::{rayon_pool, unknown};
 use crate::report::Report;
 use crate::throughput::measure_by;
 use crate::work::{Pace, steps};
+use measure::case::{Case, Outcome, Run};
 
 /// First what is lazy and in order, with a bounded number of items ahead; then what is not in order;
 /// then rayon's mapping of a range, which is there as a whole; at last no mapping at all.

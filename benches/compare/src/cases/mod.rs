@@ -24,7 +24,7 @@ mod sleepers;
 mod start;
 mod typed;
 
-use crate::case::Case;
+use measure::case::Case;
 
 /// Every case, in the order in which a report shows them.
 pub fn all() -> Vec<Case> {

@@ -3,10 +3,10 @@
 use multi_pool::{LeastTasks, MultiPool};
 use pool_core::Pool;
 
-use crate::case::{Case, Outcome, Run};
 use crate::count::task;
 use crate::peers::{queue_depth, unknown};
 use crate::throughput::measure;
+use measure::case::{Case, Outcome, Run};
 
 /// Workers of all pools together.
 const THREADS: u32 = 4;

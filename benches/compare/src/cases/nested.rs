@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use rayon::Scope;
 
-use crate::case::{Case, Outcome, Run};
 use crate::count::{bump, bumps, wait_for};
 use crate::gate;
 use crate::meter::Meter;
@@ -12,6 +11,7 @@ use crate::peer::{Job, Peer, Shape};
 use crate::peers::{self, COMMON, QUICK, and, with};
 use crate::report::Report;
 use crate::throughput::Throughput;
+use measure::case::{Case, Outcome, Run};
 
 const THREADS: u32 = 4;
 const SCOPE: &str = "rayon scope";

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::case::{Case, Chart, Run};
 use crate::count::{bump, bumps, task, wait_for};
 use crate::gate;
 use crate::meter::{Meter, sleep_exactly};
@@ -13,6 +12,7 @@ use crate::peers::{QUICK, REFUSING, with_refusing};
 use crate::percentiles::Percentiles;
 use crate::report::Report;
 use crate::stamps::Stamps;
+use measure::case::{Case, Chart, Run};
 
 const SHAPE: Shape = Shape {
     threads: 4,

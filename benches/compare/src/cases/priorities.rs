@@ -2,10 +2,10 @@
 
 use pool_core::{Pool, Priority};
 
-use crate::case::{Case, Outcome, Run};
 use crate::count::task;
 use crate::peers::{queue_depth, unknown};
 use crate::throughput::measure;
+use measure::case::{Case, Outcome, Run};
 
 const THREADS: u32 = 4;
 

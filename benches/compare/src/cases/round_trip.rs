@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::case::{Case, Chart, Run};
 use crate::gate;
 use crate::meter::{Meter, sleep_exactly};
 use crate::peer::{Job, Peer, Shape};
 use crate::peers::{ALL, QUICK, with, without};
 use crate::percentiles::Percentiles;
 use crate::report::Report;
+use measure::case::{Case, Chart, Run};
 
 const THREADS: u32 = 2;
 

@@ -1,9 +1,9 @@
 //! Does a task cost more where there are many workers?
 
-use crate::case::Case;
 use crate::cases::empty::Empty;
 use crate::peer::Shape;
 use crate::peers::{MANY_THREADS, with};
+use measure::case::Case;
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();

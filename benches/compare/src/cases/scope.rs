@@ -6,12 +6,12 @@ use std::time::Duration;
 use pool_core::Pool;
 use scoped_threadpool::Pool as ScopedPool;
 
-use crate::case::{Case, Outcome, Run};
 use crate::count::{bump, bumps};
 use crate::meter::{Meter, cores};
 use crate::peers::{QUICK, rayon_pool, unknown};
 use crate::throughput::measure_by;
 use crate::work::{Pace, steps};
+use measure::case::{Case, Outcome, Run};
 
 const POOLS: &[&str] = &["anthill", "rayon", "scoped_threadpool", THREADS];
 

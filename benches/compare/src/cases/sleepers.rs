@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::case::{Case, Run};
 use crate::count::bump;
 use crate::gate;
 use crate::peer::{Job, Peer, Shape};
 use crate::peers::{MANY_THREADS, QUICK, with};
 use crate::report::Report;
 use crate::throughput::{Throughput, section};
+use measure::case::{Case, Run};
 
 /// What each task sleeps.
 const NAP: Duration = Duration::from_millis(10);

@@ -3,7 +3,6 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::case::{Case, Chart, Outcome, Run};
 use crate::gate;
 use crate::meter::{Meter, sleep_exactly};
 use crate::peer::{Job, Peer, Shape};
@@ -12,6 +11,7 @@ use crate::report::Report;
 use crate::stamps::Stamps;
 use crate::wake::Sleeper;
 use crate::work::{Pace, steps};
+use measure::case::{Case, Chart, Outcome, Run};
 
 const THREADS: u32 = 4;
 const FUTEX: &str = "bare futex wake";

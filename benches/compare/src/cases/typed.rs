@@ -5,13 +5,13 @@ use std::sync::Arc;
 use pool_core::FuncPool;
 
 use crate::allocations;
-use crate::case::{Case, Outcome, Run};
 use crate::cases::captures::per;
 use crate::count::bump;
 use crate::peer::Shape;
 use crate::peers::{self, Crossbeam, Crossfire, Kanal, Mpmc};
 use crate::report::Report;
 use crate::throughput;
+use measure::case::{Case, Outcome, Run};
 
 /// What every task gets.
 type Argument = [u64; 4];

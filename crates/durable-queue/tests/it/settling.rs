@@ -3,8 +3,13 @@
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
+use durable_queue::store::JobState;
+use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     CarriedOut, DecodeError, DurableQueue, EncodeError, ErrorKind, Json, Payload, Retried,
     ShutDown, TakeError, When,
@@ -323,5 +328,60 @@ fn a_job_of_another_queue_is_acknowledged_there() {
         assert_eq!(other.store_stats().unwrap().jobs, 0);
         assert_eq!(queue.store_stats().unwrap().jobs, 1);
         drop(taken);
+    });
+}
+
+#[test]
+fn an_ack_that_can_wait_does_not_make_the_next_job_late() {
+    const SYNC: Duration = Duration::from_millis(5);
+    const AHEAD: Duration = Duration::from_millis(100);
+    bounded(|| {
+        let time = Time::new();
+        let is_slow = Arc::new(AtomicBool::new(true));
+        let (clock, slow) = (time.clock.clone(), Arc::clone(&is_slow));
+        let store = SimStore::with_faults(time.store.clone(), move |call| {
+            if call == Call::Turn && slow.load(Relaxed) {
+                clock.advance(SYNC);
+            }
+            Fault::None
+        });
+        let queue = time.queue(store);
+        queue.push(job("first"), When::NOW).unwrap();
+        queue.take().unwrap().ack().unwrap(); // Now it is known what a synced turn takes.
+        is_slow.store(false, Relaxed);
+
+        queue.push(job("done"), When::NOW).unwrap();
+        let done = queue.take().unwrap();
+        let [mut next, mut last] = [queue.take_async(), queue.take_async()].map(Box::pin);
+        let waker = Waker::noop();
+        let mut context = Context::from_waker(waker);
+        assert!(next.as_mut().poll(&mut context).is_pending());
+        assert!(last.as_mut().poll(&mut context).is_pending());
+        queue.push(job("next"), AHEAD).unwrap();
+        queue.push(job("last"), AHEAD + SYNC / 2).unwrap();
+        let claimed = |queue: &DurableQueue<String, SimStore>| {
+            let jobs = queue.list(None, 10).unwrap();
+            jobs.iter()
+                .filter(|job| job.state == JobState::Claimed)
+                .count()
+        };
+        while claimed(&queue) < 2 {
+            std::thread::yield_now();
+        }
+        time.advance(AHEAD - SYNC / 2);
+        done.ack_later();
+        time.clock.advance(SYNC / 2);
+        let next = block_on(next).unwrap();
+        // One more is about to fall due: the ack still waits.
+        assert_eq!(
+            (next.as_str(), queue.store_stats().unwrap().jobs),
+            ("next", 3)
+        );
+        time.clock.advance(SYNC / 2);
+        let last = block_on(last).unwrap();
+        assert_eq!(last.as_str(), "last");
+        while queue.store_stats().unwrap().jobs > 2 {
+            std::thread::yield_now(); // And then it goes.
+        }
     });
 }

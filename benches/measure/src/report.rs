@@ -38,6 +38,17 @@ impl Report {
         self
     }
 
+    /// Adds a figure of which more is better.
+    pub fn rate(mut self, name: &'static str, unit: &'static str, value: f64) -> Self {
+        self.0.push(Metric {
+            name,
+            unit,
+            value,
+            better: Some("higher"),
+        });
+        self
+    }
+
     /// Adds the wall and processor time of a section, for each of `count` tasks.
     pub fn per_task(self, spent: Spent, count: u32) -> Self {
         let each = |time: Duration| time.as_secs_f64() * 1e9 / f64::from(count);

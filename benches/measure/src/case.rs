@@ -1,6 +1,7 @@
 //! A case: one question, the pools that can answer it, and how it is asked.
 
 use std::error::Error;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -23,7 +24,7 @@ pub struct Run {
 
 impl Run {
     /// How long a section is to be measured: some twenty slices of the scheduler, and a hundred
-    /// times the error of a [`wait_for`](crate::count::wait_for).
+    /// times the error of a look at a counter each millisecond.
     pub fn budget(&self) -> Duration {
         Duration::from_millis(if self.quick { 50 } else { 100 })
     }
@@ -124,4 +125,30 @@ impl Case {
         self.x = Some(x);
         self
     }
+}
+
+/// Prints the cases, an object per line.
+pub fn list(cases: &[Case]) -> Result<(), Box<dyn Error>> {
+    let mut out = io::stdout().lock();
+    for case in cases {
+        writeln!(out, "{}", serde_json::to_string(case)?)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Runs one, and prints its figures.
+pub fn run(cases: &[Case], run: &Run) -> Result<(), Box<dyn Error>> {
+    let case = cases
+        .iter()
+        .find(|case| case.name == run.case)
+        .ok_or_else(|| format!("there is no case `{}`", run.case))?;
+    if !case.pools.contains(&run.pool.as_str()) {
+        return Err(format!("`{}` cannot do the case `{}`", run.pool, run.case).into());
+    }
+    let report = (case.run)(run)?;
+    let mut out = io::stdout().lock();
+    for metric in report.finish() {
+        writeln!(out, "{}", serde_json::to_string(&metric)?)?;
+    }
+    Ok(out.flush()?)
 }

@@ -1,0 +1,70 @@
+//! The runtime that peers want.
+
+use std::time::{Duration, Instant};
+
+use stores::{Fault, Job, Outcome, Workers};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::{JoinHandle, JoinSet};
+
+/// As many sessions as there are clients at a time.
+pub const SESSIONS: u32 = 16;
+/// So many jobs a worker takes at a time.
+pub const BATCH: usize = 100;
+pub const QUEUE: &str = "bench";
+
+/// A thread for each core.
+pub fn runtime() -> Outcome<Runtime> {
+    Ok(Builder::new_multi_thread().enable_all().build()?)
+}
+
+/// Clients who are tasks, since that is what an async program has.
+pub fn push_each<F>(
+    runtime: &Runtime,
+    clients: u32,
+    delay: Duration,
+    until: Instant,
+    push: impl Fn(Job) -> F + Clone + Send + 'static,
+) -> Outcome<u32>
+where
+    F: Future<Output = Outcome> + Send,
+{
+    let mut team = JoinSet::new();
+    for _ in 0..clients {
+        let push = push.clone();
+        let client = async move {
+            let mut pushed = 0;
+            while Instant::now() < until {
+                push(Job::after(delay)).await?;
+                pushed += 1;
+            }
+            Ok::<u32, Fault>(pushed)
+        };
+        team.spawn_on(client, runtime.handle());
+    }
+    runtime.block_on(async {
+        let mut pushed = 0;
+        while let Some(client) = team.join_next().await {
+            pushed += client??;
+        }
+        Ok(pushed)
+    })
+}
+
+/// Tasks that are aborted when this is dropped.
+pub struct Tasks {
+    pub handle: Handle,
+    pub tasks: Vec<JoinHandle<()>>,
+}
+
+impl Workers for Tasks {}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        for task in self.tasks.drain(..) {
+            drop(self.handle.block_on(task));
+        }
+    }
+}

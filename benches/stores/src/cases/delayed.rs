@@ -1,0 +1,77 @@
+//! A claim that finds nothing due behind many delayed jobs.
+
+use std::time::{Duration, Instant};
+
+use measure::case::{Case, Chart, Run};
+use measure::percentiles::Percentiles;
+use measure::report::Report;
+
+use super::{case, open};
+use crate::contender::{Can, Contender, Outcome};
+use crate::job::{Job, micros, now};
+
+/// So many are entered with one call.
+const LOADED: u64 = 1_000;
+
+pub fn cases(contenders: &[Contender]) -> Vec<Case> {
+    let of = |jobs: u64| {
+        case(
+            format!("delayed/{jobs}"),
+            "Delayed jobs in front",
+            "What does a claim take that finds nothing due, with so many jobs there that are delayed?",
+            contenders,
+            &[Can::All],
+            move |contender, run| looked(contender, run, jobs),
+        )
+        .chart(Chart::Latency)
+    };
+    let ours: Vec<Contender> = contenders
+        .iter()
+        .copied()
+        .filter(|it| it.name.starts_with("ours"))
+        .collect();
+    let million = case(
+        "delayed/1000000".to_owned(),
+        "Delayed jobs in front",
+        "And a million, for ours alone?",
+        &ours,
+        &[Can::All],
+        |contender, run| looked(contender, run, 1_000_000),
+    );
+    let mut million = million.chart(Chart::Latency);
+    million.quick = false;
+    vec![of(1_000), of(200_000), million]
+}
+
+fn looked(contender: &Contender, run: &Run, jobs: u64) -> Outcome<Report> {
+    let (jobs, looks) = if run.quick {
+        (jobs.min(1_000), 10)
+    } else {
+        (jobs, 300)
+    };
+    let mut place = contender.needs.place()?;
+    let loaded = open(contender, &place)?;
+    let hour = now() + micros(Duration::from_hours(1));
+    for batch in 0..jobs / LOADED {
+        let batch: Vec<Job> = (0..LOADED)
+            .map(|job| Job::at(hour + batch * LOADED + job))
+            .collect();
+        loaded.push(&batch)?;
+    }
+    drop(loaded);
+    place.settled_counts()?;
+    let queue = open(contender, &place)?;
+    for _ in 0..5 {
+        queue.look()?;
+    }
+    let mut nanos = Vec::new();
+    for _ in 0..looks {
+        let begin = Instant::now();
+        queue.look()?;
+        nanos.push(micros(begin.elapsed()) * 1_000);
+    }
+    let took = Percentiles::new(nanos);
+    Ok(Report::new()
+        .with("p50", "us", took.micros(0.5))
+        .with("p99", "us", took.micros(0.99)))
+}

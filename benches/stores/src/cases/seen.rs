@@ -1,0 +1,101 @@
+//! What handlers have seen: how many jobs, how late, and what it took from the first to the last.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use measure::meter::{Meter, Spent};
+use measure::percentiles::Percentiles;
+use measure::report::Report;
+
+use super::float;
+use crate::contender::{Handler, Outcome};
+use crate::job::Job;
+
+/// Shared by all workers of a run.
+pub struct Seen {
+    wanted: usize,
+    state: Mutex<State>,
+    all: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// In microseconds, in the order in which the jobs came.
+    lateness: Vec<i64>,
+    begin: Option<Meter>,
+    spent: Option<Spent>,
+}
+
+impl Seen {
+    pub fn new(wanted: usize) -> Arc<Self> {
+        Arc::new(Self {
+            wanted,
+            state: Mutex::default(),
+            all: Condvar::new(),
+        })
+    }
+
+    pub fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    pub fn handler(self: &Arc<Self>) -> Handler {
+        let seen = Arc::clone(self);
+        Arc::new(move |text| {
+            let Some(late) = Job::lateness(text) else {
+                return;
+            };
+            let mut state = seen.lock();
+            state.begin.get_or_insert_with(Meter::start);
+            state.lateness.push(late);
+            if state.lateness.len() == seen.wanted {
+                state.spent = state.begin.map(Meter::stop);
+                seen.all.notify_all();
+            }
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for all of them, or so long. Answers how many came, and what they took.
+    pub fn wait(&self, limit: Duration) -> Outcome<(usize, Spent)> {
+        let state = self.lock();
+        let waited = self
+            .all
+            .wait_timeout_while(state, limit, |state| state.spent.is_none());
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let begin = state.begin.ok_or("no job has come")?;
+        let spent = state.spent.unwrap_or_else(|| begin.stop());
+        Ok((state.lateness.len(), spent))
+    }
+
+    /// Whether so many have come within this time.
+    pub fn wait_for(&self, count: usize, limit: Duration) -> bool {
+        let begin = std::time::Instant::now();
+        while self.lock().lateness.len() < count {
+            if begin.elapsed() > limit {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
+    /// How late they came, and how many of them early.
+    pub fn report(&self) -> Report {
+        let lateness = self.lock().lateness.clone();
+        let early = lateness.iter().filter(|late| **late < 0).count();
+        let nanos = lateness
+            .iter()
+            .map(|late| late.max(&0).cast_unsigned() * 1_000);
+        let nanos = Percentiles::new(nanos.collect());
+        let share = 100.0 * float(early) / float(lateness.len().max(1));
+        Report::new()
+            .with("p50", "us", nanos.micros(0.5))
+            .with("p99", "us", nanos.micros(0.99))
+            .with("max", "us", nanos.micros(1.0))
+            .with("early", "%", share)
+    }
+}

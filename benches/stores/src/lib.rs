@@ -1,0 +1,58 @@
+//! The comparison of durable queues: its cases, and what a queue has to do to be in it.
+//!
+//! The program `stores` has our stores and the yardsticks; `stores-peers`, a package of a workspace
+//! of its own, has the peers. Both are asked as `measure` says: `list`, `run CASE POOL`.
+//!
+//! Not for: statistics. A single run on a shared machine says little.
+//!
+//! # What always holds
+//! 1. A queue is measured in a process that has seen no other, in a database that is made for this
+//!    run and dropped after it.
+//! 2. Each gets the same jobs: a hundred bytes that say when they are due, by the machine's clock,
+//!    which is the servers' clock too.
+//! 3. What a case prepares (tables, jobs that lie there) is over, and its sessions are closed, before
+//!    the counters of the server are read.
+
+mod cases;
+mod contender;
+mod job;
+mod place;
+
+use std::process;
+
+use measure::case::{self, Run};
+
+pub use contender::{Can, Contender, Fault, Handler, Outcome, Queue, Workers};
+pub use job::{Job, micros};
+pub use place::Needs;
+
+const USAGE: &str = "list | run [--quick] CASE POOL";
+
+/// The whole of a program that has these.
+pub fn main(contenders: &[Contender]) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (flags, words): (Vec<&str>, Vec<&str>) = arguments
+        .iter()
+        .map(String::as_str)
+        .partition(|word| word.starts_with("--"));
+    let cases = cases::all(contenders);
+    let done = match (&words[..], &flags[..]) {
+        (["list"], []) => case::list(&cases),
+        (["run", case, pool], [] | ["--quick"]) => {
+            let run = Run {
+                case: (*case).to_owned(),
+                pool: (*pool).to_owned(),
+                quick: !flags.is_empty(),
+                oversubscribed: false,
+            };
+            case::run(&cases, &run)
+        }
+        _ => Err(format!("usage: {USAGE}").into()),
+    };
+    if let Err(error) = done {
+        eprintln!("{error}");
+        process::exit(1);
+    }
+    // Runtimes of peers are not taken down: it is no part of any question.
+    process::exit(0);
+}

@@ -1,0 +1,56 @@
+//! Our stores and the yardsticks, in the comparison of durable queues.
+
+mod bare;
+mod ours;
+
+use durable_queue::{PostgresStore, SqliteStore};
+use stores::{Can, Contender, Needs, Outcome, Queue};
+
+use bare::{Insert, Memory};
+use ours::Ours;
+
+/// As many as there are clients at a time.
+const SESSIONS: usize = 16;
+
+fn main() {
+    stores::main(&[
+        Contender {
+            name: "ours, PostgreSQL",
+            needs: Needs::Postgres,
+            open: postgres,
+            can: Can::All,
+        },
+        Contender {
+            name: "ours, SQLite",
+            needs: Needs::Folder,
+            open: sqlite,
+            can: Can::All,
+        },
+        Contender {
+            name: "bare INSERT, PostgreSQL",
+            needs: Needs::Postgres,
+            open: |address| Ok(Box::new(Insert::open(address, SESSIONS)?)),
+            can: Can::Push,
+        },
+        Contender {
+            name: "bare DelayQueue, memory",
+            needs: Needs::Nothing,
+            open: |_| Ok(Box::new(Memory::new())),
+            can: Can::KeepTime,
+        },
+    ]);
+}
+
+fn sqlite(path: &str) -> Outcome<Box<dyn Queue>> {
+    let path = path.to_owned();
+    Ok(Box::new(Ours::new(move || Ok(SqliteStore::open(&path)?))?))
+}
+
+fn postgres(address: &str) -> Outcome<Box<dyn Queue>> {
+    let address = address.to_owned();
+    let open = move || {
+        let options = PostgresStore::options().sessions(SESSIONS);
+        Ok(options.open(&address)?)
+    };
+    Ok(Box::new(Ours::new(open)?))
+}

@@ -1,0 +1,95 @@
+//! `DurableQueue` on any of our stores.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use durable_queue::store::{Claim, Store};
+use durable_queue::{DurableQueue, HORIZON, LEASE, ShutDown, Token, When, Worker};
+use stores::{Fault, Handler, Job, Outcome, Queue, Workers};
+
+const NAME: &str = "bench";
+/// So many jobs a worker takes at a time.
+const BATCH: NonZeroUsize = NonZeroUsize::new(100).expect("it is not zero");
+const SHUTDOWN: Duration = Duration::from_secs(5);
+
+type Open<S> = dyn Fn() -> Outcome<S> + Send + Sync;
+
+/// Pushes go to `queue`; each worker opens the store anew.
+pub struct Ours<S: Store> {
+    open: Box<Open<S>>,
+    store: S,
+    queue: DurableQueue<String, S>,
+}
+
+impl<S: Store + Clone> Ours<S> {
+    pub fn new(open: impl Fn() -> Outcome<S> + Send + Sync + 'static) -> Outcome<Self> {
+        let store = open()?;
+        Ok(Self {
+            queue: DurableQueue::new(NAME, store.clone()),
+            store,
+            open: Box::new(open),
+        })
+    }
+}
+
+impl<S: Store + Clone> Queue for Ours<S> {
+    fn push(&self, jobs: &[Job]) -> Outcome {
+        let values = jobs
+            .iter()
+            .map(|job| (job.text.clone(), When::from(job.when())));
+        match self.queue.push_batch(values.collect()) {
+            Ok(_) => Ok(()),
+            Err(failed) => Err(failed.error.into()),
+        }
+    }
+
+    fn work(&self, workers: u32, handler: Handler) -> Outcome<Box<dyn Workers>> {
+        let mut team = Team(Vec::new());
+        for _ in 0..workers {
+            let queue: DurableQueue<String, S> = DurableQueue::new(NAME, (self.open)()?);
+            let handler = handler.clone();
+            let worker = Worker::builder(queue).batch(BATCH).start(move |job| {
+                handler(job);
+                Ok::<(), Fault>(())
+            })?;
+            team.0.push(worker);
+        }
+        Ok(Box::new(team))
+    }
+
+    fn look(&self) -> Outcome {
+        let most = u32::try_from(BATCH.get())?;
+        let claim = Claim {
+            token: Token::random(),
+            max: most,
+            start: most,
+            ahead: most,
+            horizon: HORIZON,
+            lease: LEASE,
+        };
+        let claimed = self.store.turn(NAME, &[], Some(claim))?.claimed;
+        let leases = claimed.ok_or("it claims")?.leases;
+        if leases.is_empty() {
+            Ok(())
+        } else {
+            Err(Fault::from("nothing was due, and yet"))
+        }
+    }
+}
+
+struct Team<S: Store>(Vec<Worker<String, S>>);
+
+impl<S: Store> Workers for Team<S> {}
+
+impl<S: Store> Drop for Team<S> {
+    fn drop(&mut self) {
+        for worker in &self.0 {
+            worker.queue().close();
+        }
+        for worker in &self.0 {
+            if worker.shutdown(SHUTDOWN) != ShutDown::Finished {
+                eprintln!("a worker did not end well");
+            }
+        }
+    }
+}
