@@ -16,18 +16,17 @@ fn a_wait_for_a_token_racing_its_cancelling_ends() {
         Some(3),
         || {
             let (token, written) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
-            let looker = {
-                let (token, written) = (token.clone(), Arc::clone(&written));
+            let child = token.child();
+            let canceller = {
+                let written = Arc::clone(&written);
                 spawn(move || {
-                    // One look, and no loop: after a yield a model's thread sees no old values.
-                    if token.is_cancelled() {
-                        assert_eq!(written.load(Relaxed), 7);
-                    }
+                    written.store(7, Relaxed);
+                    assert!(token.cancel());
                 })
             };
-            written.store(7, Relaxed);
-            token.cancel();
-            looker.join().unwrap();
+            child.wait();
+            assert_eq!(written.load(Relaxed), 7);
+            canceller.join().unwrap();
         },
     );
 }
@@ -40,18 +39,18 @@ fn a_look_that_finds_a_token_cancelled_sees_what_came_before() {
         Some(3),
         || {
             let (token, written) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
-            let canceller = {
+            let looker = {
                 let (token, written) = (token.clone(), Arc::clone(&written));
                 spawn(move || {
-                    written.store(7, Relaxed);
-                    token.cancel();
+                    // One look, and no loop: after a yield a model's thread sees no old values.
+                    if token.is_cancelled() {
+                        assert_eq!(written.load(Relaxed), 7);
+                    }
                 })
             };
-            // One look, and no loop: after a yield a model's thread sees no old values.
-            if token.is_cancelled() {
-                assert_eq!(written.load(Relaxed), 7);
-            }
-            canceller.join().unwrap();
+            written.store(7, Relaxed);
+            token.cancel();
+            looker.join().unwrap();
         },
     );
 }
