@@ -8,6 +8,7 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+mod alike;
 mod postgres;
 #[path = "../it/programs.rs"]
 mod programs;

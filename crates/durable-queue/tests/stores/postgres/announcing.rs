@@ -8,7 +8,8 @@ use ::postgres::fallible_iterator::FallibleIterator as _;
 use durable_queue::testing::ManualStoreClock;
 use durable_queue::{DurableQueue, NewJob, Notifier, Store, StoreTime, When};
 
-use super::{Database, JOB};
+use super::Database;
+use crate::alike::JOB;
 
 const SECOND: Duration = Duration::from_secs(1);
 

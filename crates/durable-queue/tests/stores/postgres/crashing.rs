@@ -1,20 +1,18 @@
 //! A server that dies in mid-run, without a chance to write anything down.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::env;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
-use std::{env, thread};
 
 use durable_queue::store::{Act, Claim, Settle, Verdict};
-use durable_queue::{CarriedOut, DurableQueue, SettleError, Store, Token};
+use durable_queue::{DurableQueue, Store as _, Token};
 
-use super::{Database, JOB};
+use super::Database;
+use crate::alike::{JOB, a_crash_loses_nothing_that_was_answered};
 
 /// A command that kills the server and starts it again.
 const VARIABLE: &str = "DURABLE_POSTGRES_RESTART";
-const JOBS: u32 = 120;
-const CRASHES: u32 = 3;
 
 /// Returns when it answers again.
 fn crash() {
@@ -73,70 +71,12 @@ fn a_server_that_dies_and_comes_back_has_lost_nothing_that_it_answered() {
     let Some(database) = Database::new() else {
         return;
     };
-    // One after the other: a server that starts cannot be told to.
+    // One after the other: a server that starts takes no such command.
     let turn = Mutex::new(());
     let crash = || {
         let _turn = turn.lock().unwrap();
         crash();
     };
     let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new("queue", database.another_store());
-    // How often each was entered, perhaps.
-    let entered = Mutex::new(BTreeMap::new());
-    // What was acknowledged, and how often; what has no answer is gone, or comes again.
-    let mut acked: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
-    let mut unknown = BTreeSet::new();
-    testkit::watchdog(testkit::LIMIT, || {
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                for number in 0..JOBS {
-                    if number % (JOBS / (CRASHES + 1)) == 1 && number > 1 {
-                        scope.spawn(crash);
-                    }
-                    push(&queue, number, &entered);
-                }
-            });
-            while acked.len() + unknown.len() < JOBS as usize {
-                let job = queue.take().unwrap();
-                let payload = job.to_vec();
-                let times = entered.lock().unwrap().get(&payload).copied();
-                match job.ack() {
-                    Ok(()) => {
-                        let acks = acked.entry(payload.clone()).or_default();
-                        *acks += 1;
-                        // One that is being pushed has no answer yet.
-                        let most = times.unwrap_or(u32::MAX);
-                        assert!(*acks <= most, "acknowledged, and handed out again");
-                        unknown.remove(&payload);
-                    }
-                    Err(SettleError::Unknown) if !acked.contains_key(&payload) => {
-                        unknown.insert(payload);
-                    }
-                    Err(SettleError::Unknown) => {}
-                    Err(error) => assert!(error.is_stale(), "{error}"),
-                }
-            }
-        });
-        assert_eq!(entered.lock().unwrap().len(), JOBS as usize);
-    });
-}
-
-/// Until there is an answer.
-fn push<S: Store>(
-    queue: &DurableQueue<Vec<u8>, S>,
-    number: u32,
-    entered: &Mutex<BTreeMap<Vec<u8>, u32>>,
-) {
-    let payload = number.to_le_bytes().to_vec();
-    let mut times = 0;
-    loop {
-        let pushed = queue.push(payload.clone(), Duration::ZERO);
-        let is_in = pushed.is_ok();
-        let perhaps = pushed.is_err_and(|error| error.error.carried_out() == CarriedOut::Perhaps);
-        times += u32::from(is_in || perhaps);
-        if is_in {
-            entered.lock().unwrap().insert(payload, times);
-            return;
-        }
-        thread::yield_now();
-    }
+    a_crash_loses_nothing_that_was_answered(&queue, crash);
 }

@@ -15,10 +15,10 @@ use std::time::Duration;
 use std::{env, io};
 
 use ::postgres::{Client, NoTls};
+use durable_queue::PostgresStore;
 use durable_queue::conformance::Fixture;
 use durable_queue::postgres::PostgresOptions;
 use durable_queue::testing::{ManualStoreClock, SimStore};
-use durable_queue::{Merge, NewJob, PostgresStore, Store, When};
 use sync_shim::ManualClock;
 use testkit::Rng;
 
@@ -152,18 +152,6 @@ mod conformance {
     use super::Database;
 
     durable_queue::conformance_tests!(if Database::with_manual_clock());
-}
-
-const JOB: NewJob<'_> = NewJob {
-    payload: b"job",
-    when: When::NOW,
-    key: None,
-    merge: Merge::Keep,
-    schedule: None,
-};
-
-fn count(store: &PostgresStore) -> u32 {
-    store.stats("queue").unwrap().jobs
 }
 
 const PROGRAMS: usize = 8;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use durable_queue::postgres::{PROBE_EVERY, SCHEMA};
 use durable_queue::{ErrorKind, PostgresStore, SAFETY_LOOK, Store};
 
-use super::{Database, JOB, count, options};
+use super::{Database, options};
+use crate::alike::{JOB, count};
 
 #[test]
 fn tables_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {

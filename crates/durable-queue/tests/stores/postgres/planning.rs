@@ -5,7 +5,8 @@ use std::time::Duration;
 use durable_queue::store::{Act, Claim, ListedJob, Settle};
 use durable_queue::{JobId, NewJob, Store, StoreTime, Token, When};
 
-use super::{Database, JOB};
+use super::Database;
+use crate::alike::JOB;
 
 const DELAYED: usize = 20_000;
 

@@ -7,7 +7,8 @@ use durable_queue::store::{Act, Claim, Settle};
 use durable_queue::{JobId, NewJob, Store, Token, When};
 use testkit::{LIMIT, watchdog};
 
-use super::{Database, JOB};
+use super::Database;
+use crate::alike::JOB;
 
 const KEYED: NewJob<'_> = NewJob {
     key: Some(b"key"),

@@ -2,7 +2,8 @@
 
 use durable_queue::{EnqueueIn, Put, Store};
 
-use super::{Database, JOB, count};
+use super::Database;
+use crate::alike::{JOB, count};
 
 #[test]
 fn jobs_of_the_callers_own_transaction_come_with_its_commit_and_not_without() {

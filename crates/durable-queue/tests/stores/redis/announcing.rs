@@ -8,7 +8,8 @@ use durable_queue::store::Claim;
 use durable_queue::testing::ManualStoreClock;
 use durable_queue::{DurableQueue, JobId, NewJob, Notifier, Reset, Store, StoreTime, Token, When};
 
-use super::{JOB, Keys};
+use super::Keys;
+use crate::alike::JOB;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HORIZON: Duration = Duration::from_millis(500);

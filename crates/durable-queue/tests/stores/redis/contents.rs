@@ -8,9 +8,10 @@ use durable_queue::redis::{KEY_LIMIT, PAYLOAD_LIMIT};
 use durable_queue::store::{Act, Claim, Settle};
 use durable_queue::{Cancelled, CarriedOut, ErrorKind, NewJob, Put, Store, StoreTime, Token, When};
 
+use super::Keys;
 use super::failing::what;
 use super::server::Server;
-use super::{JOB, Keys, count};
+use crate::alike::{JOB, count};
 
 /// Of names that are made to be taken for another, or for the end of the hash tag.
 const NAMES: [&str; 12] = [

@@ -6,8 +6,8 @@ use ::redis::{Connection, Value, cmd};
 use durable_queue::store::{Act, Claim, ListedJob, Settle};
 use durable_queue::{JobId, NewJob, Store, StoreTime, Token, When};
 
-use super::JOB;
 use super::server::Server;
+use crate::alike::JOB;
 
 const DELAYED: usize = 20_000;
 const JOBS: usize = 60;

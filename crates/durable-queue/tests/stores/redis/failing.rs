@@ -1,6 +1,5 @@
 //! What goes wrong is said as it is, and no secret with it.
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
@@ -9,11 +8,12 @@ use std::time::Duration;
 use ::redis::cmd;
 use durable_queue::store::Claim;
 use durable_queue::{
-    CarriedOut, DurableQueue, ErrorKind, NewJob, Notifier, RedisStore, SettleError, Store,
-    StoreError, Token, When,
+    CarriedOut, DurableQueue, ErrorKind, NewJob, Notifier, RedisStore, Store, StoreError, Token,
+    When,
 };
 
-use super::{JOB, Keys, count};
+use super::Keys;
+use crate::alike::{JOB, count, no_job_is_lost_with_answers};
 use crate::proxy::Proxy;
 
 /// All that a log could come to hold of it.
@@ -271,49 +271,16 @@ fn a_call_whose_answer_was_lost_says_that_it_may_have_been_carried_out() {
     }
 }
 
-/// Of any call: claims, starts, settles, what a claim holds, and what listens.
 #[test]
 fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
-    const JOBS: u32 = 60;
-    const CUTS: u32 = 15;
     let Some(keys) = Keys::new() else {
         return;
     };
     testkit::watchdog(testkit::LIMIT, || {
         let proxy = Proxy::new(server(&keys));
         let store = keys.options().open(&through(&keys, proxy.address)).unwrap();
-        let queue: DurableQueue<Vec<u8>, _> = DurableQueue::builder("queue", store)
-            .lease(Duration::from_secs(2))
-            .build()
-            .unwrap();
-        let payloads: Vec<_> = (0..JOBS).map(u32::to_le_bytes).collect();
-        let jobs: Vec<_> = payloads
-            .iter()
-            .map(|payload| NewJob { payload, ..JOB })
-            .collect();
-        keys.store.enqueue("queue", &jobs).unwrap();
         // A session takes a few answers to begin.
-        proxy.lose_each(7);
-        let mut done = BTreeSet::new();
-        while done.len() < payloads.len() || proxy.lost() < CUTS {
-            if done.len() == payloads.len() {
-                done.clear();
-                keys.store.enqueue("queue", &jobs).unwrap();
-            }
-            let job = queue.take().unwrap();
-            let payload = job.to_vec();
-            // One whose answer was lost comes again, or is gone: the figures say at the end.
-            match job.ack() {
-                Ok(()) | Err(SettleError::Unknown) => _ = done.insert(payload),
-                Err(error) => assert!(error.is_stale(), "{error}"),
-            }
-            if proxy.lost() >= CUTS {
-                proxy.lose_each(0);
-            }
-        }
-        proxy.lose_each(0);
-        assert!(proxy.lost() >= CUTS, "{} were lost", proxy.lost());
-        assert_eq!(count(&keys.store), 0);
+        no_job_is_lost_with_answers(&keys.store, store, &proxy, 7);
     });
 }
 

@@ -16,10 +16,10 @@ use std::time::Duration;
 use std::{env, io};
 
 use ::redis::{Client, Cmd, Connection, FromRedisValue, cmd};
+use durable_queue::RedisStore;
 use durable_queue::conformance::Fixture;
 use durable_queue::redis::RedisOptions;
 use durable_queue::testing::{ManualStoreClock, SimStore};
-use durable_queue::{Merge, NewJob, RedisStore, Store, When};
 use sync_shim::ManualClock;
 use testkit::Rng;
 
@@ -166,18 +166,6 @@ mod conformance {
     use super::Keys;
 
     durable_queue::conformance_tests!(if Keys::with_manual_clock());
-}
-
-const JOB: NewJob<'_> = NewJob {
-    payload: b"job",
-    when: When::NOW,
-    key: None,
-    merge: Merge::Keep,
-    schedule: None,
-};
-
-fn count(store: &RedisStore) -> u32 {
-    store.stats("queue").unwrap().jobs
 }
 
 const PROGRAMS: usize = 40;

@@ -7,7 +7,8 @@ use ::redis::cmd;
 use durable_queue::redis::{PREFIX, PROBE_EVERY};
 use durable_queue::{ErrorKind, RedisStore, Store};
 
-use super::{JOB, Keys, count, options};
+use super::{Keys, options};
+use crate::alike::{JOB, count};
 
 #[test]
 fn keys_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {

@@ -10,7 +10,7 @@ use durable_queue::{CarriedOut, ErrorKind, NewJob, RedisStore, Store, Token};
 
 use super::failing::{shown, what};
 use super::server::Server;
-use super::{JOB, count};
+use crate::alike::{JOB, count};
 
 const CLAIM: fn() -> Claim = || Claim {
     token: Token::random(),

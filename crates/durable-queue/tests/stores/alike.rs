@@ -1,0 +1,135 @@
+//! What the stores on servers are put through alike: answers that are lost, and servers that die.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use durable_queue::{CarriedOut, DurableQueue, Merge, NewJob, SettleError, Store, When};
+
+use crate::proxy::Proxy;
+
+pub(crate) const JOB: NewJob<'_> = NewJob {
+    payload: b"job",
+    when: When::NOW,
+    key: None,
+    merge: Merge::Keep,
+    schedule: None,
+};
+
+pub(crate) fn count(store: &impl Store) -> u32 {
+    store.stats("queue").unwrap().jobs
+}
+
+/// Of any call: claims, starts, settles, what a claim holds, and what listens. `lossy` is the store
+/// behind the proxy, which loses one answer of `each`, and `direct` the same without.
+pub(crate) fn no_job_is_lost_with_answers<S: Store + 'static>(
+    direct: &S,
+    lossy: S,
+    proxy: &Proxy,
+    each: u32,
+) {
+    const JOBS: u32 = 60;
+    const CUTS: u32 = 15;
+    let queue: DurableQueue<Vec<u8>, _> = DurableQueue::builder("queue", lossy)
+        .lease(Duration::from_secs(2))
+        .build()
+        .unwrap();
+    let payloads: Vec<_> = (0..JOBS).map(u32::to_le_bytes).collect();
+    let jobs: Vec<_> = payloads
+        .iter()
+        .map(|payload| NewJob { payload, ..JOB })
+        .collect();
+    direct.enqueue("queue", &jobs).unwrap();
+    proxy.lose_each(each);
+    let mut done = BTreeSet::new();
+    while done.len() < payloads.len() || proxy.lost() < CUTS {
+        if done.len() == payloads.len() {
+            done.clear();
+            direct.enqueue("queue", &jobs).unwrap();
+        }
+        let job = queue.take().unwrap();
+        let payload = job.to_vec();
+        // One whose answer was lost comes again, or is gone: the figures say at the end.
+        match job.ack() {
+            Ok(()) | Err(SettleError::Unknown) => _ = done.insert(payload),
+            Err(error) => assert!(error.is_stale(), "{error}"),
+        }
+        if proxy.lost() >= CUTS {
+            proxy.lose_each(0);
+        }
+    }
+    proxy.lose_each(0);
+    assert!(proxy.lost() >= CUTS, "{} were lost", proxy.lost());
+    assert_eq!(count(direct), 0);
+}
+
+const JOBS: u32 = 120;
+const CRASHES: u32 = 3;
+
+/// The server of the queue's store dies in mid-run, again and again. `crash` returns when it is there
+/// again; one waits for the other.
+pub(crate) fn a_crash_loses_nothing_that_was_answered<S: Store + 'static>(
+    queue: &DurableQueue<Vec<u8>, S>,
+    crash: impl Fn() + Sync,
+) {
+    // How often each was entered, perhaps.
+    let entered = Mutex::new(BTreeMap::new());
+    // What was acknowledged, and how often; what has no answer is gone, or comes again.
+    let mut acked: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+    let mut unknown = BTreeSet::new();
+    testkit::watchdog(testkit::LIMIT, || {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..JOBS {
+                    if number % (JOBS / (CRASHES + 1)) == 1 && number > 1 {
+                        scope.spawn(&crash);
+                    }
+                    push(queue, number, &entered);
+                }
+            });
+            while acked.len() + unknown.len() < JOBS as usize {
+                let job = queue.take().unwrap();
+                let payload = job.to_vec();
+                let times = entered.lock().unwrap().get(&payload).copied();
+                match job.ack() {
+                    Ok(()) => {
+                        let acks = acked.entry(payload.clone()).or_default();
+                        *acks += 1;
+                        // One that is being pushed has no answer yet.
+                        let most = times.unwrap_or(u32::MAX);
+                        assert!(*acks <= most, "acknowledged, and handed out again");
+                        unknown.remove(&payload);
+                    }
+                    Err(SettleError::Unknown) if !acked.contains_key(&payload) => {
+                        unknown.insert(payload);
+                    }
+                    Err(SettleError::Unknown) => {}
+                    Err(error) => assert!(error.is_stale(), "{error}"),
+                }
+            }
+        });
+        assert_eq!(entered.lock().unwrap().len(), JOBS as usize);
+    });
+}
+
+/// Until there is an answer.
+fn push<S: Store>(
+    queue: &DurableQueue<Vec<u8>, S>,
+    number: u32,
+    entered: &Mutex<BTreeMap<Vec<u8>, u32>>,
+) {
+    let payload = number.to_le_bytes().to_vec();
+    let mut times = 0;
+    loop {
+        let pushed = queue.push(payload.clone(), Duration::ZERO);
+        let is_in = pushed.is_ok();
+        let perhaps = pushed.is_err_and(|error| error.error.carried_out() == CarriedOut::Perhaps);
+        times += u32::from(is_in || perhaps);
+        if is_in {
+            entered.lock().unwrap().insert(payload, times);
+            return;
+        }
+        thread::yield_now();
+    }
+}
