@@ -1,6 +1,6 @@
 //! The session that listens: what other processes announce reaches the notifiers.
 //!
-//! Not for: deciding who is told. The functions of the schema do (`sql/enqueue.sql`).
+//! Not for: deciding who is notified. The functions of the schema do (`sql/enqueue.sql`).
 //!
 //! # What always holds
 //! 1. A watch begins only when the server has said that the session listens.

@@ -1,4 +1,4 @@
-//! Who is told of what, and that none is slept over.
+//! Who is notified of what, and that none is slept over.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn job(seconds: u32) -> NewJob<'static> {
 }
 
 /// The steps of a push and of a process that goes to sleep, in each of their orders: the sleeper sees the
-/// job, or is told of it. The push: `e` enters, `a` announces. The sleeper: `t` takes a turn, `c` is its
+/// job, or is notified of it. The push: `e` enters, `a` announces. The sleeper: `t` takes a turn, `c` is its
 /// commit, `l` looks once more.
 #[test]
 fn a_push_and_a_process_that_goes_to_sleep_miss_each_other_in_no_order() {

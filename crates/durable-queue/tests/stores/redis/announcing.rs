@@ -1,4 +1,4 @@
-//! Who is told of what, and that none is slept over.
+//! Who is notified of what, and that none is slept over.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
