@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pool_core::internals::{Admit, Admitted, Demand, PoolHandle, Special, submit_batch};
+use pool_core::internals::{Admit, Admitted, Demand, PoolHandle, Precheck, submit_batch};
 use pool_core::{
     Accepts, BatchError, CancelToken, Cancelled, JoinHandle, OnFull, Runner, SubmitError,
 };
@@ -19,8 +19,17 @@ impl<R: Runner> Admit<R> for Shared<R> {
     }
 
     #[inline]
-    fn is_special(&self, _on_full: OnFull) -> Option<Special> {
-        self.records_all().then_some(Special::Record)
+    fn precheck(&self, _on_full: OnFull) -> Precheck {
+        if self.records_all() {
+            Precheck::Special
+        } else {
+            Precheck::Plain
+        }
+    }
+
+    /// Nothing: each pool that is asked says so itself.
+    fn refuses(&self, _on_full: OnFull) -> Result<(), SubmitError> {
+        Ok(())
     }
 
     #[inline]

@@ -98,9 +98,18 @@ where
     let mut size = rest.size_hint().0.clamp(1, FIRST_CHUNK);
     let mut chunk = TaskQueue::with_capacity(size);
     let mut submitted = 0;
+    if pools.pool_handle().is_forked() {
+        // Before any lock, which a fork may have left held.
+        return Err(BatchError {
+            reason: SubmitError::Forked(()),
+            submitted,
+            refused: Vec::new().into_iter(),
+            rest,
+        });
+    }
     loop {
         for task in rest.by_ref().take(size) {
-            chunk.push_with(|| R::plain(task));
+            chunk.push_with(|| pools.detached_job(task));
         }
         size = (size * 2).min(LARGEST_CHUNK);
         if chunk.len() == 0 {

@@ -352,8 +352,8 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// Enters the span that is current where a task is submitted or spawned, and its subscriber,
-    /// around that task. A submitted task then costs an allocation, as a spawned one does.
+    /// Enters the span that is current where a task is submitted or spawned, or where a mapping was
+    /// made, and its subscriber, around that task or call. A submitted task then costs an allocation, as a spawned one does.
     #[cfg(feature = "tracing")]
     pub fn carry_span(mut self, carry: bool) -> Self {
         self.carries_span = carry;

@@ -13,7 +13,7 @@ use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 use crate::cancel::CancelToken;
 use crate::config::{Config, OnFull, WithinWorker};
 use crate::discard::Discards;
-use crate::error::{BuildError, Closed, Reason, SubmitError};
+use crate::error::{BuildError, Closed, Reason};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::decide::{Admission, OnFullPolicy, OwnWorker, WhenFull};
@@ -27,7 +27,6 @@ use crate::sched::state::State;
 use crate::sched::striped::StripedCounter;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::stats::Stats;
-use crate::submit::Special;
 use crate::task::run::{Outcome, Resolve, TaskContext};
 use crate::worker;
 
@@ -49,7 +48,7 @@ pub(crate) struct Core<R: Runner> {
     forks: usize,
     /// The same; no count where each task has a record. So one comparison tells a plain call that it
     /// may go on.
-    plain_forks: usize,
+    pub(crate) plain_forks: usize,
 }
 
 /// The time limit of a call was up.
@@ -122,34 +121,14 @@ impl<R: Runner> Core<R> {
         }))
     }
 
-    /// What refuses a task before anything is made of it, without the lock. It has been counted.
+    /// Step S1: whether a call that does not wait is refused without the lock. It has been counted.
     #[inline]
-    pub(crate) fn refuses(&self, on_full: OnFull) -> Option<Reason> {
-        if self.is_forked() {
-            Some(Reason::Forked)
-        } else if matches!(on_full, OnFull::Refuse) && self.state.is_full() {
-            // Step S1.
+    pub(crate) fn refuses_full(&self, on_full: OnFull) -> bool {
+        let refuses = matches!(on_full, OnFull::Refuse) && self.state.is_full();
+        if refuses {
             self.refused.add_one();
-            Some(Reason::Full)
-        } else {
-            None
         }
-    }
-
-    /// As [`refuses`](Self::refuses), for a task that was given nothing: whether it is to have a
-    /// record all the same.
-    #[inline]
-    pub(crate) fn is_special(&self, on_full: OnFull) -> Option<Special> {
-        if fork_count() != self.plain_forks {
-            let refused = self.refuses(on_full);
-            Some(refused.map_or(Special::Record, |why| Special::Refused(why.with(()))))
-        } else if matches!(on_full, OnFull::Refuse) && self.state.is_full() {
-            // Step S1.
-            self.refused.add_one();
-            Some(Special::Refused(SubmitError::Full(())))
-        } else {
-            None
-        }
+        refuses
     }
 
     /// Whether each task has a record.

@@ -35,8 +35,11 @@ use crate::keyed::lanes::Lanes;
 use crate::keyed::turn::{Lane, Turn};
 use crate::permit::Permit;
 use crate::pool::WorkerPool;
+use crate::submit::Admit;
 use crate::task::closures::{Closures, Plain};
 use crate::task::erased::{Task, Work};
+use crate::task::record::{Record, TaskRecord};
+use crate::task_builder::TaskOptions;
 
 mod handle;
 mod lanes;
@@ -227,7 +230,12 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         async move {
             match permit.await {
                 Ok(permit) => {
-                    shared.place_reserved(hash, key, Plain(task), permit);
+                    match shared.record(true) {
+                        None => shared.place_reserved(hash, key, Plain(task), permit),
+                        Some(record) => {
+                            drop(shared.spawn_reserved(hash, key, task, permit, record));
+                        }
+                    }
                     Ok(())
                 }
                 Err(refused) => Err(refused.with_task((key, task))),
@@ -312,11 +320,10 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         let permit = self.pool.reserve_async();
         async move {
             match permit.await {
-                Ok(permit) => {
-                    let (work, handle) = handle::promise(&shared.core, task);
-                    shared.place_reserved(hash, key, work, permit);
-                    Ok(handle)
-                }
+                Ok(permit) => Ok(match shared.record(false) {
+                    None => shared.spawn_reserved(hash, key, task, permit, ()),
+                    Some(record) => shared.spawn_reserved(hash, key, task, permit, record),
+                }),
                 Err(refused) => Err(refused.with_task((key, task))),
             }
         }
@@ -327,6 +334,9 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        if let Some(record) = self.shared.record(true) {
+            return self.place_spawned(key, task, on_full, record).map(drop);
+        }
         let placed = self.place(key, Plain(task), on_full);
         placed.map_err(|refused| refused.map(|(key, work)| (key, work.0)))
     }
@@ -341,7 +351,25 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (work, handle) = handle::promise(&self.shared.core, task);
+        match self.shared.record(false) {
+            None => self.place_spawned(key, task, on_full, ()),
+            Some(record) => self.place_spawned(key, task, on_full, record),
+        }
+    }
+
+    fn place_spawned<F, T, N>(
+        &self,
+        key: K,
+        task: F,
+        on_full: OnFull,
+        record: N,
+    ) -> Result<JoinHandle<T>, Refused<K, F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+        N: Record,
+    {
+        let (work, handle) = handle::promise(&self.shared.core, task, record);
         match self.place(key, work, on_full) {
             Ok(()) => Ok(handle),
             Err(refused) => Err(refused.map(|(key, work)| (key, work.0.take_back().0))),
@@ -354,8 +382,8 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
 
     #[inline]
     fn place<W: Work>(&self, key: K, work: W, on_full: OnFull) -> Result<(), Refused<K, W>> {
-        if let Some(reason) = self.shared.core.refuses(on_full) {
-            return Err(reason.with((key, work)));
+        if let Err(refused) = self.shared.core.refuses(on_full) {
+            return Err(refused.with_task((key, work)));
         }
         let hash = self.hash(&key);
         let Err((key, work)) = self.shared.place(hash, key, work) else {
@@ -431,6 +459,32 @@ impl<K: Eq + Send + 'static> Shared<K> {
             drop(lanes);
             permit.use_for(self.turn(Lane { shard, slot }, work));
         }
+    }
+
+    /// The same, of a task with a handle.
+    fn spawn_reserved<F, T, N>(
+        self: &Arc<Self>,
+        hash: u64,
+        key: K,
+        task: F,
+        permit: Permit<Closures>,
+        record: N,
+    ) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+        N: Record,
+    {
+        let (work, handle) = handle::promise(&self.core, task, record);
+        self.place_reserved(hash, key, work, permit);
+        handle
+    }
+
+    /// A task's record, where each task has one.
+    fn record(&self, is_detached: bool) -> Option<TaskRecord> {
+        let (core, options) = (&self.core, TaskOptions::default());
+        let records = core.records_all();
+        records.then(|| TaskRecord::new(options, is_detached, &core.context))
     }
 
     fn turn<W: Work>(self: &Arc<Self>, lane: Lane, first: W) -> Task {

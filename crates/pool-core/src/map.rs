@@ -36,6 +36,7 @@ use crate::submit::Admit;
 use crate::subqueue::Submission;
 use crate::subqueue::{Backlog, Drain, Helps, SubQueue, Submitter, drain_by};
 use crate::task::closures::Closures;
+use crate::task::span::CarriedSpan;
 use crate::task_builder::TaskOptions;
 
 /// Items that may be pulled and not fetched, for each worker, where the window is not set: so many
@@ -321,9 +322,11 @@ where
             wake_at: usize::MAX,
         };
         let queue = SubQueue::new(host.submitter(), pool.clone(), workers, backlog);
+        let span = CarriedSpan::current(pool.0.context());
         let call = move |(number, item)| {
             let context = pool.0.context();
-            let result = match context.execute(type_name::<F>(), || map(item)) {
+            let ran = span.execute(|| context.execute(type_name::<F>(), || map(item)));
+            let result = match ran {
                 Ok(result) => result.map_err(MapError::Failed),
                 Err(payload) => Err(MapError::Panicked(context.caught(payload))),
             };

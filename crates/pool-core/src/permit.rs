@@ -8,10 +8,9 @@ use std::sync::Arc;
 use crate::accept::Accepts;
 use crate::core::Core;
 use crate::handle::{JoinHandle, Open, PoolRef};
-use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
 use crate::sched::state::State;
-use crate::submit::promise;
+use crate::submit::Admit;
 
 /// Room in a pool, held for one task, which is handed over without any way to fail.
 ///
@@ -92,7 +91,8 @@ impl<R: Runner> Permit<R> {
     where
         R: Accepts<T>,
     {
-        self.use_for(R::plain(task));
+        let job = self.room.core.detached_job(task);
+        self.use_for(job);
     }
 
     /// Hands a task over as [`submit`](Self::submit) does, and returns a handle to its value.
@@ -100,8 +100,8 @@ impl<R: Runner> Permit<R> {
     where
         R: Accepts<T>,
     {
-        let (job, handle) = promise(task, PoolHandle(Arc::clone(&self.room.core)));
-        self.use_for(job());
+        let (job, handle) = self.room.core.spawned_job(task);
+        self.use_for(job);
         handle
     }
 

@@ -32,8 +32,11 @@ enum AtFull<J> {
 impl<R: Runner> Core<R> {
     /// Reserves room, waits for some as long as `on_full` says, or says why there is none.
     fn reserve(self: &Arc<Self>, on_full: OnFull) -> Result<(), Reason> {
-        if let Some(reason) = self.refuses(on_full) {
-            return Err(reason);
+        if self.is_forked() {
+            return Err(Reason::Forked);
+        }
+        if self.refuses_full(on_full) {
+            return Err(Reason::Full);
         }
         let (deadline, policy) = match on_full {
             OnFull::Refuse => (None, OnFullPolicy::Try),

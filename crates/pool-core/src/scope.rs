@@ -136,6 +136,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     where
         F: FnOnce() -> T + Send + 'scope,
     {
+        if self.records_all() {
+            return self.task().submit(task);
+        }
         self.add(Box::new(|context| {
             let ran = context.execute(type_name::<F>(), || drop(task()));
             ran.err()
@@ -150,6 +153,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
+        if self.records_all() {
+            return self.task().spawn(task);
+        }
         let packet = Packet::new();
         let ours = Arc::clone(&packet);
         self.add(Box::new(move |context| {
@@ -158,6 +164,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             None
         }));
         self.handle(packet)
+    }
+
+    /// Whether each task is to have a record, given something or not.
+    fn records_all(&self) -> bool {
+        self.queue.pool().records_all()
     }
 
     fn handle<T>(&self, packet: Arc<Packet<T>>) -> ScopedJoinHandle<'scope, T> {

@@ -8,12 +8,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sync_shim::fork_count;
+
 use crate::accept::Accepts;
 use crate::cancel::{CancelToken, Cancelled};
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::SubmitError;
-use crate::handle::JoinHandle;
+use crate::handle::{JoinHandle, PoolRef};
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
@@ -33,9 +35,11 @@ pub trait Admit<R: Runner>: Sized {
     /// The pool that a handle asks for the clock and the panic hook.
     fn pool_handle(self: &Arc<Self>) -> PoolHandle<R>;
 
-    /// Whether a plain task is refused before a job is made of it, which has been counted; or is to
-    /// have a record.
-    fn is_special(&self, on_full: OnFull) -> Option<Special>;
+    /// What becomes of a task that was given nothing, before a job is made of it.
+    fn precheck(&self, on_full: OnFull) -> Precheck;
+
+    /// What refuses any task before a job is made of it. It has been counted.
+    fn refuses(&self, on_full: OnFull) -> Result<(), SubmitError>;
 
     /// Whether each task is to have a record.
     fn records_all(&self) -> bool;
@@ -79,10 +83,10 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        match self.is_special(on_full) {
-            None => self.submit_plain(task, on_full),
-            Some(Special::Refused(refused)) => Err(refused.with_task(task)),
-            Some(Special::Record) => self.submit_recorded(task, TaskOptions::default(), on_full),
+        match self.precheck(on_full) {
+            Precheck::Plain => self.submit_plain(task, on_full),
+            Precheck::Full => Err(SubmitError::Full(task)),
+            Precheck::Special => self.submit_recorded(task, TaskOptions::default(), on_full),
         }
     }
 
@@ -108,15 +112,42 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        match self.is_special(on_full) {
-            None => {}
-            Some(Special::Refused(refused)) => return Err(refused.with_task(task)),
-            Some(Special::Record) => {
+        match self.precheck(on_full) {
+            Precheck::Plain => {}
+            Precheck::Full => return Err(SubmitError::Full(task)),
+            Precheck::Special => {
                 return self.spawn_recorded(task, TaskOptions::default(), on_full);
             }
         }
         let (job, handle) = promise(task, self.pool_handle());
         answer(&**self, self.admit_job(job, on_full, None), handle)
+    }
+
+    /// A job without a handle, for those that find room by other ways than the calls.
+    fn detached_job<T>(self: &Arc<Self>, task: T) -> R::Job
+    where
+        R: Accepts<T>,
+    {
+        if self.records_all() {
+            recorded(task, TaskOptions::default(), self.pool_handle(), true).job
+        } else {
+            R::plain(task)
+        }
+    }
+
+    /// A job and its handle, as [`detached_job`](Self::detached_job).
+    fn spawned_job<T>(self: &Arc<Self>, task: T) -> (R::Job, JoinHandle<R::Value>)
+    where
+        R: Accepts<T>,
+    {
+        if self.records_all() {
+            let options = TaskOptions::default();
+            let recorded = recorded(task, options, self.pool_handle(), false);
+            (recorded.job, recorded.handle)
+        } else {
+            let (job, handle) = promise(task, self.pool_handle());
+            (job(), handle)
+        }
     }
 
     /// As a future.
@@ -127,11 +158,7 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        let job = if self.records_all() {
-            recorded(task, TaskOptions::default(), self.pool_handle(), true).job
-        } else {
-            R::plain(task)
-        };
+        let job = self.detached_job(task);
         self.admit_async(job, None, |_, admitted| forget_pool::<R, T>(admitted))
     }
 
@@ -143,18 +170,13 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        let (job, handle) = if self.records_all() {
-            let options = TaskOptions::default();
-            let recorded = recorded(task, options, self.pool_handle(), false);
-            (recorded.job, recorded.handle)
-        } else {
-            let (job, handle) = promise(task, self.pool_handle());
-            (job(), handle)
-        };
+        let (job, handle) = self.spawned_job(task);
         self.admit_async(job, None, |pools, admitted| answer(pools, admitted, handle))
     }
 
-    /// Hands a task with options over that has no handle.
+    /// Hands a task with options over that has no handle. In a function of its own: inlined, it makes each
+    /// call that hands a task over ten times as long.
+    #[inline(never)]
     fn submit_recorded<T>(
         self: &Arc<Self>,
         task: T,
@@ -170,7 +192,9 @@ pub trait Admit<R: Runner>: Sized {
         forget_pool::<R, T>(self.admit_job(|| job, on_full, token.as_ref()))
     }
 
-    /// Hands a task with options over that has one.
+    /// Hands a task with options over that has one. In a function of its own: inlined, it makes each
+    /// call that hands a task over ten times as long.
+    #[inline(never)]
     fn spawn_recorded<T>(
         self: &Arc<Self>,
         task: T,
@@ -232,7 +256,7 @@ pub trait Admit<R: Runner>: Sized {
             self.count_cancelled();
             return Err(SubmitError::Cancelled(task));
         }
-        if let Some(Special::Refused(refused)) = self.is_special(on_full) {
+        if let Err(refused) = self.refuses(on_full) {
             return Err(refused.with_task(task));
         }
         Ok(recorded(task, options, self.pool_handle(), is_detached))
@@ -265,13 +289,16 @@ fn recorded<R: Accepts<T>, T>(
     Recorded { job, handle, token }
 }
 
-/// Why a plain task does not go the usual way.
-#[derive(Debug)]
-pub enum Special {
-    /// It is refused.
-    Refused(SubmitError),
-    /// A task hook, or its submitter's span, asks for a record.
-    Record,
+/// What becomes of a task that was given nothing, before a job is made of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Precheck {
+    /// It asks to be let in.
+    Plain,
+    /// The call does not wait, and the pool is full. It has been counted.
+    Full,
+    /// It goes the way of a task with options, where all else is looked at: a task hook, or its
+    /// submitter's span, asks for a record; or this is a forked child.
+    Special,
 }
 
 /// Which pool accepted a job, of several (a single pool is 0); or the job, if none did.
@@ -321,8 +348,26 @@ impl<R: Runner> Admit<R> for Core<R> {
     }
 
     #[inline]
-    fn is_special(&self, on_full: OnFull) -> Option<Special> {
-        self.is_special(on_full)
+    fn precheck(&self, on_full: OnFull) -> Precheck {
+        // One comparison for a fork and for records.
+        if fork_count() != self.plain_forks {
+            Precheck::Special
+        } else if self.refuses_full(on_full) {
+            Precheck::Full
+        } else {
+            Precheck::Plain
+        }
+    }
+
+    #[inline]
+    fn refuses(&self, on_full: OnFull) -> Result<(), SubmitError> {
+        if self.is_forked() {
+            Err(SubmitError::Forked(()))
+        } else if self.refuses_full(on_full) {
+            Err(SubmitError::Full(()))
+        } else {
+            Ok(())
+        }
     }
 
     fn records_all(&self) -> bool {

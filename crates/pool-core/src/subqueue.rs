@@ -41,7 +41,7 @@ use crate::foreign::drop_quietly;
 use crate::handle::PoolRef;
 use crate::pool_handle::PoolHandle;
 use crate::sched::decide::Demand;
-use crate::submit::{Admit, Special};
+use crate::submit::Admit;
 use crate::task::closures::Closures;
 use crate::task::erased::{Task, Work};
 use crate::task::run::{Outcome, TaskContext, TaskResult};
@@ -92,9 +92,7 @@ pub type Submission = BoxedFuture<Result<(), SubmitError>>;
 
 impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
     fn submit(self: Arc<Self>, task: DrainTask, on_full: OnFull) -> Result<(), SubmitError> {
-        if let Some(Special::Refused(refused)) = self.is_special(on_full) {
-            return Err(refused);
-        }
+        self.refuses(on_full)?;
         let submitted = self.admit_job(|| Task::new(task), on_full, None);
         submitted.map(drop).map_err(SubmitError::without_task)
     }

@@ -12,5 +12,4 @@ pub(crate) mod promise;
 pub(crate) mod record;
 pub(crate) mod recorded;
 pub(crate) mod run;
-#[cfg(feature = "tracing")]
 pub(crate) mod span;

@@ -98,7 +98,7 @@ impl TaskStart<'_> {
     }
 
     /// How long ago the task was handed over, by the pool's clock: its time in the queue and, at a
-    /// full pool, before it. Known of tasks that were submitted or spawned one by one.
+    /// full pool, before it. Not known of a mapping's items, nor of scheduled tasks.
     pub fn queued(&self) -> Option<Duration> {
         self.queued
     }

@@ -11,18 +11,21 @@ use crate::handle::{JoinHandle, PoolRef};
 use crate::runner::Runner;
 use crate::task::cell::SpawnCell;
 use crate::task::closures::{Call, Closures, Spawned};
+use crate::task::record::Record;
 use crate::task::run::{Outcome, TaskContext};
 
 /// A job and its handle.
-pub(super) fn promise<F, T>(
+pub(super) fn promise<F, T, N>(
     core: &Arc<Core<Closures>>,
     task: F,
-) -> (Spawned<Call<F, ()>>, JoinHandle<T>)
+    record: N,
+) -> (Spawned<Call<F, N>>, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
+    N: Record,
 {
-    let cell = SpawnCell::new(Call(task, PhantomData), ());
+    let cell = SpawnCell::new(Call(task, PhantomData), record);
     let pool = Arc::new(InLane(Arc::clone(core)));
     let handle = JoinHandle::new(Arc::clone(&cell) as _, pool);
     (Spawned(cell), handle)

@@ -7,11 +7,8 @@ use std::time::Instant;
 
 use crate::cancel::CancelToken;
 use crate::foreign::Payload;
-#[cfg(feature = "tracing")]
-use crate::foreign::guarded;
 use crate::sched::ready::Priority;
 use crate::task::run::{Label, TaskContext};
-#[cfg(feature = "tracing")]
 use crate::task::span::CarriedSpan;
 use crate::task_builder::TaskOptions;
 use crate::task_hook::TaskOutcome;
@@ -25,8 +22,7 @@ pub struct TaskRecord {
     pub(crate) token: Option<CancelToken>,
     start_before: Option<Instant>,
     handed_over: Option<Instant>,
-    #[cfg(feature = "tracing")]
-    span: Option<CarriedSpan>,
+    span: CarriedSpan,
     /// There is no handle: the value is dropped as a part of the task, and its panic is the task's.
     pub(crate) is_detached: bool,
 }
@@ -63,8 +59,7 @@ impl TaskRecord {
             token,
             start_before: options.start_before,
             handed_over: context.task_hook.as_ref().map(|_| context.clock.now()),
-            #[cfg(feature = "tracing")]
-            span: context.carries_span.then(CarriedSpan::current),
+            span: CarriedSpan::current(context),
             is_detached,
         }
     }
@@ -86,20 +81,15 @@ impl TaskRecord {
         }
     }
 
-    /// Runs the task, in the span of its submitter if that is carried. A panic of the subscriber is
-    /// the task's.
+    /// Runs the task, in the span of its submitter if that is carried.
     pub(crate) fn execute<T>(
         &self,
         type_name: &'static str,
         context: &TaskContext,
         task: impl FnOnce() -> T,
     ) -> Result<T, Payload> {
-        let run = || context.execute_as(self.label(type_name), task);
-        #[cfg(feature = "tracing")]
-        if let Some(span) = &self.span {
-            return guarded(|| span.enter(run)).and_then(|ran| ran);
-        }
-        run()
+        self.span
+            .execute(|| context.execute_as(self.label(type_name), task))
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {

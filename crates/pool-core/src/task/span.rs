@@ -1,25 +1,51 @@
 //! The submitter's span and subscriber, entered around its task.
+//!
+//! Without the feature `tracing` there is nothing here, and it costs nothing.
 
-use tracing::Span;
-use tracing::dispatcher::{self, Dispatch};
+#[cfg(feature = "tracing")]
+use tracing::{
+    Span,
+    dispatcher::{self, Dispatch},
+};
 
-/// What was current where a task was handed over.
+use crate::foreign::Payload;
+#[cfg(feature = "tracing")]
+use crate::foreign::guarded;
+use crate::task::run::TaskContext;
+
+/// What was current where a task was handed over, if its pool is to
+/// [carry](crate::Builder::carry_span) that.
 pub(crate) struct CarriedSpan {
-    dispatch: Dispatch,
-    span: Span,
+    #[cfg(feature = "tracing")]
+    from: Option<(Dispatch, Span)>,
 }
 
 impl CarriedSpan {
     /// Of the calling thread. Runs the subscriber's code.
-    pub(crate) fn current() -> Self {
+    #[cfg_attr(
+        not(feature = "tracing"),
+        expect(unused_variables, reason = "nothing is carried")
+    )]
+    pub(crate) fn current(context: &TaskContext) -> Self {
         Self {
-            dispatch: dispatcher::get_default(Dispatch::clone),
-            span: Span::current(),
+            #[cfg(feature = "tracing")]
+            from: context
+                .carries_span
+                .then(|| (dispatcher::get_default(Dispatch::clone), Span::current())),
         }
     }
 
-    /// Runs something there. The subscriber's code may panic.
-    pub(crate) fn enter<T>(&self, run: impl FnOnce() -> T) -> T {
-        dispatcher::with_default(&self.dispatch, || self.span.in_scope(run))
+    /// Runs a task there. A panic of the subscriber is the task's.
+    #[inline]
+    pub(crate) fn execute<T>(
+        &self,
+        run: impl FnOnce() -> Result<T, Payload>,
+    ) -> Result<T, Payload> {
+        #[cfg(feature = "tracing")]
+        if let Some((dispatch, span)) = &self.from {
+            let entered = || dispatcher::with_default(dispatch, || span.in_scope(run));
+            return guarded(entered).and_then(|ran| ran);
+        }
+        run()
     }
 }

@@ -62,6 +62,9 @@ fn a_forked_child_is_told_that_the_workers_stayed_behind() {
                 let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Forked(_))));
                     assert!(matches!(pool.try_spawn(|| ()), Err(SubmitError::Forked(_))));
+                    let batch = pool.submit_batch([|| (), || ()]).unwrap_err();
+                    assert!(matches!(batch.reason(), SubmitError::Forked(())));
+                    assert_eq!((batch.submitted(), batch.into_refused().count()), (0, 2));
                     let entering = testkit::block_on(pool.submit_async(|| ()));
                     assert!(matches!(entering, Err(SubmitError::Forked(_))));
                     assert_eq!(pool.wait_idle(), Err(WaitError::Forked));

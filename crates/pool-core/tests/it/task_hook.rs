@@ -140,6 +140,67 @@ fn a_hook_sees_the_tasks_of_all_calls() {
 }
 
 #[test]
+fn a_task_of_any_call_tells_hooks_its_time_in_the_queue() {
+    bounded(|| {
+        let (clock, journal) = (ManualClock::new(), Journal::new());
+        let pool = Pool::builder().capacity(1).queue_depth(20).keep_alive(None);
+        let pool = pool
+            .clock(clock.clone())
+            .task_hook(Recorder(journal.clone()))
+            .start_paused(true);
+        let pool = pool.build().unwrap();
+        let keyed = pool.keyed();
+        pool.submit_batch([|| (), || ()]).unwrap();
+        pool.reserve().unwrap().submit(|| ());
+        let spawned = pool.reserve().unwrap().spawn(|| ());
+        keyed.submit(1, || ()).unwrap(); // In a turn of its own.
+        keyed.submit(1, || ()).unwrap(); // In its lane.
+        let of_key = keyed.spawn(1, || ()).unwrap();
+        testkit::block_on(async {
+            keyed.submit_async(2, || ()).await.unwrap();
+            keyed.spawn_async(2, || ()).await.unwrap();
+        });
+        clock.advance(SECOND);
+        pool.resume();
+        spawned.join().unwrap();
+        of_key.join().unwrap();
+        pool.wait_idle().unwrap();
+        let began = |seen: &Seen| match seen {
+            Seen::Before(_, queued) => Some(*queued),
+            _ => None,
+        };
+        let queued: Vec<_> = journal.entries().iter().filter_map(began).collect();
+        assert_eq!(queued, [Some(SECOND); 9]);
+    });
+}
+
+#[test]
+fn a_scopes_task_tells_hooks_how_long_it_waited() {
+    bounded(|| {
+        let (clock, journal) = (ManualClock::new(), Journal::new());
+        let pool = Pool::builder().capacity(1).keep_alive(None);
+        let pool = pool
+            .clock(clock.clone())
+            .task_hook(Recorder(journal.clone()))
+            .start_paused(true);
+        let pool = pool.build().unwrap();
+        pool.scope(|scope| {
+            scope.submit(|| ());
+            let spawned = scope.spawn(|| 3);
+            clock.advance(SECOND);
+            pool.resume();
+            assert_eq!(spawned.join().unwrap(), 3);
+        });
+        pool.wait_idle().unwrap();
+        let entries = journal.entries();
+        let waited = entries
+            .iter()
+            .filter(|seen| matches!(seen, Seen::After(_, Some(queued), ..) if *queued == SECOND));
+        assert!(waited.count() >= 2, "{entries:?}");
+    });
+}
+
+#[test]
 fn a_hooks_panic_is_counted_and_its_task_runs_and_ends_all_the_same() {
     struct Panics;
     impl TaskHook for Panics {
@@ -230,6 +291,46 @@ mod tracing {
             let metadata = self.0.lock().unwrap()[at];
             Current::new(Id::from_u64(at as u64 + 1), metadata)
         }
+    }
+
+    #[test]
+    fn what_any_call_hands_over_runs_in_the_callers_span() {
+        bounded(|| {
+            let pool = Pool::builder().capacity(1).queue_depth(20);
+            let pool = pool.carry_span(true).build().unwrap();
+            let (keyed, group) = (pool.keyed(), pool.group());
+            let (sender, seen) = std::sync::mpsc::channel();
+            let tell = move || {
+                let name = tracing::Span::current().metadata().map(Metadata::name);
+                sender.send(name).unwrap();
+            };
+            let tell = || tell.clone();
+            tracing::subscriber::with_default(Spans::default(), || {
+                let outer = tracing::info_span!("request");
+                outer.in_scope(|| {
+                    pool.submit_batch([tell(), tell()]).unwrap();
+                    pool.reserve().unwrap().submit(tell());
+                    pool.reserve().unwrap().spawn(tell()).join().unwrap();
+                    keyed.submit(1, tell()).unwrap();
+                    keyed.spawn(1, tell()).unwrap().join().unwrap();
+                    testkit::block_on(keyed.submit_async(1, tell())).unwrap();
+                    let spawned = testkit::block_on(keyed.spawn_async(1, tell())).unwrap();
+                    spawned.join().unwrap();
+                    group.spawn(tell()).unwrap();
+                    pool.scope(|scope| {
+                        scope.submit(tell());
+                        scope.spawn(tell()).join().unwrap();
+                    });
+                });
+                let one = tell();
+                let mapping = outer.in_scope(|| pool.map(0..2, move |_| one()));
+                assert_eq!(mapping.count(), 2);
+            });
+            pool.wait_idle().unwrap();
+            drop(tell);
+            let names: Vec<_> = seen.try_iter().collect();
+            assert_eq!(names, [Some("request"); 13]);
+        });
     }
 
     #[test]
