@@ -1,51 +1,9 @@
 //! Mapping iterators over several pools, groups and scopes.
 
-use std::sync::Arc;
-
-use pool_core::internals::{self, Admit, Host, Order, PoolHandle, Submitter, TaskOptions};
-use pool_core::{JoinHandle, Map, MapError, OnFull, Scope, SubmitError, TaskGroup};
+use pool_core::internals::{self, Order};
+use pool_core::{Map, MapError, Scope, TaskGroup};
 
 use crate::closures::MultiPool;
-
-impl Host for MultiPool {
-    fn submitter(&self) -> Arc<dyn Submitter> {
-        Arc::clone(self.shared()) as _
-    }
-
-    fn pool_handle(&self) -> PoolHandle {
-        self.shared().first().clone()
-    }
-
-    fn workers(&self) -> usize {
-        let each = self.shared().members.iter().map(PoolHandle::workers);
-        each.fold(0, usize::saturating_add)
-    }
-
-    fn on_full(&self) -> OnFull {
-        self.shared().first().on_full()
-    }
-
-    fn spawn_on<F, T>(&self, task: F, on_full: OnFull) -> Result<JoinHandle<T>, SubmitError<F>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.shared().spawn_task(task, on_full)
-    }
-
-    fn spawn_with_options_on<F, T>(
-        &self,
-        task: F,
-        options: TaskOptions,
-        on_full: OnFull,
-    ) -> Result<JoinHandle<T>, SubmitError<F>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.shared().spawn_recorded(task, options, on_full)
-    }
-}
 
 /// Mapping iterators, groups and scopes. Each call does what [`Pool`](pool_core::Pool)'s of the same name does, on the
 /// workers of all pools.

@@ -17,7 +17,9 @@ use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::strategy::{Loads, Strategy};
 
-pub(crate) struct Shared<R: Runner> {
+/// What all handles of a multi-pool share.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct Shared<R: Runner> {
     pub(crate) name: String,
     /// At least one.
     pub(crate) members: Box<[PoolHandle<R>]>,

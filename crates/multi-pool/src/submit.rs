@@ -4,7 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pool_core::internals::{Admit, Admitted, Demand, PoolHandle, Precheck, submit_batch};
+use pool_core::internals::{
+    Admit, AdmitHandle, Admitted, Demand, PoolHandle, Precheck, submit_batch,
+};
 use pool_core::{
     Accepts, BatchError, CancelToken, Cancelled, JoinHandle, OnFull, Runner, SubmitError,
 };
@@ -12,6 +14,14 @@ use pool_core::{
 use crate::multi::MultiWorkerPool;
 use crate::shared::Shared;
 use crate::submit_future::SubmitFuture;
+
+impl<R: Runner> AdmitHandle for MultiWorkerPool<R> {
+    type Runner = R;
+    type Admit = Shared<R>;
+    fn admit(&self) -> &Arc<Shared<R>> {
+        self.shared()
+    }
+}
 
 impl<R: Runner> Admit<R> for Shared<R> {
     fn pool_handle(self: &Arc<Self>) -> PoolHandle<R> {
@@ -40,6 +50,11 @@ impl<R: Runner> Admit<R> for Shared<R> {
     fn demand(&self) -> Demand {
         let each = self.members.iter().map(PoolHandle::demand);
         each.max().unwrap_or(Demand::None)
+    }
+
+    fn workers(&self) -> usize {
+        let each = self.members.iter().map(PoolHandle::workers);
+        each.fold(0, usize::saturating_add)
     }
 
     #[inline]

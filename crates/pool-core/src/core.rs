@@ -30,7 +30,9 @@ use crate::stats::Stats;
 use crate::task::run::{Outcome, Resolve, TaskContext};
 use crate::worker;
 
-pub(crate) struct Core<R: Runner> {
+/// What admits and runs a pool's tasks.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct Core<R: Runner> {
     pub(crate) state: Shared<R::Job>,
     /// A hint to spinning workers that the queue is not empty. On cache lines of its own, as is the
     /// state: what is only read lies apart.

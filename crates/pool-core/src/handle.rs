@@ -13,7 +13,7 @@ use sync_shim::Clock;
 use crate::error::JoinError;
 use crate::sched::spin::{JOIN_SPIN, spin_until};
 use crate::task::cell::{Claim, Joinable};
-use crate::task::promise::{self, Joined};
+use crate::task::promise::{self, Joined, Listener};
 use crate::task::run::{Outcome, TaskContext};
 
 /// A handle that keeps pools open: a pool's own, or a multi-pool's.
@@ -186,6 +186,11 @@ impl<R: Send + 'static> JoinHandle<R> {
         let value = ended.then(|| self.cell.take_or_wait(None)).flatten();
         let value = value.or_else(|| promise::join(&*self.cell, self.pool.clock(), deadline));
         value.ok_or(self)
+    }
+
+    /// Has the value go to a listener once the task has ended; or takes it, as it has.
+    pub(crate) fn listen(&self, listener: Arc<dyn Listener<R>>, number: u64) -> Option<Joined<R>> {
+        self.cell.listen(listener, number)
     }
 
     /// Runs the task here, if it has not started: `Some(true)`; `Some(false)` if that is not

@@ -31,7 +31,7 @@ use crate::foreign::drop_quietly;
 use crate::handle::{JoinHandle, PoolRef};
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
-use crate::submit::Admit;
+use crate::submit::{Admit, AdmitHandle};
 #[cfg(feature = "stream")]
 use crate::subqueue::Submission;
 use crate::subqueue::{Backlog, Drain, Helps, SubQueue, Submitter, drain_by};
@@ -81,21 +81,24 @@ pub trait Host: Clone + Send + Sync + 'static {
         T: Send + 'static;
 }
 
-impl Host for WorkerPool<Closures> {
+impl<P> Host for P
+where
+    P: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'static,
+{
     fn submitter(&self) -> Arc<dyn Submitter> {
-        Arc::clone(self.core()) as _
+        Arc::clone(self.admit()) as _
     }
 
     fn pool_handle(&self) -> PoolHandle {
-        PoolHandle::of(self)
+        self.admit().pool_handle()
     }
 
     fn workers(&self) -> usize {
-        self.pool_handle().workers()
+        self.admit().workers()
     }
 
     fn on_full(&self) -> OnFull {
-        self.core().on_full()
+        self.pool_handle().on_full()
     }
 
     fn spawn_on<F, T>(&self, task: F, on_full: OnFull) -> Result<JoinHandle<T>, SubmitError<F>>
@@ -103,7 +106,7 @@ impl Host for WorkerPool<Closures> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.core().spawn_task(task, on_full)
+        self.admit().spawn_task(task, on_full)
     }
 
     fn spawn_with_options_on<F, T>(
@@ -116,7 +119,7 @@ impl Host for WorkerPool<Closures> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.core().spawn_recorded(task, options, on_full)
+        self.admit().spawn_recorded(task, options, on_full)
     }
 }
 

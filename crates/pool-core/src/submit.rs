@@ -27,6 +27,25 @@ use crate::task::pack::fits;
 use crate::task::record::TaskRecord;
 use crate::task_builder::TaskOptions;
 
+/// The handle of a pool, or of several: what of it takes part in [`Admit`] and in all that stands on
+/// that.
+pub trait AdmitHandle {
+    /// What its pools run.
+    type Runner: Runner;
+    /// What admits.
+    type Admit: Admit<Self::Runner> + Send + Sync + 'static;
+    /// What admits this handle's tasks.
+    fn admit(&self) -> &Arc<Self::Admit>;
+}
+
+impl<R: Runner> AdmitHandle for WorkerPool<R> {
+    type Runner = R;
+    type Admit = Core<R>;
+    fn admit(&self) -> &Arc<Core<R>> {
+        self.core()
+    }
+}
+
 /// How a job gets in: to one pool, or to the one of several that a strategy chooses.
 ///
 /// The provided methods are what the ten calls of both come to. What is refused comes back.
@@ -46,6 +65,9 @@ pub trait Admit<R: Runner>: Sized {
 
     /// What else the workers are wanted for.
     fn demand(&self) -> Demand;
+
+    /// How many tasks may run at a time.
+    fn workers(&self) -> usize;
 
     /// Accepts the job, waits for room as `on_full` says and until `token` is cancelled, or gives
     /// the job back. It may be made under a lock: no user code.
@@ -380,6 +402,10 @@ impl<R: Runner> Admit<R> for Core<R> {
 
     fn demand(&self) -> Demand {
         self.state.lock().demand()
+    }
+
+    fn workers(&self) -> usize {
+        self.state.lock().capacity
     }
 
     #[inline]

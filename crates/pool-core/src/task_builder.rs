@@ -20,7 +20,7 @@ use crate::handle::JoinHandle;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
 use crate::sched::ready::Priority;
-use crate::submit::{Admit, Spawned};
+use crate::submit::{Admit, AdmitHandle};
 
 /// What a task is given beside its closure or argument.
 #[derive(Clone, Debug, Default)]
@@ -305,50 +305,56 @@ pub trait SubmitWithOptions<T>: SpawnWithOptions<T> {
     ) -> impl Future<Output = Result<Self::Handle, SubmitError<T>>> + Send + Unpin + use<Self, T>;
 }
 
-impl<R: Runner> OptionsHost for WorkerPool<R> {
+impl<P: AdmitHandle> OptionsHost for P {
     fn usual(&self) -> OnFull {
-        self.core().on_full()
+        self.admit().pool_handle().on_full()
     }
     fn after(&self, timeout: Duration) -> Option<Instant> {
-        self.deadline(timeout)
+        self.admit().pool_handle().clock().after(timeout)
     }
 }
 
-impl<T, R: Accepts<T>> SpawnWithOptions<T> for WorkerPool<R> {
-    type Handle = JoinHandle<R::Value>;
+impl<T, P> SpawnWithOptions<T> for P
+where
+    P: AdmitHandle<Runner: Accepts<T>>,
+{
+    type Handle = JoinHandle<<P::Runner as Accepts<T>>::Value>;
 
     fn spawn_with_options(
         &self,
         task: T,
         options: TaskOptions,
         on_full: OnFull,
-    ) -> Spawned<R::Value, T> {
-        self.core().spawn_recorded(task, options, on_full)
+    ) -> Result<Self::Handle, SubmitError<T>> {
+        self.admit().spawn_recorded(task, options, on_full)
     }
 }
 
-impl<T, R: Accepts<T>> SubmitWithOptions<T> for WorkerPool<R> {
+impl<T, P> SubmitWithOptions<T> for P
+where
+    P: AdmitHandle<Runner: Accepts<T>>,
+{
     fn submit_with_options(
         &self,
         task: T,
         options: TaskOptions,
         on_full: OnFull,
     ) -> Result<(), SubmitError<T>> {
-        self.core().submit_recorded(task, options, on_full)
+        self.admit().submit_recorded(task, options, on_full)
     }
     fn submit_with_options_async(
         &self,
         task: T,
         options: TaskOptions,
-    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<R, T> {
-        Arc::clone(self.core()).submit_recorded_async(task, options)
+    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<P, T> {
+        Arc::clone(self.admit()).submit_recorded_async(task, options)
     }
     fn spawn_with_options_async(
         &self,
         task: T,
         options: TaskOptions,
-    ) -> impl Future<Output = Spawned<R::Value, T>> + Send + Unpin + use<R, T> {
-        Arc::clone(self.core()).spawn_recorded_async(task, options)
+    ) -> impl Future<Output = Result<Self::Handle, SubmitError<T>>> + Send + Unpin + use<P, T> {
+        Arc::clone(self.admit()).spawn_recorded_async(task, options)
     }
 }
 

@@ -1,34 +1,39 @@
 //! Groups: tasks that are waited for, or cancelled, together.
 //!
-//! A group's tasks are the pool's like any other, in its one queue. The group hears of each end by
-//! the handle's waker, takes the value at once, and keeps it for its owner. Its own lock is held
-//! neither while a handle is cancelled nor while a waker is called: both may run user code.
+//! A group's tasks are the pool's like any other, in its one queue. A task's value goes to the group
+//! as its end is shown ([`Listener`]), on the thread that ended it, and lies there for the group's
+//! owner. That runs no user code: what is some (owners' wakers, the cancelling of the rest) is left
+//! to be called as a handle's waker is.
+//!
+//! Its own lock is held neither while a handle is cancelled nor while a waker is called: both may run
+//! user code.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. A task of the group is in `handles`, or its value is in `ended`, or it is on its way from one
-//!    to the other on the thread that its handle woke; `left` counts all three.
+//! 1. A task of the group has a place in `handles` until its value is in `ended` or it was given up;
+//!    `left` counts all that are in either.
 //! 2. While the owner sleeps, `ended` is empty and `left` is not 0.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::mem;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::waiter::Waiter;
 use sync_shim::{Mutex, Parker};
 
 use crate::config::OnFull;
 use crate::error::{JoinError, MapError, SubmitError, WaitError};
-use crate::foreign::drop_quietly;
+use crate::foreign::{drop_quietly, wake};
 use crate::handle::{JoinHandle, PoolRef};
 use crate::map::Host;
 use crate::pool::WorkerPool;
+use crate::sched::spin::{JOIN_SPIN, spin_until};
 use crate::task::closures::Closures;
-use crate::task::promise::Joined;
+use crate::task::promise::{Joined, Listener};
 use crate::task_builder::{OptionsHost, SpawnWithOptions, TaskBuilder, TaskOptions};
 
 /// Tasks of one pool that belong together: waited for, taken as they end, or cancelled.
@@ -61,12 +66,19 @@ pub struct TaskGroup<T: Send + 'static, P: Host = WorkerPool<Closures>> {
     shared: Arc<Shared<T>>,
 }
 
-struct Shared<T>(Mutex<State<T>>);
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    /// A hint to an owner that spins: there is something to take, or nothing left to wait for.
+    ready: AtomicBool,
+}
 
 struct State<T> {
-    /// By the order in which they were handed over.
-    handles: BTreeMap<u64, JoinHandle<T>>,
+    /// By the order in which they were handed over. `None`: the handle is out, to be cancelled or
+    /// run.
+    handles: BTreeMap<u64, Option<JoinHandle<T>>>,
     next: u64,
+    /// What was handed over before this one has started, as far as owners that help know.
+    unstarted: u64,
     ended: VecDeque<Joined<T>>,
     /// Tasks whose values were not taken.
     left: usize,
@@ -76,72 +88,132 @@ struct State<T> {
     failed: bool,
 }
 
-/// Wakes the group when one of its tasks has ended.
-struct Ended<T> {
-    shared: Arc<Shared<T>>,
-    number: u64,
+/// User code that a task's end brings: called where wakers may be.
+struct AfterEnd<T: Send + 'static> {
+    owners: Mutex<Vec<Waker>>,
+    /// The rest of this group is to be cancelled.
+    cancels: Option<Arc<Shared<T>>>,
 }
 
-impl<T: Send + 'static> Wake for Ended<T> {
+impl<T: Send + 'static> Wake for AfterEnd<T> {
     fn wake(self: Arc<Self>) {
-        // None: it is out to be cancelled or run, and looked at after that; or the group is gone.
-        let handle = self.shared.0.lock().handles.remove(&self.number);
-        if let Some(handle) = handle {
-            self.shared.watch(self.number, handle);
+        let owners = mem::take(&mut *self.owners.lock());
+        owners.into_iter().for_each(wake);
+        if let Some(group) = &self.cancels {
+            group.cancel();
         }
+    }
+}
+
+impl<T: Send + 'static> Listener<T> for Shared<T> {
+    fn ended(self: Arc<Self>, number: u64, value: Joined<T>) -> Option<Waker> {
+        let mut state = self.state.lock();
+        let Some(handle) = state.handles.remove(&number) else {
+            drop(state);
+            // It was given up meanwhile. A value's destructor is user code.
+            return Some(Waker::from(Arc::new(GivenUp(Mutex::new(Some(value))))));
+        };
+        let (owners, fails) = state.keep(value);
+        self.show(&state);
+        drop(state);
+        drop(handle); // The value was taken: this runs no user code.
+        self.after_end(owners, fails)
+    }
+}
+
+/// A value that no owner takes.
+struct GivenUp<T>(Mutex<Option<Joined<T>>>);
+
+impl<T: Send + 'static> Wake for GivenUp<T> {
+    fn wake(self: Arc<Self>) {
+        let value = self.0.lock().take();
+        drop_quietly(value);
+    }
+}
+
+impl<T> State<T> {
+    /// A task has ended: whom to wake, and whether the rest is to be cancelled.
+    fn keep(&mut self, value: Joined<T>) -> (Vec<Waiter>, bool) {
+        let fails = value.is_err() && self.cancels_on_error && !self.failed;
+        self.failed |= fails;
+        self.ended.push_back(value);
+        (mem::take(&mut self.owners), fails)
     }
 }
 
 impl<T: Send + 'static> Shared<T> {
-    /// Takes a task's value if it is there, or has the group woken when it is.
-    fn watch(self: &Arc<Self>, number: u64, mut handle: JoinHandle<T>) {
-        let shared = Arc::clone(self);
-        let waker = Waker::from(Arc::new(Ended { shared, number }));
-        let mut state = self.0.lock();
-        // Under the lock, so that the waker finds the handle. This runs no user code.
-        match Pin::new(&mut handle).poll(&mut Context::from_waker(&waker)) {
-            Poll::Pending => _ = state.handles.insert(number, handle),
-            Poll::Ready(value) => {
-                drop(state);
-                self.keep(value);
+    /// A task was accepted.
+    fn adopt(self: &Arc<Self>, handle: JoinHandle<T>) {
+        let listener: Arc<dyn Listener<T>> = Arc::clone(self) as _;
+        let mut state = self.state.lock();
+        let number = state.next;
+        state.next += 1;
+        state.left += 1;
+        let failed = state.failed;
+        // Under the lock, so that the end finds the handle.
+        match handle.listen(listener, number) {
+            None => {
+                state.handles.insert(number, Some(handle));
+                self.show(&state);
             }
+            Some(value) => {
+                let (owners, fails) = state.keep(value);
+                self.show(&state);
+                drop(state);
+                self.after_end(owners, fails).into_iter().for_each(wake);
+                return;
+            }
+        }
+        drop(state);
+        if failed {
+            self.with_handle(number, JoinHandle::cancel);
         }
     }
 
-    /// A task has ended.
-    fn keep(self: &Arc<Self>, value: Joined<T>) {
-        let mut state = self.0.lock();
-        let fails = value.is_err() && state.cancels_on_error && !state.failed;
-        state.failed |= fails;
-        state.ended.push_back(value);
-        let owners = mem::take(&mut state.owners);
-        drop(state);
-        owners.into_iter().for_each(Waiter::wake);
-        if fails {
-            self.cancel();
+    /// Whether there is something to take, or nothing left to wait for.
+    fn show(&self, state: &State<T>) {
+        // Relaxed: a hint; an owner takes the lock to see.
+        let ready = !state.ended.is_empty() || state.left == 0;
+        self.ready.store(ready, Relaxed);
+    }
+
+    /// Wakes threads. What is user code comes back.
+    fn after_end(self: &Arc<Self>, owners: Vec<Waiter>, fails: bool) -> Option<Waker> {
+        let mut wakers = Vec::new();
+        for owner in owners {
+            match owner {
+                Waiter::Thread(parker) => parker.unpark(),
+                Waiter::Task(waker) => wakers.push(waker),
+            }
         }
+        if wakers.len() < 2 && !fails {
+            return wakers.pop();
+        }
+        Some(Waker::from(Arc::new(AfterEnd {
+            owners: Mutex::new(wakers),
+            cancels: fails.then(|| Arc::clone(self)),
+        })))
     }
 
     /// Has `call` look at a handle, which is out of the group meanwhile: it may run user code.
-    fn with_handle<R>(
-        self: &Arc<Self>,
-        number: u64,
-        call: impl FnOnce(&JoinHandle<T>) -> R,
-    ) -> Option<R> {
-        let handle = self.0.lock().handles.remove(&number)?;
+    fn with_handle<R>(&self, number: u64, call: impl FnOnce(&JoinHandle<T>) -> R) -> Option<R> {
+        let handle = self.state.lock().handles.get_mut(&number)?.take()?;
         let result = call(&handle);
-        self.watch(number, handle);
+        let mut state = self.state.lock();
+        let unneeded = match state.handles.get_mut(&number) {
+            Some(place) => place.replace(handle),
+            None => Some(handle), // It has ended meanwhile.
+        };
+        drop(state);
+        drop(unneeded);
         Some(result)
     }
 
-    fn numbers(&self) -> Vec<u64> {
-        self.0.lock().handles.keys().copied().collect()
-    }
-
     /// Cancels what has not started, the last ones first: how many.
-    fn cancel(self: &Arc<Self>) -> usize {
+    fn cancel(&self) -> usize {
+        let numbers: Vec<_> = self.state.lock().handles.keys().copied().collect();
         let cancels = |&number: &u64| self.with_handle(number, JoinHandle::cancel) == Some(true);
-        self.numbers()
+        numbers
             .iter()
             .rev()
             .filter(|number| cancels(number))
@@ -152,9 +224,10 @@ impl<T: Send + 'static> Shared<T> {
     fn take_or_wait(&self, waiter: impl FnOnce() -> Option<Waiter>) -> Poll<Option<Joined<T>>> {
         // A waker's clone is user code: before the lock.
         let waiter = waiter();
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if let Some(value) = state.ended.pop_front() {
             state.left -= 1;
+            self.show(&state);
             return Poll::Ready(Some(value));
         }
         if state.left == 0 {
@@ -184,6 +257,7 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
         let state = State {
             handles: BTreeMap::new(),
             next: 0,
+            unstarted: 0,
             ended: VecDeque::new(),
             left: 0,
             owners: Vec::new(),
@@ -192,7 +266,10 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
         };
         Self {
             host: host.clone(),
-            shared: Arc::new(Shared(Mutex::new(state))),
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                ready: AtomicBool::new(true),
+            }),
         }
     }
 
@@ -200,7 +277,7 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// and those that are handed over later.
     #[doc(alias = "errgroup")]
     pub fn cancel_on_error(self) -> Self {
-        self.shared.0.lock().cancels_on_error = true;
+        self.shared.state.lock().cancels_on_error = true;
         self
     }
 
@@ -230,22 +307,8 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        self.adopt(self.host.spawn_on(task, on_full)?);
+        self.shared.adopt(self.host.spawn_on(task, on_full)?);
         Ok(())
-    }
-
-    /// A task has been accepted.
-    fn adopt(&self, handle: JoinHandle<T>) {
-        let mut state = self.shared.0.lock();
-        let number = state.next;
-        state.next += 1;
-        state.left += 1;
-        let failed = state.failed;
-        drop(state);
-        if failed {
-            handle.cancel();
-        }
-        self.shared.watch(number, handle);
     }
 
     /// Sets a single task of the group up: its name, a token that cancels it, a time by which it is
@@ -256,7 +319,7 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
 
     /// Tasks whose values were not taken.
     pub fn len(&self) -> usize {
-        self.shared.0.lock().left
+        self.shared.state.lock().left
     }
 
     /// Whether every task's value was taken.
@@ -299,6 +362,9 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
             return Ok(Some(Err(JoinError::Forked)));
         }
         let helps = deadline.is_none() && pool.0.is_own_worker();
+        if !helps {
+            spin_until(JOIN_SPIN, || self.shared.ready.load(Relaxed));
+        }
         let parker = Parker::of_thread();
         loop {
             let waiter = || Some(Waiter::Thread(parker.clone()));
@@ -323,21 +389,41 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
 
     /// Runs a task of the group that has not started, or gives it up. `false` if there is none.
     fn help(&self) -> bool {
-        for number in self.shared.numbers() {
+        loop {
+            let mut state = self.shared.state.lock();
+            let from = state.unstarted;
+            let Some(number) = state
+                .handles
+                .range(from..)
+                .next()
+                .map(|(&number, _)| number)
+            else {
+                return false;
+            };
+            state.unstarted = number + 1;
+            drop(state);
             match self.shared.with_handle(number, JoinHandle::help) {
                 Some(Some(true)) => return true,
-                Some(Some(false)) => {
-                    // It runs all the same, and its value is dropped.
-                    let handle = self.shared.0.lock().handles.remove(&number);
-                    if handle.is_some() {
-                        self.shared.keep(Err(JoinError::WouldDeadlock));
-                        return true;
-                    }
-                }
+                Some(Some(false)) => return self.give_up(number),
                 Some(None) | None => {}
             }
         }
-        false
+    }
+
+    /// A task that may not be run here: it runs all the same, and its value is dropped.
+    fn give_up(&self, number: u64) -> bool {
+        let mut state = self.shared.state.lock();
+        let handle = state.handles.remove(&number);
+        let (owners, fails) = match handle {
+            Some(_) => state.keep(Err(JoinError::WouldDeadlock)),
+            None => (Vec::new(), false), // It has ended meanwhile.
+        };
+        self.shared.show(&state);
+        drop(state);
+        drop(handle);
+        let waker = self.shared.after_end(owners, fails);
+        waker.into_iter().for_each(wake);
+        true
     }
 
     /// Blocks until every task has ended, those that are handed over meanwhile too. Their values are
@@ -401,9 +487,12 @@ impl<T: Send + 'static, P: Host> Drop for TaskGroup<T, P> {
             return;
         }
         self.cancel();
-        let mut state = self.shared.0.lock();
-        let rest = (mem::take(&mut state.handles), mem::take(&mut state.ended));
+        let mut state = self.shared.state.lock();
+        let handles = mem::take(&mut state.handles);
+        // Values and wakers are dropped here, and not by the last task that ends.
+        let rest = (mem::take(&mut state.ended), mem::take(&mut state.owners));
         drop(state);
+        drop(handles);
         drop_quietly(rest);
     }
 }
@@ -439,7 +528,8 @@ where
         options: TaskOptions,
         on_full: OnFull,
     ) -> Result<(), SubmitError<F>> {
-        self.adopt(self.host.spawn_with_options_on(task, options, on_full)?);
+        let handle = self.host.spawn_with_options_on(task, options, on_full)?;
+        self.shared.adopt(handle);
         Ok(())
     }
 }

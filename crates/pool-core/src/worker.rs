@@ -268,7 +268,7 @@ fn finish<R: Runner>(
             effects.run_user_code();
             go_on(core, |_| started)
         }
-        // The waker came as it was decided already.
+        // It was decided without the waker.
         (next, Some(waker)) => call_waker(core, next, waker),
         (next, None) => next,
     }
@@ -299,8 +299,9 @@ fn resume<R: Runner>(
     (next, effects.start)
 }
 
-/// A future registered its waker after the task had left its value, and before the handle showed
-/// the end: it is called by a worker that is busy with nothing else.
+/// A waker that no section knew of as the task ended: a future registered it after the task had left
+/// its value and before the handle showed the end, or a group's owner waits by one. It is called by a
+/// worker that is busy with nothing else.
 #[cold]
 fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) -> Next<R::Job> {
     // Step W9.

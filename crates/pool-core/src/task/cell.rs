@@ -29,7 +29,7 @@ use crate::current::{Frame, Running};
 use crate::error::JoinError;
 use crate::foreign::{Payload, drop_quietly, wake};
 use crate::sched::ready::Priority;
-use crate::task::promise::{Joined, Promise, Promised};
+use crate::task::promise::{End, Joined, Listener, Promise, Promised};
 use crate::task::record::{Record, TaskRecord};
 use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun};
 use crate::task_hook::TaskOutcome;
@@ -110,7 +110,7 @@ impl AtomicClaim {
 }
 
 /// Whose affair a task's end is, as known when its value arises.
-enum Listener {
+enum Interest {
     /// There is no handle.
     None,
     /// A handle that no future awaits: to show it the end runs no user code.
@@ -138,6 +138,8 @@ pub(crate) trait Joinable<R>: Resolve + Promised<R> {
     /// As [`run_body`](Self::run_body), for a task that was given more than a closure.
     fn run_recorded(self: Arc<Self>, context: &TaskContext) -> Outcome;
     fn detach(&self);
+    /// Has the value go to a listener when the figures show the end; or takes it, as they do.
+    fn listen(&self, listener: Arc<dyn Listener<R>>, number: u64) -> Option<Joined<R>>;
 }
 
 impl<B: Body> SpawnCell<B> {
@@ -206,23 +208,23 @@ impl<B: Body> SpawnCell<B> {
     }
 
     /// Runs the body, as what is current on this thread, and lays its value aside.
-    fn call(self: Arc<Self>, context: &TaskContext) -> (Arc<Self>, Outcome, Listener) {
+    fn call(self: Arc<Self>, context: &TaskContext) -> (Arc<Self>, Outcome, Interest) {
         if self.record.record().is_some() {
-            let (outcome, listener) = self.call_recorded(context);
-            return (self, outcome, listener);
+            let (outcome, interest) = self.call_recorded(context);
+            return (self, outcome, interest);
         }
         let body = self.take(|_| {});
         // The reference moves there and back: to count another would cost more than all the rest.
         let frame = Frame::enter(self);
         let ran = context.execute(B::name(), || body.call());
         let cell = frame.leave();
-        let (outcome, listener) = cell.ended(ran, context);
-        (cell, outcome, listener)
+        let (outcome, interest) = cell.ended(ran, context);
+        (cell, outcome, interest)
     }
 
     /// As [`call`](Self::call), for a task with a record: runs the body if it is not too late.
     #[inline(never)]
-    fn call_recorded(self: &Arc<Self>, context: &TaskContext) -> (Outcome, Listener) {
+    fn call_recorded(self: &Arc<Self>, context: &TaskContext) -> (Outcome, Interest) {
         let Some(record) = self.record.record() else {
             unreachable!("a task without a record is called without one")
         };
@@ -248,13 +250,13 @@ impl<B: Body> SpawnCell<B> {
         frame.leave();
         match ran.transpose() {
             Some(ran) => self.ended(ran, context),
-            None => (Outcome::Completed, Listener::None),
+            None => (Outcome::Completed, Interest::None),
         }
     }
 
     /// The body has been run.
     #[inline]
-    fn ended(&self, ran: Result<B::Out, Payload>, context: &TaskContext) -> (Outcome, Listener) {
+    fn ended(&self, ran: Result<B::Out, Payload>, context: &TaskContext) -> (Outcome, Interest) {
         let (value, outcome) = match ran {
             Ok(value) => (Ok(value), Outcome::Completed),
             Err(payload) => (Err(context.panicked(payload)), Outcome::Panicked),
@@ -263,17 +265,17 @@ impl<B: Body> SpawnCell<B> {
     }
 
     /// Lays the value aside until the figures show the end; or drops it, as there is no handle.
-    fn stash(&self, value: Joined<B::Out>) -> Listener {
+    fn stash(&self, value: Joined<B::Out>) -> Interest {
         let mut slot = self.slot.lock();
         if let Some(unwanted) = slot.promise.lay_aside(value) {
             drop(slot);
             drop_quietly(unwanted); // Still a part of the task (invariant 4).
-            return Listener::None;
+            return Interest::None;
         }
         if slot.promise.has_waker() {
-            Listener::Waker
+            Interest::Waker
         } else {
-            Listener::Handle
+            Interest::Handle
         }
     }
 
@@ -282,11 +284,11 @@ impl<B: Body> SpawnCell<B> {
         if !self.claim.set(Claim::Entry) {
             return TaskResult::without_handle(Outcome::Withdrawn); // A tombstone.
         }
-        let (cell, outcome, listener) = self.call(context);
+        let (cell, outcome, interest) = self.call(context);
         TaskResult {
             outcome,
-            runs_user_code: matches!(listener, Listener::Waker),
-            resolve: (!matches!(listener, Listener::None)).then_some(cell as _),
+            runs_user_code: matches!(interest, Interest::Waker),
+            resolve: (!matches!(interest, Interest::None)).then_some(cell as _),
         }
     }
 
@@ -316,14 +318,17 @@ impl<B: Body> Resolve for SpawnCell<B> {
         if !slot.promise.keep() {
             return None;
         }
-        let waiter = slot.promise.take_waiter();
+        let end = slot.promise.take_end();
         drop(slot);
         self.ended.store(true, Release); // Pairs with the load in `is_ended`.
-        match waiter? {
-            Waiter::Thread(parker) => parker.unpark(),
-            Waiter::Task(waker) => return Some(waker),
+        match end? {
+            End::Wake(Waiter::Thread(parker)) => {
+                parker.unpark();
+                None
+            }
+            End::Wake(Waiter::Task(waker)) => Some(waker),
+            End::Give(listener, number, value) => listener.ended(number, value),
         }
-        None
     }
 }
 
@@ -406,6 +411,10 @@ impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
         if let Some(token) = token {
             token.cancel();
         }
+    }
+
+    fn listen(&self, listener: Arc<dyn Listener<B::Out>>, number: u64) -> Option<Joined<B::Out>> {
+        self.slot.lock().promise.listen(listener, number)
     }
 
     fn detach(&self) {

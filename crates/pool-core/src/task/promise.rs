@@ -7,10 +7,12 @@
 //! 1. The value goes `Pending`, then `LaidAside`, then `Kept`, then `Taken`; it may leave some out,
 //!    and never goes back.
 //! 2. The handle sees it from `Kept` on.
-//! 3. What is detached has no waiter.
+//! 3. What is detached has neither waiter nor listener.
 
+use std::fmt;
 use std::mem;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use sync_shim::waiter::Waiter;
@@ -25,7 +27,7 @@ pub type Joined<R> = Result<R, JoinError>;
 #[derive(Debug)]
 pub struct Promise<R> {
     value: Value<R>,
-    handle: Handle,
+    handle: Handle<R>,
 }
 
 #[derive(Debug)]
@@ -37,14 +39,28 @@ enum Value<R> {
     Taken,
 }
 
-#[derive(Debug)]
-enum Handle {
+enum Handle<R> {
     /// There is one.
     Held,
     /// There is one, and it is awaited.
     Awaited(Waiter),
+    /// There is one, and the value goes to this listener, under this number.
+    Listened(Arc<dyn Listener<R>>, u64),
     /// There is none: the value is dropped where it arises.
     Detached,
+}
+
+/// A part of this crate that takes the values of many tasks as they arise, in their handles' place.
+pub(crate) trait Listener<R>: Send + Sync {
+    /// The task of that number has ended, and room and figures show it. Does not unwind, and runs
+    /// no user code: what is to be run for it comes back as a waker.
+    fn ended(self: Arc<Self>, number: u64, value: Joined<R>) -> Option<Waker>;
+}
+
+/// What is to be done for a task's end, once its lock is free.
+pub(crate) enum End<R> {
+    Wake(Waiter),
+    Give(Arc<dyn Listener<R>>, u64, Joined<R>),
 }
 
 /// What a handle finds, and a waiter that is not needed: to be dropped when the lock is free.
@@ -112,6 +128,34 @@ impl<R> Promise<R> {
         self.set_handle(Handle::Held)
     }
 
+    /// What is to be done now that it is kept.
+    pub(crate) fn take_end(&mut self) -> Option<End<R>> {
+        if self.is_detached() {
+            return None;
+        }
+        match mem::replace(&mut self.handle, Handle::Held) {
+            Handle::Awaited(waiter) => Some(End::Wake(waiter)),
+            Handle::Listened(listener, number) => {
+                let value = self.take_value();
+                value.map(|value| End::Give(listener, number, value))
+            }
+            Handle::Held | Handle::Detached => None,
+        }
+    }
+
+    /// Has the value go to a listener when it is there; or takes it, as it is. There is no waiter.
+    pub(crate) fn listen(
+        &mut self,
+        listener: Arc<dyn Listener<R>>,
+        number: u64,
+    ) -> Option<Joined<R>> {
+        let (value, _) = self.take_or_wait(None);
+        if value.is_none() {
+            self.handle = Handle::Listened(listener, number);
+        }
+        value
+    }
+
     /// Who awaits it, if that is a thread: to wake one runs no user code.
     pub fn take_thread(&mut self) -> Option<Parker> {
         match mem::replace(&mut self.handle, Handle::Held) {
@@ -155,11 +199,23 @@ impl<R> Promise<R> {
         }
     }
 
-    fn set_handle(&mut self, handle: Handle) -> Option<Waiter> {
+    fn set_handle(&mut self, handle: Handle<R>) -> Option<Waiter> {
         match mem::replace(&mut self.handle, handle) {
             Handle::Awaited(waiter) => Some(waiter),
-            Handle::Held | Handle::Detached => None,
+            // (A listener's owner keeps it beside the handles.)
+            Handle::Held | Handle::Listened(..) | Handle::Detached => None,
         }
+    }
+}
+
+impl<R> fmt::Debug for Handle<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Held => "Held",
+            Self::Awaited(_) => "Awaited",
+            Self::Listened(..) => "Listened",
+            Self::Detached => "Detached",
+        })
     }
 }
 

@@ -294,6 +294,48 @@ fn a_future_is_woken_once_for_each_time_that_it_waits_however_often_it_is_polled
 }
 
 #[test]
+fn a_group_that_is_dropped_drops_its_owners_wakers_and_not_the_last_task_that_ends() {
+    let (pool, gate) = (pool(1), Gate::new());
+    let group = pool.group();
+    let held = gate.clone();
+    group.spawn(move || held.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    let counts = Arc::new(Counts(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&counts));
+    assert!(
+        group
+            .poll_next(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    drop(waker);
+    drop(group);
+    assert_eq!(Arc::strong_count(&counts), 1, "no worker has it");
+    gate.open();
+    pool.wait_idle().expect("it is no worker");
+    assert_eq!(counts.0.load(SeqCst), 0);
+}
+
+#[test]
+fn two_futures_of_a_group_are_both_woken_by_an_end() {
+    let (pool, gate) = held();
+    let group = pool.group();
+    group.spawn(|| 1).expect("there is room");
+    let both = [(); 2].map(|()| Arc::new(Counts(AtomicUsize::new(0))));
+    for counts in &both {
+        let waker = Waker::from(Arc::clone(counts));
+        assert!(
+            group
+                .poll_next(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+    }
+    gate.open();
+    pool.release();
+    pool.wait_released().expect("it is no worker");
+    assert_eq!(both.map(|counts| counts.0.load(SeqCst)), [1, 1]);
+}
+
+#[test]
 fn a_refused_task_comes_back_and_is_no_part_of_the_group() {
     let pool = pool(1);
     pool.release();

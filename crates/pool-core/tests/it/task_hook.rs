@@ -158,7 +158,7 @@ fn a_task_of_any_call_tells_hooks_its_time_in_the_queue() {
         let of_key = keyed.spawn(1, || ()).unwrap();
         testkit::block_on(async {
             keyed.submit_async(2, || ()).await.unwrap();
-            keyed.spawn_async(2, || ()).await.unwrap();
+            let _detached = keyed.spawn_async(2, || ()).await.unwrap();
         });
         clock.advance(SECOND);
         pool.resume();
@@ -327,7 +327,6 @@ mod tracing {
                 assert_eq!(mapping.count(), 2);
             });
             pool.wait_idle().unwrap();
-            drop(tell);
             let names: Vec<_> = seen.try_iter().collect();
             assert_eq!(names, [Some("request"); 13]);
         });

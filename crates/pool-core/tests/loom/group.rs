@@ -7,7 +7,7 @@ use sync_shim::model::spawn;
 
 use super::{Runs, check, end, untimed};
 
-/// The end of a task, which wakes the group by a waker, against the owner that looks and sleeps.
+/// The end of a task, which gives the group its value, against the owner that looks and sleeps.
 #[test]
 fn a_groups_next_racing_the_ends_takes_every_value() {
     check(
@@ -48,7 +48,7 @@ fn two_owners_of_a_group_share_its_values_and_both_return() {
     );
 }
 
-/// A cancel against the start, both of which end in the group's own waker.
+/// A cancel against the start, both of which give the group an end.
 #[test]
 fn a_groups_cancel_racing_the_start_loses_no_end() {
     check(
@@ -86,6 +86,30 @@ fn a_group_that_is_dropped_racing_an_end_leaks_nothing() {
             pool.wait_idle().unwrap();
             end(&pool);
             assert_eq!(Arc::strong_count(&kept), 1);
+        },
+    );
+}
+
+/// On an own worker that may not run the task in place: it gives the task up, or another worker has
+/// ended it. Either way there is one end.
+#[test]
+fn a_group_that_gives_a_task_up_racing_its_end_takes_one_value() {
+    check(
+        "a_group_that_gives_a_task_up_racing_its_end_takes_one_value",
+        Some(2),
+        || {
+            let pool = untimed(2).nesting_limit(0).build().unwrap();
+            let inner = pool.clone();
+            let outer = pool.spawn(move || {
+                let group = inner.group();
+                group.spawn(|| 1).unwrap();
+                let first = group.next().unwrap();
+                assert!(matches!(first, Ok(1) | Err(JoinError::WouldDeadlock)));
+                assert!(group.next().is_none());
+            });
+            outer.unwrap().join().unwrap();
+            pool.wait_idle().unwrap();
+            end(&pool);
         },
     );
 }
