@@ -10,8 +10,10 @@
 
 use std::sync::Arc;
 
-use pool_core::internals::{self as group, LoadStats, PoolHandle, Request, WaiterCount};
-use pool_core::{CancelToken, OnFull, Runner, SubmitError};
+use pool_core::internals::{
+    self as group, LoadStats, PoolHandle, Request, WaitLimits, WaiterCount,
+};
+use pool_core::{OnFull, Runner, SubmitError};
 use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -94,12 +96,12 @@ impl<R: Runner> Shared<R> {
         &self,
         job: impl FnOnce() -> R::Job,
         on_full: OnFull,
-        token: Option<&CancelToken>,
+        limits: Option<&WaitLimits>,
     ) -> Answer<R> {
         match self.offer_made(job, PoolHandle::accept_made, PoolHandle::accept) {
             Ok(pool) => Ok(pool),
             Err(NoRoom::Full { asked, starved }) => {
-                let answer = self.wait_if_full(Request::Task(asked), starved, on_full, token);
+                let answer = self.wait_if_full(Request::Task(asked), starved, on_full, limits);
                 answer.map_err(|refusal| refusal.map(Request::into_task))
             }
             Err(NoRoom::Refused(refusal)) => Err(self.count_refusal(refusal)),

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pool_core::internals::{
-    Admit, AdmitHandle, Admitted, Demand, PoolHandle, Precheck, submit_batch,
+    Admit, AdmitHandle, Admitted, Demand, PoolHandle, Precheck, WaitLimits, submit_batch,
 };
-use pool_core::{
-    Accepts, BatchError, CancelToken, Cancelled, JoinHandle, OnFull, Runner, SubmitError,
-};
+use pool_core::{Accepts, BatchError, Cancelled, JoinHandle, OnFull, Runner, SubmitError};
 
 use crate::multi::MultiWorkerPool;
 use crate::shared::Shared;
@@ -62,9 +60,9 @@ impl<R: Runner> Admit<R> for Shared<R> {
         self: &Arc<Self>,
         job: impl FnOnce() -> R::Job,
         on_full: OnFull,
-        token: Option<&CancelToken>,
+        limits: Option<&WaitLimits>,
     ) -> Admitted<R> {
-        self.submit(job, on_full, token)
+        self.submit(job, on_full, limits)
     }
 
     fn count_cancelled(&self) {

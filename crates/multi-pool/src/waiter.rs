@@ -37,7 +37,7 @@
 
 use std::time::Instant;
 
-use pool_core::internals::{Enqueued, OwnWorker, PoolHandle, Request, Ticket};
+use pool_core::internals::{Enqueued, OwnWorker, PoolHandle, Request, Ticket, WaitLimits};
 use pool_core::{CancelToken, OnFull, Runner, SubmitError};
 use sync_shim::Parker;
 
@@ -58,17 +58,16 @@ pub(crate) enum GroupWait<R: Runner> {
 }
 
 impl<R: Runner> Shared<R> {
-    /// Every pool is full: waits for room as long as `on_full` says and `token` is not cancelled, or
-    /// gives the request back.
+    /// Every pool is full: waits for room as `on_full` and `limits` say, or gives the request back.
     #[cold]
     pub(crate) fn wait_if_full(
         &self,
         request: Request<R::Job>,
         starved: bool,
         on_full: OnFull,
-        token: Option<&CancelToken>,
+        limits: Option<&WaitLimits>,
     ) -> RequestAnswer<R> {
-        let (deadline, request) = match (on_full, request) {
+        let request = match (on_full, request) {
             (OnFull::Refuse, request) => {
                 return Err(self.count_refusal(SubmitError::Full(request)));
             }
@@ -77,9 +76,8 @@ impl<R: Runner> Shared<R> {
                 self.first().discard_newest(job);
                 return Ok(0);
             }
-            (OnFull::Wait(deadline), request) => (deadline, request),
             // A permit has no task yet to be run or discarded.
-            (_, request) => (None, request),
+            (_, request) => request,
         };
         let request = match (self.first().own_worker(), request) {
             (OwnWorker::Stranger, Request::Task(job))
@@ -99,8 +97,11 @@ impl<R: Runner> Shared<R> {
             }
         };
         let parker = Parker::of_thread();
+        let deadline = WaitLimits::deadline(limits, on_full);
         match self.enqueue(request, starved, Some(&parker)) {
-            GroupWait::Waiting(waiter) => waiter.wait(self, &parker, deadline, token),
+            GroupWait::Waiting(waiter) => {
+                waiter.wait(self, &parker, deadline, WaitLimits::token(limits))
+            }
             GroupWait::Answered(answer) => answer,
         }
     }

@@ -27,6 +27,7 @@ use crate::sched::state::State;
 use crate::sched::striped::StripedCounter;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::stats::Stats;
+use crate::submit::WaitLimits;
 use crate::task::run::{Outcome, Resolve, TaskContext};
 use crate::worker;
 
@@ -275,18 +276,17 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// Accepts the job, waits for room as long as `on_full` says and `token` is not cancelled, or
-    /// gives the job back. For those that nothing [refuses](Self::refuses).
+    /// Accepts the job, waits for room as `on_full` and `limits` say, or gives the job back. For those that nothing [refuses](Self::refuses).
     #[inline]
     pub(crate) fn submit(
         self: &Arc<Self>,
         job: impl FnOnce() -> R::Job,
         on_full: OnFull,
-        token: Option<&CancelToken>,
+        limits: Option<&WaitLimits>,
     ) -> Result<(), (Reason, R::Job)> {
         match self.enter(job) {
             Ok(()) => Ok(()),
-            Err(job) => self.submit_decided(job(), on_full, token),
+            Err(job) => self.submit_decided(job(), on_full, limits),
         }
     }
 
@@ -296,12 +296,9 @@ impl<R: Runner> Core<R> {
         self: &Arc<Self>,
         job: R::Job,
         on_full: OnFull,
-        token: Option<&CancelToken>,
+        limits: Option<&WaitLimits>,
     ) -> Result<(), (Reason, R::Job)> {
-        let deadline = match on_full {
-            OnFull::Wait(deadline) => deadline,
-            _ => None,
-        };
+        let deadline = WaitLimits::deadline(limits, on_full);
         let refused = |state: &mut State<R::Job>, why: Closed<Late>, job| match why {
             Closed::Full => self.at_full(state, job, on_full),
             other => AtFull::GiveBack(state.refuse(other), job),
@@ -312,7 +309,7 @@ impl<R: Runner> Core<R> {
         };
         match self.admit_decided(job, State::accept, refused, wait) {
             Ok(()) => Ok(()),
-            Err(refused) => self.submit_refused(refused, deadline, token),
+            Err(refused) => self.submit_refused(refused, deadline, WaitLimits::token(limits)),
         }
     }
 

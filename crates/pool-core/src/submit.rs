@@ -69,13 +69,13 @@ pub trait Admit<R: Runner>: Sized {
     /// How many tasks may run at a time.
     fn workers(&self) -> usize;
 
-    /// Accepts the job, waits for room as `on_full` says and until `token` is cancelled, or gives
-    /// the job back. It may be made under a lock: no user code.
+    /// Accepts the job, waits for room as `on_full` and `limits` say, or gives the job back. It may
+    /// be made under a lock: no user code.
     fn admit_job(
         self: &Arc<Self>,
         job: impl FnOnce() -> R::Job,
         on_full: OnFull,
-        token: Option<&CancelToken>,
+        limits: Option<&WaitLimits>,
     ) -> Admitted<R>;
 
     /// A task was refused because a token had cancelled it.
@@ -208,10 +208,13 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        let on_full = options.limit(on_full);
-        let Recorded { job, handle, token } = self.record(task, options, on_full, true)?;
+        let Recorded {
+            job,
+            handle,
+            limits,
+        } = self.record(task, options, on_full, true)?;
         drop(handle); // Before a worker has it: there is none from the beginning.
-        forget_pool::<R, T>(self.admit_job(|| job, on_full, token.as_ref()))
+        forget_pool::<R, T>(self.admit_job(|| job, on_full, Some(&limits)))
     }
 
     /// Hands a task with options over that has one. In a function of its own: inlined, it makes each
@@ -226,9 +229,12 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        let on_full = options.limit(on_full);
-        let Recorded { job, handle, token } = self.record(task, options, on_full, false)?;
-        let admitted = self.admit_job(|| job, on_full, token.as_ref());
+        let Recorded {
+            job,
+            handle,
+            limits,
+        } = self.record(task, options, on_full, false)?;
+        let admitted = self.admit_job(|| job, on_full, Some(&limits));
         answer(&**self, admitted, handle)
     }
 
@@ -241,9 +247,13 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        let Recorded { job, handle, token } = recorded(task, options, self.pool_handle(), true);
+        let Recorded {
+            job,
+            handle,
+            limits,
+        } = recorded(task, options, self.pool_handle(), true);
         drop(handle);
-        self.admit_async(job, cancelled(token), |_, admitted| {
+        self.admit_async(job, limits.cancelled(), |_, admitted| {
             forget_pool::<R, T>(admitted)
         })
     }
@@ -257,8 +267,12 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        let Recorded { job, handle, token } = recorded(task, options, self.pool_handle(), false);
-        self.admit_async(job, cancelled(token), |pools, admitted| {
+        let Recorded {
+            job,
+            handle,
+            limits,
+        } = recorded(task, options, self.pool_handle(), false);
+        self.admit_async(job, limits.cancelled(), |pools, admitted| {
             answer(pools, admitted, handle)
         })
     }
@@ -285,17 +299,42 @@ pub trait Admit<R: Runner>: Sized {
     }
 }
 
-/// A job with a record, its handle, and the token that ends a wait for room.
+/// A job with a record, its handle, and what ends its wait for room.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct Recorded<R: Runner, V: Send + 'static> {
     job: R::Job,
     handle: JoinHandle<V>,
-    token: Option<CancelToken>,
+    limits: WaitLimits,
 }
 
-/// What ends a future's wait for room.
-fn cancelled(token: Option<CancelToken>) -> Option<Cancelled> {
-    token.map(|token| token.cancelled())
+/// What ends a task's wait for room beside the call's own limit.
+#[derive(Debug)]
+pub struct WaitLimits {
+    token: Option<CancelToken>,
+    /// It is to be started by then.
+    start_before: Option<Instant>,
+}
+
+impl WaitLimits {
+    /// When a wait for room is over, of a call that does this at a full pool.
+    pub fn deadline(limits: Option<&Self>, on_full: OnFull) -> Option<Instant> {
+        let of_call = match on_full {
+            OnFull::Wait(deadline) => deadline,
+            _ => None,
+        };
+        let of_task = limits.and_then(|limits| limits.start_before);
+        of_call.into_iter().chain(of_task).min()
+    }
+
+    /// What else ends it.
+    pub fn token(limits: Option<&Self>) -> Option<&CancelToken> {
+        limits.and_then(|limits| limits.token.as_ref())
+    }
+
+    /// The same, for a future.
+    fn cancelled(self) -> Option<Cancelled> {
+        self.token.map(|token| token.cancelled())
+    }
 }
 
 fn recorded<R: Accepts<T>, T>(
@@ -304,11 +343,19 @@ fn recorded<R: Accepts<T>, T>(
     pool: PoolHandle<R>,
     is_detached: bool,
 ) -> Recorded<R, R::Value> {
+    let start_before = options.start_before;
     let record = TaskRecord::new(options, is_detached, &pool.0.context);
-    let token = record.token.clone();
+    let limits = WaitLimits {
+        token: record.token.clone(),
+        start_before,
+    };
     let (job, promise) = pool.0.runner.recorded(task, record);
     let handle = JoinHandle::new(promise.0, pool.0);
-    Recorded { job, handle, token }
+    Recorded {
+        job,
+        handle,
+        limits,
+    }
 }
 
 /// What becomes of a task that was given nothing, before a job is made of it.
@@ -413,9 +460,9 @@ impl<R: Runner> Admit<R> for Core<R> {
         self: &Arc<Self>,
         job: impl FnOnce() -> R::Job,
         on_full: OnFull,
-        token: Option<&CancelToken>,
+        limits: Option<&WaitLimits>,
     ) -> Admitted<R> {
-        refusal(self.submit(job, on_full, token))
+        refusal(self.submit(job, on_full, limits))
     }
 
     fn count_cancelled(&self) {

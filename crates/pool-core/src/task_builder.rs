@@ -36,17 +36,6 @@ pub struct TaskOptions {
     pub priority: Priority,
 }
 
-impl TaskOptions {
-    /// A task that is to be started by then waits for room no longer.
-    pub(crate) fn limit(&self, on_full: OnFull) -> OnFull {
-        match (on_full, self.start_before) {
-            (OnFull::Wait(None), last @ Some(_)) => OnFull::Wait(last),
-            (OnFull::Wait(Some(deadline)), Some(last)) => OnFull::Wait(Some(deadline.min(last))),
-            (usual, _) => usual,
-        }
-    }
-}
-
 /// Gives a single task a name, a token that cancels it, a time to be started by; then hands it over.
 /// Made by [`WorkerPool::task`].
 ///
@@ -102,7 +91,7 @@ impl<'p, P> TaskBuilder<'p, P> {
     /// If no worker has started the task by then, by the pool's clock, it is not run: its handle ends
     /// with [`JoinError::Expired`](crate::JoinError::Expired), and it is counted as
     /// [`Stats::expired`](crate::Stats::expired) when a worker comes to it. A call that waits for
-    /// room waits no longer than that.
+    /// room waits no longer than that; one that is a future waits on.
     pub fn start_before(mut self, when: Instant) -> Self {
         self.options.start_before = Some(when);
         self

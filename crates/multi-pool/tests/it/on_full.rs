@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use multi_pool::{MultiPool, RoundRobin};
-use pool_core::{JoinError, JoinHandle, OnFull, Pool};
+use pool_core::{Clock, JoinError, JoinHandle, ManualClock, OnFull, Pool, SubmitError};
 use testkit::Gate;
 
 use crate::support::{bounded, until};
@@ -40,6 +41,35 @@ fn a_caller_runs_its_task_only_if_every_pool_is_full() {
         }
         pools.wait_idle().unwrap();
         assert_eq!(pools.stats().completed, 5);
+    });
+}
+
+#[test]
+fn a_caller_that_may_not_run_its_task_waits_no_longer_than_that_is_to_be_started() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let each = Pool::builder()
+            .capacity(1)
+            .keep_alive(None)
+            .nesting_limit(0);
+        let each = each.on_full(OnFull::RunInCaller).clock(clock.clone());
+        let pools = MultiPool::builder(each).pools(2).build().unwrap();
+        let gate = Gate::new();
+        for _ in 0..2 {
+            let gate = gate.clone();
+            pools.try_submit(move || gate.wait()).unwrap();
+        }
+        gate.wait_for_arrivals(2);
+        let (caller, last) = (pools.clone(), clock.now() + Duration::from_secs(5));
+        let waits = thread::spawn(move || caller.task().start_before(last).submit(|| ()));
+        clock.wait_for_sleepers(1);
+        clock.advance(Duration::from_secs(5));
+        let waited = waits.join().unwrap();
+        assert!(
+            matches!(waited, Err(SubmitError::TimedOut(_))),
+            "{waited:?}"
+        );
+        gate.open();
     });
 }
 

@@ -7,7 +7,9 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use pool_core::{CancelToken, Clock, FuncPool, JoinError, ManualClock, Pool, SubmitError, current};
+use pool_core::{
+    CancelToken, Clock, FuncPool, JoinError, ManualClock, OnFull, Pool, SubmitError, current,
+};
 use testkit::{CountingWaker, DropCounter, PanicOnDrop};
 
 use crate::support::{
@@ -308,6 +310,29 @@ fn a_call_waits_for_room_no_longer_than_its_task_is_to_be_started() {
             pool.task()
                 .start_before(last)
                 .submit_timeout(|| (), 9 * SECOND)
+        });
+        clock.wait_for_sleepers(1);
+        clock.advance(5 * SECOND);
+        assert!(matches!(
+            waits.join().unwrap(),
+            Err(SubmitError::TimedOut(_))
+        ));
+        gate.open();
+    });
+}
+
+/// Where a caller may not run its task itself it waits: at the nesting limit, say.
+#[test]
+fn nor_where_its_caller_would_have_run_it() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let pool = Pool::builder().capacity(1).keep_alive(None);
+        let pool = pool.on_full(OnFull::RunInCaller).nesting_limit(0);
+        let pool = pool.clock(clock.clone()).build().unwrap();
+        let gate = hold(&pool, 1);
+        let last = clock.now() + 5 * SECOND;
+        let waits = enter_line(&pool, move |pool| {
+            pool.task().start_before(last).spawn(|| ())
         });
         clock.wait_for_sleepers(1);
         clock.advance(5 * SECOND);

@@ -76,6 +76,8 @@ pub(crate) struct Figures {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     None,
+    /// The caller runs the task itself.
+    RunInCaller,
     /// The oldest in the queue is given up for it, or it is itself.
     DiscardOldest,
     DiscardNewest,

@@ -29,6 +29,8 @@ pub(crate) struct Model {
     pub(super) live: usize,
     /// By the task a worker took from the queue: what runs in place within it, innermost last.
     pub(super) workers: BTreeMap<Id, Vec<Placed>>,
+    /// The same, by the task that a full pool's caller runs, which is no worker.
+    pub(super) callers: BTreeMap<Id, Vec<Placed>>,
     /// Tasks that wait in the line for another task's room.
     pub(super) blocked: BTreeSet<Id>,
     pub(super) queue: Ready,
@@ -54,7 +56,13 @@ pub(super) struct Placed {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    Hand { spawn: bool },
+    Hand {
+        spawn: bool,
+    },
+    /// As a full pool's caller does: it is in flight.
+    Caller {
+        spawn: bool,
+    },
     Join,
 }
 
@@ -93,6 +101,7 @@ impl Model {
             threads_refused: false,
             live: 0,
             workers: BTreeMap::new(),
+            callers: BTreeMap::new(),
             blocked: BTreeSet::new(),
             queue: Ready::new(settings.priorities),
             known: BTreeMap::new(),
@@ -144,9 +153,20 @@ impl Model {
             }
             self.rouse();
         } else {
-            let blocking = matches!(patience, Patience::Thread(_));
+            let own = within.filter(|&outer| !self.is_in_caller(outer));
+            if matches!(patience, Patience::RunInCaller)
+                && self.may_run_in_caller(within)
+                && !matches!(
+                    (self.settings.within_worker, own),
+                    (WithinWorker::Refuse, Some(_))
+                )
+            {
+                return self.run_in_caller(id, spawn, within);
+            }
+            let blocking = matches!(patience, Patience::Thread(_) | Patience::RunInCaller);
             let deadline = match patience {
                 Patience::None => return refuse(self, Why::Full),
+                Patience::RunInCaller => start_before,
                 Patience::DiscardOldest => {
                     return self.discard(self.queue.oldest_of_lowest(), id, spawn);
                 }
@@ -157,7 +177,7 @@ impl Model {
                 }
                 Patience::Future => None,
             };
-            match (self.settings.within_worker, within) {
+            match (self.settings.within_worker, own) {
                 (WithinWorker::RunInPlace, Some(outer)) if blocking => {
                     let limit = self.settings.nesting_limit as usize;
                     let (_, nested) = self.stack_of(outer);
@@ -187,6 +207,45 @@ impl Model {
             }
         }
         self.settle();
+    }
+
+    /// Whether a full pool's caller runs its task itself.
+    fn may_run_in_caller(&mut self, within: Option<Id>) -> bool {
+        let depth = within.map_or(0, |outer| {
+            let base = u32::from(self.is_in_caller(outer));
+            let nested = self.stack_of(outer).1.len();
+            base + u32::try_from(nested).expect("programs are short")
+        });
+        depth < self.settings.nesting_limit && !self.paused
+    }
+
+    fn run_in_caller(&mut self, id: Id, spawn: bool, within: Option<Id>) {
+        self.counts.submitted += 1;
+        if spawn {
+            self.spawns.insert(id, Stage::Started);
+        }
+        let own = within.is_some_and(|outer| !self.is_in_caller(outer));
+        let by = match self.settings.within_worker {
+            WithinWorker::RunInPlace if own => Place::Hand { spawn },
+            _ => Place::Caller { spawn },
+        };
+        match within {
+            Some(outer) => self.stack_of(outer).1.push(Placed { id, by }),
+            None => _ = self.callers.insert(id, Vec::new()),
+        }
+        self.settle();
+    }
+
+    /// Whether the task lies innermost on the stack of a caller that is no worker.
+    fn is_in_caller(&self, id: Id) -> bool {
+        self.callers.iter().any(|stack| innermost(stack) == id)
+    }
+
+    /// Whether a join within a task does not wait for another worker, nor leaves a tombstone among
+    /// levels.
+    pub(crate) fn may_join_within(&self, outer: Id, id: Id) -> bool {
+        let in_place = !self.is_in_caller(outer) && !self.runs(id) && !self.leaves_a_tombstone(id);
+        in_place || self.end_of(id).is_some()
     }
 
     /// A full pool takes a task, and gives another up for it, or the task itself.
@@ -248,9 +307,14 @@ impl Model {
         let (worker, nested) = self.stack_of(id);
         if let Some(Placed { id, by }) = nested.pop() {
             match by {
-                Place::Hand { spawn } => self.answers.push((id, Expected::Accepted { spawn })),
+                Place::Hand { spawn } | Place::Caller { spawn } => {
+                    self.answers.push((id, Expected::Accepted { spawn }))
+                }
                 Place::Join => self.joins.push((id, end)),
             }
+        } else if self.callers.remove(&id).is_some() {
+            let spawn = self.spawns.contains_key(&id);
+            self.answers.push((id, Expected::Accepted { spawn }));
         } else {
             self.workers.remove(&worker);
             self.admit();
@@ -357,9 +421,10 @@ impl Model {
         was_paused
     }
 
-    /// Paused, with more parked workers than one section wakes (`MOST_NOTIFIED`).
-    pub(crate) fn has_more_idle_than_are_woken(&self) -> bool {
-        self.paused && self.idle.len() > 4
+    /// Paused, with tasks and idle workers: a release lets those go that it does not wake, and does
+    /// not wake any beside one that has not parked yet.
+    pub(crate) fn is_race_which_are_let_go(&self) -> bool {
+        self.paused && !self.queue.is_empty() && !self.idle.is_empty()
     }
 
     pub(crate) fn release(&mut self) -> bool {
@@ -420,18 +485,15 @@ impl Model {
 
     /// Accepted tasks that have not ended: those that a join runs in place, too.
     pub(crate) fn in_flight(&self) -> usize {
-        let placed = self.workers.values().flatten();
-        self.occupied()
-            + placed
-                .filter(|placed| matches!(placed.by, Place::Join))
-                .count()
+        let stacks = self.workers.values().chain(self.callers.values());
+        let counted = |placed: &&Placed| !matches!(placed.by, Place::Hand { .. });
+        self.occupied() + self.callers.len() + stacks.flatten().filter(counted).count()
     }
 
     /// The tasks at their gates, in order.
     pub(crate) fn at_gates(&self) -> Vec<Id> {
-        let innermost =
-            |(&outer, nested): (&Id, &Vec<Placed>)| nested.last().map_or(outer, |p| p.id);
-        let mut ids: Vec<Id> = self.workers.iter().map(innermost).collect();
+        let stacks = self.workers.iter().chain(&self.callers);
+        let mut ids: Vec<Id> = stacks.map(innermost).collect();
         ids.retain(|id| !self.blocked.contains(id));
         ids.sort_unstable();
         ids
@@ -450,7 +512,7 @@ impl Model {
     }
 
     /// Whether a join within a task would wait for another worker.
-    pub(crate) fn runs(&self, id: Id) -> bool {
+    fn runs(&self, id: Id) -> bool {
         self.spawns[&id] == Stage::Started
     }
 
@@ -461,7 +523,7 @@ impl Model {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        !self.open && self.live == 0
+        !self.open && self.live == 0 && self.callers.is_empty()
     }
 
     pub(crate) fn take_answers(&mut self) -> Vec<(Id, Expected)> {
@@ -496,4 +558,9 @@ impl Model {
             + self.counts.expired;
         assert!(ended <= self.counts.submitted);
     }
+}
+
+/// The task that stands at its gate.
+pub(super) fn innermost((&outer, nested): (&Id, &Vec<Placed>)) -> Id {
+    nested.last().map_or(outer, |placed| placed.id)
 }

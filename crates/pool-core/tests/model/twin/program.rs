@@ -36,6 +36,7 @@ pub(crate) struct Settings {
 pub(crate) enum Policy {
     Wait,
     Refuse,
+    RunInCaller,
     DiscardOldest,
     DiscardNewest,
 }
@@ -142,6 +143,7 @@ impl Settings {
             depth: (depth % 8 < 7).then_some(usize::from(depth % 8 / 2)),
             max_waiting: (waiting % 4 == 3).then_some(usize::from(waiting / 4 % 4)),
             on_full: match (within / 4 % 8, kind % 16) {
+                (5, _) => Policy::RunInCaller,
                 (6, _) => Policy::DiscardOldest,
                 (7, _) => Policy::DiscardNewest,
                 (_, 14..) => Policy::Refuse,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::figures::{End, Expected};
 use super::job::Id;
-use super::model::{Idle, Model, Placed, Stage, Waiter};
+use super::model::{Idle, Model, Placed, Stage, Waiter, innermost};
 use super::subject::Why;
 
 impl Model {
@@ -150,12 +150,10 @@ impl Model {
         self.live -= count;
     }
 
-    /// The worker on whose stack the task lies innermost, and what is nested there.
+    /// The worker or caller on whose stack the task lies innermost, and what is nested there.
     pub(super) fn stack_of(&mut self, id: Id) -> (Id, &mut Vec<Placed>) {
-        let found = self
-            .workers
-            .iter_mut()
-            .find(|(outer, nested)| nested.last().map_or(**outer, |placed| placed.id) == id);
+        let mut stacks = self.workers.iter_mut().chain(&mut self.callers);
+        let found = stacks.find(|(outer, nested)| innermost((outer, nested)) == id);
         let (&outer, nested) = found.expect("the task stands at its gate");
         (outer, nested)
     }

@@ -69,6 +69,7 @@ impl<K: Kind> Walk<K> {
         let on_full = match settings.on_full {
             Policy::Wait => OnFull::Wait(None),
             Policy::Refuse => OnFull::Refuse,
+            Policy::RunInCaller => OnFull::RunInCaller,
             Policy::DiscardOldest => OnFull::DiscardOldest,
             Policy::DiscardNewest => OnFull::DiscardNewest,
         };
@@ -145,8 +146,7 @@ impl<K: Kind> Walk<K> {
             Op::JoinWithin { task, handle } => {
                 if let Some(outer) = pick(self.model.at_gates(), task)
                     && let Some(id) = self.pick_handle(handle)
-                    && !self.model.runs(id)
-                    && !self.model.leaves_a_tombstone(id)
+                    && self.model.may_join_within(outer, id)
                 {
                     self.join_within(outer, id);
                 }
@@ -201,7 +201,7 @@ impl<K: Kind> Walk<K> {
             Op::Pause => assert_eq!(self.pool.pause(), self.model.pause()),
             Op::Resume => assert_eq!(self.pool.resume(), self.model.resume()),
             Op::Release => {
-                if self.model.has_more_idle_than_are_woken() {
+                if self.model.is_race_which_are_let_go() {
                     self.resume();
                 }
                 assert_eq!(self.pool.release(), self.model.release());
@@ -394,6 +394,7 @@ impl<K: Kind> Walk<K> {
             How::Wait => match self.settings.on_full {
                 Policy::Wait => Patience::Thread(None),
                 Policy::Refuse => Patience::None,
+                Policy::RunInCaller => Patience::RunInCaller,
                 Policy::DiscardOldest => Patience::DiscardOldest,
                 Policy::DiscardNewest => Patience::DiscardNewest,
             },
