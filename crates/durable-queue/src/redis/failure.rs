@@ -95,6 +95,17 @@ fn by_client(error: &RedisError, make: impl FnOnce(ErrorKind) -> StoreError) -> 
             ErrorKind::Unavailable,
             "there was no answer in time".to_owned(),
         ),
+        // The client's TLS: what it says of a certificate may name a host.
+        redis::ErrorKind::Io
+            if io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData) =>
+        {
+            (
+                ErrorKind::Other,
+                "there is no TLS with this server: it does not speak it, or its certificate is not \
+                trusted"
+                    .to_owned(),
+            )
+        }
         redis::ErrorKind::Io => (
             ErrorKind::Unavailable,
             io.map_or("the connection failed".to_owned(), |io| {
