@@ -6,6 +6,7 @@
 //! 2. No text of ours shows a user, a password, an address, a payload or a key: of what the server
 //!    says, only the code is shown.
 
+use std::sync::Arc;
 use std::{error, fmt};
 
 use redis::RedisError;
@@ -89,7 +90,10 @@ fn by_server(code: &str, detail: &str) -> StoreError {
 }
 
 fn by_client(error: &RedisError, make: impl FnOnce(ErrorKind) -> StoreError) -> StoreError {
-    let io = error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    // The client shows the pointer that it holds its cause by.
+    let source = error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<Arc<dyn error::Error + Send + Sync>>());
+    let io = source.and_then(|source| source.downcast_ref::<std::io::Error>());
     let (kind, text) = match error.kind() {
         _ if error.is_timeout() => (
             ErrorKind::Unavailable,

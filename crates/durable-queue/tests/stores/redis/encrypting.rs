@@ -52,8 +52,9 @@ fn server() -> Option<(Server, String)> {
     if !has_openssl() {
         return None;
     }
-    let port = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = port.local_addr().unwrap().port().to_string();
+    // Free again at the end of the statement.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let port = free.unwrap().port().to_string();
     let options = [
         &["--bind", "127.0.0.1", "--tls-port", &port][..],
         &["--tls-cert-file", "server.pem"],
