@@ -381,14 +381,14 @@ mod tests {
         clock: ManualClock,
         asked: Receiver<Asked>,
         answers: Sender<Answer>,
-        notified: Receiver<StoreTime>,
+        times: Receiver<StoreTime>,
     }
 
     impl Watched {
         fn new() -> Self {
             let clock = ManualClock::new();
             let ((asks, asked), (answers, script)) = (channel(), channel());
-            let (notifies, notified) = channel();
+            let (sender, times) = channel();
             let server = Arc::new(Fake {
                 hub: Hub::new(Timing {
                     clock: SharedClock::new(clock.clone()),
@@ -400,7 +400,7 @@ mod tests {
                 }),
             });
             answers.send(Answer::Yes).expect("the script takes it");
-            let notifier = Notifier::new(move |due| _ = notifies.send(due));
+            let notifier = Notifier::new(move |due| _ = sender.send(due));
             let watch = watch(&server, "queue", notifier, |_| {
                 StoreError::new(ErrorKind::Other)
             });
@@ -410,7 +410,7 @@ mod tests {
                 clock,
                 asked,
                 answers,
-                notified,
+                times,
             };
             assert_eq!(watched.asked(), Asked::Connect);
             watched
@@ -445,13 +445,13 @@ mod tests {
                 watched.expect(&PROBE, Answer::Yes);
                 // What comes before the answer is no answer, and is not lost.
                 watched.expect(&WAIT_FOR_ANSWER, Answer::Message("7"));
-                assert_eq!(watched.notified.recv(), Ok(StoreTime::from_micros(7)));
+                assert_eq!(watched.times.recv(), Ok(StoreTime::from_micros(7)));
                 watched.expect(&WAIT_FOR_ANSWER, Answer::ToProbe);
                 watched.expect(&WAIT, SILENCE);
                 watched.expect(&PROBE, Answer::ToProbe);
             }
             watched.expect(&WAIT, Answer::Message("8"));
-            assert_eq!(watched.notified.recv(), Ok(StoreTime::from_micros(8)));
+            assert_eq!(watched.times.recv(), Ok(StoreTime::from_micros(8)));
         });
     }
 
@@ -467,7 +467,7 @@ mod tests {
                     watched.expect(&PROBE, Answer::No);
                 }
                 watched.expect(&Asked::Connect, Answer::Yes);
-                assert_eq!(watched.notified.recv(), Ok(ANYTHING));
+                assert_eq!(watched.times.recv(), Ok(ANYTHING));
             }
         });
     }
@@ -486,7 +486,7 @@ mod tests {
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
             watched.expect(&Asked::Connect, Answer::Yes);
-            assert_eq!(watched.notified.recv(), Ok(ANYTHING));
+            assert_eq!(watched.times.recv(), Ok(ANYTHING));
             assert_eq!(watched.asked(), WAIT);
         });
     }

@@ -88,12 +88,12 @@ pub(crate) fn a_session_that_listens_is_probed<S: Store>(
         // In its silence: the statement of a probe of PostgreSQL has no limit of its own. One that is
         // replaced early, since this machine is slow, is replaced all the same.
         let store = open(EVERY * 500, Duration::from_millis(100));
-        let (sender, notified) = channel();
+        let (sender, times) = channel();
         let notifier = Notifier::new(move |due| _ = sender.send(due));
         let watch = store.watch("queue", notifier).unwrap();
         proxy.swallow();
         let anything = StoreTime::from_micros(i64::MIN);
-        assert_eq!(notified.recv().unwrap(), anything);
+        assert_eq!(times.recv().unwrap(), anything);
         drop(watch);
     });
 }

@@ -99,12 +99,12 @@ fn a_server_whose_root_the_client_trusts_is_used_with_tls() {
         store.enqueue("queue", &[JOB]).unwrap();
         assert_eq!(count(&store), 1);
         // The session that listens too.
-        let (sender, notified) = channel();
+        let (sender, times) = channel();
         let notifier = Notifier::new(move |due| _ = sender.send(due));
         let watch = store.watch("queue", notifier).unwrap();
         let other = open(&server, &address, "root").unwrap();
         other.enqueue("queue", &[JOB]).unwrap();
-        notified.recv().unwrap();
+        times.recv().unwrap();
         drop(watch);
     });
 }
