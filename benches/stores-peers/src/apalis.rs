@@ -1,18 +1,16 @@
 //! apalis-postgres: batches of a hundred, woken by notifications, handlers side by side, no lock for
 //! each job, as its example has it.
 
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use apalis::prelude::*;
 use apalis_postgres::{Config, PgPool, PostgresStorage};
-use futures_util::future::{AbortHandle, Abortable};
 use futures_util::stream;
 use sqlx_09::postgres::PgPoolOptions;
 use stores::{Handler, Job, Outcome, Queue, Workers};
 use tokio::runtime::Runtime;
 
-use crate::runtime::{BATCH, QUEUE, SESSIONS, push_each, runtime};
+use crate::runtime::{BATCH, QUEUE, SESSIONS, Threads, push_each, runtime};
 
 pub struct Apalis {
     runtime: Runtime,
@@ -63,8 +61,8 @@ impl Queue for Apalis {
     }
 
     fn work(&self, workers: u32, handler: Handler) -> Outcome<Box<dyn Workers>> {
-        let runtime = self.runtime.handle();
-        let worker = |number| {
+        let mut threads = Threads::default();
+        for number in 0..workers {
             let handler = handler.clone();
             let handle = move |text: String| {
                 handler(&text);
@@ -74,28 +72,8 @@ impl Queue for Apalis {
                 .backend(storage(&self.pool).with_pubsub())
                 .parallelize(tokio::spawn)
                 .build(handle);
-            let (abort, registration) = AbortHandle::new_pair();
-            let runtime = runtime.clone();
-            // Not a task: the compiler cannot prove that this future is `Send`.
-            let thread = thread::spawn(move || {
-                drop(runtime.block_on(Abortable::new(worker.run(), registration)));
-            });
-            (abort, Some(thread))
-        };
-        Ok(Box::new(Threads((0..workers).map(worker).collect())))
-    }
-}
-
-/// They have ended when this is dropped.
-struct Threads(Vec<(AbortHandle, Option<JoinHandle<()>>)>);
-
-impl Workers for Threads {}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        for (abort, thread) in &mut self.0 {
-            abort.abort();
-            drop(thread.take().map(JoinHandle::join));
+            threads.start(&self.runtime, move || async { drop(worker.run().await) });
         }
+        Ok(Box::new(threads))
     }
 }

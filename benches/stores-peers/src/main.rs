@@ -2,9 +2,12 @@
 //! is delivered.
 
 mod apalis;
+mod apalis_redis;
 mod graphile;
 mod pgmq;
 mod runtime;
+mod sqlxmq;
+mod underway;
 
 use stores::{Can, Contender, Needs};
 
@@ -26,6 +29,24 @@ fn main() {
             name: "apalis-postgres",
             needs: Needs::Postgres,
             open: |address| Ok(Box::new(apalis::Apalis::open(address)?)),
+            can: Can::AllButLook,
+        },
+        Contender {
+            name: "sqlxmq",
+            needs: Needs::Postgres,
+            open: |address| Ok(Box::new(sqlxmq::Sqlxmq::open(address)?)),
+            can: Can::All,
+        },
+        Contender {
+            name: "underway",
+            needs: Needs::Postgres,
+            open: |address| Ok(Box::new(underway::Underway::open(address)?)),
+            can: Can::All,
+        },
+        Contender {
+            name: "apalis-redis",
+            needs: Needs::Redis,
+            open: |address| Ok(Box::new(apalis_redis::ApalisRedis::open(address)?)),
             can: Can::AllButLook,
         },
     ]);

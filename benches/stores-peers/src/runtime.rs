@@ -1,7 +1,9 @@
 //! The runtime that peers want.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
+use futures_util::future::{AbortHandle, Abortable};
 use stores::{Fault, Job, Outcome, Workers};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{JoinHandle, JoinSet};
@@ -65,6 +67,38 @@ impl Drop for Tasks {
         }
         for task in self.tasks.drain(..) {
             drop(self.handle.block_on(task));
+        }
+    }
+}
+
+/// Futures that are no tasks, since the compiler cannot prove that they are `Send`: each has a thread.
+/// They have ended when this is dropped.
+#[derive(Default)]
+pub struct Threads(Vec<(AbortHandle, Option<thread::JoinHandle<()>>)>);
+
+impl Threads {
+    pub fn start<F: Future<Output = ()>>(
+        &mut self,
+        runtime: &Runtime,
+        future: impl FnOnce() -> F + Send + 'static,
+    ) {
+        let (abort, registration) = AbortHandle::new_pair();
+        let runtime = runtime.handle().clone();
+        let thread = thread::spawn(move || {
+            // Aborted or ended: all the same.
+            let _ = runtime.block_on(Abortable::new(future(), registration));
+        });
+        self.0.push((abort, Some(thread)));
+    }
+}
+
+impl Workers for Threads {}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        for (abort, thread) in &mut self.0 {
+            abort.abort();
+            drop(thread.take().map(thread::JoinHandle::join));
         }
     }
 }

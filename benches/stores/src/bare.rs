@@ -1,11 +1,13 @@
 //! The yardsticks: what the server can do, and what this machine can do without one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use delay_queue::DelayQueue;
 use postgres::{Client, NoTls, Statement};
+use redis::Connection;
 use stores::{Handler, Job, Outcome, Queue, Workers};
 
 /// A row in a table that has a primary key and nothing else.
@@ -31,9 +33,7 @@ impl Insert {
 
 impl Queue for Insert {
     fn push(&self, jobs: &[Job]) -> Outcome {
-        let free = self.0.iter().find_map(|session| session.try_lock().ok());
-        let wait = || self.0[0].lock().unwrap_or_else(PoisonError::into_inner);
-        let mut session = free.unwrap_or_else(wait);
+        let mut session = free(&self.0);
         let (client, statement) = &mut *session;
         let dues: Vec<i64> = jobs.iter().map(|job| job.due.cast_signed()).collect();
         let texts: Vec<&str> = jobs.iter().map(|job| &*job.text).collect();
@@ -44,6 +44,45 @@ impl Queue for Insert {
     fn work(&self, _: u32, _: Handler) -> Outcome<Box<dyn Workers>> {
         Err("a table has no workers".into())
     }
+}
+
+/// Fields of one hash, by a session for each client.
+pub struct Set {
+    sessions: Vec<Mutex<Connection>>,
+    next: AtomicU64,
+}
+
+impl Set {
+    pub fn open(address: &str, sessions: usize) -> Outcome<Self> {
+        let client = redis::Client::open(address)?;
+        let session = |_| Ok(Mutex::new(client.get_connection()?));
+        Ok(Self {
+            sessions: (0..sessions).map(session).collect::<Outcome<_>>()?,
+            next: AtomicU64::new(0),
+        })
+    }
+}
+
+impl Queue for Set {
+    fn push(&self, jobs: &[Job]) -> Outcome {
+        let mut set = redis::cmd("HSET");
+        set.arg("plain");
+        for job in jobs {
+            // Relaxed: a field of its own is all that is wanted.
+            set.arg(self.next.fetch_add(1, Relaxed)).arg(&job.text);
+        }
+        Ok(set.exec(&mut *free(&self.sessions))?)
+    }
+
+    fn work(&self, _: u32, _: Handler) -> Outcome<Box<dyn Workers>> {
+        Err("a hash has no workers".into())
+    }
+}
+
+/// A session that is in no use, or else the first.
+fn free<T>(sessions: &[Mutex<T>]) -> MutexGuard<'_, T> {
+    let free = sessions.iter().find_map(|session| session.try_lock().ok());
+    free.unwrap_or_else(|| sessions[0].lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// The delay queue in memory.

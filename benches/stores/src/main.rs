@@ -3,10 +3,10 @@
 mod bare;
 mod ours;
 
-use durable_queue::{PostgresStore, SqliteStore};
+use durable_queue::{PostgresStore, RedisStore, SqliteStore};
 use stores::{Can, Contender, Needs, Outcome, Queue};
 
-use bare::{Insert, Memory};
+use bare::{Insert, Memory, Set};
 use ours::Ours;
 
 /// As many as there are clients at a time.
@@ -21,6 +21,12 @@ fn main() {
             can: Can::All,
         },
         Contender {
+            name: "ours, Redis",
+            needs: Needs::Redis,
+            open: redis,
+            can: Can::All,
+        },
+        Contender {
             name: "ours, SQLite",
             needs: Needs::Folder,
             open: sqlite,
@@ -30,6 +36,12 @@ fn main() {
             name: "bare INSERT, PostgreSQL",
             needs: Needs::Postgres,
             open: |address| Ok(Box::new(Insert::open(address, SESSIONS)?)),
+            can: Can::Push,
+        },
+        Contender {
+            name: "bare HSET, Redis",
+            needs: Needs::Redis,
+            open: |address| Ok(Box::new(Set::open(address, SESSIONS)?)),
             can: Can::Push,
         },
         Contender {
@@ -50,6 +62,15 @@ fn postgres(address: &str) -> Outcome<Box<dyn Queue>> {
     let address = address.to_owned();
     let open = move || {
         let options = PostgresStore::options().sessions(SESSIONS);
+        Ok(options.open(&address)?)
+    };
+    Ok(Box::new(Ours::new(open)?))
+}
+
+fn redis(address: &str) -> Outcome<Box<dyn Queue>> {
+    let address = address.to_owned();
+    let open = move || {
+        let options = RedisStore::options().sessions(SESSIONS);
         Ok(options.open(&address)?)
     };
     Ok(Box::new(Ours::new(open)?))

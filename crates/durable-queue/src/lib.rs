@@ -90,6 +90,8 @@ pub mod conformance;
 mod control;
 mod error;
 mod job;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod listen;
 mod notify;
 mod offset;
 mod payload;

@@ -1,4 +1,4 @@
-//! Time as a store tells it.
+//! Time by the clock of a store.
 //!
 //! Not for: waiting. A store's clock is read by the store, once for each call; what waits in this
 //! process waits by a [`Clock`](sync_shim::Clock), and the offset between the two is the pump's.

@@ -5,6 +5,7 @@ use std::thread;
 
 use tiny_http::{Method, Request, Response};
 
+use crate::books::Books;
 use crate::shop::Shop;
 
 const THREADS: usize = 4;
@@ -23,7 +24,7 @@ impl Server {
     }
 
     /// Does not return.
-    pub(crate) fn serve(&self, shop: &Shop) {
+    pub(crate) fn serve(&self, shop: &Shop<impl Books>) {
         thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
@@ -36,7 +37,7 @@ impl Server {
     }
 }
 
-fn answer(shop: &Shop, request: Request) {
+fn answer(shop: &Shop<impl Books>, request: Request) {
     let (status, text) = match route(shop, request.method(), request.url()) {
         Ok(answer) => answer,
         Err(error) => (500, error.to_string()),
@@ -48,7 +49,7 @@ fn answer(shop: &Shop, request: Request) {
 }
 
 fn route(
-    shop: &Shop,
+    shop: &Shop<impl Books>,
     method: &Method,
     path: &str,
 ) -> Result<(u16, String), Box<dyn Error + Send + Sync>> {

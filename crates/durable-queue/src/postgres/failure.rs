@@ -73,6 +73,15 @@ pub(super) fn failure(error: &postgres::Error) -> StoreError {
     error.with_source(Said::by_server(db))
 }
 
+/// Of a call that commits before it ends: what cancels it may have come after the commit.
+pub(super) fn failure_of_commit(error: &postgres::Error) -> StoreError {
+    let is_cancelled = |db: &&DbError| *db.code() == SqlState::QUERY_CANCELED;
+    match error.as_db_error().filter(is_cancelled) {
+        Some(db) => StoreError::lost_answer(kind(db.code())).with_source(Said::by_server(db)),
+        None => failure(error),
+    }
+}
+
 /// Of an attempt to connect: nothing was asked for yet.
 pub(super) fn no_session(error: &postgres::Error) -> StoreError {
     match error.as_db_error() {

@@ -27,7 +27,7 @@
 //! # What always holds
 //! 1. What a call has answered for has been synced: all but claims, starts and extensions, which a
 //!    crash of the server may undo.
-//! 2. A process that listens is told of a job that falls due earlier than what it waits for, by the
+//! 2. A process that listens is notified of a job that falls due earlier than what it waits for, by the
 //!    process that has entered it, after the commit. A process that is killed between the two leaves
 //!    it to the looks that all make ([`SAFETY_LOOK`](crate::SAFETY_LOOK)).
 //! 3. No notifier is called with a session in use.
@@ -45,26 +45,26 @@ use std::time::Duration;
 
 use postgres::Row;
 
-pub use listen::{PROBE_ANSWER, PROBE_EVERY};
+pub use crate::listen::{PROBE_ANSWER, PROBE_EVERY};
 pub use options::{BUSY_TIMEOUT, PostgresOptions, SCHEMA, SESSIONS};
 
-use self::failure::failure;
-use self::listen::Hub;
+use self::failure::{failure, no_thread};
+use self::listen::Queues;
+use self::schema::PUSH_ONE;
 use self::session::{Sessions, Values};
 use self::values::{
-    Hidden, NewJobs, Settles, Uuid, attempts, id_of, lease, listed, micros, number, put, time,
+    Hidden, NewJobs, Settles, Uuid, attempts, id_of, is_plain, lease, listed, micros, number, put,
+    time,
 };
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
-use crate::notify::{Notifier, Registration};
+use crate::listen::{ANYTHING, Hub};
+use crate::notify::Notifier;
 use crate::store::{
     COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, Lease, ListedJob, Result, Settle, Store,
     StoreStats, Turn, Verdict, Watch,
 };
 use crate::time::{StoreTime, When};
-
-/// As early as can be: it is not said when.
-const ANYTHING: StoreTime = StoreTime::from_micros(i64::MIN);
 
 /// A store in a database, for all processes that reach it. Clones are the same sessions.
 #[derive(Clone)]
@@ -74,6 +74,7 @@ pub struct PostgresStore(Arc<Shared>);
 struct Shared {
     sessions: Sessions,
     hub: Hub,
+    queues: Queues,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -102,6 +103,19 @@ impl PostgresStore {
         self.0.sessions.call(function, values)
     }
 
+    /// The procedure announces it, too, after its commit.
+    fn push_one(&self, queue: &str, job: &NewJob<'_>) -> Result<Put> {
+        let (time, is_delay) = time(job.when);
+        let origin = self.0.hub.origin();
+        let payload = Hidden(job.payload);
+        let rows = self.call(PUSH_ONE, &[&queue, &time, &is_delay, &payload, &origin])?;
+        let row = one(&rows)?;
+        let read = || Ok((row.try_get(0)?, row.try_get(1)?));
+        let (id, due) = read().map_err(unreadable)?;
+        self.0.hub.notify(queue, StoreTime::from_micros(due));
+        Ok(Put::New(id_of(id)))
+    }
+
     /// After a commit: to the own notifiers, and to other processes if it is `soon`.
     fn announce(&self, queue: &str, due: StoreTime, soon: bool) {
         if due == StoreTime::NEVER {
@@ -110,11 +124,11 @@ impl PostgresStore {
         self.0.hub.notify(queue, due);
         if soon {
             let origin = self.0.hub.origin();
-            let told = || self.call("announce", &[&queue, &due.as_micros(), &origin]);
-            // What was asked for is done, and that is not taken back: if nothing can be said, on a new
-            // session neither, the looks of the others find it.
-            if told().is_err() {
-                told().ok();
+            let announce = || self.call("announce", &[&queue, &due.as_micros(), &origin]);
+            // What was asked for is done, and that is not taken back: if it cannot be announced, on a
+            // new session neither, the looks of the others find it.
+            if announce().is_err() {
+                announce().ok();
             }
         }
     }
@@ -140,8 +154,9 @@ fn enqueue(
     if jobs.is_empty() {
         return Ok((Vec::new(), StoreTime::NEVER, false));
     }
+    let are_plain = jobs.iter().all(is_plain);
     let jobs = NewJobs::new(jobs);
-    let rows = if jobs.are_plain() {
+    let rows = if are_plain {
         let values: &Values<'_> = &[
             &name,
             &jobs.times,
@@ -215,6 +230,11 @@ fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool), postg
 
 impl Store for PostgresStore {
     fn enqueue(&self, name: &str, jobs: &[NewJob<'_>]) -> Result<Vec<Put>> {
+        if let [job] = jobs
+            && is_plain(job)
+        {
+            return self.push_one(name, job).map(|put| vec![put]);
+        }
         let (puts, earliest, soon) = enqueue(name, jobs, false, |function, values| {
             self.call(function, values)
         })?;
@@ -327,12 +347,11 @@ impl Store for PostgresStore {
     }
 
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
-        let registration = self.0.hub.add(name, notifier);
-        listen::ensure(&self.0)?;
+        let watch = crate::listen::watch(&self.0, name, notifier, no_thread)?;
         let rows = self.call("listen", &[&name])?;
         let id = one(&rows)?.try_get(0).map_err(unreadable)?;
-        self.0.hub.knows(id, name);
-        Ok(Box::new(Told(registration)))
+        self.0.queues.add(id, name);
+        Ok(watch)
     }
 
     fn pause(&self, name: &str, paused: bool) -> Result<()> {
@@ -437,18 +456,5 @@ impl EnqueueIn for PostgresStore {
                 .map_err(|error| failure(&error))
         })?;
         Ok(puts)
-    }
-}
-
-/// The session that listens calls the notifier.
-struct Told(#[expect(dead_code, reason = "held for its Drop")] Registration);
-
-impl Watch for Told {
-    fn every(&self) -> Option<Duration> {
-        None
-    }
-
-    fn look(&mut self) -> Result<bool> {
-        Ok(false)
     }
 }

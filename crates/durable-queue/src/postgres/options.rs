@@ -9,10 +9,11 @@ use postgres::tls::{MakeTlsConnect, TlsConnect};
 use postgres::{Config, NoTls, Socket};
 
 use super::failure::unreadable_address;
-use super::listen::Hub;
+use super::listen::Queues;
 use super::schema::Schema;
 use super::session::{Connector, Sessions};
 use super::{PostgresStore, Shared};
+use crate::listen::{Hub, Timing};
 use crate::store::Result;
 
 /// How long a call waits for a lock of another transaction, if not said.
@@ -29,6 +30,7 @@ pub struct PostgresOptions {
     schema: String,
     sessions: usize,
     connector: Connector,
+    timing: Timing,
 }
 
 impl fmt::Debug for PostgresOptions {
@@ -50,6 +52,7 @@ impl PostgresOptions {
                 connect: Arc::new(|config| config.connect(NoTls)),
                 busy_timeout: BUSY_TIMEOUT,
             },
+            timing: Timing::default(),
         }
     }
 
@@ -88,6 +91,14 @@ impl PostgresOptions {
         self
     }
 
+    /// How long the session that listens is silent before it is probed, and how long it may take to answer:
+    /// for tests, which do not wait for [`PROBE_EVERY`](super::PROBE_EVERY).
+    #[cfg(feature = "testing")]
+    pub fn probe(mut self, every: Duration, answer: Duration) -> Self {
+        (self.timing.probe_every, self.timing.probe_answer) = (every, answer);
+        self
+    }
+
     /// Connects, makes the tables if they are not there, and brings them to this version. `address` is
     /// a URL (`postgres://user:password@host/database`) or a list of settings, as libpq takes them.
     ///
@@ -108,6 +119,7 @@ impl PostgresOptions {
             schema,
             sessions,
             mut connector,
+            timing,
         } = self;
         let schema = Schema::new(&schema)?;
         connector.config = config;
@@ -116,7 +128,8 @@ impl PostgresOptions {
         schema.migrate(&mut client)?;
         Ok(PostgresStore(Arc::new(Shared {
             sessions: Sessions::new(connector, schema, client, sessions),
-            hub: Hub::new(),
+            hub: Hub::new(timing),
+            queues: Queues::new(),
         })))
     }
 }

@@ -17,10 +17,11 @@ use crate::store::Result;
 use crate::time::StoreTime;
 
 /// Each step makes version `index + 1` of the one before.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("sql/step_1.sql"),
     include_str!("sql/step_2.sql"),
     include_str!("sql/step_3.sql"),
+    include_str!("sql/step_4.sql"),
 ];
 
 const FUNCTIONS: [&str; 3] = [
@@ -28,6 +29,9 @@ const FUNCTIONS: [&str; 3] = [
     include_str!("sql/turn.sql"),
     include_str!("sql/control.sql"),
 ];
+
+/// A procedure, which commits before it ends: with two values that it sets.
+pub(super) const PUSH_ONE: &str = "push_one_4";
 
 /// The version that this crate writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]
@@ -61,7 +65,12 @@ impl Schema {
             .map(|number| format!("${number}"))
             .collect();
         let parameters = parameters.join(", ");
-        format!("SELECT * FROM \"{}\".{function}({parameters})", self.0)
+        let schema = &self.0;
+        if function == PUSH_ONE {
+            format!("CALL \"{schema}\".{function}({parameters}, NULL, NULL)")
+        } else {
+            format!("SELECT * FROM \"{schema}\".{function}({parameters})")
+        }
     }
 
     fn render(&self, text: &str) -> String {

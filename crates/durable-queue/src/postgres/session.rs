@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use postgres::types::ToSql;
 use postgres::{Client, Config, Row, Statement};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+use sync_shim::thread::{ThreadOptions, spawn_thread};
 use sync_shim::{Clock, Mutex, MutexGuard};
 
-use super::failure::{failure, is_conflict, is_over, no_session};
-use super::schema::Schema;
+use super::failure::{failure, failure_of_commit, is_conflict, is_over, no_session};
+use super::schema::{PUSH_ONE, Schema};
 use crate::clock::SharedClock;
 use crate::store::Result;
 
@@ -103,6 +104,18 @@ impl Connector {
     }
 }
 
+/// Leaves a session that does not answer. The client's drop waits for all answers that are due: on a
+/// connection that leads nowhere a thread does, until the system gives the connection up.
+pub(super) fn abandon(client: Client) {
+    if !client.is_closed() {
+        let options = ThreadOptions {
+            name: Some("durable-abandon"),
+            ..ThreadOptions::default()
+        };
+        spawn_thread(options, move || drop(client)).ok();
+    }
+}
+
 struct Session {
     client: Client,
     statements: BTreeMap<&'static str, Statement>,
@@ -120,8 +133,12 @@ impl Session {
 
     /// The session, unless it was idle and the server says no more.
     fn asked(mut self, now: Instant) -> Option<Self> {
-        let is_there = self.used + IDLE > now || self.client.is_valid(IDLE_ANSWER).is_ok();
-        is_there.then_some(self)
+        if self.used + IDLE > now || self.client.is_valid(IDLE_ANSWER).is_ok() {
+            Some(self)
+        } else {
+            abandon(self.client);
+            None
+        }
     }
 
     fn call(
@@ -214,6 +231,9 @@ impl Sessions {
             session.used = self.clock.now();
             *slot = Some(session);
         }
-        answer.map_err(|error| failure(&error))
+        answer.map_err(|error| match function {
+            PUSH_ONE => failure_of_commit(&error),
+            _ => failure(&error),
+        })
     }
 }

@@ -102,13 +102,12 @@ impl<'a> NewJobs<'a> {
             schedules: jobs.iter().map(|job| job.schedule).collect(),
         }
     }
+}
 
-    /// Whether no job depends on another, and all are as most are: they are entered by one statement.
-    pub(super) fn are_plain(&self) -> bool {
-        self.keys.0.iter().all(Option::is_none)
-            && self.mosts.iter().all(Option::is_none)
-            && self.schedules.iter().all(Option::is_none)
-    }
+/// Whether it depends on no other job, and is as most are.
+pub(super) fn is_plain(job: &NewJob<'_>) -> bool {
+    let is_bounded = matches!(job.merge, Merge::DebounceUntil(_));
+    job.key.is_none() && job.schedule.is_none() && !is_bounded
 }
 
 fn merge(merge: Merge) -> i16 {

@@ -6,6 +6,7 @@
 //! 2. No text of ours shows a user, a password, an address, a payload or a key: of what the server
 //!    says, only the code is shown.
 
+use std::sync::Arc;
 use std::{error, fmt};
 
 use redis::RedisError;
@@ -89,12 +90,26 @@ fn by_server(code: &str, detail: &str) -> StoreError {
 }
 
 fn by_client(error: &RedisError, make: impl FnOnce(ErrorKind) -> StoreError) -> StoreError {
-    let io = error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    // The client shows the pointer that it holds its cause by.
+    let source = error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<Arc<dyn error::Error + Send + Sync>>());
+    let io = source.and_then(|source| source.downcast_ref::<std::io::Error>());
     let (kind, text) = match error.kind() {
         _ if error.is_timeout() => (
             ErrorKind::Unavailable,
             "there was no answer in time".to_owned(),
         ),
+        // The client's TLS: what it says of a certificate may name a host.
+        redis::ErrorKind::Io
+            if io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData) =>
+        {
+            (
+                ErrorKind::Other,
+                "there is no TLS with this server: it does not speak it, or its certificate is not \
+                trusted"
+                    .to_owned(),
+            )
+        }
         redis::ErrorKind::Io => (
             ErrorKind::Unavailable,
             io.map_or("the connection failed".to_owned(), |io| {

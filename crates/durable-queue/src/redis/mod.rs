@@ -55,11 +55,11 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-pub use listen::{PROBE_ANSWER, PROBE_EVERY};
+pub use crate::listen::{PROBE_ANSWER, PROBE_EVERY};
 pub use options::{CONNECT_TIMEOUT, PREFIX, RESPONSE_TIMEOUT, RedisOptions, SESSIONS};
 pub use values::{KEY_LIMIT, PAYLOAD_LIMIT, PUSH_LIMIT};
 
-use self::listen::Hub;
+use self::failure::no_thread;
 use self::script::Call;
 use self::session::Sessions;
 use self::values::{
@@ -68,15 +68,13 @@ use self::values::{
 };
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
-use crate::notify::{Notifier, Registration};
+use crate::listen::{ANYTHING, Hub};
+use crate::notify::Notifier;
 use crate::store::{
     COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, Result, Settle, Store, StoreStats,
     Turn, Watch,
 };
 use crate::time::{StoreTime, When};
-
-/// As early as can be: it is not said when.
-const ANYTHING: StoreTime = StoreTime::from_micros(i64::MIN);
 
 /// A store on a server, for all processes that reach it. Clones are the same sessions.
 #[derive(Clone)]
@@ -86,6 +84,8 @@ pub struct RedisStore(Arc<Shared>);
 struct Shared {
     sessions: Sessions,
     hub: Hub,
+    /// Where announcements are sent.
+    channel: String,
 }
 
 impl fmt::Debug for RedisStore {
@@ -109,10 +109,14 @@ impl RedisStore {
     }
 
     fn call(&self, call: Call, queue: &str, add: impl Fn(&mut Cmd)) -> Result<Value> {
-        let Shared { sessions, hub } = &*self.0;
+        let Shared {
+            sessions,
+            hub,
+            channel,
+        } = &*self.0;
         sessions.call(call, queue, |command| {
             if call.announces() {
-                command.arg(&hub.channel).arg(&hub.origin).arg(queue);
+                command.arg(channel).arg(hub.origin()).arg(queue);
             }
             add(command);
         })
@@ -231,15 +235,14 @@ impl Store for RedisStore {
     }
 
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
-        let Shared { sessions, hub } = &*self.0;
-        let registration = hub.add(name, notifier);
-        listen::ensure(&self.0)?;
+        let watch = crate::listen::watch(&self.0, name, notifier, no_thread)?;
+        let sessions = &self.0.sessions;
         // What begins to listen knows nothing yet, so it waits for anything: without a head, all is
         // announced.
         let mut forget = redis::cmd("HDEL");
         forget.arg(sessions.layout().state(name)).arg("head");
         sessions.with(true, |connection| forget.exec(connection))?;
-        Ok(Box::new(Listening(registration)))
+        Ok(watch)
     }
 
     fn pause(&self, name: &str, paused: bool) -> Result<()> {
@@ -296,18 +299,5 @@ impl Store for RedisStore {
 
     fn delete_dead(&self, name: &str, ids: &[JobId]) -> Result<usize> {
         self.count(Call::DeleteDead, name, ids)
-    }
-}
-
-/// The session that listens calls the notifier.
-struct Listening(#[expect(dead_code, reason = "held for its Drop")] Registration);
-
-impl Watch for Listening {
-    fn every(&self) -> Option<Duration> {
-        None
-    }
-
-    fn look(&mut self) -> Result<bool> {
-        Ok(false)
     }
 }

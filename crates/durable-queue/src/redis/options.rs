@@ -8,10 +8,10 @@ use redis::{Client, Connection, IntoConnectionInfo, ProtocolVersion};
 
 use super::failure::{evicts, no_session, too_old, unreadable_address};
 use super::layout::Layout;
-use super::listen::Hub;
 use super::script::Scripts;
 use super::session::{Connector, Sessions};
 use super::{RedisStore, Shared};
+use crate::listen::{Hub, Timing};
 use crate::store::Result;
 
 /// How many sessions a store has at most, if not said; one more listens if a queue is watched.
@@ -35,6 +35,7 @@ pub struct RedisOptions {
     response_timeout: Duration,
     connect_timeout: Duration,
     has_manual_clock: bool,
+    timing: Timing,
 }
 
 impl fmt::Debug for RedisOptions {
@@ -55,6 +56,7 @@ impl RedisOptions {
             response_timeout: RESPONSE_TIMEOUT,
             connect_timeout: CONNECT_TIMEOUT,
             has_manual_clock: false,
+            timing: Timing::default(),
         }
     }
 
@@ -89,6 +91,14 @@ impl RedisOptions {
     #[cfg(feature = "testing")]
     pub fn manual_clock(mut self) -> Self {
         self.has_manual_clock = true;
+        self
+    }
+
+    /// How long the session that listens is silent before it is probed, and how long it may take to answer:
+    /// for tests, which do not wait for [`PROBE_EVERY`](super::PROBE_EVERY).
+    #[cfg(feature = "testing")]
+    pub fn probe(mut self, every: Duration, answer: Duration) -> Self {
+        (self.timing.probe_every, self.timing.probe_answer) = (every, answer);
         self
     }
 
@@ -135,7 +145,8 @@ impl RedisOptions {
         let scripts = Scripts::new(self.clock(&connector.layout).as_deref());
         Ok(RedisStore(std::sync::Arc::new(Shared {
             sessions: Sessions::new(connector, scripts, connection, self.sessions),
-            hub: Hub::new(channel),
+            hub: Hub::new(self.timing),
+            channel,
         })))
     }
 

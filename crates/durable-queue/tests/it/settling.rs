@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Waker};
@@ -12,7 +13,7 @@ use durable_queue::store::JobState;
 use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     CarriedOut, DecodeError, DurableQueue, EncodeError, ErrorKind, Json, Payload, Retried,
-    ShutDown, TakeError, When,
+    ShutDown, TakeError, TakeFuture, When,
 };
 use testkit::block_on;
 
@@ -331,57 +332,102 @@ fn a_job_of_another_queue_is_acknowledged_there() {
     });
 }
 
+/// Of synced turns, as the next two tests have it.
+const SYNC: Duration = Duration::from_millis(5);
+/// The jobs of the next two tests are pushed so long before they are due.
+const AHEAD: Duration = Duration::from_millis(100);
+/// What is held back is so for that many synced turns at most (`PROTOCOL.md`).
+const HOLD: u32 = 4;
+
+/// A queue that knows how long its synced turns take; from now on they take no time.
+fn queue_on_a_slow_disk(time: &Time) -> DurableQueue<String, SimStore> {
+    let is_slow = Arc::new(AtomicBool::new(true));
+    let (clock, slow) = (time.clock.clone(), Arc::clone(&is_slow));
+    let store = SimStore::with_faults(time.store.clone(), move |call| {
+        if call == Call::Turn && slow.load(Relaxed) {
+            clock.advance(SYNC);
+        }
+        Fault::None
+    });
+    let queue = time.queue(store);
+    queue.push(job("first"), When::NOW).unwrap();
+    queue.take().unwrap().ack().unwrap();
+    is_slow.store(false, Relaxed);
+    queue
+}
+
+/// Calls that wait, and as many jobs, claimed ahead: the first is due after `AHEAD`, each other half a
+/// synced turn later. So one is always about to fall due.
+fn awaited(
+    queue: &DurableQueue<String, SimStore>,
+    jobs: u32,
+) -> Vec<Pin<Box<TakeFuture<String, SimStore>>>> {
+    let mut calls: Vec<_> = (0..jobs).map(|_| Box::pin(queue.take_async())).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    for call in &mut calls {
+        assert!(call.as_mut().poll(&mut context).is_pending());
+    }
+    for number in 0..jobs {
+        let due = AHEAD + SYNC / 2 * number;
+        queue.push(job(&number.to_string()), due).unwrap();
+    }
+    let are_claimed = || {
+        let listed = queue.list(None, 100).unwrap();
+        let claimed = listed.iter().filter(|it| it.state == JobState::Claimed);
+        claimed.count() == jobs as usize
+    };
+    while !are_claimed() {
+        std::thread::yield_now();
+    }
+    calls
+}
+
 #[test]
 fn an_ack_that_can_wait_does_not_make_the_next_job_late() {
-    const SYNC: Duration = Duration::from_millis(5);
-    const AHEAD: Duration = Duration::from_millis(100);
     bounded(|| {
         let time = Time::new();
-        let is_slow = Arc::new(AtomicBool::new(true));
-        let (clock, slow) = (time.clock.clone(), Arc::clone(&is_slow));
-        let store = SimStore::with_faults(time.store.clone(), move |call| {
-            if call == Call::Turn && slow.load(Relaxed) {
-                clock.advance(SYNC);
-            }
-            Fault::None
-        });
-        let queue = time.queue(store);
-        queue.push(job("first"), When::NOW).unwrap();
-        queue.take().unwrap().ack().unwrap(); // Now it is known what a synced turn takes.
-        is_slow.store(false, Relaxed);
-
+        let queue = queue_on_a_slow_disk(&time);
         queue.push(job("done"), When::NOW).unwrap();
         let done = queue.take().unwrap();
-        let [mut next, mut last] = [queue.take_async(), queue.take_async()].map(Box::pin);
-        let waker = Waker::noop();
-        let mut context = Context::from_waker(waker);
-        assert!(next.as_mut().poll(&mut context).is_pending());
-        assert!(last.as_mut().poll(&mut context).is_pending());
-        queue.push(job("next"), AHEAD).unwrap();
-        queue.push(job("last"), AHEAD + SYNC / 2).unwrap();
-        let claimed = |queue: &DurableQueue<String, SimStore>| {
-            let jobs = queue.list(None, 10).unwrap();
-            jobs.iter()
-                .filter(|job| job.state == JobState::Claimed)
-                .count()
-        };
-        while claimed(&queue) < 2 {
-            std::thread::yield_now();
-        }
+        let mut calls = awaited(&queue, 2).into_iter();
         time.advance(AHEAD - SYNC / 2);
         done.ack_later();
         time.clock.advance(SYNC / 2);
-        let next = block_on(next).unwrap();
+        let first = block_on(calls.next().unwrap()).unwrap();
         // One more is about to fall due: the ack still waits.
-        assert_eq!(
-            (next.as_str(), queue.store_stats().unwrap().jobs),
-            ("next", 3)
-        );
+        assert_eq!(first.as_str(), "0");
+        assert_eq!(queue.store_stats().unwrap().jobs, 3);
         time.clock.advance(SYNC / 2);
-        let last = block_on(last).unwrap();
-        assert_eq!(last.as_str(), "last");
+        let last = block_on(calls.next().unwrap()).unwrap();
+        assert_eq!(last.as_str(), "1");
         while queue.store_stats().unwrap().jobs > 2 {
             std::thread::yield_now(); // And then it goes.
+        }
+    });
+}
+
+#[test]
+fn an_ack_is_held_back_for_a_while_at_most_however_many_jobs_fall_due() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = queue_on_a_slow_disk(&time);
+        queue.push(job("done"), When::NOW).unwrap();
+        let done = queue.take().unwrap();
+        let jobs = 2 * HOLD + 4;
+        let mut calls = awaited(&queue, jobs).into_iter();
+        time.advance(AHEAD - SYNC / 2);
+        done.ack_later();
+        let mut taken = Vec::new();
+        for number in 1..=jobs {
+            time.clock.advance(SYNC / 2);
+            taken.push(block_on(calls.next().unwrap()).unwrap());
+            let left = queue.store_stats().unwrap().jobs;
+            // The pump has seen the ack before the first of them was started, or as it was: two halves.
+            if number < 2 * HOLD {
+                assert_eq!(left, jobs + 1, "it is held back: {number}");
+            } else if number > 2 * HOLD {
+                assert_eq!(left, jobs, "it has gone: {number}");
+            }
         }
     });
 }

@@ -1,5 +1,6 @@
 //! The example `orders`, killed in mid-run again and again, under load: nothing is lost, nothing is
-//! early, and no order is both paid and expired.
+//! early, and no order is both paid and expired. On each store; those that are servers are left out, and
+//! said so, where none is named.
 #![cfg(all(unix, not(anthill_loom)))]
 #![expect(
     clippy::unwrap_used,
@@ -8,6 +9,8 @@
 
 #[path = "../../examples/orders/client.rs"]
 mod client;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod stores;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,8 +48,9 @@ struct Server {
 }
 
 impl Server {
-    fn start(folder: &Path) -> Self {
+    fn start(store: Option<&str>, folder: &Path) -> Self {
         let mut child = Command::new(example())
+            .args(store.map(|store| ["--store", store]).into_iter().flatten())
             .arg(folder)
             .args(["127.0.0.1:0", TIME_TO_PAY])
             .stdout(Stdio::piped())
@@ -111,15 +115,35 @@ fn mail(folder: &Path, order: &str) -> Option<String> {
 
 #[test]
 fn a_shop_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
+    killed_in_mid_run("sqlite", None);
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_shop_on_postgres_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
+    if let Some(database) = stores::Postgres::new() {
+        killed_in_mid_run("postgres", Some(&database.address));
+    }
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_shop_on_redis_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
+    if let Some(database) = stores::Redis::new() {
+        killed_in_mid_run("redis", Some(&database.address));
+    }
+}
+
+fn killed_in_mid_run(name: &str, store: Option<&str>) {
     testkit::watchdog(testkit::LIMIT * 5, || {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let folder = folder.join(format!("orders-{}", std::process::id()));
+        let folder = folder.join(format!("orders-{name}-{}", std::process::id()));
         fs::remove_dir_all(&folder).ok(); // Of a run that was killed.
         fs::create_dir_all(&folder).unwrap();
 
         let orders = Mutex::new(BTreeMap::new());
         for life in 0..KILLS {
-            let mut server = Server::start(&folder);
+            let mut server = Server::start(store, &folder);
             let address = server.address.clone();
             thread::scope(|scope| {
                 for _ in 0..CLIENTS {
@@ -134,7 +158,7 @@ fn a_shop_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
             });
         }
 
-        let mut server = Server::start(&folder);
+        let mut server = Server::start(store, &folder);
         let orders = orders.into_inner().unwrap();
         let mut late = Vec::new();
         while orders.keys().any(|order| mail(&folder, order).is_none()) {
@@ -165,7 +189,7 @@ fn a_shop_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
         late.sort_unstable();
         let median = late.get(late.len() / 2);
         println!(
-            "{KILLS} kills, {} orders: {paid} paid, {expired} expired; in the last life late by {median:?} us (median of {})",
+            "{name}: {KILLS} kills, {} orders: {paid} paid, {expired} expired; in the last life late by {median:?} us (median of {})",
             orders.len(),
             late.len(),
         );

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use durable_queue::{CarriedOut, DurableQueue, Merge, NewJob, SettleError, Store, When};
+use durable_queue::{
+    CarriedOut, DurableQueue, Merge, NewJob, Notifier, SettleError, Store, StoreTime, When,
+};
 
 use crate::proxy::Proxy;
 
@@ -62,6 +65,37 @@ pub(crate) fn no_job_is_lost_with_answers<S: Store + 'static>(
     proxy.lose_each(0);
     assert!(proxy.lost() >= CUTS, "{} were lost", proxy.lost());
     assert_eq!(count(direct), 0);
+}
+
+/// The session that listens, through the proxy. `open` takes how long it may be silent before it is probed,
+/// and how long the answer may take.
+pub(crate) fn a_session_that_listens_is_probed<S: Store>(
+    proxy: &Proxy,
+    open: impl Fn(Duration, Duration) -> S,
+) {
+    const EVERY: Duration = Duration::from_millis(1);
+    const ANSWERS: u32 = 30;
+    testkit::watchdog(testkit::LIMIT, || {
+        let store = open(EVERY, testkit::LIMIT * 2);
+        let watch = store.watch("queue", Notifier::new(|_| ())).unwrap();
+        let (connections, answers) = (proxy.connections(), proxy.answers());
+        while proxy.answers() < answers + ANSWERS {
+            thread::yield_now();
+        }
+        assert_eq!(proxy.connections(), connections, "it answered, and is kept");
+        drop((watch, store));
+
+        // In its silence: the statement of a probe of PostgreSQL has no limit of its own. One that is
+        // replaced early, since this machine is slow, is replaced all the same.
+        let store = open(EVERY * 500, Duration::from_millis(100));
+        let (sender, times) = channel();
+        let notifier = Notifier::new(move |due| _ = sender.send(due));
+        let watch = store.watch("queue", notifier).unwrap();
+        proxy.swallow();
+        let anything = StoreTime::from_micros(i64::MIN);
+        assert_eq!(times.recv().unwrap(), anything);
+        drop(watch);
+    });
 }
 
 const JOBS: u32 = 120;

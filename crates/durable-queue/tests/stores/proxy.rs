@@ -1,4 +1,5 @@
-//! A server's stand-in that loses answers: what it passes on is carried out, and not answered.
+//! A server's stand-in that loses answers: what it passes on is carried out, and not answered. A connection
+//! is cut with the answer, or stays and leads nowhere.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -19,6 +20,17 @@ struct State {
     lose_each: AtomicU32,
     answers: AtomicU32,
     lost: AtomicU32,
+    connections: AtomicU32,
+    /// Those with lower numbers lead nowhere.
+    leading: AtomicU32,
+}
+
+/// What becomes of an answer.
+enum Fate {
+    Passes,
+    /// And its connection with it.
+    IsLost,
+    IsSwallowed,
 }
 
 impl Proxy {
@@ -30,6 +42,8 @@ impl Proxy {
             lose_each: AtomicU32::new(0),
             answers: AtomicU32::new(0),
             lost: AtomicU32::new(0),
+            connections: AtomicU32::new(0),
+            leading: AtomicU32::new(0),
         });
         let shared = Arc::clone(&state);
         thread::spawn(move || {
@@ -38,9 +52,10 @@ impl Proxy {
                     continue;
                 };
                 let [from, to] = [&client, &upstream].map(|it| it.try_clone().unwrap());
-                thread::spawn(move || pass(from, to, || false));
+                thread::spawn(move || pass(from, to, || Fate::Passes));
                 let state = Arc::clone(&shared);
-                thread::spawn(move || pass(upstream, client, || state.loses()));
+                let number = state.connections.fetch_add(1, SeqCst);
+                thread::spawn(move || pass(upstream, client, || state.fate(number)));
             }
         });
         Self { address, state }
@@ -58,9 +73,34 @@ impl Proxy {
     pub(crate) fn lost(&self) -> u32 {
         self.state.lost.load(SeqCst)
     }
+
+    /// No answer passes any more on the connections that are there; new ones are as ever.
+    pub(crate) fn swallow(&self) {
+        let connections = self.connections();
+        self.state.leading.store(connections, SeqCst);
+    }
+
+    /// So many were begun.
+    pub(crate) fn connections(&self) -> u32 {
+        self.state.connections.load(SeqCst)
+    }
+
+    pub(crate) fn answers(&self) -> u32 {
+        self.state.answers.load(SeqCst)
+    }
 }
 
 impl State {
+    fn fate(&self, connection: u32) -> Fate {
+        if connection < self.leading.load(SeqCst) {
+            Fate::IsSwallowed
+        } else if self.loses() {
+            Fate::IsLost
+        } else {
+            Fate::Passes
+        }
+    }
+
     fn loses(&self) -> bool {
         let each = self.lose_each.load(SeqCst);
         let number = self.answers.fetch_add(1, SeqCst) + 1;
@@ -71,10 +111,15 @@ impl State {
 }
 
 /// Until an end, or until something is lost.
-fn pass(mut from: TcpStream, mut to: TcpStream, loses: impl Fn() -> bool) {
+fn pass(mut from: TcpStream, mut to: TcpStream, fate: impl Fn() -> Fate) {
     let mut bytes = [0; 1 << 14];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
-        if loses() || to.write_all(&bytes[..count]).is_err() {
+        let goes_on = match fate() {
+            Fate::Passes => to.write_all(&bytes[..count]).is_ok(),
+            Fate::IsLost => false,
+            Fate::IsSwallowed => true,
+        };
+        if !goes_on {
             break;
         }
     }

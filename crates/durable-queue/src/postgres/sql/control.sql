@@ -72,7 +72,7 @@ DECLARE
     v_queue bigint := SCHEMA.queue_of(p_queue);
 BEGIN
     UPDATE SCHEMA.queue q SET paused = p_paused WHERE q.id = v_queue;
-    PERFORM SCHEMA.tell(v_queue, (-9223372036854775808)::bigint, p_origin);
+    PERFORM SCHEMA.notify(v_queue, (-9223372036854775808)::bigint, p_origin);
 END
 $$;
 

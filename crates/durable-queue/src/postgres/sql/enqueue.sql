@@ -1,5 +1,5 @@
--- The ways in, and who is told. `SOON` is a span: what falls due after it is found by a claim that each
--- process makes anyway (the pump's `SAFETY_LOOK`), and announced to none.
+-- The ways in, and which of them notify. `SOON` is a span: what falls due after it is found by a claim that
+-- each process makes anyway (the pump's `SAFETY_LOOK`), and announced to none.
 
 -- The store's clock: the moment itself, not the beginning of the transaction (`now()`), by which a
 -- job that a long transaction enters would be due too early.
@@ -35,12 +35,13 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION SCHEMA.tell(p_queue bigint, p_due bigint, p_origin text) RETURNS void
+CREATE OR REPLACE FUNCTION SCHEMA.notify(p_queue bigint, p_due bigint, p_origin text) RETURNS void
 LANGUAGE sql AS $$
     SELECT pg_notify('CHANNEL', p_queue || ' ' || p_due || ' ' || p_origin)
 $$;
 
--- Tells those who listen that a job may be due at `p_due`, unless all of them look by then anyway.
+-- Notifies the processes that listen that a job may be due at `p_due`, unless all of them look by then
+-- anyway.
 --
 -- `head` says so: no process waits for a later moment, or a notification is on its way to it. Who
 -- waits longer raises it first, and looks at the jobs once more after that commit (`turn`, `look`).
@@ -59,8 +60,37 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'off', true);
         UPDATE SCHEMA.queue q SET head = p_due WHERE q.id = v_queue AND q.head > p_due;
         IF FOUND THEN
-            PERFORM SCHEMA.tell(v_queue, p_due, p_origin);
+            PERFORM SCHEMA.notify(v_queue, p_due, p_origin);
         END IF;
+    END IF;
+END
+$$;
+
+-- One job without a key and a schedule, in one round trip: it is committed, and then announced. For a
+-- session that is in no transaction. An error after the commit must not look as if nothing was done, so
+-- what the announcement meets ends here: the looks of the others find the job.
+CREATE OR REPLACE PROCEDURE SCHEMA.push_one_4(
+    p_queue text, p_time bigint, p_delay boolean, p_payload bytea, p_origin text,
+    INOUT o_id bigint, INOUT o_due bigint
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := SCHEMA.clock();
+    v_queue bigint := (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue);
+BEGIN
+    IF v_queue IS NULL THEN
+        v_queue := SCHEMA.queue_of(p_queue);
+    END IF;
+    o_due := SCHEMA.resolve(v_now, p_time, p_delay);
+    INSERT INTO SCHEMA.job AS j (queue, due, at, payload) VALUES (v_queue, o_due, o_due, p_payload)
+    RETURNING j.id INTO o_id;
+    IF o_due < SCHEMA.after(v_now, SOON) THEN
+        COMMIT;
+        BEGIN
+            PERFORM SCHEMA.announce(p_queue, o_due, p_origin);
+        EXCEPTION WHEN query_canceled OR OTHERS THEN
+            NULL;
+        END;
     END IF;
 END
 $$;
@@ -91,7 +121,7 @@ BEGIN
         SELECT min(SCHEMA.resolve(v_now, a.time, a.delay)) INTO v_first
         FROM unnest(p_times, p_delays) AS a(time, delay);
         IF v_first < SCHEMA.after(v_now, SOON) THEN
-            PERFORM SCHEMA.tell(v_queue, v_first, '');
+            PERFORM SCHEMA.notify(v_queue, v_first, '');
         END IF;
     END IF;
     RETURN QUERY
@@ -166,7 +196,7 @@ BEGIN
         RETURN NEXT;
     END LOOP;
     IF p_tell AND v_first < SCHEMA.after(v_now, SOON) THEN
-        PERFORM SCHEMA.tell(v_queue, v_first, '');
+        PERFORM SCHEMA.notify(v_queue, v_first, '');
     END IF;
 END
 $$;

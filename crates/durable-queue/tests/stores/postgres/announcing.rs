@@ -64,10 +64,10 @@ fn a_push_and_a_process_that_goes_to_sleep_miss_each_other_in_no_order() {
     let schema = &database.schema;
     let due = at(10).as_micros();
     for (number, order) in ORDERS.iter().enumerate() {
-        for was_told_before in [false, true] {
-            let name = format!("{number} {was_told_before}");
+        for was_notified_before in [false, true] {
+            let name = format!("{number} {was_notified_before}");
             database.sql(&format!("SELECT SCHEMA.listen('{name}')"));
-            if was_told_before {
+            if was_notified_before {
                 // The head is as low as it can be: a push need not announce anything.
                 let announce = format!("SELECT SCHEMA.announce('{name}', {}, '')", i64::MIN);
                 database.sql(&announce);
@@ -90,7 +90,7 @@ fn a_push_and_a_process_that_goes_to_sleep_miss_each_other_in_no_order() {
                         let row = sleeper.query_one(&turn, &[&name]).unwrap();
                         sees = row.get::<_, i64>(0) <= due;
                         raised = row.get(1);
-                        assert!(raised || sees || !was_told_before, "the head was low");
+                        assert!(raised || sees || !was_notified_before, "the head was low");
                     }
                     'c' => sleeper.batch_execute("COMMIT").unwrap(),
                     _ if raised => {
@@ -101,8 +101,11 @@ fn a_push_and_a_process_that_goes_to_sleep_miss_each_other_in_no_order() {
                     _ => {}
                 }
             }
-            let told = ear.heard(&database).contains(&due);
-            assert!(sees || told, "{order}, told before: {was_told_before}");
+            let notified = ear.heard(&database).contains(&due);
+            assert!(
+                sees || notified,
+                "{order}, notified before: {was_notified_before}"
+            );
         }
     }
 }
@@ -170,7 +173,7 @@ fn a_queue_that_sleeps_is_woken_by_what_others_push() {
 }
 
 #[test]
-fn a_session_that_listens_and_is_cut_is_replaced_and_all_are_told_to_look() {
+fn a_session_that_listens_and_is_cut_is_replaced_and_all_notifiers_are_called() {
     let Some(database) = Database::new() else {
         return;
     };

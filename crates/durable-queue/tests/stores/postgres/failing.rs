@@ -13,7 +13,7 @@ use durable_queue::{
 };
 
 use super::Database;
-use crate::alike::{JOB, count, no_job_is_lost_with_answers};
+use crate::alike::{JOB, a_session_that_listens_is_probed, count, no_job_is_lost_with_answers};
 use crate::proxy::Proxy;
 
 /// All that a log could come to hold of it.
@@ -257,4 +257,34 @@ fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
         // A session takes some ten answers to begin.
         no_job_is_lost_with_answers(&database.store, store, &proxy, 17);
     });
+}
+
+#[test]
+fn a_session_that_listens_is_probed_and_replaced_if_its_connection_leads_nowhere() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let proxy = Proxy::new(server(&database));
+    a_session_that_listens_is_probed(&proxy, |every, answer| {
+        let options = database.options().probe(every, answer);
+        options
+            .open_config(through(&database, proxy.address))
+            .unwrap()
+    });
+}
+
+/// The commit is before it, and its error must not look as if nothing was done.
+#[test]
+fn a_push_whose_announcement_fails_is_done() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    for (number, error) in ["query_canceled", "lock_not_available"].iter().enumerate() {
+        database.sql(&format!(
+            "CREATE OR REPLACE FUNCTION SCHEMA.announce(p_queue text, p_due bigint, p_origin text)
+            RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE {error}; END $$"
+        ));
+        database.store.enqueue("queue", &[JOB]).unwrap();
+        assert_eq!(count(&database.store) as usize, number + 1, "{error}");
+    }
 }

@@ -80,15 +80,15 @@ fn only_what_is_earlier_than_all_wait_for_is_announced() {
     };
     assert!(announced(50).0, "none is known");
     assert!(!announced(60).0, "each looks at 50");
-    let (told, earliest) = announced(40);
-    assert!(told);
+    let (notified, earliest) = announced(40);
+    assert!(notified);
     assert!(!announced(40).0);
     // A claim that finds nothing goes to sleep until 40, or for its horizon before it.
     let cancelled = |id: JobId| assert!(store.cancel("queue", id.into()).unwrap().is_gone());
     store.turn("queue", &[], Some(claim())).unwrap();
     assert!(!announced(41).0);
-    let (told, early) = announced(39);
-    assert!(told);
+    let (notified, early) = announced(39);
+    assert!(notified);
     // What is gone is slept over: the next claim waits for longer, so what is between is announced.
     cancelled(early);
     cancelled(earliest);
@@ -211,7 +211,7 @@ fn a_queue_that_sleeps_is_woken_by_what_others_push() {
 }
 
 #[test]
-fn a_session_that_listens_and_is_cut_is_replaced_and_all_are_told_to_look() {
+fn a_session_that_listens_and_is_cut_is_replaced_and_all_notifiers_are_called() {
     let Some(keys) = Keys::new() else {
         return;
     };

@@ -13,7 +13,7 @@ use durable_queue::{
 };
 
 use super::Keys;
-use crate::alike::{JOB, count, no_job_is_lost_with_answers};
+use crate::alike::{JOB, a_session_that_listens_is_probed, count, no_job_is_lost_with_answers};
 use crate::proxy::Proxy;
 
 /// All that a log could come to hold of it.
@@ -324,4 +324,16 @@ fn in_a_forked_child_a_store_says_so_and_the_parents_goes_on() {
         },
     );
     assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[test]
+fn a_session_that_listens_is_probed_and_replaced_if_its_connection_leads_nowhere() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let proxy = Proxy::new(server(&keys));
+    a_session_that_listens_is_probed(&proxy, |every, answer| {
+        let options = keys.options().probe(every, answer);
+        options.open(&through(&keys, proxy.address)).unwrap()
+    });
 }

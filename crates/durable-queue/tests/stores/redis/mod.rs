@@ -4,6 +4,7 @@ mod announcing;
 mod contents;
 mod counting;
 mod crashing;
+mod encrypting;
 mod failing;
 mod opening;
 mod refusing;

@@ -16,7 +16,7 @@ const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 pub(super) struct Server {
     folder: PathBuf,
     program: PathBuf,
-    options: Vec<&'static str>,
+    options: Vec<String>,
     child: Child,
 }
 
@@ -40,7 +40,12 @@ fn program() -> Option<PathBuf> {
 
 impl Server {
     /// Durable, but for what the options say.
-    pub(super) fn new(options: &[&'static str]) -> Option<Self> {
+    pub(super) fn new(options: &[&str]) -> Option<Self> {
+        Self::prepared(options, |_| ())
+    }
+
+    /// As `new`, with files in its folder that options name.
+    pub(super) fn prepared(options: &[&str], prepare: impl FnOnce(&Path)) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let program = program()?;
         // Relaxed: a number of its own is all that is wanted.
@@ -50,6 +55,8 @@ impl Server {
         fs::create_dir(&folder).unwrap();
         let durable = ["--appendonly", "yes", "--appendfsync", "always"];
         let options = [&durable[..], options].concat();
+        let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
+        prepare(&folder);
         let child = spawn(&program, &folder, &options);
         let server = Self {
             folder,
@@ -118,8 +125,9 @@ impl Server {
     }
 
     /// Starts it again, with more options.
-    pub(super) fn start(&mut self, options: &[&'static str]) {
-        let options = [&self.options[..], options].concat();
+    pub(super) fn start(&mut self, options: &[&str]) {
+        let options = options.iter().map(|option| (*option).to_owned());
+        let options: Vec<String> = self.options.iter().cloned().chain(options).collect();
         self.child = spawn(&self.program, &self.folder, &options);
     }
 
@@ -139,7 +147,7 @@ impl Drop for Server {
     }
 }
 
-fn spawn(program: &Path, folder: &Path, options: &[&str]) -> Child {
+fn spawn(program: &Path, folder: &Path, options: &[String]) -> Child {
     let log = fs::File::options()
         .create(true)
         .append(true)

@@ -1,20 +1,21 @@
 //! Where the jobs of one run lie: a database or folder that is there for it alone.
 
+mod postgres;
+mod redis;
+
 use std::env;
 use std::fs;
 use std::path::PathBuf;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-use postgres::{Client, NoTls};
 
 use crate::contender::Outcome;
 
+use self::postgres::Database;
+use self::redis::Keys;
+
 /// Names the address of a server of `PostgreSQL`.
 const POSTGRES: &str = "DURABLE_POSTGRES_URL";
-/// Sessions of a run have ended by then.
-const LIMIT: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Names the address of a server of `Redis`.
+const REDIS: &str = "DURABLE_REDIS_URL";
 
 /// What has to be there for a contender.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,7 @@ pub enum Needs {
     /// On a disk: beside this program.
     Folder,
     Postgres,
+    Redis,
 }
 
 impl Needs {
@@ -31,6 +33,7 @@ impl Needs {
         match self {
             Self::Nothing | Self::Folder => true,
             Self::Postgres => env::var_os(POSTGRES).is_some(),
+            Self::Redis => env::var_os(REDIS).is_some(),
         }
     }
 
@@ -49,6 +52,7 @@ impl Needs {
                 let database = Database::create(&env::var(POSTGRES)?, name)?;
                 Place::Postgres(Box::new(database))
             }
+            Self::Redis => Place::Redis(Box::new(Keys::claim(&env::var(REDIS)?)?)),
         })
     }
 }
@@ -58,6 +62,7 @@ pub enum Place {
     Nothing,
     Folder(PathBuf),
     Postgres(Box<Database>),
+    Redis(Box<Keys>),
 }
 
 impl Place {
@@ -66,7 +71,8 @@ impl Place {
         match self {
             Self::Nothing => String::new(),
             Self::Folder(folder) => folder.join("jobs").display().to_string(),
-            Self::Postgres(database) => database.address.clone(),
+            Self::Postgres(database) => database.address().to_owned(),
+            Self::Redis(keys) => keys.address().to_owned(),
         }
     }
 
@@ -78,15 +84,18 @@ impl Place {
                 database.wait_for_sessions()?;
                 database.counts()
             }
-            _ => Ok(Counts::default()),
+            Self::Redis(keys) => keys.counts(),
+            Self::Nothing | Self::Folder(_) => Ok(Counts::default()),
         }
     }
 
-    /// As they are. Queries and the log are exact; syncs lack what open sessions have not handed in.
+    /// As they are, where they are this run's alone: a server of Redis counts for all databases, and
+    /// others may run beside this one. Queries and the log are exact; syncs lack what open sessions
+    /// have not handed in.
     pub fn counts(&mut self) -> Outcome<Counts> {
         match self {
             Self::Postgres(database) => database.counts(),
-            _ => Ok(Counts::default()),
+            Self::Nothing | Self::Folder(_) | Self::Redis(_) => Ok(Counts::default()),
         }
     }
 }
@@ -98,6 +107,7 @@ impl Drop for Place {
             Self::Nothing => {}
             Self::Folder(folder) => drop(fs::remove_dir_all(folder)),
             Self::Postgres(database) => drop(database.remove()),
+            Self::Redis(keys) => drop(keys.remove()),
         }
     }
 }
@@ -105,7 +115,8 @@ impl Drop for Place {
 /// What a server has counted so far; none of what it does not count.
 #[derive(Clone, Copy, Default)]
 pub struct Counts {
-    /// Statements of clients in this database: round trips, but for those that are sent together.
+    /// Round trips, but for those that are sent together: of `PostgreSQL` the statements of clients in
+    /// this database, of `Redis` the reads of sockets (a long message may take several).
     pub queries: Option<f64>,
     /// Of the log, by all databases.
     pub syncs: Option<f64>,
@@ -121,66 +132,5 @@ impl Counts {
             syncs: since(self.syncs, earlier.syncs),
             log: since(self.log, earlier.log),
         }
-    }
-}
-
-/// A database of a server, and a session beside it.
-pub struct Database {
-    server: Client,
-    name: String,
-    address: String,
-}
-
-impl Database {
-    fn create(server: &str, name: String) -> Outcome<Self> {
-        let (before, _) = server
-            .rsplit_once('/')
-            .ok_or("the address names no database")?;
-        let address = format!("{before}/{name}");
-        let mut server = Client::connect(server, NoTls)?;
-        server.batch_execute(&format!("CREATE DATABASE {name}"))?;
-        // Several may do so at a time, and the server may not have it: then it counts no queries.
-        drop(server.batch_execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements"));
-        Ok(Self {
-            server,
-            name,
-            address,
-        })
-    }
-
-    /// Those that are left belong to what has been dropped, and would end by and by.
-    fn wait_for_sessions(&mut self) -> Outcome {
-        let begin = Instant::now();
-        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            WHERE datname = $1 AND state = 'idle'";
-        self.server.execute(end, &[&self.name])?;
-        let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1";
-        while self.server.query_one(open, &[&self.name])?.get::<_, i64>(0) > 0 {
-            if begin.elapsed() > LIMIT {
-                return Err("its sessions do not end".into());
-            }
-            sleep(LOOK_EVERY);
-        }
-        Ok(())
-    }
-
-    fn counts(&mut self) -> Outcome<Counts> {
-        let log = "SELECT (pg_current_wal_insert_lsn() - '0/0')::float8";
-        let queries = "SELECT coalesce(sum(calls), 0)::float8 FROM pg_stat_statements s
-            JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = $1 AND s.toplevel";
-        // Its column has gone elsewhere in version 18.
-        let syncs = "SELECT wal_sync::float8 FROM pg_stat_wal";
-        let queries = self.server.query_one(queries, &[&self.name]);
-        let syncs = self.server.query_one(syncs, &[]);
-        Ok(Counts {
-            queries: queries.ok().map(|row| row.get(0)),
-            syncs: syncs.ok().map(|row| row.get(0)),
-            log: Some(self.server.query_one(log, &[])?.get(0)),
-        })
-    }
-
-    fn remove(&mut self) -> Outcome {
-        let statement = format!("DROP DATABASE {} WITH (FORCE)", self.name);
-        Ok(self.server.batch_execute(&statement)?)
     }
 }

@@ -1,0 +1,62 @@
+//! A database of `Redis` that was empty, for one run.
+
+use redis::{Client, Connection, cmd};
+
+use super::Counts;
+use crate::contender::Outcome;
+
+/// The key that says that a run has the database.
+const MARK: &str = "bench";
+/// The first and the last two are what tests use.
+const DATABASES: std::ops::Range<u32> = 1..14;
+
+/// All keys of a database, and a session beside those of the run.
+pub struct Keys {
+    session: Connection,
+    address: String,
+}
+
+impl Keys {
+    /// Takes the first database that has no keys.
+    pub(super) fn claim(server: &str) -> Outcome<Self> {
+        let (before, _) = server
+            .rsplit_once('/')
+            .ok_or("the address names no database")?;
+        for number in DATABASES {
+            let address = format!("{before}/{number}");
+            let mut session = Client::open(&*address)?.get_connection()?;
+            // Runs that begin at the same time set it one after the other.
+            if !cmd("SETNX").arg(MARK).arg(1).query(&mut session)? {
+                continue;
+            }
+            if cmd("DBSIZE").query::<u64>(&mut session)? == 1 {
+                return Ok(Self { session, address });
+            }
+            cmd("DEL").arg(MARK).exec(&mut session)?;
+        }
+        Err("each database of the server holds something".into())
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The server does not count its syncs.
+    pub(super) fn counts(&mut self) -> Outcome<Counts> {
+        let info: String = cmd("INFO").query(&mut self.session)?;
+        let figure = |name: &str| {
+            let mut lines = info.lines();
+            let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.and_then(|figure| figure.parse().ok())
+        };
+        Ok(Counts {
+            queries: figure("total_reads_processed"),
+            syncs: None,
+            log: figure("aof_current_size"),
+        })
+    }
+
+    pub(super) fn remove(&mut self) -> Outcome {
+        Ok(cmd("FLUSHDB").exec(&mut self.session)?)
+    }
+}

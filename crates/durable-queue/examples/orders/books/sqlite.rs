@@ -1,0 +1,100 @@
+//! A file of `SQLite`, in which the jobs are too.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use durable_queue::{Merge, SqliteStore};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+
+use super::{Books, Change, Queues};
+use crate::shop::Failure;
+
+pub(crate) struct Sqlite {
+    queues: Queues<SqliteStore>,
+    /// The shop's own connection, for its own transactions.
+    orders: Mutex<Connection>,
+}
+
+impl Sqlite {
+    pub(crate) fn open(file: &Path) -> Result<Self, Failure> {
+        let queues = Queues::new(SqliteStore::open(file)?);
+        let orders = Connection::open(file)?;
+        orders.busy_timeout(Duration::from_secs(30))?;
+        orders.execute_batch(
+            "PRAGMA synchronous = FULL;
+            CREATE TABLE IF NOT EXISTS orders (
+                id INTEGER PRIMARY KEY,
+                state TEXT NOT NULL DEFAULT 'open'
+            )",
+        )?;
+        Ok(Self {
+            queues,
+            orders: Mutex::new(orders),
+        })
+    }
+
+    fn orders(&self) -> MutexGuard<'_, Connection> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn transaction<R>(
+        &self,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let mut orders = self.orders();
+        let mut transaction = orders.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let result = work(&mut transaction)?;
+        transaction.commit()?;
+        Ok(result)
+    }
+}
+
+impl Books for Sqlite {
+    type Store = SqliteStore;
+
+    fn queues(&self) -> &Queues<SqliteStore> {
+        &self.queues
+    }
+
+    fn order(&self, time_to_pay: Duration) -> Result<i64, Failure> {
+        let time_outs = &self.queues.time_outs;
+        let order = self.transaction(|transaction| {
+            transaction.execute("INSERT INTO orders DEFAULT VALUES", [])?;
+            let order = transaction.last_insert_rowid();
+            let text = order.to_string();
+            time_outs.push_keyed_in_transaction(
+                transaction,
+                text.clone(),
+                text,
+                time_to_pay,
+                Merge::Keep,
+            )?;
+            Ok(order)
+        })?;
+        time_outs.announce();
+        Ok(order)
+    }
+
+    fn settle(&self, order: i64, change: &Change) -> Result<bool, Failure> {
+        let mails = &self.queues.mails;
+        let was_open = self.transaction(|transaction| {
+            let update = "UPDATE orders SET state = ?2 WHERE id = ?1 AND state = 'open'";
+            let was_open = transaction.execute(update, (order, change.state()))? == 1;
+            if was_open {
+                let mail = format!("{order} {}", change.text());
+                mails.push_in_transaction(transaction, mail, Duration::ZERO)?;
+            }
+            Ok(was_open)
+        })?;
+        mails.announce();
+        Ok(was_open)
+    }
+
+    fn state(&self, order: i64) -> Result<Option<String>, Failure> {
+        let query = "SELECT state FROM orders WHERE id = ?1";
+        let orders = self.orders();
+        let state = orders.query_row(query, [order], |row| row.get(0));
+        Ok(state.optional()?)
+    }
+}

@@ -1,0 +1,1 @@
+-- Version 4: `push_one_4`, a way in.

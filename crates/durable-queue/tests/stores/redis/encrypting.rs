@@ -1,0 +1,130 @@
+//! A server that speaks TLS alone, with a certificate of a root that the test has made.
+
+use std::io::{self, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Once;
+use std::sync::mpsc::channel;
+use std::{env, fs};
+
+use ::redis::{Client, TlsCertificates};
+use durable_queue::{ErrorKind, Notifier, RedisStore, Store, StoreError};
+
+use super::server::Server;
+use crate::alike::{JOB, count};
+
+const PASSWORD: &str = "hunter2";
+
+/// The program that makes certificates, if servers are wanted and it is there.
+fn has_openssl() -> bool {
+    static ONCE: Once = Once::new();
+    let path = env::var_os("PATH").unwrap_or_default();
+    let is_there = env::split_paths(&path).any(|folder| folder.join("openssl").exists());
+    if !is_there && super::address().is_some() {
+        ONCE.call_once(|| {
+            let text =
+                "\nLEFT OUT: there is no openssl, so NOTHING WAS TESTED WITH REDIS AND TLS\n";
+            // Past the harness, which shows what a test prints only if it fails.
+            io::stderr().write_all(text.as_bytes()).unwrap();
+        });
+    }
+    is_there
+}
+
+/// `NAME.pem` and `NAME.key`.
+fn certificate(folder: &Path, name: &str, more: &[&str]) {
+    let mut openssl = Command::new("openssl");
+    openssl
+        .current_dir(folder)
+        .args(["req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"])
+        .args(["-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-subj", &format!("/CN={name}")])
+        .args(["-out", &format!("{name}.pem")])
+        .args(["-keyout", &format!("{name}.key")])
+        .args(more);
+    let made = openssl.stdin(Stdio::null()).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+}
+
+/// And where it listens.
+fn server() -> Option<(Server, String)> {
+    if !has_openssl() {
+        return None;
+    }
+    // Free again at the end of the statement.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let port = free.unwrap().port().to_string();
+    let options = [
+        &["--bind", "127.0.0.1", "--tls-port", &port][..],
+        &["--tls-cert-file", "server.pem"],
+        &["--tls-key-file", "server.key"],
+        &["--tls-ca-cert-file", "root.pem"],
+        &["--tls-auth-clients", "no"],
+    ];
+    let server = Server::prepared(&options.concat(), |folder| {
+        certificate(folder, "root", &[]);
+        certificate(folder, "other", &[]);
+        let of_root = ["-CA", "root.pem", "-CAkey", "root.key", "-set_serial", "7"];
+        let names = ["-addext", "subjectAltName=IP:127.0.0.1"];
+        let is_no_root = ["-addext", "basicConstraints=critical,CA:FALSE"];
+        certificate(
+            folder,
+            "server",
+            &[&of_root[..], &names, &is_no_root].concat(),
+        );
+    })?;
+    server.set("requirepass", PASSWORD);
+    Some((server, format!("rediss://:{PASSWORD}@127.0.0.1:{port}")))
+}
+
+/// By a client that trusts this root alone.
+fn open(server: &Server, address: &str, root: &str) -> Result<RedisStore, StoreError> {
+    let root = fs::read(server.folder().join(format!("{root}.pem"))).unwrap();
+    let certificates = TlsCertificates {
+        client_tls: None,
+        root_cert: Some(root),
+    };
+    let client = Client::build_with_tls(address, certificates).unwrap();
+    RedisStore::options().open_client(&client)
+}
+
+#[test]
+fn a_server_whose_root_the_client_trusts_is_used_with_tls() {
+    let Some((server, address)) = server() else {
+        return;
+    };
+    testkit::watchdog(testkit::LIMIT, || {
+        let store = open(&server, &address, "root").unwrap();
+        store.enqueue("queue", &[JOB]).unwrap();
+        assert_eq!(count(&store), 1);
+        // The session that listens too.
+        let (sender, times) = channel();
+        let notifier = Notifier::new(move |due| _ = sender.send(due));
+        let watch = store.watch("queue", notifier).unwrap();
+        let other = open(&server, &address, "root").unwrap();
+        other.enqueue("queue", &[JOB]).unwrap();
+        times.recv().unwrap();
+        drop(watch);
+    });
+}
+
+#[test]
+fn a_server_whose_root_is_unknown_is_refused_and_the_error_shows_no_secret() {
+    let Some((server, address)) = server() else {
+        return;
+    };
+    testkit::watchdog(testkit::LIMIT, || {
+        let other_root = open(&server, &address, "other").unwrap_err();
+        // The system's roots.
+        let no_root = RedisStore::open(&address).unwrap_err();
+        for error in [other_root, no_root] {
+            assert_eq!(error.kind(), ErrorKind::Other);
+            let shown = format!("{error} {error:?}");
+            assert!(shown.contains("its certificate is not trusted"), "{shown}");
+            for secret in [PASSWORD, "127.0.0.1"] {
+                assert!(!shown.contains(secret), "{shown}");
+            }
+        }
+    });
+}
