@@ -23,7 +23,7 @@ use durable_queue::{
     Cancelled, DurableQueue, FIRST_PAUSE, HORIZON, LEASE, Reset, SettleError, ShutDown, Store,
     TakeError, Token, When,
 };
-use sync_shim::model::{check, spawn};
+use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{ManualClock, Parker};
 
 type Queue = DurableQueue<Vec<u8>, SimStore>;
@@ -53,6 +53,20 @@ fn world_with(plan: impl Fn(Call) -> Fault + Send + Sync + 'static) -> World {
 impl World {
     fn push(&self, name: u8, when: impl Into<When>) -> durable_queue::JobId {
         self.queue.push(vec![name], when).unwrap()
+    }
+
+    /// Another thread with a handle of the queue.
+    fn beside<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Queue) -> R + Send + 'static,
+    ) -> JoinHandle<R> {
+        let queue = self.queue.clone();
+        spawn(move || work(&queue))
+    }
+
+    /// Another thread takes a job and acknowledges it: which one.
+    fn taker(&self) -> JoinHandle<u8> {
+        self.beside(take_and_ack)
     }
 
     /// The end, once all that the model waits for has come.
@@ -115,10 +129,7 @@ fn a_push_racing_the_pumps_sleep_is_handed_out() {
         Some(3),
         || {
             let world = world();
-            let taker = {
-                let queue = world.queue.clone();
-                spawn(move || take_and_ack(&queue))
-            };
+            let taker = world.taker();
             world.push(1, When::NOW);
             assert_eq!(taker.join().unwrap(), 1);
             world.end();
@@ -135,10 +146,7 @@ fn a_reset_racing_the_pumps_sleep_is_handed_out() {
         || {
             let world = world();
             let id = world.push(1, LEASE);
-            let taker = {
-                let queue = world.queue.clone();
-                spawn(move || take_and_ack(&queue))
-            };
+            let taker = world.taker();
             assert_eq!(world.queue.reset(id, When::NOW).unwrap(), Reset::Moved);
             assert_eq!(taker.join().unwrap(), 1);
             world.end();
@@ -156,10 +164,7 @@ fn a_resumption_racing_the_pumps_sleep_is_not_slept_over() {
             let world = world();
             world.push(1, When::NOW);
             world.queue.pause(true).unwrap();
-            let taker = {
-                let queue = world.queue.clone();
-                spawn(move || take_and_ack(&queue))
-            };
+            let taker = world.taker();
             world.queue.pause(false).unwrap();
             assert_eq!(taker.join().unwrap(), 1);
             world.end();
@@ -172,10 +177,7 @@ fn a_resumption_racing_the_pumps_sleep_is_not_slept_over() {
 fn two_calls_racing_two_pushes_both_end() {
     check("two_calls_racing_two_pushes_both_end", Some(2), || {
         let world = world();
-        let taker = {
-            let queue = world.queue.clone();
-            spawn(move || take_and_ack(&queue))
-        };
+        let taker = world.taker();
         world.push(1, When::NOW);
         world.push(2, When::NOW);
         let mut names = [take_and_ack(&world.queue), taker.join().unwrap()];
@@ -195,15 +197,9 @@ fn a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner() {
             let world = world();
             let id = world.push(1, HORIZON);
             world.push(2, HORIZON);
-            let taker = {
-                let queue = world.queue.clone();
-                spawn(move || take_and_ack(&queue))
-            };
+            let taker = world.taker();
             world.clock.wait_for_sleepers(1); // Both are claimed, and the pump waits for the tick.
-            let canceller = {
-                let queue = world.queue.clone();
-                spawn(move || queue.cancel(id).unwrap())
-            };
+            let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
             world.clock.advance(HORIZON);
             let name = taker.join().unwrap();
             match canceller.join().unwrap() {
@@ -226,10 +222,7 @@ fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
             world.push(1, When::NOW);
             let taken = world.queue.take().unwrap();
             world.clock.advance(LEASE);
-            let thief = {
-                let store = world.queue.store().clone();
-                spawn(move || steal(&store))
-            };
+            let thief = world.beside(|queue| steal(queue.store()));
             let acked = taken.ack();
             let stolen = thief.join().unwrap();
             match acked {
@@ -253,10 +246,7 @@ fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
             world.push(1, When::NOW);
             let taken = world.queue.take().unwrap();
             world.clock.advance(LEASE);
-            let thief = {
-                let store = world.queue.store().clone();
-                spawn(move || steal(&store))
-            };
+            let thief = world.beside(|queue| steal(queue.store()));
             let extended = taken.extend(LEASE).is_ok();
             let stolen = thief.join().unwrap();
             assert_eq!(stolen, usize::from(!extended));
@@ -276,17 +266,14 @@ fn a_shutdown_racing_a_claim_leaves_the_job_to_others() {
         || {
             let world = world();
             world.push(1, When::NOW);
-            let taker = {
-                let queue = world.queue.clone();
-                spawn(move || match queue.take() {
-                    Ok(taken) => {
-                        taken.ack().unwrap();
-                        true
-                    }
-                    Err(TakeError::ShutDown) => false,
-                    Err(other) => panic!("{other}"),
-                })
-            };
+            let taker = world.beside(|queue| match queue.take() {
+                Ok(taken) => {
+                    taken.ack().unwrap();
+                    true
+                }
+                Err(TakeError::ShutDown) => false,
+                Err(other) => panic!("{other}"),
+            });
             assert_eq!(world.queue.shutdown(LEASE), ShutDown::Finished);
             let is_done = taker.join().unwrap();
             // Not held by a lease of the queue that is gone: it is free at once.
@@ -305,10 +292,7 @@ fn a_close_racing_a_call_ends_it_while_a_handler_is_at_work() {
             let world = world();
             world.push(1, When::NOW);
             let taken = world.queue.take().unwrap();
-            let taker = {
-                let queue = world.queue.clone();
-                spawn(move || queue.take().unwrap_err().is_shut_down())
-            };
+            let taker = world.beside(|queue| queue.take().unwrap_err().is_shut_down());
             world.queue.close();
             assert!(taker.join().unwrap());
             taken.ack().unwrap();
@@ -328,10 +312,7 @@ fn an_ack_racing_the_end_of_the_pump_is_answered() {
             let world = world();
             world.push(1, When::NOW);
             let taken = world.queue.take().unwrap();
-            let ender = {
-                let queue = world.queue.clone();
-                spawn(move || queue.shutdown(Duration::ZERO))
-            };
+            let ender = world.beside(|queue| queue.shutdown(Duration::ZERO));
             let acked = taken.ack();
             let ended = ender.join().unwrap();
             match acked {
@@ -353,17 +334,14 @@ fn a_call_that_times_out_racing_its_job_loses_nothing() {
         Some(2),
         || {
             let world = world();
-            let taker = {
-                let queue = world.queue.clone();
-                spawn(move || match queue.take_timeout(HORIZON) {
-                    Ok(taken) => {
-                        taken.ack().unwrap();
-                        true
-                    }
-                    Err(TakeError::TimedOut) => false,
-                    Err(other) => panic!("{other}"),
-                })
-            };
+            let taker = world.beside(|queue| match queue.take_timeout(HORIZON) {
+                Ok(taken) => {
+                    taken.ack().unwrap();
+                    true
+                }
+                Err(TakeError::TimedOut) => false,
+                Err(other) => panic!("{other}"),
+            });
             world.push(1, When::NOW);
             world.clock.advance(HORIZON);
             if !taker.join().unwrap() {
@@ -415,10 +393,7 @@ fn a_claim_whose_answer_is_lost_racing_a_push_loses_nothing() {
             };
             let world = world_with(plan);
             world.push(1, When::NOW);
-            let taker = {
-                let queue = world.queue.clone();
-                spawn(move || [take_and_ack(&queue), take_and_ack(&queue)])
-            };
+            let taker = world.beside(|queue| [take_and_ack(queue), take_and_ack(queue)]);
             world.push(2, When::NOW);
             world.clock.wait_for_sleepers(1); // The pump rests after the error.
             world.clock.advance(FIRST_PAUSE);
@@ -443,10 +418,7 @@ fn an_ack_with_a_take_racing_a_shutdown_is_carried_out() {
             world.push(1, When::NOW);
             world.push(2, When::NOW);
             let done = world.queue.take_many(NonZeroUsize::MIN).unwrap();
-            let ender = {
-                let queue = world.queue.clone();
-                spawn(move || queue.shutdown(LEASE))
-            };
+            let ender = world.beside(|queue| queue.shutdown(LEASE));
             let taken = world.queue.ack_and_take_many(done, NonZeroUsize::MIN);
             let expected = match taken {
                 Ok(taken) => {
@@ -486,10 +458,7 @@ fn an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale() {
             let world = world_with(plan);
             world.push(1, When::NOW);
             let taken = world.queue.take().unwrap();
-            let ender = {
-                let queue = world.queue.clone();
-                spawn(move || queue.shutdown(LEASE))
-            };
+            let ender = world.beside(|queue| queue.shutdown(LEASE));
             let mover = {
                 let clock = world.clock.clone();
                 spawn(move || {

@@ -364,6 +364,15 @@ struct Twin {
     begin: Instant,
     moved: Mutex<Moved>,
     changed: Condvar,
+    /// What holds the next notification up. No step of the model, so that it adds none to others.
+    stall: std::sync::Mutex<Option<Stall>>,
+}
+
+/// A thread that is held up between its decision to notify and the notification.
+#[derive(Clone)]
+struct Stall {
+    began: Parker,
+    ended: Parker,
 }
 
 #[derive(Clone, Copy)]
@@ -391,7 +400,17 @@ impl Time for Twin {
     }
 
     fn notify(&self) {
+        if let Some(stall) = self.take_stall() {
+            stall.began.unpark();
+            stall.ended.park();
+        }
         self.changed.notify_one();
+    }
+}
+
+impl Twin {
+    fn take_stall(&self) -> Option<Stall> {
+        self.stall.lock().expect("no panic poisons it").take()
     }
 }
 
@@ -418,6 +437,7 @@ impl Rig {
             begin,
             moved,
             changed,
+            stall: std::sync::Mutex::default(),
         });
         Self {
             alarms: Arc::new(alarms),
@@ -443,6 +463,25 @@ impl Rig {
         let inner = parker.clone();
         self.set(since_begin, testkit::waker_fn(move || inner.unpark()));
         parker
+    }
+
+    /// As `set`, by a thread that is held up before it notifies the alarm thread. Returns when it is, or
+    /// when it has seen that there is no need to.
+    fn set_by_one_held_up(&self, since_begin: Duration) -> (JoinHandle<Key>, Stall) {
+        let (began, ended) = (Parker::new(), Parker::new());
+        let stall = Stall { began, ended };
+        let of_twin = Some(stall.clone());
+        self.alarms
+            .with_lock(|twin| *twin.stall.lock().expect("no panic poisons it") = of_twin);
+        let (rig, began) = (self.clone(), stall.began.clone());
+        let setter = spawn(move || {
+            let key = rig.set(since_begin, Waker::noop().clone());
+            rig.alarms.with_lock(Twin::take_stall);
+            began.unpark();
+            key
+        });
+        stall.began.park();
+        (setter, stall)
     }
 
     /// Moves time, and wakes the thread if what it sleeps for has come; for nothing else, so that
@@ -520,6 +559,25 @@ fn two_alarms_racing_the_alarm_threads_sleep_are_both_rung() {
             other.join().expect("the other ends well");
             rig.alarms.take_back(0, late);
             rig.end(SECOND);
+        },
+    );
+}
+
+#[test]
+fn an_earlier_alarm_racing_a_notification_under_way_does_not_wait_for_that() {
+    check(
+        "an_earlier_alarm_racing_a_notification_under_way_does_not_wait_for_that",
+        Some(3),
+        || {
+            let rig = Rig::new();
+            let late = rig.set(LATE, Waker::noop().clone());
+            let (setter, stall) = rig.set_by_one_held_up(SECOND);
+            rig.set_parker(Duration::ZERO).park();
+            stall.ended.unpark();
+            let other = setter.join().expect("the other ends well");
+            rig.alarms.take_back(0, late);
+            rig.alarms.take_back(0, other);
+            rig.end(Duration::ZERO);
         },
     );
 }

@@ -3,7 +3,7 @@
 use loom::future::block_on;
 use sync_shim::model::{check, spawn};
 
-use super::{Desk, is_at_rest, plain};
+use super::{Desk, beside, is_at_rest, plain};
 
 /// `done` against an `add` of the same key against a second worker: it gets the key once, after the
 /// first has let it go, and does get it.
@@ -20,10 +20,7 @@ fn done_racing_a_re_add_and_a_second_worker_neither_shares_nor_loses_the_key() {
                 let (queue, desk) = (queue.clone(), desk.clone());
                 spawn(move || desk.work(&queue))
             };
-            let adder = {
-                let queue = queue.clone();
-                spawn(move || _ = queue.add(1).unwrap())
-            };
+            let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
             desk.0.fetch_add(1, sync_shim::atomic::Ordering::Relaxed);
             desk.0.fetch_sub(1, sync_shim::atomic::Ordering::Relaxed);
             drop(held);
@@ -59,14 +56,8 @@ fn adds_racing_a_future_and_a_thread_leave_none_asleep() {
         Some(2),
         || {
             let queue = plain();
-            let thread = {
-                let queue = queue.clone();
-                spawn(move || *queue.get().unwrap())
-            };
-            let future = {
-                let queue = queue.clone();
-                spawn(move || *block_on(queue.get_async()).unwrap())
-            };
+            let thread = beside(&queue, |queue| *queue.get().unwrap());
+            let future = beside(&queue, |queue| *block_on(queue.get_async()).unwrap());
             queue.add(1).unwrap();
             queue.add(2).unwrap();
             assert_eq!(thread.join().unwrap() + future.join().unwrap(), 3);
@@ -89,14 +80,8 @@ fn a_dropped_future_racing_an_add_leaves_the_key_to_the_other() {
             assert!(
                 std::future::Future::poll(std::pin::Pin::new(&mut future), context).is_pending()
             );
-            let other = {
-                let queue = queue.clone();
-                spawn(move || *block_on(queue.get_async()).unwrap())
-            };
-            let adder = {
-                let queue = queue.clone();
-                spawn(move || _ = queue.add(1).unwrap())
-            };
+            let other = beside(&queue, |queue| *block_on(queue.get_async()).unwrap());
+            let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
             drop(future);
             adder.join().unwrap();
             assert_eq!(other.join().unwrap(), 1);
@@ -117,10 +102,7 @@ fn a_removal_racing_done_takes_the_delivery_or_leaves_it() {
             queue.add(1).unwrap();
             let held = queue.get().unwrap();
             queue.add(1).unwrap();
-            let remover = {
-                let queue = queue.clone();
-                spawn(move || queue.remove(&1).is_some())
-            };
+            let remover = beside(&queue, |queue| queue.remove(&1).is_some());
             drop(held);
             let delivered = queue.try_get().is_ok();
             let took_back = remover.join().unwrap();

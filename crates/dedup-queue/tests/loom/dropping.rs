@@ -9,7 +9,7 @@ use sync_shim::model::{check, spawn};
 
 use dedup_queue::{Clock, Drained, Outcome};
 
-use super::{SECOND, delaying, is_at_rest, plain};
+use super::{SECOND, beside, delaying, is_at_rest, plain};
 
 /// Polls once, with a waker that does nothing.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
@@ -114,10 +114,9 @@ fn a_drain_dropped_as_a_shut_down_ends_it_leaves_the_rest_in_the_queue() {
             queue.add_after(2, SECOND).unwrap();
             let mut drain = queue.drain_async();
             assert!(poll(&mut drain).is_pending());
-            let closer = {
-                let queue = queue.clone();
-                spawn(move || assert!(!queue.shut_down(), "the drain has refused adds before"))
-            };
+            let closer = beside(&queue, |queue| {
+                assert!(!queue.shut_down(), "the drain has refused adds before");
+            });
             drop(drain);
             closer.join().unwrap();
             assert_eq!(*queue.get().unwrap(), 1);
@@ -159,10 +158,7 @@ fn a_future_dropped_as_its_alarm_rings_leaves_the_keys_to_the_other() {
             queue.add_after(1, SECOND).unwrap();
             let mut dropped = queue.get_async();
             assert!(poll(&mut dropped).is_pending());
-            let other = {
-                let queue = queue.clone();
-                spawn(move || *block_on(queue.get_async()).unwrap())
-            };
+            let other = beside(&queue, |queue| *block_on(queue.get_async()).unwrap());
             let time = spawn(move || clock.advance(SECOND));
             drop(dropped);
             assert_eq!(other.join().unwrap(), 1);
@@ -184,14 +180,11 @@ fn a_called_future_that_comes_too_late_is_called_for_the_next_key() {
             let mut late = queue.get_async();
             assert!(poll(&mut late).is_pending());
             queue.add(1).unwrap();
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || {
-                    let taken = queue.try_get().map(drop).is_ok();
-                    queue.add(2).unwrap();
-                    taken
-                })
-            };
+            let taker = beside(&queue, move |queue| {
+                let taken = queue.try_get().map(drop).is_ok();
+                queue.add(2).unwrap();
+                taken
+            });
             let got = *block_on(late).unwrap();
             let was_taken = taker.join().unwrap();
             assert_eq!(got, if was_taken { 2 } else { 1 });
@@ -210,10 +203,7 @@ fn an_owned_guard_dropped_beside_a_drain_and_a_getter_ends_both() {
             let queue = plain();
             queue.add(1).unwrap();
             let held = queue.get().unwrap().into_owned();
-            let getter = {
-                let queue = queue.clone();
-                spawn(move || queue.get().map(drop).is_err())
-            };
+            let getter = beside(&queue, |queue| queue.get().map(drop).is_err());
             let worker = spawn(move || drop(held));
             assert_eq!(queue.drain().outcome, Outcome::Finished);
             assert!(getter.join().unwrap());
@@ -236,10 +226,7 @@ fn a_future_polled_uncalled_racing_an_add_waits_no_longer_once_it_has_a_key() {
             let mut other = queue.get_async();
             assert!(poll(&mut called).is_pending());
             assert!(poll(&mut other).is_pending());
-            let adder = {
-                let queue = queue.clone();
-                spawn(move || _ = queue.add(1).unwrap())
-            };
+            let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
             let got = poll(&mut other).is_ready();
             adder.join().unwrap();
             assert_eq!(queue.stats().waiting, usize::from(!got));

@@ -5,7 +5,7 @@ use sync_shim::model::{check, spawn};
 
 use dedup_queue::{Clock, GetError, Outcome};
 
-use super::{SECOND, delaying, is_at_rest, plain};
+use super::{SECOND, beside, delaying, is_at_rest, plain};
 
 /// The last `done` against two drains: both end, and one of them gets what is left.
 #[test]
@@ -41,10 +41,7 @@ fn the_last_done_racing_a_drain_as_a_future_wakes_it() {
             let queue = plain();
             queue.add(1).unwrap();
             let held = queue.get().unwrap();
-            let drain = {
-                let queue = queue.clone();
-                spawn(move || block_on(queue.drain_async()).outcome)
-            };
+            let drain = beside(&queue, |queue| block_on(queue.drain_async()).outcome);
             drop(held);
             assert_eq!(drain.join().unwrap(), Outcome::Finished);
         },
@@ -62,18 +59,15 @@ fn a_worker_racing_a_drain_deals_with_all_that_is_owed() {
             queue.add(1).unwrap();
             let held = queue.get().unwrap().into_owned();
             queue.add(1).unwrap();
-            let worker = {
-                let queue = queue.clone();
-                spawn(move || {
+            let worker = beside(&queue, move |queue| {
+                drop(held);
+                let mut deliveries = 0;
+                while let Ok(held) = queue.get() {
                     drop(held);
-                    let mut deliveries = 0;
-                    while let Ok(held) = queue.get() {
-                        drop(held);
-                        deliveries += 1;
-                    }
-                    deliveries
-                })
-            };
+                    deliveries += 1;
+                }
+                deliveries
+            });
             assert_eq!(queue.drain().outcome, Outcome::Finished);
             assert_eq!(worker.join().unwrap(), 1);
             is_at_rest(&queue);
@@ -119,10 +113,7 @@ fn a_drains_deadline_ends_the_other_drain_too() {
             let (queue, clock) = delaying();
             queue.add(1).unwrap();
             let held = queue.get().unwrap();
-            let other = {
-                let queue = queue.clone();
-                spawn(move || queue.drain().outcome)
-            };
+            let other = beside(&queue, |queue| queue.drain().outcome);
             let timed = {
                 let queue = queue.clone();
                 let deadline = clock.now() + SECOND;
@@ -146,10 +137,7 @@ fn a_shut_down_racing_a_drain_lets_it_return() {
         let queue = plain();
         queue.add(1).unwrap();
         let held = queue.get().unwrap();
-        let drain = {
-            let queue = queue.clone();
-            spawn(move || queue.drain().outcome)
-        };
+        let drain = beside(&queue, |queue| queue.drain().outcome);
         while queue.stats().draining == 0 {
             loom::thread::yield_now();
         }
@@ -170,15 +158,12 @@ fn a_shut_down_racing_a_drains_deadline_keeps_or_returns_what_is_ready() {
             let (queue, clock) = delaying();
             queue.add(1).unwrap();
             let deadline = clock.now() + SECOND;
-            let closer = {
-                let queue = queue.clone();
-                spawn(move || {
-                    while queue.stats().draining == 0 && !queue.is_shut_down() {
-                        loom::thread::yield_now();
-                    }
-                    queue.shut_down();
-                })
-            };
+            let closer = beside(&queue, move |queue| {
+                while queue.stats().draining == 0 && !queue.is_shut_down() {
+                    loom::thread::yield_now();
+                }
+                queue.shut_down();
+            });
             let time = spawn(move || clock.advance(SECOND));
             let drained = queue.drain_deadline(deadline);
             closer.join().unwrap();
@@ -194,14 +179,12 @@ fn a_shut_down_racing_a_drains_deadline_keeps_or_returns_what_is_ready() {
 fn a_shut_down_racing_two_getters_tells_both() {
     check("a_shut_down_racing_two_getters_tells_both", Some(3), || {
         let queue = plain();
-        let thread = {
-            let queue = queue.clone();
-            spawn(move || assert!(matches!(queue.get(), Err(GetError::Closed))))
-        };
-        let future = {
-            let queue = queue.clone();
-            spawn(move || assert!(block_on(queue.get_async()).is_err()))
-        };
+        let thread = beside(&queue, |queue| {
+            assert!(matches!(queue.get(), Err(GetError::Closed)));
+        });
+        let future = beside(&queue, |queue| {
+            assert!(block_on(queue.get_async()).is_err());
+        });
         queue.shut_down();
         thread.join().unwrap();
         future.join().unwrap();
@@ -216,14 +199,8 @@ fn a_shut_down_racing_an_add_delivers_or_refuses_the_key() {
         Some(3),
         || {
             let queue = plain();
-            let adder = {
-                let queue = queue.clone();
-                spawn(move || queue.add(1).is_ok())
-            };
-            let getter = {
-                let queue = queue.clone();
-                spawn(move || queue.get().is_ok())
-            };
+            let adder = beside(&queue, |queue| queue.add(1).is_ok());
+            let getter = beside(&queue, |queue| queue.get().is_ok());
             queue.shut_down();
             let (accepted, got) = (adder.join().unwrap(), getter.join().unwrap());
             assert_eq!(accepted, got);
@@ -244,10 +221,7 @@ fn a_shut_down_racing_the_done_of_a_dirty_key_is_not_told_too_early() {
             queue.add(1).unwrap();
             let held = queue.get().unwrap().into_owned();
             queue.add(1).unwrap();
-            let getter = {
-                let queue = queue.clone();
-                spawn(move || *queue.get().unwrap())
-            };
+            let getter = beside(&queue, |queue| *queue.get().unwrap());
             let worker = spawn(move || drop(held));
             queue.shut_down();
             worker.join().unwrap();
@@ -275,10 +249,7 @@ fn a_key_taken_past_a_called_future_closes_the_queue_for_the_other() {
             let first =
                 std::future::Future::poll(std::pin::Pin::new(&mut never_polled_again), context);
             assert!(first.is_pending());
-            let other = {
-                let queue = queue.clone();
-                spawn(move || block_on(queue.get_async()).map(drop))
-            };
+            let other = beside(&queue, |queue| block_on(queue.get_async()).map(drop));
             drop(held);
             let taken = queue.get();
             let other = other.join().unwrap();

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use dedup_queue::{KeyQueue, ManualClock, Retried, Retrying};
 use sync_shim::model::{check, spawn};
 
-use super::{Fixed, Queue, SECOND, is_at_rest, retrying};
+use super::{Fixed, Queue, SECOND, beside, is_at_rest, retrying};
 
 /// A holder's retry against another thread's count of the same key: both count.
 #[test]
@@ -17,10 +17,7 @@ fn a_retry_racing_a_rate_limited_add_counts_both_failures() {
             let (queue, _clock) = retrying();
             queue.add(1).unwrap();
             let held = queue.get().unwrap();
-            let other = {
-                let queue = queue.clone();
-                spawn(move || _ = queue.add_rate_limited(1).unwrap())
-            };
+            let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
             held.retry();
             other.join().unwrap();
             assert_eq!(queue.failures(&1), 2);
@@ -37,10 +34,7 @@ fn two_rate_limited_adds_racing_count_both_failures() {
         Some(3),
         || {
             let (queue, _clock) = retrying();
-            let other = {
-                let queue = queue.clone();
-                spawn(move || _ = queue.add_rate_limited(1).unwrap())
-            };
+            let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
             queue.add_rate_limited(1).unwrap();
             other.join().unwrap();
             assert_eq!(queue.failures(&1), 2);
@@ -59,10 +53,7 @@ fn a_retry_racing_a_waiting_worker_and_the_clock_is_tried_again() {
             let (queue, clock) = retrying();
             queue.add(1).unwrap();
             let held = queue.get().unwrap();
-            let worker = {
-                let queue = queue.clone();
-                spawn(move || queue.get().unwrap().succeed())
-            };
+            let worker = beside(&queue, |queue| queue.get().unwrap().succeed());
             held.retry();
             clock.advance(SECOND);
             worker.join().unwrap();
@@ -79,10 +70,7 @@ fn a_retry_racing_an_add_is_one_delivery() {
         let (queue, _clock) = retrying();
         queue.add(1).unwrap();
         let held = queue.get().unwrap();
-        let adder = {
-            let queue = queue.clone();
-            spawn(move || _ = queue.add(1).unwrap())
-        };
+        let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
         held.retry();
         adder.join().unwrap();
         let again = queue.try_get().unwrap();
@@ -106,10 +94,7 @@ fn a_second_failure_racing_a_rate_limited_add_counts_both() {
             queue.get().unwrap().retry();
             clock.advance(SECOND);
             let held = queue.get().unwrap();
-            let other = {
-                let queue = queue.clone();
-                spawn(move || _ = queue.add_rate_limited(1).unwrap())
-            };
+            let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
             held.retry();
             other.join().unwrap();
             assert_eq!(queue.failures(&1), 3);
@@ -158,10 +143,7 @@ fn a_key_given_up_racing_its_own_retry_is_not_delivered() {
                 .build();
             queue.add(1).unwrap();
             let held = queue.get().unwrap();
-            let other = {
-                let queue = queue.clone();
-                spawn(move || queue.add_rate_limited(1).unwrap())
-            };
+            let other = beside(&queue, |queue| queue.add_rate_limited(1).unwrap());
             let ours = held.retry();
             let theirs = other.join().unwrap();
             assert!((ours == Retried::GivenUp) != (theirs == Retried::GivenUp));
@@ -183,14 +165,8 @@ fn an_event_that_gives_way_racing_a_retry_waits_for_the_back_off() {
             let (queue, clock) = retrying();
             queue.add(1).unwrap();
             let held = queue.get().unwrap();
-            let event = {
-                let queue = queue.clone();
-                spawn(move || _ = queue.add_after_backoff(1).unwrap())
-            };
-            let worker = {
-                let queue = queue.clone();
-                spawn(move || queue.get().unwrap().succeed())
-            };
+            let event = beside(&queue, |queue| _ = queue.add_after_backoff(1).unwrap());
+            let worker = beside(&queue, |queue| queue.get().unwrap().succeed());
             held.retry();
             event.join().unwrap();
             let stats = queue.stats();
@@ -217,14 +193,8 @@ fn an_event_that_gives_way_racing_a_success_is_delivered_at_once() {
             queue.add_rate_limited(1).unwrap();
             queue.add(1).unwrap(); // Early.
             let held = queue.get().unwrap();
-            let event = {
-                let queue = queue.clone();
-                spawn(move || _ = queue.add_after_backoff(1).unwrap())
-            };
-            let worker = {
-                let queue = queue.clone();
-                spawn(move || queue.get().unwrap().succeed())
-            };
+            let event = beside(&queue, |queue| _ = queue.add_after_backoff(1).unwrap());
+            let worker = beside(&queue, |queue| queue.get().unwrap().succeed());
             held.succeed();
             event.join().unwrap();
             worker.join().unwrap();

@@ -2,7 +2,7 @@
 
 use sync_shim::model::{check, spawn};
 
-use super::{is_at_rest, plain};
+use super::{beside, is_at_rest, plain};
 
 /// A low key against a worker that finds nothing: it is woken.
 #[test]
@@ -12,10 +12,7 @@ fn a_low_add_racing_a_workers_look_is_not_slept_over() {
         Some(3),
         || {
             let queue = plain();
-            let worker = {
-                let queue = queue.clone();
-                spawn(move || assert_eq!(*queue.get().unwrap(), 1))
-            };
+            let worker = beside(&queue, |queue| assert_eq!(*queue.get().unwrap(), 1));
             queue.low_priority().add(1).unwrap();
             worker.join().unwrap();
             is_at_rest(&queue);

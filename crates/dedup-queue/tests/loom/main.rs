@@ -22,8 +22,9 @@ use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dedup_queue::{Delaying, KeyQueue, Layer, ManualClock, Plain, Retrying};
+use dedup_queue::{Clock, Delaying, KeyQueue, Layer, ManualClock, Plain, Retrying};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+use sync_shim::model::{JoinHandle, spawn};
 
 /// The same hashes in every execution.
 type Fixed = BuildHasherDefault<DefaultHasher>;
@@ -58,6 +59,15 @@ fn timed<L: Layer>(
             .build(),
         clock,
     )
+}
+
+/// Another thread with a handle of the queue.
+fn beside<C: Clock, L: Layer, R: Send + 'static>(
+    queue: &KeyQueue<u32, Fixed, C, L>,
+    work: impl FnOnce(&KeyQueue<u32, Fixed, C, L>) -> R + Send + 'static,
+) -> JoinHandle<R> {
+    let queue = queue.clone();
+    spawn(move || work(&queue))
 }
 
 /// Sees to it that no two workers are at one key.

@@ -14,7 +14,7 @@ use sync_shim::model::{check, spawn};
 use dedup_queue::{Clock, Delaying, GetError, KeyQueue, ManualClock, Outcome};
 use sync_shim::{Alarm, Parker};
 
-use super::{Fixed, SECOND, delaying, is_at_rest};
+use super::{Fixed, SECOND, beside, delaying, is_at_rest};
 
 /// A key that falls due against a getter that arrives: it gets the key.
 #[test]
@@ -81,13 +81,10 @@ fn an_earlier_key_racing_a_sleeping_getter_is_taken_first() {
         || {
             let (queue, clock) = delaying();
             queue.add_after(2, 2 * SECOND).unwrap();
-            let adder = {
-                let queue = queue.clone();
-                spawn(move || {
-                    queue.add_after(1, SECOND).unwrap();
-                    clock.advance(SECOND);
-                })
-            };
+            let adder = beside(&queue, move |queue| {
+                queue.add_after(1, SECOND).unwrap();
+                clock.advance(SECOND);
+            });
             assert_eq!(*queue.get().unwrap(), 1);
             adder.join().unwrap();
             assert_eq!(queue.stats().delayed, 1);
@@ -104,10 +101,7 @@ fn an_add_racing_the_keys_own_due_time_is_one_delivery() {
         || {
             let (queue, clock) = delaying();
             queue.add_after(1, SECOND).unwrap();
-            let adder = {
-                let queue = queue.clone();
-                spawn(move || _ = queue.add(1).unwrap())
-            };
+            let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
             let time = spawn(move || clock.advance(SECOND));
             time.join().unwrap();
             adder.join().unwrap();
@@ -123,10 +117,7 @@ fn an_add_racing_the_keys_own_due_time_is_one_delivery() {
 fn a_time_out_racing_an_add_loses_no_key() {
     check("a_time_out_racing_an_add_loses_no_key", Some(3), || {
         let (queue, clock) = delaying();
-        let adder = {
-            let queue = queue.clone();
-            spawn(move || _ = queue.add(1).unwrap())
-        };
+        let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
         let deadline = clock.now() + SECOND;
         let time = spawn(move || clock.advance(SECOND));
         let got = queue.get_deadline(deadline).is_ok();
@@ -146,10 +137,7 @@ fn a_time_keeper_giving_up_racing_a_sleeper_hands_the_time_on() {
         || {
             let (queue, clock) = delaying();
             queue.add_after(1, 2 * SECOND).unwrap();
-            let sleeper = {
-                let queue = queue.clone();
-                spawn(move || *queue.get().unwrap())
-            };
+            let sleeper = beside(&queue, |queue| *queue.get().unwrap());
             let keeper = {
                 let (queue, deadline) = (queue.clone(), clock.now() + SECOND);
                 spawn(move || assert!(queue.get_deadline(deadline).is_err()))
@@ -196,13 +184,10 @@ fn a_getter_or_drain_that_finds_what_it_came_for_does_not_sleep() {
                     .clock(Sleepless(clock.clone()))
                     .build();
             queue.add_after(1, SECOND).unwrap();
-            let adder = {
-                let queue = queue.clone();
-                spawn(move || {
-                    clock.advance(SECOND);
-                    queue.add(2).unwrap();
-                })
-            };
+            let adder = beside(&queue, move |queue| {
+                clock.advance(SECOND);
+                queue.add(2).unwrap();
+            });
             adder.join().unwrap();
             let one = NonZeroUsize::MIN;
             assert_eq!(queue.get_batch_timeout(one, SECOND).unwrap().len(), 1);
@@ -281,10 +266,7 @@ fn a_wait_whose_clock_panics_leaves_neither_a_waiter_nor_a_drain_behind() {
                     .hasher(Fixed::default())
                     .clock(Sleepless(ManualClock::new()))
                     .build();
-            let adder = {
-                let queue = queue.clone();
-                spawn(move || _ = queue.add(1).unwrap())
-            };
+            let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
             let wait = AssertUnwindSafe(|| queue.get_timeout(SECOND).map(drop).is_ok());
             let got = catch_unwind(wait).is_ok();
             // Before the add has come, too: it must not call the one that has gone.

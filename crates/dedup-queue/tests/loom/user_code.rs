@@ -17,7 +17,7 @@ use sync_shim::{Alarm, Condvar, ManualClock, Mutex, Parker};
 
 use dedup_queue::{Clock, Delaying, FastSlow, GetError, Held, KeyQueue, Outcome, Retrying};
 
-use super::{Fixed, Queue, SECOND, is_at_rest, plain};
+use super::{Fixed, Queue, SECOND, beside, is_at_rest, plain};
 
 /// Closed, then open for good.
 #[derive(Clone)]
@@ -247,10 +247,7 @@ fn an_alarm_that_rings_while_it_is_set_is_heard_after_that() {
                 let polled = Pin::new(future).poll(&mut Context::from_waker(&waker));
                 assert!(polled.is_pending());
             }
-            let adder = {
-                let queue = queue.clone();
-                spawn(move || _ = queue.add_after(1, SECOND).unwrap())
-            };
+            let adder = beside(&queue, |queue| _ = queue.add_after(1, SECOND).unwrap());
             queue.add_after(2, 2 * SECOND).unwrap();
             queue.add_after(3, 3 * SECOND).unwrap();
             adder.join().unwrap();
@@ -294,14 +291,11 @@ fn a_drain_is_answered_before_wakers_run() {
         let first = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
         assert!(first.is_pending());
         queue.add(1).unwrap();
-        let drain = {
-            let queue = queue.clone();
-            spawn(move || {
-                let outcome = queue.drain().outcome;
-                drained.open();
-                outcome
-            })
-        };
+        let drain = beside(&queue, move |queue| {
+            let outcome = queue.drain().outcome;
+            drained.open();
+            outcome
+        });
         while queue.stats().draining == 0 {
             thread::yield_now();
         }

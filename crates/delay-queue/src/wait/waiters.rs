@@ -130,9 +130,9 @@ impl Waiters {
     }
 
     /// A thread that found nothing ready is about to sleep. It leads if a time comes with the
-    /// answer, and sleeps no longer than until then.
+    /// answer, and sleeps no longer than until then. The section must settle, which takes back
+    /// notifications beyond what is ready.
     pub fn enqueue_thread(&mut self, parker: Parker, next_due: u64) -> (WaiterId, Option<u64>) {
-        self.notified_futures.clear(); // Nothing is ready for them.
         let id = self.new_id();
         self.threads.insert(id, parker);
         let until = next_due;
@@ -145,8 +145,8 @@ impl Waiters {
         (id, Some(until))
     }
 
-    /// The thread is awake, notified or not. Unless the section enqueues it again, it must settle:
-    /// the thread may have been the leader.
+    /// The thread is awake, notified or not. The section must settle: the thread may have been the
+    /// leader.
     pub fn dequeue_thread(&mut self, id: WaiterId) {
         if self.threads.remove(&id).is_none() {
             self.notified_threads -= 1;
@@ -156,8 +156,8 @@ impl Waiters {
     }
 
     /// A future that found nothing ready returns `Pending`. With the id it had `before`, it is
-    /// enqueued in its old place, before all that came after it. The section must settle, which
-    /// takes back notifications beyond what is ready.
+    /// enqueued in its old place, before all that came after it. The section must settle, as for a
+    /// thread.
     pub fn enqueue_future(&mut self, waker: Waker, before: Option<WaiterId>) -> WaiterId {
         let id = before.unwrap_or_else(|| self.new_id());
         self.futures.insert(id, waker);

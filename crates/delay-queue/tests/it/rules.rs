@@ -203,6 +203,7 @@ impl World {
             };
         }
         thread.asleep = Some(self.waiters.enqueue_thread(thread.parker.clone(), next));
+        self.settle();
     }
 
     fn poll(&mut self, old: Option<usize>, rng: &mut Rng) {
@@ -379,6 +380,33 @@ fn no_schedule_leaves_an_entry_lying_while_somebody_waits() {
     for _ in 0..3_000 {
         walk(&mut rng);
     }
+}
+
+/// A push of something earlier than what the leader sleeps for relies on a thread that has been
+/// notified and has not looked yet.
+#[test]
+fn a_notified_thread_that_finds_an_earlier_time_leads_and_wakes_no_other() {
+    let mut source = Dues {
+        now: 0,
+        dues: vec![9],
+    };
+    let mut waiters = Waiters::new();
+    let mut wakes = WakeList::new();
+    let (leader, follower) = (Parker::new(), Parker::new());
+    assert_eq!(waiters.enqueue_thread(leader.clone(), 9).1, Some(9));
+    let (id, leads_until) = waiters.enqueue_thread(follower.clone(), 9);
+    assert_eq!(leads_until, None);
+    source.dues.push(0);
+    settled(&mut waiters, &mut source, &mut wakes);
+    source.dues.push(1);
+    assert!(!waiters.concerns(1, 0), "the follower was notified");
+    assert!(source.take(), "by another, before the follower looks");
+    waiters.dequeue_thread(id);
+    assert_eq!(waiters.enqueue_thread(follower, 1).1, Some(1));
+    settled(&mut waiters, &mut source, &mut wakes);
+    wakes.wake_all();
+    assert!(!leader.take_token());
+    assert_eq!(waiters.counts().rearms, 0);
 }
 
 /// An alarm cannot be set, while a thread has been called and has not looked yet: it will see to

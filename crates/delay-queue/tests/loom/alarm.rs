@@ -8,7 +8,7 @@ use delay_queue::{DelayQueue, ManualClock, TakeError};
 use sync_shim::model::{check, spawn};
 use sync_shim::{Alarm, Clock, Parker};
 
-use super::{NOW, block_on, poll_once, queue, steps, value};
+use super::{NOW, beside, block_on, poll_once, queue, steps, value};
 
 /// Setting an alarm is not under the lock: it may fire before the party that set it has reported it.
 #[test]
@@ -19,10 +19,7 @@ fn an_alarm_that_rings_while_it_is_set_is_heard() {
         || {
             let (queue, clock) = queue();
             queue.push("entry", steps(1)).unwrap();
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())))
-            };
+            let taker = beside(&queue, |queue| value(block_on(queue.take_async())));
             clock.advance(steps(1));
             assert_eq!(taker.join().unwrap().unwrap(), "entry");
         },
@@ -39,13 +36,10 @@ fn an_alarm_that_rings_while_it_is_set_is_followed_by_the_next() {
             let (queue, clock) = queue();
             queue.push("one", steps(1)).unwrap();
             queue.push("two", steps(2)).unwrap();
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || {
-                    let one = value(block_on(queue.take_async())).unwrap();
-                    (one, value(block_on(queue.take_async())).unwrap())
-                })
-            };
+            let taker = beside(&queue, move |queue| {
+                let one = value(block_on(queue.take_async())).unwrap();
+                (one, value(block_on(queue.take_async())).unwrap())
+            });
             clock.advance(steps(1));
             clock.advance(steps(1));
             assert_eq!(taker.join().unwrap(), ("one", "two"));
@@ -62,10 +56,7 @@ fn an_earlier_push_racing_the_arming_sets_an_earlier_alarm() {
         || {
             let (queue, clock) = queue();
             queue.push("later", steps(9)).unwrap();
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())))
-            };
+            let taker = beside(&queue, |queue| value(block_on(queue.take_async())));
             queue.push("earlier", steps(1)).unwrap();
             clock.advance(steps(1));
             assert_eq!(taker.join().unwrap().unwrap(), "earlier");
@@ -85,10 +76,7 @@ fn the_last_thread_that_leaves_hands_the_watch_to_the_alarm() {
             let (queue, clock) = queue();
             queue.push("entry", steps(2)).unwrap();
             let deadline = clock.now() + steps(1);
-            let future = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())))
-            };
+            let future = beside(&queue, |queue| value(block_on(queue.take_async())));
             let mover = {
                 let clock = clock.clone();
                 spawn(move || {
@@ -115,14 +103,8 @@ fn a_called_watch_that_leaves_hands_the_watch_on() {
         || {
             let (queue, clock) = queue();
             queue.push("later", steps(2)).unwrap();
-            let future = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())).unwrap())
-            };
-            let thread = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()).unwrap())
-            };
+            let future = beside(&queue, |queue| value(block_on(queue.take_async())).unwrap());
+            let thread = beside(&queue, |queue| value(queue.take()).unwrap());
             queue.push("now", NOW).unwrap();
             clock.advance(steps(2));
             assert_ne!(future.join().unwrap(), thread.join().unwrap());
@@ -140,14 +122,8 @@ fn an_alarm_racing_an_arriving_thread_loses_no_entry() {
             let (queue, clock) = queue();
             queue.push("one", steps(1)).unwrap();
             queue.push("two", steps(1)).unwrap();
-            let future = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())).unwrap())
-            };
-            let thread = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()).unwrap())
-            };
+            let future = beside(&queue, |queue| value(block_on(queue.take_async())).unwrap());
+            let thread = beside(&queue, |queue| value(queue.take()).unwrap());
             clock.advance(steps(1));
             let mut taken = [future.join().unwrap(), thread.join().unwrap()];
             taken.sort_unstable();
@@ -167,10 +143,7 @@ fn an_alarm_racing_a_dropped_future_calls_the_other() {
             queue.push("entry", steps(1)).unwrap();
             let mut first = queue.take_async();
             assert!(poll_once(&mut first).is_pending());
-            let other = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())))
-            };
+            let other = beside(&queue, |queue| value(block_on(queue.take_async())));
             let mover = spawn(move || clock.advance(steps(1)));
             drop(first);
             assert_eq!(other.join().unwrap().unwrap(), "entry");
@@ -207,10 +180,7 @@ fn an_alarm_that_fails_racing_a_thread_that_leaves_is_told() {
             let queue = DelayQueue::with_clock(Mute(clock.clone()));
             queue.push("far", steps(9)).unwrap();
             let deadline = clock.now() + steps(1);
-            let future = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())))
-            };
+            let future = beside(&queue, |queue| value(block_on(queue.take_async())));
             let mover = {
                 let clock = clock.clone();
                 spawn(move || clock.advance(steps(1)))

@@ -2,7 +2,7 @@
 
 use sync_shim::model::{check, spawn};
 
-use super::{NOW, block_on, queue, steps, value};
+use super::{NOW, beside, block_on, queue, steps, value};
 
 /// The last entry is cancelled after closing: a thread that waits for it ends.
 #[test]
@@ -14,10 +14,7 @@ fn a_cancel_of_the_last_entry_after_close_ends_a_waiting_taker() {
             let (queue, _clock) = queue();
             let id = queue.push("last", steps(9)).unwrap();
             queue.close();
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let taker = beside(&queue, |queue| value(queue.take()));
             assert_eq!(queue.cancel(id), Some("last"));
             assert!(taker.join().unwrap().unwrap_err().is_closed());
         },
@@ -34,10 +31,7 @@ fn a_cancel_of_the_last_entry_after_close_ends_a_waiting_future() {
             let (queue, _clock) = queue();
             let id = queue.push("last", steps(9)).unwrap();
             queue.close();
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())))
-            };
+            let taker = beside(&queue, |queue| value(block_on(queue.take_async())));
             assert_eq!(queue.cancel(id), Some("last"));
             assert!(taker.join().unwrap().unwrap_err().is_closed());
         },
@@ -54,10 +48,7 @@ fn a_reset_to_never_after_close_ends_a_waiting_taker() {
             let (queue, _clock) = queue();
             let id = queue.push("last", steps(9)).unwrap();
             queue.close();
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let taker = beside(&queue, |queue| value(queue.take()));
             assert!(queue.reset(id, std::time::Duration::MAX));
             assert!(taker.join().unwrap().unwrap_err().is_closed());
             assert_eq!(queue.len(), 1);
@@ -89,10 +80,7 @@ fn a_take_of_the_last_entry_after_close_ends_the_other_taker() {
 fn a_close_racing_a_take_ends_it() {
     check("a_close_racing_a_take_ends_it", Some(3), || {
         let (queue, _clock) = queue();
-        let taker = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
+        let taker = beside(&queue, |queue| value(queue.take()));
         queue.close();
         assert!(taker.join().unwrap().unwrap_err().is_closed());
     });
@@ -103,18 +91,9 @@ fn a_close_racing_a_take_ends_it() {
 fn a_close_ends_all_that_wait() {
     check("a_close_ends_all_that_wait", Some(2), || {
         let (queue, _clock) = queue();
-        let thread = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
-        let future = {
-            let queue = queue.clone();
-            spawn(move || value(block_on(queue.take_async())))
-        };
-        let other = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
+        let thread = beside(&queue, |queue| value(queue.take()));
+        let future = beside(&queue, |queue| value(block_on(queue.take_async())));
+        let other = beside(&queue, |queue| value(queue.take()));
         queue.close();
         for taker in [thread, future, other] {
             assert!(taker.join().unwrap().unwrap_err().is_closed());
@@ -128,10 +107,7 @@ fn a_close_racing_a_take_lets_the_entry_come() {
     check("a_close_racing_a_take_lets_the_entry_come", Some(3), || {
         let (queue, clock) = queue();
         queue.push("entry", steps(1)).unwrap();
-        let taker = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
+        let taker = beside(&queue, |queue| value(queue.take()));
         queue.close();
         clock.advance(steps(1));
         assert_eq!(taker.join().unwrap().unwrap(), "entry");
@@ -147,10 +123,7 @@ fn a_close_now_racing_a_take_hands_the_entry_to_one() {
         || {
             let (queue, _clock) = queue();
             queue.push("entry", NOW).unwrap();
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let taker = beside(&queue, |queue| value(queue.take()));
             let left = queue.close_now().len();
             let taken = usize::from(taker.join().unwrap().is_ok());
             assert_eq!(left + taken, 1);
@@ -163,10 +136,7 @@ fn a_close_now_racing_a_take_hands_the_entry_to_one() {
 fn a_close_racing_a_push_accepts_or_returns() {
     check("a_close_racing_a_push_accepts_or_returns", Some(3), || {
         let (queue, _clock) = queue();
-        let pusher = {
-            let queue = queue.clone();
-            spawn(move || queue.push("entry", NOW).is_ok())
-        };
+        let pusher = beside(&queue, |queue| queue.push("entry", NOW).is_ok());
         let left = queue.close_now().len();
         let accepted = pusher.join().unwrap();
         assert_eq!(left, usize::from(accepted));
@@ -180,10 +150,7 @@ fn a_cancel_racing_a_take_has_one_winner() {
     check("a_cancel_racing_a_take_has_one_winner", Some(3), || {
         let (queue, clock) = queue();
         let id = queue.push("entry", steps(1)).unwrap();
-        let taker = {
-            let queue = queue.clone();
-            spawn(move || value(queue.take()))
-        };
+        let taker = beside(&queue, |queue| value(queue.take()));
         clock.advance(steps(1));
         let cancelled = queue.cancel(id).is_some();
         if cancelled {
@@ -205,18 +172,12 @@ fn a_taker_after_an_end_that_a_reset_takes_back_keeps_the_time() {
         || {
             let (queue, clock) = queue();
             let id = queue.push("last", steps(1)).unwrap();
-            let first = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let first = beside(&queue, |queue| value(queue.take()));
             queue.close();
             assert!(queue.reset(id, std::time::Duration::MAX));
             assert!(first.join().unwrap().unwrap_err().is_closed());
             assert!(queue.reset(id, steps(1)));
-            let second = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let second = beside(&queue, |queue| value(queue.take()));
             clock.advance(steps(1));
             assert_eq!(second.join().unwrap().unwrap(), "last");
         },

@@ -11,7 +11,7 @@ use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{Clock, Mutex, Parker};
 
 use super::line::full;
-use super::{NOW, Queue, queue, steps, value};
+use super::{NOW, Queue, beside, queue, steps, value};
 
 type Item = Expired<&'static str>;
 
@@ -165,10 +165,7 @@ fn an_entry_that_comes_back_racing_a_waiting_taker_is_taken() {
             let (queue, _clock) = queue();
             queue.push("entry", NOW).unwrap();
             let (control, thread) = feeder(&queue, &Hatch::new());
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let taker = beside(&queue, |queue| value(queue.take()));
             control.stop();
             thread.join().unwrap();
             assert_eq!(taker.join().unwrap().unwrap(), "entry");
@@ -189,10 +186,7 @@ fn a_last_entry_that_is_received_after_close_ends_a_waiting_taker() {
             let hatch = Hatch::new();
             let (_control, thread) = feeder(&queue, &hatch);
             let taken = queue.take_timeout(NOW);
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let taker = beside(&queue, |queue| value(queue.take()));
             queue.close();
             if taken.is_err() {
                 assert_eq!(hatch.receive().value, "entry");
@@ -213,10 +207,7 @@ fn a_received_entry_racing_a_waiting_push_lets_it_in() {
             let (queue, _clock) = super::line::full();
             let hatch = Hatch::new();
             let (control, thread) = feeder(&queue, &hatch);
-            let pusher = {
-                let queue = queue.clone();
-                spawn(move || queue.push("second", NOW).is_ok())
-            };
+            let pusher = beside(&queue, |queue| queue.push("second", NOW).is_ok());
             assert_eq!(hatch.receive().value, "first");
             assert!(pusher.join().unwrap());
             control.stop();
@@ -237,10 +228,7 @@ fn a_close_racing_an_offer_that_is_given_back_leaves_it_to_a_taker() {
             let (queue, _clock) = queue();
             queue.push("entry", NOW).unwrap();
             let (control, thread) = feeder(&queue, &Hatch::new());
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let taker = beside(&queue, |queue| value(queue.take()));
             queue.close();
             control.stop();
             assert_eq!(taker.join().unwrap().unwrap(), "entry");
@@ -260,10 +248,7 @@ fn a_feeder_that_leaves_with_an_entry_passes_the_watch_on() {
             queue.push("one", steps(1)).unwrap();
             queue.push("two", steps(2)).unwrap();
             let (control, thread) = feeder(&queue, &Hatch::new());
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()).unwrap())
-            };
+            let taker = beside(&queue, |queue| value(queue.take()).unwrap());
             clock.advance(steps(1));
             clock.advance(steps(1));
             // The feeder keeps what it has: the taker gets the other one.
@@ -313,10 +298,7 @@ fn a_clear_racing_an_offer_that_is_given_back_ends_a_waiting_taker() {
             let (queue, _clock) = queue();
             queue.push("entry", NOW).unwrap();
             let (control, thread) = feeder(&queue, &Hatch::new());
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let taker = beside(&queue, |queue| value(queue.take()));
             queue.close();
             queue.clear();
             control.stop();
@@ -337,10 +319,7 @@ fn two_close_nows_racing_an_offer_both_return() {
             let (queue, _clock) = queue();
             queue.push("entry", NOW).unwrap();
             let (_control, thread) = feeder(&queue, &Hatch::new());
-            let other = {
-                let queue = queue.clone();
-                spawn(move || queue.close_now().len())
-            };
+            let other = beside(&queue, |queue| queue.close_now().len());
             let left = queue.close_now().len();
             assert_eq!(left + other.join().unwrap(), 1);
             thread.join().unwrap();
@@ -359,10 +338,7 @@ fn a_close_racing_an_offer_gives_a_waiting_pusher_its_value_back() {
         || {
             let (queue, _clock) = full();
             let (control, thread) = feeder(&queue, &Hatch::new());
-            let pusher = {
-                let queue = queue.clone();
-                spawn(move || queue.push("second", NOW).is_err())
-            };
+            let pusher = beside(&queue, |queue| queue.push("second", NOW).is_err());
             queue.close();
             assert!(pusher.join().unwrap(), "there was no room");
             control.stop();

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use sync_shim::model::{check, spawn};
 
-use super::{NOW, Tally, block_on, poll_once, queue, steps, value};
+use super::{NOW, Tally, beside, block_on, poll_once, queue, steps, value};
 
 const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
@@ -18,10 +18,7 @@ fn a_called_future_that_is_dropped_passes_its_call_on() {
             let (queue, _clock) = queue();
             let mut first = queue.take_async();
             assert!(poll_once(&mut first).is_pending());
-            let other = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())))
-            };
+            let other = beside(&queue, |queue| value(block_on(queue.take_async())));
             let dropper = spawn(move || drop(first));
             queue.push("entry", NOW).unwrap();
             assert_eq!(other.join().unwrap().unwrap(), "entry");
@@ -41,10 +38,7 @@ fn a_dropped_future_racing_a_waiting_thread_leaves_it_the_entry() {
             queue.push("entry", steps(1)).unwrap();
             let mut future = queue.take_async();
             assert!(poll_once(&mut future).is_pending());
-            let thread = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let thread = beside(&queue, |queue| value(queue.take()));
             let dropper = spawn(move || drop(future));
             clock.advance(steps(1));
             assert_eq!(thread.join().unwrap().unwrap(), "entry");
@@ -66,10 +60,7 @@ fn a_called_future_that_is_never_polled_holds_up_no_thread() {
             assert!(poll_once(&mut future).is_pending());
             queue.push("first", NOW).unwrap(); // Calls the future.
             assert_eq!(queue.try_take().unwrap().value, "first");
-            let thread = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let thread = beside(&queue, |queue| value(queue.take()));
             queue.push("second", NOW).unwrap();
             assert_eq!(thread.join().unwrap().unwrap(), "second");
             drop(future);
@@ -87,10 +78,7 @@ fn a_called_future_that_is_never_polled_holds_up_no_future() {
             let (queue, _clock) = queue();
             let mut future = queue.take_async();
             assert!(poll_once(&mut future).is_pending());
-            let other = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())))
-            };
+            let other = beside(&queue, |queue| value(block_on(queue.take_async())));
             queue.push("first", NOW).unwrap(); // Calls one of them, or is taken by the other.
             let taken = queue.try_take().is_ok();
             if taken {
@@ -111,14 +99,8 @@ fn a_future_and_a_thread_racing_for_two_entries_take_one_each() {
         Some(3),
         || {
             let (queue, _clock) = queue();
-            let future = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())).unwrap())
-            };
-            let thread = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()).unwrap())
-            };
+            let future = beside(&queue, |queue| value(block_on(queue.take_async())).unwrap());
+            let thread = beside(&queue, |queue| value(queue.take()).unwrap());
             queue.push("one", NOW).unwrap();
             queue.push("two", NOW).unwrap();
             let mut taken = [future.join().unwrap(), thread.join().unwrap()];
@@ -172,10 +154,7 @@ fn a_waiting_future_that_is_dropped_racing_the_alarm_leaves_the_other_its_entry(
             queue.push("entry", steps(1)).unwrap();
             let mut first = queue.take_async();
             assert!(poll_once(&mut first).is_pending()); // Sets the alarm.
-            let other = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())))
-            };
+            let other = beside(&queue, |queue| value(block_on(queue.take_async())));
             let dropper = spawn(move || drop(first));
             clock.advance(steps(1));
             assert_eq!(other.join().unwrap().unwrap(), "entry");
@@ -234,10 +213,7 @@ fn an_entry_put_off_racing_a_waiting_future_takes_its_call_with_it() {
             queue.push("far", steps(5)).unwrap(); // An alarm is set, for no later than is put off.
             let mut idle = queue.take_async();
             assert!(poll_once(&mut idle).is_pending());
-            let other = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())))
-            };
+            let other = beside(&queue, |queue| value(block_on(queue.take_async())));
             let id = queue.push("first", NOW).unwrap();
             if queue.reset(id, steps(9)) {
                 queue.push("second", NOW).unwrap();
@@ -258,14 +234,10 @@ fn a_batch_racing_a_thread_takes_its_entry_or_leaves_it_one() {
         Some(2),
         || {
             let (queue, _clock) = queue();
-            let batch = {
-                let queue = queue.clone();
-                spawn(move || queue.take_many(&mut Vec::new(), TWO).unwrap())
-            };
-            let thread = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let batch = beside(&queue, |queue| {
+                queue.take_many(&mut Vec::new(), TWO).unwrap()
+            });
+            let thread = beside(&queue, |queue| value(queue.take()));
             queue.push("one", NOW).unwrap();
             queue.push("two", NOW).unwrap();
             if batch.join().unwrap() == 2 {
@@ -288,10 +260,7 @@ fn a_called_batch_future_that_is_dropped_passes_its_call_on() {
             let mut batch = Vec::new();
             let mut first = queue.take_many_async(&mut batch, TWO);
             assert!(poll_once(&mut first).is_pending());
-            let other = {
-                let queue = queue.clone();
-                spawn(move || value(block_on(queue.take_async())))
-            };
+            let other = beside(&queue, |queue| value(block_on(queue.take_async())));
             queue.push("entry", NOW).unwrap();
             drop(first);
             assert_eq!(other.join().unwrap().unwrap(), "entry");

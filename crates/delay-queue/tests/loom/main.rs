@@ -24,8 +24,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use delay_queue::{DelayQueue, Expired, ManualClock, TakeError};
-use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+use sync_shim::model::{JoinHandle, spawn};
+use sync_shim::{Clock, Parker};
 
 type Queue = DelayQueue<&'static str, ManualClock>;
 type Taken = Result<&'static str, TakeError>;
@@ -44,6 +45,15 @@ fn queue() -> (Queue, ManualClock) {
 
 fn value(taken: Result<Expired<&'static str>, TakeError>) -> Taken {
     taken.map(|expired| expired.value)
+}
+
+/// Another thread with a handle of the queue.
+fn beside<C: Clock, R: Send + 'static>(
+    queue: &DelayQueue<&'static str, C>,
+    work: impl FnOnce(&DelayQueue<&'static str, C>) -> R + Send + 'static,
+) -> JoinHandle<R> {
+    let queue = queue.clone();
+    spawn(move || work(&queue))
 }
 
 /// Wakes a thread that runs a future.

@@ -3,7 +3,7 @@
 use sync_shim::Clock;
 use sync_shim::model::{check, spawn};
 
-use super::{NOW, Tally, queue, steps, value};
+use super::{NOW, Tally, beside, queue, steps, value};
 
 /// The leader falls asleep until the later entry, or is notified of the earlier one.
 #[test]
@@ -14,10 +14,7 @@ fn an_earlier_push_racing_the_watch_is_not_slept_past() {
         || {
             let (queue, clock) = queue();
             queue.push("later", steps(9)).unwrap();
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let taker = beside(&queue, |queue| value(queue.take()));
             queue.push("earlier", steps(1)).unwrap();
             clock.advance(steps(1));
             assert_eq!(taker.join().unwrap().unwrap(), "earlier");
@@ -34,10 +31,7 @@ fn an_earlier_reset_racing_the_watch_is_not_slept_past() {
         || {
             let (queue, clock) = queue();
             let id = queue.push("moved", steps(9)).unwrap();
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let taker = beside(&queue, |queue| value(queue.take()));
             assert!(queue.reset(id, steps(1)));
             clock.advance(steps(1));
             assert_eq!(taker.join().unwrap().unwrap(), "moved");
@@ -53,10 +47,7 @@ fn a_push_racing_a_taker_of_an_empty_queue_is_taken_in_time() {
         Some(3),
         || {
             let (queue, clock) = queue();
-            let taker = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let taker = beside(&queue, |queue| value(queue.take()));
             queue.push("only", steps(1)).unwrap();
             clock.advance(steps(1));
             assert_eq!(taker.join().unwrap().unwrap(), "only");
@@ -74,10 +65,7 @@ fn a_watch_that_times_out_passes_the_watch_on() {
             let (queue, clock) = queue();
             queue.push("entry", steps(2)).unwrap();
             let deadline = clock.now() + steps(1);
-            let follower = {
-                let queue = queue.clone();
-                spawn(move || value(queue.take()))
-            };
+            let follower = beside(&queue, |queue| value(queue.take()));
             let mover = {
                 let clock = clock.clone();
                 spawn(move || {

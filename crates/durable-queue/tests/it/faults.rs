@@ -11,7 +11,7 @@ use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{CarriedOut, DurableQueue, ErrorKind, Retried, When};
 use testkit::Rng;
 
-use crate::support::{SECOND, Time, bounded, job};
+use crate::support::{SECOND, Time, beside, bounded, job};
 
 /// Moves time whenever the pump sleeps, until `is_over`.
 fn run_clock(time: &Time, is_over: impl Fn() -> bool) {
@@ -197,10 +197,7 @@ fn an_error_of_the_store_is_shown_until_it_answers_again() {
         let store = SimStore::with_faults(time.store.clone(), plan);
         let queue = time.builder(store).on_error(hook).build().unwrap();
         queue.push(job("job"), When::NOW).unwrap();
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take().unwrap())
-        };
+        let taker = beside(&queue, |queue| queue.take().unwrap());
         for _ in 0..3 {
             time.clock.wait_for_sleepers(1);
             assert_eq!(queue.last_error().unwrap().kind(), ErrorKind::Busy);

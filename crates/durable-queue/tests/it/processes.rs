@@ -7,7 +7,7 @@ use durable_queue::sqlite::{SqliteOptions, WATCH_EVERY};
 use durable_queue::{Cancelled, DurableQueue, Merge, Put, SqliteStore, When};
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::support::{Folder, Time, bounded, job};
+use crate::support::{Folder, Time, beside, bounded, job};
 
 fn open(time: &Time, folder: &Folder) -> SqliteStore {
     options(time).open(folder.file("jobs")).unwrap()
@@ -99,10 +99,7 @@ fn a_push_of_another_process_is_found_by_the_next_look() {
         let store = options(&time).watch_every(Some(WATCH_EVERY));
         let queue = time.queue(store.open(folder.file("jobs")).unwrap());
         let producer = time.queue(open(&time, &folder));
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take().unwrap().clone())
-        };
+        let taker = beside(&queue, |queue| queue.take().unwrap().clone());
         time.clock.wait_for_sleepers(1);
         producer.push(job("from afar"), When::NOW).unwrap();
         time.clock.advance(WATCH_EVERY);
@@ -115,10 +112,7 @@ fn a_job_of_the_callers_own_transaction_is_handed_out_after_its_commit() {
     bounded(|| {
         let (time, folder) = (Time::new(), Folder::new());
         let queue = time.queue(open(&time, &folder));
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take().unwrap().clone())
-        };
+        let taker = beside(&queue, |queue| queue.take().unwrap().clone());
         time.clock.wait_for_sleepers(1);
         let mut own = Connection::open(folder.file("jobs")).unwrap();
         let mut transaction = own

@@ -11,7 +11,7 @@ use durable_queue::{
 };
 use jiff::Timestamp;
 
-use crate::support::{LONG, SECOND, Time, bounded, job};
+use crate::support::{LONG, SECOND, Time, beside, bounded, job};
 
 fn at(text: &str) -> StoreTime {
     let time: Timestamp = text.parse().unwrap();
@@ -262,10 +262,7 @@ fn a_schedule_that_cannot_be_read_is_buried_and_not_lost() {
         };
         queue.store().enqueue("queue", &[newer]).unwrap();
         time.clock.advance(SECOND);
-        let taker = {
-            let queue = queue.clone();
-            std::thread::spawn(move || queue.take().unwrap_err().is_shut_down())
-        };
+        let taker = beside(&queue, |queue| queue.take().unwrap_err().is_shut_down());
         while queue.dead(None, 10).unwrap().is_empty() {
             std::thread::yield_now();
         }

@@ -17,7 +17,7 @@ use durable_queue::{
 };
 use testkit::block_on;
 
-use crate::support::{LONG, SECOND, Time, bounded, job};
+use crate::support::{LONG, SECOND, Time, beside, bounded, job};
 
 #[test]
 fn a_dropped_job_is_given_back_at_once_and_its_attempt_is_not_counted() {
@@ -46,10 +46,7 @@ fn a_job_dropped_by_a_panic_has_failed() {
         }));
         assert!(unwound.is_err());
         // The next attempt is a back-off later.
-        let taker = {
-            let queue = queue.clone();
-            std::thread::spawn(move || queue.take().unwrap().attempt())
-        };
+        let taker = beside(&queue, |queue| queue.take().unwrap().attempt());
         time.clock.wait_for_sleepers(1);
         while !taker.is_finished() {
             // The pump may have been asked before it has the failure.

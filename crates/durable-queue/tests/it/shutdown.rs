@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use durable_queue::{HORIZON, LEASE, SettleError, ShutDown, TakeError, When};
 
-use crate::support::{SECOND, Time, bounded, job};
+use crate::support::{SECOND, Time, beside, bounded, job};
 
 #[test]
 fn a_shutdown_gives_back_what_was_claimed_and_not_started() {
@@ -13,10 +13,7 @@ fn a_shutdown_gives_back_what_was_claimed_and_not_started() {
         let time = Time::new();
         let queue = time.queue(time.sim());
         queue.push(job("ahead"), HORIZON).unwrap();
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take().unwrap_err())
-        };
+        let taker = beside(&queue, |queue| queue.take().unwrap_err());
         time.clock.wait_for_sleepers(1); // It is claimed.
         assert_eq!(queue.shutdown(SECOND), ShutDown::Finished);
         assert!(matches!(taker.join().unwrap(), TakeError::ShutDown));
@@ -35,10 +32,7 @@ fn a_shutdown_waits_for_what_handlers_have() {
         let queue = time.queue(time.sim());
         queue.push(job("job"), When::NOW).unwrap();
         let taken = queue.take().unwrap();
-        let ender = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.shutdown(LEASE * 10))
-        };
+        let ender = beside(&queue, |queue| queue.shutdown(LEASE * 10));
         // The pump renews meanwhile: the sleepers are it and the shutdown.
         for _ in 0..6 {
             time.clock.wait_for_sleepers(2);
@@ -58,10 +52,7 @@ fn a_shutdown_does_not_wait_longer_than_it_is_told_to() {
         let queue = time.queue(time.sim());
         queue.push(job("job"), When::NOW).unwrap();
         let taken = queue.take().unwrap();
-        let ender = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.shutdown(SECOND))
-        };
+        let ender = beside(&queue, |queue| queue.shutdown(SECOND));
         time.clock.wait_for_sleepers(2);
         time.clock.advance(SECOND);
         assert_eq!(ender.join().unwrap(), ShutDown::TimedOut);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use dedup_queue::FastSlow;
@@ -71,6 +72,20 @@ impl Time {
         self.clock.wait_for_sleepers(1);
         self.clock.advance(by);
     }
+}
+
+/// Another thread with a handle of the queue, e.g. one that waits for a job.
+pub(crate) fn beside<T, S, R>(
+    queue: &DurableQueue<T, S>,
+    work: impl FnOnce(&DurableQueue<T, S>) -> R + Send + 'static,
+) -> JoinHandle<R>
+where
+    T: Send + 'static,
+    S: Store,
+    R: Send + 'static,
+{
+    let queue = queue.clone();
+    thread::spawn(move || work(&queue))
 }
 
 /// No test gets there: its end is by other means.

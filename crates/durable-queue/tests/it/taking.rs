@@ -3,13 +3,12 @@
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::task::{Context, Poll};
-use std::thread;
 use std::time::Duration;
 
 use durable_queue::{Cancelled, HORIZON, Merge, Put, Reset, TakeError, When};
 use testkit::{CountingWaker, block_on};
 
-use crate::support::{SECOND, Time, bounded, job};
+use crate::support::{SECOND, Time, beside, bounded, job};
 
 #[test]
 fn a_job_is_handed_out_at_its_time_and_not_before() {
@@ -17,10 +16,7 @@ fn a_job_is_handed_out_at_its_time_and_not_before() {
         let time = Time::new();
         let queue = time.queue(time.sim());
         queue.push(job("later"), SECOND * 10).unwrap();
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take().unwrap())
-        };
+        let taker = beside(&queue, |queue| queue.take().unwrap());
         time.advance(SECOND * 10 - HORIZON);
         time.advance(HORIZON - Duration::from_micros(1));
         time.clock.wait_for_sleepers(1);
@@ -40,10 +36,7 @@ fn a_push_reaches_a_call_that_waits() {
     bounded(|| {
         let time = Time::new();
         let queue = time.queue(time.sim());
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take().unwrap().clone())
-        };
+        let taker = beside(&queue, |queue| queue.take().unwrap().clone());
         time.clock.wait_for_sleepers(1); // The pump has found nothing.
         queue.push(job("now"), When::NOW).unwrap();
         assert_eq!(taker.join().unwrap(), "now");
@@ -56,15 +49,12 @@ fn an_earlier_push_overtakes_what_is_claimed_ahead() {
         let time = Time::new();
         let queue = time.queue(time.sim());
         queue.push(job("ahead"), HORIZON).unwrap();
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                let taken = queue.take().unwrap();
-                let text = taken.clone();
-                taken.ack().unwrap();
-                text
-            })
-        };
+        let taker = beside(&queue, |queue| {
+            let taken = queue.take().unwrap();
+            let text = taken.clone();
+            taken.ack().unwrap();
+            text
+        });
         time.clock.wait_for_sleepers(1); // It is claimed.
         queue.push(job("now"), When::NOW).unwrap();
         assert_eq!(taker.join().unwrap(), "now");
@@ -82,14 +72,11 @@ fn a_cancel_beats_a_claim_ahead() {
         let queue = time.queue(time.sim());
         let id = queue.push(job("cancelled"), HORIZON).unwrap();
         queue.push(job("kept"), HORIZON).unwrap();
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                let most = NonZeroUsize::new(2).unwrap();
-                let taken = queue.take_many(most).unwrap();
-                taken.iter().map(|job| job.to_string()).collect::<Vec<_>>()
-            })
-        };
+        let taker = beside(&queue, |queue| {
+            let most = NonZeroUsize::new(2).unwrap();
+            let taken = queue.take_many(most).unwrap();
+            taken.iter().map(|job| job.to_string()).collect::<Vec<_>>()
+        });
         time.clock.wait_for_sleepers(1); // Both are claimed.
         let Cancelled::Gone {
             payload,
@@ -111,10 +98,7 @@ fn a_reset_to_an_earlier_time_reaches_a_call_that_waits() {
         let time = Time::new();
         let queue = time.queue(time.sim());
         let id = queue.push(job("moved"), SECOND * 60).unwrap();
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take().unwrap().id())
-        };
+        let taker = beside(&queue, |queue| queue.take().unwrap().id());
         time.clock.wait_for_sleepers(1);
         assert_eq!(queue.reset(id, When::NOW).unwrap(), Reset::Moved);
         assert_eq!(taker.join().unwrap(), id);
@@ -167,10 +151,7 @@ fn a_call_that_times_out_leaves_nothing_behind() {
         let time = Time::new();
         let queue = time.queue(time.sim());
         queue.push(job("job"), HORIZON).unwrap();
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take_timeout(HORIZON / 2).unwrap_err())
-        };
+        let taker = beside(&queue, |queue| queue.take_timeout(HORIZON / 2).unwrap_err());
         time.clock.wait_for_sleepers(2); // The pump, which has claimed it, and the call.
         time.clock.advance(HORIZON / 2);
         assert!(matches!(taker.join().unwrap(), TakeError::TimedOut));
@@ -246,10 +227,7 @@ fn a_paused_queue_hands_out_nothing_until_it_resumes() {
         let time = Time::new();
         let queue = time.queue(time.sim());
         queue.push(job("ahead"), HORIZON).unwrap();
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take().unwrap().clone())
-        };
+        let taker = beside(&queue, |queue| queue.take().unwrap().clone());
         time.clock.wait_for_sleepers(1);
         queue.pause(true).unwrap();
         time.advance(SECOND);

@@ -6,8 +6,10 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use durable_queue::store::{Act, Claim, ListedJob, Settle};
 use durable_queue::{
-    CarriedOut, DurableQueue, Merge, NewJob, Notifier, SettleError, Store, StoreTime, When,
+    CarriedOut, DurableQueue, JobId, Merge, NewJob, Notifier, SettleError, Store, StoreTime, Token,
+    When,
 };
 
 use crate::proxy::Proxy;
@@ -22,6 +24,50 @@ pub(crate) const JOB: NewJob<'_> = NewJob {
 
 pub(crate) fn count(store: &impl Store) -> u32 {
     store.stats("queue").unwrap().jobs
+}
+
+/// Each call that has jobs to find, with `jobs` of them and one under a key. Those that it enters are
+/// gone at its end.
+pub(crate) fn all_calls(store: &impl Store, jobs: usize) {
+    let puts = store.enqueue("queue", &vec![JOB; jobs]).unwrap();
+    let key = Some(&b"key"[..]);
+    store.enqueue("queue", &[NewJob { key, ..JOB }]).unwrap();
+    let claim = Claim {
+        token: Token::random(),
+        max: 100,
+        start: 50,
+        ahead: 100,
+        horizon: Duration::from_millis(500),
+        lease: Duration::from_secs(30),
+    };
+    let turn = store.turn("queue", &[], Some(claim)).unwrap();
+    let leases = turn.claimed.unwrap().leases;
+    assert_eq!(leases.len(), jobs + 1);
+    store.held_by("queue", claim.token, claim.lease).unwrap();
+    let first = store.list("queue", None, 2).unwrap();
+    let after = first.first().map(ListedJob::position);
+    assert_eq!(store.list("queue", after, 1).unwrap()[..], first[1..]);
+    // PostgreSQL's numbers are signed.
+    let last = (StoreTime::NEVER, JobId::from_u64(u64::MAX >> 1));
+    assert!(store.list("queue", Some(last), 1).unwrap().is_empty());
+    let acts = [
+        Act::Start { lease: claim.lease },
+        Act::Extend { lease: claim.lease },
+        Act::Ack,
+    ];
+    for act in acts {
+        let settles = leases.iter().map(|lease| Settle {
+            id: lease.id,
+            token: claim.token,
+            act,
+        });
+        let settles: Vec<_> = settles.collect();
+        store.turn("queue", &settles, None).unwrap();
+    }
+    assert!(store.cancel("queue", "key".into()).is_ok());
+    let none = JobId::from_u64(1 << 40);
+    assert!(store.cancel("queue", none.into()).is_ok());
+    assert!(store.reset("queue", puts[0].id().into(), When::NOW).is_ok());
 }
 
 /// Of any call: claims, starts, settles, what a claim holds, and what listens. `lossy` is the store

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use pool_core::{Builder, Func, FuncPool, JoinError, OnFull, WeakFuncPool, current};
+use pool_core::{Builder, Func, FuncPool, JoinError, JoinHandle, OnFull, WeakFuncPool, current};
 use testkit::{Gate, PanicOnDrop};
 
 use crate::support::{Journal, bounded, end, until};
@@ -267,24 +267,36 @@ fn a_call_inside_another_gets_a_second_state_which_its_worker_keeps() {
     });
 }
 
+/// A pool whose worker is at a call until the gate opens, so that the next run in their callers. Each
+/// says which state it got.
+struct Busy {
+    pool: FuncPool<bool, usize>,
+    gate: Gate,
+    holds: JoinHandle<usize>,
+}
+
+fn busy(steps: &Steps) -> Busy {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let function = move |state: &mut Numbered, waits| {
+        if waits {
+            held.wait();
+        }
+        state.number
+    };
+    let pool = FuncPool::builder_with_state(numbered(steps), function);
+    let pool = pool.capacity(1).on_full(OnFull::RunInCaller);
+    let pool = pool.build().unwrap();
+    let holds = pool.spawn(true).unwrap();
+    gate.wait_for_arrivals(1);
+    Busy { pool, gate, holds }
+}
+
 #[test]
 fn a_call_in_its_caller_gets_a_state_that_is_made_and_dropped_with_it() {
     bounded(|| {
-        let (steps, gate) = (Journal::new(), Gate::new());
-        let held = gate.clone();
-        let pool = FuncPool::builder_with_state(numbered(&steps), move |state, waits: bool| {
-            if waits {
-                held.wait();
-            }
-            state.number
-        });
-        let pool = pool
-            .capacity(1)
-            .on_full(OnFull::RunInCaller)
-            .build()
-            .unwrap();
-        let holds = pool.spawn(true).unwrap();
-        gate.wait_for_arrivals(1);
+        let steps = Journal::new();
+        let Busy { pool, gate, holds } = busy(&steps);
         for number in 1..3 {
             let here = pool.spawn(false).unwrap();
             assert_eq!(here.join().unwrap(), number);
@@ -305,21 +317,12 @@ fn a_call_in_its_caller_gets_a_state_that_is_made_and_dropped_with_it() {
 #[test]
 fn a_worker_gives_its_state_to_no_call_of_another_pool() {
     bounded(|| {
-        let (steps, gate) = (Journal::new(), Gate::new());
-        let held = gate.clone();
-        let other = FuncPool::builder_with_state(numbered(&steps), move |state, waits: bool| {
-            if waits {
-                held.wait();
-            }
-            state.number
-        });
-        let other = other
-            .capacity(1)
-            .on_full(OnFull::RunInCaller)
-            .build()
-            .unwrap();
-        let holds = other.spawn(true).unwrap();
-        gate.wait_for_arrivals(1);
+        let steps = Journal::new();
+        let Busy {
+            pool: other,
+            gate,
+            holds,
+        } = busy(&steps);
         // Of the same types, and from a worker that has a state in use and, inside it, none free.
         let pool = {
             let other = other.clone();
@@ -351,21 +354,12 @@ impl Drop for CallsAtDrop {
 #[test]
 fn a_worker_with_a_free_state_gives_it_to_no_call_of_another_pool() {
     bounded(|| {
-        let (steps, gate, got) = (Journal::new(), Gate::new(), Journal::new());
-        let held = gate.clone();
-        let other = FuncPool::builder_with_state(numbered(&steps), move |state, waits: bool| {
-            if waits {
-                held.wait();
-            }
-            state.number
-        });
-        let other = other
-            .capacity(1)
-            .on_full(OnFull::RunInCaller)
-            .build()
-            .unwrap();
-        let holds = other.spawn(true).unwrap();
-        gate.wait_for_arrivals(1);
+        let got = Journal::new();
+        let Busy {
+            pool: other,
+            gate,
+            holds,
+        } = busy(&Journal::new());
         let pool = {
             let (other, got) = (other.clone(), got.clone());
             // The value is dropped on the worker, after the call.

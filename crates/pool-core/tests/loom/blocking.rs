@@ -3,13 +3,30 @@
 use sync_shim::Parker;
 use sync_shim::model::spawn;
 
-use pool_core::{Builder, Closures, blocking};
+use pool_core::{Builder, Closures, Pool, blocking};
 
 use super::{Runs, check, end, untimed};
 
 /// One worker, and one more while a task blocks.
 fn compensating() -> Builder<Closures> {
     untimed(1).max_compensation(1)
+}
+
+/// Two tasks: the first blocks until the second has run.
+fn submit_one_that_blocks_for_the_next(pool: &Pool, runs: &Runs) {
+    let gate = Parker::new();
+    let (held, task) = (gate.clone(), runs.task());
+    pool.submit(move || {
+        blocking(|| held.park());
+        task();
+    })
+    .unwrap();
+    let task = runs.task();
+    pool.submit(move || {
+        task();
+        gate.unpark();
+    })
+    .unwrap();
 }
 
 /// The second task is queued behind the first before that blocks, or comes while it does.
@@ -21,19 +38,7 @@ fn a_task_behind_one_that_blocks_for_it_is_run() {
         || {
             let pool = compensating().queue_depth(1).build().unwrap();
             let runs = Runs::new();
-            let gate = Parker::new();
-            let (held, task) = (gate.clone(), runs.task());
-            pool.submit(move || {
-                blocking(|| held.park());
-                task();
-            })
-            .unwrap();
-            let task = runs.task();
-            pool.submit(move || {
-                task();
-                gate.unpark();
-            })
-            .unwrap();
+            submit_one_that_blocks_for_the_next(&pool, &runs);
             pool.wait_idle().unwrap();
             assert_eq!(runs.count(), 2);
             end(&pool);
@@ -50,19 +55,7 @@ fn a_waiter_for_room_racing_a_task_that_blocks_gets_it() {
         || {
             let pool = compensating().build().unwrap();
             let runs = Runs::new();
-            let gate = Parker::new();
-            let (held, task) = (gate.clone(), runs.task());
-            pool.submit(move || {
-                blocking(|| held.park());
-                task();
-            })
-            .unwrap();
-            let task = runs.task();
-            pool.submit(move || {
-                task();
-                gate.unpark();
-            })
-            .unwrap();
+            submit_one_that_blocks_for_the_next(&pool, &runs);
             pool.wait_idle().unwrap();
             assert_eq!(runs.count(), 2);
             end(&pool);
@@ -99,19 +92,7 @@ fn a_release_racing_a_task_that_blocks_runs_what_it_waits_for() {
         || {
             let pool = compensating().queue_depth(1).build().unwrap();
             let runs = Runs::new();
-            let gate = Parker::new();
-            let (held, task) = (gate.clone(), runs.task());
-            pool.submit(move || {
-                blocking(|| held.park());
-                task();
-            })
-            .unwrap();
-            let task = runs.task();
-            pool.submit(move || {
-                task();
-                gate.unpark();
-            })
-            .unwrap();
+            submit_one_that_blocks_for_the_next(&pool, &runs);
             let releases = {
                 let pool = pool.clone();
                 spawn(move || pool.release())

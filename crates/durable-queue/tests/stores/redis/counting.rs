@@ -1,13 +1,10 @@
 //! What is read is what is returned or changed, and the time of one look for it.
 
-use std::time::Duration;
-
 use ::redis::{Connection, Value, cmd};
-use durable_queue::store::{Act, Claim, ListedJob, Settle};
-use durable_queue::{JobId, NewJob, Store, StoreTime, Token, When};
+use durable_queue::{NewJob, Store, StoreTime, When};
 
 use super::server::Server;
-use crate::alike::JOB;
+use crate::alike::{self, JOB};
 
 const DELAYED: usize = 20_000;
 const JOBS: usize = 60;
@@ -58,43 +55,7 @@ fn span(first: &str, last: &str) -> usize {
 }
 
 fn all_calls(store: &impl Store) {
-    let puts = store.enqueue("queue", &[JOB; JOBS]).unwrap();
-    let key = Some(&b"key"[..]);
-    store.enqueue("queue", &[NewJob { key, ..JOB }]).unwrap();
-    let claim = Claim {
-        token: Token::random(),
-        max: 100,
-        start: 50,
-        ahead: 100,
-        horizon: Duration::from_millis(500),
-        lease: Duration::from_secs(30),
-    };
-    let turn = store.turn("queue", &[], Some(claim)).unwrap();
-    let leases = turn.claimed.unwrap().leases;
-    assert_eq!(leases.len(), JOBS + 1);
-    store.held_by("queue", claim.token, claim.lease).unwrap();
-    let first = store.list("queue", None, 2).unwrap();
-    let after = first.first().map(ListedJob::position);
-    assert_eq!(store.list("queue", after, 1).unwrap()[..], first[1..]);
-    let last = (StoreTime::NEVER, JobId::from_u64(u64::MAX));
-    assert!(store.list("queue", Some(last), 1).unwrap().is_empty());
-    for act in [
-        Act::Start { lease: claim.lease },
-        Act::Extend { lease: claim.lease },
-        Act::Ack,
-    ] {
-        let settles = leases.iter().map(|lease| Settle {
-            id: lease.id,
-            token: claim.token,
-            act,
-        });
-        let settles: Vec<_> = settles.collect();
-        store.turn("queue", &settles, None).unwrap();
-    }
-    assert!(store.cancel("queue", "key".into()).is_ok());
-    let none = JobId::from_u64(1 << 40);
-    assert!(store.cancel("queue", none.into()).is_ok());
-    assert!(store.reset("queue", puts[0].id().into(), When::NOW).is_ok());
+    alike::all_calls(store, JOBS);
     store.stats("queue").unwrap();
     store.dead("queue", None, 10).unwrap();
 }

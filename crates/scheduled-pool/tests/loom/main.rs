@@ -1,0 +1,29 @@
+//! Models of the timer's protocol: each names the racing parties and the harm they must not do.
+//!
+//! A simple twin stands in the pool's place. Every model waits for its work *before* it releases,
+//! so that no closing broadcast rescues a lost wake-up, and time stands still unless a model moves
+//! it, so that no time-out does.
+//!
+//! Run with `cargo xtask loom`.
+#![cfg(anthill_loom)]
+#![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
+
+mod cancel;
+mod handle;
+mod release;
+mod reset;
+mod rig;
+mod series;
+mod sleep;
+mod twin;
+mod user_code;
+mod waits;
+
+use std::time::Duration;
+
+/// Due at once.
+const NOW: Duration = Duration::ZERO;
+/// Due when a model moves its clock.
+const SOON: Duration = Duration::from_nanos(5);
+/// Far beyond what any model's clock comes to.
+const LATE: Duration = Duration::from_secs(3600);

@@ -1,0 +1,87 @@
+//! Models of user code that waits: threads are woken before it runs, and what it waits for is not
+//! mistaken for its caller's own.
+
+use std::sync::Arc;
+
+use pool_core::JoinError;
+use scheduled_pool::internals::Waiter;
+use sync_shim::Mutex;
+use sync_shim::model::{JoinHandle, check, spawn};
+
+use crate::LATE;
+use crate::rig::{Rig, join};
+
+/// User code of the pool's release waits for a thread that waits for the end, or for a schedule that the
+/// release ends: threads are woken before it runs.
+#[test]
+fn a_wait_racing_a_release_whose_user_code_waits_for_that_thread_returns() {
+    let name = "a_wait_racing_a_release_whose_user_code_waits_for_that_thread_returns";
+    check(name, Some(2), || {
+        wait_beside_user_code(|rig| {
+            let core = Arc::clone(&rig.core);
+            Box::new(move || assert!(core.wait_released(None)))
+        });
+    });
+}
+
+#[test]
+fn a_join_racing_a_release_whose_user_code_waits_for_that_thread_returns() {
+    let name = "a_join_racing_a_release_whose_user_code_waits_for_that_thread_returns";
+    check(name, Some(2), || {
+        wait_beside_user_code(|rig| {
+            let handle = rig.once(LATE).unwrap();
+            Box::new(move || assert!(matches!(join(&handle), Err(JoinError::Released))))
+        });
+    });
+}
+
+fn wait_beside_user_code(wait: impl FnOnce(&Rig) -> Box<dyn FnOnce() + Send>) {
+    let waiter = Arc::new(Mutex::new(None::<JoinHandle<()>>));
+    let awaited = Arc::clone(&waiter);
+    let rig = Rig::letting_go(true, false, move || {
+        let thread = awaited.lock().take().expect("it was spawned first");
+        thread.join().unwrap();
+    });
+    let wait = wait(&rig);
+    *waiter.lock() = Some(spawn(wait));
+    rig.core.release_now();
+    rig.end();
+}
+
+/// What is done when the last waker of it is dropped.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A join against the waker that it replaces, whose drop waits for another schedule: the inner
+/// wait does not take the token of the outer one.
+#[test]
+fn a_stale_waker_that_waits_racing_the_end_strands_no_join() {
+    check(
+        "a_stale_waker_that_waits_racing_the_end_strands_no_join",
+        Some(3),
+        || {
+            let rig = Rig::new(true);
+            let (handle, inner) = (rig.once(LATE).unwrap(), rig.once(LATE).unwrap());
+            let canceller = {
+                let (handle, inner) = (Arc::clone(&handle), Arc::clone(&inner));
+                spawn(move || {
+                    assert!(inner.cancel());
+                    assert!(handle.cancel());
+                })
+            };
+            let waits = OnDrop(move || assert!(join(&inner).is_err()));
+            let waker = testkit::waker_fn(move || _ = &waits);
+            let joined = handle.take_or_wait(Some(Waiter::Task(waker)));
+            // Replaces the waker, whose drop waits.
+            let joined = joined.unwrap_or_else(|| join(&handle));
+            assert!(matches!(joined, Err(JoinError::Cancelled)));
+            canceller.join().unwrap();
+            rig.end();
+        },
+    );
+}
