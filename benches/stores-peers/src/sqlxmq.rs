@@ -12,13 +12,19 @@ use tokio::runtime::{Handle, Runtime};
 
 use crate::runtime::{BATCH, SESSIONS, push_each, runtime};
 
-/// The crate has its tables in its sources alone, to be copied.
+/// A table definition of the crate, which has them in its sources alone.
+macro_rules! table {
+    ($name:literal) => {
+        include_str!(concat!(env!("SQLXMQ_TABLES"), "/", $name, ".up.sql"))
+    };
+}
+
 const TABLES: [&str; 5] = [
-    include_str!("../sql/sqlxmq/20210316025847_setup.up.sql"),
-    include_str!("../sql/sqlxmq/20210921115907_clear.up.sql"),
-    include_str!("../sql/sqlxmq/20211013151757_fix_mq_latest_message.up.sql"),
-    include_str!("../sql/sqlxmq/20220208120856_fix_concurrent_poll.up.sql"),
-    include_str!("../sql/sqlxmq/20220713122907_fix-clear_all-keep-nil-message.up.sql"),
+    table!("20210316025847_setup"),
+    table!("20210921115907_clear"),
+    table!("20211013151757_fix_mq_latest_message"),
+    table!("20220208120856_fix_concurrent_poll"),
+    table!("20220713122907_fix-clear_all-keep-nil-message"),
 ];
 /// What its runner calls.
 const POLL: &str = "SELECT count(id) FROM mq_poll(NULL, $1)";
