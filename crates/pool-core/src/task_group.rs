@@ -621,3 +621,27 @@ impl WorkerPool<Closures> {
         self::invoke_any(self, tasks)
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use crate::Pool;
+    use testkit::Gate;
+
+    #[test]
+    fn a_task_that_ends_while_its_handle_is_out_leaves_no_handle_behind() {
+        let pool = Pool::builder().capacity(1).build();
+        let pool = pool.expect("it has a capacity");
+        let (group, gate) = (pool.group(), Gate::new());
+        let held = gate.clone();
+        group.spawn(move || held.wait()).expect("there is room");
+        gate.wait_for_arrivals(1);
+        let has_ended = || !group.shared.state.lock().ended.is_empty();
+        let out = group.shared.with_handle(0, |_| {
+            gate.open();
+            while !has_ended() {
+                std::thread::yield_now();
+            }
+        });
+        assert!(out.is_some() && group.shared.state.lock().handles.is_empty());
+    }
+}

@@ -308,7 +308,7 @@ impl Model {
         if let Some(Placed { id, by }) = nested.pop() {
             match by {
                 Place::Hand { spawn } | Place::Caller { spawn } => {
-                    self.answers.push((id, Expected::Accepted { spawn }))
+                    self.answers.push((id, Expected::Accepted { spawn }));
                 }
                 Place::Join => self.joins.push((id, end)),
             }
