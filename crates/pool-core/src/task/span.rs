@@ -36,6 +36,10 @@ impl CarriedSpan {
     }
 
     /// Runs a task there. A panic of the subscriber is the task's.
+    #[cfg_attr(
+        not(feature = "tracing"),
+        expect(clippy::unused_self, reason = "nothing is carried")
+    )]
     #[inline]
     pub(crate) fn execute<T>(
         &self,
