@@ -8,18 +8,10 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::current;
+use crate::current::{self, Compensate};
 use crate::foreign::{drop_quietly, guarded};
 use crate::runner::Runner;
 use crate::sched::state::State;
-
-/// A pool of which a worker may block.
-pub(crate) trait Compensate: Send + Sync {
-    /// Step B1. `false` if as many workers block already as others may be there for.
-    fn begin_blocking(self: Arc<Self>) -> bool;
-    /// Step B2, after a `true`.
-    fn end_blocking(self: Arc<Self>);
-}
 
 impl<R: Runner> Compensate for Core<R> {
     fn begin_blocking(self: Arc<Self>) -> bool {

@@ -9,19 +9,19 @@ use sync_shim::atomic::AtomicU64;
 use sync_shim::{Clock, unique_id};
 
 use crate::capacity::{Capacity, QueueDepth, UNLIMITED};
+use crate::clock::default_clock;
 use crate::config::{
-    Config, DropPolicy, Hook, OnFull, ThreadGate, ThreadName, WithinWorker, WorkerWrap,
+    Config, DropPolicy, Hook, OnFull, ThreadGate, ThreadName, WithinWorker, WorkerState, WorkerWrap,
 };
 use crate::core::Core;
 use crate::current::StopRequest;
-use crate::discard::{DiscardHook, DiscardedTask};
 use crate::error::BuildError;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
 use crate::sched::load::LoadStats;
+use crate::task::discarded::{DiscardHook, DiscardedTask};
 use crate::task::run::{PanicHook, TaskContext, TaskPanic};
 use crate::task_hook::TaskHook;
-use crate::worker_state::WorkerState;
 
 /// How long a worker may idle, unless the builder says otherwise.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -503,17 +503,6 @@ impl<R: Runner> Builder<R> {
         };
         Ok((self.runner, context, config))
     }
-}
-
-/// The clock of what has no other.
-#[cfg(not(anthill_loom))]
-pub(crate) fn default_clock() -> Arc<dyn Clock> {
-    Arc::new(sync_shim::MonotonicClock)
-}
-
-#[cfg(anthill_loom)]
-pub(crate) fn default_clock() -> Arc<dyn Clock> {
-    Arc::new(sync_shim::ManualClock::new())
 }
 
 impl<R> fmt::Debug for Builder<R> {

@@ -29,7 +29,7 @@ use sync_shim::atomic::{
 use sync_shim::waiter::{Waiter, WakeList};
 use sync_shim::{Clock, Mutex, MutexGuard, Parker, fork_count};
 
-use crate::builder::default_clock;
+use crate::clock::default_clock;
 use crate::foreign::drop_quietly;
 
 /// Asks what it was given to, to stop. Clones are the same token.

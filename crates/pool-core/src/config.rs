@@ -1,17 +1,24 @@
 //! What is fixed when a pool is built, and what a call may say of a full one.
 
+use std::any::Any;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sync_shim::Clock;
 
-use crate::discard::DiscardHook;
+use crate::task::discarded::DiscardHook;
 #[cfg(doc)]
-use crate::discard::DiscardedTask;
-use crate::worker_state::WorkerState;
+use crate::task::discarded::DiscardedTask;
 
 pub(crate) type Hook = dyn Fn() + Send + Sync;
+/// How a pool's workers come by their states.
+pub(crate) trait WorkerState: Send + Sync {
+    fn number(&self) -> u64;
+    /// Makes one, to be kept by the calling thread. It may panic.
+    fn make(&self) -> Box<dyn Any>;
+}
+
 pub(crate) type ThreadName = dyn Fn(usize) -> String + Send + Sync;
 pub(crate) type WorkerWrap = dyn Fn(&mut dyn FnMut()) + Send + Sync;
 pub(crate) type ThreadGate = dyn Fn() -> io::Result<()> + Send + Sync;

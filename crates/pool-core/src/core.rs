@@ -27,7 +27,7 @@ use crate::sched::state::State;
 use crate::sched::striped::StripedCounter;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::stats::Stats;
-use crate::submit::WaitLimits;
+use crate::task::options::WaitLimits;
 use crate::task::run::{Outcome, Resolve, TaskContext};
 use crate::worker;
 

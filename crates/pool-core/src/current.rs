@@ -14,7 +14,6 @@ use std::sync::{Arc, Weak};
 use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::blocking::Compensate;
 use crate::cancel::CancelToken;
 
 /// A task with a cell, as the code that runs in it sees it.
@@ -23,6 +22,14 @@ pub(crate) trait Running: Any + Send + Sync {
     fn is_cancelled(&self) -> bool;
     /// Has `token` cancelled with the task.
     fn cancel_with_task(&self, token: &CancelToken);
+}
+
+/// A pool of which a worker may block.
+pub(crate) trait Compensate: Send + Sync {
+    /// Step B1. `false` if as many workers block already as others may be there for.
+    fn begin_blocking(self: Arc<Self>) -> bool;
+    /// Step B2, after a `true`.
+    fn end_blocking(self: Arc<Self>);
 }
 
 /// A worker's part. It holds nothing whose drop is user code.

@@ -8,54 +8,14 @@
 //! section that found the pool full; it is unfinished until the hook was called and its captures
 //! are dropped, with no lock held; then it is counted, and its handle resolved.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::core::Core;
 use crate::foreign::drop_quietly;
 use crate::runner::Runner;
 use crate::sched::state::State;
+use crate::task::discarded::DiscardedTask;
 use crate::task::run::{Outcome, Unrun};
-
-pub(crate) type DiscardHook = dyn Fn(&DiscardedTask<'_>) + Send + Sync;
-
-/// A task that a full pool discards, as the [discard hook](crate::Builder::discard_hook) sees it.
-///
-/// Its captures are dropped after the hook has returned, on the same thread. Then it is counted in
-/// [`Stats::discarded`](crate::Stats::discarded), and its handle ends with
-/// [`JoinError::Discarded`](crate::JoinError::Discarded).
-pub struct DiscardedTask<'a> {
-    pool: &'a str,
-    task: &'static str,
-    name: Option<&'a str>,
-}
-
-impl DiscardedTask<'_> {
-    /// The pool's name.
-    pub fn pool(&self) -> &str {
-        self.pool
-    }
-
-    /// The type name of the task's closure, or of a typed pool's argument.
-    pub fn task(&self) -> &'static str {
-        self.task
-    }
-
-    /// The task's [name](crate::TaskBuilder::name), if it was given one.
-    pub fn name(&self) -> Option<&str> {
-        self.name
-    }
-}
-
-impl fmt::Debug for DiscardedTask<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DiscardedTask")
-            .field("pool", &self.pool)
-            .field("task", &self.task)
-            .field("name", &self.name)
-            .finish()
-    }
-}
 
 /// What a section took out to be discarded.
 pub(crate) struct Discards<J> {

@@ -38,8 +38,8 @@ use crate::pool::WorkerPool;
 use crate::submit::Admit;
 use crate::task::closures::{Closures, Plain};
 use crate::task::erased::{Task, Work};
+use crate::task::options::TaskOptions;
 use crate::task::record::{Record, TaskRecord};
-use crate::task_builder::TaskOptions;
 
 mod handle;
 mod lanes;

@@ -36,8 +36,8 @@ use crate::submit::{Admit, AdmitHandle};
 use crate::subqueue::Submission;
 use crate::subqueue::{Backlog, Drain, Helps, SubQueue, Submitter, drain_by};
 use crate::task::closures::Closures;
+use crate::task::options::TaskOptions;
 use crate::task::span::CarriedSpan;
-use crate::task_builder::TaskOptions;
 
 /// Items that may be pulled and not fetched, for each worker, where the window is not set: so many
 /// at least, and so many for each piece of a turn, which is the longer the shorter items are.

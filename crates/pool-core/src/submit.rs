@@ -23,9 +23,9 @@ use crate::sched::decide::Demand;
 use crate::sched::queue::Chunk;
 use crate::sched::waiters::WaitResult;
 use crate::submit_future::SubmitFuture;
+use crate::task::options::{TaskOptions, WaitLimits};
 use crate::task::pack::fits;
 use crate::task::record::TaskRecord;
-use crate::task_builder::TaskOptions;
 
 /// The handle of a pool, or of several: what of it takes part in [`Admit`] and in all that stands on
 /// that.
@@ -307,36 +307,6 @@ pub struct Recorded<R: Runner, V: Send + 'static> {
     limits: WaitLimits,
 }
 
-/// What ends a task's wait for room beside the call's own limit.
-#[derive(Debug)]
-pub struct WaitLimits {
-    token: Option<CancelToken>,
-    /// It is to be started by then.
-    start_before: Option<Instant>,
-}
-
-impl WaitLimits {
-    /// When a wait for room is over, of a call that does this at a full pool.
-    pub fn deadline(limits: Option<&Self>, on_full: OnFull) -> Option<Instant> {
-        let of_call = match on_full {
-            OnFull::Wait(deadline) => deadline,
-            _ => None,
-        };
-        let of_task = limits.and_then(|limits| limits.start_before);
-        of_call.into_iter().chain(of_task).min()
-    }
-
-    /// What else ends it.
-    pub fn token(limits: Option<&Self>) -> Option<&CancelToken> {
-        limits.and_then(|limits| limits.token.as_ref())
-    }
-
-    /// The same, for a future.
-    fn cancelled(self) -> Option<Cancelled> {
-        self.token.map(|token| token.cancelled())
-    }
-}
-
 fn recorded<R: Accepts<T>, T>(
     task: T,
     options: TaskOptions,
@@ -345,10 +315,7 @@ fn recorded<R: Accepts<T>, T>(
 ) -> Recorded<R, R::Value> {
     let start_before = options.start_before;
     let record = TaskRecord::new(options, is_detached, &pool.0.context);
-    let limits = WaitLimits {
-        token: record.token.clone(),
-        start_before,
-    };
+    let limits = WaitLimits::new(record.token.clone(), start_before);
     let (job, promise) = pool.0.runner.recorded(task, record);
     let handle = JoinHandle::new(promise.0, pool.0);
     Recorded {

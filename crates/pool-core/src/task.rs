@@ -5,8 +5,11 @@
 
 pub(crate) mod cell;
 pub(crate) mod closures;
+pub(crate) mod discarded;
 pub(crate) mod erased;
 pub(crate) mod func;
+pub(crate) mod label;
+pub(crate) mod options;
 pub(crate) mod pack;
 pub(crate) mod promise;
 pub(crate) mod record;

@@ -21,20 +21,7 @@ use crate::pool::WorkerPool;
 use crate::runner::Runner;
 use crate::sched::ready::Priority;
 use crate::submit::{Admit, AdmitHandle};
-
-/// What a task is given beside its closure or argument.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct TaskOptions {
-    /// What reports call it.
-    pub name: Option<Cow<'static, str>>,
-    /// Each of these cancels it.
-    pub tokens: Vec<CancelToken>,
-    /// If it has not been started by then, it is not run.
-    pub start_before: Option<Instant>,
-    /// Which queued tasks are started before it.
-    pub priority: Priority,
-}
+use crate::task::options::TaskOptions;
 
 /// Gives a single task a name, a token that cancels it, a time to be started by; then hands it over.
 /// Made by [`WorkerPool::task`].

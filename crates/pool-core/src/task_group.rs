@@ -33,8 +33,9 @@ use crate::map::Host;
 use crate::pool::WorkerPool;
 use crate::sched::spin::{JOIN_SPIN, spin_until};
 use crate::task::closures::Closures;
+use crate::task::options::TaskOptions;
 use crate::task::promise::{Joined, Listener};
-use crate::task_builder::{OptionsHost, SpawnWithOptions, TaskBuilder, TaskOptions};
+use crate::task_builder::{OptionsHost, SpawnWithOptions, TaskBuilder};
 
 /// Tasks of one pool that belong together: waited for, taken as they end, or cancelled.
 ///

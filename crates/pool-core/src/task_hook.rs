@@ -3,10 +3,9 @@
 //! Not for: the start and the end of workers, nor panics alone. Those have hooks of their own.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::foreign::Payload;
-use crate::task::run::{Label, TaskContext};
+use crate::task::label::Label;
 
 /// Sees each task of a pool, on the thread that runs it. For metrics, and for what a task is to find
 /// set up. Set by [`Builder::task_hook`](crate::Builder::task_hook).
@@ -55,16 +54,16 @@ pub trait TaskHook: Send + Sync + 'static {
 
 /// A task that is about to run, as a [`TaskHook`] sees it.
 pub struct TaskStart<'a> {
-    pool: &'a str,
-    label: Label<'a>,
-    queued: Option<Duration>,
+    pub(crate) pool: &'a str,
+    pub(crate) label: Label<'a>,
+    pub(crate) queued: Option<Duration>,
 }
 
 /// A task that has ended, as a [`TaskHook`] sees it.
 pub struct TaskEnd<'a> {
-    start: TaskStart<'a>,
-    ran: Duration,
-    outcome: TaskOutcome,
+    pub(crate) start: TaskStart<'a>,
+    pub(crate) ran: Duration,
+    pub(crate) outcome: TaskOutcome,
 }
 
 /// How a task ended.
@@ -133,56 +132,6 @@ impl TaskEnd<'_> {
     /// How it ended.
     pub fn outcome(&self) -> TaskOutcome {
         self.outcome
-    }
-}
-
-impl TaskContext {
-    /// Runs a task between the two calls of the hook.
-    #[cold]
-    pub(crate) fn execute_hooked<R>(
-        &self,
-        hook: &dyn TaskHook,
-        label: Label<'_>,
-        task: impl FnOnce() -> Result<R, Payload>,
-    ) -> Result<R, Payload> {
-        let began = self.clock.now();
-        let start = self.start_of(label, began);
-        self.call_hook(|| hook.before(&start));
-        let ran = task();
-        let outcome = if ran.is_ok() {
-            TaskOutcome::Returned
-        } else {
-            TaskOutcome::Panicked
-        };
-        let end = TaskEnd {
-            start,
-            ran: self.clock.now().saturating_duration_since(began),
-            outcome,
-        };
-        self.call_hook(|| hook.after(&end));
-        ran
-    }
-
-    /// A task was not run.
-    pub(crate) fn not_run(&self, label: Label<'_>, outcome: TaskOutcome) {
-        let Some(hook) = &self.task_hook else {
-            return;
-        };
-        let end = TaskEnd {
-            start: self.start_of(label, self.clock.now()),
-            ran: Duration::ZERO,
-            outcome,
-        };
-        self.call_hook(|| hook.after(&end));
-    }
-
-    fn start_of<'a>(&'a self, label: Label<'a>, now: Instant) -> TaskStart<'a> {
-        let since = |then| now.saturating_duration_since(then);
-        TaskStart {
-            pool: &self.name,
-            label,
-            queued: label.handed_over.map(since),
-        }
     }
 }
 

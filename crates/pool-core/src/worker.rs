@@ -6,9 +6,8 @@ use std::task::Waker;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{JoinHandle, Tag};
 
-use crate::blocking::Compensate;
 use crate::core::Core;
-use crate::current::{self, Worker};
+use crate::current::{self, Compensate, Worker};
 use crate::foreign::{drop_quietly, wake};
 use crate::handle::PoolRef;
 use crate::runner::Runner;

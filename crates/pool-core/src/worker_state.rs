@@ -19,15 +19,9 @@ use std::sync::Arc;
 
 use sync_shim::unique_id;
 
+use crate::config::WorkerState;
 use crate::foreign::{drop_quietly, guarded};
 use crate::task::run::TaskContext;
-
-/// How a pool's workers come by their states.
-pub(crate) trait WorkerState: Send + Sync {
-    fn number(&self) -> u64;
-    /// Makes one, to be kept by this thread. It may panic.
-    fn make(&self) -> Box<dyn Any>;
-}
 
 /// A function, and what makes the states that it is called with.
 pub(crate) struct Stateful<S, M, F> {

@@ -12,8 +12,8 @@ use std::time::Instant;
 use super::{Packet, Scope, ScopedJoinHandle};
 use crate::cancel::CancelToken;
 use crate::error::JoinError;
+use crate::task::options::TaskOptions;
 use crate::task::recorded::Recorded;
-use crate::task_builder::TaskOptions;
 use crate::task_hook::TaskOutcome;
 
 /// Gives a single task of a scope a name, a token that cancels it, a time to be started by; then hands

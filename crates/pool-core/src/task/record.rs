@@ -8,9 +8,10 @@ use std::time::Instant;
 use crate::cancel::CancelToken;
 use crate::foreign::Payload;
 use crate::sched::ready::Priority;
-use crate::task::run::{Label, TaskContext};
+use crate::task::label::Label;
+use crate::task::options::TaskOptions;
+use crate::task::run::TaskContext;
 use crate::task::span::CarriedSpan;
-use crate::task_builder::TaskOptions;
 use crate::task_hook::TaskOutcome;
 
 /// Made of a task's options as it is handed over.

@@ -7,9 +7,9 @@ use crate::cancel::CancelToken;
 use crate::current::{Frame, Running};
 use crate::foreign::{Payload, drop_quietly};
 use crate::pool_handle::PoolHandle;
+use crate::task::options::TaskOptions;
 use crate::task::record::TaskRecord;
 use crate::task::run::TaskContext;
-use crate::task_builder::TaskOptions;
 use crate::task_hook::TaskOutcome;
 
 /// What the task was given, as it is handed over; and the task, as the code that runs in it sees it.

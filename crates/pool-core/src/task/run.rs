@@ -4,16 +4,17 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sync_shim::Clock;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::builder::default_clock;
+use crate::clock::default_clock;
 use crate::current::StopRequest;
 use crate::error::{JoinError, Panicked, panic_message};
 use crate::foreign::{Payload, discard, guarded};
-use crate::task_hook::TaskHook;
+use crate::task::label::Label;
+use crate::task_hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
 
 /// What becomes of an accepted task, as counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,27 +112,6 @@ pub struct TaskPanic<'a> {
     payload: &'a (dyn Any + Send),
     pool: &'a str,
     label: Label<'a>,
-}
-
-/// What a task is called.
-#[derive(Clone, Copy)]
-pub(crate) struct Label<'a> {
-    /// The type name of the closure, or of a typed pool's argument.
-    pub(crate) type_name: &'static str,
-    pub(crate) name: Option<&'a str>,
-    /// When it was submitted or spawned, if a hook wants to know.
-    pub(crate) handed_over: Option<Instant>,
-}
-
-impl Label<'static> {
-    /// Of a task without a name of its own.
-    pub(crate) fn of_type(type_name: &'static str) -> Self {
-        Self {
-            type_name,
-            name: None,
-            handed_over: None,
-        }
-    }
 }
 
 impl TaskPanic<'_> {
@@ -306,6 +286,57 @@ fn log_panic(panic: &TaskPanic<'_>) {
         });
         if let Err(payload) = logged {
             discard(payload);
+        }
+    }
+}
+
+/// Calls of the task hook.
+impl TaskContext {
+    /// Runs a task between the two calls of the hook.
+    #[cold]
+    pub(crate) fn execute_hooked<R>(
+        &self,
+        hook: &dyn TaskHook,
+        label: Label<'_>,
+        task: impl FnOnce() -> Result<R, Payload>,
+    ) -> Result<R, Payload> {
+        let began = self.clock.now();
+        let start = self.start_of(label, began);
+        self.call_hook(|| hook.before(&start));
+        let ran = task();
+        let outcome = if ran.is_ok() {
+            TaskOutcome::Returned
+        } else {
+            TaskOutcome::Panicked
+        };
+        let end = TaskEnd {
+            start,
+            ran: self.clock.now().saturating_duration_since(began),
+            outcome,
+        };
+        self.call_hook(|| hook.after(&end));
+        ran
+    }
+
+    /// A task was not run.
+    pub(crate) fn not_run(&self, label: Label<'_>, outcome: TaskOutcome) {
+        let Some(hook) = &self.task_hook else {
+            return;
+        };
+        let end = TaskEnd {
+            start: self.start_of(label, self.clock.now()),
+            ran: Duration::ZERO,
+            outcome,
+        };
+        self.call_hook(|| hook.after(&end));
+    }
+
+    fn start_of<'a>(&'a self, label: Label<'a>, now: Instant) -> TaskStart<'a> {
+        let since = |then| now.saturating_duration_since(then);
+        TaskStart {
+            pool: &self.name,
+            label,
+            queued: label.handed_over.map(since),
         }
     }
 }
