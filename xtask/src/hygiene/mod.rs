@@ -1,5 +1,6 @@
 //! `cargo xtask hygiene`: the rules of this repository that no compiler checks.
 
+mod circles;
 mod models;
 mod pages;
 mod sources;
@@ -13,6 +14,7 @@ use crate::workspace::Workspace;
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let mut offences = sources::check(workspace)?;
     offences.extend(pages::check(workspace)?);
+    offences.extend(circles::check(workspace)?);
     offences.extend(models::check(workspace)?);
     if let Err(error) = cmutants::check_list(workspace) {
         offences.push(format!("{error:#}"));
