@@ -15,7 +15,7 @@ use crate::error::SubmitError;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
 use crate::sched::queue::{Chunk, TaskQueue};
-use crate::submit::Admit;
+use crate::submit::{Admit, recorded_job};
 
 /// Tasks that are pulled before a section is made of them: at first so many, if the iterator says
 /// that it has as many, and then twice as many each time, up to [`LARGEST_CHUNK`]. So the first starts
@@ -98,18 +98,24 @@ where
     let mut size = rest.size_hint().0.clamp(1, FIRST_CHUNK);
     let mut chunk = TaskQueue::with_capacity(size);
     let mut submitted = 0;
-    if pools.pool_handle().is_forked() {
-        // Before any lock, which a fork may have left held.
+    // Of a call that may wait: a fork, which may have left a lock held.
+    if let Err(reason) = pools.refuses(OnFull::Wait(None)) {
         return Err(BatchError {
-            reason: SubmitError::Forked(()),
+            reason,
             submitted,
             refused: Vec::new().into_iter(),
             rest,
         });
     }
+    let records_all = pools.records_all();
     loop {
         for task in rest.by_ref().take(size) {
-            chunk.push_with(|| pools.detached_job(task));
+            if records_all {
+                chunk.push_with(|| recorded_job(task, pools.pool_handle()));
+            } else {
+                // Made where it is to lie, as in `Admit::submit_plain`.
+                chunk.push_with(|| R::plain(task));
+            }
         }
         size = (size * 2).min(LARGEST_CHUNK);
         if chunk.len() == 0 {

@@ -353,7 +353,8 @@ impl<R: Runner> Builder<R> {
     }
 
     /// Enters the span that is current where a task is submitted or spawned, or where a mapping was
-    /// made, and its subscriber, around that task or call. A submitted task then costs an allocation, as a spawned one does.
+    /// made, and its subscriber, around that task or call. A submitted task then costs an allocation,
+    /// as a spawned one does.
     #[cfg(feature = "tracing")]
     pub fn carry_span(mut self, carry: bool) -> Self {
         self.carries_span = carry;

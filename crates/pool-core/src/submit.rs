@@ -146,12 +146,13 @@ pub trait Admit<R: Runner>: Sized {
     }
 
     /// A job without a handle, for those that find room by other ways than the calls.
+    #[inline]
     fn detached_job<T>(self: &Arc<Self>, task: T) -> R::Job
     where
         R: Accepts<T>,
     {
         if self.records_all() {
-            recorded(task, TaskOptions::default(), self.pool_handle(), true).job
+            recorded_job(task, self.pool_handle())
         } else {
             R::plain(task)
         }
@@ -196,8 +197,8 @@ pub trait Admit<R: Runner>: Sized {
         self.admit_async(job, None, |pools, admitted| answer(pools, admitted, handle))
     }
 
-    /// Hands a task with options over that has no handle. In a function of its own: inlined, it makes each
-    /// call that hands a task over ten times as long.
+    /// Hands a task with options over that has no handle. In a function of its own: inlined, it would
+    /// be most of each call that hands a task over.
     #[inline(never)]
     fn submit_recorded<T>(
         self: &Arc<Self>,
@@ -217,8 +218,7 @@ pub trait Admit<R: Runner>: Sized {
         forget_pool::<R, T>(self.admit_job(|| job, on_full, Some(&limits)))
     }
 
-    /// Hands a task with options over that has one. In a function of its own: inlined, it makes each
-    /// call that hands a task over ten times as long.
+    /// Hands a task with options over that has one. In a function of its own, too.
     #[inline(never)]
     fn spawn_recorded<T>(
         self: &Arc<Self>,
@@ -323,6 +323,12 @@ fn recorded<R: Accepts<T>, T>(
         handle,
         limits,
     }
+}
+
+/// A job without a handle, with a record. In a function of its own, as those that take options.
+#[inline(never)]
+pub(crate) fn recorded_job<R: Accepts<T>, T>(task: T, pool: PoolHandle<R>) -> R::Job {
+    recorded(task, TaskOptions::default(), pool, true).job
 }
 
 /// What becomes of a task that was given nothing, before a job is made of it.

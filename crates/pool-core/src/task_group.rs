@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::waiter::Waiter;
-use sync_shim::{Mutex, Parker};
+use sync_shim::{Mutex, MutexGuard, Parker};
 
 use crate::config::OnFull;
 use crate::error::{JoinError, MapError, SubmitError, WaitError};
@@ -114,11 +114,9 @@ impl<T: Send + 'static> Listener<T> for Shared<T> {
             // It was given up meanwhile. A value's destructor is user code.
             return Some(Waker::from(Arc::new(GivenUp(Mutex::new(Some(value))))));
         };
-        let (owners, fails) = state.keep(value);
-        self.show(&state);
-        drop(state);
+        let user_code = self.keep(state, value);
         drop(handle); // The value was taken: this runs no user code.
-        self.after_end(owners, fails)
+        user_code
     }
 }
 
@@ -129,16 +127,6 @@ impl<T: Send + 'static> Wake for GivenUp<T> {
     fn wake(self: Arc<Self>) {
         let value = self.0.lock().take();
         drop_quietly(value);
-    }
-}
-
-impl<T> State<T> {
-    /// A task has ended: whom to wake, and whether the rest is to be cancelled.
-    fn keep(&mut self, value: Joined<T>) -> (Vec<Waiter>, bool) {
-        let fails = value.is_err() && self.cancels_on_error && !self.failed;
-        self.failed |= fails;
-        self.ended.push_back(value);
-        (mem::take(&mut self.owners), fails)
     }
 }
 
@@ -157,13 +145,7 @@ impl<T: Send + 'static> Shared<T> {
                 state.handles.insert(number, Some(handle));
                 self.show(&state);
             }
-            Some(value) => {
-                let (owners, fails) = state.keep(value);
-                self.show(&state);
-                drop(state);
-                self.after_end(owners, fails).into_iter().for_each(wake);
-                return;
-            }
+            Some(value) => return self.keep(state, value).into_iter().for_each(wake),
         }
         drop(state);
         if failed {
@@ -178,8 +160,18 @@ impl<T: Send + 'static> Shared<T> {
         self.ready.store(ready, Relaxed);
     }
 
-    /// Wakes threads. What is user code comes back.
-    fn after_end(self: &Arc<Self>, owners: Vec<Waiter>, fails: bool) -> Option<Waker> {
+    /// A task has ended: wakes threads. What is user code comes back.
+    fn keep(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State<T>>,
+        value: Joined<T>,
+    ) -> Option<Waker> {
+        let fails = value.is_err() && state.cancels_on_error && !state.failed;
+        state.failed |= fails;
+        state.ended.push_back(value);
+        self.show(&state);
+        let owners = mem::take(&mut state.owners);
+        drop(state);
         let mut wakers = Vec::new();
         for owner in owners {
             match owner {
@@ -414,16 +406,13 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// A task that may not be run here: it runs all the same, and its value is dropped.
     fn give_up(&self, number: u64) -> bool {
         let mut state = self.shared.state.lock();
-        let handle = state.handles.remove(&number);
-        let (owners, fails) = match handle {
-            Some(_) => state.keep(Err(JoinError::WouldDeadlock)),
-            None => (Vec::new(), false), // It has ended meanwhile.
-        };
-        self.shared.show(&state);
-        drop(state);
-        drop(handle);
-        let waker = self.shared.after_end(owners, fails);
-        waker.into_iter().for_each(wake);
+        // None: it has ended meanwhile.
+        if let Some(handle) = state.handles.remove(&number) {
+            let refused = Err(JoinError::WouldDeadlock);
+            let user_code = self.shared.keep(state, refused);
+            drop(handle);
+            user_code.into_iter().for_each(wake);
+        }
         true
     }
 
