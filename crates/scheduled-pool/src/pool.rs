@@ -86,7 +86,7 @@ impl<P: Base> ScheduledPool<P> {
 
     /// What a task is given that was set up with these.
     fn recorded(&self, options: Option<TaskOptions>) -> Option<Arc<Recorded>> {
-        options.map(|options| Recorded::of_scheduled(options, self.pool_handle()))
+        Recorded::of_scheduled(options, self.pool_handle())
     }
 
     pub(crate) fn spawn_once<F, R>(

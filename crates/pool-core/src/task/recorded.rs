@@ -22,10 +22,13 @@ impl Recorded {
         Arc::new(Self(TaskRecord::new(options, is_detached, &pool.0.context)))
     }
 
-    /// Of a task that is to run later: to hooks it has not waited.
-    pub fn of_scheduled(options: TaskOptions, pool: &PoolHandle) -> Arc<Self> {
-        let record = TaskRecord::new(options, false, &pool.0.context);
-        Arc::new(Self(record.without_time()))
+    /// Of a task that is to run later: to hooks it has not waited. `None`: it was given nothing, and the
+    /// pool asks for no record.
+    pub fn of_scheduled(options: Option<TaskOptions>, pool: &PoolHandle) -> Option<Arc<Self>> {
+        let context = &pool.0.context;
+        let options = options.or_else(|| context.records_all().then(TaskOptions::default))?;
+        let record = TaskRecord::new(options, false, context);
+        Some(Arc::new(Self(record.without_time())))
     }
 
     /// Whether one of its tokens is cancelled.

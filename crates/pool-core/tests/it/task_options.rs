@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use pool_core::{
-    CancelToken, Clock, FuncPool, JoinError, ManualClock, OnFull, Pool, SubmitError, current,
+    Builder, CancelToken, Clock, Closures, FuncPool, JoinError, ManualClock, OnFull, Pool,
+    SubmitError, TaskBuilder, current,
 };
 use testkit::{CountingWaker, DropCounter, PanicOnDrop};
 
@@ -298,50 +299,44 @@ fn a_task_that_no_worker_comes_to_in_time_is_not_run_and_counted_as_expired() {
     });
 }
 
-#[test]
-fn a_call_waits_for_room_no_longer_than_its_task_is_to_be_started() {
+/// A call beside a task that fills the pool, for one that is to be started within five seconds.
+fn waits_for_five_seconds<T: Send + 'static>(
+    set_up: impl FnOnce(Builder<Closures>) -> Builder<Closures> + Send + 'static,
+    call: impl FnOnce(TaskBuilder<'_, Pool>) -> Result<T, SubmitError> + Send + 'static,
+) {
     bounded(|| {
         let clock = ManualClock::new();
-        let pool = Pool::builder().capacity(1).keep_alive(None);
+        let pool = set_up(Pool::builder().capacity(1).keep_alive(None));
         let pool = pool.clock(clock.clone()).build().unwrap();
         let gate = hold(&pool, 1);
         let last = clock.now() + 5 * SECOND;
-        let waits = enter_line(&pool, move |pool| {
-            pool.task()
-                .start_before(last)
-                .submit_timeout(|| (), 9 * SECOND)
-        });
+        let waits = enter_line(&pool, move |pool| call(pool.task().start_before(last)));
         clock.wait_for_sleepers(1);
         clock.advance(5 * SECOND);
-        assert!(matches!(
-            waits.join().unwrap(),
-            Err(SubmitError::TimedOut(_))
-        ));
+        let waited = waits.join().unwrap();
+        assert!(matches!(waited, Err(SubmitError::TimedOut(()))));
         gate.open();
     });
+}
+
+#[test]
+fn a_call_waits_for_room_no_longer_than_its_task_is_to_be_started() {
+    waits_for_five_seconds(
+        |pool| pool,
+        |task| {
+            let submitted = task.submit_timeout(|| (), 9 * SECOND);
+            submitted.map_err(SubmitError::without_task)
+        },
+    );
 }
 
 /// Where a caller may not run its task itself it waits: at the nesting limit, say.
 #[test]
 fn nor_where_its_caller_would_have_run_it() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = Pool::builder().capacity(1).keep_alive(None);
-        let pool = pool.on_full(OnFull::RunInCaller).nesting_limit(0);
-        let pool = pool.clock(clock.clone()).build().unwrap();
-        let gate = hold(&pool, 1);
-        let last = clock.now() + 5 * SECOND;
-        let waits = enter_line(&pool, move |pool| {
-            pool.task().start_before(last).spawn(|| ())
-        });
-        clock.wait_for_sleepers(1);
-        clock.advance(5 * SECOND);
-        assert!(matches!(
-            waits.join().unwrap(),
-            Err(SubmitError::TimedOut(_))
-        ));
-        gate.open();
-    });
+    waits_for_five_seconds(
+        |pool| pool.on_full(OnFull::RunInCaller).nesting_limit(0),
+        |task| task.spawn(|| ()).map_err(SubmitError::without_task),
+    );
 }
 
 #[test]

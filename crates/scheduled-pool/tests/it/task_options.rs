@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pool_core::{CancelToken, JoinError, current};
+use pool_core::{CancelToken, JoinError, Pool, current};
 use scheduled_pool::{ScheduledPool, Series};
 use testkit::Gate;
 
@@ -121,5 +121,40 @@ fn a_panic_is_reported_by_the_tasks_name() {
         let fails = fails.spawn_after(Duration::ZERO, || panic!("as asked"));
         assert!(matches!(fails.unwrap().join(), Err(JoinError::Panicked(_))));
         assert_eq!(*names.lock().unwrap(), [Some("fatal".to_owned())]);
+    });
+}
+
+/// A subscriber that is there and notes nothing.
+struct Mine;
+
+impl tracing::Subscriber for Mine {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        false
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {}
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn a_scheduled_task_of_any_call_runs_under_its_callers_subscriber() {
+    bounded(|| {
+        let is_mine = || tracing::dispatcher::get_default(tracing::Dispatch::is::<Mine>);
+        let pool = Pool::builder().capacity(1).carry_span(true).build();
+        let scheduled = ScheduledPool::new(pool.unwrap());
+        let (once, paced) = tracing::subscriber::with_default(Mine, || {
+            let once = scheduled.spawn_after(Duration::ZERO, is_mine).unwrap();
+            let step = move || ControlFlow::Break(is_mine());
+            let paced = scheduled.spawn_self_paced(Duration::ZERO, step).unwrap();
+            (once, paced)
+        });
+        assert_eq!((once.join().unwrap(), paced.join().unwrap()), (true, true));
+        let outside = scheduled.spawn_after(Duration::ZERO, is_mine).unwrap();
+        assert!(!outside.join().unwrap());
     });
 }

@@ -90,7 +90,7 @@ impl Board {
     }
 
     /// Ends all tasks, now and later: for a program that has failed.
-    pub(crate) fn tell_everybody(&self) {
+    pub(crate) fn end_all(&self) {
         for entry in self.lock().values_mut() {
             entry.verdict.get_or_insert(Verdict::Return);
         }

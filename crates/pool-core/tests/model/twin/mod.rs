@@ -2,9 +2,9 @@
 
 mod figures;
 mod given;
-mod job;
+pub(crate) mod job;
 mod model;
-mod patience;
+pub(crate) mod patience;
 pub(crate) mod program;
 mod rules;
 mod settle;

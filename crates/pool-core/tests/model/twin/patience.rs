@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Whether a wait that began then has lost all prospect.
-pub(super) fn is_over(began: Instant) -> bool {
+pub(crate) fn is_over(began: Instant) -> bool {
     began.elapsed() > PATIENCE
 }
 
 /// Something that is done on a thread of its own, because it may block.
-pub(super) struct Call<T>(JoinHandle<T>);
+pub(crate) struct Call<T>(JoinHandle<T>);
 
 impl<T: Send + 'static> Call<T> {
-    pub(super) fn new(call: impl FnOnce() -> T + Send + 'static) -> Self {
+    pub(crate) fn new(call: impl FnOnce() -> T + Send + 'static) -> Self {
         Self(thread::spawn(call))
     }
 
     /// What it says. It must come.
-    pub(super) fn soon(self, what: &str) -> T {
+    pub(crate) fn soon(self, what: &str) -> T {
         poll(|| self.0.is_finished().then_some(()))
             .unwrap_or_else(|| panic!("{what} does not come"));
         self.0.join().expect("calls assert nothing")
@@ -30,7 +30,7 @@ impl<T: Send + 'static> Call<T> {
 }
 
 /// Asks until there is an answer, as long as that has any prospect.
-pub(super) fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+pub(crate) fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     let began = Instant::now();
     loop {
         let answer = ask();
@@ -41,6 +41,6 @@ pub(super) fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     }
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -445,7 +445,7 @@ impl<K: Kind> Drop for Walk<K> {
             // Lets the threads of a failed walk go; whatever happens now says nothing new.
             _ = catch_unwind(AssertUnwindSafe(|| {
                 self.threads_refused.store(false, Relaxed);
-                self.board.tell_everybody();
+                self.board.end_all();
                 self.pool.release();
                 self.clock.advance(AGE);
             }));
