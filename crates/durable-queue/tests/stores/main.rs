@@ -9,6 +9,7 @@
 )]
 
 mod alike;
+mod disturbed;
 mod postgres;
 #[path = "../it/programs.rs"]
 mod programs;

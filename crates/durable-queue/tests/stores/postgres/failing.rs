@@ -14,6 +14,7 @@ use durable_queue::{
 
 use super::Database;
 use crate::alike::{JOB, a_session_that_listens_is_probed, count, no_job_is_lost_with_answers};
+use crate::disturbed::a_party_loses_nothing;
 use crate::proxy::Proxy;
 
 /// All that a log could come to hold of it.
@@ -256,6 +257,17 @@ fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
             .unwrap();
         // A session takes some ten answers to begin.
         no_job_is_lost_with_answers(&database.store, store, &proxy, 17);
+    });
+}
+
+#[test]
+fn a_party_behind_a_proxy_that_cuts_delays_and_half_closes_loses_nothing() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    a_party_loses_nothing("postgres", server(&database), &database.store, |address| {
+        let config = through(&database, address);
+        database.options().open_config(config).ok()
     });
 }
 

@@ -1,0 +1,113 @@
+//! What a proxy does to the connections: a seed says what, and after how many pieces of messages.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use testkit::Rng;
+
+use crate::proxy::{Fate, Plan, Way};
+
+/// So many pieces pass between two disturbances, at most.
+const BETWEEN: usize = 40;
+/// The longest that a piece is late, or a connection hangs, in milliseconds.
+const LATE: usize = 40;
+const HANGS: usize = 250;
+/// The longest time for which no connection is taken; and of one in `LONG`.
+const OUTAGE: usize = 300;
+const LONG_OUTAGE: usize = 3_000;
+const LONG: usize = 8;
+
+pub(crate) struct Disturbing(Mutex<State>);
+
+struct State {
+    rng: Rng,
+    until_next: usize,
+    left: u64,
+    done: BTreeMap<&'static str, u64>,
+    outages: u32,
+    back_at: Instant,
+}
+
+impl Disturbing {
+    pub(crate) fn new(rng: Rng, disturbances: u64) -> Self {
+        Self(Mutex::new(State {
+            rng,
+            until_next: BETWEEN,
+            left: disturbances,
+            done: BTreeMap::new(),
+            outages: 0,
+            back_at: Instant::now(),
+        }))
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.lock().unwrap().left == 0
+    }
+
+    /// How many outages there were, and when the last one is over.
+    pub(crate) fn outages(&self) -> (u32, Instant) {
+        let state = self.0.lock().unwrap();
+        (state.outages, state.back_at)
+    }
+}
+
+impl Plan for Disturbing {
+    fn admits(&self) -> bool {
+        self.0.lock().unwrap().back_at <= Instant::now()
+    }
+
+    fn fate(&self, _: u32, _: Way, bytes: usize) -> Fate {
+        let state = &mut *self.0.lock().unwrap();
+        if state.left == 0 {
+            return Fate::Passes;
+        }
+        if state.until_next > 0 {
+            state.until_next -= 1;
+            return Fate::Passes;
+        }
+        state.left -= 1;
+        state.until_next = state.rng.below(BETWEEN);
+        state.disturb(bytes)
+    }
+}
+
+impl State {
+    fn disturb(&mut self, bytes: usize) -> Fate {
+        // From nothing to all of it.
+        let passing = self.rng.below(bytes + 1);
+        let (name, fate) = match self.rng.below(12) {
+            0..4 => ("cuts", Fate::IsCut(passing)),
+            4..7 => ("half-closes", Fate::IsLast(passing)),
+            7..10 => ("delays", Fate::IsLate(self.time(LATE))),
+            10 => ("hangs", Fate::Hangs(passing, self.time(HANGS))),
+            _ => {
+                let longest = if self.rng.chance(LONG) {
+                    LONG_OUTAGE
+                } else {
+                    OUTAGE
+                };
+                self.back_at = Instant::now() + self.time(longest);
+                self.outages += 1;
+                ("outages", Fate::CutsAll)
+            }
+        };
+        *self.done.entry(name).or_default() += 1;
+        fate
+    }
+
+    fn time(&mut self, longest: usize) -> Duration {
+        Duration::from_millis(self.rng.below(longest) as u64)
+    }
+}
+
+/// What was done.
+impl fmt::Display for Disturbing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.0.lock().unwrap();
+        let done = state.done.iter();
+        let done: Vec<_> = done.map(|(name, count)| format!("{count} {name}")).collect();
+        f.write_str(&done.join(", "))
+    }
+}
