@@ -116,7 +116,9 @@ impl Ledger {
         if !is_new {
             known.fault(format!("two holders had attempt {attempt} of job {id}"));
         } else if before.is_some_and(|before| before < attempt) {
-            known.fault(format!("job {id} was acknowledged or cancelled, and started"));
+            known.fault(format!(
+                "job {id} was acknowledged or cancelled, and started"
+            ));
         }
         (id, attempt)
     }
@@ -143,7 +145,12 @@ impl Ledger {
     }
 
     /// `lasts`: the lease cannot have ended.
-    pub(crate) fn not_settled(&self, (id, attempt): (JobId, u32), error: &SettleError, lasts: bool) {
+    pub(crate) fn not_settled(
+        &self,
+        (id, attempt): (JobId, u32),
+        error: &SettleError,
+        lasts: bool,
+    ) {
         let known = &mut *self.0.lock().unwrap();
         match error {
             SettleError::Unknown => {
@@ -156,7 +163,9 @@ impl Ledger {
             }
         }
         if lasts && error.is_stale() {
-            known.fault(format!("attempt {attempt} of job {id} lost a lease that lasts"));
+            known.fault(format!(
+                "attempt {attempt} of job {id} lost a lease that lasts"
+            ));
         }
     }
 
@@ -167,7 +176,9 @@ impl Ledger {
         job.gone = Some(attempts);
         let last = job.attempts.last().copied();
         if job.acked.is_some() || last.is_some_and(|last| last > attempts) {
-            known.fault(format!("job {id} was cancelled after attempt {attempts}, and {last:?} was begun"));
+            known.fault(format!(
+                "job {id} was cancelled after attempt {attempts}, and {last:?} was begun"
+            ));
         }
     }
 
@@ -205,6 +216,9 @@ impl Ledger {
     /// When all is over: nothing is there but dead letters.
     pub(crate) fn judge(&self, store: &impl Store, queue: &str) {
         let known = &mut *self.0.lock().unwrap();
+        if !known.faults.is_empty() {
+            return; // The run was given up.
+        }
         let mut dead = BTreeSet::new();
         while let Ok(letters) = store.dead(queue, dead.last().copied(), 100)
             && !letters.is_empty()
@@ -237,7 +251,10 @@ impl Ledger {
     pub(crate) fn verdict(&self, plan: &Disturbing, begin: Instant) -> String {
         let known = self.0.lock().unwrap();
         assert!(known.faults.is_empty(), "after {plan}: {:#?}", known.faults);
-        format!("{plan} in {:.1?}: {known}; none lost, early, or done twice", begin.elapsed())
+        format!(
+            "{plan} in {:.1?}: {known}; none lost, early, or done twice",
+            begin.elapsed()
+        )
     }
 }
 
@@ -248,7 +265,9 @@ impl Known {
         pushed.jobs.insert(id);
         if pushed.jobs.len() > pushed.copies {
             let (jobs, copies) = (pushed.jobs.len(), pushed.copies);
-            self.fault(format!("{number} was pushed {copies} times, and is {jobs} jobs"));
+            self.fault(format!(
+                "{number} was pushed {copies} times, and is {jobs} jobs"
+            ));
         }
         let is_new = !self.jobs.contains_key(&id);
         self.jobs.entry(id).or_default();
@@ -262,14 +281,14 @@ impl fmt::Display for Known {
         back.sort_unstable();
         write!(
             f,
-            "{} pushed, {} starts, {} stale, {} without an answer; after {} outages a process worked \
-            again within {:.0?}, half of them within {:.0?}",
+            "{} pushed, {} starts, {} stale, {} without an answer; after an outage a handler's first answer \
+            came {:.0?} late at most, and half of {} came within {:.0?}",
             self.pushed.len(),
             self.starts,
             self.stale,
             self.unknown,
-            back.len(),
             back.last().copied().unwrap_or_default(),
+            back.len(),
             back.get(back.len() / 2).copied().unwrap_or_default(),
         )
     }

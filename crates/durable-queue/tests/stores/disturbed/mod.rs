@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use durable_queue::store::JobState;
 use durable_queue::{
     Cancelled, CarriedOut, DurableQueue, Merge, Reset, SettleError, Store, StoreError, TakeError,
     When,
@@ -119,10 +118,8 @@ impl Party<'_> {
         while direct.stats(QUEUE).unwrap().jobs > 0 && !self.ledger.has_fault() {
             if begin.elapsed() > testkit::LIMIT {
                 let left = direct.list(QUEUE, None, 100).unwrap();
-                let held = left.iter().filter(|job| job.state != JobState::Waiting);
-                let (left, held) = (left.len(), held.count());
-                let text = "jobs are left though nothing disturbs: so many, and held by a lease";
-                self.ledger.fault(format!("{text}: {left}, {held}"));
+                self.ledger
+                    .fault(format!("nothing disturbs, and this is left: {left:#?}"));
             }
             pause(5);
         }
@@ -153,7 +150,9 @@ impl Party<'_> {
                 3 => {
                     let lease = if lasts { LEASES[0] } else { LEASES[1] };
                     let extended = job.extend(lease);
-                    extended.and_then(|()| job.ack()).map(|()| self.ledger.acked(attempt))
+                    extended
+                        .and_then(|()| job.ack())
+                        .map(|()| self.ledger.acked(attempt))
                 }
                 _ => job.ack().map(|()| self.ledger.acked(attempt)),
             };
@@ -208,7 +207,9 @@ impl Party<'_> {
             } else {
                 queue.push_batch(values).map_err(|error| error.error)
             };
-            pushed.inspect_err(|error| copies -= usize::from(!is_perhaps(error))).ok()
+            pushed
+                .inspect_err(|error| copies -= usize::from(!is_perhaps(error)))
+                .ok()
         });
         for ((number, _), id) in jobs.into_iter().zip(ids) {
             self.ledger.pushed(number, id);
@@ -228,7 +229,9 @@ impl Party<'_> {
         if is_cancelled {
             let cancelled = until(|| {
                 let cancelled = queue.store().cancel(QUEUE, key[..].into());
-                cancelled.inspect_err(|error| perhaps |= is_perhaps(error)).ok()
+                cancelled
+                    .inspect_err(|error| perhaps |= is_perhaps(error))
+                    .ok()
             });
             match cancelled {
                 Cancelled::Gone { attempts, .. } => self.ledger.gone(id, attempts),
@@ -236,7 +239,8 @@ impl Party<'_> {
                 // The other threads cancel what is open.
                 Cancelled::Never => self.ledger.must_be_cancelled(id),
                 Cancelled::Taken => {
-                    self.ledger.fault(format!("job {id} was taken long before its time"));
+                    self.ledger
+                        .fault(format!("job {id} was taken long before its time"));
                 }
             }
         } else {

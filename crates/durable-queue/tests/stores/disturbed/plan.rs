@@ -107,7 +107,9 @@ impl fmt::Display for Disturbing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.0.lock().unwrap();
         let done = state.done.iter();
-        let done: Vec<_> = done.map(|(name, count)| format!("{count} {name}")).collect();
+        let done: Vec<_> = done
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect();
         f.write_str(&done.join(", "))
     }
 }
