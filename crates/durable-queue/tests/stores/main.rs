@@ -8,6 +8,8 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+#[path = "../servers/address.rs"]
+mod address;
 mod alike;
 mod disturbed;
 mod postgres;

@@ -93,10 +93,9 @@ impl Party<'_> {
                     let lasts = lease == LEASES[0];
                     scope.spawn(move || self.take(queue, lasts, rng));
                 }
-                let rngs = [rng.split(), rng.split()];
-                let [pushes, cancels] = rngs;
-                pushers.push(scope.spawn(move || self.push(queue, pushes)));
-                pushers.push(scope.spawn(move || self.cancel(queue, cancels)));
+                let (own, its) = (rng.split(), rng.split());
+                pushers.push(scope.spawn(move || self.push(queue, own)));
+                pushers.push(scope.spawn(move || self.cancel(queue, its)));
             }
             for pusher in pushers {
                 pusher.join().unwrap();
