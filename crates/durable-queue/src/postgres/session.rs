@@ -3,10 +3,12 @@
 //! # What always holds
 //! 1. A call is made again only if the server said that it was undone.
 //! 2. A session that failed is not used again; the next call has a new one.
+//! 3. A session begins within a limit, or not at all.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use postgres::types::ToSql;
@@ -18,6 +20,7 @@ use sync_shim::{Clock, Mutex, MutexGuard};
 use super::failure::{failure, failure_of_commit, is_conflict, is_over, no_session};
 use super::schema::{PUSH_ONE, Schema};
 use crate::clock::SharedClock;
+use crate::error::{ErrorKind, StoreError};
 use crate::store::Result;
 
 /// Parameters of a call.
@@ -89,6 +92,24 @@ impl Connector {
     }
 
     pub(super) fn client(&self) -> Result<Client> {
+        let connector = self.clone();
+        let begun = within(self.limit(), move || connector.begin());
+        begun.unwrap_or(Err(StoreError::new(ErrorKind::Unavailable)))
+    }
+
+    /// Until a session has begun: that of the connection to any host, and of the answers on it.
+    fn limit(&self) -> Duration {
+        let config = &self.config;
+        let connect = config.get_connect_timeout().copied();
+        let answers = config.get_tcp_user_timeout().copied();
+        let hosts = u32::try_from(config.get_hosts().len().max(1)).unwrap_or(u32::MAX);
+        connect
+            .unwrap_or(CONNECT_TIMEOUT)
+            .saturating_mul(hosts)
+            .saturating_add(answers.unwrap_or(SILENCE))
+    }
+
+    fn begin(&self) -> Result<Client> {
         let failed = |error| no_session(&error);
         let mut client = (self.connect)(&self.config).map_err(failed)?;
         client.batch_execute(SETTINGS).map_err(failed)?;
@@ -108,12 +129,27 @@ impl Connector {
 /// connection that leads nowhere a thread does, until the system gives the connection up.
 pub(super) fn abandon(client: Client) {
     if !client.is_closed() {
-        let options = ThreadOptions {
-            name: Some("durable-abandon"),
-            ..ThreadOptions::default()
-        };
-        spawn_thread(options, move || drop(client)).ok();
+        beside("durable-abandon", move || drop(client)).ok();
     }
+}
+
+/// What `work` comes to, if it is done within this: a call of the client has no limit of its own, and a
+/// connection may be there and lead nowhere. What comes later is dropped by the thread that has done it.
+pub(super) fn within<R: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Option<R> {
+    let (sender, done) = channel();
+    beside("durable-limited", move || drop(sender.send(work()))).ok()?;
+    done.recv_timeout(limit).ok()
+}
+
+fn beside(name: &'static str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let options = ThreadOptions {
+        name: Some(name),
+        ..ThreadOptions::default()
+    };
+    spawn_thread(options, work).map(drop)
 }
 
 struct Session {

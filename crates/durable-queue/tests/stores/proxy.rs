@@ -50,7 +50,7 @@ pub(crate) trait Plan: Send + Sync + 'static {
         true
     }
 
-    fn fate(&self, connection: u32, way: Way, bytes: usize) -> Fate;
+    fn fate(&self, connection: u32, way: Way, bytes: &[u8]) -> Fate;
 }
 
 struct Shared<P> {
@@ -126,7 +126,7 @@ impl<P: Plan> Connection<P> {
             let fate = if self.hangs.load(SeqCst) {
                 Fate::IsSwallowed
             } else {
-                self.shared.plan.fate(self.number, way, count)
+                self.shared.plan.fate(self.number, way, bytes)
             };
             let passed = match fate {
                 Fate::Passes => to.write_all(bytes),
@@ -195,7 +195,7 @@ pub(crate) struct Losing {
 }
 
 impl Plan for Losing {
-    fn fate(&self, connection: u32, way: Way, _: usize) -> Fate {
+    fn fate(&self, connection: u32, way: Way, _: &[u8]) -> Fate {
         if way == Way::Request {
             Fate::Passes
         } else if connection < self.leading.load(SeqCst) {

@@ -58,7 +58,7 @@ impl Plan for Disturbing {
         self.0.lock().unwrap().back_at <= Instant::now()
     }
 
-    fn fate(&self, _: u32, _: Way, bytes: usize) -> Fate {
+    fn fate(&self, _: u32, _: Way, bytes: &[u8]) -> Fate {
         let state = &mut *self.0.lock().unwrap();
         if state.left == 0 {
             return Fate::Passes;
@@ -69,7 +69,7 @@ impl Plan for Disturbing {
         }
         state.left -= 1;
         state.until_next = state.rng.below(BETWEEN);
-        state.disturb(bytes)
+        state.disturb(bytes.len())
     }
 }
 

@@ -4,18 +4,21 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use ::postgres::Config;
 use ::postgres::config::Host;
 use durable_queue::{
-    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, NewJob, PostgresStore, Store, StoreError, When,
+    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, NewJob, Notifier, PostgresStore, Store,
+    StoreError, StoreTime, When,
 };
 
 use super::Database;
 use crate::alike::{JOB, a_session_that_listens_is_probed, count, no_job_is_lost_with_answers};
 use crate::disturbed::a_party_loses_nothing;
-use crate::proxy::Proxy;
+use crate::proxy::{Fate, Plan, Proxy, Way};
 
 /// All that a log could come to hold of it.
 fn shown(error: &StoreError) -> String {
@@ -282,6 +285,68 @@ fn a_session_that_listens_is_probed_and_replaced_if_its_connection_leads_nowhere
         options
             .open_config(through(&database, proxy.address))
             .unwrap()
+    });
+}
+
+/// No answer passes any more once such a request has: not on its connection.
+struct SilentAfter {
+    request: &'static [u8],
+    connection: AtomicU32,
+}
+
+impl SilentAfter {
+    fn new(request: &'static [u8]) -> Self {
+        Self {
+            request,
+            connection: AtomicU32::new(u32::MAX),
+        }
+    }
+}
+
+impl Plan for SilentAfter {
+    fn fate(&self, connection: u32, way: Way, bytes: &[u8]) -> Fate {
+        let mut parts = bytes.windows(self.request.len());
+        if way == Way::Request && parts.any(|part| part == self.request) {
+            self.connection.store(connection, SeqCst);
+        }
+        if way == Way::Answer && self.connection.load(SeqCst) == connection {
+            Fate::IsSwallowed
+        } else {
+            Fate::Passes
+        }
+    }
+}
+
+#[test]
+fn a_session_whose_probe_itself_has_no_answer_is_replaced() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let proxy = Proxy::with(server(&database), SilentAfter::new(b"pg_notify"));
+    let soon = Duration::from_millis(50);
+    let options = database.options().probe(soon, soon);
+    let config = through(&database, proxy.address);
+    let store = options.open_config(config).unwrap();
+    let (sender, times) = channel();
+    let notifier = Notifier::new(move |due| _ = sender.send(due));
+    testkit::watchdog(testkit::LIMIT, || {
+        let _watch = store.watch("queue", notifier).unwrap();
+        assert_eq!(times.recv(), Ok(StoreTime::from_micros(i64::MIN)));
+    });
+}
+
+#[test]
+fn a_server_that_takes_a_connection_and_says_nothing_is_an_error_of_a_call_that_was_not_made() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let proxy = Proxy::with(server(&database), SilentAfter::new(b"user"));
+    let mut config = through(&database, proxy.address);
+    let soon = Duration::from_millis(50);
+    config.connect_timeout(soon).tcp_user_timeout(soon);
+    testkit::watchdog(testkit::LIMIT, || {
+        let error = database.options().open_config(config).unwrap_err();
+        assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::No));
     });
 }
 
