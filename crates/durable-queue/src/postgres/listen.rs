@@ -55,7 +55,7 @@ impl Server for Shared {
     }
 
     fn connect(&self) -> Result<Listens> {
-        let mut client = self.sessions.connector().client()?;
+        let (mut client, _) = self.sessions.connector().client()?;
         let channel = self.sessions.schema().channel();
         let probe = format!("durable_probe_{}", self.hub.origin());
         let listening = client.batch_execute(&format!("LISTEN \"{channel}\"; LISTEN \"{probe}\""));

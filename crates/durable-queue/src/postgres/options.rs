@@ -124,10 +124,10 @@ impl PostgresOptions {
         let schema = Schema::new(&schema)?;
         connector.config = config;
         connector.set_defaults();
-        let mut client = connector.client()?;
-        schema.migrate(&mut client)?;
+        let mut first = connector.client()?;
+        schema.migrate(&mut first.0)?;
         Ok(PostgresStore(Arc::new(Shared {
-            sessions: Sessions::new(connector, schema, client, sessions),
+            sessions: Sessions::new(connector, schema, first, sessions),
             hub: Hub::new(timing),
             queues: Queues::new(),
         })))

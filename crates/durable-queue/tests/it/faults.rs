@@ -210,6 +210,30 @@ fn an_error_of_the_store_is_shown_until_it_answers_again() {
     });
 }
 
+#[test]
+fn a_store_that_is_gone_for_long_is_tried_once_a_second_at_least() {
+    bounded(|| {
+        const TRIES: u64 = 20;
+        let time = Time::new();
+        let count = AtomicUsize::new(0);
+        let plan = move |call| match call {
+            Call::Turn if count.fetch_add(1, Relaxed) < TRIES as usize => {
+                Fault::Refused(ErrorKind::Unavailable)
+            }
+            _ => Fault::None,
+        };
+        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+        queue.push(job("job"), When::NOW).unwrap();
+        let taker = beside(&queue, |queue| queue.take().unwrap());
+        for tries in 1..=TRIES {
+            time.clock.wait_for_sleepers(1);
+            assert_eq!(queue.stats().errors, tries);
+            time.clock.advance(SECOND);
+        }
+        taker.join().unwrap().ack().unwrap();
+    });
+}
+
 /// A store that panics is one whose answer was lost.
 #[test]
 fn a_store_that_panics_does_not_take_the_pump_with_it() {

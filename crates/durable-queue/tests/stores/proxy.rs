@@ -86,9 +86,22 @@ impl<P: Plan> Proxy<P> {
         &self.shared.plan
     }
 
+    /// Cuts the connections that are there.
+    pub(crate) fn cut(&self) {
+        self.shared.cut();
+    }
+
     /// So many were begun.
     pub(crate) fn connections(&self) -> u32 {
         self.shared.begun.load(SeqCst)
+    }
+}
+
+impl<P> Shared<P> {
+    fn cut(&self) {
+        for ends in self.open.lock().unwrap().values() {
+            cut(ends);
+        }
     }
 }
 
@@ -150,9 +163,7 @@ impl<P: Plan> Connection<P> {
                     break;
                 }
                 Fate::CutsAll => {
-                    for ends in self.shared.open.lock().unwrap().values() {
-                        cut(ends);
-                    }
+                    self.shared.cut();
                     break;
                 }
                 Fate::IsSwallowed => Ok(()),

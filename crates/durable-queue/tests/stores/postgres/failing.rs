@@ -6,13 +6,15 @@ use std::net::{SocketAddr, TcpListener};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
 use ::postgres::Config;
 use ::postgres::config::Host;
+use durable_queue::store::{Act, Claim, JobState, ListedJob, Settle};
 use durable_queue::{
     CarriedOut, DurableQueue, EnqueueIn, ErrorKind, NewJob, Notifier, PostgresStore, Store,
-    StoreError, StoreTime, When,
+    StoreError, StoreTime, Token, When,
 };
 
 use super::Database;
@@ -285,6 +287,70 @@ fn a_session_that_listens_is_probed_and_replaced_if_its_connection_leads_nowhere
         options
             .open_config(through(&database, proxy.address))
             .unwrap()
+    });
+}
+
+/// It would be carried out after what asks for it has found nothing, and its jobs be held by no process.
+#[test]
+fn a_claim_that_is_under_way_when_its_connection_is_cut_is_found_or_is_never_carried_out() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let name = format!("{}_claims", database.schema);
+    let direct = &database.store;
+    let proxy = Proxy::new(server(&database));
+    let mut config = through(&database, proxy.address);
+    config.application_name(&name);
+    let store = database.options().open_config(config).unwrap();
+    let claim = || Claim {
+        token: Token::random(),
+        max: 1,
+        start: 1,
+        ahead: 0,
+        horizon: Duration::ZERO,
+        lease: Duration::from_secs(3_600),
+    };
+    let busy = |state: &str| {
+        let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name";
+        database.get::<i64>(&format!("{count} = '{name}' AND {state}"))
+    };
+    direct.enqueue("queue", &[JOB, JOB]).unwrap();
+    let (first, second) = (claim(), claim());
+    let turn = direct.turn("queue", &[], Some(first)).unwrap();
+    let held = turn.claimed.unwrap().leases.remove(0);
+    let ack = Settle {
+        id: held.id,
+        token: held.token,
+        act: Act::Ack,
+    };
+    testkit::watchdog(testkit::LIMIT, || {
+        // The turn settles this job, and waits, before it claims the other one.
+        let mut session = database.session();
+        let mut transaction = session.transaction().unwrap();
+        let lock = format!(
+            "SELECT FROM {}.job WHERE id = $1 FOR UPDATE",
+            database.schema
+        );
+        let id = i64::try_from(held.id.as_u64()).unwrap();
+        transaction.execute(&lock, &[&id]).unwrap();
+        thread::scope(|scope| {
+            let turn = scope.spawn(|| store.turn("queue", &[ack], Some(second)));
+            while busy("wait_event_type = 'Lock'") == 0 {
+                thread::yield_now();
+            }
+            proxy.cut();
+            let error = turn.join().unwrap().unwrap_err();
+            assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
+        });
+        let found = store.held_by("queue", second.token, second.lease).unwrap();
+        assert!(found.is_empty());
+        transaction.rollback().unwrap();
+        while busy("state = 'active'") > 0 {
+            thread::yield_now();
+        }
+        let states = direct.list("queue", None, 2).unwrap();
+        let is_free = |job: &ListedJob| job.state == JobState::Waiting;
+        assert!(states.iter().any(is_free), "{states:?}");
     });
 }
 
