@@ -2,7 +2,7 @@
 //! lease that is not its own.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -215,9 +215,9 @@ fn a_store_that_is_gone_for_long_is_tried_once_a_second_at_least() {
     bounded(|| {
         const TRIES: u64 = 20;
         let time = Time::new();
-        let count = AtomicUsize::new(0);
+        let count = AtomicU64::new(0);
         let plan = move |call| match call {
-            Call::Turn if count.fetch_add(1, Relaxed) < TRIES as usize => {
+            Call::Turn if count.fetch_add(1, Relaxed) < TRIES => {
                 Fault::Refused(ErrorKind::Unavailable)
             }
             _ => Fault::None,
