@@ -110,7 +110,9 @@ impl PostgresOptions {
         self.open_config(config)
     }
 
-    /// As [`open`](Self::open), for an address that is put together.
+    /// As [`open`](Self::open), for an address that is put together. A session that has not begun within
+    /// its `connect_timeout` for each host and its `tcp_user_timeout` is given up: within 10 and 15 s, if not
+    /// said.
     ///
     /// # Errors
     /// As [`open`](Self::open).

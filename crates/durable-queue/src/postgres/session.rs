@@ -72,6 +72,9 @@ pub(super) struct Process {
     begun: i64,
 }
 
+/// A session, and its process, unless the role may not see it.
+type Begun = (Client, Option<Process>);
+
 type Connect = dyn Fn(&Config) -> std::result::Result<Client, postgres::Error> + Send + Sync;
 
 /// How a session begins.
@@ -110,7 +113,7 @@ impl Connector {
         }
     }
 
-    pub(super) fn client(&self) -> Result<(Client, Process)> {
+    pub(super) fn client(&self) -> Result<Begun> {
         let connector = self.clone();
         let begun = within(self.limit(), move || connector.begin());
         begun.unwrap_or(Err(StoreError::new(ErrorKind::Unavailable)))
@@ -128,7 +131,7 @@ impl Connector {
             .saturating_add(answers.unwrap_or(SILENCE))
     }
 
-    fn begin(&self) -> Result<(Client, Process)> {
+    fn begin(&self) -> Result<Begun> {
         let failed = |error| no_session(&error);
         let mut client = (self.connect)(&self.config).map_err(failed)?;
         client.batch_execute(SETTINGS).map_err(failed)?;
@@ -139,10 +142,8 @@ impl Connector {
             .to_string();
         let row = client.query_one(LOCK_TIMEOUT, &[&millis]).map_err(failed)?;
         let process = || {
-            Ok(Process {
-                number: row.try_get(1)?,
-                begun: row.try_get(2)?,
-            })
+            let (number, begun): (_, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
+            Ok(begun.map(|begun| Process { number, begun }))
         };
         let process = process().map_err(failed)?;
         Ok((client, process))
@@ -178,13 +179,13 @@ fn beside(name: &'static str, work: impl FnOnce() + Send + 'static) -> std::io::
 
 struct Session {
     client: Client,
-    process: Process,
+    process: Option<Process>,
     statements: BTreeMap<&'static str, Statement>,
     used: Instant,
 }
 
 impl Session {
-    fn new((client, process): (Client, Process), now: Instant) -> Self {
+    fn new((client, process): Begun, now: Instant) -> Self {
         Self {
             client,
             process,
@@ -241,12 +242,7 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(
-        connector: Connector,
-        schema: Schema,
-        first: (Client, Process),
-        most: usize,
-    ) -> Self {
+    pub(super) fn new(connector: Connector, schema: Schema, first: Begun, most: usize) -> Self {
         let clock = SharedClock::default();
         let first = Session::new(first, clock.now());
         let mut slots = vec![Mutex::new(Some(first))];
@@ -289,22 +285,22 @@ impl Sessions {
     /// claimed by then, or never will. It may have waited for a lock, or for the disk, and would else be
     /// carried out after what asks for its claims has found none.
     pub(super) fn end_lost(&self) -> Result<()> {
-        let limit = i64::try_from(self.connector.busy_timeout.as_millis()).unwrap_or(i64::MAX);
+        let limit = self.connector.busy_timeout.as_millis().max(1);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let lost = self.lost.lock().clone();
         for process in lost {
             let Process { number, begun } = process;
-            match self.query("end", || END.to_owned(), &[&number, &begun, &limit.max(1)]) {
-                Ok(rows)
-                    if rows
-                        .iter()
-                        .any(|row| row.try_get(0).is_ok_and(|ended: bool| !ended)) =>
-                {
-                    return Err(StoreError::new(ErrorKind::Busy));
-                }
+            let ended = match self.query("end", || END.to_owned(), &[&number, &begun, &limit]) {
+                Ok(rows) => rows
+                    .first()
+                    .is_none_or(|row| row.try_get(0).unwrap_or(true)),
                 Err(error) if error.is_transient() => return Err(error),
-                // It has ended; or this role may not end it, and that cannot be helped.
-                Ok(_) | Err(_) => self.lost.lock().retain(|it| *it != process),
+                Err(_) => true, // This role may not end it, and that cannot be helped.
+            };
+            if !ended {
+                return Err(StoreError::new(ErrorKind::Busy));
             }
+            self.lost.lock().retain(|it| *it != process);
         }
         Ok(())
     }
@@ -338,7 +334,7 @@ impl Sessions {
             if lost.len() == MOST_LOST {
                 lost.remove(0);
             }
-            lost.push(session.process);
+            lost.extend(session.process);
         }
         answer.map_err(|error| match name {
             PUSH_ONE => failure_of_commit(&error),

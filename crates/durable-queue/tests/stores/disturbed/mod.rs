@@ -15,8 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use durable_queue::{
-    Cancelled, CarriedOut, DurableQueue, Merge, Reset, SettleError, Store, StoreError, TakeError,
-    When,
+    Cancelled, CarriedOut, DurableQueue, Merge, Reset, SAFETY_LOOK, SettleError, Store, StoreError,
+    TakeError, When,
 };
 use testkit::Rng;
 
@@ -60,7 +60,7 @@ pub(crate) fn a_party_loses_nothing<S: Store + 'static>(
 ) {
     let disturbances = env::var(VARIABLE).ok();
     let disturbances = disturbances.map_or(DISTURBANCES, |number| number.parse().unwrap());
-    let limit = LONGEST * u32::try_from(disturbances).unwrap() + testkit::LIMIT * 2;
+    let limit = LONGEST * u32::try_from(disturbances).unwrap() + testkit::LIMIT * 3;
     let mut rng = Rng::from_env();
     let begin = Instant::now();
     let ledger = Ledger::default();
@@ -115,7 +115,8 @@ impl Party<'_> {
     fn wait_for_end(&self, direct: &impl Store) {
         let begin = Instant::now();
         while direct.stats(QUEUE).unwrap().jobs > 0 && !self.ledger.has_fault() {
-            if begin.elapsed() > testkit::LIMIT {
+            // A job that was announced to none is found by a look.
+            if begin.elapsed() > testkit::LIMIT + SAFETY_LOOK {
                 let left = direct.list(QUEUE, None, 100).unwrap();
                 self.ledger
                     .fault(format!("nothing disturbs, and this is left: {left:#?}"));
