@@ -1,41 +1,16 @@
-//! apalis-postgres: batches of a hundred, woken by notifications, handlers side by side, no lock for
-//! each job, as its example has it.
-
-use std::time::{Duration, Instant};
+//! apalis-postgres: woken by notifications.
 
 use apalis::prelude::*;
-use apalis_postgres::{Config, PgPool, PostgresStorage};
+use apalis_postgres::{Config, PostgresStorage};
 use futures_util::stream;
 use sqlx_09::postgres::PgPoolOptions;
-use stores::{Handler, Job, Outcome, Queue, Workers};
-use tokio::runtime::Runtime;
+use stores::{Handler, Outcome};
 
-use crate::runtime::{BATCH, QUEUE, SESSIONS, Threads, push_each, runtime};
+use super::{Apalis, Storage, handle};
+use crate::runtime::{BATCH, QUEUE, SESSIONS, runtime};
 
-pub struct Apalis {
-    runtime: Runtime,
-    pool: PgPool,
-}
-
-fn storage(pool: &PgPool) -> PostgresStorage<String> {
-    let config = Config::default()
-        .queue(QUEUE)
-        .batch_size(BATCH)
-        .lock_tasks(false);
-    PostgresStorage::new(pool).with_config(config)
-}
-
-/// Its times are whole seconds.
-async fn send(mut storage: PostgresStorage<String>, jobs: Vec<Job>) -> Outcome {
-    let tasks = jobs.into_iter().map(|job| {
-        let when = job.when();
-        TaskBuilder::new(job.text).run_at_time(when).build()
-    });
-    Ok(storage.push_all(stream::iter(tasks)).await?)
-}
-
-impl Apalis {
-    pub fn open(address: &str) -> Outcome<Self> {
+impl Apalis<PostgresStorage<String>> {
+    pub fn postgres(address: &str) -> Outcome<Self> {
         let runtime = runtime()?;
         let pool = runtime.block_on(async {
             let pool = PgPoolOptions::new().max_connections(SESSIONS);
@@ -43,37 +18,25 @@ impl Apalis {
             PostgresStorage::setup(&pool).await?;
             Outcome::Ok(pool)
         })?;
-        Ok(Self { runtime, pool })
+        let config = Config::default()
+            .queue(QUEUE)
+            .batch_size(BATCH)
+            .lock_tasks(false);
+        let storage = PostgresStorage::new(&pool).with_config(config);
+        Ok(Self { runtime, storage })
     }
 }
 
-impl Queue for Apalis {
-    fn push(&self, jobs: &[Job]) -> Outcome {
-        self.runtime
-            .block_on(send(storage(&self.pool), jobs.to_vec()))
+impl Storage for PostgresStorage<String> {
+    async fn enter(mut self, tasks: Vec<Task<String>>) -> Outcome {
+        Ok(self.push_all(stream::iter(tasks)).await?)
     }
 
-    fn push_each(&self, clients: u32, delay: Duration, until: Instant) -> Outcome<u32> {
-        let storage = storage(&self.pool);
-        push_each(&self.runtime, clients, delay, until, move |job| {
-            send(storage.clone(), vec![job])
-        })
-    }
-
-    fn work(&self, workers: u32, handler: Handler) -> Outcome<Box<dyn Workers>> {
-        let mut threads = Threads::default();
-        for number in 0..workers {
-            let handler = handler.clone();
-            let handle = move |text: String| {
-                handler(&text);
-                async { Ok::<(), BoxDynError>(()) }
-            };
-            let worker = WorkerBuilder::new(format!("worker-{number}"))
-                .backend(storage(&self.pool).with_pubsub())
-                .parallelize(tokio::spawn)
-                .build(handle);
-            threads.start(&self.runtime, move || async { drop(worker.run().await) });
-        }
-        Ok(Box::new(threads))
+    async fn work(self, worker: String, handler: Handler) {
+        let worker = WorkerBuilder::new(worker)
+            .backend(self.with_pubsub())
+            .parallelize(tokio::spawn)
+            .build(handle(handler));
+        drop(worker.run().await);
     }
 }

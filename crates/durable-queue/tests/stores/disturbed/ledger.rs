@@ -26,7 +26,7 @@ struct Known {
     starts: u64,
     stale: u64,
     unknown: u64,
-    /// How late each process had its first answer after an outage.
+    /// How long after an outage each process had settled a job.
     back: Vec<Duration>,
 }
 
@@ -208,9 +208,9 @@ impl Ledger {
         }
     }
 
-    /// A process works again, so long after it could.
-    pub(crate) fn is_back(&self, after: Duration) {
-        self.0.lock().unwrap().back.push(after);
+    /// A process works again, so long after it could, if it was cut off.
+    pub(crate) fn is_back(&self, after: Option<Duration>) {
+        self.0.lock().unwrap().back.extend(after);
     }
 
     /// When all is over: nothing is there but dead letters.
@@ -281,15 +281,15 @@ impl fmt::Display for Known {
         back.sort_unstable();
         write!(
             f,
-            "{} pushed, {} starts, {} stale, {} without an answer; after an outage a handler's first answer \
-            came {:.0?} late at most, and half of {} came within {:.0?}",
+            "{} pushed, {} starts, {} stale, {} without an answer; after an outage a process \
+            worked again within {} ms, and half of {} times within {} ms",
             self.pushed.len(),
             self.starts,
             self.stale,
             self.unknown,
-            back.last().copied().unwrap_or_default(),
+            back.last().map_or(0, Duration::as_millis),
             back.len(),
-            back.get(back.len() / 2).copied().unwrap_or_default(),
+            back.get(back.len() / 2).map_or(0, Duration::as_millis),
         )
     }
 }

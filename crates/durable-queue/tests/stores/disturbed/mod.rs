@@ -65,7 +65,8 @@ pub(crate) fn a_party_loses_nothing<S: Store + 'static>(
     let begin = Instant::now();
     let ledger = Ledger::default();
     let verdict = testkit::watchdog(limit, || {
-        let proxy = Proxy::with(server, Disturbing::new(rng.split(), disturbances));
+        let plan = Disturbing::new(rng.split(), disturbances, LEASES.len());
+        let proxy = Proxy::with(server, plan);
         let party = Party {
             ledger: &ledger,
             plan: proxy.plan(),
@@ -87,11 +88,10 @@ impl Party<'_> {
     fn meets<S: Store>(&self, queues: &[Queue<S>], direct: &S, rng: &mut Rng) {
         thread::scope(|scope| {
             let mut pushers = Vec::new();
-            for (queue, lease) in queues.iter().zip(LEASES) {
+            for (process, queue) in queues.iter().enumerate() {
                 for _ in 0..TAKERS {
                     let rng = rng.split();
-                    let lasts = lease == LEASES[0];
-                    scope.spawn(move || self.take(queue, lasts, rng));
+                    scope.spawn(move || self.take(queue, process, rng));
                 }
                 let (own, its) = (rng.split(), rng.split());
                 pushers.push(scope.spawn(move || self.push(queue, own)));
@@ -125,8 +125,7 @@ impl Party<'_> {
         }
     }
 
-    fn take<S: Store>(&self, queue: &Queue<S>, lasts: bool, mut rng: Rng) {
-        let (mut outages, _) = self.plan.outages();
+    fn take<S: Store>(&self, queue: &Queue<S>, process: usize, mut rng: Rng) {
         loop {
             let job = match queue.take() {
                 Ok(job) => job,
@@ -148,8 +147,7 @@ impl Party<'_> {
                     job.retry_after(when).map(drop)
                 }
                 3 => {
-                    let lease = if lasts { LEASES[0] } else { LEASES[1] };
-                    let extended = job.extend(lease);
+                    let extended = job.extend(LEASES[process]);
                     extended
                         .and_then(|()| job.ack())
                         .map(|()| self.ledger.acked(attempt))
@@ -157,13 +155,11 @@ impl Party<'_> {
                 _ => job.ack().map(|()| self.ledger.acked(attempt)),
             };
             match settled {
-                Ok(()) => {
-                    let (number, back_at) = self.plan.outages();
-                    if std::mem::replace(&mut outages, number) != number {
-                        self.ledger.is_back(back_at.elapsed());
-                    }
+                Ok(()) => self.ledger.is_back(self.plan.works(process)),
+                Err(error) => {
+                    let lasts = process == 0;
+                    self.ledger.not_settled(attempt, &error, lasts);
                 }
-                Err(error) => self.ledger.not_settled(attempt, &error, lasts),
             }
         }
     }

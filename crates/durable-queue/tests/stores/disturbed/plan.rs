@@ -1,6 +1,7 @@
-//! What a proxy does to the connections: a seed says what, and after how many pieces of messages.
+//! What a proxy does to the connections: a seed says what, and after how many pieces of messages. After an
+//! outage it does nothing until each process works again, so that it can be seen when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -26,19 +27,22 @@ struct State {
     until_next: usize,
     left: u64,
     done: BTreeMap<&'static str, u64>,
-    outages: u32,
+    /// Which processes have not worked since the last outage, and when that is over.
+    idle: BTreeSet<usize>,
     back_at: Instant,
+    processes: usize,
 }
 
 impl Disturbing {
-    pub(crate) fn new(rng: Rng, disturbances: u64) -> Self {
+    pub(crate) fn new(rng: Rng, disturbances: u64, processes: usize) -> Self {
         Self(Mutex::new(State {
             rng,
             until_next: BETWEEN,
             left: disturbances,
             done: BTreeMap::new(),
-            outages: 0,
+            idle: BTreeSet::new(),
             back_at: Instant::now(),
+            processes,
         }))
     }
 
@@ -46,10 +50,11 @@ impl Disturbing {
         self.0.lock().unwrap().left == 0
     }
 
-    /// How many outages there were, and when the last one is over.
-    pub(crate) fn outages(&self) -> (u32, Instant) {
-        let state = self.0.lock().unwrap();
-        (state.outages, state.back_at)
+    /// A process has worked: so long after an outage, if for the first time since.
+    pub(crate) fn works(&self, process: usize) -> Option<Duration> {
+        let state = &mut *self.0.lock().unwrap();
+        let since = Instant::now().checked_duration_since(state.back_at)?;
+        state.idle.remove(&process).then_some(since)
     }
 }
 
@@ -60,7 +65,7 @@ impl Plan for Disturbing {
 
     fn fate(&self, _: u32, _: Way, bytes: &[u8]) -> Fate {
         let state = &mut *self.0.lock().unwrap();
-        if state.left == 0 {
+        if state.left == 0 || !state.idle.is_empty() {
             return Fate::Passes;
         }
         if state.until_next > 0 {
@@ -89,7 +94,7 @@ impl State {
                     OUTAGE
                 };
                 self.back_at = Instant::now() + self.time(longest);
-                self.outages += 1;
+                self.idle.extend(0..self.processes);
                 ("outages", Fate::CutsAll)
             }
         };
