@@ -17,8 +17,9 @@ pub(crate) struct Ledger(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// What was pushed, by its number, which is its payload.
+    /// What was pushed, by its number, which is in its payload.
     pushed: BTreeMap<u64, Pushed>,
+    /// What a push was answered with, or what was started.
     jobs: BTreeMap<JobId, Job>,
     /// Jobs that have come to no end, as far as is known.
     open: BTreeSet<JobId>,
@@ -34,8 +35,6 @@ struct Known {
 struct Pushed {
     /// So many jobs it may be: one for each try that was, or may have been, carried out.
     copies: usize,
-    /// A try was answered for.
-    is_in: bool,
     jobs: BTreeSet<JobId>,
 }
 
@@ -50,12 +49,6 @@ struct Job {
     cancels: u32,
     buried: bool,
     perhaps_buried: bool,
-}
-
-impl Known {
-    fn fault(&mut self, text: String) {
-        self.faults.push(text);
-    }
 }
 
 pub(crate) fn now() -> StoreTime {
@@ -91,7 +84,6 @@ impl Ledger {
     /// A push was answered for.
     pub(crate) fn pushed(&self, number: u64, id: JobId) {
         let known = &mut *self.0.lock().unwrap();
-        known.pushed.entry(number).or_default().is_in = true;
         if known.is_job_of(number, id) {
             known.open.insert(id);
         }
@@ -99,14 +91,14 @@ impl Ledger {
 
     /// Says which attempt this is.
     pub(crate) fn started(&self, job: &Claimed<String>) -> (JobId, u32) {
-        let (id, attempt) = (job.id(), job.attempt());
+        let (id, attempt, now) = (job.id(), job.attempt(), now());
         let mut words = job.split(' ').map(|word| word.parse::<i64>().unwrap());
         let number = words.next().unwrap().unsigned_abs();
         // The time that its push had meant, and that of the store.
         let due = StoreTime::from_micros(words.next().unwrap()).max(job.due());
         let known = &mut *self.0.lock().unwrap();
         known.starts += 1;
-        if due > now() {
+        if due > now {
             known.fault(format!("job {id} was early"));
         }
         known.is_job_of(number, id);
@@ -220,22 +212,18 @@ impl Ledger {
             return; // The run was given up.
         }
         let mut dead = BTreeSet::new();
-        while let Ok(letters) = store.dead(queue, dead.last().copied(), 100)
-            && !letters.is_empty()
-        {
+        loop {
+            let letters = store.dead(queue, dead.last().copied(), 100).unwrap();
+            if letters.is_empty() {
+                break;
+            }
             dead.extend(letters.into_iter().map(|letter| letter.id));
         }
         let mut faults = Vec::new();
-        for (number, pushed) in &known.pushed {
-            let is_lost = |id: &JobId| {
-                let job = &known.jobs[id];
-                job.attempts.is_empty() && job.gone.is_none() && job.cancels == 0
-            };
-            if pushed.is_in && pushed.jobs.iter().any(is_lost) {
-                faults.push(format!("what was pushed as {number} is lost"));
-            }
-        }
         for (id, job) in &known.jobs {
+            if job.attempts.is_empty() && job.gone.is_none() && job.cancels == 0 {
+                faults.push(format!("job {id} was pushed, and lost"));
+            }
             let is_dead = dead.contains(id);
             if job.buried && !is_dead {
                 faults.push(format!("job {id} was buried, and is no dead letter"));
@@ -259,6 +247,10 @@ impl Ledger {
 }
 
 impl Known {
+    fn fault(&mut self, text: String) {
+        self.faults.push(text);
+    }
+
     /// Notes that it is; false if it was known.
     fn is_job_of(&mut self, number: u64, id: JobId) -> bool {
         let pushed = self.pushed.entry(number).or_default();
