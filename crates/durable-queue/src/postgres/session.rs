@@ -4,7 +4,8 @@
 //! 1. A call is made again only if the server said that it was undone.
 //! 2. A session that failed is not used again; the next call has a new one.
 //! 3. A session begins within a limit, or not at all.
-//! 4. Once [`Sessions::end_lost`] has answered, no turn whose answer was lost is under way.
+//! 4. Once [`Sessions::end_lost`] has answered, no turn whose answer was lost is under way: unless the role
+//!    may not end what it has begun.
 
 use std::collections::BTreeMap;
 use std::fmt;
