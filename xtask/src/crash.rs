@@ -1,30 +1,33 @@
-//! `cargo xtask crash`: many kills of processes on one durable queue. The tests have a few of them.
+//! `cargo xtask crash`: many kills of processes on one durable queue, or many disturbances of their
+//! connections. The tests have a few of them.
 
 use anyhow::Result;
 use xshell::cmd;
 
 use crate::flags;
+use crate::stores;
 use crate::workspace::Workspace;
 
 const KILLS: u64 = 200;
 const SEED: u64 = 1;
 
-/// Runs the test `crash` of durable-queue, which says what it checks and what came of it.
+const PACKAGE: [&str; 3] = ["-p", "anthill-durable-queue", "--all-features"];
+/// A test of each store on a server.
+const PROXY: &str = "a_party_behind_a_proxy";
+
+/// Runs tests of durable-queue, which say what they check and what came of it.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {
+    let seed = flags.seed.unwrap_or(SEED).to_string();
+    if let Some(disturbances) = flags.proxy {
+        return stores::with_servers(workspace, |shell| {
+            let _disturbances = shell.push_env("DURABLE_DISTURBANCES", disturbances.to_string());
+            let _seed = shell.push_env("ANTHILL_SEED", &seed);
+            let test = ["--test", "stores", "--", "--nocapture", PROXY];
+            Ok(cmd!(shell, "cargo test --quiet {PACKAGE...} {test...}").run()?)
+        });
+    }
     let shell = workspace.shell()?;
     let kills = flags.kills.unwrap_or(KILLS).to_string();
-    let seed = flags.seed.unwrap_or(SEED).to_string();
-    let test = [
-        "-p",
-        "anthill-durable-queue",
-        "--all-features",
-        "--test",
-        "crash",
-    ];
-    cmd!(
-        shell,
-        "cargo test --quiet {test...} -- --kills {kills} --seed {seed}"
-    )
-    .run()?;
-    Ok(())
+    let test = ["--test", "crash", "--", "--kills", &kills, "--seed", &seed];
+    Ok(cmd!(shell, "cargo test --quiet {PACKAGE...} {test...}").run()?)
 }

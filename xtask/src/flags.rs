@@ -66,6 +66,9 @@ xflags::xflags! {
         cmd crash {
             /// How many kills (default 200).
             optional --kills kills: u64
+            /// Instead of kills so often a proxy disturbs the connections to each of the servers, which are
+            /// started and stopped: it cuts, half-closes, delays, hangs and refuses.
+            optional --proxy disturbances: u64
             /// Which victims and when (default 1).
             optional --seed seed: u64
         }

@@ -165,13 +165,21 @@ pub(crate) fn down(workspace: &Workspace, only: Option<&str>) -> Result<()> {
 
 /// The suites of the stores against real servers. What has no server is left out, and said so.
 pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
+    with_servers(workspace, |shell| suites(workspace, shell))
+}
+
+/// With a shell in which the tests find the servers, for as long as that takes.
+pub(crate) fn with_servers(
+    workspace: &Workspace,
+    tests: impl FnOnce(&Shell) -> Result<()>,
+) -> Result<()> {
     let was_up = are_up(workspace);
     let urls = up(workspace, None)?;
     let shell = workspace.shell()?;
     for (variable, url) in &urls {
         shell.set_var(variable, url);
     }
-    let tests = suites(workspace, &shell);
+    let tests = tests(&shell);
     if !was_up {
         down(workspace, None)?;
     }

@@ -2,7 +2,6 @@
 //! is delivered.
 
 mod apalis;
-mod apalis_redis;
 mod graphile;
 mod pgmq;
 mod runtime;
@@ -28,7 +27,7 @@ fn main() {
         Contender {
             name: "apalis-postgres",
             needs: Needs::Postgres,
-            open: |address| Ok(Box::new(apalis::Apalis::open(address)?)),
+            open: |address| Ok(Box::new(apalis::Apalis::postgres(address)?)),
             can: Can::AllButLook,
         },
         Contender {
@@ -46,7 +45,7 @@ fn main() {
         Contender {
             name: "apalis-redis",
             needs: Needs::Redis,
-            open: |address| Ok(Box::new(apalis_redis::ApalisRedis::open(address)?)),
+            open: |address| Ok(Box::new(apalis::Apalis::redis(address)?)),
             can: Can::AllButLook,
         },
     ]);

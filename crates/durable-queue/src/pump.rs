@@ -33,8 +33,8 @@ use crate::time::StoreTime;
 
 /// The first pause after an error of the store; it doubles up to [`LONGEST_PAUSE`].
 pub const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause between two tries of a store that fails.
-pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The longest pause between two tries of a store that fails: within a second after it is back, it is used.
+pub const LONGEST_PAUSE: Duration = Duration::from_millis(800);
 /// So often a claim is tried while calls wait, whatever is known: a net under lost announcements.
 pub const SAFETY_LOOK: Duration = Duration::from_secs(60);
 /// A commit that is synced in less makes no job late that is worth a turn of its own.

@@ -11,7 +11,7 @@ use sync_shim::Mutex;
 
 use super::Shared;
 use super::failure::no_session;
-use super::session::abandon;
+use super::session::{abandon, within};
 use crate::listen::{Hub, Lost, Messages, Probe, Received, Server, Session};
 use crate::store::Result;
 use crate::time::StoreTime;
@@ -41,8 +41,8 @@ impl Queues {
 
 /// A session, and what it listens to.
 pub(super) struct Listens {
-    client: Client,
-    channel: String,
+    /// Absent once a probe has lost it.
+    client: Option<Client>,
     /// A channel of its own, to receive its own notifications.
     probe: String,
 }
@@ -55,16 +55,13 @@ impl Server for Shared {
     }
 
     fn connect(&self) -> Result<Listens> {
-        let mut listens = Listens {
-            client: self.sessions.connector().client()?,
-            channel: self.sessions.schema().channel(),
-            probe: format!("durable_probe_{}", self.hub.origin()),
-        };
-        let Listens { channel, probe, .. } = &listens;
-        let listen = format!("LISTEN \"{channel}\"; LISTEN \"{probe}\"");
-        let listening = listens.client.batch_execute(&listen);
+        let (mut client, _) = self.sessions.connector().client()?;
+        let channel = self.sessions.schema().channel();
+        let probe = format!("durable_probe_{}", self.hub.origin());
+        let listening = client.batch_execute(&format!("LISTEN \"{channel}\"; LISTEN \"{probe}\""));
         listening.map_err(|error| no_session(&error))?;
-        Ok(listens)
+        let client = Some(client);
+        Ok(Listens { client, probe })
     }
 
     /// `QUEUE DUE ORIGIN`, as the function `notify` writes it.
@@ -87,13 +84,16 @@ impl Session for Listens {
     }
 
     fn abandon(self) {
-        abandon(self.client);
+        if let Some(client) = self.client {
+            abandon(client);
+        }
     }
 }
 
 impl Messages for &mut Listens {
     fn next(&mut self, limit: Duration) -> std::result::Result<Received, Lost> {
-        let Listens { client, probe, .. } = &mut **self;
+        let Listens { client, probe } = &mut **self;
+        let client = client.as_mut().ok_or(Lost)?;
         let next = client.notifications().timeout_iter(limit).next();
         match next.map_err(|_| Lost)? {
             Some(it) if it.channel() == probe => Ok(Received::Answer),
@@ -105,11 +105,14 @@ impl Messages for &mut Listens {
 
     /// A notification to itself: a pooler may have forgotten who listens.
     fn probe(&mut self, limit: Duration) -> std::result::Result<Probe, Lost> {
-        // This has a limit, and the statement has none: a connection may be there and lead nowhere.
-        self.client.is_valid(limit).map_err(|_| Lost)?;
-        let notify = "SELECT pg_notify($1, '')";
-        let notified = self.client.execute(notify, &[&self.probe]);
-        notified.map_err(|_| Lost)?;
-        Ok(Probe::Sent)
+        let mut client = self.client.take().ok_or(Lost)?;
+        let probe = self.probe.clone();
+        let answered = within(limit, move || {
+            let notify = "SELECT pg_notify($1, '')";
+            client.execute(notify, &[&probe]).map(|_| client)
+        });
+        self.client = answered.and_then(std::result::Result::ok);
+        let is_there = self.client.is_some();
+        is_there.then_some(Probe::Sent).ok_or(Lost)
     }
 }

@@ -50,7 +50,7 @@ pub use options::{BUSY_TIMEOUT, PostgresOptions, SCHEMA, SESSIONS};
 
 use self::failure::{failure, no_thread};
 use self::listen::Queues;
-use self::schema::PUSH_ONE;
+use self::schema::{PUSH_ONE, TURN};
 use self::session::{Sessions, Values};
 use self::values::{
     Hidden, NewJobs, Settles, Uuid, attempts, id_of, is_plain, lease, listed, micros, number, put,
@@ -251,7 +251,7 @@ impl Store for PostgresStore {
             |span: fn(&Claim) -> Duration| claim.as_ref().map_or(0, |claim| micros(span(claim)));
         let synced = settles.iter().any(|settle| settle.act.is_durable());
         let rows = self.call(
-            "turn_3",
+            TURN,
             &[
                 &name,
                 &synced,
@@ -339,6 +339,7 @@ impl Store for PostgresStore {
     }
 
     fn held_by(&self, name: &str, token: Token, span: Duration) -> Result<Vec<Lease>> {
+        self.0.sessions.end_lost()?;
         let rows = self.call("held_by_3", &[&name, &Uuid(token), &micros(span)])?;
         let leases = rows.iter().map(|row| lease(row, row.try_get(0)?, token));
         leases

@@ -32,6 +32,7 @@ const FUNCTIONS: [&str; 3] = [
 
 /// A procedure, which commits before it ends: with two values that it sets.
 pub(super) const PUSH_ONE: &str = "push_one_4";
+pub(super) const TURN: &str = "turn_3";
 
 /// The version that this crate writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]

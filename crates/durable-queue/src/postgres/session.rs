@@ -3,10 +3,14 @@
 //! # What always holds
 //! 1. A call is made again only if the server said that it was undone.
 //! 2. A session that failed is not used again; the next call has a new one.
+//! 3. A session begins within a limit, or not at all.
+//! 4. Once [`Sessions::end_lost`] has answered, no turn whose answer was lost is under way: unless the role
+//!    may not end what it has begun.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use postgres::types::ToSql;
@@ -16,8 +20,9 @@ use sync_shim::thread::{ThreadOptions, spawn_thread};
 use sync_shim::{Clock, Mutex, MutexGuard};
 
 use super::failure::{failure, failure_of_commit, is_conflict, is_over, no_session};
-use super::schema::{PUSH_ONE, Schema};
+use super::schema::{PUSH_ONE, Schema, TURN};
 use crate::clock::SharedClock;
+use crate::error::{ErrorKind, StoreError};
 use crate::store::Result;
 
 /// Parameters of a call.
@@ -27,6 +32,8 @@ pub(super) type Values<'a> = [&'a (dyn ToSql + Sync)];
 /// on it could not say whether it was carried out.
 const IDLE: Duration = Duration::from_secs(1);
 const IDLE_ANSWER: Duration = Duration::from_secs(5);
+/// So many sessions are remembered that the server may have to end.
+const MOST_LOST: usize = 64;
 /// So often a call is made that others undo.
 const TRIES: usize = 5;
 
@@ -49,6 +56,25 @@ const SETTINGS: &str = "SET default_transaction_isolation = 'read committed';
     SET client_min_messages = error;
     SELECT set_config('synchronous_commit', 'on', false)
         WHERE current_setting('synchronous_commit') = 'off'";
+
+/// Answers with the session's own process, too.
+const LOCK_TIMEOUT: &str = "SELECT set_config('lock_timeout', $1, false), pid,
+        (extract(epoch FROM backend_start) * 1000000)::bigint
+    FROM pg_stat_get_activity(pg_backend_pid())";
+
+/// Whether it has ended by then. It may have long since: then there is no row.
+const END: &str = "SELECT pg_terminate_backend(pid, $3) FROM pg_stat_get_activity($1)
+    WHERE (extract(epoch FROM backend_start) * 1000000)::bigint = $2";
+
+/// A process of the server: its number, and when it began, in microseconds, for numbers come again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Process {
+    number: i32,
+    begun: i64,
+}
+
+/// A session, and its process, unless the role may not see it.
+type Begun = (Client, Option<Process>);
 
 type Connect = dyn Fn(&Config) -> std::result::Result<Client, postgres::Error> + Send + Sync;
 
@@ -88,7 +114,25 @@ impl Connector {
         }
     }
 
-    pub(super) fn client(&self) -> Result<Client> {
+    pub(super) fn client(&self) -> Result<Begun> {
+        let connector = self.clone();
+        let begun = within(self.limit(), move || connector.begin());
+        begun.unwrap_or(Err(StoreError::new(ErrorKind::Unavailable)))
+    }
+
+    /// Until a session has begun: that of the connection to any host, and of the answers on it.
+    fn limit(&self) -> Duration {
+        let config = &self.config;
+        let connect = config.get_connect_timeout().copied();
+        let answers = config.get_tcp_user_timeout().copied();
+        let hosts = u32::try_from(config.get_hosts().len().max(1)).unwrap_or(u32::MAX);
+        connect
+            .unwrap_or(CONNECT_TIMEOUT)
+            .saturating_mul(hosts)
+            .saturating_add(answers.unwrap_or(SILENCE))
+    }
+
+    fn begin(&self) -> Result<Begun> {
         let failed = |error| no_session(&error);
         let mut client = (self.connect)(&self.config).map_err(failed)?;
         client.batch_execute(SETTINGS).map_err(failed)?;
@@ -97,10 +141,13 @@ impl Connector {
             .as_millis()
             .clamp(1, i32::MAX as u128)
             .to_string();
-        client
-            .execute("SELECT set_config('lock_timeout', $1, false)", &[&millis])
-            .map_err(failed)?;
-        Ok(client)
+        let row = client.query_one(LOCK_TIMEOUT, &[&millis]).map_err(failed)?;
+        let process = || {
+            let (number, begun): (_, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
+            Ok(begun.map(|begun| Process { number, begun }))
+        };
+        let process = process().map_err(failed)?;
+        Ok((client, process))
     }
 }
 
@@ -108,24 +155,41 @@ impl Connector {
 /// connection that leads nowhere a thread does, until the system gives the connection up.
 pub(super) fn abandon(client: Client) {
     if !client.is_closed() {
-        let options = ThreadOptions {
-            name: Some("durable-abandon"),
-            ..ThreadOptions::default()
-        };
-        spawn_thread(options, move || drop(client)).ok();
+        beside("durable-abandon", move || drop(client)).ok();
     }
+}
+
+/// What `work` comes to, if it is done within this: a call of the client has no limit of its own, and a
+/// connection may be there and lead nowhere. What comes later is dropped by the thread that has done it.
+pub(super) fn within<R: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Option<R> {
+    let (sender, done) = channel();
+    beside("durable-limited", move || drop(sender.send(work()))).ok()?;
+    done.recv_timeout(limit).ok()
+}
+
+fn beside(name: &'static str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let options = ThreadOptions {
+        name: Some(name),
+        ..ThreadOptions::default()
+    };
+    spawn_thread(options, work).map(drop)
 }
 
 struct Session {
     client: Client,
+    process: Option<Process>,
     statements: BTreeMap<&'static str, Statement>,
     used: Instant,
 }
 
 impl Session {
-    fn new(client: Client, now: Instant) -> Self {
+    fn new((client, process): Begun, now: Instant) -> Self {
         Self {
             client,
+            process,
             statements: BTreeMap::new(),
             used: now,
         }
@@ -143,17 +207,16 @@ impl Session {
 
     fn call(
         &mut self,
-        schema: &Schema,
-        function: &'static str,
+        name: &'static str,
+        text: impl FnOnce() -> String,
         values: &Values<'_>,
     ) -> std::result::Result<Vec<Row>, postgres::Error> {
-        let known = self.statements.get(function).cloned();
+        let known = self.statements.get(name).cloned();
         let statement = if let Some(statement) = known {
             statement
         } else {
-            let text = schema.call(function, values.len());
-            let statement = self.client.prepare(&text)?;
-            self.statements.insert(function, statement.clone());
+            let statement = self.client.prepare(&text())?;
+            self.statements.insert(name, statement.clone());
             statement
         };
         self.client.query(&statement, values)
@@ -166,6 +229,8 @@ pub(super) struct Sessions {
     schema: Schema,
     slots: Box<[Mutex<Option<Session>>]>,
     next: AtomicUsize,
+    /// Of sessions whose turns had no answer.
+    lost: Mutex<Vec<Process>>,
     clock: SharedClock,
 }
 
@@ -178,7 +243,7 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(connector: Connector, schema: Schema, first: Client, most: usize) -> Self {
+    pub(super) fn new(connector: Connector, schema: Schema, first: Begun, most: usize) -> Self {
         let clock = SharedClock::default();
         let first = Session::new(first, clock.now());
         let mut slots = vec![Mutex::new(Some(first))];
@@ -188,6 +253,7 @@ impl Sessions {
             schema,
             slots: slots.into_boxed_slice(),
             next: AtomicUsize::new(0),
+            lost: Mutex::new(Vec::new()),
             clock,
         }
     }
@@ -212,6 +278,40 @@ impl Sessions {
 
     /// Calls one of the schema's functions: one round trip, one transaction.
     pub(super) fn call(&self, function: &'static str, values: &Values<'_>) -> Result<Vec<Row>> {
+        let text = || self.schema.call(function, values.len());
+        self.query(function, text, values)
+    }
+
+    /// Has the server end the sessions whose turns had no answer: what such a turn was to claim, it has
+    /// claimed by then, or never will. It may have waited for a lock, or for the disk, and would else be
+    /// carried out after what asks for its claims has found none.
+    pub(super) fn end_lost(&self) -> Result<()> {
+        let limit = self.connector.busy_timeout.as_millis().max(1);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let lost = self.lost.lock().clone();
+        for process in lost {
+            let Process { number, begun } = process;
+            let ended = match self.query("end", || END.to_owned(), &[&number, &begun, &limit]) {
+                Ok(rows) => rows
+                    .first()
+                    .is_none_or(|row| row.try_get(0).unwrap_or(true)),
+                Err(error) if error.is_transient() => return Err(error),
+                Err(_) => true, // This role may not end it, and that cannot be helped.
+            };
+            if !ended {
+                return Err(StoreError::new(ErrorKind::Busy));
+            }
+            self.lost.lock().retain(|it| *it != process);
+        }
+        Ok(())
+    }
+
+    fn query(
+        &self,
+        name: &'static str,
+        text: impl Fn() -> String,
+        values: &Values<'_>,
+    ) -> Result<Vec<Row>> {
         let mut slot = self.slot();
         let known = slot.take().filter(|session| !session.client.is_closed());
         let known = known.and_then(|session| session.asked(self.clock.now()));
@@ -221,7 +321,7 @@ impl Sessions {
         };
         let mut tries = 1;
         let answer = loop {
-            match session.call(&self.schema, function, values) {
+            match session.call(name, &text, values) {
                 Err(error) if tries < TRIES && is_conflict(&error) => tries += 1,
                 answer => break answer,
             }
@@ -230,8 +330,14 @@ impl Sessions {
         if !is_over {
             session.used = self.clock.now();
             *slot = Some(session);
+        } else if name == TURN {
+            let mut lost = self.lost.lock();
+            if lost.len() == MOST_LOST {
+                lost.remove(0);
+            }
+            lost.extend(session.process);
         }
-        answer.map_err(|error| match function {
+        answer.map_err(|error| match name {
             PUSH_ONE => failure_of_commit(&error),
             _ => failure(&error),
         })

@@ -5,10 +5,14 @@
     reason = "a helper that fails is a test that fails"
 )]
 
-#[cfg(feature = "postgres")]
-mod postgres;
-#[cfg(feature = "redis")]
-mod redis;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+#[path = "../servers/address.rs"]
+mod address;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+#[path = "../servers/databases.rs"]
+mod databases;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod servers;
 
 use std::fs;
 use std::io::Write;

@@ -2,7 +2,7 @@
 //! lease that is not its own.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -207,6 +207,30 @@ fn an_error_of_the_store_is_shown_until_it_answers_again() {
         assert_eq!((met.load(Relaxed), queue.stats().errors), (3, 3));
         assert!(queue.last_error().is_none());
         assert!(matches!(taken.retry().unwrap(), Retried::Again(_)));
+    });
+}
+
+#[test]
+fn a_store_that_is_gone_for_long_is_tried_once_a_second_at_least() {
+    bounded(|| {
+        const TRIES: u64 = 20;
+        let time = Time::new();
+        let count = AtomicU64::new(0);
+        let plan = move |call| match call {
+            Call::Turn if count.fetch_add(1, Relaxed) < TRIES => {
+                Fault::Refused(ErrorKind::Unavailable)
+            }
+            _ => Fault::None,
+        };
+        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+        queue.push(job("job"), When::NOW).unwrap();
+        let taker = beside(&queue, |queue| queue.take().unwrap());
+        for tries in 1..=TRIES {
+            time.clock.wait_for_sleepers(1);
+            assert_eq!(queue.stats().errors, tries);
+            time.clock.advance(SECOND);
+        }
+        taker.join().unwrap().ack().unwrap();
     });
 }
 

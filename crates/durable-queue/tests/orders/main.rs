@@ -7,10 +7,14 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+#[cfg(any(feature = "postgres", feature = "redis"))]
+#[path = "../servers/address.rs"]
+mod address;
 #[path = "../../examples/orders/client.rs"]
 mod client;
 #[cfg(any(feature = "postgres", feature = "redis"))]
-mod stores;
+#[path = "../servers/databases.rs"]
+mod databases;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -121,7 +125,7 @@ fn a_shop_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
 #[cfg(feature = "postgres")]
 #[test]
 fn a_shop_on_postgres_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
-    if let Some(database) = stores::Postgres::new() {
+    if let Some(database) = databases::Postgres::new() {
         killed_in_mid_run("postgres", Some(&database.address));
     }
 }
@@ -129,7 +133,7 @@ fn a_shop_on_postgres_that_is_killed_in_mid_run_loses_no_order_and_ends_none_ear
 #[cfg(feature = "redis")]
 #[test]
 fn a_shop_on_redis_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
-    if let Some(database) = stores::Redis::new() {
+    if let Some(database) = databases::Redis::new(14) {
         killed_in_mid_run("redis", Some(&database.address));
     }
 }

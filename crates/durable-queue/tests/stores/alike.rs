@@ -131,8 +131,7 @@ pub(crate) fn a_session_that_listens_is_probed<S: Store>(
         assert_eq!(proxy.connections(), connections, "it answered, and is kept");
         drop((watch, store));
 
-        // In its silence: the statement of a probe of PostgreSQL has no limit of its own. One that is
-        // replaced early, since this machine is slow, is replaced all the same.
+        // One that is replaced early, since this machine is slow, is replaced all the same.
         let store = open(EVERY * 500, Duration::from_millis(100));
         let (sender, times) = channel();
         let notifier = Notifier::new(move |due| _ = sender.send(due));

@@ -8,7 +8,10 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+#[path = "../servers/address.rs"]
+mod address;
 mod alike;
+mod disturbed;
 mod postgres;
 #[path = "../it/programs.rs"]
 mod programs;

@@ -1,13 +1,14 @@
 //! Where the orders are: with their jobs, on any store.
 //!
-//! In a database with transactions an order changes in the commit that enters the job. A server without
-//! any gets the same promise from the order of two steps: see `redis.rs`.
+//! In a database with transactions an order changes in the commit that enters the job: `transactional.rs`.
+//! A server without any gets the same promise from the order of two steps: `redis.rs`.
 
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
 mod sqlite;
+mod transactional;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ pub(crate) use postgres::Postgres;
 #[cfg(feature = "redis")]
 pub(crate) use redis::Redis;
 pub(crate) use sqlite::Sqlite;
+pub(crate) use transactional::Database;
 
 use crate::shop::Failure;
 

@@ -1,12 +1,11 @@
 //! A database of `PostgreSQL`, in which the jobs are too.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use durable_queue::{Merge, PostgresStore};
+use durable_queue::PostgresStore;
 use postgres::{Client, NoTls, Transaction};
 
-use super::{Books, Change, Queues};
+use super::{Database, Queues};
 use crate::shop::Failure;
 
 pub(crate) struct Postgres {
@@ -42,6 +41,14 @@ impl Postgres {
         }
         work(&mut orders)
     }
+}
+
+impl Database for Postgres {
+    type Store = PostgresStore;
+
+    fn queues(&self) -> &Queues<PostgresStore> {
+        &self.queues
+    }
 
     fn transaction<R>(
         &self,
@@ -54,47 +61,15 @@ impl Postgres {
             Ok(result)
         })
     }
-}
 
-impl Books for Postgres {
-    type Store = PostgresStore;
-
-    fn queues(&self) -> &Queues<PostgresStore> {
-        &self.queues
+    fn insert(transaction: &mut Transaction<'_>) -> Result<i64, Failure> {
+        let insert = "INSERT INTO orders DEFAULT VALUES RETURNING id";
+        Ok(transaction.query_one(insert, &[])?.get(0))
     }
 
-    fn order(&self, time_to_pay: Duration) -> Result<i64, Failure> {
-        let time_outs = &self.queues.time_outs;
-        let order = self.transaction(|transaction| {
-            let insert = "INSERT INTO orders DEFAULT VALUES RETURNING id";
-            let order: i64 = transaction.query_one(insert, &[])?.get(0);
-            let text = order.to_string();
-            time_outs.push_keyed_in_transaction(
-                transaction,
-                text.clone(),
-                text,
-                time_to_pay,
-                Merge::Keep,
-            )?;
-            Ok(order)
-        })?;
-        time_outs.announce();
-        Ok(order)
-    }
-
-    fn settle(&self, order: i64, change: &Change) -> Result<bool, Failure> {
-        let mails = &self.queues.mails;
-        let was_open = self.transaction(|transaction| {
-            let update = "UPDATE orders SET state = $2 WHERE id = $1 AND state = 'open'";
-            let was_open = transaction.execute(update, &[&order, &change.state()])? == 1;
-            if was_open {
-                let mail = format!("{order} {}", change.text());
-                mails.push_in_transaction(transaction, mail, Duration::ZERO)?;
-            }
-            Ok(was_open)
-        })?;
-        mails.announce();
-        Ok(was_open)
+    fn change(transaction: &mut Transaction<'_>, order: i64, state: &str) -> Result<bool, Failure> {
+        let update = "UPDATE orders SET state = $2 WHERE id = $1 AND state = 'open'";
+        Ok(transaction.execute(update, &[&order, &state])? == 1)
     }
 
     fn state(&self, order: i64) -> Result<Option<String>, Failure> {

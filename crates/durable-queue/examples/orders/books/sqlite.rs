@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use durable_queue::{Merge, SqliteStore};
+use durable_queue::SqliteStore;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::{Books, Change, Queues};
+use super::{Database, Queues};
 use crate::shop::Failure;
 
 pub(crate) struct Sqlite {
@@ -37,6 +37,14 @@ impl Sqlite {
     fn orders(&self) -> MutexGuard<'_, Connection> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Database for Sqlite {
+    type Store = SqliteStore;
+
+    fn queues(&self) -> &Queues<SqliteStore> {
+        &self.queues
+    }
 
     fn transaction<R>(
         &self,
@@ -48,47 +56,15 @@ impl Sqlite {
         transaction.commit()?;
         Ok(result)
     }
-}
 
-impl Books for Sqlite {
-    type Store = SqliteStore;
-
-    fn queues(&self) -> &Queues<SqliteStore> {
-        &self.queues
+    fn insert(transaction: &mut Transaction<'_>) -> Result<i64, Failure> {
+        transaction.execute("INSERT INTO orders DEFAULT VALUES", [])?;
+        Ok(transaction.last_insert_rowid())
     }
 
-    fn order(&self, time_to_pay: Duration) -> Result<i64, Failure> {
-        let time_outs = &self.queues.time_outs;
-        let order = self.transaction(|transaction| {
-            transaction.execute("INSERT INTO orders DEFAULT VALUES", [])?;
-            let order = transaction.last_insert_rowid();
-            let text = order.to_string();
-            time_outs.push_keyed_in_transaction(
-                transaction,
-                text.clone(),
-                text,
-                time_to_pay,
-                Merge::Keep,
-            )?;
-            Ok(order)
-        })?;
-        time_outs.announce();
-        Ok(order)
-    }
-
-    fn settle(&self, order: i64, change: &Change) -> Result<bool, Failure> {
-        let mails = &self.queues.mails;
-        let was_open = self.transaction(|transaction| {
-            let update = "UPDATE orders SET state = ?2 WHERE id = ?1 AND state = 'open'";
-            let was_open = transaction.execute(update, (order, change.state()))? == 1;
-            if was_open {
-                let mail = format!("{order} {}", change.text());
-                mails.push_in_transaction(transaction, mail, Duration::ZERO)?;
-            }
-            Ok(was_open)
-        })?;
-        mails.announce();
-        Ok(was_open)
+    fn change(transaction: &mut Transaction<'_>, order: i64, state: &str) -> Result<bool, Failure> {
+        let update = "UPDATE orders SET state = ?2 WHERE id = ?1 AND state = 'open'";
+        Ok(transaction.execute(update, (order, state))? == 1)
     }
 
     fn state(&self, order: i64) -> Result<Option<String>, Failure> {

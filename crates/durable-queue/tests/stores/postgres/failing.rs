@@ -4,17 +4,23 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
 use ::postgres::Config;
 use ::postgres::config::Host;
+use durable_queue::store::{Act, Claim, JobState, ListedJob, Settle};
 use durable_queue::{
-    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, NewJob, PostgresStore, Store, StoreError, When,
+    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, NewJob, Notifier, PostgresStore, Store,
+    StoreError, StoreTime, Token, When,
 };
 
 use super::Database;
 use crate::alike::{JOB, a_session_that_listens_is_probed, count, no_job_is_lost_with_answers};
-use crate::proxy::Proxy;
+use crate::disturbed::a_party_loses_nothing;
+use crate::proxy::{Fate, Plan, Proxy, Way};
 
 /// All that a log could come to hold of it.
 fn shown(error: &StoreError) -> String {
@@ -260,6 +266,17 @@ fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
 }
 
 #[test]
+fn a_party_behind_a_proxy_that_cuts_delays_and_half_closes_loses_nothing() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    a_party_loses_nothing("postgres", server(&database), &database.store, |address| {
+        let config = through(&database, address);
+        database.options().open_config(config).ok()
+    });
+}
+
+#[test]
 fn a_session_that_listens_is_probed_and_replaced_if_its_connection_leads_nowhere() {
     let Some(database) = Database::new() else {
         return;
@@ -270,6 +287,132 @@ fn a_session_that_listens_is_probed_and_replaced_if_its_connection_leads_nowhere
         options
             .open_config(through(&database, proxy.address))
             .unwrap()
+    });
+}
+
+/// It would be carried out after what asks for it has found nothing, and its jobs be held by no process.
+#[test]
+fn a_claim_that_is_under_way_when_its_connection_is_cut_is_found_or_is_never_carried_out() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let name = format!("{}_claims", database.schema);
+    let direct = &database.store;
+    let proxy = Proxy::new(server(&database));
+    let mut config = through(&database, proxy.address);
+    config.application_name(&name);
+    let store = database.options().open_config(config).unwrap();
+    let claim = || Claim {
+        token: Token::random(),
+        max: 1,
+        start: 1,
+        ahead: 0,
+        horizon: Duration::ZERO,
+        lease: Duration::from_secs(3_600),
+    };
+    let busy = |state: &str| {
+        let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name";
+        database.get::<i64>(&format!("{count} = '{name}' AND {state}"))
+    };
+    direct.enqueue("queue", &[JOB, JOB]).unwrap();
+    let (first, second) = (claim(), claim());
+    let turn = direct.turn("queue", &[], Some(first)).unwrap();
+    let held = turn.claimed.unwrap().leases.remove(0);
+    let ack = Settle {
+        id: held.id,
+        token: held.token,
+        act: Act::Ack,
+    };
+    testkit::watchdog(testkit::LIMIT, || {
+        // The turn settles this job, and waits, before it claims the other one.
+        let mut session = database.session();
+        let mut transaction = session.transaction().unwrap();
+        let lock = format!(
+            "SELECT FROM {}.job WHERE id = $1 FOR UPDATE",
+            database.schema
+        );
+        let id = i64::try_from(held.id.as_u64()).unwrap();
+        transaction.execute(&lock, &[&id]).unwrap();
+        thread::scope(|scope| {
+            let turn = scope.spawn(|| store.turn("queue", &[ack], Some(second)));
+            while busy("wait_event_type = 'Lock'") == 0 {
+                thread::yield_now();
+            }
+            proxy.cut();
+            let error = turn.join().unwrap().unwrap_err();
+            assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
+        });
+        let found = store.held_by("queue", second.token, second.lease).unwrap();
+        assert!(found.is_empty());
+        transaction.rollback().unwrap();
+        while busy("state = 'active'") > 0 {
+            thread::yield_now();
+        }
+        let states = direct.list("queue", None, 2).unwrap();
+        let is_free = |job: &ListedJob| job.state == JobState::Waiting;
+        assert!(states.iter().any(is_free), "{states:?}");
+    });
+}
+
+/// No answer passes any more once such a request has: not on its connection.
+struct SilentAfter {
+    request: &'static [u8],
+    connection: AtomicU32,
+}
+
+impl SilentAfter {
+    fn new(request: &'static [u8]) -> Self {
+        Self {
+            request,
+            connection: AtomicU32::new(u32::MAX),
+        }
+    }
+}
+
+impl Plan for SilentAfter {
+    fn fate(&self, connection: u32, way: Way, bytes: &[u8]) -> Fate {
+        let mut parts = bytes.windows(self.request.len());
+        if way == Way::Request && parts.any(|part| part == self.request) {
+            self.connection.store(connection, SeqCst);
+        }
+        if way == Way::Answer && self.connection.load(SeqCst) == connection {
+            Fate::IsSwallowed
+        } else {
+            Fate::Passes
+        }
+    }
+}
+
+#[test]
+fn a_session_whose_probe_itself_has_no_answer_is_replaced() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let proxy = Proxy::with(server(&database), SilentAfter::new(b"pg_notify"));
+    let soon = Duration::from_millis(50);
+    let options = database.options().probe(soon, soon);
+    let config = through(&database, proxy.address);
+    let store = options.open_config(config).unwrap();
+    let (sender, times) = channel();
+    let notifier = Notifier::new(move |due| _ = sender.send(due));
+    testkit::watchdog(testkit::LIMIT, || {
+        let _watch = store.watch("queue", notifier).unwrap();
+        assert_eq!(times.recv(), Ok(StoreTime::from_micros(i64::MIN)));
+    });
+}
+
+#[test]
+fn a_server_that_takes_a_connection_and_says_nothing_is_an_error_of_a_call_that_was_not_made() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let proxy = Proxy::with(server(&database), SilentAfter::new(b"user"));
+    let mut config = through(&database, proxy.address);
+    let soon = Duration::from_millis(50);
+    config.connect_timeout(soon).tcp_user_timeout(soon);
+    testkit::watchdog(testkit::LIMIT, || {
+        let error = database.options().open_config(config).unwrap_err();
+        assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::No));
     });
 }
 

@@ -8,11 +8,8 @@ mod planning;
 mod repeating;
 mod transactions;
 
-use std::io::Write as _;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
-use std::{env, io};
 
 use ::postgres::{Client, NoTls};
 use durable_queue::PostgresStore;
@@ -22,26 +19,8 @@ use durable_queue::testing::{ManualStoreClock, SimStore};
 use sync_shim::ManualClock;
 use testkit::Rng;
 
+use crate::address::{POSTGRES, address};
 use crate::programs;
-
-const VARIABLE: &str = "DURABLE_POSTGRES_URL";
-
-/// The server's address, if there is one.
-fn address() -> Option<String> {
-    static ONCE: Once = Once::new();
-    let address = env::var(VARIABLE).ok();
-    if address.is_none() {
-        ONCE.call_once(|| {
-            let text = format!(
-                "\nLEFT OUT: {VARIABLE} is not set, so NOTHING WAS TESTED WITH POSTGRESQL: \
-                `cargo xtask stores up` starts a server\n"
-            );
-            // Past the harness, which shows what a test prints only if it fails.
-            io::stderr().write_all(text.as_bytes()).unwrap();
-        });
-    }
-    address
-}
 
 /// A schema of one test's own, removed at its end.
 struct Database {
@@ -55,7 +34,7 @@ impl Database {
     /// With the server's own clock.
     fn new() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let address = address()?;
+        let address = address(POSTGRES)?;
         // Relaxed: a number of its own is all that is wanted.
         let number = NEXT.fetch_add(1, Relaxed);
         let schema = format!("test_{}_{number}", std::process::id());

@@ -1,10 +1,12 @@
 //! Tables of other versions, and names.
 
+use std::str::FromStr as _;
 use std::thread;
 use std::time::Duration;
 
+use ::postgres::Config;
 use durable_queue::postgres::{PROBE_EVERY, SCHEMA};
-use durable_queue::{ErrorKind, PostgresStore, SAFETY_LOOK, Store};
+use durable_queue::{ErrorKind, PostgresStore, SAFETY_LOOK, Store, Token};
 
 use super::{Database, options};
 use crate::alike::{JOB, count};
@@ -82,6 +84,29 @@ fn tables_that_were_made_anew_are_used_by_the_stores_that_were_open() {
     database.options().open(&database.address).unwrap();
     database.store.enqueue("queue", &[JOB]).unwrap();
     assert_eq!(count(&database.store), 1);
+}
+
+/// The server shows it nothing of its own session either, which belongs to the role that has logged in.
+#[test]
+fn a_role_that_is_set_for_a_session_uses_the_tables() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let role = format!("{}_role", database.schema);
+    database.sql(&format!(
+        "CREATE ROLE {role}; GRANT ALL ON schema SCHEMA TO {role};
+        GRANT ALL ON ALL TABLES IN schema SCHEMA TO {role};
+        GRANT ALL ON ALL SEQUENCES IN schema SCHEMA TO {role}"
+    ));
+    let mut config = Config::from_str(&database.address).unwrap();
+    config.options(&format!("-c role={role}"));
+    let opened = database.options().open_config(config);
+    let used = opened.and_then(|store| {
+        store.enqueue("queue", &[JOB])?;
+        store.held_by("queue", Token::random(), Duration::from_secs(1))
+    });
+    database.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+    assert!(used.is_ok(), "{used:?}");
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! A server that speaks TLS alone, with a certificate of a root that the test has made.
 
-use std::io::{self, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Once;
 use std::sync::mpsc::channel;
 use std::{env, fs};
 
@@ -12,22 +10,17 @@ use ::redis::{Client, TlsCertificates};
 use durable_queue::{ErrorKind, Notifier, RedisStore, Store, StoreError};
 
 use super::server::Server;
+use crate::address::{REDIS, address, left_out};
 use crate::alike::{JOB, count};
 
 const PASSWORD: &str = "hunter2";
 
 /// The program that makes certificates, if servers are wanted and it is there.
 fn has_openssl() -> bool {
-    static ONCE: Once = Once::new();
     let path = env::var_os("PATH").unwrap_or_default();
     let is_there = env::split_paths(&path).any(|folder| folder.join("openssl").exists());
-    if !is_there && super::address().is_some() {
-        ONCE.call_once(|| {
-            let text =
-                "\nLEFT OUT: there is no openssl, so NOTHING WAS TESTED WITH REDIS AND TLS\n";
-            // Past the harness, which shows what a test prints only if it fails.
-            io::stderr().write_all(text.as_bytes()).unwrap();
-        });
+    if !is_there && address(REDIS).is_some() {
+        left_out("there is no openssl, so NOTHING WAS TESTED WITH REDIS AND TLS");
     }
     is_there
 }

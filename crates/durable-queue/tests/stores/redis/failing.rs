@@ -14,6 +14,7 @@ use durable_queue::{
 
 use super::Keys;
 use crate::alike::{JOB, a_session_that_listens_is_probed, count, no_job_is_lost_with_answers};
+use crate::disturbed::a_party_loses_nothing;
 use crate::proxy::Proxy;
 
 /// All that a log could come to hold of it.
@@ -281,6 +282,16 @@ fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
         let store = keys.options().open(&through(&keys, proxy.address)).unwrap();
         // A session takes a few answers to begin.
         no_job_is_lost_with_answers(&keys.store, store, &proxy, 7);
+    });
+}
+
+#[test]
+fn a_party_behind_a_proxy_that_cuts_delays_and_half_closes_loses_nothing() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    a_party_loses_nothing("redis", server(&keys), &keys.store, |address| {
+        keys.options().open(&through(&keys, address)).ok()
     });
 }
 

@@ -10,11 +10,9 @@ mod opening;
 mod refusing;
 mod server;
 
-use std::io::Write as _;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, Once};
 use std::time::Duration;
-use std::{env, io};
 
 use ::redis::{Client, Cmd, Connection, FromRedisValue, cmd};
 use durable_queue::RedisStore;
@@ -24,26 +22,8 @@ use durable_queue::testing::{ManualStoreClock, SimStore};
 use sync_shim::ManualClock;
 use testkit::Rng;
 
+use crate::address::{REDIS, address};
 use crate::programs;
-
-const VARIABLE: &str = "DURABLE_REDIS_URL";
-
-/// The server's address, if there is one.
-fn address() -> Option<String> {
-    static ONCE: Once = Once::new();
-    let address = env::var(VARIABLE).ok();
-    if address.is_none() {
-        ONCE.call_once(|| {
-            let text = format!(
-                "\nLEFT OUT: {VARIABLE} is not set, so NOTHING WAS TESTED WITH REDIS: \
-                `cargo xtask stores up` starts a server\n"
-            );
-            // Past the harness, which shows what a test prints only if it fails.
-            io::stderr().write_all(text.as_bytes()).unwrap();
-        });
-    }
-    address
-}
 
 /// Keys of one test's own, removed at its end.
 struct Keys {
@@ -57,7 +37,7 @@ struct Keys {
 impl Keys {
     fn make(has_manual_clock: bool) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let address = address()?;
+        let address = address(REDIS)?;
         // Relaxed: a number of its own is all that is wanted.
         let number = NEXT.fetch_add(1, Relaxed);
         let prefix = format!("test:{}:{number}", std::process::id());

@@ -1,15 +1,15 @@
 //! A server of one test's own, which may be killed, starved and stopped.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::{env, io, process};
+use std::{env, process};
 
 use ::redis::{Client, Cmd, Connection, FromRedisValue, cmd};
 use durable_queue::RedisStore;
+
+use crate::address::{REDIS, address, left_out};
 
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
@@ -22,18 +22,12 @@ pub(super) struct Server {
 
 /// Of the path, if servers are wanted at all.
 fn program() -> Option<PathBuf> {
-    static ONCE: Once = Once::new();
-    super::address()?;
+    address(REDIS)?;
     let path = env::var_os("PATH").unwrap_or_default();
     let mut all = env::split_paths(&path).flat_map(|folder| PROGRAMS.map(|name| folder.join(name)));
     let found = all.find(|program| program.exists());
     if found.is_none() {
-        ONCE.call_once(|| {
-            let text =
-                "\nLEFT OUT: there is no redis-server, so NOTHING WAS TESTED THAT KILLS ONE\n";
-            // Past the harness, which shows what a test prints only if it fails.
-            io::stderr().write_all(text.as_bytes()).unwrap();
-        });
+        left_out("there is no redis-server, so NOTHING WAS TESTED THAT KILLS ONE");
     }
     found
 }

@@ -1,21 +1,11 @@
-//! Databases of the servers that are named, for one test each.
+//! Databases of one test's own, on the servers that are named, for more than one test binary: for what
+//! uses the schema, or the keys, that all have.
 
-use std::env;
-use std::io::{self, Write as _};
-
-/// The address of a server. If there is none, that is said past the harness, which shows what a test
-/// prints only if it fails.
-fn address(variable: &str) -> Option<String> {
-    let address = env::var(variable).ok();
-    if address.is_none() {
-        let text = format!(
-            "\nLEFT OUT: {variable} is not set, so NO SHOP WAS KILLED ON THAT SERVER: \
-            `cargo xtask stores up` starts one\n"
-        );
-        io::stderr().write_all(text.as_bytes()).unwrap();
-    }
-    address
-}
+#[cfg(feature = "postgres")]
+use crate::address::POSTGRES;
+#[cfg(feature = "redis")]
+use crate::address::REDIS;
+use crate::address::address;
 
 #[cfg(feature = "postgres")]
 pub(crate) struct Postgres {
@@ -27,9 +17,9 @@ pub(crate) struct Postgres {
 #[cfg(feature = "postgres")]
 impl Postgres {
     pub(crate) fn new() -> Option<Self> {
-        let address = address("DURABLE_POSTGRES_URL")?;
+        let address = address(POSTGRES)?;
         let mut server = ::postgres::Client::connect(&address, ::postgres::NoTls).unwrap();
-        let name = format!("orders_{}", std::process::id());
+        let name = format!("{}_{}", env!("CARGO_CRATE_NAME"), std::process::id());
         server
             .batch_execute(&format!("CREATE DATABASE {name}"))
             .unwrap();
@@ -57,14 +47,12 @@ pub(crate) struct Redis {
 
 #[cfg(feature = "redis")]
 impl Redis {
-    /// The program's test has the next one, and all others the first.
-    const DATABASE: u8 = 14;
-
-    pub(crate) fn new() -> Option<Self> {
-        let address = address("DURABLE_REDIS_URL")?;
+    /// By its number: 0 is that of the suite of the stores, and each binary has another.
+    pub(crate) fn new(database: u8) -> Option<Self> {
+        let address = address(REDIS)?;
         let (server, _) = address.rsplit_once('/').unwrap();
         let database = Self {
-            address: format!("{server}/{}", Self::DATABASE),
+            address: format!("{server}/{database}"),
         };
         database.flush();
         Some(database)
