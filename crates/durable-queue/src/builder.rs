@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dedup_queue::{Exponential, Jitter, Jittered, RateLimiter};
+use dedup_queue::{Exponential, Jitter, Jittered, RateLimiter, TokenBucket};
 use sync_shim::Clock;
 
 use crate::claimed::Policy;
@@ -29,6 +30,20 @@ pub const LONGEST_BACK_OFF: Duration = Duration::from_secs(3_600);
 /// By how many percent back-offs are scattered, if not said.
 const SCATTER: u32 = 25;
 
+/// See [`Builder::rate`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
+    interval: Duration,
+    burst: NonZeroU32,
+}
+
+impl Rate {
+    /// Full.
+    pub(crate) fn bucket(self) -> TokenBucket {
+        TokenBucket::new(self.interval, self.burst)
+    }
+}
+
 type Hook = Arc<dyn Fn(&StoreError) + Send + Sync>;
 
 /// See the setters of [`Builder`].
@@ -38,6 +53,7 @@ pub(crate) struct Config {
     pub(crate) lease: Duration,
     pub(crate) prefetch: usize,
     pub(crate) heartbeat: bool,
+    pub(crate) rate: Option<Rate>,
     pub(crate) on_error: Option<Hook>,
 }
 
@@ -48,6 +64,7 @@ impl fmt::Debug for Config {
             .field("lease", &self.lease)
             .field("prefetch", &self.prefetch)
             .field("heartbeat", &self.heartbeat)
+            .field("rate", &self.rate)
             .finish_non_exhaustive()
     }
 }
@@ -75,6 +92,7 @@ impl<T: Payload, S: Store> Builder<T, S> {
                 lease: LEASE,
                 prefetch: 0,
                 heartbeat: true,
+                rate: None,
                 on_error: None,
             },
             policy: Policy {
@@ -104,6 +122,30 @@ impl<T: Payload, S: Store> Builder<T, S> {
     /// claimed here and waits cannot be taken elsewhere.
     pub fn prefetch(mut self, jobs: usize) -> Self {
         self.config.prefetch = jobs;
+        self
+    }
+
+    /// Starts no more jobs than one per `interval`, and `burst` at once after a pause: in any span of time
+    /// at most `burst`, and one for each `interval` in it. Unlimited, if not said.
+    ///
+    /// It counts what is handed out in this process, to whatever calls and [`Worker`](crate::Worker)s, by
+    /// its [`clock`](Self::clock); other processes have rates of their own. Only what may start at once
+    /// is claimed, [`prefetch`](Self::prefetch) included, so the rest is there for others. Its
+    /// price: a job for which no token was there is claimed when one is, and so starts a round trip later.
+    ///
+    /// ```
+    /// # use std::num::NonZeroU32;
+    /// # use std::time::Duration;
+    /// # use durable_queue::{BuildError, DurableQueue, Store};
+    /// # fn limited<S: Store>(store: S) -> Result<DurableQueue<String, S>, BuildError> {
+    /// // Ten a second, and never more than three at once.
+    /// let three = NonZeroU32::new(3).expect("not zero");
+    /// DurableQueue::builder("mails", store).rate(Duration::from_millis(100), three).build()
+    /// # }
+    /// ```
+    #[doc(alias = "limit")]
+    pub fn rate(mut self, interval: Duration, burst: NonZeroU32) -> Self {
+        self.config.rate = Some(Rate { interval, burst });
         self
     }
 

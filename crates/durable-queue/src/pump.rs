@@ -6,7 +6,9 @@
 //! # What always holds
 //! 1. Nothing is claimed unless a call waits for it.
 //! 2. A job is supplied only after the store has said that it is started.
-//! 3. Nothing that was handed in is forgotten: it is sent until the store answers, or until the
+//! 3. Nothing is claimed that the rate does not let start at once; what has lost its turn is released when it
+//!    falls due.
+//! 4. Nothing that was handed in is forgotten: it is sent until the store answers, or until the
 //!    shutdown's deadline.
 
 use std::collections::BTreeMap;
@@ -14,11 +16,12 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dedup_queue::TokenBucket;
 use delay_queue::DelayHeap;
 use sync_shim::Clock;
 use sync_shim::foreign::{discard, guarded};
 
-use crate::builder::Config;
+use crate::builder::{Config, Rate};
 use crate::claimed::Ready;
 use crate::control::{Command, Control, Held, LostFlag, Orders, Seen, Wish};
 use crate::error::{CarriedOut, ErrorKind, SettleError, StoreError};
@@ -63,6 +66,9 @@ pub(crate) struct Pump<S> {
     running: BTreeMap<Held, Running>,
     /// To be sent, again perhaps.
     pending: Vec<Command>,
+    rate: Option<TokenBucket>,
+    /// How many jobs the rate lets start in this pass.
+    allowed: usize,
     /// How long turns take that are synced, of late.
     sync: Duration,
     /// What can wait is held back until then.
@@ -135,6 +141,8 @@ struct Plan {
 impl<S: Store> Pump<S> {
     pub(crate) fn new(shared: Arc<Shared<S>>) -> Self {
         Self {
+            rate: shared.config.rate.map(Rate::bucket),
+            allowed: 0,
             shared,
             tokens: Tokens::new(),
             offset: None,
@@ -216,11 +224,16 @@ impl<S: Store> Pump<S> {
         let Orders {
             closing, deadline, ..
         } = *orders;
-        let wanted = if closing { 0 } else { orders.demand };
+        let demand = if closing { 0 } else { orders.demand };
+        self.allowed = self
+            .rate
+            .as_ref()
+            .map_or(usize::MAX, |rate| rate.available(now) as usize);
+        let wanted = demand.min(self.allowed);
         if let Some(retry_at) = self.retry_at.filter(|at| now < *at) {
             return Some((UNKNOWN, earliest([Some(retry_at), deadline])));
         }
-        if (wanted > 0 || closing) && !self.lost.is_empty() {
+        if (demand > 0 || closing) && !self.lost.is_empty() {
             if let Err(error) = self.recover() {
                 self.fail(now, error);
             }
@@ -234,7 +247,10 @@ impl<S: Store> Pump<S> {
         let plan = self.plan(now, wanted, closing);
         if plan.items.is_empty() && plan.claim.is_none() {
             let (threshold, when) = self.rest(now, wanted);
-            return Some((threshold, earliest([when, deadline])));
+            // With a token left, what the next claim is for is known, and needs no other.
+            let is_spent = demand > 0 && wanted == 0;
+            let token = is_spent.then(|| self.next_token(now)).flatten();
+            return Some((threshold, earliest([when, deadline, token])));
         }
         self.turn(plan);
         None
@@ -302,7 +318,7 @@ impl<S: Store> Pump<S> {
 
     /// Decides; nothing is lost if the turn then fails.
     fn plan(&mut self, now: Instant, wanted: usize, closing: bool) -> Plan {
-        let prefetch = self.config().prefetch;
+        let prefetch = self.prefetch(wanted);
         let store_now = self.store_now(now);
         let commands = self.take_sendable(now, store_now, wanted, closing);
         let repeated = |mut command: Command| {
@@ -358,6 +374,7 @@ impl<S: Store> Pump<S> {
                 items.push(Item::Command(Command::new(held, Wish::Release, None)));
             }
         }
+        self.allowed -= starts;
         let claim = if closing {
             None
         } else {
@@ -391,9 +408,19 @@ impl<S: Store> Pump<S> {
         mem::take(&mut self.pending)
     }
 
+    /// How many jobs may lie here beyond those that are wanted: none that could not start.
+    fn prefetch(&self, wanted: usize) -> usize {
+        self.config().prefetch.min(self.allowed - wanted)
+    }
+
     /// How many jobs may be claimed ahead.
     fn room(&self, wanted: usize) -> usize {
-        (wanted + self.config().prefetch).saturating_sub(self.ahead.len())
+        (wanted + self.prefetch(wanted)).saturating_sub(self.ahead.len())
+    }
+
+    /// When the rate lets a job start that it does not let start now.
+    fn next_token(&self, now: Instant) -> Option<Instant> {
+        now.checked_add(self.rate.as_ref()?.wait(now))
     }
 
     /// When a claim would find something, as far as is known.
@@ -415,15 +442,10 @@ impl<S: Store> Pump<S> {
             return None;
         }
         let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
-        let Config {
-            prefetch,
-            horizon,
-            lease,
-            ..
-        } = *self.config();
+        let Config { horizon, lease, .. } = *self.config();
         Some(Claim {
             token: self.tokens.next(),
-            max: count(wanted.saturating_add(prefetch)),
+            max: count(wanted.saturating_add(self.prefetch(wanted))),
             start: count(wanted),
             ahead: count(self.room(wanted)),
             horizon,
@@ -629,7 +651,13 @@ impl<S: Store> Pump<S> {
         }
         let control = &self.shared.control;
         Counters::count(&control.counters.taken, supplied.len());
-        for job in control.serve(supplied) {
+        let count = supplied.len();
+        let left_over = control.serve(supplied);
+        if let Some(rate) = &self.rate {
+            let given = u32::try_from(count - left_over.len()).unwrap_or(u32::MAX);
+            rate.take(given, control.clock.now());
+        }
+        for job in left_over {
             self.pending
                 .push(Command::new(job.held(), Wish::Release, None));
         }

@@ -16,6 +16,7 @@ mod leases;
 mod process;
 mod processes;
 mod programs;
+mod rate;
 mod readme;
 #[cfg(feature = "cron")]
 mod repeating;
