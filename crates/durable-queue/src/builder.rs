@@ -53,6 +53,7 @@ pub(crate) struct Config {
     pub(crate) lease: Duration,
     pub(crate) prefetch: usize,
     pub(crate) heartbeat: bool,
+    pub(crate) confirm: bool,
     pub(crate) rate: Option<Rate>,
     pub(crate) on_error: Option<Hook>,
 }
@@ -64,6 +65,7 @@ impl fmt::Debug for Config {
             .field("lease", &self.lease)
             .field("prefetch", &self.prefetch)
             .field("heartbeat", &self.heartbeat)
+            .field("confirm", &self.confirm)
             .field("rate", &self.rate)
             .finish_non_exhaustive()
     }
@@ -92,6 +94,7 @@ impl<T: Payload, S: Store> Builder<T, S> {
                 lease: LEASE,
                 prefetch: 0,
                 heartbeat: true,
+                confirm: true,
                 rate: None,
                 on_error: None,
             },
@@ -153,6 +156,36 @@ impl<T: Payload, S: Store> Builder<T, S> {
     /// it, a handler that takes long [extends](crate::Claimed::extend) its lease itself.
     pub fn heartbeat(mut self, heartbeat: bool) -> Self {
         self.config.heartbeat = heartbeat;
+        self
+    }
+
+    /// Whether the store is asked, at its time, if a job that was claimed ahead may start: it is, if not
+    /// said, with one round trip for all that is due. So a [`cancel`](DurableQueue::cancel) that says it won is
+    /// final, and a job is late by that round trip.
+    ///
+    /// Without it such a job is handed out at its time at once, and the store learns of it by the turn that
+    /// follows. That is for pure speed, where a run that was cancelled in the last instant does no harm:
+    /// within the [`horizon`](Self::horizon) a cancel, a reset and a merge reach this process by a message (a
+    /// *recall*), which makes it ask as it does otherwise; but one that comes later than the job's time comes too
+    /// late. So:
+    /// - Before the job's time, one that says it won is final if its message comes in time: here by the
+    ///   call itself, from another process by a notification of the server, or by the file that it
+    ///   writes. A handler that has the job all the same has lost its lease:
+    ///   [`is_lost`](crate::Claimed::is_lost), and each settle is stale.
+    /// - From the job's time on, a cancel or a reset says that a handler has it, even if none has it yet. A
+    ///   merge moves the job, and the handler has lost its lease, as above.
+    /// - A pause that comes in that instant is found out by the turn that follows: the handler
+    ///   has lost its lease, and the job comes again.
+    /// - An attempt that takes its process with it at once may not be counted.
+    ///
+    /// All else holds as it does otherwise: at least once, never early (by what is known of the store's
+    /// clock, if that is not set back), one holder. What falls due unclaimed is claimed and started by the store, as ever.
+    ///
+    /// This process's claims say so to the store, and no other process pays for it: those that confirm may
+    /// take from the same queue.
+    #[doc(alias = "recall")]
+    pub fn confirm(mut self, confirm: bool) -> Self {
+        self.config.confirm = confirm;
         self
     }
 

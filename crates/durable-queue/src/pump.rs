@@ -5,7 +5,8 @@
 //!
 //! # What always holds
 //! 1. Nothing is claimed unless a call waits for it.
-//! 2. A job is supplied only after the store has said that it is started.
+//! 2. A job is supplied only after the store has said that it is started; or, without confirmation, at its
+//!    time, while its lease lives and nothing has been heard since the claim that could have taken it.
 //! 3. Nothing is claimed that the rate does not let start at once; what has lost its turn is released when it
 //!    falls due.
 //! 4. Nothing that was handed in is forgotten: it is sent until the store answers, or until the
@@ -31,7 +32,9 @@ use crate::offset::Offset;
 use crate::queue::Shared;
 use crate::schedule::{self, UnreadableSchedule};
 use crate::stats::Counters;
-use crate::store::{Act, Claim, Claimed, Lease, Result, Settle, Store, Turn, Verdict, Watch};
+use crate::store::{
+    Act, Claim, Claimed, Lease, RECALL, Result, Settle, Store, Turn, Verdict, Watch,
+};
 use crate::time::StoreTime;
 
 /// The first pause after an error of the store; it doubles up to [`LONGEST_PAUSE`].
@@ -66,6 +69,8 @@ pub(crate) struct Pump<S> {
     running: BTreeMap<Held, Running>,
     /// To be sent, again perhaps.
     pending: Vec<Command>,
+    /// How often it was heard that jobs may have been taken from their holder.
+    recalls: u64,
     rate: Option<TokenBucket>,
     /// How many jobs the rate lets start in this pass.
     allowed: usize,
@@ -90,6 +95,8 @@ struct Ahead {
     lease: Lease,
     /// When the lease ends.
     until: Instant,
+    /// Those that were heard when it was claimed. After a further one the store is asked in any case.
+    recalls: u64,
 }
 
 struct Running {
@@ -134,6 +141,8 @@ enum Item {
 
 /// What a pass of the pump does.
 struct Plan {
+    /// Handed out before the turn, whose items say so to the store.
+    unasked: Vec<Lease>,
     items: Vec<Item>,
     claim: Option<Claim>,
 }
@@ -141,6 +150,7 @@ struct Plan {
 impl<S: Store> Pump<S> {
     pub(crate) fn new(shared: Arc<Shared<S>>) -> Self {
         Self {
+            recalls: 0,
             rate: shared.config.rate.map(Rate::bucket),
             allowed: 0,
             shared,
@@ -216,6 +226,9 @@ impl<S: Store> Pump<S> {
     /// One look at everything, and one turn if there is anything to do. Else: what announcement
     /// would concern the pump, and when it wants to look again.
     fn pass(&mut self, orders: &Orders, now: Instant) -> Option<(StoreTime, Option<Instant>)> {
+        if orders.announced == RECALL {
+            self.recalls += 1;
+        }
         if orders.announced != StoreTime::NEVER {
             self.paused = false; // It may be over: the store says.
             self.first = self.first.min(orders.announced);
@@ -244,7 +257,7 @@ impl<S: Store> Pump<S> {
             self.fail(now, error);
             return None;
         }
-        let plan = self.plan(now, wanted, closing);
+        let mut plan = self.plan(now, wanted, closing);
         if plan.items.is_empty() && plan.claim.is_none() {
             let (threshold, when) = self.rest(now, wanted);
             // With a token left, what the next claim is for is known, and needs no other.
@@ -252,6 +265,8 @@ impl<S: Store> Pump<S> {
             let token = is_spent.then(|| self.next_token(now)).flatten();
             return Some((threshold, earliest([when, deadline, token])));
         }
+        let unasked = mem::take(&mut plan.unasked);
+        self.enter(unasked, now);
         self.turn(plan);
         None
     }
@@ -281,6 +296,7 @@ impl<S: Store> Pump<S> {
         if let Some(period) = period {
             if called(|| watch.look())? {
                 self.paused = false;
+                self.recalls += 1; // It says no more than that.
                 (self.first, self.first_free) = (UNKNOWN, UNKNOWN);
             }
             self.look_at = now.checked_add(period);
@@ -350,6 +366,7 @@ impl<S: Store> Pump<S> {
 
         let tick = key(store_now);
         let mut starts = 0;
+        let mut unasked = Vec::new();
         let gives_all_back = closing || self.paused;
         loop {
             let due = self.ahead.count_ready(tick, prefetch.saturating_add(1));
@@ -367,7 +384,17 @@ impl<S: Store> Pump<S> {
             }
             if !gives_all_back && starts < wanted {
                 starts += 1;
-                items.push(Item::Start(ahead));
+                if self.config().confirm || ahead.recalls != self.recalls {
+                    items.push(Item::Start(ahead));
+                } else {
+                    let Ahead { mut lease, .. } = ahead;
+                    // The store counts it, too, when the start reaches it.
+                    lease.attempts += 1;
+                    lease.started = true;
+                    let start = Wish::Start(self.config().lease);
+                    items.push(Item::Command(Command::new(Held::of(&lease), start, None)));
+                    unasked.push(lease);
+                }
             } else {
                 // Due, and no call wants it: another process may.
                 let held = Held::of(&ahead.lease);
@@ -380,7 +407,11 @@ impl<S: Store> Pump<S> {
         } else {
             self.claim(store_now, wanted - starts)
         };
-        Plan { items, claim }
+        Plan {
+            unasked,
+            items,
+            claim,
+        }
     }
 
     /// The commands of this turn. An acknowledgement that nothing waits for is held back while a job
@@ -443,8 +474,13 @@ impl<S: Store> Pump<S> {
         }
         let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
         let Config { horizon, lease, .. } = *self.config();
+        let token = self.tokens.next();
         Some(Claim {
-            token: self.tokens.next(),
+            token: if self.config().confirm {
+                token
+            } else {
+                token.without_confirmation()
+            },
             max: count(wanted.saturating_add(self.prefetch(wanted))),
             start: count(wanted),
             ahead: count(self.room(wanted)),
@@ -486,7 +522,7 @@ impl<S: Store> Pump<S> {
 
     /// One round trip.
     fn turn(&mut self, plan: Plan) {
-        let Plan { items, claim } = plan;
+        let Plan { items, claim, .. } = plan;
         let Shared {
             store,
             name,
@@ -620,6 +656,7 @@ impl<S: Store> Pump<S> {
                 self.put_ahead(Ahead {
                     lease,
                     until: sent + span,
+                    recalls: self.recalls,
                 });
                 continue;
             }
@@ -695,6 +732,15 @@ impl<S: Store> Pump<S> {
             ..
         } = command;
         let answer = match (verdict, wish) {
+            (Verdict::Done, Wish::Start(_)) => Ok(()),
+            (Verdict::Stale | Verdict::NotDue, Wish::Start(_)) => {
+                // It was taken from here before, or the queue was paused: what is still held comes again.
+                self.is_lost(held);
+                if verdict == Verdict::NotDue {
+                    self.pending.push(Command::new(held, Wish::Release, None));
+                }
+                Err(SettleError::Stale)
+            }
             (Verdict::Done, Wish::Extend(span)) => {
                 if let Some(running) = self.running.get_mut(&held) {
                     running.renew_at = running.renew_at.map(|_| sent + *span / RENEW_AFTER);
@@ -752,6 +798,7 @@ impl Item {
 impl Wish {
     fn act(&self) -> Act<'_> {
         match self {
+            Self::Start(lease) => Act::Start { lease: *lease },
             Self::Ack => Act::Ack,
             Self::Again(when) => Act::Again { when: *when },
             Self::Retry(when) => Act::Retry { when: *when },

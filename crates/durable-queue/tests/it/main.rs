@@ -27,4 +27,5 @@ mod sqlite;
 mod support;
 mod taking;
 mod twin;
+mod unconfirmed;
 mod worker;

@@ -78,8 +78,12 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
                     })
                 })
                 .collect();
+            let token = match rng.chance(2) {
+                true => Token::random(),
+                false => Token::random().without_confirmation(),
+            };
             let claim = rng.chance(2).then(|| Claim {
-                token: Token::random(),
+                token,
                 max: u32::try_from(rng.below(4)).unwrap(),
                 start: u32::try_from(rng.below(3)).unwrap(),
                 ahead: u32::try_from(rng.below(4)).unwrap(),
