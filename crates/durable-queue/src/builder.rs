@@ -12,13 +12,13 @@ use sync_shim::Clock;
 use crate::claimed::Policy;
 use crate::clock::SharedClock;
 use crate::error::StoreError;
+#[cfg(doc)]
+use crate::horizon::{HORIZON, LONGEST_HORIZON};
 use crate::job::JobId;
 use crate::payload::Payload;
 use crate::queue::DurableQueue;
 use crate::store::Store;
 
-/// How long before their times jobs are claimed, if not said.
-pub const HORIZON: Duration = Duration::from_millis(500);
 /// How long a lease is, if not said: within this the jobs of a killed process come again.
 pub const LEASE: Duration = Duration::from_secs(10);
 /// How many attempts a job has, if not said.
@@ -49,7 +49,8 @@ type Hook = Arc<dyn Fn(&StoreError) + Send + Sync>;
 /// See the setters of [`Builder`].
 #[derive(Clone)]
 pub(crate) struct Config {
-    pub(crate) horizon: Duration,
+    /// Follows the store, if absent.
+    pub(crate) horizon: Option<Duration>,
     pub(crate) lease: Duration,
     pub(crate) prefetch: usize,
     pub(crate) heartbeat: bool,
@@ -90,7 +91,7 @@ impl<T: Payload, S: Store> Builder<T, S> {
             name,
             store,
             config: Config {
-                horizon: HORIZON,
+                horizon: None,
                 lease: LEASE,
                 prefetch: 0,
                 heartbeat: true,
@@ -107,10 +108,15 @@ impl<T: Payload, S: Store> Builder<T, S> {
         }
     }
 
-    /// How long before their times jobs may be claimed, so that they are handed out on the tick:
-    /// [`HORIZON`] if not said. With none, a job is claimed when it is due.
+    /// How long before their times jobs may be claimed, so that they are handed out on the tick. With none, a
+    /// job is claimed when it is due.
+    ///
+    /// If not said, it is [`HORIZON`], and four times as long as turns of the store take of late if that is
+    /// more, up to [`LONGEST_HORIZON`] or half of the [`lease`](Self::lease): so a claim is answered before its
+    /// jobs are due, also behind a turn that is under way. However long it is, no more jobs are claimed than
+    /// calls wait for, and the [`prefetch`](Self::prefetch).
     pub fn horizon(mut self, horizon: Duration) -> Self {
-        self.config.horizon = horizon;
+        self.config.horizon = Some(horizon);
         self
     }
 
@@ -168,9 +174,8 @@ impl<T: Payload, S: Store> Builder<T, S> {
     /// within the [`horizon`](Self::horizon) a cancel, a reset and a merge reach this process by a message (a
     /// *recall*), which makes it ask as it does otherwise; but one that comes later than the job's time comes too
     /// late. So:
-    /// - Before the job's time, one that says it won is final if its message comes in time: here by the
-    ///   call itself, from another process by a notification of the server, or by the file that it
-    ///   writes. A handler that has the job all the same has lost its lease:
+    /// - Before the job's time, one that says it won is final if its message comes in time, which goes the way
+    ///   of those about pushes. A handler that has the job all the same has lost its lease:
     ///   [`is_lost`](crate::Claimed::is_lost), and each settle is stale.
     /// - From the job's time on, a cancel or a reset says that a handler has it, even if none has it yet. A
     ///   merge moves the job, and the handler has lost its lease, as above.
@@ -179,10 +184,9 @@ impl<T: Payload, S: Store> Builder<T, S> {
     /// - An attempt that takes its process with it at once may not be counted.
     ///
     /// All else holds as it does otherwise: at least once, never early (by what is known of the store's
-    /// clock, if that is not set back), one holder. What falls due unclaimed is claimed and started by the store, as ever.
+    /// clock, if that is not set back), one holder.
     ///
-    /// This process's claims say so to the store, and no other process pays for it: those that confirm may
-    /// take from the same queue.
+    /// Processes of both sorts may take from one queue. Those that confirm pay nothing for the others.
     #[doc(alias = "recall")]
     pub fn confirm(mut self, confirm: bool) -> Self {
         self.config.confirm = confirm;
@@ -220,7 +224,11 @@ impl<T: Payload, S: Store> Builder<T, S> {
     /// # Errors
     /// See [`BuildError`].
     pub fn build(self) -> Result<DurableQueue<T, S>, BuildError> {
-        if self.config.lease <= self.config.horizon {
+        if self
+            .config
+            .horizon
+            .is_some_and(|horizon| self.config.lease <= horizon)
+        {
             return Err(BuildError::ShortLease);
         }
         Ok(self.make())

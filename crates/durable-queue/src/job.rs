@@ -238,7 +238,8 @@ pub enum Cancelled<T = Vec<u8>> {
         /// How many attempts were begun before. A first one may have done part of its work.
         attempts: u32,
     },
-    /// A handler has it. One that repeats does not come again when it is done.
+    /// A handler has it; or may have it, if its holder does not [confirm](crate::Builder::confirm). One that
+    /// repeats does not come again when it is done.
     Taken,
     /// There is no such job: it is done, or buried, or never was.
     Never,
@@ -267,7 +268,7 @@ impl<T> fmt::Debug for Cancelled<T> {
 pub enum Reset {
     /// It has.
     Moved,
-    /// A handler has it.
+    /// A handler has it; or may have it, if its holder does not [confirm](crate::Builder::confirm).
     Taken,
     /// There is no such job: it is done, or buried, or never was.
     Never,

@@ -90,6 +90,7 @@ mod clock;
 pub mod conformance;
 mod control;
 mod error;
+mod horizon;
 mod job;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod listen;
@@ -125,11 +126,10 @@ pub use self::schedule::{Schedule, ScheduleError};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::SqliteStore;
 pub use self::{
-    builder::{
-        BuildError, Builder, FIRST_BACK_OFF, HORIZON, LEASE, LONGEST_BACK_OFF, MAX_ATTEMPTS,
-    },
+    builder::{BuildError, Builder, FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, MAX_ATTEMPTS},
     claimed::{Claimed, Retried},
     error::{CarriedOut, ErrorKind, PushError, SettleError, StoreError, TakeError},
+    horizon::{HORIZON, LONGEST_HORIZON},
     job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},
     notify::{Notifier, Notifiers, Registration},
     payload::{DecodeError, EncodeError, Payload},

@@ -26,6 +26,7 @@ use crate::builder::{Config, Rate};
 use crate::claimed::Ready;
 use crate::control::{Command, Control, Held, LostFlag, Orders, Seen, Wish};
 use crate::error::{CarriedOut, ErrorKind, SettleError, StoreError};
+use crate::horizon::Horizon;
 use crate::job::Tokens;
 use crate::notify::Notifier;
 use crate::offset::Offset;
@@ -69,6 +70,7 @@ pub(crate) struct Pump<S> {
     running: BTreeMap<Held, Running>,
     /// To be sent, again perhaps.
     pending: Vec<Command>,
+    horizon: Horizon,
     /// How often it was heard that jobs may have been taken from their holder.
     recalls: u64,
     rate: Option<TokenBucket>,
@@ -150,6 +152,7 @@ struct Plan {
 impl<S: Store> Pump<S> {
     pub(crate) fn new(shared: Arc<Shared<S>>) -> Self {
         Self {
+            horizon: Horizon::new(shared.config.horizon, shared.config.lease),
             recalls: 0,
             rate: shared.config.rate.map(Rate::bucket),
             allowed: 0,
@@ -463,7 +466,7 @@ impl<S: Store> Pump<S> {
             0 => self.first,
             _ => self
                 .first
-                .min(self.first_free.before(self.config().horizon)),
+                .min(self.first_free.before(self.horizon.current())),
         }
     }
 
@@ -473,7 +476,7 @@ impl<S: Store> Pump<S> {
             return None;
         }
         let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
-        let Config { horizon, lease, .. } = *self.config();
+        let horizon = self.horizon.renew();
         let token = self.tokens.next();
         Some(Claim {
             token: if self.config().confirm {
@@ -485,7 +488,7 @@ impl<S: Store> Pump<S> {
             start: count(wanted),
             ahead: count(self.room(wanted)),
             horizon,
-            lease,
+            lease: self.config().lease,
         })
     }
 
@@ -507,7 +510,7 @@ impl<S: Store> Pump<S> {
         let claim = self.next_claim(wanted);
         let threshold = match self.room(wanted) {
             0 => claim,
-            _ => claim.after(self.config().horizon),
+            _ => claim.after(self.horizon.current()),
         };
         let held = self.hold_until;
         let safety = self.claimed_at.map(|at| at + SAFETY_LOOK);
@@ -551,6 +554,7 @@ impl<S: Store> Pump<S> {
         match answer {
             Ok(turn) => {
                 Counters::count(&control.counters.turns, 1);
+                self.horizon.learn(received - sent);
                 self.succeed(items, turn, sent, received);
             }
             Err(error) => {

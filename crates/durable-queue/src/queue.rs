@@ -57,7 +57,7 @@ pub enum ShutDown {
 impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// The queue of this name in `store`, with all options as they are.
     pub fn new(name: impl Into<String>, store: S) -> Self {
-        // The default lease is longer than the horizon.
+        // No horizon is said, so none is longer than the lease.
         Builder::new(name.into(), store).make()
     }
 

@@ -11,6 +11,7 @@
 )]
 
 mod faults;
+mod horizon;
 mod leases;
 #[cfg(unix)]
 mod process;
