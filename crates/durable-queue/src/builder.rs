@@ -2,22 +2,23 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dedup_queue::{Exponential, Jitter, Jittered, RateLimiter};
+use dedup_queue::{Exponential, Jitter, Jittered, RateLimiter, TokenBucket};
 use sync_shim::Clock;
 
 use crate::claimed::Policy;
 use crate::clock::SharedClock;
 use crate::error::StoreError;
+#[cfg(doc)]
+use crate::horizon::{HORIZON, LONGEST_HORIZON};
 use crate::job::JobId;
 use crate::payload::Payload;
 use crate::queue::DurableQueue;
 use crate::store::Store;
 
-/// How long before their times jobs are claimed, if not said.
-pub const HORIZON: Duration = Duration::from_millis(500);
 /// How long a lease is, if not said: within this the jobs of a killed process come again.
 pub const LEASE: Duration = Duration::from_secs(10);
 /// How many attempts a job has, if not said.
@@ -29,15 +30,32 @@ pub const LONGEST_BACK_OFF: Duration = Duration::from_secs(3_600);
 /// By how many percent back-offs are scattered, if not said.
 const SCATTER: u32 = 25;
 
+/// See [`Builder::rate`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
+    interval: Duration,
+    burst: NonZeroU32,
+}
+
+impl Rate {
+    /// Full.
+    pub(crate) fn bucket(self) -> TokenBucket {
+        TokenBucket::new(self.interval, self.burst)
+    }
+}
+
 type Hook = Arc<dyn Fn(&StoreError) + Send + Sync>;
 
 /// See the setters of [`Builder`].
 #[derive(Clone)]
 pub(crate) struct Config {
-    pub(crate) horizon: Duration,
+    /// Follows the store, if absent.
+    pub(crate) horizon: Option<Duration>,
     pub(crate) lease: Duration,
     pub(crate) prefetch: usize,
     pub(crate) heartbeat: bool,
+    pub(crate) confirm: bool,
+    pub(crate) rate: Option<Rate>,
     pub(crate) on_error: Option<Hook>,
 }
 
@@ -48,6 +66,8 @@ impl fmt::Debug for Config {
             .field("lease", &self.lease)
             .field("prefetch", &self.prefetch)
             .field("heartbeat", &self.heartbeat)
+            .field("confirm", &self.confirm)
+            .field("rate", &self.rate)
             .finish_non_exhaustive()
     }
 }
@@ -71,10 +91,12 @@ impl<T: Payload, S: Store> Builder<T, S> {
             name,
             store,
             config: Config {
-                horizon: HORIZON,
+                horizon: None,
                 lease: LEASE,
                 prefetch: 0,
                 heartbeat: true,
+                confirm: true,
+                rate: None,
                 on_error: None,
             },
             policy: Policy {
@@ -86,10 +108,15 @@ impl<T: Payload, S: Store> Builder<T, S> {
         }
     }
 
-    /// How long before their times jobs may be claimed, so that they are handed out on the tick:
-    /// [`HORIZON`] if not said. With none, a job is claimed when it is due.
+    /// How long before their times jobs may be claimed, so that they are handed out on the tick. With none, a
+    /// job is claimed when it is due.
+    ///
+    /// If not said, it is [`HORIZON`], and four times as long as turns of the store take of late if that is
+    /// more, up to [`LONGEST_HORIZON`] or half of the [`lease`](Self::lease): so a claim is answered before its
+    /// jobs are due, also behind a turn that is under way. However long it is, no more jobs are claimed than
+    /// calls wait for, and the [`prefetch`](Self::prefetch).
     pub fn horizon(mut self, horizon: Duration) -> Self {
-        self.config.horizon = horizon;
+        self.config.horizon = Some(horizon);
         self
     }
 
@@ -107,10 +134,62 @@ impl<T: Payload, S: Store> Builder<T, S> {
         self
     }
 
+    /// Starts no more jobs than one per `interval`, and `burst` at once after a pause: in any span of time
+    /// at most `burst`, and one for each `interval` in it. Unlimited, if not said.
+    ///
+    /// It counts what is handed out in this process, to whatever calls and [`Worker`](crate::Worker)s, by
+    /// its [`clock`](Self::clock); other processes have rates of their own. Only what may start at once
+    /// is claimed, [`prefetch`](Self::prefetch) included, so the rest is there for others. Its
+    /// price: a job for which no token was there is claimed when one is, and so starts a round trip later.
+    ///
+    /// ```
+    /// # use std::num::NonZeroU32;
+    /// # use std::time::Duration;
+    /// # use durable_queue::{BuildError, DurableQueue, Store};
+    /// # fn limited<S: Store>(store: S) -> Result<DurableQueue<String, S>, BuildError> {
+    /// // Ten a second, and never more than three at once.
+    /// let three = NonZeroU32::new(3).expect("not zero");
+    /// DurableQueue::builder("mails", store).rate(Duration::from_millis(100), three).build()
+    /// # }
+    /// ```
+    #[doc(alias = "limit")]
+    pub fn rate(mut self, interval: Duration, burst: NonZeroU32) -> Self {
+        self.config.rate = Some(Rate { interval, burst });
+        self
+    }
+
     /// Whether the leases of what handlers have are renewed for them: they are, if not said. Without
     /// it, a handler that takes long [extends](crate::Claimed::extend) its lease itself.
     pub fn heartbeat(mut self, heartbeat: bool) -> Self {
         self.config.heartbeat = heartbeat;
+        self
+    }
+
+    /// Whether the store is asked, at its time, if a job that was claimed ahead may start: it is, if not
+    /// said, with one round trip for all that is due. So a [`cancel`](DurableQueue::cancel) that says it won is
+    /// final, and a job is late by that round trip.
+    ///
+    /// Without it such a job is handed out at its time at once, and the store learns of it by the turn that
+    /// follows. That is for pure speed, where a run that was cancelled in the last instant does no harm:
+    /// within the [`horizon`](Self::horizon) a cancel, a reset and a merge reach this process by a message (a
+    /// *recall*), which makes it ask as it does otherwise; but one that comes later than the job's time comes too
+    /// late. So:
+    /// - Before the job's time, one that says it won is final if its message comes in time, which goes the way
+    ///   of those about pushes. A handler that has the job all the same has lost its lease:
+    ///   [`is_lost`](crate::Claimed::is_lost), and each settle is stale.
+    /// - From the job's time on, a cancel or a reset says that a handler has it, even if none has it yet. A
+    ///   merge moves the job, and the handler has lost its lease, as above.
+    /// - A pause that comes in that instant is found out by the turn that follows: the handler
+    ///   has lost its lease, and the job comes again.
+    /// - An attempt that takes its process with it at once may not be counted.
+    ///
+    /// All else holds as it does otherwise: at least once, never early (by what is known of the store's
+    /// clock, if that is not set back), one holder.
+    ///
+    /// Processes of both sorts may take from one queue. Those that confirm pay nothing for the others.
+    #[doc(alias = "recall")]
+    pub fn confirm(mut self, confirm: bool) -> Self {
+        self.config.confirm = confirm;
         self
     }
 
@@ -145,7 +224,11 @@ impl<T: Payload, S: Store> Builder<T, S> {
     /// # Errors
     /// See [`BuildError`].
     pub fn build(self) -> Result<DurableQueue<T, S>, BuildError> {
-        if self.config.lease <= self.config.horizon {
+        if self
+            .config
+            .horizon
+            .is_some_and(|horizon| self.config.lease <= horizon)
+        {
             return Err(BuildError::ShortLease);
         }
         Ok(self.make())

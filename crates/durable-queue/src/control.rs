@@ -59,6 +59,8 @@ pub(crate) struct Command {
 
 #[derive(Debug)]
 pub(crate) enum Wish {
+    /// It was handed out without asking: the lease is so long from now.
+    Start(Duration),
     Ack,
     /// As `Ack`, of a job that repeats.
     Again(When),

@@ -43,6 +43,20 @@ impl Token {
         Tokens::new().next()
     }
 
+    /// The same, as that of a holder which hands out at its time what it has claimed ahead, and asks no
+    /// store first. See [`Builder::confirm`](crate::Builder::confirm).
+    #[must_use = "the token is a new one"]
+    pub const fn without_confirmation(self) -> Self {
+        let mut bytes = self.0;
+        bytes[15] |= UNCONFIRMED;
+        Self(bytes)
+    }
+
+    /// Whether its holder hands jobs out without asking first. For stores.
+    pub const fn is_unconfirmed(&self) -> bool {
+        self.0[15] & UNCONFIRMED != 0
+    }
+
     /// To be stored.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
@@ -61,7 +75,11 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Makes tokens.
+/// The bit of a token's last byte that says that its holder does not confirm starts. So a store knows
+/// what it has to, and keeps nothing more for it.
+const UNCONFIRMED: u8 = 1;
+
+/// Makes tokens of holders that confirm.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     halves: [RandomState; 2],
@@ -85,6 +103,7 @@ impl Tokens {
         for (half, keys) in bytes.chunks_exact_mut(8).zip(&self.halves) {
             half.copy_from_slice(&keys.hash_one(seed).to_le_bytes());
         }
+        bytes[15] &= !UNCONFIRMED;
         Token(bytes)
     }
 }
@@ -219,7 +238,8 @@ pub enum Cancelled<T = Vec<u8>> {
         /// How many attempts were begun before. A first one may have done part of its work.
         attempts: u32,
     },
-    /// A handler has it. One that repeats does not come again when it is done.
+    /// A handler has it; or may have it, if its holder does not [confirm](crate::Builder::confirm). One that
+    /// repeats does not come again when it is done.
     Taken,
     /// There is no such job: it is done, or buried, or never was.
     Never,
@@ -248,7 +268,7 @@ impl<T> fmt::Debug for Cancelled<T> {
 pub enum Reset {
     /// It has.
     Moved,
-    /// A handler has it.
+    /// A handler has it; or may have it, if its holder does not [confirm](crate::Builder::confirm).
     Taken,
     /// There is no such job: it is done, or buried, or never was.
     Never,

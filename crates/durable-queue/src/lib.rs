@@ -53,7 +53,8 @@
 //!    future loses it. So a handler may see a job twice.
 //! 2. Never early: no job is started before its time by the store's clock; the store says so itself,
 //!    at the start.
-//! 3. A cancel or reset that says it won is final: the store decides between it and a start.
+//! 3. A cancel or reset that says it won is final: the store decides between it and a start. A process that
+//!    takes without [confirmation](Builder::confirm) gives that up, for what it has claimed ahead.
 //! 4. One holder: a settle of a holder whose lease was taken over changes nothing.
 //! 5. Of each key at most one job is pending. One that runs is not pending: a push beside it is not
 //!    lost.
@@ -89,6 +90,7 @@ mod clock;
 pub mod conformance;
 mod control;
 mod error;
+mod horizon;
 mod job;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod listen;
@@ -124,11 +126,10 @@ pub use self::schedule::{Schedule, ScheduleError};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::SqliteStore;
 pub use self::{
-    builder::{
-        BuildError, Builder, FIRST_BACK_OFF, HORIZON, LEASE, LONGEST_BACK_OFF, MAX_ATTEMPTS,
-    },
+    builder::{BuildError, Builder, FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, MAX_ATTEMPTS},
     claimed::{Claimed, Retried},
     error::{CarriedOut, ErrorKind, PushError, SettleError, StoreError, TakeError},
+    horizon::{HORIZON, LONGEST_HORIZON},
     job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},
     notify::{Notifier, Notifiers, Registration},
     payload::{DecodeError, EncodeError, Payload},

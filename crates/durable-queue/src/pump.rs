@@ -5,8 +5,11 @@
 //!
 //! # What always holds
 //! 1. Nothing is claimed unless a call waits for it.
-//! 2. A job is supplied only after the store has said that it is started.
-//! 3. Nothing that was handed in is forgotten: it is sent until the store answers, or until the
+//! 2. A job is supplied only after the store has said that it is started; or, without confirmation, at its
+//!    time, while its lease lives and nothing has been heard since the claim that could have taken it.
+//! 3. Nothing is claimed that the rate does not let start at once; what has lost its turn is released when it
+//!    falls due.
+//! 4. Nothing that was handed in is forgotten: it is sent until the store answers, or until the
 //!    shutdown's deadline.
 
 use std::collections::BTreeMap;
@@ -14,21 +17,25 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dedup_queue::TokenBucket;
 use delay_queue::DelayHeap;
 use sync_shim::Clock;
 use sync_shim::foreign::{discard, guarded};
 
-use crate::builder::Config;
+use crate::builder::{Config, Rate};
 use crate::claimed::Ready;
 use crate::control::{Command, Control, Held, LostFlag, Orders, Seen, Wish};
 use crate::error::{CarriedOut, ErrorKind, SettleError, StoreError};
+use crate::horizon::Horizon;
 use crate::job::Tokens;
 use crate::notify::Notifier;
 use crate::offset::Offset;
 use crate::queue::Shared;
 use crate::schedule::{self, UnreadableSchedule};
 use crate::stats::Counters;
-use crate::store::{Act, Claim, Claimed, Lease, Result, Settle, Store, Turn, Verdict, Watch};
+use crate::store::{
+    Act, Claim, Claimed, Lease, RECALL, Result, Settle, Store, Turn, Verdict, Watch,
+};
 use crate::time::StoreTime;
 
 /// The first pause after an error of the store; it doubles up to [`LONGEST_PAUSE`].
@@ -63,6 +70,12 @@ pub(crate) struct Pump<S> {
     running: BTreeMap<Held, Running>,
     /// To be sent, again perhaps.
     pending: Vec<Command>,
+    horizon: Horizon,
+    /// How often it was heard that jobs may have been taken from their holder.
+    recalls: u64,
+    rate: Option<TokenBucket>,
+    /// How many jobs the rate lets start in this pass.
+    allowed: usize,
     /// How long turns take that are synced, of late.
     sync: Duration,
     /// What can wait is held back until then.
@@ -84,6 +97,8 @@ struct Ahead {
     lease: Lease,
     /// When the lease ends.
     until: Instant,
+    /// Those that were heard when it was claimed. After a further one the store is asked in any case.
+    recalls: u64,
 }
 
 struct Running {
@@ -128,6 +143,8 @@ enum Item {
 
 /// What a pass of the pump does.
 struct Plan {
+    /// Handed out before the turn, whose items say so to the store.
+    unasked: Vec<Lease>,
     items: Vec<Item>,
     claim: Option<Claim>,
 }
@@ -135,6 +152,10 @@ struct Plan {
 impl<S: Store> Pump<S> {
     pub(crate) fn new(shared: Arc<Shared<S>>) -> Self {
         Self {
+            horizon: Horizon::new(shared.config.horizon, shared.config.lease),
+            recalls: 0,
+            rate: shared.config.rate.map(Rate::bucket),
+            allowed: 0,
             shared,
             tokens: Tokens::new(),
             offset: None,
@@ -208,6 +229,9 @@ impl<S: Store> Pump<S> {
     /// One look at everything, and one turn if there is anything to do. Else: what announcement
     /// would concern the pump, and when it wants to look again.
     fn pass(&mut self, orders: &Orders, now: Instant) -> Option<(StoreTime, Option<Instant>)> {
+        if orders.announced == RECALL {
+            self.recalls += 1;
+        }
         if orders.announced != StoreTime::NEVER {
             self.paused = false; // It may be over: the store says.
             self.first = self.first.min(orders.announced);
@@ -216,11 +240,16 @@ impl<S: Store> Pump<S> {
         let Orders {
             closing, deadline, ..
         } = *orders;
-        let wanted = if closing { 0 } else { orders.demand };
+        let demand = if closing { 0 } else { orders.demand };
+        self.allowed = self
+            .rate
+            .as_ref()
+            .map_or(usize::MAX, |rate| rate.available(now) as usize);
+        let wanted = demand.min(self.allowed);
         if let Some(retry_at) = self.retry_at.filter(|at| now < *at) {
             return Some((UNKNOWN, earliest([Some(retry_at), deadline])));
         }
-        if (wanted > 0 || closing) && !self.lost.is_empty() {
+        if (demand > 0 || closing) && !self.lost.is_empty() {
             if let Err(error) = self.recover() {
                 self.fail(now, error);
             }
@@ -231,11 +260,16 @@ impl<S: Store> Pump<S> {
             self.fail(now, error);
             return None;
         }
-        let plan = self.plan(now, wanted, closing);
+        let mut plan = self.plan(now, wanted, closing);
         if plan.items.is_empty() && plan.claim.is_none() {
             let (threshold, when) = self.rest(now, wanted);
-            return Some((threshold, earliest([when, deadline])));
+            // With a token left, what the next claim is for is known, and needs no other.
+            let is_spent = demand > 0 && wanted == 0;
+            let token = is_spent.then(|| self.next_token(now)).flatten();
+            return Some((threshold, earliest([when, deadline, token])));
         }
+        let unasked = mem::take(&mut plan.unasked);
+        self.enter(unasked, now);
         self.turn(plan);
         None
     }
@@ -265,6 +299,7 @@ impl<S: Store> Pump<S> {
         if let Some(period) = period {
             if called(|| watch.look())? {
                 self.paused = false;
+                self.recalls += 1; // It says no more than that.
                 (self.first, self.first_free) = (UNKNOWN, UNKNOWN);
             }
             self.look_at = now.checked_add(period);
@@ -302,7 +337,7 @@ impl<S: Store> Pump<S> {
 
     /// Decides; nothing is lost if the turn then fails.
     fn plan(&mut self, now: Instant, wanted: usize, closing: bool) -> Plan {
-        let prefetch = self.config().prefetch;
+        let prefetch = self.prefetch(wanted);
         let store_now = self.store_now(now);
         let commands = self.take_sendable(now, store_now, wanted, closing);
         let repeated = |mut command: Command| {
@@ -334,6 +369,7 @@ impl<S: Store> Pump<S> {
 
         let tick = key(store_now);
         let mut starts = 0;
+        let mut unasked = Vec::new();
         let gives_all_back = closing || self.paused;
         loop {
             let due = self.ahead.count_ready(tick, prefetch.saturating_add(1));
@@ -351,19 +387,34 @@ impl<S: Store> Pump<S> {
             }
             if !gives_all_back && starts < wanted {
                 starts += 1;
-                items.push(Item::Start(ahead));
+                if self.config().confirm || ahead.recalls != self.recalls {
+                    items.push(Item::Start(ahead));
+                } else {
+                    let Ahead { mut lease, .. } = ahead;
+                    // The store counts it, too, when the start reaches it.
+                    lease.attempts += 1;
+                    lease.started = true;
+                    let start = Wish::Start(self.config().lease);
+                    items.push(Item::Command(Command::new(Held::of(&lease), start, None)));
+                    unasked.push(lease);
+                }
             } else {
                 // Due, and no call wants it: another process may.
                 let held = Held::of(&ahead.lease);
                 items.push(Item::Command(Command::new(held, Wish::Release, None)));
             }
         }
+        self.allowed -= starts;
         let claim = if closing {
             None
         } else {
             self.claim(store_now, wanted - starts)
         };
-        Plan { items, claim }
+        Plan {
+            unasked,
+            items,
+            claim,
+        }
     }
 
     /// The commands of this turn. An acknowledgement that nothing waits for is held back while a job
@@ -391,9 +442,19 @@ impl<S: Store> Pump<S> {
         mem::take(&mut self.pending)
     }
 
+    /// How many jobs may lie here beyond those that are wanted: none that could not start.
+    fn prefetch(&self, wanted: usize) -> usize {
+        self.config().prefetch.min(self.allowed - wanted)
+    }
+
     /// How many jobs may be claimed ahead.
     fn room(&self, wanted: usize) -> usize {
-        (wanted + self.config().prefetch).saturating_sub(self.ahead.len())
+        (wanted + self.prefetch(wanted)).saturating_sub(self.ahead.len())
+    }
+
+    /// When the rate lets a job start that it does not let start now.
+    fn next_token(&self, now: Instant) -> Option<Instant> {
+        now.checked_add(self.rate.as_ref()?.wait(now))
     }
 
     /// When a claim would find something, as far as is known.
@@ -405,7 +466,7 @@ impl<S: Store> Pump<S> {
             0 => self.first,
             _ => self
                 .first
-                .min(self.first_free.before(self.config().horizon)),
+                .min(self.first_free.before(self.horizon.current())),
         }
     }
 
@@ -415,19 +476,19 @@ impl<S: Store> Pump<S> {
             return None;
         }
         let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
-        let Config {
-            prefetch,
-            horizon,
-            lease,
-            ..
-        } = *self.config();
+        let horizon = self.horizon.renew();
+        let token = self.tokens.next();
         Some(Claim {
-            token: self.tokens.next(),
-            max: count(wanted.saturating_add(prefetch)),
+            token: if self.config().confirm {
+                token
+            } else {
+                token.without_confirmation()
+            },
+            max: count(wanted.saturating_add(self.prefetch(wanted))),
             start: count(wanted),
             ahead: count(self.room(wanted)),
             horizon,
-            lease,
+            lease: self.config().lease,
         })
     }
 
@@ -449,7 +510,7 @@ impl<S: Store> Pump<S> {
         let claim = self.next_claim(wanted);
         let threshold = match self.room(wanted) {
             0 => claim,
-            _ => claim.after(self.config().horizon),
+            _ => claim.after(self.horizon.current()),
         };
         let held = self.hold_until;
         let safety = self.claimed_at.map(|at| at + SAFETY_LOOK);
@@ -464,7 +525,7 @@ impl<S: Store> Pump<S> {
 
     /// One round trip.
     fn turn(&mut self, plan: Plan) {
-        let Plan { items, claim } = plan;
+        let Plan { items, claim, .. } = plan;
         let Shared {
             store,
             name,
@@ -493,6 +554,7 @@ impl<S: Store> Pump<S> {
         match answer {
             Ok(turn) => {
                 Counters::count(&control.counters.turns, 1);
+                self.horizon.learn(received - sent);
                 self.succeed(items, turn, sent, received);
             }
             Err(error) => {
@@ -598,6 +660,7 @@ impl<S: Store> Pump<S> {
                 self.put_ahead(Ahead {
                     lease,
                     until: sent + span,
+                    recalls: self.recalls,
                 });
                 continue;
             }
@@ -629,7 +692,13 @@ impl<S: Store> Pump<S> {
         }
         let control = &self.shared.control;
         Counters::count(&control.counters.taken, supplied.len());
-        for job in control.serve(supplied) {
+        let count = supplied.len();
+        let left_over = control.serve(supplied);
+        if let Some(rate) = &self.rate {
+            let given = u32::try_from(count - left_over.len()).unwrap_or(u32::MAX);
+            rate.take(given, control.clock.now());
+        }
+        for job in left_over {
             self.pending
                 .push(Command::new(job.held(), Wish::Release, None));
         }
@@ -667,6 +736,15 @@ impl<S: Store> Pump<S> {
             ..
         } = command;
         let answer = match (verdict, wish) {
+            (Verdict::Done, Wish::Start(_)) => Ok(()),
+            (Verdict::Stale | Verdict::NotDue, Wish::Start(_)) => {
+                // It was taken from here before, or the queue was paused: what is still held comes again.
+                self.is_lost(held);
+                if verdict == Verdict::NotDue {
+                    self.pending.push(Command::new(held, Wish::Release, None));
+                }
+                Err(SettleError::Stale)
+            }
             (Verdict::Done, Wish::Extend(span)) => {
                 if let Some(running) = self.running.get_mut(&held) {
                     running.renew_at = running.renew_at.map(|_| sent + *span / RENEW_AFTER);
@@ -724,6 +802,7 @@ impl Item {
 impl Wish {
     fn act(&self) -> Act<'_> {
         match self {
+            Self::Start(lease) => Act::Start { lease: *lease },
             Self::Ack => Act::Ack,
             Self::Again(when) => Act::Again { when: *when },
             Self::Retry(when) => Act::Retry { when: *when },

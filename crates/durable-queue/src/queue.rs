@@ -57,7 +57,7 @@ pub enum ShutDown {
 impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// The queue of this name in `store`, with all options as they are.
     pub fn new(name: impl Into<String>, store: S) -> Self {
-        // The default lease is longer than the horizon.
+        // No horizon is said, so none is longer than the lease.
         Builder::new(name.into(), store).make()
     }
 
@@ -285,7 +285,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     }
 
     /// Takes a job out, by its id or key, unless a handler has it. If it says
-    /// [`Gone`](Cancelled::Gone), the job is not handed out any more, by any process.
+    /// [`Gone`](Cancelled::Gone), the job is not handed out any more, by any process; but by one that takes
+    /// without [confirmation](Builder::confirm), if the recall reaches it too late.
     ///
     /// # Errors
     /// What the store met, or that the payload is none of this type: then the job is gone too.
@@ -306,7 +307,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         )
     }
 
-    /// Gives a job another time, by its id or key, unless a handler has it.
+    /// Gives a job another time, by its id or key, unless a handler has it. What it says is as final as with
+    /// [`cancel`](Self::cancel).
     ///
     /// # Errors
     /// What the store met.

@@ -14,7 +14,12 @@
 //!    with another changes nothing and is [`Verdict::Stale`].
 //! 4. A job is claimed no earlier than the horizon before its time, started no earlier than its
 //!    time, and claimed from a holder no earlier than the end of the lease: by the store's clock.
-//! 5. No call reads more rows than it returns or changes, and those that leases hold within its
+//! 5. A holder whose token [says so](crate::Token::is_unconfirmed) may hand out what it has claimed ahead,
+//!    from the job's time on, and ask for the start later. So from that time on, until the lease ends,
+//!    such a job is one that a handler has, for cancels and resets. And what takes it from the holder (a
+//!    cancel or a reset before, a merge at any time) calls the notifiers with the beginning of time
+//!    ([`RECALL`]), so that the holder asks first.
+//! 6. No call reads more rows than it returns or changes, and those that leases hold within its
 //!    horizon: delayed jobs cost nothing.
 
 use std::fmt;
@@ -50,7 +55,7 @@ pub trait Store: Send + Sync + 'static {
     fn turn(&self, queue: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn>;
 
     /// Takes a job out, unless a handler has it: then it loses its schedule. One that is claimed and
-    /// not started is taken from its holder.
+    /// not started is taken from its holder, which is recalled if it does not confirm: see the module.
     ///
     /// # Errors
     /// What the store met.
@@ -325,6 +330,10 @@ pub struct Claimed {
     /// The time of the earliest job that no lease holds. [`StoreTime::NEVER`] if there is none.
     pub first_free: StoreTime,
 }
+
+/// What notifiers are called with if a job was taken from a holder that does not ask before it hands
+/// out. It says as well that anything may have changed.
+pub const RECALL: StoreTime = StoreTime::from_micros(i64::MIN);
 
 /// Where the counts of [`StoreStats`] end.
 pub const COUNT_LIMIT: u32 = 10_000;

@@ -22,6 +22,9 @@ use crate::take::Acks;
 /// [`ack_later`](Claimed::ack_later). One that returns an error, or panics, has failed: the job comes again after the queue's back-off, or
 /// is buried with the error if no attempt is left. Leases are renewed meanwhile.
 ///
+/// How many jobs run at a time, [`concurrency`](WorkerBuilder::concurrency) says; how many start in a span of
+/// time, [`Builder::rate`](crate::Builder::rate) of the queue.
+///
 /// Dropped, it [closes](DurableQueue::close) the queue in this process and waits for nothing.
 #[must_use = "dropped, it closes its queue"]
 pub struct Worker<T: Payload, S: Store> {

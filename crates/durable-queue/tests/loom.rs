@@ -37,13 +37,23 @@ fn world() -> World {
     world_with(|_| Fault::None)
 }
 
+/// Whose jobs are handed out at their times without asking the store.
+fn world_without_confirmation() -> World {
+    world_of(false, |_| Fault::None)
+}
+
 fn world_with(plan: impl Fn(Call) -> Fault + Send + Sync + 'static) -> World {
+    world_of(true, plan)
+}
+
+fn world_of(confirm: bool, plan: impl Fn(Call) -> Fault + Send + Sync + 'static) -> World {
     let clock = ManualClock::new();
     let store = SimStore::with_faults(ManualStoreClock::new(&clock), plan);
     // Renewals would be parties of their own.
     let queue = Queue::builder("queue", store)
         .clock(clock.clone())
-        .heartbeat(false);
+        .heartbeat(false)
+        .confirm(confirm);
     World {
         clock,
         queue: queue.build().unwrap(),
@@ -206,6 +216,57 @@ fn a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner() {
                 Cancelled::Gone { .. } => assert_eq!((name, world.left()), (2, 0)),
                 Cancelled::Taken | Cancelled::Never => assert_eq!((name, world.left()), (1, 1)),
             }
+            world.end();
+        },
+    );
+}
+
+/// The holder does not ask, and hears of the cancel before the tick or after it. In any case nothing else
+/// is lost, and a handler that has the job all the same has no lease.
+#[test]
+fn a_cancel_racing_a_start_without_confirmation_loses_nothing() {
+    check(
+        "a_cancel_racing_a_start_without_confirmation_loses_nothing",
+        Some(2),
+        || {
+            let world = world_without_confirmation();
+            let id = world.push(1, HORIZON);
+            world.push(2, HORIZON);
+            let taker = world.beside(|queue| {
+                let taken = queue.take().unwrap();
+                (taken[0], taken.ack())
+            });
+            world.clock.wait_for_sleepers(1); // It is claimed, and the pump waits for the tick.
+            let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
+            world.clock.advance(HORIZON);
+            let (name, acked) = taker.join().unwrap();
+            let cancelled = canceller.join().unwrap();
+            match (cancelled.is_gone(), name) {
+                (true, 2) => assert!(acked.is_ok() && world.left() == 0),
+                (true, _) => assert!(acked.unwrap_err().is_stale() && world.left() == 1),
+                (false, _) => assert!(acked.is_ok() && name == 1 && world.left() == 1),
+            }
+            world.end();
+        },
+    );
+}
+
+/// The claim is on its way as the cancel comes, which has returned before the tick.
+#[test]
+fn a_cancel_racing_a_claim_without_confirmation_recalls_the_job() {
+    check(
+        "a_cancel_racing_a_claim_without_confirmation_recalls_the_job",
+        Some(2),
+        || {
+            let world = world_without_confirmation();
+            let id = world.push(1, HORIZON);
+            world.push(2, HORIZON);
+            let taker = world.taker();
+            assert!(world.queue.cancel(id).unwrap().is_gone());
+            world.clock.wait_for_sleepers(1);
+            world.clock.advance(HORIZON);
+            assert_eq!(taker.join().unwrap(), 2);
+            assert_eq!(world.left(), 0);
             world.end();
         },
     );

@@ -60,24 +60,76 @@ impl TokenBucket {
     pub fn per_second(tokens: NonZeroU32, burst: NonZeroU32) -> Self {
         Self::new(Duration::from_secs(1) / tokens.get(), burst)
     }
+
+    /// How many tokens are there at `now`. For what limits other things than retries, and asks before
+    /// it takes.
+    pub fn available(&self, now: Instant) -> u32 {
+        let Missing { nanos, late, .. } = Missing::at(now, *self.debt.lock());
+        let there = self.at_once().saturating_sub(nanos.saturating_add(late));
+        let tokens = there.checked_div(self.interval.as_nanos());
+        tokens.map_or(u32::MAX, |tokens| u32::try_from(tokens).unwrap_or(u32::MAX))
+    }
+
+    /// How long after `now` the next token is there, if none is taken meanwhile: no time if one is.
+    pub fn wait(&self, now: Instant) -> Duration {
+        let Missing { nanos, late, .. } = Missing::at(now, *self.debt.lock());
+        let full = nanos
+            .saturating_add(late)
+            .saturating_add(self.interval.as_nanos());
+        super::from_nanos(full.saturating_sub(self.at_once()))
+    }
+
+    /// Takes so many tokens at `now`. Those that are not there are owed: as many intervals more pass
+    /// before the next is there.
+    pub fn take(&self, tokens: u32, now: Instant) {
+        let mut debt = self.debt.lock();
+        let Missing { at, nanos, .. } = Missing::at(now, *debt);
+        let taken = self.interval.as_nanos().saturating_mul(tokens.into());
+        *debt = Some(Debt {
+            at,
+            nanos: nanos.saturating_add(taken),
+        });
+    }
+
+    /// The tokens of a full bucket, in nanoseconds: 2^94 of them times 2^32 at most.
+    fn at_once(&self) -> u128 {
+        self.interval.as_nanos() * u128::from(self.burst.get())
+    }
+}
+
+/// What is missing from a full bucket when it is looked at.
+struct Missing {
+    at: Instant,
+    nanos: u128,
+    /// Threads may come in another order than they have read the clock in: so much earlier than the
+    /// latest of them.
+    late: u128,
+}
+
+impl Missing {
+    fn at(now: Instant, debt: Option<Debt>) -> Self {
+        let before = debt.unwrap_or(Debt { at: now, nanos: 0 });
+        let at = before.at.max(now);
+        let passed = at.duration_since(before.at).as_nanos();
+        Self {
+            at,
+            nanos: before.nanos.saturating_sub(passed),
+            late: at.duration_since(now).as_nanos(),
+        }
+    }
 }
 
 impl<K> RateLimiter<K> for TokenBucket {
     fn delay(&self, _key: &K, _failures: u32, now: Instant) -> Duration {
         let interval = self.interval.as_nanos();
         let mut debt = self.debt.lock();
-        let before = debt.unwrap_or(Debt { at: now, nanos: 0 });
-        let at = before.at.max(now);
-        let passed = at.duration_since(before.at).as_nanos();
+        let Missing { at, nanos, late } = Missing::at(now, *debt);
         // Less than 2^94 each, so only billions of tokens beyond the burst could overflow; then none
         // is taken.
-        let Some(nanos) = before.nanos.saturating_sub(passed).checked_add(interval) else {
+        let Some(nanos) = nanos.checked_add(interval) else {
             return Duration::MAX;
         };
-        // Threads may come in another order than they have read the clock in.
-        let late = at.duration_since(now).as_nanos();
-        let at_once = interval.saturating_mul(u128::from(self.burst.get()));
-        let delay = nanos.saturating_add(late).saturating_sub(at_once);
+        let delay = nanos.saturating_add(late).saturating_sub(self.at_once());
         if delay >= Duration::MAX.as_nanos() {
             return Duration::MAX; // No token will ever be there, so none is taken.
         }

@@ -120,6 +120,27 @@ fn a_bucket_gives_its_burst_at_once_and_then_a_place_in_the_line() {
 }
 
 #[test]
+fn a_bucket_says_what_it_has_and_when_it_has_more() {
+    let bucket = TokenBucket::new(100 * MS, non_zero(3));
+    let start = Instant::now();
+    let has = |millis: u32| {
+        let now = start + millis * MS;
+        (bucket.available(now), bucket.wait(now))
+    };
+    assert_eq!(has(0), (3, Duration::ZERO));
+    bucket.take(2, start);
+    assert_eq!(has(0), (1, Duration::ZERO));
+    bucket.take(1, start);
+    assert_eq!(has(0), (0, 100 * MS));
+    assert_eq!(has(99), (0, MS));
+    assert_eq!(has(250), (2, Duration::ZERO));
+    assert_eq!(has(10_000), (3, Duration::ZERO), "no more is kept");
+    bucket.take(5, start + 10_000 * MS);
+    assert_eq!(has(10_000), (0, 300 * MS), "two are owed");
+    assert_eq!(has(10_300), (1, Duration::ZERO));
+}
+
+#[test]
 fn a_bucket_has_its_burst_however_long_its_interval_is() {
     let nothing = Duration::ZERO;
     let bucket = TokenBucket::new(Duration::MAX, non_zero(3));
@@ -233,6 +254,14 @@ proptest! {
         for _ in 0..3 {
             let _ = RateLimiter::<i32>::delay(&bucket, &0, failures, now);
         }
+        let free = TokenBucket::new(interval, non_zero(burst));
+        let wait = free.wait(now);
+        prop_assert!(wait.is_zero() && free.available(now) >= burst);
+        for _ in 0..3 {
+            free.take(burst, now);
+        }
+        let is_there = RateLimiter::<i32>::delay(&free, &0, 1, now).is_zero();
+        prop_assert!((free.available(now) > 0) == is_there);
         let cut = WithMaxWait::new(MaxOf(exponential, bucket), max);
         prop_assert!(cut.delay(&0, failures, now) <= max);
     }

@@ -6,12 +6,13 @@ use std::time::Duration;
 use sync_shim::{Clock, Mutex, Parker};
 
 use super::{
-    Fixture, HORIZON, LEASE, QUEUE, SECOND, claimed, job, put, put_one, settle, start, start_one,
+    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_unconfirmed, claimed, job, keyed, put, put_one,
+    settle, start, start_one,
 };
 use crate::clock::SharedClock;
 use crate::job::{Merge, NewJob, Put, Which};
 use crate::notify::Notifier;
-use crate::store::{Act, JobState, ListedJob, Store, Verdict, Watch};
+use crate::store::{Act, JobState, ListedJob, RECALL, Store, Verdict, Watch};
 use crate::time::{StoreTime, When};
 
 /// For what a store announces by itself: only a hang takes so long.
@@ -234,6 +235,53 @@ pub fn what_is_given_back_is_announced_to_watches(fixture: &impl Fixture) {
     );
     assert_eq!(store.redrive(QUEUE, &[lease.id]).expect("an answer"), 1);
     is_announced("a redrive");
+}
+
+/// So that the holder asks before it hands the job out, by whatever client it was taken.
+pub fn what_is_taken_from_a_holder_that_does_not_confirm_is_announced(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let heard = Heard::new();
+    let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
+    let other = fixture.another();
+    for is_confirmed in [false, true] {
+        let claim_one = |which| {
+            let new = keyed("key", b"job", HORIZON, Merge::Latest);
+            put_one(store, new);
+            let leases = if is_confirmed {
+                claimed(store, 1, 0).leases
+            } else {
+                claim_unconfirmed(store, 1)
+            };
+            assert_eq!(leases.len(), 1, "{which}");
+            heard.earliest();
+            leases[0].id
+        };
+        // What this client does is heard at once, or by a message that comes back.
+        let mut is_recalled = |by: &str| {
+            if is_confirmed {
+                assert!(heard.earliest().is_none_or(|it| it > RECALL), "{by}");
+            } else if heard.earliest() != Some(RECALL) {
+                heard.is_announced(&mut *watch, by);
+            }
+        };
+        let id = claim_one("a reset");
+        let moved = store.reset(QUEUE, id.into(), HORIZON.into());
+        assert_eq!(moved.expect("an answer"), crate::Reset::Moved);
+        is_recalled("a reset");
+        claim_one("a merge");
+        put_one(store, keyed("key", b"new", HORIZON, Merge::Latest));
+        is_recalled("a merge");
+        claim_one("a cancel");
+        let gone = store.cancel(QUEUE, "key".into()).expect("an answer");
+        assert!(gone.is_gone());
+        is_recalled("a cancel");
+        let id = claim_one("a cancel by another client");
+        let gone = other.cancel(QUEUE, id.into()).expect("an answer");
+        assert!(gone.is_gone());
+        if !is_confirmed {
+            is_recalled("a cancel by another client");
+        }
+    }
 }
 
 /// From the end of its drop on.

@@ -1,8 +1,8 @@
 //! Fencing, and who wins against a holder.
 
 use super::{
-    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, job, put_one, settle,
-    start, start_one, turn,
+    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claim_unconfirmed, claimed, job,
+    put_one, settle, start, start_one, turn,
 };
 use crate::job::{Cancelled, JobId, Reset};
 use crate::store::{Act, Lease, Store, Verdict};
@@ -146,6 +146,30 @@ pub fn a_cancel_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
     fixture.advance(HORIZON);
     is_fenced_off(store, &lease);
     assert!(start(store).is_empty());
+}
+
+/// It may have been handed out then: only its holder knows. Not when the lease has ended.
+pub fn a_job_counts_as_taken_from_its_time_on_if_its_holder_does_not_confirm(
+    fixture: &impl Fixture,
+) {
+    let store = fixture.store();
+    let mut jobs = [0, 1, 2].map(|_| put_one(store, job(b"job", HORIZON)));
+    let leases = claim_unconfirmed(store, 3);
+    assert_eq!(leases.len(), 3);
+    assert!(cancel(store, jobs[0]).is_gone(), "its time has not come");
+    fixture.advance(HORIZON);
+    jobs[0] = put_one(store, job(b"job", When::NOW));
+    assert_eq!(claim_ahead(store).id, jobs[0]);
+    assert!(cancel(store, jobs[0]).is_gone(), "its holder confirms");
+    assert_eq!(cancel(store, jobs[1]), Cancelled::Taken);
+    assert_eq!(reset(store, jobs[2], SECOND), Reset::Taken);
+    let begin = Act::Start { lease: LEASE };
+    assert_eq!(settle(store, &leases[1], begin), Verdict::Done, "and is");
+    assert_eq!(settle(store, &leases[1], Act::Ack), Verdict::Done);
+    fixture.advance(LEASE);
+    assert_eq!(reset(store, jobs[2], SECOND), Reset::Moved);
+    is_fenced_off(store, &leases[2]);
+    assert!(cancel(store, jobs[2]).is_gone());
 }
 
 /// And leaves it there.

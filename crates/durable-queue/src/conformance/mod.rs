@@ -91,6 +91,7 @@ macro_rules! conformance_tests {
             a_job_that_was_not_started_cannot_be_settled
             a_cancel_that_wins_is_final
             a_cancel_takes_a_claim_ahead_from_its_holder
+            a_job_counts_as_taken_from_its_time_on_if_its_holder_does_not_confirm
             a_cancel_of_what_a_handler_has_says_so
             a_cancel_of_what_is_not_there_says_so
             a_cancel_after_the_lease_has_ended_fences_the_holder_off
@@ -126,6 +127,7 @@ macro_rules! conformance_tests {
             extreme_times_are_kept
             a_push_is_announced_to_watches
             what_is_given_back_is_announced_to_watches
+            what_is_taken_from_a_holder_that_does_not_confirm_is_announced
             a_dropped_watch_is_not_called
             the_figures_are_right
             a_list_is_in_the_order_of_claims_and_goes_on_where_it_ended
@@ -222,6 +224,17 @@ fn claim_ahead<S: Store>(store: &S) -> Lease {
     let mut leases = claimed(store, 1, 0).leases;
     assert_eq!(leases.len(), 1, "one job is within the horizon");
     leases.remove(0)
+}
+
+/// As `claim_ahead`, of up to `max` jobs, by a holder that hands out without asking.
+fn claim_unconfirmed<S: Store>(store: &S, max: u32) -> Vec<Lease> {
+    let token = Token::random().without_confirmation();
+    let claim = Claim {
+        token,
+        ..claim_of(max, 0)
+    };
+    let claimed = turn(store, &[], Some(claim)).claimed;
+    claimed.expect("a claim was asked for").leases
 }
 
 fn settle<S: Store>(store: &S, lease: &Lease, act: Act<'_>) -> Verdict {

@@ -17,11 +17,12 @@ use crate::store::Result;
 use crate::time::StoreTime;
 
 /// Each step makes version `index + 1` of the one before.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("sql/step_1.sql"),
     include_str!("sql/step_2.sql"),
     include_str!("sql/step_3.sql"),
     include_str!("sql/step_4.sql"),
+    include_str!("sql/step_5.sql"),
 ];
 
 const FUNCTIONS: [&str; 3] = [

@@ -58,7 +58,7 @@ impl Call {
         match self {
             Self::Enqueue => (WRITES, true, include_str!("lua/enqueue.lua")),
             Self::Turn => (WRITES_IN_ANY_CASE, true, include_str!("lua/turn.lua")),
-            Self::Cancel => (WRITES_IN_ANY_CASE, false, include_str!("lua/cancel.lua")),
+            Self::Cancel => (WRITES_IN_ANY_CASE, true, include_str!("lua/cancel.lua")),
             Self::Reset => (WRITES_IN_ANY_CASE, true, include_str!("lua/reset.lua")),
             Self::HeldBy => (READS, false, include_str!("lua/held_by.lua")),
             Self::Pause => (WRITES_IN_ANY_CASE, true, include_str!("lua/pause.lua")),

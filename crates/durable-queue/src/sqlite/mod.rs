@@ -37,8 +37,8 @@ use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{Notifier, Notifiers};
 use crate::store::{
-    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, JobState, Lease, ListedJob, Result,
-    Settle, Store, StoreStats, Turn, Verdict, Watch,
+    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, JobState, Lease, ListedJob, RECALL,
+    Result, Settle, Store, StoreStats, Turn, Verdict, Watch,
 };
 use crate::time::{StoreClock, StoreTime, WallClock, When};
 
@@ -333,7 +333,13 @@ fn queue(connection: &Connection, name: &str) -> Result<Queue> {
     })
 }
 
-/// Enters jobs; answers with the earliest time that was set.
+/// Whether the token of this column is that of a holder which does not ask before it hands out.
+fn is_unconfirmed(row: &Row<'_>, column: usize) -> rusqlite::Result<bool> {
+    let token: Option<[u8; 16]> = row.get(column)?;
+    Ok(token.is_some_and(|bytes| Token::from_bytes(bytes).is_unconfirmed()))
+}
+
+/// Enters jobs; answers with what is to be announced: the earliest time that was set, or a recall.
 fn enqueue(
     connection: &Connection,
     now: StoreTime,
@@ -346,8 +352,15 @@ fn enqueue(
     for job in jobs {
         let at = job.when.resolve(now);
         let most = job.merge.most(now);
-        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        let pending: Option<(i64, i64, i64)> = match job.key {
+        let read = |row: &Row<'_>| {
+            Ok((
+                row.get(0)?,
+                row.get(1)?,
+                row.get(2)?,
+                is_unconfirmed(row, 3)?,
+            ))
+        };
+        let pending: Option<(i64, i64, i64, bool)> = match job.key {
             Some(key) => find(connection, sql::PENDING, params![queue.id, key], read)?,
             None => None,
         };
@@ -365,7 +378,7 @@ fn enqueue(
                 execute(connection, sql::INSERT, values)?;
                 (Put::New(id_of(connection.last_insert_rowid())), at)
             }
-            Some((id, old_at, old_most)) => {
+            Some((id, old_at, old_most, is_unconfirmed)) => {
                 let [old_at, old_most] = [old_at, old_most].map(StoreTime::from_micros);
                 match job.merge.merged(old_at, old_most, at) {
                     None => (Put::Kept(id_of(id)), StoreTime::NEVER),
@@ -375,7 +388,10 @@ fn enqueue(
                             sql::MERGE,
                             params![id, at.as_micros(), job.payload, job.schedule],
                         )?;
-                        (Put::Merged(id_of(id)), at)
+                        (
+                            Put::Merged(id_of(id)),
+                            if is_unconfirmed { RECALL } else { at },
+                        )
                     }
                 }
             }
@@ -560,10 +576,19 @@ fn read_list(
 /// A job that a caller has named.
 struct Found {
     id: i64,
-    /// A handler has it.
+    /// A handler has it, or may have it: its holder does not ask first.
     taken: bool,
+    /// Its holder is to be recalled if it loses it.
+    is_unconfirmed: bool,
     attempts: u32,
     payload: Vec<u8>,
+}
+
+impl Found {
+    /// What is announced once it is taken from its holder, and due at `at`.
+    fn announced(&self, at: StoreTime) -> StoreTime {
+        if self.is_unconfirmed { RECALL } else { at }
+    }
 }
 
 fn named(
@@ -576,10 +601,13 @@ fn named(
         return Ok(None);
     };
     let read = |row: &Row<'_>| {
-        let (started, due): (bool, i64) = (row.get(1)?, row.get(2)?);
+        let (started, due, at): (bool, i64, i64) = (row.get(1)?, row.get(2)?, row.get(5)?);
+        let is_unconfirmed = is_unconfirmed(row, 6)?;
+        let now = now.as_micros();
         Ok(Found {
             id: row.get(0)?,
-            taken: started && due > now.as_micros(),
+            taken: (started || is_unconfirmed && at <= now) && due > now,
+            is_unconfirmed,
             attempts: row.get(3)?,
             payload: row.get(4)?,
         })
@@ -624,40 +652,42 @@ impl Store for SqliteStore {
     }
 
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
-        self.change(true, |tx, now| match named(tx, now, name, which)? {
-            None => Ok(Cancelled::Never),
-            Some(found) if found.taken => {
-                execute(tx, sql::END_SCHEDULE, [found.id])?;
-                Ok(Cancelled::Taken)
-            }
-            Some(Found {
-                id,
-                attempts,
-                payload,
-                ..
-            }) => {
-                execute(tx, sql::DELETE, [id])?;
-                Ok(Cancelled::Gone { payload, attempts })
-            }
-        })
+        let never = StoreTime::NEVER;
+        let (cancelled, announced) = self.change(true, |tx, now| {
+            Ok(match named(tx, now, name, which)? {
+                None => (Cancelled::Never, never),
+                Some(found) if found.taken => {
+                    execute(tx, sql::END_SCHEDULE, [found.id])?;
+                    (Cancelled::Taken, never)
+                }
+                Some(found) => {
+                    execute(tx, sql::DELETE, [found.id])?;
+                    let announced = found.announced(never);
+                    let Found {
+                        attempts, payload, ..
+                    } = found;
+                    (Cancelled::Gone { payload, attempts }, announced)
+                }
+            })
+        })?;
+        self.announce(name, announced);
+        Ok(cancelled)
     }
 
     fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {
-        let (reset, at) = self.change(true, |tx, now| {
-            let at = when.resolve(now);
-            let reset = match named(tx, now, name, which)? {
-                None => Reset::Never,
-                Some(found) if found.taken => Reset::Taken,
-                Some(Found { id, .. }) => {
-                    execute(tx, sql::MOVE, params![id, at.as_micros()])?;
-                    Reset::Moved
+        let never = StoreTime::NEVER;
+        let (reset, announced) = self.change(true, |tx, now| {
+            Ok(match named(tx, now, name, which)? {
+                None => (Reset::Never, never),
+                Some(found) if found.taken => (Reset::Taken, never),
+                Some(found) => {
+                    let at = when.resolve(now);
+                    execute(tx, sql::MOVE, params![found.id, at.as_micros()])?;
+                    (Reset::Moved, found.announced(at))
                 }
-            };
-            Ok((reset, at))
+            })
         })?;
-        if reset == Reset::Moved {
-            self.announce(name, at);
-        }
+        self.announce(name, announced);
         Ok(reset)
     }
 

@@ -6,7 +6,7 @@
 pub(super) const QUEUE: &str = "SELECT id, paused FROM durable_queue WHERE name = ?1";
 
 pub(super) const PENDING: &str =
-    "SELECT id, at, most FROM durable_job WHERE queue = ?1 AND key = ?2 AND run = 0";
+    "SELECT id, at, most, token FROM durable_job WHERE queue = ?1 AND key = ?2 AND run = 0";
 
 pub(super) const INSERT: &str = "INSERT INTO durable_job
     (queue, due, at, most, key, payload, schedule) VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6)";
@@ -99,11 +99,13 @@ pub(super) const BURY: &str = "INSERT INTO durable_dead
     SELECT id, queue, attempts, ?3, key, payload, ?4, schedule FROM durable_job
     WHERE id = ?1 AND token = ?2 AND started = 1";
 
-pub(super) const BY_ID: &str = "SELECT id, started, due, attempts, payload FROM durable_job
+pub(super) const BY_ID: &str =
+    "SELECT id, started, due, attempts, payload, at, token FROM durable_job
     WHERE id = ?2 AND queue = ?1";
 
 /// The pending one comes first.
-pub(super) const BY_KEY: &str = "SELECT id, started, due, attempts, payload FROM durable_job
+pub(super) const BY_KEY: &str =
+    "SELECT id, started, due, attempts, payload, at, token FROM durable_job
     WHERE queue = ?1 AND key = ?2 ORDER BY run LIMIT 1";
 
 pub(super) const DELETE: &str = "DELETE FROM durable_job WHERE id = ?1";

@@ -13,8 +13,8 @@ use super::faults::{Call, Fault, Plan};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{Notifier, Notifiers, Registration};
 use crate::store::{
-    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, Lease, ListedJob, Result, Settle, Store,
-    StoreStats, Turn, Verdict, Watch,
+    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, Lease, ListedJob, RECALL, Result, Settle,
+    Store, StoreStats, Turn, Verdict, Watch,
 };
 use crate::time::{StoreClock, StoreTime, When};
 
@@ -88,8 +88,20 @@ impl Job {
         self.due = until;
     }
 
+    /// A handler has it, or may have it: its holder does not ask first.
     fn is_taken(&self, now: StoreTime) -> bool {
-        self.started && self.due > now
+        let may_be_out = self.is_unconfirmed() && self.at <= now;
+        (self.started || may_be_out) && self.due > now
+    }
+
+    /// It lies with a holder that does not ask before it hands out.
+    fn is_unconfirmed(&self) -> bool {
+        self.token.is_some_and(|token| token.is_unconfirmed())
+    }
+
+    /// What is announced once it is taken from its holder, and due at `at`.
+    fn announced(&self, at: StoreTime) -> StoreTime {
+        if self.is_unconfirmed() { RECALL } else { at }
     }
 
     fn free(&mut self, at: StoreTime) {
@@ -125,12 +137,13 @@ impl Queue {
             return match job.merge.merged(old.at, old.most, new) {
                 None => (Put::Kept(id), StoreTime::NEVER),
                 Some(at) => {
+                    let announced = old.announced(at);
                     (old.at, old.due, old.token) = (at, at, None);
                     job.payload.clone_into(&mut old.payload);
                     if let Some(schedule) = job.schedule {
                         old.schedule = Some(schedule.to_owned());
                     }
-                    (Put::Merged(id), at)
+                    (Put::Merged(id), announced)
                 }
             };
         }
@@ -330,40 +343,43 @@ impl Store for SimStore {
 
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
         self.0.plan.run(Call::Cancel, || {
-            Ok(self.step(name, |queue, now| match queue.named(which) {
-                None => Cancelled::Never,
+            let never = StoreTime::NEVER;
+            let (cancelled, announced) = self.step(name, |queue, now| match queue.named(which) {
+                None => (Cancelled::Never, never),
                 Some(id) if queue.jobs[&id].is_taken(now) => {
                     queue.jobs.get_mut(&id).expect("it was found").schedule = None;
-                    Cancelled::Taken
+                    (Cancelled::Taken, never)
                 }
                 Some(id) => {
                     let job = queue.jobs.remove(&id).expect("it was found");
-                    Cancelled::Gone {
+                    let announced = job.announced(never);
+                    let cancelled = Cancelled::Gone {
                         payload: job.payload,
                         attempts: job.attempts,
-                    }
+                    };
+                    (cancelled, announced)
                 }
-            }))
+            });
+            self.notify(name, announced);
+            Ok(cancelled)
         })
     }
 
     fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {
         self.0.plan.run(Call::Reset, || {
-            let (reset, at) = self.step(name, |queue, now| {
-                let at = when.resolve(now);
-                let reset = match queue.named(which) {
-                    None => Reset::Never,
-                    Some(id) if queue.jobs[&id].is_taken(now) => Reset::Taken,
-                    Some(id) => {
-                        queue.jobs.get_mut(&id).expect("it was found").free(at);
-                        Reset::Moved
-                    }
-                };
-                (reset, at)
+            let never = StoreTime::NEVER;
+            let (reset, announced) = self.step(name, |queue, now| match queue.named(which) {
+                None => (Reset::Never, never),
+                Some(id) if queue.jobs[&id].is_taken(now) => (Reset::Taken, never),
+                Some(id) => {
+                    let job = queue.jobs.get_mut(&id).expect("it was found");
+                    let at = when.resolve(now);
+                    let announced = job.announced(at);
+                    job.free(at);
+                    (Reset::Moved, announced)
+                }
             });
-            if reset == Reset::Moved {
-                self.notify(name, at);
-            }
+            self.notify(name, announced);
             Ok(reset)
         })
     }

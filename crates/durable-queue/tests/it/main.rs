@@ -11,11 +11,13 @@
 )]
 
 mod faults;
+mod horizon;
 mod leases;
 #[cfg(unix)]
 mod process;
 mod processes;
 mod programs;
+mod rate;
 mod readme;
 #[cfg(feature = "cron")]
 mod repeating;
@@ -26,4 +28,5 @@ mod sqlite;
 mod support;
 mod taking;
 mod twin;
+mod unconfirmed;
 mod worker;

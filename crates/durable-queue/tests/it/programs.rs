@@ -40,6 +40,15 @@ fn act(rng: &mut Rng) -> Act<'static> {
     }
 }
 
+fn token(rng: &mut Rng) -> Token {
+    let token = Token::random();
+    if rng.chance(2) {
+        token.without_confirmation()
+    } else {
+        token
+    }
+}
+
 /// One step on both. What a claim gave is remembered, valid or not.
 fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>, last: &mut u64) {
     let id = JobId::from_u64(rng.below(usize::try_from(*last).unwrap() + 2) as u64);
@@ -79,7 +88,7 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
                 })
                 .collect();
             let claim = rng.chance(2).then(|| Claim {
-                token: Token::random(),
+                token: token(rng),
                 max: u32::try_from(rng.below(4)).unwrap(),
                 start: u32::try_from(rng.below(3)).unwrap(),
                 ahead: u32::try_from(rng.below(4)).unwrap(),

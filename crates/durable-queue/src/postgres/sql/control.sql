@@ -1,8 +1,12 @@
 -- What is asked for about single jobs, queues and dead letters.
 
 -- The job that is meant, locked: by its id, or the pending one of a key, or else one that runs.
-CREATE OR REPLACE FUNCTION SCHEMA.named(p_queue text, p_id bigint, p_key bytea)
-RETURNS TABLE (o_id bigint, o_taken boolean, o_attempts integer, o_payload bytea)
+-- `o_taken`: a handler has it, or may have it, if its holder does not ask first (`o_unconfirmed`).
+CREATE OR REPLACE FUNCTION SCHEMA.named_5(p_queue text, p_id bigint, p_key bytea)
+RETURNS TABLE (
+    o_id bigint, o_taken boolean, o_attempts integer, o_payload bytea, o_queue bigint,
+    o_unconfirmed boolean
+)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := SCHEMA.clock();
@@ -10,11 +14,13 @@ DECLARE
 BEGIN
     IF p_key IS NULL THEN
         RETURN QUERY
-        SELECT j.id, j.started AND j.due > v_now, j.attempts, j.payload FROM SCHEMA.job j
+        SELECT j.id, (j.started OR SCHEMA.is_unconfirmed(j.token) AND j.at <= v_now) AND j.due > v_now,
+            j.attempts, j.payload, j.queue, SCHEMA.is_unconfirmed(j.token) FROM SCHEMA.job j
         WHERE j.id = p_id AND j.queue = v_queue FOR UPDATE;
     ELSE
         RETURN QUERY
-        SELECT j.id, j.started AND j.due > v_now, j.attempts, j.payload FROM SCHEMA.job j
+        SELECT j.id, (j.started OR SCHEMA.is_unconfirmed(j.token) AND j.at <= v_now) AND j.due > v_now,
+            j.attempts, j.payload, j.queue, SCHEMA.is_unconfirmed(j.token) FROM SCHEMA.job j
         WHERE j.queue = v_queue AND j.key = p_key ORDER BY j.run LIMIT 1 FOR UPDATE;
     END IF;
 END
@@ -27,7 +33,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_found record;
 BEGIN
-    SELECT * INTO v_found FROM SCHEMA.named(p_queue, p_id, p_key);
+    SELECT * INTO v_found FROM SCHEMA.named_5(p_queue, p_id, p_key);
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -35,6 +41,9 @@ BEGIN
         UPDATE SCHEMA.job j SET schedule = NULL WHERE j.id = v_found.o_id AND j.schedule IS NOT NULL;
     ELSE
         DELETE FROM SCHEMA.job j WHERE j.id = v_found.o_id;
+        IF v_found.o_unconfirmed THEN
+            PERFORM SCHEMA.recall(v_found.o_queue);
+        END IF;
     END IF;
     RETURN QUERY SELECT v_found.o_taken, v_found.o_attempts, v_found.o_payload;
 END
@@ -49,7 +58,7 @@ DECLARE
     v_now bigint := SCHEMA.clock();
     v_found record;
 BEGIN
-    SELECT * INTO v_found FROM SCHEMA.named(p_queue, p_id, p_key);
+    SELECT * INTO v_found FROM SCHEMA.named_5(p_queue, p_id, p_key);
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -60,6 +69,9 @@ BEGIN
         UPDATE SCHEMA.job j SET due = o_due, at = o_due, most = greatest(j.most, o_due), token = NULL,
             started = false
         WHERE j.id = v_found.o_id;
+        IF v_found.o_unconfirmed THEN
+            PERFORM SCHEMA.recall(v_found.o_queue);
+        END IF;
     END IF;
     RETURN NEXT;
 END

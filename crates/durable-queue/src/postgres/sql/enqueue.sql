@@ -40,6 +40,19 @@ LANGUAGE sql AS $$
     SELECT pg_notify('CHANNEL', p_queue || ' ' || p_due || ' ' || p_origin)
 $$;
 
+-- Its holder hands a job out at its time, and asks later: the last bit of the token says so.
+CREATE OR REPLACE FUNCTION SCHEMA.is_unconfirmed(p_token uuid) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(get_byte(uuid_send(p_token), 15) & 1 = 1, false)
+$$;
+
+-- A job is taken from such a holder: all are to ask, that of the caller as well, so it is not said whose
+-- notification it is. In the transaction that takes it, which is a rare one.
+CREATE OR REPLACE FUNCTION SCHEMA.recall(p_queue bigint) RETURNS void
+LANGUAGE sql AS $$
+    SELECT SCHEMA.notify(p_queue, (-9223372036854775808)::bigint, '')
+$$;
+
 -- Notifies the processes that listen that a job may be due at `p_due`, unless all of them look by then
 -- anyway.
 --
@@ -162,7 +175,7 @@ BEGIN
         v_at := SCHEMA.resolve(v_now, v_new.time, v_new.delay);
         v_most := coalesce(SCHEMA.resolve(v_now, v_new.most, v_new.most_delay), c_never);
         LOOP
-            SELECT j.id, j.at, j.most INTO v_old FROM SCHEMA.job j
+            SELECT j.id, j.at, j.most, j.token INTO v_old FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.key = v_new.key AND j.run = 0 FOR UPDATE;
             IF FOUND AND v_new.merge = 0 THEN
                 o_id := v_old.id;
@@ -180,6 +193,9 @@ BEGIN
                 UPDATE SCHEMA.job j SET due = o_due, at = o_due, payload = v_new.payload,
                     schedule = coalesce(v_new.schedule, j.schedule), token = NULL
                 WHERE j.id = o_id;
+                IF SCHEMA.is_unconfirmed(v_old.token) THEN
+                    PERFORM SCHEMA.recall(v_queue);
+                END IF;
                 EXIT;
             END IF;
             o_put := 0;

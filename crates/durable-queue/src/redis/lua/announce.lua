@@ -9,6 +9,12 @@ local function publish(due)
   redis.pcall('PUBLISH', CHANNEL, string.format('%.0f', due) .. ' ' .. ORIGIN .. ' ' .. NAME)
 end
 
+-- A job is taken from a holder that does not ask before it hands out: all holders are to ask, that of the
+-- caller as well, so it is not said whose message it is.
+local function recall()
+  redis.pcall('PUBLISH', CHANNEL, string.format('%.0f', -NEVER) .. '  ' .. NAME)
+end
+
 local function head()
   return tonumber(redis.call('HGET', STATE, 'head') or NEVER)
 end

@@ -170,9 +170,14 @@ local function named(kind, name)
   return found[1] and find(string.sub(found[1], -16))
 end
 
--- A handler has it: neither a cancel nor a reset may have it any more.
+-- Its holder hands it out at its time, and asks later: the last bit of the token says so.
+local function is_unconfirmed(job)
+  return job.token and string.byte(job.token, 16) % 2 == 1
+end
+
+-- A handler has it, or may have it: neither a cancel nor a reset may have it any more.
 local function is_taken(job, now)
-  return job.started and job.due > now
+  return (job.started or is_unconfirmed(job) and job.at <= now) and job.due > now
 end
 
 -- No lease holds it any more, and it is due at this time.

@@ -47,6 +47,9 @@ while ARGV[index] do
         local merged, bound = merged_times[policy], old.most
         at = merged and merged(old.at, at) or math.min(at, bound)
         -- A claim that was made ahead is over with it. The bound stays.
+        if is_unconfirmed(old) then
+          recall()
+        end
         free(old, at)
         old.most = bound
         old.schedule = schedule or old.schedule

@@ -8,6 +8,9 @@ end
 if is_taken(job, now) then
   return { 0 }
 end
+if is_unconfirmed(job) then
+  recall()
+end
 free(job, resolve(ARGV[6], now))
 write()
 announce(job.due)

@@ -46,7 +46,7 @@ fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
     let store = database.options().open(&database.address).unwrap();
     assert_eq!(count(&store), 3);
     assert!(store.dead("queue", None, 1).unwrap().is_empty());
-    assert_eq!(database.get::<i32>("SELECT version FROM SCHEMA.version"), 4);
+    assert_eq!(database.get::<i32>("SELECT version FROM SCHEMA.version"), 5);
     let held = "SELECT o_id FROM SCHEMA.held_by('queue', gen_random_uuid(), 0)";
     assert_eq!(database.get::<i64>(held), 7);
 }
