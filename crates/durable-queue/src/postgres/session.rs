@@ -6,6 +6,8 @@
 //! 3. A session begins within a limit, or not at all.
 //! 4. Once [`Sessions::end_lost`] has answered, no turn whose answer was lost is under way: unless the role
 //!    may not end what it has begun.
+//! 5. Once a session has failed, the others are asked first whether they are there still: what has cut
+//!    one may have cut all.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -183,21 +185,25 @@ struct Session {
     process: Option<Process>,
     statements: BTreeMap<&'static str, Statement>,
     used: Instant,
+    /// How many sessions had failed when it was used.
+    failures: usize,
 }
 
 impl Session {
-    fn new((client, process): Begun, now: Instant) -> Self {
+    fn new((client, process): Begun, now: Instant, failures: usize) -> Self {
         Self {
             client,
             process,
             statements: BTreeMap::new(),
             used: now,
+            failures,
         }
     }
 
-    /// The session, unless it was idle and the server says no more.
-    fn asked(mut self, now: Instant) -> Option<Self> {
-        if self.used + IDLE > now || self.client.is_valid(IDLE_ANSWER).is_ok() {
+    /// The session, unless it was idle, or another has failed, and the server says no more.
+    fn asked(mut self, now: Instant, failures: usize) -> Option<Self> {
+        let is_sure = self.used + IDLE > now && self.failures == failures;
+        if is_sure || self.client.is_valid(IDLE_ANSWER).is_ok() {
             Some(self)
         } else {
             abandon(self.client);
@@ -229,6 +235,7 @@ pub(super) struct Sessions {
     schema: Schema,
     slots: Box<[Mutex<Option<Session>>]>,
     next: AtomicUsize,
+    failures: AtomicUsize,
     /// Of sessions whose turns had no answer.
     lost: Mutex<Vec<Process>>,
     clock: SharedClock,
@@ -245,7 +252,7 @@ impl fmt::Debug for Sessions {
 impl Sessions {
     pub(super) fn new(connector: Connector, schema: Schema, first: Begun, most: usize) -> Self {
         let clock = SharedClock::default();
-        let first = Session::new(first, clock.now());
+        let first = Session::new(first, clock.now(), 0);
         let mut slots = vec![Mutex::new(Some(first))];
         slots.resize_with(most.max(1), || Mutex::new(None));
         Self {
@@ -253,6 +260,7 @@ impl Sessions {
             schema,
             slots: slots.into_boxed_slice(),
             next: AtomicUsize::new(0),
+            failures: AtomicUsize::new(0),
             lost: Mutex::new(Vec::new()),
             clock,
         }
@@ -314,10 +322,13 @@ impl Sessions {
     ) -> Result<Vec<Row>> {
         let mut slot = self.slot();
         let known = slot.take().filter(|session| !session.client.is_closed());
-        let known = known.and_then(|session| session.asked(self.clock.now()));
+        // Relaxed, here and below: a hint. Another thread's failure may be seen too late, and then this
+        // call fails as well.
+        let failures = self.failures.load(Relaxed);
+        let known = known.and_then(|session| session.asked(self.clock.now(), failures));
         let mut session = match known {
             Some(session) => session,
-            None => Session::new(self.connector.client()?, self.clock.now()),
+            None => Session::new(self.connector.client()?, self.clock.now(), failures),
         };
         let mut tries = 1;
         let answer = loop {
@@ -327,15 +338,19 @@ impl Sessions {
             }
         };
         let is_over = answer.as_ref().is_err_and(is_over);
-        if !is_over {
-            session.used = self.clock.now();
-            *slot = Some(session);
-        } else if name == TURN {
-            let mut lost = self.lost.lock();
-            if lost.len() == MOST_LOST {
-                lost.remove(0);
+        if is_over {
+            self.failures.fetch_add(1, Relaxed);
+            if name == TURN {
+                let mut lost = self.lost.lock();
+                if lost.len() == MOST_LOST {
+                    lost.remove(0);
+                }
+                lost.extend(session.process);
             }
-            lost.extend(session.process);
+        } else {
+            session.used = self.clock.now();
+            session.failures = failures;
+            *slot = Some(session);
         }
         answer.map_err(|error| match name {
             PUSH_ONE => failure_of_commit(&error),

@@ -4,6 +4,8 @@
 //! 1. A call is made again only if the server said that it was not begun.
 //! 2. A session that failed is not used again; the next call has a new one.
 //! 3. No call waits for an answer without a limit.
+//! 4. Once a session has failed, the others are asked first whether they are there still: what has cut
+//!    one may have cut all.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -58,21 +60,18 @@ impl Connector {
 struct Session {
     connection: Connection,
     used: Instant,
+    /// How many sessions had failed when it was used.
+    failures: usize,
 }
 
 impl Session {
-    /// The session, unless it was idle and the server says no more.
-    fn asked(self, now: Instant, limit: Duration) -> Option<Self> {
-        let Self {
-            mut connection,
-            used,
-        } = self;
-        if used + IDLE <= now {
-            connection.set_read_timeout(Some(IDLE_ANSWER)).ok()?;
-            redis::cmd("PING").exec(&mut connection).ok()?;
-            connection.set_read_timeout(Some(limit)).ok()?;
-        }
-        Some(Self { connection, used })
+    /// The session, unless the server says no more.
+    fn asked(mut self, limit: Duration) -> Option<Self> {
+        let connection = &mut self.connection;
+        connection.set_read_timeout(Some(IDLE_ANSWER)).ok()?;
+        redis::cmd("PING").exec(connection).ok()?;
+        connection.set_read_timeout(Some(limit)).ok()?;
+        Some(self)
     }
 }
 
@@ -82,6 +81,7 @@ pub(super) struct Sessions {
     scripts: Scripts,
     slots: Box<[Mutex<Option<Session>>]>,
     next: AtomicUsize,
+    failures: AtomicUsize,
     clock: SharedClock,
     /// `fork_count()` where the sessions are.
     forks: usize,
@@ -106,6 +106,7 @@ impl Sessions {
         let first = Session {
             connection: first,
             used: clock.now(),
+            failures: 0,
         };
         let mut slots = vec![Mutex::new(Some(first))];
         slots.resize_with(most.max(1), || Mutex::new(None));
@@ -114,6 +115,7 @@ impl Sessions {
             scripts,
             slots: slots.into_boxed_slice(),
             next: AtomicUsize::new(0),
+            failures: AtomicUsize::new(0),
             clock,
             forks: fork_count(),
         }
@@ -150,9 +152,13 @@ impl Sessions {
         let mut slot = self.slot();
         let now = self.clock.now();
         let limit = self.connector.response_timeout;
+        // Relaxed, here and below: a hint. Another thread's failure may be seen too late, and then this
+        // call fails as well.
+        let failures = self.failures.load(Relaxed);
         let known = slot.take().and_then(|session| {
-            if must_be_sure {
-                session.asked(now, limit)
+            let was_idle = must_be_sure && session.used + IDLE <= now;
+            if was_idle || session.failures != failures {
+                session.asked(limit)
             } else {
                 Some(session)
             }
@@ -162,11 +168,15 @@ impl Sessions {
             None => Session {
                 connection: self.connector.connect()?,
                 used: now,
+                failures,
             },
         };
         let answer = call(&mut session.connection);
-        if !answer.as_ref().is_err_and(is_over) {
+        if answer.as_ref().is_err_and(is_over) {
+            self.failures.fetch_add(1, Relaxed);
+        } else {
             session.used = self.clock.now();
+            session.failures = failures;
             *slot = Some(session);
         }
         answer.map_err(|error| failure(&error))

@@ -12,7 +12,7 @@ use durable_queue::{
     When,
 };
 
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, SilentAfter};
 
 pub(crate) const JOB: NewJob<'_> = NewJob {
     payload: b"job",
@@ -111,6 +111,38 @@ pub(crate) fn no_job_is_lost_with_answers<S: Store + 'static>(
     proxy.lose_each(0);
     assert!(proxy.lost() >= CUTS, "{} were lost", proxy.lost());
     assert_eq!(count(direct), 0);
+}
+
+/// The payload of a job whose push has no answer.
+pub(crate) const HOLD: &[u8] = b"hold this";
+
+/// Two sessions are cut at once, and a call finds out on the first. `store` has two, through the proxy.
+pub(crate) fn a_session_that_was_cut_with_another_one_is_replaced<S: Store>(
+    proxy: &Proxy<SilentAfter>,
+    store: &S,
+) {
+    // Its caller has the first session until that is cut.
+    let hold = || {
+        let job = NewJob {
+            payload: HOLD,
+            ..JOB
+        };
+        assert!(store.enqueue("queue", &[job]).is_err());
+    };
+    testkit::watchdog(testkit::LIMIT, || {
+        thread::scope(|scope| {
+            for time in 1..=2 {
+                let holder = scope.spawn(hold);
+                while proxy.plan().seen() < time {
+                    thread::yield_now();
+                }
+                let stats = store.stats("queue"); // On the second session.
+                proxy.cut();
+                holder.join().unwrap();
+                stats.unwrap();
+            }
+        });
+    });
 }
 
 /// The session that listens, through the proxy. `open` takes how long it may be silent before it is probed,

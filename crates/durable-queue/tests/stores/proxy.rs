@@ -1,7 +1,7 @@
 //! A server's stand-in that disturbs what passes: a plan says what becomes of each piece of a message.
 //!
 //! Not for: deciding when to disturb, which is the plans' work: [`Losing`] loses answers on request,
-//! `disturbing.rs` does its worst at random.
+//! [`SilentAfter`] those to one request, `disturbed/plan.rs` does its worst at random.
 //!
 //! # What always holds
 //! 1. The bytes of one way pass in their order, and none after one that did not.
@@ -189,6 +189,43 @@ fn cut(ends: &[TcpStream; 2]) {
 )]
 fn pause(time: Duration) {
     thread::sleep(time);
+}
+
+/// No answer passes any more on a connection over which the last such request has gone.
+pub(crate) struct SilentAfter {
+    request: &'static [u8],
+    seen: AtomicU32,
+    silent: AtomicU32,
+}
+
+impl SilentAfter {
+    pub(crate) fn new(request: &'static [u8]) -> Self {
+        Self {
+            request,
+            seen: AtomicU32::new(0),
+            silent: AtomicU32::new(u32::MAX),
+        }
+    }
+
+    /// How many such requests.
+    pub(crate) fn seen(&self) -> u32 {
+        self.seen.load(SeqCst)
+    }
+}
+
+impl Plan for SilentAfter {
+    fn fate(&self, connection: u32, way: Way, bytes: &[u8]) -> Fate {
+        let mut parts = bytes.windows(self.request.len());
+        if way == Way::Request && parts.any(|part| part == self.request) {
+            self.silent.store(connection, SeqCst);
+            self.seen.fetch_add(1, SeqCst);
+        }
+        if way == Way::Answer && self.silent.load(SeqCst) == connection {
+            Fate::IsSwallowed
+        } else {
+            Fate::Passes
+        }
+    }
 }
 
 /// Loses answers: what it passes on is carried out, and not answered. A connection is cut with the answer,

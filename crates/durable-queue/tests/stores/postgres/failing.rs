@@ -4,7 +4,6 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -18,9 +17,12 @@ use durable_queue::{
 };
 
 use super::Database;
-use crate::alike::{JOB, a_session_that_listens_is_probed, count, no_job_is_lost_with_answers};
+use crate::alike::{
+    HOLD, JOB, a_session_that_listens_is_probed,
+    a_session_that_was_cut_with_another_one_is_replaced, count, no_job_is_lost_with_answers,
+};
 use crate::disturbed::a_party_loses_nothing;
-use crate::proxy::{Fate, Plan, Proxy, Way};
+use crate::proxy::{Proxy, SilentAfter};
 
 /// All that a log could come to hold of it.
 fn shown(error: &StoreError) -> String {
@@ -277,6 +279,17 @@ fn a_party_behind_a_proxy_that_cuts_delays_and_half_closes_loses_nothing() {
 }
 
 #[test]
+fn a_call_on_a_session_that_was_cut_with_another_one_does_not_fail_for_it() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let proxy = Proxy::with(server(&database), SilentAfter::new(HOLD));
+    let config = through(&database, proxy.address);
+    let store = database.options().open_config(config).unwrap();
+    a_session_that_was_cut_with_another_one_is_replaced(&proxy, &store);
+}
+
+#[test]
 fn a_session_that_listens_is_probed_and_replaced_if_its_connection_leads_nowhere() {
     let Some(database) = Database::new() else {
         return;
@@ -352,35 +365,6 @@ fn a_claim_that_is_under_way_when_its_connection_is_cut_is_found_or_is_never_car
         let is_free = |job: &ListedJob| job.state == JobState::Waiting;
         assert!(states.iter().any(is_free), "{states:?}");
     });
-}
-
-/// No answer passes any more once such a request has: not on its connection.
-struct SilentAfter {
-    request: &'static [u8],
-    connection: AtomicU32,
-}
-
-impl SilentAfter {
-    fn new(request: &'static [u8]) -> Self {
-        Self {
-            request,
-            connection: AtomicU32::new(u32::MAX),
-        }
-    }
-}
-
-impl Plan for SilentAfter {
-    fn fate(&self, connection: u32, way: Way, bytes: &[u8]) -> Fate {
-        let mut parts = bytes.windows(self.request.len());
-        if way == Way::Request && parts.any(|part| part == self.request) {
-            self.connection.store(connection, SeqCst);
-        }
-        if way == Way::Answer && self.connection.load(SeqCst) == connection {
-            Fate::IsSwallowed
-        } else {
-            Fate::Passes
-        }
-    }
 }
 
 #[test]

@@ -13,9 +13,12 @@ use durable_queue::{
 };
 
 use super::Keys;
-use crate::alike::{JOB, a_session_that_listens_is_probed, count, no_job_is_lost_with_answers};
+use crate::alike::{
+    HOLD, JOB, a_session_that_listens_is_probed,
+    a_session_that_was_cut_with_another_one_is_replaced, count, no_job_is_lost_with_answers,
+};
 use crate::disturbed::a_party_loses_nothing;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, SilentAfter};
 
 /// All that a log could come to hold of it.
 pub(super) fn shown(error: &StoreError) -> String {
@@ -293,6 +296,16 @@ fn a_party_behind_a_proxy_that_cuts_delays_and_half_closes_loses_nothing() {
     a_party_loses_nothing("redis", server(&keys), &keys.store, |address| {
         keys.options().open(&through(&keys, address)).ok()
     });
+}
+
+#[test]
+fn a_call_on_a_session_that_was_cut_with_another_one_does_not_fail_for_it() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let proxy = Proxy::with(server(&keys), SilentAfter::new(HOLD));
+    let store = keys.options().open(&through(&keys, proxy.address)).unwrap();
+    a_session_that_was_cut_with_another_one_is_replaced(&proxy, &store);
 }
 
 /// Its answers would come to the child, and the child's to it.
