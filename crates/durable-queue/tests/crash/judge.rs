@@ -5,10 +5,13 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use crate::worker::UNASKED;
+
 /// What became of a run in which nothing was wrong.
 pub(crate) struct Verdict {
     pushed: usize,
     started: usize,
+    unasked: usize,
     again: usize,
     acked: usize,
     stale: usize,
@@ -19,15 +22,18 @@ impl Verdict {
     /// The store is empty: each job that was pushed has come to an end.
     pub(crate) fn of(folder: &Path) -> Self {
         let mut pushed = BTreeSet::new();
-        let mut attempts: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+        // And whether a process that had it has not asked.
+        let mut attempts: BTreeMap<u64, BTreeMap<u32, bool>> = BTreeMap::new();
         let mut acked = BTreeMap::new();
-        let (mut started, mut stale, mut unknown) = (0, 0, 0);
+        let (mut started, mut unasked, mut stale, mut unknown) = (0, 0, 0, 0);
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_none_or(|it| it != "diary") {
                 continue;
             }
             for line in fs::read_to_string(path).unwrap().lines() {
+                let is_unasked = line.ends_with(UNASKED);
+                let line = line.trim_end_matches(UNASKED);
                 let words: Vec<&str> = line.split(' ').collect();
                 let id: u64 = words[1].parse().unwrap();
                 let attempt = || words[2].parse::<u32>().unwrap();
@@ -36,8 +42,13 @@ impl Verdict {
                     "started" => {
                         started += 1;
                         assert_eq!(words.len(), 3, "{line}");
-                        let is_new = attempts.entry(id).or_default().insert(attempt());
-                        assert!(is_new, "{line}: two holders had one attempt");
+                        let attempts = attempts.entry(id).or_default();
+                        let before = attempts.get(&attempt()).copied();
+                        // The store does not count what was not asked, if the process dies at once.
+                        let may_be_both = before.is_none_or(|it| it || is_unasked);
+                        assert!(may_be_both, "{line}: two holders had one attempt");
+                        attempts.insert(attempt(), is_unasked || before == Some(true));
+                        unasked += usize::from(is_unasked);
                     }
                     "acked" => {
                         let before = acked.insert(id, attempt());
@@ -54,9 +65,9 @@ impl Verdict {
         }
         // A claim that follows takes the lease away: an acknowledgement after it is a stale holder's.
         for (id, attempt) in &acked {
-            let last = attempts[id].last();
+            let last = attempts[id].last_key_value();
             assert_eq!(
-                last,
+                last.map(|(last, _)| last),
                 Some(attempt),
                 "job {id} was settled by a stale holder"
             );
@@ -64,6 +75,7 @@ impl Verdict {
         Self {
             pushed: pushed.len(),
             started,
+            unasked,
             again: started - attempts.len(),
             acked: acked.len(),
             stale,
@@ -77,6 +89,7 @@ impl fmt::Display for Verdict {
         let Self {
             pushed,
             started,
+            unasked,
             again,
             acked,
             stale,
@@ -84,7 +97,7 @@ impl fmt::Display for Verdict {
         } = self;
         write!(
             f,
-            "{pushed} jobs pushed, {started} starts, {again} of them again, {acked} acknowledged, \
+            "{pushed} jobs pushed, {started} starts, {unasked} of them by processes that do not confirm and {again} again, {acked} acknowledged, \
             {stale} stale holders refused, {unknown} answers unknown; none lost, none early, none \
             settled by a stale holder"
         )

@@ -105,7 +105,7 @@ pub(crate) fn run(kills: u64, seed: u64) {
     // What is left is finished by those that live, and by a new one if none does.
     fs::write(folder.join(QUIET), "").unwrap();
     workers.start();
-    let queue = worker::open(&folder);
+    let queue = worker::open(&folder, true);
     while queue.list(None, 2).unwrap().len() > 1 {
         pause(10);
     }

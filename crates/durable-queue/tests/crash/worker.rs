@@ -17,6 +17,8 @@ pub(crate) const MODE: &str = "work-until-killed";
 pub(crate) const QUEUE: &str = "crash";
 /// The key of the job that repeats each second.
 pub(crate) const TICK: &str = "tick";
+/// After a start in a process that does not confirm.
+pub(crate) const UNASKED: &str = " unasked";
 /// While this file is there, nothing is pushed.
 pub(crate) const QUIET: &str = "quiet";
 
@@ -33,13 +35,15 @@ const PUSH_EVERY: usize = 150;
 
 pub(crate) type Queue = DurableQueue<String, SqliteStore>;
 
-pub(crate) fn open(folder: &Path) -> Queue {
+/// What takes from it confirms its starts, or does not.
+pub(crate) fn open(folder: &Path, confirms: bool) -> Queue {
     // The kills are what is tested, not the disk; a stopped process may hold the lock for long.
     let store = SqliteStore::options().busy_timeout(Duration::from_secs(30));
     let store = store.open(folder.join("jobs")).unwrap();
     let queue = Queue::builder(QUEUE, store).horizon(HORIZON).lease(LEASE);
     queue
         .heartbeat(false)
+        .confirm(confirms)
         .max_attempts(u32::MAX)
         .build()
         .unwrap()
@@ -65,8 +69,9 @@ pub(crate) fn run(folder: &Path, name: &str, seed: u64) {
     let file = file.create(true).append(true);
     let file = file.open(folder.join(format!("{name}.diary"))).unwrap();
     let diary = Diary(Arc::new(Mutex::new(file)));
-    let queue = open(folder);
     let mut rng = Rng::new(seed);
+    let confirms = rng.chance(2);
+    let queue = open(folder, confirms);
     let schedule = "* * * * * *".parse().unwrap();
     queue
         .push_repeating(TICK, &schedule, TICK.to_owned())
@@ -74,7 +79,7 @@ pub(crate) fn run(folder: &Path, name: &str, seed: u64) {
     let takers: Vec<_> = (0..TAKERS)
         .map(|_| {
             let (queue, diary, rng) = (queue.clone(), diary.clone(), rng.split());
-            thread::spawn(move || take(&queue, &diary, rng))
+            thread::spawn(move || take(&queue, &diary, rng, confirms))
         })
         .collect();
     while !folder.join(QUIET).exists() {
@@ -97,7 +102,7 @@ pub(crate) fn run(folder: &Path, name: &str, seed: u64) {
     }
 }
 
-fn take(queue: &Queue, diary: &Diary, mut rng: Rng) {
+fn take(queue: &Queue, diary: &Diary, mut rng: Rng, confirms: bool) {
     loop {
         let job = queue.take().unwrap();
         let (id, attempt) = (job.id(), job.attempt());
@@ -110,7 +115,8 @@ fn take(queue: &Queue, diary: &Diary, mut rng: Rng) {
         let due: i64 = job.parse().unwrap();
         let early = due.max(job.due().as_micros()) - now();
         let early = if early > 0 { " early" } else { "" };
-        diary.write(&format!("started {id} {attempt}{early}"));
+        let unasked = if confirms { "" } else { UNASKED };
+        diary.write(&format!("started {id} {attempt}{early}{unasked}"));
         pause(rng.below(WORK));
         match job.ack() {
             Ok(()) => diary.write(&format!("acked {id} {attempt}")),
