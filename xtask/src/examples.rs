@@ -1,11 +1,14 @@
 //! The examples of the crates, each run once as a user would run it.
 
+use std::env::consts::EXE_SUFFIX;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use std::process::Command;
+use xshell::cmd;
 
 use crate::process;
+use crate::test::WHOLE;
 use crate::workspace::{Workspace, file_name, package};
 
 /// An example that takes longer waits for input, or hangs.
@@ -15,33 +18,25 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// without a path reads the whole checkout, what was built included.
 fn arguments(example: &str) -> &'static [&'static str] {
     match example {
-        "checksum" => &["--", "crates", "docs", "README.md"],
+        "checksum" => &["crates", "docs", "README.md"],
         _ => &[],
     }
 }
 
 /// Runs all examples, without input.
 pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
+    let shell = workspace.shell()?;
+    cmd!(shell, "cargo build {WHOLE...} --examples").run()?;
     for folder in workspace.crates()? {
         let package = package(&folder);
         for example in examples(workspace, &folder)? {
-            // Compiling is not part of the limit.
-            let cargo = |what: &str| {
-                let mut command = Command::new("cargo");
-                command
-                    .args([what, "--quiet", "--all-features", "-p", package])
-                    .args(["--example", &example])
-                    .current_dir(&workspace.root);
-                command
-            };
-            let built = cargo("build").status()?.success();
-            ensure!(built, "example {example} of {package} does not build");
+            let program = format!("debug/examples/{example}{EXE_SUFFIX}");
             let log = workspace
                 .target
                 .join("examples")
                 .join(format!("{package}.{example}.log"));
-            let mut run = cargo("run");
-            run.args(arguments(&example));
+            let mut run = Command::new(workspace.target.join(program));
+            run.args(arguments(&example)).current_dir(&workspace.root);
             let ended = process::run_logged(&mut run, &log, Some(LIMIT))?;
             if !ended.success() {
                 print!("{}", ended.output);

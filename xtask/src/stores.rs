@@ -24,6 +24,7 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 use crate::flags;
+use crate::test::WHOLE;
 use crate::workspace::{MissingTool, Workspace, succeeds};
 
 /// A server that does not listen by then does not start.
@@ -194,11 +195,10 @@ pub(crate) fn with_servers(
 
 /// All at once; then, alone, what kills a server.
 fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
-    let package = ["-p", "anthill-durable-queue", "--all-features"];
     let tests = ["--test", "stores", "--test", "cli", "--test", "orders"];
     // What the last of them kills, which is not built with it.
-    cmd!(shell, "cargo build {package...} --example orders").run()?;
-    cmd!(shell, "cargo test {package...} {tests...}").run()?;
+    cmd!(shell, "cargo build {WHOLE...} --example orders").run()?;
+    cmd!(shell, "cargo test {WHOLE...} {tests...}").run()?;
     let postgres = &SERVERS[0];
     let folder = folder(workspace, postgres);
     if let Some(programs) = programs(postgres.program).filter(|_| folder.exists()) {
@@ -209,7 +209,7 @@ fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
         };
         shell.set_var("DURABLE_POSTGRES_RESTART", crash_postgres(&place)?);
         let crashes = ["--test", "stores", "--", "--ignored", "--test-threads=1"];
-        cmd!(shell, "cargo test {package...} {crashes...}").run()?;
+        cmd!(shell, "cargo test {WHOLE...} {crashes...}").run()?;
     }
     Ok(())
 }

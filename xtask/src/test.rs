@@ -21,21 +21,25 @@ pub(crate) fn run(workspace: &Workspace, one_core: bool) -> Result<()> {
     Ok(())
 }
 
+/// What is built, also where one package's tests or examples are run: alone it would have its
+/// dependencies with other features, and these be built again.
+pub(crate) const WHOLE: [&str; 2] = ["--workspace", "--all-features"];
+
 /// Builds the tests. Apart from running them, because compiling on one core only costs time.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
-    cmd!(shell, "cargo test --workspace --all-features --no-run").run()?;
+    cmd!(shell, "cargo test {WHOLE...} --no-run").run()?;
     Ok(())
 }
 
 /// Runs the tests once.
 pub(crate) fn pass(shell: &Shell, one_core: bool) -> Result<()> {
-    let test = ["test", "--workspace", "--all-features", "--quiet"];
+    let test = ["test", "--quiet"];
     if one_core {
         // Without the doc tests: to compile them takes most of the time, and they have no threads
         // that more cores would part.
-        cmd!(shell, "taskset -c 0 cargo {test...} --tests").run()?;
+        cmd!(shell, "taskset -c 0 cargo {test...} {WHOLE...} --tests").run()?;
     } else {
-        cmd!(shell, "cargo {test...}").run()?;
+        cmd!(shell, "cargo {test...} {WHOLE...}").run()?;
     }
     Ok(())
 }
