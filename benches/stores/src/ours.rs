@@ -66,6 +66,7 @@ impl<S: Store + Clone> Queue for Ours<S> {
             ahead: most,
             horizon: HORIZON,
             lease: LEASE,
+            urgent_first: true,
         };
         let claimed = self.store.turn(NAME, &[], Some(claim))?.claimed;
         let leases = claimed.ok_or("it claims")?.leases;

@@ -128,6 +128,11 @@ impl<T> Claimed<T> {
         self.guard.lease.schedule.as_deref()
     }
 
+    /// Whether it was pushed, or merged, as an [urgent](crate::DurableQueue::urgent) one.
+    pub fn is_urgent(&self) -> bool {
+        self.guard.lease.urgent
+    }
+
     /// The number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.guard.lease.attempts

@@ -161,6 +161,9 @@ pub struct NewJob<'a> {
     /// When it comes again once it is done, as text that only takers read. A merge that has one
     /// replaces that of the pending job.
     pub schedule: Option<&'a str>,
+    /// Once it is due it is claimed before those that are not. Merged with a pending job, that one is urgent
+    /// if either was; one that is [kept](Put::Kept) stays as it is.
+    pub urgent: bool,
 }
 
 /// Payloads and keys are not shown: they may be what a log must not hold.
@@ -172,6 +175,7 @@ impl fmt::Debug for NewJob<'_> {
             .field("keyed", &self.key.is_some())
             .field("merge", &self.merge)
             .field("schedule", &self.schedule)
+            .field("urgent", &self.urgent)
             .finish()
     }
 }

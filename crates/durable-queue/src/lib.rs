@@ -36,6 +36,8 @@
 //! - In a forked process, with what the parent has made: the pump is the parent's, and so is an
 //!   open file. Each call answers `Forked` there. Make the queue, and open the file, after the fork.
 //! - For order: jobs start by their times, then by their ids, but handlers end as they end.
+//! - For many levels of priority: a job is [urgent](DurableQueue::urgent) or it is not. A further level is a
+//!   queue of its own.
 //!
 //! # Words
 //! - A **job** is a payload, a due time, perhaps a key. It is *pending*, *claimed* (ahead of its time,
@@ -45,6 +47,8 @@
 //! - A handler **settles** its job: [`ack`](Claimed::ack), [`retry`](Claimed::retry),
 //!   [`bury`](Claimed::bury); dropped, it is released.
 //! - The **pump** is the one thread of a queue and process that talks to the store about claims.
+//! - Of what is due, **urgent** jobs are claimed first. That is all: they are claimed no earlier, and one of each
+//!   eight claims of a process goes by time alone, so the others are not starved.
 //! - The **horizon** is how long before its time a job may be claimed.
 //!
 //! # What always holds

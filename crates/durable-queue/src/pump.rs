@@ -9,7 +9,8 @@
 //!    time, while its lease lives and nothing has been heard since the claim that could have taken it.
 //! 3. Nothing is claimed that the rate does not let start at once; what has lost its turn is released when it
 //!    falls due.
-//! 4. Nothing that was handed in is forgotten: it is sent until the store answers, or until the
+//! 4. Of what is due, urgent jobs go first: in claims, but for one of each [`FAIR`], and among what lies ahead.
+//! 5. Nothing that was handed in is forgotten: it is sent until the store answers, or until the
 //!    shutdown's deadline.
 
 use std::collections::BTreeMap;
@@ -54,6 +55,10 @@ const HOLD: u32 = 4;
 /// A lease is renewed after this part of it, so that a renewal that fails can be tried again.
 const RENEW_AFTER: u32 = 3;
 
+/// One claim of so many that are answered goes by time alone, so that urgent jobs without end do not starve the
+/// others.
+const FAIR: u32 = 8;
+
 /// Why a job is buried whose holders die with it.
 const SPENT: &str = "no attempt was left, and the last one did not come to an end";
 
@@ -64,7 +69,7 @@ pub(crate) struct Pump<S> {
     shared: Arc<Shared<S>>,
     tokens: Tokens,
     offset: Option<Offset>,
-    /// Claimed and not started, by their times.
+    /// Claimed and not started, by their times; those before all that were due and urgent when they came.
     ahead: DelayHeap<Ahead>,
     /// Started and not settled: each has a guard, or is on its way to one.
     running: BTreeMap<Held, Running>,
@@ -86,6 +91,8 @@ pub(crate) struct Pump<S> {
     first: StoreTime,
     first_free: StoreTime,
     claimed_at: Option<Instant>,
+    /// How many claims were answered since one that went by time alone.
+    urgent_claims: u32,
     paused: bool,
     failures: u32,
     retry_at: Option<Instant>,
@@ -168,6 +175,7 @@ impl<S: Store> Pump<S> {
             first: UNKNOWN,
             first_free: UNKNOWN,
             claimed_at: None,
+            urgent_claims: 0,
             paused: false,
             failures: 0,
             retry_at: None,
@@ -489,6 +497,7 @@ impl<S: Store> Pump<S> {
             ahead: count(self.room(wanted)),
             horizon,
             lease: self.config().lease,
+            urgent_first: self.urgent_claims < FAIR - 1,
         })
     }
 
@@ -640,6 +649,7 @@ impl<S: Store> Pump<S> {
         {
             (self.first, self.first_free) = (first, first_free);
             self.claimed_at = Some(received);
+            self.urgent_claims = (self.urgent_claims + 1) % FAIR;
             started.extend(leases);
         }
         self.paused = paused;
@@ -705,8 +715,11 @@ impl<S: Store> Pump<S> {
     }
 
     fn put_ahead(&mut self, ahead: Ahead) {
-        let due = key(ahead.lease.due);
-        self.ahead.push(ahead, due);
+        let Lease { due, urgent, .. } = ahead.lease;
+        // Before those that are due as well. One that is not due, as the store says, waits for its time.
+        let now = || self.store_now(self.shared.control.clock.now());
+        let place = if urgent && due <= now() { UNKNOWN } else { due };
+        self.ahead.push(ahead, key(place));
     }
 
     fn renewed(&mut self, held: Held, verdict: Verdict, sent: Instant) {

@@ -20,7 +20,9 @@
 //!    cancel or a reset before, a merge at any time) calls the notifiers with the beginning of time
 //!    ([`RECALL`]), so that the holder asks first.
 //! 6. No call reads more rows than it returns or changes, and those that leases hold within its
-//!    horizon: delayed jobs cost nothing.
+//!    horizon: delayed jobs cost nothing, nor do those that are due in front of an urgent one.
+//! 7. A job that was urgent stays so until it is done or cancelled: through merges, retries, repetitions,
+//!    releases, burials and redrives.
 
 use std::fmt;
 use std::time::Duration;
@@ -192,7 +194,7 @@ pub enum Act<'a> {
         when: When,
     },
     /// The attempt failed: the job is pending again. If another one of its key is pending, that one
-    /// stands for both, with the schedule of this one if it has none.
+    /// stands for both, with the schedule of this one if it has none; and it is urgent if either was.
     Retry {
         /// Its new time.
         when: When,
@@ -254,7 +256,8 @@ pub enum Verdict {
     NotDue,
 }
 
-/// What is to be claimed, in order of time, then of id.
+/// What is to be claimed, in order of time, then of id; if the urgent come first, those that are due and
+/// urgent in that order, then the others.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// For all jobs of this claim; not used before.
@@ -270,6 +273,8 @@ pub struct Claim {
     pub horizon: Duration,
     /// How long the lease is from now; that of a job claimed ahead lasts until its time at least.
     pub lease: Duration,
+    /// Of what is due, urgent jobs come first. Else they are as all others are.
+    pub urgent_first: bool,
 }
 
 /// A job that is held.
@@ -291,6 +296,8 @@ pub struct Lease {
     pub payload: Vec<u8>,
     /// When it comes again.
     pub schedule: Option<String>,
+    /// See [`NewJob::urgent`].
+    pub urgent: bool,
 }
 
 /// Payloads and keys are not shown.
@@ -302,6 +309,7 @@ impl fmt::Debug for Lease {
             .field("due", &self.due)
             .field("started", &self.started)
             .field("attempts", &self.attempts)
+            .field("urgent", &self.urgent)
             .finish_non_exhaustive()
     }
 }
@@ -369,6 +377,8 @@ pub struct ListedJob {
     pub key: Option<Vec<u8>>,
     /// When it comes again.
     pub schedule: Option<String>,
+    /// See [`NewJob::urgent`].
+    pub urgent: bool,
 }
 
 /// How a [`ListedJob`] stands.
@@ -412,6 +422,7 @@ impl fmt::Debug for ListedJob {
             .field("at", &self.at)
             .field("state", &self.state)
             .field("attempts", &self.attempts)
+            .field("urgent", &self.urgent)
             .finish_non_exhaustive()
     }
 }
@@ -433,6 +444,8 @@ pub struct DeadJob {
     pub error: String,
     /// When it was to come again; it does so if it is driven again.
     pub schedule: Option<String>,
+    /// See [`NewJob::urgent`]. It is so again if it is driven again.
+    pub urgent: bool,
 }
 
 /// Payloads, keys and errors are not shown.
@@ -442,6 +455,7 @@ impl fmt::Debug for DeadJob {
             .field("id", &self.id)
             .field("attempts", &self.attempts)
             .field("buried", &self.buried)
+            .field("urgent", &self.urgent)
             .finish_non_exhaustive()
     }
 }

@@ -105,6 +105,7 @@ fn steal(store: &SimStore) -> usize {
         ahead: 0,
         horizon: HORIZON,
         lease: LEASE,
+        urgent_first: true,
     };
     let Turn { claimed, .. } = store.turn("queue", &[], Some(claim)).unwrap();
     claimed.unwrap().leases.len()

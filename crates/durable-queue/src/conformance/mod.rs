@@ -27,6 +27,7 @@ mod contents;
 mod keys;
 mod leases;
 mod repeating;
+mod urgent;
 
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ pub use contents::*;
 pub use keys::*;
 pub use leases::*;
 pub use repeating::*;
+pub use urgent::*;
 
 use crate::job::{JobId, Merge, NewJob, Put, Token};
 use crate::store::{Act, Claim, Claimed, Lease, Settle, Store, Turn, Verdict};
@@ -120,6 +122,14 @@ macro_rules! conformance_tests {
             a_merge_replaces_the_schedule_by_its_own
             a_dead_letter_keeps_its_schedule
             a_job_goes_back_to_its_key_before_a_start_that_comes_after_it
+            an_urgent_job_that_is_due_is_claimed_before_others
+            urgent_jobs_are_claimed_no_more_than_a_claim_asks_for
+            an_urgent_job_is_claimed_no_earlier_for_it
+            a_claim_by_time_takes_urgent_jobs_in_their_turn
+            a_merge_makes_the_pending_job_urgent
+            a_pending_job_that_stands_for_an_urgent_one_is_urgent
+            a_job_that_is_done_leaves_its_urgency_to_none
+            an_urgent_job_stays_so
             payloads_are_kept_byte_for_byte
             keys_and_names_are_what_they_are
             a_batch_is_answered_in_its_order
@@ -160,6 +170,7 @@ fn job(payload: &[u8], when: impl Into<When>) -> NewJob<'_> {
         key: None,
         merge: Merge::Keep,
         schedule: None,
+        urgent: false,
     }
 }
 
@@ -188,6 +199,7 @@ fn claim_of(max: u32, start: u32) -> Claim {
         ahead: max,
         horizon: HORIZON,
         lease: LEASE,
+        urgent_first: true,
     }
 }
 

@@ -108,7 +108,8 @@ impl PostgresStore {
         let (time, is_delay) = time(job.when);
         let origin = self.0.hub.origin();
         let payload = Hidden(job.payload);
-        let rows = self.call(PUSH_ONE, &[&queue, &time, &is_delay, &payload, &origin])?;
+        let values: &Values<'_> = &[&queue, &time, &is_delay, &payload, &job.urgent, &origin];
+        let rows = self.call(PUSH_ONE, values)?;
         let row = one(&rows)?;
         let read = || Ok((row.try_get(0)?, row.try_get(1)?));
         let (id, due) = read().map_err(unreadable)?;
@@ -154,7 +155,8 @@ fn enqueue(
     if jobs.is_empty() {
         return Ok((Vec::new(), StoreTime::NEVER, false));
     }
-    let are_plain = jobs.iter().all(is_plain);
+    let is_as_first = |job: &NewJob<'_>| job.urgent == jobs[0].urgent;
+    let are_plain = jobs.iter().all(|job| is_plain(job) && is_as_first(job));
     let jobs = NewJobs::new(jobs);
     let rows = if are_plain {
         let values: &Values<'_> = &[
@@ -162,6 +164,7 @@ fn enqueue(
             &jobs.times,
             &jobs.delays,
             &jobs.payloads,
+            &jobs.urgents[0],
             &in_transaction,
         ];
         call("enqueue_plain", values)?
@@ -176,6 +179,7 @@ fn enqueue(
             &jobs.mosts,
             &jobs.most_delays,
             &jobs.schedules,
+            &jobs.urgents,
             &in_transaction,
         ];
         call("enqueue", values)?
@@ -202,10 +206,10 @@ fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
     }
 }
 
-/// The row of `turn_3` that is no lease.
+/// The row of `turn_6` that is no lease.
 fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool), postgres::Error> {
     let mut verdicts = vec![Verdict::Stale; settles];
-    for (column, verdict) in [(7, Verdict::Done), (8, Verdict::NotDue)] {
+    for (column, verdict) in [(8, Verdict::Done), (9, Verdict::NotDue)] {
         for number in row.try_get::<_, Vec<i32>>(column)? {
             let index = usize::try_from(number - 1).ok();
             if let Some(place) = index.and_then(|index| verdicts.get_mut(index)) {
@@ -214,7 +218,7 @@ fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool), postg
         }
     }
     let time = |column| row.try_get::<_, Option<i64>>(column);
-    let claimed = time(9)?.zip(time(10)?).map(|(first, first_free)| Claimed {
+    let claimed = time(10)?.zip(time(11)?).map(|(first, first_free)| Claimed {
         leases: Vec::new(),
         first: StoreTime::from_micros(first),
         first_free: StoreTime::from_micros(first_free),
@@ -225,7 +229,7 @@ fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool), postg
         verdicts,
         claimed,
     };
-    Ok((turn, row.try_get::<_, Option<bool>>(11)? == Some(true)))
+    Ok((turn, row.try_get::<_, Option<bool>>(12)? == Some(true)))
 }
 
 impl Store for PostgresStore {
@@ -268,6 +272,7 @@ impl Store for PostgresStore {
                 &count(|claim| claim.ahead),
                 &span(|claim| claim.horizon),
                 &span(|claim| claim.lease),
+                &claim.is_some_and(|claim| claim.urgent_first),
             ],
         )?;
         let (last, rows) = rows
@@ -340,7 +345,7 @@ impl Store for PostgresStore {
 
     fn held_by(&self, name: &str, token: Token, span: Duration) -> Result<Vec<Lease>> {
         self.0.sessions.end_lost()?;
-        let rows = self.call("held_by_3", &[&name, &Uuid(token), &micros(span)])?;
+        let rows = self.call("held_by_6", &[&name, &Uuid(token), &micros(span)])?;
         let leases = rows.iter().map(|row| lease(row, row.try_get(0)?, token));
         leases
             .collect::<std::result::Result<_, _>>()
@@ -388,7 +393,7 @@ impl Store for PostgresStore {
         let (due, id) = after.map_or((i64::MIN, i64::MIN), |(due, id)| {
             (due.as_micros(), number(id))
         });
-        let rows = self.call("list", &[&name, &due, &id, &i64::from(most)])?;
+        let rows = self.call("list_6", &[&name, &due, &id, &i64::from(most)])?;
         let jobs = rows.iter().map(listed);
         jobs.collect::<std::result::Result<_, _>>()
             .map_err(unreadable)
@@ -396,7 +401,7 @@ impl Store for PostgresStore {
 
     fn dead(&self, name: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
         let after = after.map_or(i64::MIN, number);
-        let rows = self.call("dead_letters_3", &[&name, &after, &i64::from(most)])?;
+        let rows = self.call("dead_letters_6", &[&name, &after, &i64::from(most)])?;
         let read = |row: &Row| {
             Ok(DeadJob {
                 id: id_of(row.try_get(0)?),
@@ -406,6 +411,7 @@ impl Store for PostgresStore {
                 buried: StoreTime::from_micros(row.try_get(4)?),
                 error: row.try_get(5)?,
                 schedule: row.try_get(6)?,
+                urgent: row.try_get(7)?,
             })
         };
         let dead = rows.iter().map(read);

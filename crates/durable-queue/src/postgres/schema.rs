@@ -17,12 +17,13 @@ use crate::store::Result;
 use crate::time::StoreTime;
 
 /// Each step makes version `index + 1` of the one before.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     include_str!("sql/step_1.sql"),
     include_str!("sql/step_2.sql"),
     include_str!("sql/step_3.sql"),
     include_str!("sql/step_4.sql"),
     include_str!("sql/step_5.sql"),
+    include_str!("sql/step_6.sql"),
 ];
 
 const FUNCTIONS: [&str; 3] = [
@@ -32,8 +33,8 @@ const FUNCTIONS: [&str; 3] = [
 ];
 
 /// A procedure, which commits before it ends: with two values that it sets.
-pub(super) const PUSH_ONE: &str = "push_one_4";
-pub(super) const TURN: &str = "turn_3";
+pub(super) const PUSH_ONE: &str = "push_one_6";
+pub(super) const TURN: &str = "turn_6";
 
 /// The version that this crate writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]

@@ -78,6 +78,7 @@ pub(super) struct NewJobs<'a> {
     pub(super) mosts: Vec<Option<i64>>,
     pub(super) most_delays: Vec<Option<bool>>,
     pub(super) schedules: Vec<Option<&'a str>>,
+    pub(super) urgents: Vec<bool>,
 }
 
 impl<'a> NewJobs<'a> {
@@ -100,6 +101,7 @@ impl<'a> NewJobs<'a> {
             mosts,
             most_delays,
             schedules: jobs.iter().map(|job| job.schedule).collect(),
+            urgents: jobs.iter().map(|job| job.urgent).collect(),
         }
     }
 }
@@ -193,7 +195,7 @@ impl Settles {
     }
 }
 
-/// The first columns of `turn_3` and `held_by_3`.
+/// The first columns of `turn_6` and `held_by_6`.
 pub(super) fn lease(row: &Row, id: i64, token: Token) -> Result<Lease, postgres::Error> {
     Ok(Lease {
         id: id_of(id),
@@ -204,6 +206,7 @@ pub(super) fn lease(row: &Row, id: i64, token: Token) -> Result<Lease, postgres:
         key: row.try_get(4)?,
         payload: row.try_get(5)?,
         schedule: row.try_get(6)?,
+        urgent: row.try_get(7)?,
     })
 }
 
@@ -218,6 +221,7 @@ pub(super) fn listed(row: &Row) -> Result<ListedJob, postgres::Error> {
         attempts: attempts(row.try_get(5)?),
         key: row.try_get(6)?,
         schedule: row.try_get(7)?,
+        urgent: row.try_get(9)?,
     })
 }
 

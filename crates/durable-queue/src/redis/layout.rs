@@ -8,19 +8,28 @@
 //!    something.
 //! 2. Of what a caller gives, only the prefix is text of a script, and it has passed [`Layout::new`].
 
-use redis::{Cmd, Connection, ToRedisArgs};
+use redis::{Cmd, Connection, RedisResult, ToRedisArgs};
 
 use super::failure::{bad_prefix, no_session};
 use crate::error::{ErrorKind, StoreError};
 use crate::store::Result;
 
 /// The version of the keys and records that this crate writes.
-pub(super) const VERSION: u32 = 1;
+///
+/// Version 2 has urgent jobs, in a sorted set of their own. What version 1 wrote is as it would be here without
+/// any; a process that was open while another one raised the version goes on until its next session.
+pub(super) const VERSION: u32 = 2;
 
 /// The keys of a queue, in the order in which `lua/common.lua` takes them.
-pub(super) const KEYS: [&str; 9] = [
-    "due", "lease", "job", "payload", "pending", "running", "dead", "letter", "state",
+pub(super) const KEYS: [&str; 10] = [
+    "due", "lease", "urgent", "job", "payload", "pending", "running", "dead", "letter", "state",
 ];
+
+/// Only from what was found: another process may have written down a newer one meanwhile.
+const RAISE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[2])
+end
+return redis.call('GET', KEYS[1])";
 
 /// What all keys begin with.
 #[derive(Clone, Debug)]
@@ -64,7 +73,7 @@ impl Layout {
         format!("{}:clock", self.0)
     }
 
-    /// Writes down the version, or compares it.
+    /// Writes down the version, or raises an older one, or compares it.
     pub(super) fn check(&self, connection: &mut Connection) -> Result<()> {
         let key = format!("{}:version", self.0);
         let mut get = || {
@@ -81,7 +90,15 @@ impl Layout {
             }
             found => found,
         };
-        match found.and_then(|text| text.parse().ok()) {
+        let mut found = found.and_then(|text| text.parse().ok());
+        if let Some(older @ 1..VERSION) = found {
+            let mut raise = redis::cmd("EVAL");
+            raise.arg(RAISE).arg(1).arg(&key).arg(older).arg(VERSION);
+            let raised: RedisResult<Option<String>> = raise.query(connection);
+            let raised = raised.map_err(|error| no_session(&error))?;
+            found = raised.and_then(|text| text.parse().ok());
+        }
+        match found {
             Some(VERSION) => Ok(()),
             Some(found) if found > VERSION => Err(StoreError::new(ErrorKind::Newer {
                 found,
@@ -96,7 +113,7 @@ fn call(
     connection: &mut Connection,
     name: &str,
     key: impl ToRedisArgs,
-) -> redis::RedisResult<Option<String>> {
+) -> RedisResult<Option<String>> {
     redis::cmd(name).arg(key).query(connection)
 }
 

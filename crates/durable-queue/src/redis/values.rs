@@ -80,7 +80,7 @@ pub(super) fn check_sizes(queue: &str, jobs: &[NewJob<'_>]) -> Result<()> {
 pub(super) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
     add_time(call, job.when);
     call.arg(job.payload);
-    if let (None, None, Merge::Keep) = (job.key, job.schedule, job.merge) {
+    if let (None, None, Merge::Keep, false) = (job.key, job.schedule, job.merge, job.urgent) {
         call.arg("");
         return;
     }
@@ -98,6 +98,7 @@ pub(super) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
         let part = part.map(|part| [b"=", part].concat());
         call.arg(part.unwrap_or_default());
     }
+    call.arg(u8::from(job.urgent));
 }
 
 /// As `lua/turn.lua` takes it.
@@ -149,7 +150,8 @@ pub(super) fn add_claim(call: &mut Cmd, claim: Option<Claim>) {
         .arg(claim.start)
         .arg(claim.ahead)
         .arg(micros(claim.horizon))
-        .arg(micros(claim.lease));
+        .arg(micros(claim.lease))
+        .arg(u8::from(claim.urgent_first));
 }
 
 pub(super) fn add_held_by(call: &mut Cmd, token: Token, lease: Duration) {
@@ -264,11 +266,14 @@ impl Answer {
 
     pub(super) fn leases(self, token: Token) -> Result<Vec<Lease>> {
         let mut leases = self.all(|answer| {
+            let (id, due) = (answer.id()?, answer.time()?);
+            let flags = answer.number()?;
             Ok(Lease {
-                id: answer.id()?,
+                id,
                 token,
-                due: answer.time()?,
-                started: answer.number()? == 1,
+                due,
+                started: flags & 1 != 0,
+                urgent: flags & 2 != 0,
                 attempts: answer.count()?,
                 key: answer.maybe_bytes()?,
                 payload: answer.bytes()?,
@@ -288,6 +293,7 @@ impl Answer {
                 due,
                 at,
                 state: JobState::of(flags & 1 != 0, flags & 2 != 0, due, now),
+                urgent: flags & 4 != 0,
                 attempts: answer.count()?,
                 key: answer.maybe_bytes()?,
                 schedule: answer.maybe_text()?,
@@ -305,6 +311,7 @@ impl Answer {
                 buried: answer.time()?,
                 error: answer.maybe_text()?.ok_or_else(unreadable)?,
                 schedule: answer.maybe_text()?,
+                urgent: answer.number()? == 1,
             })
         })
     }

@@ -10,6 +10,7 @@
 //!    extensions, which a loss of power may undo. The file stays consistent in any case.
 //! 3. No notifier is called with the connection locked.
 
+mod claim;
 mod schema;
 mod sql;
 mod watch;
@@ -31,14 +32,15 @@ use rusqlite::{
 };
 use sync_shim::{Mutex, MutexGuard, fork_count};
 
+use self::claim::{claim, read_leases};
 use self::watch::FileWatch;
 use self::writes::Listening;
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{Notifier, Notifiers};
 use crate::store::{
-    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, JobState, Lease, ListedJob, RECALL,
-    Result, Settle, Store, StoreStats, Turn, Verdict, Watch,
+    Act, COUNT_LIMIT, Claim, DeadJob, EnqueueIn, JobState, Lease, ListedJob, RECALL, Result,
+    Settle, Store, StoreStats, Turn, Verdict, Watch,
 };
 use crate::time::{StoreClock, StoreTime, WallClock, When};
 
@@ -373,7 +375,8 @@ fn enqueue(
                     most.as_micros(),
                     job.key,
                     job.payload,
-                    job.schedule
+                    job.schedule,
+                    job.urgent
                 ];
                 execute(connection, sql::INSERT, values)?;
                 (Put::New(id_of(connection.last_insert_rowid())), at)
@@ -386,7 +389,7 @@ fn enqueue(
                         execute(
                             connection,
                             sql::MERGE,
-                            params![id, at.as_micros(), job.payload, job.schedule],
+                            params![id, at.as_micros(), job.payload, job.schedule, job.urgent],
                         )?;
                         (
                             Put::Merged(id_of(id)),
@@ -412,12 +415,14 @@ fn settle(
     let id = number(settle.id);
     let token = settle.token.as_bytes();
     let held = params![id, token];
-    // Another pending job of the key stands for this one, and repeats in its place. Of two acts one
-    // wants a started job.
-    let ends_in_rival = |started: i64| {
+    // Another pending job of the key stands for this one, and repeats in its place; it is urgent if either
+    // was. But one that is to come again by its schedule, and has none, is done. Of two acts one wants a
+    // started job.
+    let ends_in_rival = |started: i64, without_schedule: bool| {
         let found = find(connection, sql::RIVAL, held, |_| Ok(()))?.is_some();
         if found {
-            execute(connection, sql::ADOPT, params![id, token, started])?;
+            let values = params![id, token, started, without_schedule];
+            execute(connection, sql::ADOPT, values)?;
         }
         Ok(found)
     };
@@ -438,7 +443,10 @@ fn settle(
             execute(connection, sql::EXTEND, params![id, token, until])?
         }
         Act::Ack => execute(connection, sql::DELETE_STARTED, held)?,
-        Act::Again { .. } | Act::Retry { .. } if ends_in_rival(1)? => {
+        Act::Again { .. } if ends_in_rival(1, false)? => {
+            execute(connection, sql::DELETE_STARTED, held)?
+        }
+        Act::Retry { .. } if ends_in_rival(1, true)? => {
             execute(connection, sql::DELETE_STARTED, held)?
         }
         Act::Again { when } => {
@@ -457,7 +465,7 @@ fn settle(
             execute(connection, sql::BURY, buried)?;
             execute(connection, sql::DELETE_STARTED, held)?
         }
-        Act::Release if ends_in_rival(0)? => execute(connection, sql::DELETE_HELD, held)?,
+        Act::Release if ends_in_rival(0, true)? => execute(connection, sql::DELETE_HELD, held)?,
         Act::Release => execute(connection, sql::RELEASE, held)?,
     };
     if changed != 0 {
@@ -469,82 +477,6 @@ fn settle(
     } else {
         Verdict::Stale
     })
-}
-
-fn claim(connection: &Connection, now: StoreTime, queue: Queue, claim: &Claim) -> Result<Claimed> {
-    let Claim {
-        token,
-        max,
-        start,
-        ahead,
-        horizon,
-        lease,
-    } = *claim;
-    let until = now.after(lease).as_micros();
-    let [now, end] = [now, now.after(horizon)].map(StoreTime::as_micros);
-    let bytes = token.as_bytes();
-    let mut leases = Vec::new();
-    let max = if queue.paused { 0 } else { max };
-    let start = start.min(max);
-    if start > 0 {
-        let values = params![queue.id, now, start];
-        read_leases(connection, sql::DUE, values, token, &mut leases)?;
-        for lease in &leases {
-            let text = match lease.key {
-                None => sql::CLAIM_DUE,
-                Some(_) => sql::CLAIM_DUE_KEYED,
-            };
-            execute(connection, text, params![number(lease.id), bytes, until])?;
-        }
-    }
-    let started = leases.len();
-    let ahead = ahead.min(max - u32::try_from(started).unwrap_or(max));
-    if ahead > 0 {
-        let values = params![queue.id, end, ahead, now];
-        read_leases(connection, sql::SOON, values, token, &mut leases)?;
-        for lease in &leases[started..] {
-            let values = params![number(lease.id), bytes, until];
-            execute(connection, sql::CLAIM_AHEAD, values)?;
-        }
-    }
-    // By their own times, not by those at which they could be claimed.
-    leases.sort_by_key(|lease| (lease.due, lease.id));
-    let time = |row: &Row<'_>| row.get(0).map(StoreTime::from_micros);
-    let first = |text| {
-        let found = find(connection, text, [queue.id], time)?;
-        Ok::<_, StoreError>(found.unwrap_or(StoreTime::NEVER))
-    };
-    Ok(Claimed {
-        leases,
-        first: first(sql::FIRST)?,
-        first_free: first(sql::FIRST_FREE)?,
-    })
-}
-
-fn read_leases(
-    connection: &Connection,
-    text: &str,
-    values: impl rusqlite::Params,
-    token: Token,
-    into: &mut Vec<Lease>,
-) -> Result<()> {
-    let mut statement = statement(connection, text)?;
-    let rows = statement.query_map(values, |row| {
-        Ok(Lease {
-            id: id_of(row.get(0)?),
-            token,
-            due: StoreTime::from_micros(row.get(1)?),
-            started: row.get(2)?,
-            attempts: row.get(3)?,
-            key: row.get(4)?,
-            payload: row.get(5)?,
-            schedule: row.get(6)?,
-        })
-    });
-    for lease in rows.map_err(failure)? {
-        into.push(lease.map_err(failure)?);
-    }
-    Ok(())
 }
 
 fn read_list(
@@ -565,6 +497,7 @@ fn read_list(
             attempts: row.get(5)?,
             key: row.get(6)?,
             schedule: row.get(7)?,
+            urgent: row.get(8)?,
         })
     });
     for job in rows.map_err(failure)? {
@@ -778,6 +711,7 @@ impl Store for SqliteStore {
                     buried: StoreTime::from_micros(row.get(4)?),
                     error: row.get(5)?,
                     schedule: row.get(6)?,
+                    urgent: row.get(7)?,
                 })
             });
             rows.map_err(failure)?
@@ -851,6 +785,44 @@ impl Shared {
 mod tests {
     use super::*;
 
+    /// By the instructions that were carried out.
+    #[test]
+    fn what_is_due_in_front_costs_a_look_for_urgent_jobs_nothing() {
+        const IN_FRONT: usize = 10_000;
+        let store = SqliteStore::open(":memory:").expect("memory");
+        let job = NewJob {
+            payload: b"job",
+            when: When::NOW,
+            key: None,
+            merge: crate::job::Merge::Keep,
+            schedule: None,
+            urgent: false,
+        };
+        let look = || {
+            let link = store.0.link.lock();
+            let mut statement = link.connection.prepare(sql::DUE_URGENT).expect("it");
+            let values = params![1, i64::MAX, 100];
+            let found = statement
+                .query_map(values, |_| Ok(()))
+                .expect("rows")
+                .count();
+            (
+                found,
+                statement.get_status(rusqlite::StatementStatus::VmStep),
+            )
+        };
+        store.enqueue("queue", &vec![job; IN_FRONT]).expect("room");
+        let (found, steps) = look();
+        assert!(found == 0 && (1..50).contains(&steps), "{found} {steps}");
+        let urgent = NewJob {
+            urgent: true,
+            ..job
+        };
+        store.enqueue("queue", &[urgent; 2]).expect("room");
+        let (found, steps) = look();
+        assert!(found == 2 && (1..100).contains(&steps), "{found} {steps}");
+    }
+
     /// What is asked for on the hot path is found, never looked for.
     #[test]
     fn no_statement_scans_the_jobs_or_sorts_them() {
@@ -872,6 +844,8 @@ mod tests {
                 (step.contains("SCAN") && of_jobs) || step.contains("TEMP B-TREE")
             };
             assert!(!steps.iter().any(is_bad), "{text}\n{steps:#?}");
+            let by_urgency = steps.iter().any(|step| step.contains("durable_job_urgent"));
+            assert_eq!(by_urgency, text == sql::DUE_URGENT, "{text}\n{steps:#?}");
         }
         let scan = "EXPLAIN QUERY PLAN SELECT id FROM durable_job WHERE payload = x'00'";
         let plan: String = link

@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::store::Result;
 
 /// Each step makes version `index + 1` of the one before. A step that was released is never changed.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     // `due` is the next moment at which the job may be claimed: its time, or the end of the lease.
     // So what a dead holder has left falls due by itself, and one index serves all that is hot.
     // `at` is the job's own time, `most` the bound of a debounce. `run` is 0 while the job is pending, else the
@@ -48,6 +48,10 @@ const STEPS: [&str; 3] = [
     // When a job comes again.
     "ALTER TABLE durable_job ADD COLUMN schedule TEXT;
     ALTER TABLE durable_dead ADD COLUMN schedule TEXT;",
+    // Who pushes nothing urgent pays one look into an empty index for it, at each claim.
+    "ALTER TABLE durable_job ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE durable_dead ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX durable_job_urgent ON durable_job (queue, due, id) WHERE urgent = 1;",
 ];
 
 /// The version that this crate writes.
@@ -136,6 +140,32 @@ mod tests {
                 .expect("a count")
         };
         assert_eq!((count("durable_job"), count("durable_dead")), (1, 0));
+    }
+
+    /// Whatever the older version was; and none of its jobs has become urgent.
+    #[test]
+    fn each_older_version_becomes_this_one_and_its_jobs_are_as_they_were() {
+        for older in 1..STEPS.len() {
+            let mut connection = Connection::open_in_memory().expect("memory");
+            for step in &STEPS[..older] {
+                connection.execute_batch(step).expect("a step");
+            }
+            connection
+                .execute_batch(&format!(
+                    "CREATE TABLE durable_version (version INTEGER NOT NULL) STRICT;
+                    INSERT INTO durable_version VALUES ({older});
+                    INSERT INTO durable_queue (id, name) VALUES (1, 'q');
+                    INSERT INTO durable_job (queue, due, at, most, payload) VALUES (1, 5, 5, 5, x'01');"
+                ))
+                .expect("a job");
+            migrate(&mut connection).expect("a migration");
+            let jobs: (u32, u32) = connection
+                .query_row("SELECT count(*), sum(urgent) FROM durable_job", [], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })
+                .expect("a count");
+            assert_eq!(jobs, (1, 0), "version {older}");
+        }
     }
 
     #[test]

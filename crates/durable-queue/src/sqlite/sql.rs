@@ -1,7 +1,7 @@
 //! The statements of the hot path, in one place, so that a test can ask `SQLite` for the plan of each.
 //!
 //! `?1` is the queue wherever there is one. What reads `durable_job` does so by its id, by
-//! `durable_job_due` from the earliest on, or by its key.
+//! `durable_job_due` from the earliest on, by `durable_job_urgent` in the same way, or by its key.
 
 pub(super) const QUEUE: &str = "SELECT id, paused FROM durable_queue WHERE name = ?1";
 
@@ -9,16 +9,23 @@ pub(super) const PENDING: &str =
     "SELECT id, at, most, token FROM durable_job WHERE queue = ?1 AND key = ?2 AND run = 0";
 
 pub(super) const INSERT: &str = "INSERT INTO durable_job
-    (queue, due, at, most, key, payload, schedule) VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6)";
+    (queue, due, at, most, key, payload, schedule, urgent) VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 /// A claim that was made ahead is over with it.
 pub(super) const MERGE: &str = "UPDATE durable_job
-    SET due = ?2, at = ?2, payload = ?3, schedule = coalesce(?4, schedule), token = NULL
+    SET due = ?2, at = ?2, payload = ?3, schedule = coalesce(?4, schedule),
+        urgent = max(urgent, ?5), token = NULL
     WHERE id = ?1";
+
+/// What is due and urgent, leases that have ended included, as it is while it is not started. By an index
+/// which has nothing else, named so that no statistics choose another: the jobs in front may be many.
+pub(super) const DUE_URGENT: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent
+    FROM durable_job INDEXED BY durable_job_urgent
+    WHERE queue = ?1 AND urgent = 1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
 /// What is due, leases that have ended included, as it is once it is started.
 pub(super) const DUE: &str =
-    "SELECT id, at, 1, attempts + 1, key, payload, schedule FROM durable_job
+    "SELECT id, at, 1, attempts + 1, key, payload, schedule, urgent FROM durable_job
     WHERE queue = ?1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
 /// Claims and starts. A statement for each job: one for all would gather the ids in one table of its
@@ -31,7 +38,8 @@ pub(super) const CLAIM_DUE_KEYED: &str = "UPDATE durable_job
     SET token = ?2, due = ?3, started = 1, attempts = attempts + 1, run = id WHERE id = ?1";
 
 /// What falls due by `?2` and no lease holds, or whose lease has ended (by `?4`).
-pub(super) const SOON: &str = "SELECT id, at, 0, attempts, key, payload, schedule FROM durable_job
+pub(super) const SOON: &str =
+    "SELECT id, at, 0, attempts, key, payload, schedule, urgent FROM durable_job
     WHERE queue = ?1 AND due <= ?2
         AND (token IS NULL OR due <= ?4) ORDER BY due, id LIMIT ?3";
 
@@ -48,7 +56,7 @@ pub(super) const FIRST_FREE: &str = "SELECT due FROM durable_job
     WHERE queue = ?1 AND token IS NULL ORDER BY due, id LIMIT 1";
 
 pub(super) const HELD_BY: &str = "SELECT
-    id, at, started, attempts, key, payload, schedule FROM durable_job
+    id, at, started, attempts, key, payload, schedule, urgent FROM durable_job
     WHERE queue = ?1 AND due <= ?2 AND token = ?3 ORDER BY due, id";
 
 /// Only the first start of a claim counts, so it may be asked for again.
@@ -70,12 +78,15 @@ pub(super) const RIVAL: &str = "SELECT 1 FROM durable_job AS held JOIN durable_j
     ON pending.queue = held.queue AND pending.key = held.key AND pending.run = 0
     WHERE held.id = ?1 AND held.token = ?2 AND held.run <> 0";
 
-/// The job that stands for another keeps that one's schedule, unless it has its own.
-pub(super) const ADOPT: &str = "UPDATE durable_job AS pending SET schedule = held.schedule
+/// The job that stands for another keeps that one's schedule, unless it has its own, and is urgent if either
+/// was. `?4`: also if that one, without a schedule, would come again.
+pub(super) const ADOPT: &str = "UPDATE durable_job AS pending
+    SET schedule = coalesce(pending.schedule, held.schedule), urgent = max(pending.urgent, held.urgent)
     FROM durable_job AS held
-    WHERE held.id = ?1 AND held.token = ?2 AND held.started >= ?3 AND held.schedule IS NOT NULL
-        AND pending.queue = held.queue AND pending.key = held.key AND pending.run = 0
-        AND pending.schedule IS NULL";
+    WHERE held.id = ?1 AND held.token = ?2 AND held.started >= ?3
+        AND (held.schedule IS NOT NULL OR ?4)
+        AND (held.schedule IS NOT NULL AND pending.schedule IS NULL OR held.urgent > pending.urgent)
+        AND pending.queue = held.queue AND pending.key = held.key AND pending.run = 0";
 
 /// Only while it has a schedule: a cancel may have taken it.
 pub(super) const AGAIN: &str = "UPDATE durable_job
@@ -95,8 +106,8 @@ pub(super) const RELEASE: &str = "UPDATE durable_job
 pub(super) const DELETE_HELD: &str = "DELETE FROM durable_job WHERE id = ?1 AND token = ?2";
 
 pub(super) const BURY: &str = "INSERT INTO durable_dead
-    (id, queue, attempts, buried, key, payload, error, schedule)
-    SELECT id, queue, attempts, ?3, key, payload, ?4, schedule FROM durable_job
+    (id, queue, attempts, buried, key, payload, error, schedule, urgent)
+    SELECT id, queue, attempts, ?3, key, payload, ?4, schedule, urgent FROM durable_job
     WHERE id = ?1 AND token = ?2 AND started = 1";
 
 pub(super) const BY_ID: &str =
@@ -116,21 +127,21 @@ pub(super) const MOVE: &str = "UPDATE durable_job
 /// From a place in the hot index on: what is of the same moment, and then all after it. As one
 /// comparison of pairs, `SQLite` would read all of that moment again for each page.
 pub(super) const LIST_OF_MOMENT: &str = "SELECT
-    id, due, at, token IS NOT NULL, started, attempts, key, schedule
+    id, due, at, token IS NOT NULL, started, attempts, key, schedule, urgent
     FROM durable_job WHERE queue = ?1 AND due = ?2 AND id > ?3 ORDER BY due, id LIMIT ?4";
 
 pub(super) const LIST_AFTER: &str = "SELECT
-    id, due, at, token IS NOT NULL, started, attempts, key, schedule
+    id, due, at, token IS NOT NULL, started, attempts, key, schedule, urgent
     FROM durable_job WHERE queue = ?1 AND due > ?2 ORDER BY due, id LIMIT ?3";
 
 pub(super) const DEAD: &str = "SELECT
-    id, key, payload, attempts, buried, error, schedule FROM durable_dead
+    id, key, payload, attempts, buried, error, schedule, urgent FROM durable_dead
     WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
 
 /// Not if its key is pending: `OR IGNORE`.
 pub(super) const REDRIVE: &str = "INSERT OR IGNORE INTO durable_job
-    (id, queue, due, at, most, key, payload, schedule)
-    SELECT id, queue, ?3, ?3, ?4, key, payload, schedule FROM durable_dead WHERE id = ?2 AND queue = ?1";
+    (id, queue, due, at, most, key, payload, schedule, urgent)
+    SELECT id, queue, ?3, ?3, ?4, key, payload, schedule, urgent FROM durable_dead WHERE id = ?2 AND queue = ?1";
 
 pub(super) const DELETE_DEAD: &str = "DELETE FROM durable_dead WHERE id = ?2 AND queue = ?1";
 
@@ -149,9 +160,10 @@ pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)
 
 /// All that reads jobs, with the number of its parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 29] = [
+pub(super) const READS: [&str; 30] = [
     PENDING,
     MERGE,
+    DUE_URGENT,
     DUE,
     CLAIM_DUE,
     CLAIM_DUE_KEYED,

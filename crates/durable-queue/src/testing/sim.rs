@@ -63,6 +63,7 @@ struct Job {
     key: Option<Vec<u8>>,
     payload: Vec<u8>,
     schedule: Option<String>,
+    urgent: bool,
 }
 
 impl Job {
@@ -76,6 +77,7 @@ impl Job {
             key: self.key.clone(),
             payload: self.payload.clone(),
             schedule: self.schedule.clone(),
+            urgent: self.urgent,
         }
     }
 
@@ -143,6 +145,7 @@ impl Queue {
                     if let Some(schedule) = job.schedule {
                         old.schedule = Some(schedule.to_owned());
                     }
+                    old.urgent |= job.urgent;
                     (Put::Merged(id), announced)
                 }
             };
@@ -162,6 +165,7 @@ impl Queue {
             key: job.key.map(<[u8]>::to_vec),
             payload: job.payload.to_vec(),
             schedule: job.schedule.map(str::to_owned),
+            urgent: job.urgent,
         };
         self.jobs.insert(id, job);
         (Put::New(id), at)
@@ -213,6 +217,7 @@ impl Queue {
                     buried: now,
                     error: error.to_owned(),
                     schedule: job.schedule,
+                    urgent: job.urgent,
                 };
                 self.dead.insert(id, dead);
             }
@@ -220,12 +225,14 @@ impl Queue {
         Verdict::Done
     }
 
-    /// If another pending job of its key stands for this one, that repeats in its place.
+    /// If another pending job of its key stands for this one, that repeats in its place, and is urgent if
+    /// either was.
     fn end_in(&mut self, id: JobId, rival: Option<JobId>) {
         let Some(rival) = rival else { return };
         let ended = self.jobs.remove(&id).expect("it was there");
         let rival = self.jobs.get_mut(&rival).expect("it is pending");
         rival.schedule = rival.schedule.take().or(ended.schedule);
+        rival.urgent |= ended.urgent;
     }
 
     /// By the moment at which they may be claimed, then by id.
@@ -241,7 +248,12 @@ impl Queue {
         let max = if self.paused { 0 } else { claim.max };
         let (mut started, mut ahead) = (0, 0);
         let mut leases: Vec<Lease> = Vec::new();
-        for (due, id) in self.in_order() {
+        let mut order = self.in_order();
+        if claim.urgent_first {
+            // The order of the others among themselves stays.
+            order.sort_by_key(|(due, id)| !(*due <= now && self.jobs[id].urgent));
+        }
+        for (due, id) in order {
             let job = self.jobs.get_mut(&id).expect("it is there");
             let may = due <= now || due <= end && job.token.is_none();
             if !may || started + ahead >= max {
@@ -451,6 +463,7 @@ impl Store for SimStore {
                         attempts: job.attempts,
                         key: job.key.clone(),
                         schedule: job.schedule.clone(),
+                        urgent: job.urgent,
                     }
                 });
                 listed.take(most as usize).collect()
@@ -490,6 +503,7 @@ impl Store for SimStore {
                         key: dead.key,
                         payload: dead.payload,
                         schedule: dead.schedule,
+                        urgent: dead.urgent,
                     };
                     queue.jobs.insert(*id, job);
                     count += 1;

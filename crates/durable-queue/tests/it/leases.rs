@@ -20,6 +20,7 @@ fn steal(store: &impl Store) -> Vec<(durable_queue::JobId, Token)> {
         ahead: 0,
         horizon: Duration::ZERO,
         lease: LEASE,
+        urgent_first: true,
     };
     let turn = store.turn("queue", &[], Some(claim)).unwrap();
     let leases = turn.claimed.unwrap().leases;

@@ -29,4 +29,5 @@ mod support;
 mod taking;
 mod twin;
 mod unconfirmed;
+mod urgent;
 mod worker;

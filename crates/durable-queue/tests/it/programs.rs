@@ -70,6 +70,7 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
                 key: keyed.then_some(key),
                 merge: merge(rng),
                 schedule: rng.chance(4).then_some(["hourly", "daily"][rng.below(2)]),
+                urgent: rng.chance(3),
             };
             let puts = ours.enqueue(QUEUE, &[job]).unwrap();
             assert_eq!(puts, twin.enqueue(QUEUE, &[job]).unwrap());
@@ -94,6 +95,7 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
                 ahead: u32::try_from(rng.below(4)).unwrap(),
                 horizon: Duration::from_secs(1),
                 lease: Duration::from_secs(2),
+                urgent_first: rng.chance(2),
             });
             let turn = ours.turn(QUEUE, &settles, claim).unwrap();
             let same = twin.turn(QUEUE, &settles, claim).unwrap();

@@ -259,6 +259,7 @@ fn a_schedule_that_cannot_be_read_is_buried_and_not_lost() {
             key: Some(b"key"),
             merge: durable_queue::Merge::Keep,
             schedule: Some("at full moon"),
+            urgent: false,
         };
         queue.store().enqueue("queue", &[newer]).unwrap();
         time.clock.advance(SECOND);

@@ -59,6 +59,7 @@ const JOB: NewJob<'_> = NewJob {
     key: None,
     merge: Merge::Keep,
     schedule: None,
+    urgent: false,
 };
 
 fn count(store: &SqliteStore) -> u32 {

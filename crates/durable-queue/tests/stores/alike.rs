@@ -20,10 +20,24 @@ pub(crate) const JOB: NewJob<'_> = NewJob {
     key: None,
     merge: Merge::Keep,
     schedule: None,
+    urgent: false,
 };
 
 pub(crate) fn count(store: &impl Store) -> u32 {
     store.stats("queue").unwrap().jobs
+}
+
+/// Of jobs that are due, to be started.
+pub(crate) fn claim_of(jobs: u32) -> Claim {
+    Claim {
+        token: Token::random(),
+        max: jobs,
+        start: jobs,
+        ahead: 0,
+        horizon: Duration::ZERO,
+        lease: Duration::from_secs(3_600),
+        urgent_first: true,
+    }
 }
 
 /// Each call that has jobs to find, with `jobs` of them and one under a key. Those that it enters are
@@ -39,6 +53,7 @@ pub(crate) fn all_calls(store: &impl Store, jobs: usize) {
         ahead: 100,
         horizon: Duration::from_millis(500),
         lease: Duration::from_secs(30),
+        urgent_first: true,
     };
     let turn = store.turn("queue", &[], Some(claim)).unwrap();
     let leases = turn.claimed.unwrap().leases;

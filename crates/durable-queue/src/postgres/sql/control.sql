@@ -108,17 +108,18 @@ END
 $$;
 
 -- From a place in the hot index on. `o_now`: by it an end of a lease has come, or not.
-CREATE OR REPLACE FUNCTION SCHEMA.list(p_queue text, p_due bigint, p_id bigint, p_most bigint)
+CREATE OR REPLACE FUNCTION SCHEMA.list_6(p_queue text, p_due bigint, p_id bigint, p_most bigint)
 RETURNS TABLE (
     o_id bigint, o_due bigint, o_at bigint, o_held boolean, o_started boolean, o_attempts integer,
-    o_key bytea, o_schedule text, o_now bigint
+    o_key bytea, o_schedule text, o_now bigint, o_urgent boolean
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := SCHEMA.clock();
 BEGIN
     RETURN QUERY
-    SELECT j.id, j.due, j.at, j.token IS NOT NULL, j.started, j.attempts, j.key, j.schedule, v_now
+    SELECT j.id, j.due, j.at, j.token IS NOT NULL, j.started, j.attempts, j.key, j.schedule, v_now,
+        j.urgent
     FROM SCHEMA.job j
     WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue)
         AND (j.due, j.id) > (p_due, p_id)
@@ -126,15 +127,16 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION SCHEMA.dead_letters_3(p_queue text, p_after bigint, p_most bigint)
+CREATE OR REPLACE FUNCTION SCHEMA.dead_letters_6(p_queue text, p_after bigint, p_most bigint)
 RETURNS TABLE (
     o_id bigint, o_key bytea, o_payload bytea, o_attempts integer, o_buried bigint, o_error text,
-    o_schedule text
+    o_schedule text, o_urgent boolean
 )
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-    SELECT d.id, d.key, d.payload, d.attempts, d.buried, d.error, d.schedule FROM SCHEMA.dead d
+    SELECT d.id, d.key, d.payload, d.attempts, d.buried, d.error, d.schedule, d.urgent
+    FROM SCHEMA.dead d
     WHERE d.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue) AND d.id > p_after
     ORDER BY d.id LIMIT p_most;
 END
@@ -150,8 +152,8 @@ DECLARE
     v_count bigint := 0;
 BEGIN
     FOREACH v_id IN ARRAY p_ids LOOP
-        INSERT INTO SCHEMA.job (id, queue, due, at, key, payload, schedule)
-        SELECT d.id, d.queue, v_now, v_now, d.key, d.payload, d.schedule FROM SCHEMA.dead d
+        INSERT INTO SCHEMA.job (id, queue, due, at, key, payload, schedule, urgent)
+        SELECT d.id, d.queue, v_now, v_now, d.key, d.payload, d.schedule, d.urgent FROM SCHEMA.dead d
         WHERE d.id = v_id AND d.queue = v_queue FOR UPDATE
         ON CONFLICT DO NOTHING;
         IF FOUND THEN

@@ -82,8 +82,8 @@ $$;
 -- One job without a key and a schedule, in one round trip: it is committed, and then announced. For a
 -- session that is in no transaction. An error after the commit must not look as if nothing was done, so
 -- what the announcement meets ends here: the looks of the others find the job.
-CREATE OR REPLACE PROCEDURE SCHEMA.push_one_4(
-    p_queue text, p_time bigint, p_delay boolean, p_payload bytea, p_origin text,
+CREATE OR REPLACE PROCEDURE SCHEMA.push_one_6(
+    p_queue text, p_time bigint, p_delay boolean, p_payload bytea, p_urgent boolean, p_origin text,
     INOUT o_id bigint, INOUT o_due bigint
 )
 LANGUAGE plpgsql AS $$
@@ -95,7 +95,8 @@ BEGIN
         v_queue := SCHEMA.queue_of(p_queue);
     END IF;
     o_due := SCHEMA.resolve(v_now, p_time, p_delay);
-    INSERT INTO SCHEMA.job AS j (queue, due, at, payload) VALUES (v_queue, o_due, o_due, p_payload)
+    INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent)
+    VALUES (v_queue, o_due, o_due, p_payload, p_urgent)
     RETURNING j.id INTO o_id;
     IF o_due < SCHEMA.after(v_now, SOON) THEN
         COMMIT;
@@ -120,9 +121,10 @@ BEGIN
 END
 $$;
 
--- Enters jobs without keys and schedules, in the order of their ids.
+-- Enters jobs without keys and schedules, in the order of their ids; all are urgent, or none is.
 CREATE OR REPLACE FUNCTION SCHEMA.enqueue_plain(
-    p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[], p_tell boolean
+    p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[], p_urgent boolean,
+    p_tell boolean
 ) RETURNS TABLE (o_id bigint, o_put smallint, o_due bigint, o_soon boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -138,8 +140,8 @@ BEGIN
         END IF;
     END IF;
     RETURN QUERY
-    INSERT INTO SCHEMA.job AS j (queue, due, at, payload)
-    SELECT v_queue, t.at, t.at, a.payload
+    INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent)
+    SELECT v_queue, t.at, t.at, a.payload, p_urgent
     FROM unnest(p_times, p_delays, p_payloads) WITH ORDINALITY AS a(time, delay, payload, ord),
         LATERAL (SELECT SCHEMA.resolve(v_now, a.time, a.delay) AS at) t
     ORDER BY a.ord
@@ -148,12 +150,12 @@ END
 $$;
 
 -- Enters jobs one by one. `p_merges`: 0 keep, 1 earliest, 2 latest, 3 debounce. `p_mosts` bounds a
--- debounce, if not null. A merge without a schedule leaves the job's. Answers 0 new, 1 merged, 2 kept,
--- and the time that was set.
+-- debounce, if not null. A merge without a schedule leaves the job's; one that is not urgent leaves the job as
+-- it is in that, too. Answers 0 new, 1 merged, 2 kept, and the time that was set.
 CREATE OR REPLACE FUNCTION SCHEMA.enqueue(
     p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[],
     p_keys bytea[], p_merges smallint[], p_mosts bigint[], p_most_delays boolean[],
-    p_schedules text[], p_tell boolean
+    p_schedules text[], p_urgents boolean[], p_tell boolean
 ) RETURNS TABLE (o_id bigint, o_put smallint, o_due bigint, o_soon boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -168,8 +170,9 @@ DECLARE
 BEGIN
     FOR v_new IN
         SELECT * FROM unnest(p_times, p_delays, p_payloads, p_keys, p_merges, p_mosts, p_most_delays,
-                p_schedules)
-            WITH ORDINALITY AS a(time, delay, payload, key, merge, most, most_delay, schedule, ord)
+                p_schedules, p_urgents)
+            WITH ORDINALITY
+                AS a(time, delay, payload, key, merge, most, most_delay, schedule, urgent, ord)
         ORDER BY a.ord
     LOOP
         v_at := SCHEMA.resolve(v_now, v_new.time, v_new.delay);
@@ -191,7 +194,8 @@ BEGIN
                     ELSE least(v_at, v_old.most) END;
                 -- A claim that was made ahead is over with it.
                 UPDATE SCHEMA.job j SET due = o_due, at = o_due, payload = v_new.payload,
-                    schedule = coalesce(v_new.schedule, j.schedule), token = NULL
+                    schedule = coalesce(v_new.schedule, j.schedule), urgent = j.urgent OR v_new.urgent,
+                    token = NULL
                 WHERE j.id = o_id;
                 IF SCHEMA.is_unconfirmed(v_old.token) THEN
                     PERFORM SCHEMA.recall(v_queue);
@@ -200,8 +204,8 @@ BEGIN
             END IF;
             o_put := 0;
             o_due := least(v_at, v_most);
-            INSERT INTO SCHEMA.job AS j (queue, due, at, most, key, payload, schedule)
-            VALUES (v_queue, o_due, o_due, v_most, v_new.key, v_new.payload, v_new.schedule)
+            INSERT INTO SCHEMA.job AS j (queue, due, at, most, key, payload, schedule, urgent)
+            VALUES (v_queue, o_due, o_due, v_most, v_new.key, v_new.payload, v_new.schedule, v_new.urgent)
             ON CONFLICT (queue, key, run) WHERE key IS NOT NULL DO NOTHING
             RETURNING j.id INTO o_id;
             -- Else another transaction has put the key in meanwhile: now it is seen.
@@ -217,10 +221,10 @@ BEGIN
 END
 $$;
 
--- For any client in any language, in its own transaction: `SELECT durable.push('mails', 'payload')`.
--- With a key that is pending already, that job stays as it is. Answers with the job's id.
+-- As the one below, with all that it takes: `SELECT durable.push('mails', 'payload', NULL, NULL, true)` is urgent. No
+-- value of it is left out, so that it is never mistaken for the one below.
 CREATE OR REPLACE FUNCTION SCHEMA.push(
-    p_queue text, p_payload bytea, p_due timestamptz DEFAULT NULL, p_key bytea DEFAULT NULL
+    p_queue text, p_payload bytea, p_due timestamptz, p_key bytea, p_urgent boolean
 ) RETURNS bigint
 LANGUAGE sql AS $$
     SELECT o_id FROM SCHEMA.enqueue(
@@ -228,5 +232,15 @@ LANGUAGE sql AS $$
         ARRAY[coalesce(ceil(extract(epoch FROM p_due) * 1000000)::bigint, 0)],
         ARRAY[p_due IS NULL],
         ARRAY[p_payload], ARRAY[p_key], ARRAY[0::smallint],
-        ARRAY[NULL::bigint], ARRAY[NULL::boolean], ARRAY[NULL::text], true)
+        ARRAY[NULL::bigint], ARRAY[NULL::boolean], ARRAY[NULL::text],
+        ARRAY[coalesce(p_urgent, false)], true)
+$$;
+
+-- For any client in any language, in its own transaction: `SELECT durable.push('mails', 'payload')`.
+-- With a key that is pending already, that job stays as it is. Answers with the job's id.
+CREATE OR REPLACE FUNCTION SCHEMA.push(
+    p_queue text, p_payload bytea, p_due timestamptz DEFAULT NULL, p_key bytea DEFAULT NULL
+) RETURNS bigint
+LANGUAGE sql AS $$
+    SELECT SCHEMA.push(p_queue, p_payload, p_due, p_key, false)
 $$;

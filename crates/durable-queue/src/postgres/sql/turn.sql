@@ -9,26 +9,30 @@ DECLARE
     v_at bigint := SCHEMA.resolve(p_now, p_time, p_delay);
     v_rival bigint;
     v_schedule text;
+    v_urgent boolean;
 BEGIN
     IF p_act = 4 THEN
         WITH gone AS (
             DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started RETURNING j.*
         )
-        INSERT INTO SCHEMA.dead (id, queue, attempts, buried, key, payload, error, schedule)
-        SELECT g.id, g.queue, g.attempts, p_now, g.key, g.payload, p_error, g.schedule FROM gone g;
+        INSERT INTO SCHEMA.dead (id, queue, attempts, buried, key, payload, error, schedule, urgent)
+        SELECT g.id, g.queue, g.attempts, p_now, g.key, g.payload, p_error, g.schedule, g.urgent
+        FROM gone g;
         RETURN FOUND;
     END IF;
     -- What stands for a job that goes back to its key. If none is seen, and one comes meanwhile, the
     -- index refuses, the call is undone as a whole, and made again. Both are locked: the schedule that
     -- is handed on is not one that a cancel ends meanwhile, and goes to no job that is begun meanwhile.
-    SELECT pending.id, held.schedule INTO v_rival, v_schedule
+    SELECT pending.id, held.schedule, held.urgent AND (p_act <> 6 OR held.schedule IS NOT NULL)
+    INTO v_rival, v_schedule, v_urgent
     FROM SCHEMA.job held JOIN SCHEMA.job pending
         ON pending.queue = held.queue AND pending.key = held.key AND pending.run = 0
     WHERE held.id = p_id AND held.token = p_token AND held.run <> 0 AND (held.started OR p_act = 5)
     FOR UPDATE;
     IF FOUND THEN
-        UPDATE SCHEMA.job j SET schedule = v_schedule
-        WHERE j.id = v_rival AND j.schedule IS NULL AND v_schedule IS NOT NULL;
+        UPDATE SCHEMA.job j SET schedule = coalesce(j.schedule, v_schedule), urgent = j.urgent OR v_urgent
+        WHERE j.id = v_rival
+            AND (j.schedule IS NULL AND v_schedule IS NOT NULL OR v_urgent AND NOT j.urgent);
         DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token;
     ELSIF p_act = 6 THEN
         -- Only while it has a schedule: a cancel may have taken it.
@@ -123,18 +127,19 @@ $$;
 
 -- `p_sync`: the commit waits for the disk. `p_apart`: the settles do not touch each other, so those
 -- that are many (starts, extensions, acknowledgements) may be carried out together, in any order.
--- `p_token` null: nothing is claimed.
+-- `p_token` null: nothing is claimed. `p_urgent`: of what is due, what is urgent comes first.
 --
 -- A row for each lease, then one without an id: the clock, whether the queue is paused, which settles
 -- are done, which starts are early, and what `look` says. `o_raised`: look once more, see `announce`.
-CREATE OR REPLACE FUNCTION SCHEMA.turn_3(
+CREATE OR REPLACE FUNCTION SCHEMA.turn_6(
     p_queue text, p_sync boolean, p_apart boolean,
     p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
     p_errors text[],
-    p_token uuid, p_max bigint, p_start bigint, p_ahead bigint, p_horizon bigint, p_lease bigint
+    p_token uuid, p_max bigint, p_start bigint, p_ahead bigint, p_horizon bigint, p_lease bigint,
+    p_urgent boolean
 ) RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
-    o_schedule text, o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean
+    o_schedule text, o_urgent boolean, o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -148,7 +153,9 @@ DECLARE
     v_done integer[] := '{}';
     v_early integer[] := '{}';
     v_each record;
-    v_count bigint := 0;
+    v_begun bigint := 0;
+    v_ahead bigint := 0;
+    v_more bigint;
     v_short boolean := false;
 BEGIN
     IF NOT p_sync THEN
@@ -188,38 +195,73 @@ BEGIN
     IF p_token IS NOT NULL THEN
         -- What is due is claimed and started, leases that have ended included. The same snapshot says
         -- that the queue is not paused: nothing is claimed that was put in after a pause.
-        IF least(p_start, p_max) > 0 THEN
+        IF p_urgent AND least(p_start, p_max) > 0 THEN
             RETURN QUERY
             WITH found AS MATERIALIZED (
                 SELECT j.id FROM SCHEMA.job j
                 WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
-                    AND j.due <= v_now
+                    AND j.urgent AND j.due <= v_now
                 ORDER BY j.due, j.id LIMIT least(p_start, p_max) FOR UPDATE SKIP LOCKED
             )
             UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
                 attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
             FROM found f WHERE j.id = f.id
-            RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule,
+            RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent,
                 NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
-            GET DIAGNOSTICS v_count = ROW_COUNT;
-            v_short := v_count < least(p_start, p_max);
+            GET DIAGNOSTICS v_begun = ROW_COUNT;
+        END IF;
+        -- If those were fewer than there is room for, there are no more.
+        IF p_urgent AND v_begun = least(p_start, p_max) AND least(p_ahead, p_max - v_begun) > 0 THEN
+            RETURN QUERY
+            WITH found AS MATERIALIZED (
+                SELECT j.id FROM SCHEMA.job j
+                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
+                    AND j.urgent AND j.due <= v_now
+                ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) FOR UPDATE SKIP LOCKED
+            )
+            UPDATE SCHEMA.job j SET token = p_token, started = false,
+                due = greatest(j.at, SCHEMA.after(v_now, p_lease))
+            FROM found f WHERE j.id = f.id
+            RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent,
+                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
+            GET DIAGNOSTICS v_ahead = ROW_COUNT;
+        END IF;
+        -- Then all that is due.
+        IF least(p_start, p_max) - v_begun > 0 THEN
+            RETURN QUERY
+            WITH found AS MATERIALIZED (
+                SELECT j.id FROM SCHEMA.job j
+                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
+                    AND j.due <= v_now
+                ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
+            )
+            UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
+                attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
+            FROM found f WHERE j.id = f.id
+            RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent,
+                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
+            GET DIAGNOSTICS v_more = ROW_COUNT;
+            v_begun := v_begun + v_more;
+            v_short := v_begun < least(p_start, p_max);
         END IF;
         -- Then what falls due by the horizon and no lease holds, or whose lease has ended.
-        IF least(p_ahead, p_max - v_count) > 0 THEN
+        IF least(p_ahead, p_max - v_begun) - v_ahead > 0 THEN
             RETURN QUERY
             WITH found AS MATERIALIZED (
                 SELECT j.id FROM SCHEMA.job j
                 WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
                     AND j.due <= SCHEMA.after(v_now, p_horizon) AND (j.token IS NULL OR j.due <= v_now)
-                ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_count) FOR UPDATE SKIP LOCKED
+                ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead
+                FOR UPDATE SKIP LOCKED
             )
             UPDATE SCHEMA.job j SET token = p_token, started = false,
                 due = greatest(j.at, SCHEMA.after(v_now, p_lease))
             FROM found f WHERE j.id = f.id
-            RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule,
+            RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent,
                 NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
-            GET DIAGNOSTICS v_count = ROW_COUNT;
-            v_short := v_short OR p_start = 0 AND v_count < least(p_ahead, p_max);
+            GET DIAGNOSTICS v_more = ROW_COUNT;
+            v_ahead := v_ahead + v_more;
+            v_short := v_short OR p_start = 0 AND v_ahead < least(p_ahead, p_max);
         END IF;
         SELECT l.o_first, l.o_first_free INTO o_first, o_first_free FROM SCHEMA.look(p_queue) l;
         o_raised := false;
@@ -244,17 +286,17 @@ END
 $$;
 
 -- After an answer was lost: what this claim holds, all of it due within its lease.
-CREATE OR REPLACE FUNCTION SCHEMA.held_by_3(p_queue text, p_token uuid, p_lease bigint)
+CREATE OR REPLACE FUNCTION SCHEMA.held_by_6(p_queue text, p_token uuid, p_lease bigint)
 RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
-    o_schedule text
+    o_schedule text, o_urgent boolean
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     v_end bigint := SCHEMA.after(SCHEMA.clock(), p_lease);
 BEGIN
     RETURN QUERY
-    SELECT j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule FROM SCHEMA.job j
+    SELECT j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule, j.urgent FROM SCHEMA.job j
     WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue)
         AND j.due <= v_end AND j.token = p_token
     ORDER BY j.due, j.id;

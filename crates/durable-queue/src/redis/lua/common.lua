@@ -5,9 +5,9 @@
 -- Ids are 16 digits, so that jobs of one score are in the order of their ids.
 --
 -- A job that no lease holds is in DUE by its time; one that a lease holds, in LEASES by the end of that. So
--- what a dead holder has left falls due by itself, and no look passes over what others hold. JOBS has a
--- record of all that is not as with most jobs: see `pack`.
-local DUE, LEASES, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE = unpack(KEYS)
+-- what a dead holder has left falls due by itself, and no look passes over what others hold. What is urgent is
+-- in URGENT as well, with the same score. JOBS has a record of all that is not as with most jobs: see `pack`.
+local DUE, LEASES, URGENT, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE = unpack(KEYS)
 local NEVER = 9007199254740992
 -- What a call is given at once: Lua's stack has 8000 places. Even, for pairs.
 local CHUNK = 4000
@@ -44,13 +44,13 @@ local function fetch(key, fields)
   return values
 end
 
--- None if all is as with most jobs: no lease, no attempt yet, no key, bound or schedule. `at` is the job's
--- own time while a lease holds it; else that is its score. `ran`: it has a key, which it has given free
--- by being started.
+-- None if all is as with most jobs: no lease, no attempt yet, no key, bound or schedule, and not urgent. `at` is
+-- the job's own time while a lease holds it; else that is its score. `ran`: it has a key, which it has given
+-- free by being started.
 local function pack(job)
-  if job.token or job.key or job.schedule or job.attempts > 0 or job.most < NEVER then
+  if job.token or job.key or job.schedule or job.attempts > 0 or job.most < NEVER or job.urgent then
     return cmsgpack.pack(job.token, job.started, job.ran, job.attempts, job.token and job.at, job.most,
-      job.key, job.schedule)
+      job.key, job.schedule, job.urgent)
   end
 end
 
@@ -64,11 +64,14 @@ local function read(id, record, place, due)
     return job
   end
   job = { id = id, place = place, due = due, at = due, attempts = 0, most = NEVER, has_record = record,
-    token = false, started = false, ran = false, key = false, schedule = false }
+    token = false, started = false, ran = false, key = false, schedule = false, urgent = false }
   if record then
     local at
-    job.token, job.started, job.ran, job.attempts, at, job.most, job.key, job.schedule =
+    job.token, job.started, job.ran, job.attempts, at, job.most, job.key, job.schedule, job.urgent =
       cmsgpack.unpack(record)
+    -- A record of version 1 does not say it.
+    job.urgent = job.urgent or false
+    job.was_urgent = job.urgent
     if job.token then
       job.place, job.at = LEASES, at
     end
@@ -127,6 +130,13 @@ local function write()
     if place and (job.place ~= place or job.is_moved) then
       push(added[place], job.due, job.id)
     end
+    local is_urgent = place and job.urgent
+    if is_urgent and (job.place ~= place or job.is_moved or not job.was_urgent) then
+      push(added[URGENT], job.due, job.id)
+    elseif job.was_urgent and not is_urgent then
+      push(removed[URGENT], job.id)
+    end
+    job.was_urgent = is_urgent
     local record = place and pack(job)
     if record then
       push(set[JOBS], job.id, record)
@@ -228,7 +238,7 @@ end
 -- As the client reads it.
 local function push_lease(answer, job, payload)
   push(answer, tonumber(job.id), job.at)
-  push(answer, job.started and 1 or 0, job.attempts)
+  push(answer, (job.started and 1 or 0) + (job.urgent and 2 or 0), job.attempts)
   push(answer, job.key, payload)
   push(answer, job.schedule)
 end

@@ -1,12 +1,12 @@
--- Dead letters by their ids: how many, and after which. Seven values of each.
+-- Dead letters by their ids: how many, and after which. Eight values of each.
 local ids = redis.call('ZRANGEBYSCORE', DEAD, '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[1])
 local payloads = fetch(PAYLOADS, ids)
 local answer = {}
 for index, letter in ipairs(fetch(LETTERS, ids)) do
-  local attempts, buried, error, key, schedule = cmsgpack.unpack(letter)
+  local attempts, buried, error, key, schedule, urgent = cmsgpack.unpack(letter)
   push(answer, tonumber(ids[index]), key)
   push(answer, payloads[index], attempts)
   push(answer, buried, error)
-  push(answer, schedule)
+  push(answer, schedule, urgent and 1 or 0)
 end
 return answer

@@ -1,6 +1,6 @@
 -- Enters jobs, in the order of their ids. After what `announce.lua` takes, for each: its time, its payload,
--- and its policy, which is empty for one without key and schedule. Else these follow: the bound of a
--- debounce (or empty), the key and the schedule, both empty or after a `=`.
+-- and its policy, which is empty for one without key and schedule that is not urgent. Else these follow: the
+-- bound of a debounce (or empty), the key and the schedule, both empty or after a `=`, and 1 if it is urgent.
 --
 -- Answers with the earliest time that was set; a letter for each: n new, m merged, k kept; and the ids.
 local now = clock()
@@ -36,7 +36,8 @@ while ARGV[index] do
   else
     local most = ARGV[index] == '' and NEVER or resolve(ARGV[index], now)
     local key, schedule = given(ARGV[index + 1]), given(ARGV[index + 2])
-    index = index + 3
+    local urgent = ARGV[index + 3] == '1'
+    index = index + 4
     local old = key and pending(key)
     if old then
       ids[#ids + 1] = tonumber(old.id)
@@ -53,6 +54,7 @@ while ARGV[index] do
         free(old, at)
         old.most = bound
         old.schedule = schedule or old.schedule
+        old.urgent = old.urgent or urgent
         push(payloads, old.id, payload)
         earliest = math.min(earliest, at)
       end
@@ -60,13 +62,13 @@ while ARGV[index] do
       at = math.min(at, most)
       local id = enter(at, payload)
       local job = read(id, false, false, at)
-      job.most, job.key, job.schedule = most, key, schedule
+      job.most, job.key, job.schedule, job.urgent = most, key, schedule, urgent
       change(job)
       if key then
         redis.call('HSET', PENDING, key, id)
+        -- The next one of its key finds it.
+        write()
       end
-      -- The next one of its key finds it.
-      write()
     end
   end
 end

@@ -37,7 +37,7 @@ local answer = {}
 for index, record in ipairs(fetch(JOBS, ids)) do
   local job = read(ids[index], record, jobs[index].place, jobs[index].due)
   push(answer, tonumber(job.id), jobs[index].due)
-  push(answer, job.at, (job.token and 1 or 0) + (job.started and 2 or 0))
+  push(answer, job.at, (job.token and 1 or 0) + (job.started and 2 or 0) + (job.urgent and 4 or 0))
   push(answer, job.attempts, job.key)
   push(answer, job.schedule)
 end

@@ -6,12 +6,13 @@ for index = 4, #ARGV do
   local id = ARGV[index]
   local letter = redis.call('HGET', LETTERS, id)
   if letter then
-    local _, _, _, key, schedule = cmsgpack.unpack(letter)
+    local _, _, _, key, schedule, urgent = cmsgpack.unpack(letter)
     if not (key and pending(key)) then
       redis.call('ZREM', DEAD, id)
       redis.call('HDEL', LETTERS, id)
       local job = read(id, false, false, now)
-      job.key, job.schedule = key, schedule
+      -- A letter of version 1 does not say whether it is urgent.
+      job.key, job.schedule, job.urgent = key, schedule, urgent or false
       change(job)
       if key then
         redis.call('HSET', PENDING, key, id)

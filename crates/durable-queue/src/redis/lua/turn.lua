@@ -1,6 +1,7 @@
 -- Settles, then claims: nothing is seen in between. After what `announce.lua` takes: how many settles,
 -- and of each the act, the id, the token and what it takes (a time, a lease, an error). Then the token of
--- a claim, or nothing if none is wanted, and its max, start, ahead, horizon and lease.
+-- a claim, or nothing if none is wanted, and its max, start, ahead, horizon and lease; and 1 if urgent jobs come
+-- first.
 --
 -- Answers with the clock; 1 if the queue is paused; a letter for each settle: d done, s stale, n not due; what
 -- `first` and `first_free` are, if it was a claim; and seven values of each lease.
@@ -20,8 +21,9 @@ local function give_back(job)
     redis.call('HSET', PENDING, job.key, job.id)
     return
   end
-  if job.schedule and not rival.schedule then
-    rival.schedule = job.schedule
+  if job.schedule and not rival.schedule or job.urgent and not rival.urgent then
+    rival.schedule = rival.schedule or job.schedule
+    rival.urgent = rival.urgent or job.urgent
     change(rival)
   end
   job.is_gone = 'wholly'
@@ -84,7 +86,8 @@ local acts = {
   bury = function(job, error)
     remove(job, 'but for its payload')
     redis.call('ZADD', DEAD, job.id, job.id)
-    redis.call('HSET', LETTERS, job.id, cmsgpack.pack(job.attempts, now, error, job.key, job.schedule))
+    redis.call('HSET', LETTERS, job.id, cmsgpack.pack(job.attempts, now, error, job.key, job.schedule,
+      job.urgent))
   end,
 }
 -- For jobs that were not started too.
@@ -111,7 +114,7 @@ for index = 1, count do
 end
 write()
 
-local token, max, start_most, ahead_most, horizon, lease = unpack(ARGV, 4 * count + 5)
+local token, max, start_most, ahead_most, horizon, lease, urgent_first = unpack(ARGV, 4 * count + 5)
 if token == '' then
   if freed then
     announce(first_of(DUE))
@@ -137,15 +140,15 @@ end
 
 -- What leases held that have ended, and what waits: what falls due later is for a claim ahead only.
 local last = ahead_most > 0 and after(now, horizon) or now
-local candidates, candidate_ids = merged(earliest(LEASES, now), earliest(DUE, last), most)
-
 local until_when = after(now, tonumber(lease))
 local begun, ahead, leases, lease_ids = 0, 0, {}, {}
 known = {}
-for index, record in ipairs(fetch(JOBS, candidate_ids)) do
-  local candidate = candidates[index]
-  local job = read(candidate.id, record, candidate.place, candidate.due)
-  if candidate.due <= now and begun < start_most then
+
+-- Whether there was room for it.
+local function claim(job, due)
+  if begun + ahead == most then
+    return false
+  elseif due <= now and begun < start_most then
     begun = begun + 1
     job.started = false
     start(job, until_when)
@@ -155,11 +158,37 @@ for index, record in ipairs(fetch(JOBS, candidate_ids)) do
     job.due, job.is_moved = math.max(until_when, job.at), true
     change(job)
   else
-    break
+    return false
   end
-  job.token = token
-  leases[index] = job
-  lease_ids[index] = job.id
+  job.token, job.is_claimed = token, true
+  push(leases, job)
+  push(lease_ids, job.id)
+  return true
+end
+
+-- What is urgent and due. A process of version 1, which knows nothing of URGENT, leaves there what it moves or
+-- ends: its records do not say that a job is urgent.
+if urgent_first == '1' then
+  for _, urgent in ipairs(earliest(URGENT, now)) do
+    local job = find(urgent.id)
+    if not (job and job.urgent and job.due <= now) then
+      redis.call('ZREM', URGENT, urgent.id)
+    elseif not claim(job, job.due) then
+      break
+    end
+  end
+end
+
+if #leases < most then
+  local candidates, candidate_ids = merged(earliest(LEASES, now), earliest(DUE, last), most)
+  for index, record in ipairs(fetch(JOBS, candidate_ids)) do
+    local candidate = candidates[index]
+    local job = read(candidate.id, record, candidate.place, candidate.due)
+    -- Not what was claimed just now, as an urgent one.
+    if not job.is_claimed and not claim(job, candidate.due) then
+      break
+    end
+  end
 end
 write()
 

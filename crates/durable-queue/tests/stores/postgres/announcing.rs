@@ -77,15 +77,15 @@ fn a_push_and_a_process_that_goes_to_sleep_miss_each_other_in_no_order() {
             for step in order.chars() {
                 match step {
                     'e' => database.sql(&format!(
-                        "SELECT SCHEMA.enqueue_plain('{name}', '{{{due}}}', '{{f}}', '{{x}}', false)"
+                        "SELECT SCHEMA.enqueue_plain('{name}', '{{{due}}}', '{{f}}', '{{x}}', false, false)"
                     )),
                     'a' => database.sql(&format!("SELECT SCHEMA.announce('{name}', {due}, '')")),
                     't' => {
                         sleeper.batch_execute("BEGIN").unwrap();
                         let turn = format!(
-                            "SELECT o_first, o_raised FROM {schema}.turn_3(
+                            "SELECT o_first, o_raised FROM {schema}.turn_6(
                             $1, false, true, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}',
-                            '00000000-0000-0000-0000-000000000001', 1, 1, 1, 500000, 30000000)"
+                            '00000000-0000-0000-0000-000000000001', 1, 1, 1, 500000, 30000000, true)"
                         );
                         let row = sleeper.query_one(&turn, &[&name]).unwrap();
                         sees = row.get::<_, i64>(0) <= due;
@@ -134,6 +134,7 @@ fn only_what_is_earlier_than_all_wait_for_is_announced() {
         ahead: 1,
         horizon: SECOND / 2,
         lease: SECOND * 30,
+        urgent_first: true,
     };
     store.turn("queue", &[], Some(claim)).unwrap();
     assert!(!announced(50));

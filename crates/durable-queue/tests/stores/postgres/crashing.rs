@@ -36,6 +36,7 @@ fn what_was_acknowledged_stays_so_when_the_server_dies_at_once() {
         ahead: 0,
         horizon: Duration::ZERO,
         lease: Duration::from_secs(3_600),
+        urgent_first: true,
     };
     let leases = store
         .turn("queue", &[], Some(claim))

@@ -322,6 +322,7 @@ fn a_claim_that_is_under_way_when_its_connection_is_cut_is_found_or_is_never_car
         ahead: 0,
         horizon: Duration::ZERO,
         lease: Duration::from_secs(3_600),
+        urgent_first: true,
     };
     let busy = |state: &str| {
         let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name";

@@ -40,13 +40,14 @@ fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
         "CREATE FUNCTION SCHEMA.held_by(p_queue text, p_token uuid, p_lease bigint)
         RETURNS TABLE (o_id bigint) LANGUAGE sql AS 'SELECT 7::bigint';
         ALTER TABLE SCHEMA.job DROP COLUMN schedule;
+        ALTER TABLE SCHEMA.job DROP COLUMN urgent;
         DROP TABLE SCHEMA.dead;
         UPDATE SCHEMA.version SET version = 1",
     );
     let store = database.options().open(&database.address).unwrap();
     assert_eq!(count(&store), 3);
     assert!(store.dead("queue", None, 1).unwrap().is_empty());
-    assert_eq!(database.get::<i32>("SELECT version FROM SCHEMA.version"), 5);
+    assert_eq!(database.get::<i32>("SELECT version FROM SCHEMA.version"), 6);
     let held = "SELECT o_id FROM SCHEMA.held_by('queue', gen_random_uuid(), 0)";
     assert_eq!(database.get::<i64>(held), 7);
 }

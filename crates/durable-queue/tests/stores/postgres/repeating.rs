@@ -35,6 +35,7 @@ fn settled_beside(change: &str) -> Option<Vec<&'static str>> {
         ahead: 0,
         horizon: LIMIT,
         lease: LIMIT * 10,
+        urgent_first: true,
     };
     store.turn("queue", &[], Some(claim)).unwrap();
     let pending = store.enqueue("queue", &[KEYED]).unwrap()[0].id();

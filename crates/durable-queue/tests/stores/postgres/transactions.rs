@@ -1,6 +1,6 @@
 //! In the caller's own transaction.
 
-use durable_queue::{EnqueueIn, Put, Store};
+use durable_queue::{EnqueueIn, NewJob, Put, Store};
 
 use super::Database;
 use crate::alike::{JOB, count};
@@ -73,4 +73,35 @@ fn a_batch_is_entered_wholly_or_not_at_all() {
     assert_eq!(error.kind(), durable_queue::ErrorKind::TooLarge);
     assert_eq!(error.carried_out(), durable_queue::CarriedOut::No);
     assert_eq!(count(&database.store), 0);
+}
+
+/// By the function for any client; and in batches that are urgent, that are not, and that are mixed.
+#[test]
+fn what_is_urgent_is_so_by_each_way_in() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let urgent = NewJob {
+        urgent: true,
+        ..JOB
+    };
+    database.sql("SELECT SCHEMA.push('queue', 'one')");
+    database.sql("SELECT SCHEMA.push('queue', 'two', NULL, NULL, true)");
+    database.sql("SELECT SCHEMA.push('queue', 'three', NULL, 'key', NULL)");
+    let batches = [
+        &[JOB][..],
+        &[urgent],
+        &[JOB; 2],
+        &[urgent; 2],
+        &[JOB, urgent],
+    ];
+    for batch in batches {
+        database.store.enqueue("queue", batch).unwrap();
+    }
+    let mut listed = database.store.list("queue", None, 100).unwrap();
+    listed.sort_by_key(|job| job.id);
+    let urgent: Vec<bool> = listed.iter().map(|job| job.urgent).collect();
+    let of_batches = batches.concat().into_iter().map(|job| job.urgent);
+    let expected: Vec<bool> = [false, true, false].into_iter().chain(of_batches).collect();
+    assert_eq!(urgent, expected);
 }

@@ -62,6 +62,7 @@ fn claim() -> Claim {
         ahead: 1,
         horizon: HORIZON,
         lease: SECOND * 30,
+        urgent_first: true,
     }
 }
 

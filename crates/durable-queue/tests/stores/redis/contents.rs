@@ -37,6 +37,7 @@ fn claim() -> Claim {
         ahead: 0,
         horizon: Duration::ZERO,
         lease: Duration::from_secs(60),
+        urgent_first: true,
     }
 }
 
@@ -255,9 +256,10 @@ fn what_is_done_leaves_nothing_behind() {
     .into_iter()
     .enumerate()
     {
-        for key in [None, Some(&b"key"[..])] {
+        let key = Some(&b"key"[..]);
+        for (key, urgent) in [(None, false), (key, false), (None, true), (key, true)] {
             let store = &keys.store;
-            let job = NewJob { key, ..JOB };
+            let job = NewJob { key, urgent, ..JOB };
             store.enqueue("queue", &[job]).unwrap();
             let claim = claim();
             let turn = store.turn("queue", &[], Some(claim)).unwrap();
@@ -275,7 +277,11 @@ fn what_is_done_leaves_nothing_behind() {
             store.delete_dead("queue", &[lease.id]).unwrap();
             let left: BTreeSet<Vec<u8>> = keys.all_keys().into_iter().collect();
             let rest = ["{queue}:state", "version"].map(|rest| keys.key(rest).into_bytes());
-            assert_eq!(left, BTreeSet::from(rest), "{number} {key:?} {beside}");
+            assert_eq!(
+                left,
+                BTreeSet::from(rest),
+                "{number} {key:?} {urgent} {beside}"
+            );
         }
     }
     let state: Vec<Value> = keys.run(cmd("HKEYS").arg(keys.key("{queue}:state")));

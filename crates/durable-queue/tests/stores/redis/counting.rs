@@ -60,6 +60,42 @@ fn all_calls(store: &impl Store) {
     store.dead("queue", None, 10).unwrap();
 }
 
+/// Neither for a look that finds an urgent job, nor for one that finds none.
+#[test]
+fn jobs_that_are_due_in_front_cost_a_claim_of_an_urgent_one_nothing() {
+    const IN_FRONT: usize = 10_000;
+    let Some(server) = Server::new(&["--appendfsync", "no"]) else {
+        return;
+    };
+    let store = server.store();
+    let mut monitor = Monitor::new(&server);
+    let urgent = NewJob {
+        urgent: true,
+        ..JOB
+    };
+    let mut claims = || {
+        [true, false].map(|is_there| {
+            let put = is_there.then(|| store.enqueue("queue", &[urgent]).unwrap());
+            monitor.counted(&server);
+            let claim = alike::claim_of(1);
+            let turn = store.turn("queue", &[], Some(claim)).unwrap();
+            let leases = turn.claimed.unwrap().leases;
+            assert_eq!((leases.len(), leases[0].urgent), (1, is_there));
+            drop(put);
+            monitor.counted(&server)
+        })
+    };
+    store.enqueue("queue", &[JOB]).unwrap();
+    let before = claims();
+    store.enqueue("queue", &vec![JOB; IN_FRONT]).unwrap();
+    for (after, before) in claims().into_iter().zip(before) {
+        assert!(
+            after.0 <= before.0 && after.1 <= before.1,
+            "{after:?} {before:?}"
+        );
+    }
+}
+
 #[test]
 fn delayed_jobs_are_not_read_by_any_call() {
     let Some(server) = Server::new(&["--appendfsync", "no"]) else {

@@ -28,6 +28,7 @@ fn what_was_answered_for_stays_so_when_the_server_dies_at_once() {
         ahead: 0,
         horizon: Duration::ZERO,
         lease: Duration::from_secs(3_600),
+        urgent_first: true,
     };
     let turn = server.store().turn("queue", &[], Some(claim)).unwrap();
     let leases = turn.claimed.unwrap().leases;

@@ -189,6 +189,7 @@ fn keys_that_hold_something_else_are_corrupt_and_no_payload_is_shown() {
         ahead: 0,
         horizon: Duration::ZERO,
         lease: Duration::from_secs(1),
+        urgent_first: true,
     };
     let wrong_type = |name: &str| {
         let key = keys.key(&format!("{{{name}}}:due"));

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use ::redis::cmd;
 use durable_queue::redis::{PREFIX, PROBE_EVERY};
-use durable_queue::{ErrorKind, RedisStore, Store};
+use durable_queue::store::{Act, Settle};
+use durable_queue::{ErrorKind, Merge, NewJob, RedisStore, Store};
 
 use super::{Keys, options};
-use crate::alike::{JOB, count};
+use crate::alike::{JOB, claim_of, count};
 
 #[test]
 fn keys_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
@@ -31,6 +32,96 @@ fn keys_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
         let error = keys.options().open(&keys.address).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{nonsense}");
     }
+}
+
+/// What version 1 wrote, whose records do not say what is urgent.
+#[test]
+fn keys_of_version_1_become_this_one_and_keep_their_jobs() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let store = &keys.store;
+    let keyed = NewJob {
+        key: Some(b"key"),
+        ..JOB
+    };
+    store.enqueue("queue", &[JOB, JOB, keyed]).unwrap();
+    let claim = claim_of(1);
+    let turn = store.turn("queue", &[], Some(claim)).unwrap();
+    let buried = turn.claimed.unwrap().leases[0].id;
+    let bury = Settle {
+        id: buried,
+        token: claim.token,
+        act: Act::Bury { error: "no" },
+    };
+    store.turn("queue", &[bury], None).unwrap();
+    let cut = "for index, count in ipairs({ 8, 5 }) do
+      local all = redis.call('HGETALL', KEYS[index])
+      for at = 1, #all, 2 do
+        local values = { cmsgpack.unpack(all[at + 1]) }
+        redis.call('HSET', KEYS[index], all[at], cmsgpack.pack(unpack(values, 1, count)))
+      end
+    end";
+    let [jobs, letters] = ["job", "letter"].map(|name| keys.key(&format!("{{queue}}:{name}")));
+    keys.run::<()>(cmd("EVAL").arg(cut).arg(2).arg(jobs).arg(letters));
+    let version = keys.key("version");
+    keys.run::<()>(cmd("SET").arg(&version).arg(1));
+
+    let store = keys.options().open(&keys.address).unwrap();
+    assert_eq!(keys.run::<u32>(cmd("GET").arg(&version)), 2);
+    assert!(!store.dead("queue", None, 1).unwrap()[0].urgent);
+    assert_eq!(store.redrive("queue", &[buried]).unwrap(), 1);
+    let listed = store.list("queue", None, 10).unwrap();
+    assert!(listed.len() == 3 && listed.iter().all(|job| !job.urgent));
+    let merge = NewJob {
+        merge: Merge::Earliest,
+        urgent: true,
+        ..keyed
+    };
+    let id = store.enqueue("queue", &[merge]).unwrap()[0].id();
+    let turn = store.turn("queue", &[], Some(claim_of(1))).unwrap();
+    let first = &turn.claimed.unwrap().leases[0];
+    assert_eq!((first.id, first.urgent), (id, true));
+    let turn = store.turn("queue", &[], Some(claim_of(9))).unwrap();
+    assert_eq!(turn.claimed.unwrap().leases.len(), 2);
+}
+
+/// Such a process is at work until its session ends: it moves and ends jobs, and leaves them among the urgent.
+#[test]
+fn what_a_process_of_version_1_leaves_behind_is_not_claimed_for_it() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let store = &keys.store;
+    let urgent = NewJob {
+        urgent: true,
+        ..JOB
+    };
+    let puts = store
+        .enqueue("queue", &[JOB, urgent, urgent, urgent])
+        .unwrap();
+    let ids = puts[1..]
+        .iter()
+        .map(|put| format!("{:016}", put.id().as_u64()));
+    let [moved, done, held] = ids.collect::<Vec<_>>().try_into().unwrap();
+    let key = |name| keys.key(&format!("{{queue}}:{name}"));
+    for id in [&moved, &done] {
+        keys.run::<()>(cmd("HDEL").arg(key("job")).arg(id));
+    }
+    keys.run::<()>(cmd("ZREM").arg(key("due")).arg(&[&done, &held]));
+    keys.run::<()>(cmd("HDEL").arg(key("payload")).arg(&done));
+    let later = 8_000_000_000_000_000_u64;
+    keys.run::<()>(cmd("ZADD").arg(key("due")).arg(later).arg(&moved));
+    keys.run::<()>(cmd("ZADD").arg(key("lease")).arg(later).arg(&held));
+    let record = "redis.call('HSET', KEYS[1], ARGV[1],
+      cmsgpack.pack(string.rep('t', 16), true, false, 1, 1, 9007199254740992, false, false))";
+    keys.run::<()>(cmd("EVAL").arg(record).arg(1).arg(key("job")).arg(&held));
+
+    let turn = store.turn("queue", &[], Some(claim_of(9))).unwrap();
+    let claimed = turn.claimed.unwrap().leases;
+    assert_eq!((claimed.len(), claimed[0].id), (1, puts[0].id()));
+    assert_eq!(keys.run::<u32>(cmd("ZCARD").arg(key("urgent"))), 0);
+    assert_eq!(count(store), 3);
 }
 
 /// Its session may be older than that.

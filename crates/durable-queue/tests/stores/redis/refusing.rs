@@ -19,6 +19,7 @@ const CLAIM: fn() -> Claim = || Claim {
     ahead: 0,
     horizon: Duration::ZERO,
     lease: Duration::from_secs(60),
+    urgent_first: true,
 };
 
 #[test]
