@@ -135,6 +135,50 @@ fn what_is_pushed_is_listed_in_order_and_can_be_taken() {
 }
 
 #[test]
+fn what_is_pushed_as_urgent_is_shown_so_and_comes_first() {
+    let shell = Shell::new();
+    shell.ok(&["push", "first"]);
+    shell.ok(&["push", "urgent", "--urgent"]);
+    let key = ["push", "pending", "--key", "key", "--in", "1h"];
+    assert_eq!(shell.ok(&key), "3 new\n");
+    let merge = [&key[..], &["--urgent", "--merge", "latest"]].concat();
+    assert_eq!(shell.ok(&merge), "3 merged\n");
+    shell.ok(&[
+        "push",
+        "hourly",
+        "--key",
+        "0",
+        "--cron",
+        "0 * * * *",
+        "--urgent",
+    ]);
+    let listed = shell.json(&["list"]);
+    let urgent = |list: &[Value]| list.iter().map(|job| job["urgent"] == true).collect();
+    let of_all: Vec<bool> = urgent(&listed);
+    assert_eq!(of_all, [false, true, true, true]);
+    let text = shell.ok(&["list"]);
+    assert_eq!(
+        text.lines()
+            .filter(|line| line.ends_with("  (urgent)"))
+            .count(),
+        3
+    );
+
+    let queue = shell.queue();
+    let taken = queue.take().unwrap();
+    assert_eq!((&**taken, taken.is_urgent()), ("urgent", true));
+    taken.bury("no").unwrap();
+    let dead: Vec<bool> = urgent(&shell.json(&["dead"]));
+    assert_eq!(dead, [true]);
+    assert!(shell.ok(&["dead"]).ends_with("no  (urgent)\n"));
+    shell.ok(&["redrive", "2"]);
+    let redriven = queue.take().unwrap();
+    assert!(redriven.is_urgent());
+    assert_eq!(*queue.take().unwrap(), "first");
+    redriven.ack().unwrap();
+}
+
+#[test]
 fn each_line_of_standard_input_is_a_job() {
     let shell = Shell::new();
     let lines: Vec<_> = (0..2_500).map(|line| format!("line {line}")).collect();

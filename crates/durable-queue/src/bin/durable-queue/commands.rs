@@ -83,7 +83,13 @@ fn push<S: Store>(queue: &Queue<S>, flags: &Push, output: Output) -> Result<(), 
         key,
         merge,
         cron,
+        urgent,
     } = flags;
+    let queue = &if *urgent {
+        queue.urgent()
+    } else {
+        queue.clone()
+    };
     let when = times::when(time)?;
     let bytes = |text: &String| text.clone().into_bytes();
     match (key, &payloads[..]) {

@@ -63,6 +63,9 @@ pub(crate) struct Push {
     /// One payload only: at most one job of a key is pending.
     #[arg(long)]
     pub(crate) key: Option<String>,
+    /// Once they are due they are claimed before jobs that are not urgent.
+    #[arg(long)]
+    pub(crate) urgent: bool,
     /// What becomes of a pending job of the key: keep (if not given), earliest, latest or debounce.
     #[arg(long, value_name = "POLICY", requires = "key")]
     pub(crate) merge: Option<String>,

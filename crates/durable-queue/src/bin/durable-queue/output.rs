@@ -55,12 +55,13 @@ impl Output {
             || {
                 let repeats = job.schedule.as_deref().map(|it| format!("  ({it})"));
                 format!(
-                    "{:>12}  {state:<7}  {:<27}  {:>8}  {}{}",
+                    "{:>12}  {state:<7}  {:<27}  {:>8}  {}{}{}",
                     job.id.as_u64(),
                     shown(job.at),
                     job.attempts,
                     key.map(readable).unwrap_or_default(),
-                    readable(repeats.unwrap_or_default().as_bytes())
+                    readable(repeats.unwrap_or_default().as_bytes()),
+                    urgent(job.urgent)
                 )
             },
             || {
@@ -72,6 +73,7 @@ impl Output {
                     "attempts": job.attempts,
                     "key": key.map(exact),
                     "schedule": job.schedule,
+                    "urgent": job.urgent,
                 })
             },
         )
@@ -82,12 +84,13 @@ impl Output {
         self.line(
             || {
                 format!(
-                    "{:>12}  {:<27}  {:>8}  {}  {}",
+                    "{:>12}  {:<27}  {:>8}  {}  {}{}",
                     dead.id.as_u64(),
                     shown(dead.buried),
                     dead.attempts,
                     key.map(readable).unwrap_or_default(),
-                    readable(dead.error.as_bytes())
+                    readable(dead.error.as_bytes()),
+                    urgent(dead.urgent)
                 )
             },
             || {
@@ -97,6 +100,7 @@ impl Output {
                     "attempts": dead.attempts,
                     "key": key.map(exact),
                     "error": dead.error,
+                    "urgent": dead.urgent,
                 })
             },
         )
@@ -131,6 +135,11 @@ impl Output {
             },
         )
     }
+}
+
+/// The end of a line.
+fn urgent(is_urgent: bool) -> &'static str {
+    if is_urgent { "  (urgent)" } else { "" }
 }
 
 /// On one line, without what a terminal would act upon.
