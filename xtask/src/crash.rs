@@ -2,7 +2,7 @@
 //! connections. The tests have a few of them.
 
 use anyhow::Result;
-use xshell::cmd;
+use xshell::{Shell, cmd};
 
 use crate::flags;
 use crate::stores;
@@ -26,8 +26,18 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {
             Ok(cmd!(shell, "cargo test --quiet {PACKAGE...} {test...}").run()?)
         });
     }
-    let shell = workspace.shell()?;
     let kills = flags.kills.unwrap_or(KILLS).to_string();
-    let test = ["--test", "crash", "--", "--kills", &kills, "--seed", &seed];
-    Ok(cmd!(shell, "cargo test --quiet {PACKAGE...} {test...}").run()?)
+    let store = flags.on.as_deref().unwrap_or("sqlite");
+    let of_run = ["--kills", &kills, "--seed", &seed, "--on", store];
+    let kill = |shell: &Shell| {
+        cmd!(
+            shell,
+            "cargo test --quiet {PACKAGE...} --test crash -- {of_run...}"
+        )
+        .run()
+    };
+    if store == "sqlite" {
+        return Ok(kill(&workspace.shell()?)?);
+    }
+    stores::with_servers(workspace, |shell| Ok(kill(shell)?))
 }

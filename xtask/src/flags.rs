@@ -66,6 +66,8 @@ xflags::xflags! {
         cmd crash {
             /// How many kills (default 200).
             optional --kills kills: u64
+            /// Where the queue is that they share: sqlite (default), postgres or redis.
+            optional --on store: String
             /// Instead of kills so often a proxy disturbs the connections to each of the servers, which are
             /// started and stopped: it cuts, half-closes, delays, hangs and refuses.
             optional --proxy disturbances: u64

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use crate::flags;
+use crate::models::PROFILE;
 use crate::parallel;
 use crate::process::{self, Ended, Test};
 use crate::workspace::{Workspace, package};
@@ -41,10 +42,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Shuttle) -> Result<()> {
 fn explore(workspace: &Workspace, flags: &flags::Shuttle, limit: Option<Duration>) -> Result<()> {
     let begin = Instant::now();
     let mut command = cargo(workspace, "test")?;
-    command
-        .args(["--release", "--no-run"])
-        .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
-        .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true");
+    command.args([PROFILE, "--no-run"]);
     let mut tests = process::list_tests(process::build_tests(&mut command)?)?;
     if let Some(only) = &flags.only {
         tests.retain(|test| test.to_string().contains(only));

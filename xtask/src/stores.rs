@@ -199,6 +199,10 @@ fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
     // What the last of them kills, which is not built with it.
     cmd!(shell, "cargo build {WHOLE...} --example orders").run()?;
     cmd!(shell, "cargo test {WHOLE...} {tests...}").run()?;
+    for server in &SERVERS {
+        let kills = ["--test", "crash", "--", "--on", server.name];
+        cmd!(shell, "cargo test {WHOLE...} {kills...}").run()?;
+    }
     let postgres = &SERVERS[0];
     let folder = folder(workspace, postgres);
     if let Some(programs) = programs(postgres.program).filter(|_| folder.exists()) {

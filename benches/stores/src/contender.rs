@@ -73,6 +73,8 @@ pub enum Can {
     All,
     /// It has no [`Queue::look`].
     AllButLook,
+    /// What differs from another one in its times alone.
+    Start,
     /// A yardstick of pushes.
     Push,
     /// A yardstick of times: it is in this process's memory, so no other process pushes.

@@ -17,20 +17,38 @@ fn main() {
         Contender {
             name: "ours, PostgreSQL",
             needs: Needs::Postgres,
-            open: postgres,
+            open: |address| postgres(address, true),
             can: Can::All,
         },
         Contender {
             name: "ours, Redis",
             needs: Needs::Redis,
-            open: redis,
+            open: |address| redis(address, true),
             can: Can::All,
         },
         Contender {
             name: "ours, SQLite",
             needs: Needs::Folder,
-            open: sqlite,
+            open: |address| sqlite(address, true),
             can: Can::All,
+        },
+        Contender {
+            name: "ours unconfirmed, PostgreSQL",
+            needs: Needs::Postgres,
+            open: |address| postgres(address, false),
+            can: Can::Start,
+        },
+        Contender {
+            name: "ours unconfirmed, Redis",
+            needs: Needs::Redis,
+            open: |address| redis(address, false),
+            can: Can::Start,
+        },
+        Contender {
+            name: "ours unconfirmed, SQLite",
+            needs: Needs::Folder,
+            open: |address| sqlite(address, false),
+            can: Can::Start,
         },
         Contender {
             name: "bare INSERT, PostgreSQL",
@@ -53,25 +71,28 @@ fn main() {
     ]);
 }
 
-fn sqlite(path: &str) -> Outcome<Box<dyn Queue>> {
+/// `confirms`: the store is asked before a job starts.
+fn sqlite(path: &str, confirms: bool) -> Outcome<Box<dyn Queue>> {
     let path = path.to_owned();
-    Ok(Box::new(Ours::new(move || Ok(SqliteStore::open(&path)?))?))
+    Ok(Box::new(Ours::new(confirms, move || {
+        Ok(SqliteStore::open(&path)?)
+    })?))
 }
 
-fn postgres(address: &str) -> Outcome<Box<dyn Queue>> {
+fn postgres(address: &str, confirms: bool) -> Outcome<Box<dyn Queue>> {
     let address = address.to_owned();
     let open = move || {
         let options = PostgresStore::options().sessions(SESSIONS);
         Ok(options.open(&address)?)
     };
-    Ok(Box::new(Ours::new(open)?))
+    Ok(Box::new(Ours::new(confirms, open)?))
 }
 
-fn redis(address: &str) -> Outcome<Box<dyn Queue>> {
+fn redis(address: &str, confirms: bool) -> Outcome<Box<dyn Queue>> {
     let address = address.to_owned();
     let open = move || {
         let options = RedisStore::options().sessions(SESSIONS);
         Ok(options.open(&address)?)
     };
-    Ok(Box::new(Ours::new(open)?))
+    Ok(Box::new(Ours::new(confirms, open)?))
 }

@@ -17,16 +17,21 @@ type Open<S> = dyn Fn() -> Outcome<S> + Send + Sync;
 /// Pushes go to `queue`; each worker opens the store anew.
 pub struct Ours<S: Store> {
     open: Box<Open<S>>,
+    confirms: bool,
     store: S,
     queue: DurableQueue<String, S>,
 }
 
 impl<S: Store + Clone> Ours<S> {
-    pub fn new(open: impl Fn() -> Outcome<S> + Send + Sync + 'static) -> Outcome<Self> {
+    pub fn new(
+        confirms: bool,
+        open: impl Fn() -> Outcome<S> + Send + Sync + 'static,
+    ) -> Outcome<Self> {
         let store = open()?;
         Ok(Self {
             queue: DurableQueue::new(NAME, store.clone()),
             store,
+            confirms,
             open: Box::new(open),
         })
     }
@@ -46,7 +51,8 @@ impl<S: Store + Clone> Queue for Ours<S> {
     fn work(&self, workers: u32, handler: Handler) -> Outcome<Box<dyn Workers>> {
         let mut team = Team(Vec::new());
         for _ in 0..workers {
-            let queue: DurableQueue<String, S> = DurableQueue::new(NAME, (self.open)()?);
+            let queue = DurableQueue::builder(NAME, (self.open)()?);
+            let queue: DurableQueue<String, S> = queue.confirm(self.confirms).build()?;
             let handler = handler.clone();
             let worker = Worker::builder(queue).batch(BATCH).start(move |job| {
                 handler(job);

@@ -39,6 +39,9 @@ pub(crate) fn modelled_crates(workspace: &Workspace) -> Result<Vec<String>> {
 /// The cfg under which `sync-shim` stands on loom.
 const CFG: &str = "--cfg anthill_loom";
 
+/// How they are built to be run.
+pub(crate) const PROFILE: &str = "--profile=models";
+
 /// A cargo command that compiles `what` of `packages` as the models see it, for the tree at `root`.
 fn cargo(root: &Path, target: &Path, subcommand: &str, what: &str, packages: &[String]) -> Command {
     let mut command = Command::new("cargo");
@@ -77,15 +80,11 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
 
 /// Builds the models of `packages` and lists them.
 ///
-/// Debug assertions and overflow checks are on: under loom they hold, or fail, in every
-/// interleaving, and a counter that would heal by wrapping twice is caught. Warnings are
-/// off: they are [`lint`]'s business, and a mutant has warnings of its own.
+/// Warnings are off: they are [`lint`]'s business, and a mutant has warnings of its own.
 pub(crate) fn build(root: &Path, target: &Path, packages: &[String]) -> Result<Vec<Test>> {
     let mut command = cargo(root, target, "test", "--test=loom", packages);
     command
-        .args(["--release", "--no-run"])
-        .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
-        .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true")
+        .args([PROFILE, "--no-run"])
         .env("RUSTFLAGS", format!("{CFG} -A warnings"));
     process::list_tests(process::build_tests(&mut command)?)
 }

@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const START: Duration = Duration::from_millis(500);
 
 pub fn cases(contenders: &[Contender]) -> Vec<Case> {
-    let durable = [Can::All, Can::AllButLook];
-    let all = [Can::All, Can::AllButLook, Can::KeepTime];
+    let durable = [Can::All, Can::AllButLook, Can::Start];
+    let all = [Can::All, Can::AllButLook, Can::Start, Can::KeepTime];
     let of = |name: &str, question, can: &[Can], jobs: fn(&Run) -> usize, push: Pusher| {
         let run = move |contender: &Contender, run: &Run| timed(contender, jobs(run), push);
         let name = format!("late/{name}");

@@ -9,7 +9,7 @@ use std::{error, fmt};
 
 use postgres::error::{DbError, Severity, SqlState};
 
-use crate::error::{ErrorKind, StoreError};
+use crate::error::{ErrorKind, NO_TLS, StoreError};
 
 /// What a server or a connection came to.
 struct Said {
@@ -96,12 +96,15 @@ fn not_by_server(
 ) -> StoreError {
     let source = error::Error::source(error);
     let io = source.and_then(|source| source.downcast_ref::<std::io::Error>());
-    let kind = if io.is_some() || error.is_closed() || source.is_none() {
+    // A connector's: what it says of a certificate may name a host.
+    let has_no_tls = io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData);
+    let kind = if !has_no_tls && (io.is_some() || error.is_closed() || source.is_none()) {
         ErrorKind::Unavailable
     } else {
-        ErrorKind::Other // Such as TLS, or what the client could not encode.
+        ErrorKind::Other // TLS, or what the client could not encode.
     };
     let message = match io {
+        _ if has_no_tls => Some(NO_TLS.to_owned()),
         Some(io) => Some(io.kind().to_string()),
         None if error.is_closed() => Some("the connection is closed".to_owned()),
         None => Some(error.to_string()),

@@ -11,7 +11,7 @@ use std::{error, fmt};
 
 use redis::RedisError;
 
-use crate::error::{ErrorKind, StoreError};
+use crate::error::{ErrorKind, NO_TLS, StoreError};
 
 /// What a server or a connection came to.
 struct Said(String);
@@ -103,12 +103,7 @@ fn by_client(error: &RedisError, make: impl FnOnce(ErrorKind) -> StoreError) -> 
         redis::ErrorKind::Io
             if io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData) =>
         {
-            (
-                ErrorKind::Other,
-                "there is no TLS with this server: it does not speak it, or its certificate is not \
-                trusted"
-                    .to_owned(),
-            )
+            (ErrorKind::Other, NO_TLS.to_owned())
         }
         redis::ErrorKind::Io => (
             ErrorKind::Unavailable,

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use durable_queue::Store;
 use testkit::Rng;
 
 use crate::judge::Verdict;
+use crate::place::{self, Role, SERVER};
 use crate::worker::{self, LEASE, MODE, QUIET, pause};
 
 /// How many kills a run of the tests has.
@@ -22,6 +24,7 @@ const BETWEEN: usize = 150;
 const STOPPED: usize = 4;
 
 struct Workers<'a> {
+    server: Option<&'a str>,
     folder: &'a Path,
     rng: Rng,
     living: Vec<Child>,
@@ -36,6 +39,7 @@ impl Workers<'_> {
         let seed = self.rng.next_u64().to_string();
         let mut child = Command::new(this);
         child.arg(MODE).arg(self.folder).args([name, seed]);
+        child.envs(self.server.map(|server| (SERVER, server)));
         self.living.push(child.spawn().unwrap());
     }
 
@@ -74,9 +78,10 @@ fn folder() -> PathBuf {
     path
 }
 
-pub(crate) fn run(kills: u64, seed: u64) {
+pub(crate) fn run(server: Option<&str>, kills: u64, seed: u64) {
     let folder = folder();
     let mut workers = Workers {
+        server,
         folder: &folder,
         rng: Rng::new(seed),
         living: Vec::new(),
@@ -105,18 +110,26 @@ pub(crate) fn run(kills: u64, seed: u64) {
     // What is left is finished by those that live, and by a new one if none does.
     fs::write(folder.join(QUIET), "").unwrap();
     workers.start();
-    let queue = worker::open(&folder, true);
-    while queue.list(None, 2).unwrap().len() > 1 {
-        pause(10);
-    }
-    let ticks = queue.list(None, 2).unwrap();
-    assert_eq!(ticks.len(), 1, "the job that repeats is there, and once");
-    assert_eq!(ticks[0].key.as_deref(), Some(worker::TICK.as_bytes()));
-    assert!(queue.dead(None, 1).unwrap().is_empty());
+    place::play(server, &folder, UntilDone);
     drop(workers);
 
     let verdict = Verdict::of(&folder);
     println!("{kills} kills, {stops} stops, seed {seed}: {verdict}");
-    drop(queue);
     fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Waits until only the job that repeats is left.
+struct UntilDone;
+
+impl Role for UntilDone {
+    fn play<S: Store>(self, store: S) {
+        let queue = worker::open(store, true);
+        while queue.list(None, 2).unwrap().len() > 1 {
+            pause(10);
+        }
+        let ticks = queue.list(None, 2).unwrap();
+        assert_eq!(ticks.len(), 1, "the job that repeats is there, and once");
+        assert_eq!(ticks[0].key.as_deref(), Some(worker::TICK.as_bytes()));
+        assert!(queue.dead(None, 1).unwrap().is_empty());
+    }
 }

@@ -17,3 +17,4 @@ mod postgres;
 mod programs;
 mod proxy;
 mod redis;
+mod tls;

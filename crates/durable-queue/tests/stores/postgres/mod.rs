@@ -2,6 +2,7 @@
 
 mod announcing;
 mod crashing;
+mod encrypting;
 mod failing;
 mod opening;
 mod planning;

@@ -1,48 +1,22 @@
 //! A server that speaks TLS alone, with a certificate of a root that the test has made.
 
+use std::fs;
 use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
-use std::{env, fs};
 
 use ::redis::{Client, TlsCertificates};
 use durable_queue::{ErrorKind, Notifier, RedisStore, Store, StoreError};
 
 use super::server::Server;
-use crate::address::{REDIS, address, left_out};
+use crate::address::REDIS;
 use crate::alike::{JOB, count};
+use crate::tls::{certificates, has_openssl};
 
 const PASSWORD: &str = "hunter2";
 
-/// The program that makes certificates, if servers are wanted and it is there.
-fn has_openssl() -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let is_there = env::split_paths(&path).any(|folder| folder.join("openssl").exists());
-    if !is_there && address(REDIS).is_some() {
-        left_out("there is no openssl, so NOTHING WAS TESTED WITH REDIS AND TLS");
-    }
-    is_there
-}
-
-/// `NAME.pem` and `NAME.key`.
-fn certificate(folder: &Path, name: &str, more: &[&str]) {
-    let mut openssl = Command::new("openssl");
-    openssl
-        .current_dir(folder)
-        .args(["req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"])
-        .args(["-pkeyopt", "ec_paramgen_curve:prime256v1"])
-        .args(["-subj", &format!("/CN={name}")])
-        .args(["-out", &format!("{name}.pem")])
-        .args(["-keyout", &format!("{name}.key")])
-        .args(more);
-    let made = openssl.stdin(Stdio::null()).output().unwrap();
-    assert!(made.status.success(), "{made:?}");
-}
-
 /// And where it listens.
 fn server() -> Option<(Server, String)> {
-    if !has_openssl() {
+    if !has_openssl(REDIS) {
         return None;
     }
     // Free again at the end of the statement.
@@ -55,18 +29,7 @@ fn server() -> Option<(Server, String)> {
         &["--tls-ca-cert-file", "root.pem"],
         &["--tls-auth-clients", "no"],
     ];
-    let server = Server::prepared(&options.concat(), |folder| {
-        certificate(folder, "root", &[]);
-        certificate(folder, "other", &[]);
-        let of_root = ["-CA", "root.pem", "-CAkey", "root.key", "-set_serial", "7"];
-        let names = ["-addext", "subjectAltName=IP:127.0.0.1"];
-        let is_no_root = ["-addext", "basicConstraints=critical,CA:FALSE"];
-        certificate(
-            folder,
-            "server",
-            &[&of_root[..], &names, &is_no_root].concat(),
-        );
-    })?;
+    let server = Server::prepared(&options.concat(), certificates)?;
     server.set("requirepass", PASSWORD);
     Some((server, format!("rediss://:{PASSWORD}@127.0.0.1:{port}")))
 }

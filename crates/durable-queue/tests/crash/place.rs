@@ -1,0 +1,34 @@
+//! Which store the processes share: a file in the folder of the run, or a server.
+
+use std::path::Path;
+use std::time::Duration;
+
+use durable_queue::{SqliteStore, Store};
+
+/// Names the server to the processes that are killed, whose arguments all users see.
+pub(crate) const SERVER: &str = "DURABLE_CRASH_SERVER";
+
+/// What is done on whichever store it is.
+pub(crate) trait Role {
+    fn play<S: Store>(self, store: S);
+}
+
+/// On the server of this address, or else on the file.
+pub(crate) fn play(server: Option<&str>, folder: &Path, role: impl Role) {
+    match server {
+        None => {
+            // The kills are what is tested, not the disk; a stopped process may hold the lock for long.
+            let store = SqliteStore::options().busy_timeout(Duration::from_secs(30));
+            role.play(store.open(folder.join("jobs")).unwrap());
+        }
+        #[cfg(feature = "postgres")]
+        Some(address) if address.starts_with("postgres") => {
+            role.play(durable_queue::PostgresStore::open(address).unwrap());
+        }
+        #[cfg(feature = "redis")]
+        Some(address) if address.starts_with("redis") => {
+            role.play(durable_queue::RedisStore::open(address).unwrap());
+        }
+        Some(_) => panic!("no such server is built in"),
+    }
+}

@@ -1,0 +1,47 @@
+//! Certificates of roots that a test has made.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::address::{address, left_out};
+
+/// The program that makes certificates, if that server is wanted and it is there.
+pub(crate) fn has_openssl(variable: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let is_there = env::split_paths(&path).any(|folder| folder.join("openssl").exists());
+    let is_wanted = address(variable).is_some();
+    if is_wanted && !is_there {
+        left_out("there is no openssl, so NOTHING WAS TESTED WITH TLS");
+    }
+    is_wanted && is_there
+}
+
+/// `root` and `other`, which sign for themselves, and `server`, which `root` has signed: each as
+/// `NAME.pem` and `NAME.key`. The server is that of this machine.
+pub(crate) fn certificates(folder: &Path) {
+    certificate(folder, "root", &[]);
+    certificate(folder, "other", &[]);
+    let of_root = ["-CA", "root.pem", "-CAkey", "root.key", "-set_serial", "7"];
+    let names = ["-addext", "subjectAltName=IP:127.0.0.1"];
+    let is_no_root = ["-addext", "basicConstraints=critical,CA:FALSE"];
+    certificate(
+        folder,
+        "server",
+        &[&of_root[..], &names, &is_no_root].concat(),
+    );
+}
+
+fn certificate(folder: &Path, name: &str, more: &[&str]) {
+    let mut openssl = Command::new("openssl");
+    openssl
+        .current_dir(folder)
+        .args(["req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"])
+        .args(["-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-subj", &format!("/CN={name}")])
+        .args(["-out", &format!("{name}.pem")])
+        .args(["-keyout", &format!("{name}.key")])
+        .args(more);
+    let made = openssl.stdin(Stdio::null()).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+}
