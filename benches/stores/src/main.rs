@@ -7,7 +7,7 @@ use durable_queue::{PostgresStore, RedisStore, SqliteStore};
 use stores::{Can, Contender, Needs, Outcome, Queue};
 
 use bare::{Insert, Memory, Set};
-use ours::Ours;
+use ours::{Ours, Way};
 
 /// As many as there are clients at a time.
 const SESSIONS: usize = 16;
@@ -17,37 +17,55 @@ fn main() {
         Contender {
             name: "ours, PostgreSQL",
             needs: Needs::Postgres,
-            open: |address| postgres(address, true),
+            open: |address| postgres(address, Way::Confirmed),
             can: Can::All,
         },
         Contender {
             name: "ours, Redis",
             needs: Needs::Redis,
-            open: |address| redis(address, true),
+            open: |address| redis(address, Way::Confirmed),
             can: Can::All,
         },
         Contender {
             name: "ours, SQLite",
             needs: Needs::Folder,
-            open: |address| sqlite(address, true),
+            open: |address| sqlite(address, Way::Confirmed),
             can: Can::All,
         },
         Contender {
             name: "ours unconfirmed, PostgreSQL",
             needs: Needs::Postgres,
-            open: |address| postgres(address, false),
+            open: |address| postgres(address, Way::Unconfirmed),
             can: Can::Start,
         },
         Contender {
             name: "ours unconfirmed, Redis",
             needs: Needs::Redis,
-            open: |address| redis(address, false),
+            open: |address| redis(address, Way::Unconfirmed),
             can: Can::Start,
         },
         Contender {
             name: "ours unconfirmed, SQLite",
             needs: Needs::Folder,
-            open: |address| sqlite(address, false),
+            open: |address| sqlite(address, Way::Unconfirmed),
+            can: Can::Start,
+        },
+        Contender {
+            name: "ours at the time, PostgreSQL",
+            needs: Needs::Postgres,
+            open: |address| postgres(address, Way::AtTheTime),
+            can: Can::Start,
+        },
+        Contender {
+            name: "ours at the time, Redis",
+            needs: Needs::Redis,
+            open: |address| redis(address, Way::AtTheTime),
+            can: Can::Start,
+        },
+        Contender {
+            name: "ours at the time, SQLite",
+            needs: Needs::Folder,
+            open: |address| sqlite(address, Way::AtTheTime),
             can: Can::Start,
         },
         Contender {
@@ -71,28 +89,27 @@ fn main() {
     ]);
 }
 
-/// `confirms`: the store is asked before a job starts.
-fn sqlite(path: &str, confirms: bool) -> Outcome<Box<dyn Queue>> {
+fn sqlite(path: &str, way: Way) -> Outcome<Box<dyn Queue>> {
     let path = path.to_owned();
-    Ok(Box::new(Ours::new(confirms, move || {
+    Ok(Box::new(Ours::new(way, move || {
         Ok(SqliteStore::open(&path)?)
     })?))
 }
 
-fn postgres(address: &str, confirms: bool) -> Outcome<Box<dyn Queue>> {
+fn postgres(address: &str, way: Way) -> Outcome<Box<dyn Queue>> {
     let address = address.to_owned();
     let open = move || {
         let options = PostgresStore::options().sessions(SESSIONS);
         Ok(options.open(&address)?)
     };
-    Ok(Box::new(Ours::new(confirms, open)?))
+    Ok(Box::new(Ours::new(way, open)?))
 }
 
-fn redis(address: &str, confirms: bool) -> Outcome<Box<dyn Queue>> {
+fn redis(address: &str, way: Way) -> Outcome<Box<dyn Queue>> {
     let address = address.to_owned();
     let open = move || {
         let options = RedisStore::options().sessions(SESSIONS);
         Ok(options.open(&address)?)
     };
-    Ok(Box::new(Ours::new(confirms, open)?))
+    Ok(Box::new(Ours::new(way, open)?))
 }

@@ -14,24 +14,32 @@ const SHUTDOWN: Duration = Duration::from_secs(5);
 
 type Open<S> = dyn Fn() -> Outcome<S> + Send + Sync;
 
+/// How jobs start.
+#[derive(Clone, Copy)]
+pub enum Way {
+    /// Claimed ahead; the store is asked at the time.
+    Confirmed,
+    /// Claimed ahead; the store is told.
+    Unconfirmed,
+    /// Not claimed before the time.
+    AtTheTime,
+}
+
 /// Pushes go to `queue`; each worker opens the store anew.
 pub struct Ours<S: Store> {
     open: Box<Open<S>>,
-    confirms: bool,
+    way: Way,
     store: S,
     queue: DurableQueue<String, S>,
 }
 
 impl<S: Store + Clone> Ours<S> {
-    pub fn new(
-        confirms: bool,
-        open: impl Fn() -> Outcome<S> + Send + Sync + 'static,
-    ) -> Outcome<Self> {
+    pub fn new(way: Way, open: impl Fn() -> Outcome<S> + Send + Sync + 'static) -> Outcome<Self> {
         let store = open()?;
         Ok(Self {
             queue: DurableQueue::new(NAME, store.clone()),
             store,
-            confirms,
+            way,
             open: Box::new(open),
         })
     }
@@ -52,7 +60,12 @@ impl<S: Store + Clone> Queue for Ours<S> {
         let mut team = Team(Vec::new());
         for _ in 0..workers {
             let queue = DurableQueue::builder(NAME, (self.open)()?);
-            let queue: DurableQueue<String, S> = queue.confirm(self.confirms).build()?;
+            let queue: DurableQueue<String, S> = match self.way {
+                Way::Confirmed => queue,
+                Way::Unconfirmed => queue.confirm(false),
+                Way::AtTheTime => queue.horizon(Duration::ZERO),
+            }
+            .build()?;
             let handler = handler.clone();
             let worker = Worker::builder(queue).batch(BATCH).start(move |job| {
                 handler(job);

@@ -75,6 +75,11 @@ pub(crate) trait Messages {
     fn probe(&mut self, limit: Duration) -> std::result::Result<Probe, Lost>;
 }
 
+// Each store has its own way to probe.
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(dead_code, reason = "Redis answers at once")
+)]
 pub(crate) enum Received {
     Message(Vec<u8>),
     /// To a probe.
@@ -83,6 +88,10 @@ pub(crate) enum Received {
     Silence,
 }
 
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "redis")),
+    expect(dead_code, reason = "each store has one of them")
+)]
 pub(crate) enum Probe {
     Answered,
     /// The answer is [received](Received::Answer), perhaps after messages.

@@ -32,6 +32,8 @@ const TAKERS: u64 = 2;
 /// heartbeat is off.
 const DELAY: usize = 200;
 const WORK: usize = 30;
+/// Of so many batches one is urgent.
+const URGENT: usize = 4;
 /// The longest time between two pushes: less is pushed than can be worked off.
 const PUSH_EVERY: usize = 150;
 
@@ -105,7 +107,13 @@ fn work<S: Store>(folder: &Path, queue: &Queue<S>, diary: &Diary, mut rng: Rng, 
                 delay.into(),
             )
         });
-        match queue.push_batch(jobs.collect()) {
+        let jobs = jobs.collect();
+        let pushed = if rng.chance(URGENT) {
+            queue.urgent().push_batch(jobs)
+        } else {
+            queue.push_batch(jobs)
+        };
+        match pushed {
             Ok(ids) => {
                 for id in ids {
                     diary.write(&format!("pushed {id}"));
