@@ -90,6 +90,7 @@ mod builder;
 mod calls;
 mod claimed;
 mod clock;
+mod combine;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod control;

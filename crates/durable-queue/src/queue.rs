@@ -12,6 +12,7 @@ use sync_shim::{Clock, Mutex};
 use crate::builder::{Builder, Config};
 use crate::claimed::Policy;
 use crate::clock::SharedClock;
+use crate::combine::Combiner;
 use crate::control::Control;
 use crate::error::{ErrorKind, PushError, StoreError, TakeError};
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Which};
@@ -41,6 +42,7 @@ pub(crate) struct Shared<S> {
     pub(crate) control: Arc<Control>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) config: Config,
+    pushes: Combiner,
     pump: Mutex<Option<JoinHandle>>,
 }
 
@@ -81,6 +83,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
             control: Arc::new(Control::new(clock)),
             policy: Arc::new(policy),
             config,
+            pushes: Combiner::new(),
             pump: Mutex::new(None),
         };
         Self {
@@ -120,7 +123,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     }
 
     /// Puts a job in, to be due `when` it says: after a [`Duration`], or at a point of time. Blocks
-    /// until the store has it.
+    /// until the store has it. While other threads push, several jobs go with one call of the store: many
+    /// threads that push have more done than one call each would.
     ///
     /// # Errors
     /// What the store met, with the value.
@@ -197,7 +201,14 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         merge: Merge,
         schedule: Option<&str>,
     ) -> Result<Put, PushError<T>> {
-        let Shared { store, name, .. } = &**self.shared();
+        let Shared {
+            store,
+            name,
+            control,
+            pushes,
+            ..
+        } = &**self.shared();
+        let enter = |jobs: &[NewJob<'_>]| store.enqueue(name, jobs);
         let entered = encoded(&value).and_then(|payload| {
             let job = NewJob {
                 payload: &payload,
@@ -207,11 +218,14 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
                 schedule,
                 urgent: self.urgent,
             };
-            store.enqueue(name, &[job])
+            // A forked process has neither the parent's threads nor, perhaps, its locks free.
+            if key.is_some() || schedule.is_some() || control.is_forked() {
+                enter(&[job]).map(|puts| puts[0])
+            } else {
+                pushes.push(job, &enter)
+            }
         });
-        entered
-            .map(|puts| puts[0])
-            .map_err(|error| PushError { value, error })
+        entered.map_err(|error| PushError { value, error })
     }
 
     /// Puts many jobs in, all or none, with one commit.

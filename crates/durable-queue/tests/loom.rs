@@ -536,3 +536,29 @@ fn an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale() {
         },
     );
 }
+
+/// Two calls are under way, and a third push waits in the line: for a leader that takes it along, or for
+/// the lead.
+#[test]
+fn pushes_that_meet_are_all_entered_and_each_has_its_own_answer() {
+    check(
+        "pushes_that_meet_are_all_entered_and_each_has_its_own_answer",
+        Some(3),
+        || {
+            let world = world();
+            let push = |name| world.beside(move |queue| queue.push(vec![name], LEASE).unwrap());
+            let others = [push(1), push(2)];
+            let own = (3, world.push(3, LEASE));
+            let [one, two] = others.map(|other| other.join().unwrap());
+            for (name, id) in [(1, one), (2, two), own] {
+                let cancelled = world.queue.cancel(id).unwrap();
+                assert!(
+                    matches!(&cancelled, Cancelled::Gone { payload, .. } if *payload == [name]),
+                    "{name}: {cancelled:?}"
+                );
+            }
+            assert_eq!(world.left(), 0);
+            world.end();
+        },
+    );
+}

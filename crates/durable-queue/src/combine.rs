@@ -1,0 +1,385 @@
+//! Pushes that meet: while calls of the store are under way, those that come wait in a line, and go together
+//! with the next call. So as many threads as push share a round trip, and a sync of the disk.
+//!
+//! Flat combining, after Hendler, Incze, Shavit and Tzafrir (2010): whoever finds no call under way is a
+//! leader, and carries out what the others want as well. A leader carries out one call; then the first of the
+//! line leads, so that none works for the others for ever.
+//!
+//! Not for: jobs with keys, whose locks in the store would depend on who has met whom.
+//!
+//! # What always holds
+//! 1. There are [`LEADERS`] at most, and while there are fewer the line is empty.
+//! 2. Who is in the line is told: that it leads, or what its job came to. Also if the store panics.
+//! 3. A job that the store refuses is refused alone.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::Arc;
+
+use sync_shim::{Mutex, Parker};
+
+use crate::error::{CarriedOut, ErrorKind, StoreError};
+use crate::job::{Merge, NewJob, Put};
+use crate::store::Result;
+use crate::time::When;
+
+/// More than one, so that a call whose connection hangs does not hold up all pushes.
+const LEADERS: usize = 2;
+/// Jobs of one call.
+const MOST: usize = 100;
+
+/// A call of the store.
+type Enter<'a> = &'a dyn Fn(&[NewJob<'_>]) -> Result<Vec<Put>>;
+
+/// Of one queue and process.
+pub(crate) struct Combiner {
+    most: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    leaders: usize,
+    line: VecDeque<Follower>,
+}
+
+/// A push in the line.
+struct Follower {
+    payload: Vec<u8>,
+    when: When,
+    urgent: bool,
+    seat: Arc<Mutex<Seat>>,
+    parker: Parker,
+}
+
+/// What a follower is told.
+enum Seat {
+    Waiting,
+    Leads,
+    Done(Result<Put>),
+}
+
+impl Follower {
+    fn job(&self) -> NewJob<'_> {
+        NewJob {
+            payload: &self.payload,
+            when: self.when,
+            key: None,
+            merge: Merge::Keep,
+            schedule: None,
+            urgent: self.urgent,
+        }
+    }
+
+    fn tell(self, seat: Seat) {
+        *self.seat.lock() = seat;
+        self.parker.unpark();
+    }
+}
+
+impl Combiner {
+    pub(crate) fn new() -> Self {
+        Self::of(MOST)
+    }
+
+    fn of(most: usize) -> Self {
+        Self {
+            most,
+            state: Mutex::new(State::default()),
+        }
+    }
+
+    /// Enters a job without key and schedule, perhaps together with those of other threads.
+    pub(crate) fn push(&self, job: NewJob<'_>, enter: Enter<'_>) -> Result<Put> {
+        if self.state.lock().leads() {
+            return self.lead(job, enter);
+        }
+        // The copy is made with the lock free: a payload may be large.
+        let parker = Parker::of_thread();
+        let seat = Arc::new(Mutex::new(Seat::Waiting));
+        let follower = Follower {
+            payload: job.payload.to_vec(),
+            when: job.when,
+            urgent: job.urgent,
+            seat: Arc::clone(&seat),
+            parker: parker.clone(),
+        };
+        {
+            let mut state = self.state.lock();
+            if state.leads() {
+                drop(state);
+                return self.lead(job, enter);
+            }
+            state.line.push_back(follower);
+        }
+        loop {
+            let told = mem::replace(&mut *seat.lock(), Seat::Waiting);
+            match told {
+                Seat::Waiting => parker.park(),
+                Seat::Leads => return self.lead(job, enter),
+                Seat::Done(put) => return put,
+            }
+        }
+    }
+
+    /// Carries out one call, with those that are in the line.
+    fn lead(&self, job: NewJob<'_>, enter: Enter<'_>) -> Result<Put> {
+        let mut lead = Lead {
+            combiner: self,
+            followers: self.state.lock().next(self.most - 1),
+            answers: Vec::new(),
+        };
+        let mut jobs = vec![job];
+        jobs.extend(lead.followers.iter().map(Follower::job));
+        let alone = |job| enter(&[job]).map(|puts| puts[0]);
+        let entered = enter(&jobs).and_then(|puts| {
+            let is_whole = puts.len() == jobs.len();
+            is_whole
+                .then_some(puts)
+                .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))
+        });
+        let mut answers: Vec<_> = match entered {
+            Ok(puts) => puts.into_iter().map(Ok).collect(),
+            Err(error) if jobs.len() == 1 => return Err(error),
+            // All or none were entered: one of them is at fault, and the store does not say which.
+            Err(error) if error.carried_out() == CarriedOut::No && !error.is_transient() => {
+                jobs.iter().copied().map(alone).collect()
+            }
+            Err(error) => vec![Err(error); jobs.len()],
+        };
+        let own = answers.remove(0);
+        lead.answers = answers;
+        own
+    }
+}
+
+impl State {
+    /// Whether the caller leads from now on.
+    fn leads(&mut self) -> bool {
+        let leads = self.leaders < LEADERS;
+        self.leaders += usize::from(leads);
+        leads
+    }
+
+    fn next(&mut self, most: usize) -> Vec<Follower> {
+        let count = most.min(self.line.len());
+        self.line.drain(..count).collect()
+    }
+}
+
+/// A leader, until its call has come to an end in whatever way.
+struct Lead<'c> {
+    combiner: &'c Combiner,
+    followers: Vec<Follower>,
+    /// One for each follower, if the store has answered.
+    answers: Vec<Result<Put>>,
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        let next = {
+            let mut state = self.combiner.state.lock();
+            let next = state.line.pop_front();
+            state.leaders -= usize::from(next.is_none());
+            next
+        };
+        // First, so that the next call is under way while these are told.
+        if let Some(next) = next {
+            next.tell(Seat::Leads);
+        }
+        let mut answers = self.answers.drain(..);
+        for follower in self.followers.drain(..) {
+            let lost = || Err(StoreError::lost_answer(ErrorKind::Other));
+            follower.tell(Seat::Done(answers.next().unwrap_or_else(lost)));
+        }
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::thread;
+
+    use testkit::{LIMIT, watchdog};
+
+    use super::*;
+    use crate::job::JobId;
+
+    /// A store whose first calls, one for each leader, wait for the test.
+    struct Store {
+        combiner: Combiner,
+        calls: AtomicU64,
+        sizes: std::sync::Mutex<Vec<usize>>,
+        gate: Barrier,
+        fails: fn(&[NewJob<'_>]) -> Option<StoreError>,
+    }
+
+    impl Store {
+        fn new(most: usize, fails: fn(&[NewJob<'_>]) -> Option<StoreError>) -> Self {
+            Self {
+                combiner: Combiner::of(most),
+                calls: AtomicU64::new(0),
+                sizes: std::sync::Mutex::default(),
+                gate: Barrier::new(LEADERS + 1),
+                fails,
+            }
+        }
+
+        fn enter(&self, jobs: &[NewJob<'_>]) -> Result<Vec<Put>> {
+            if self.calls.fetch_add(1, SeqCst) < LEADERS as u64 {
+                self.gate.wait();
+            }
+            self.sizes.lock().expect("no panic").push(jobs.len());
+            if let Some(error) = (self.fails)(jobs) {
+                return Err(error);
+            }
+            // Its payload's.
+            let put = |job: &NewJob<'_>| Put::New(JobId::from_u64(job.payload[0].into()));
+            Ok(jobs.iter().map(put).collect())
+        }
+
+        fn push(&self, payload: &[u8]) -> Result<Put> {
+            let job = NewJob {
+                payload,
+                when: When::NOW,
+                key: None,
+                merge: Merge::Keep,
+                schedule: None,
+                urgent: false,
+            };
+            self.combiner.push(job, &|jobs| self.enter(jobs))
+        }
+
+        /// What becomes of these, all of which wait in the line, in its order, until the leaders go on.
+        fn push_together(&self, payloads: &[&[u8]]) -> Vec<thread::Result<Result<Put>>> {
+            let in_line = |count| {
+                while self.combiner.state.lock().line.len() < count {
+                    thread::yield_now();
+                }
+            };
+            thread::scope(|scope| {
+                let leaders: Vec<_> = (0..LEADERS)
+                    .map(|_| scope.spawn(|| self.push(b"leader")))
+                    .collect();
+                while self.calls.load(SeqCst) < LEADERS as u64 {
+                    thread::yield_now();
+                }
+                let mut followers = Vec::new();
+                for (index, payload) in payloads.iter().enumerate() {
+                    followers.push(scope.spawn(|| self.push(payload)));
+                    in_line(index + 1);
+                }
+                self.gate.wait();
+                for leader in leaders {
+                    assert!(leader.join().expect("no panic").is_ok());
+                }
+                followers
+                    .into_iter()
+                    .map(thread::ScopedJoinHandle::join)
+                    .collect()
+            })
+        }
+
+        fn is_at_rest(&self) -> bool {
+            let state = self.combiner.state.lock();
+            state.leaders == 0 && state.line.is_empty()
+        }
+    }
+
+    fn ids(pushed: Vec<thread::Result<Result<Put>>>) -> Vec<u64> {
+        let id = |pushed: thread::Result<Result<Put>>| {
+            pushed
+                .expect("no panic")
+                .expect("it is entered")
+                .id()
+                .as_u64()
+        };
+        pushed.into_iter().map(id).collect()
+    }
+
+    #[test]
+    fn pushes_that_wait_go_together_and_each_has_its_own_answer() {
+        watchdog(LIMIT, || {
+            let store = Store::new(MOST, |_| None);
+            let ids = ids(store.push_together(&[b"a", b"b", b"c", b"d"]));
+            assert_eq!(ids, [b'a', b'b', b'c', b'd'].map(u64::from));
+            // Each leader has a follower that leads; which of the two takes the others is open.
+            let sizes = store.sizes.lock().expect("no panic").clone();
+            assert!(
+                sizes.len() <= LEADERS * 2 && sizes.iter().sum::<usize>() == 6,
+                "{sizes:?}"
+            );
+            assert!(store.is_at_rest());
+        });
+    }
+
+    #[test]
+    fn a_call_takes_no_more_than_its_share_and_the_rest_is_led_by_others() {
+        watchdog(LIMIT, || {
+            let store = Store::new(2, |_| None);
+            let ids = ids(store.push_together(&[&b"x"[..]; 9]));
+            assert_eq!(ids.len(), 9);
+            let sizes = store.sizes.lock().expect("no panic").clone();
+            assert!(sizes.iter().all(|size| *size <= 2), "{sizes:?}");
+            assert!(store.is_at_rest());
+        });
+    }
+
+    #[test]
+    fn a_job_that_the_store_refuses_is_refused_alone() {
+        watchdog(LIMIT, || {
+            let store = Store::new(MOST, |jobs| {
+                let is_bad = jobs.iter().any(|job| job.payload == b"bad");
+                is_bad.then(|| StoreError::new(ErrorKind::TooLarge))
+            });
+            let pushed = store.push_together(&[b"a", b"bad", b"b"]);
+            let kinds: Vec<_> = pushed
+                .into_iter()
+                .map(|pushed| pushed.expect("no panic").err().map(|error| error.kind()))
+                .collect();
+            assert_eq!(kinds, [None, Some(ErrorKind::TooLarge), None]);
+            assert!(store.is_at_rest());
+        });
+    }
+
+    #[test]
+    fn a_lost_answer_is_that_of_all_and_nothing_is_entered_twice() {
+        watchdog(LIMIT, || {
+            let store = Store::new(MOST, |jobs| {
+                let is_late = jobs.iter().any(|job| job.payload != b"leader");
+                is_late.then(|| StoreError::lost_answer(ErrorKind::Unavailable))
+            });
+            for pushed in store.push_together(&[b"a", b"b", b"c"]) {
+                let error = pushed.expect("no panic").expect_err("it is lost");
+                assert_eq!(error.carried_out(), CarriedOut::Perhaps);
+            }
+            assert!(store.calls.load(SeqCst) <= LEADERS as u64 + 3);
+            assert!(store.is_at_rest());
+        });
+    }
+
+    #[test]
+    fn a_store_that_panics_strands_nobody() {
+        watchdog(LIMIT, || {
+            let store = Store::new(MOST, |jobs| {
+                let is_any = jobs.iter().any(|job| job.payload != b"leader");
+                assert!(!is_any, "a store panics");
+                None
+            });
+            let mut panics = 0;
+            for pushed in store.push_together(&[b"a", b"b", b"c"]) {
+                match pushed {
+                    Ok(put) => {
+                        let error = put.expect_err("its leader has no answer");
+                        assert_eq!(error.carried_out(), CarriedOut::Perhaps);
+                    }
+                    Err(_) => panics += 1,
+                }
+            }
+            assert!((1..=LEADERS * 2).contains(&panics), "{panics}");
+            assert!(store.is_at_rest());
+            assert!(store.push(b"leader").is_ok());
+        });
+    }
+}
