@@ -47,6 +47,12 @@ impl<S: Store + Clone> Ours<S> {
 
 impl<S: Store + Clone> Queue for Ours<S> {
     fn push(&self, jobs: &[Job]) -> Outcome {
+        if let [job] = jobs {
+            return match self.queue.push(job.text.clone(), job.when()) {
+                Ok(_) => Ok(()),
+                Err(failed) => Err(failed.error.into()),
+            };
+        }
         let values = jobs
             .iter()
             .map(|job| (job.text.clone(), When::from(job.when())));
