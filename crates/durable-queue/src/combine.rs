@@ -27,6 +27,9 @@ use crate::time::When;
 const LEADERS: usize = 2;
 /// Jobs of one call.
 const MOST: usize = 100;
+/// Bytes of their payloads: what a store takes of one job must not be too much of many. A larger job goes
+/// alone, and is not copied.
+const BYTES: usize = 1 << 20;
 
 /// A call of the store.
 type Enter<'a> = &'a dyn Fn(&[NewJob<'_>]) -> Result<Vec<Put>>;
@@ -91,6 +94,9 @@ impl Combiner {
 
     /// Enters a job without key and schedule, perhaps together with those of other threads.
     pub(crate) fn push(&self, job: NewJob<'_>, enter: Enter<'_>) -> Result<Put> {
+        if job.payload.len() > BYTES {
+            return alone(job, enter);
+        }
         if self.state.lock().leads() {
             return self.lead(job, enter);
         }
@@ -124,14 +130,14 @@ impl Combiner {
 
     /// Carries out one call, with those that are in the line.
     fn lead(&self, job: NewJob<'_>, enter: Enter<'_>) -> Result<Put> {
+        let room = BYTES - job.payload.len();
         let mut lead = Lead {
             combiner: self,
-            followers: self.state.lock().next(self.most - 1),
+            followers: self.state.lock().next(self.most - 1, room),
             answers: Vec::new(),
         };
         let mut jobs = vec![job];
         jobs.extend(lead.followers.iter().map(Follower::job));
-        let alone = |job| enter(&[job]).map(|puts| puts[0]);
         let entered = enter(&jobs).and_then(|puts| {
             let is_whole = puts.len() == jobs.len();
             is_whole
@@ -143,7 +149,7 @@ impl Combiner {
             Err(error) if jobs.len() == 1 => return Err(error),
             // All or none were entered: one of them is at fault, and the store does not say which.
             Err(error) if error.carried_out() == CarriedOut::No && !error.is_transient() => {
-                jobs.iter().copied().map(alone).collect()
+                jobs.iter().map(|job| alone(*job, enter)).collect()
             }
             Err(error) => vec![Err(error); jobs.len()],
         };
@@ -161,10 +167,20 @@ impl State {
         leads
     }
 
-    fn next(&mut self, most: usize) -> Vec<Follower> {
-        let count = most.min(self.line.len());
+    /// Those that go with a call that has room for so many jobs and bytes.
+    fn next(&mut self, most: usize, mut room: usize) -> Vec<Follower> {
+        let mut fits = |follower: &&Follower| {
+            let left = room.checked_sub(follower.payload.len());
+            room = left.unwrap_or(0);
+            left.is_some()
+        };
+        let count = self.line.iter().take(most).take_while(&mut fits).count();
         self.line.drain(..count).collect()
     }
+}
+
+fn alone(job: NewJob<'_>, enter: Enter<'_>) -> Result<Put> {
+    enter(&[job]).map(|puts| puts[0])
 }
 
 /// A leader, until its call has come to an end in whatever way.
@@ -323,6 +339,23 @@ mod tests {
             let sizes = store.sizes.lock().expect("no panic").clone();
             assert!(sizes.iter().all(|size| *size <= 2), "{sizes:?}");
             assert!(store.is_at_rest());
+        });
+    }
+
+    #[test]
+    fn a_call_carries_no_more_bytes_than_its_share_and_a_large_job_waits_for_no_other() {
+        watchdog(LIMIT, || {
+            let store = Store::new(MOST, |jobs| {
+                let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
+                (jobs.len() > 1 && bytes > BYTES).then(|| StoreError::new(ErrorKind::Full))
+            });
+            let half = vec![b'h'; BYTES / 2 + 1];
+            let ids = ids(store.push_together(&[&half, &half, b"a", &half, b"b"]));
+            assert_eq!(ids, [b'h', b'h', b'a', b'h', b'b'].map(u64::from));
+            assert!(store.is_at_rest());
+
+            store.combiner.state.lock().leaders = LEADERS; // None of them ever ends.
+            assert!(store.push(&vec![b'l'; BYTES + 1]).is_ok());
         });
     }
 
