@@ -98,7 +98,9 @@ BEGIN
     SELECT q.id, q.paused INTO v_queue, o_paused FROM SCHEMA.queue q WHERE q.name = p_queue;
     o_paused := coalesce(o_paused, false);
     SELECT count(*) INTO o_jobs
-    FROM (SELECT FROM SCHEMA.job j WHERE j.queue = v_queue LIMIT p_limit) c;
+    FROM (
+        SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.due <= 9223372036854775807 LIMIT p_limit
+    ) c;
     SELECT count(*) INTO o_due
     FROM (SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.due <= v_now LIMIT p_limit) c;
     SELECT count(*) INTO o_dead
@@ -122,7 +124,7 @@ BEGIN
         j.urgent
     FROM SCHEMA.job j
     WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue)
-        AND (j.due, j.id) > (p_due, p_id)
+        AND j.due >= p_due AND (j.due, j.id) > (p_due, p_id)
     ORDER BY j.due, j.id LIMIT p_most;
 END
 $$;

@@ -57,6 +57,9 @@ $$;
 
 -- Those settles of a turn that are many, each sort by one statement. Acts: 0 start, 1 extend, 2 ack.
 -- Answers which are done.
+--
+-- `= ANY (ARRAY[a.id])` is `= a.id` for all but the planner: it cannot take the jobs in the order of their ids
+-- then, all of them, and see for each whether it is asked for. It would, with what it knows of a small table.
 CREATE OR REPLACE FUNCTION SCHEMA.settle_many(
     p_queue bigint, p_now bigint, p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[]
 ) RETURNS integer[]
@@ -67,15 +70,13 @@ DECLARE
 BEGIN
     IF 0 = ANY (p_acts) THEN
         -- Only the first start of a claim counts, so it may be asked for again.
-        WITH asked AS MATERIALIZED (
-            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY
-                AS a(act, id, token, time, ord)
-        ), begun AS (
+        WITH begun AS (
             UPDATE SCHEMA.job j SET due = SCHEMA.after(p_now, a.time),
                 attempts = j.attempts + (NOT j.started)::integer, started = true,
                 run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
-            FROM asked a
-            WHERE a.act = 0 AND j.id = a.id AND j.token = a.token AND (j.started OR j.at <= p_now)
+            FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY AS a(act, id, token, time, ord)
+            WHERE a.act = 0 AND j.id = ANY (ARRAY[a.id]) AND j.token = a.token
+                AND (j.started OR j.at <= p_now)
                 AND NOT (SELECT q.paused FROM SCHEMA.queue q WHERE q.id = p_queue)
             RETURNING a.ord
         )
@@ -83,23 +84,20 @@ BEGIN
         v_done := v_done || v_more;
     END IF;
     IF 1 = ANY (p_acts) THEN
-        WITH asked AS MATERIALIZED (
-            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY
-                AS a(act, id, token, time, ord)
-        ), extended AS (
+        WITH extended AS (
             UPDATE SCHEMA.job j SET due = SCHEMA.after(p_now, a.time)
-            FROM asked a WHERE a.act = 1 AND j.id = a.id AND j.token = a.token AND j.started
+            FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY AS a(act, id, token, time, ord)
+            WHERE a.act = 1 AND j.id = ANY (ARRAY[a.id]) AND j.token = a.token AND j.started
             RETURNING a.ord
         )
         SELECT array_agg(e.ord::integer) INTO v_more FROM extended e;
         v_done := v_done || v_more;
     END IF;
     IF 2 = ANY (p_acts) THEN
-        WITH asked AS MATERIALIZED (
-            SELECT * FROM unnest(p_acts, p_ids, p_tokens) WITH ORDINALITY AS a(act, id, token, ord)
-        ), acked AS (
+        WITH acked AS (
             DELETE FROM SCHEMA.job j
-            USING asked a WHERE a.act = 2 AND j.id = a.id AND j.token = a.token AND j.started
+            USING unnest(p_acts, p_ids, p_tokens) WITH ORDINALITY AS a(act, id, token, ord)
+            WHERE a.act = 2 AND j.id = ANY (ARRAY[a.id]) AND j.token = a.token AND j.started
             RETURNING a.ord
         )
         SELECT array_agg(d.ord::integer) INTO v_more FROM acked d;
@@ -114,13 +112,17 @@ CREATE OR REPLACE FUNCTION SCHEMA.look(p_queue text)
 RETURNS TABLE (o_first bigint, o_first_free bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
+    c_never CONSTANT bigint := 9223372036854775807;
     v_queue bigint := (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue);
 BEGIN
-    SELECT j.due INTO o_first FROM SCHEMA.job j WHERE j.queue = v_queue ORDER BY j.due, j.id LIMIT 1;
-    SELECT j.due INTO o_first_free FROM SCHEMA.job j WHERE j.queue = v_queue AND j.token IS NULL
-    ORDER BY j.due, j.id LIMIT 1;
-    o_first := coalesce(o_first, 9223372036854775807);
-    o_first_free := coalesce(o_first_free, 9223372036854775807);
+    SELECT j.due, CASE WHEN j.token IS NULL THEN j.due END INTO o_first, o_first_free
+    FROM SCHEMA.job j WHERE j.queue = v_queue AND j.due <= c_never ORDER BY j.due, j.id LIMIT 1;
+    IF o_first_free IS NULL THEN
+        SELECT j.due INTO o_first_free FROM SCHEMA.job j
+        WHERE j.queue = v_queue AND j.due <= c_never AND j.token IS NULL ORDER BY j.due, j.id LIMIT 1;
+    END IF;
+    o_first := coalesce(o_first, c_never);
+    o_first_free := coalesce(o_first_free, c_never);
     RETURN NEXT;
 END
 $$;
@@ -195,17 +197,19 @@ BEGIN
     IF p_token IS NOT NULL THEN
         -- What is due is claimed and started, leases that have ended included. The same snapshot says
         -- that the queue is not paused: nothing is claimed that was put in after a pause.
+        -- A row is locked where it is found, and changed there, without a search by its id. One that was
+        -- changed since the snapshot lies elsewhere by now: that is not claimed, though it is locked, and
+        -- the claim comes out short.
         IF p_urgent AND least(p_start, p_max) > 0 THEN
             RETURN QUERY
-            WITH found AS MATERIALIZED (
-                SELECT j.id FROM SCHEMA.job j
+            UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
+                attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
+            WHERE j.ctid = ANY (ARRAY(
+                SELECT j.ctid FROM SCHEMA.job j
                 WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
                     AND j.urgent AND j.due <= v_now
                 ORDER BY j.due, j.id LIMIT least(p_start, p_max) FOR UPDATE SKIP LOCKED
-            )
-            UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
-                attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
-            FROM found f WHERE j.id = f.id
+            ))
             RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent,
                 NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
             GET DIAGNOSTICS v_begun = ROW_COUNT;
@@ -213,15 +217,14 @@ BEGIN
         -- If those were fewer than there is room for, there are no more.
         IF p_urgent AND v_begun = least(p_start, p_max) AND least(p_ahead, p_max - v_begun) > 0 THEN
             RETURN QUERY
-            WITH found AS MATERIALIZED (
-                SELECT j.id FROM SCHEMA.job j
+            UPDATE SCHEMA.job j SET token = p_token, started = false,
+                due = greatest(j.at, SCHEMA.after(v_now, p_lease))
+            WHERE j.ctid = ANY (ARRAY(
+                SELECT j.ctid FROM SCHEMA.job j
                 WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
                     AND j.urgent AND j.due <= v_now
                 ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) FOR UPDATE SKIP LOCKED
-            )
-            UPDATE SCHEMA.job j SET token = p_token, started = false,
-                due = greatest(j.at, SCHEMA.after(v_now, p_lease))
-            FROM found f WHERE j.id = f.id
+            ))
             RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent,
                 NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
             GET DIAGNOSTICS v_ahead = ROW_COUNT;
@@ -229,15 +232,14 @@ BEGIN
         -- Then all that is due.
         IF least(p_start, p_max) - v_begun > 0 THEN
             RETURN QUERY
-            WITH found AS MATERIALIZED (
-                SELECT j.id FROM SCHEMA.job j
+            UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
+                attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
+            WHERE j.ctid = ANY (ARRAY(
+                SELECT j.ctid FROM SCHEMA.job j
                 WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
                     AND j.due <= v_now
                 ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
-            )
-            UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
-                attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
-            FROM found f WHERE j.id = f.id
+            ))
             RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent,
                 NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
             GET DIAGNOSTICS v_more = ROW_COUNT;
@@ -247,16 +249,15 @@ BEGIN
         -- Then what falls due by the horizon and no lease holds, or whose lease has ended.
         IF least(p_ahead, p_max - v_begun) - v_ahead > 0 THEN
             RETURN QUERY
-            WITH found AS MATERIALIZED (
-                SELECT j.id FROM SCHEMA.job j
+            UPDATE SCHEMA.job j SET token = p_token, started = false,
+                due = greatest(j.at, SCHEMA.after(v_now, p_lease))
+            WHERE j.ctid = ANY (ARRAY(
+                SELECT j.ctid FROM SCHEMA.job j
                 WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
                     AND j.due <= SCHEMA.after(v_now, p_horizon) AND (j.token IS NULL OR j.due <= v_now)
                 ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead
                 FOR UPDATE SKIP LOCKED
-            )
-            UPDATE SCHEMA.job j SET token = p_token, started = false,
-                due = greatest(j.at, SCHEMA.after(v_now, p_lease))
-            FROM found f WHERE j.id = f.id
+            ))
             RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent,
                 NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
             GET DIAGNOSTICS v_more = ROW_COUNT;
