@@ -38,7 +38,8 @@ struct Server {
     variable: &'static str,
     /// The package of Debian's that it is in.
     apt: &'static str,
-    program: &'static str,
+    /// What starts it: the first of these that is installed.
+    programs: &'static [&'static str],
     start: fn(&Place<'_>) -> Result<String>,
     stop: fn(&Place<'_>) -> Result<()>,
 }
@@ -48,7 +49,7 @@ const SERVERS: [Server; 2] = [
         name: "postgres",
         variable: "DURABLE_POSTGRES_URL",
         apt: "postgresql",
-        program: "pg_ctl",
+        programs: &["pg_ctl"],
         start: start_postgres,
         stop: stop_postgres,
     },
@@ -56,7 +57,7 @@ const SERVERS: [Server; 2] = [
         name: "redis",
         variable: "DURABLE_REDIS_URL",
         apt: "redis-server",
-        program: "redis-server",
+        programs: &["redis-server", "valkey-server"],
         start: start_redis,
         stop: stop_redis,
     },
@@ -66,8 +67,9 @@ const SERVERS: [Server; 2] = [
 struct Place<'a> {
     shell: &'a Shell,
     folder: PathBuf,
-    /// The folder of its programs.
+    /// The folder of its programs, and which of them was found.
     programs: PathBuf,
+    program: &'static str,
 }
 
 /// Starts the servers, or stops them.
@@ -112,7 +114,7 @@ pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'sta
         if let Some((_, url)) = up.find(|(_, url)| answers(url)) {
             urls.push((server.variable, url.clone()));
         } else if only.is_none_or(|only| only == server.name) {
-            let Some(programs) = programs(server.program) else {
+            let Some((programs, program)) = find(server.programs) else {
                 println!(
                     "{} IS NOT INSTALLED, AND LEFT OUT: apt-get install {}",
                     server.name, server.apt
@@ -126,6 +128,7 @@ pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'sta
                 shell: &shell,
                 folder,
                 programs,
+                program,
             };
             let url = (server.start)(&place)
                 .with_context(|| format!("{} does not start", server.name))?;
@@ -150,12 +153,13 @@ pub(crate) fn down(workspace: &Workspace, only: Option<&str>) -> Result<()> {
             left.push((server.variable, url));
             continue;
         }
-        let programs =
-            programs(server.program).with_context(|| format!("{} is gone", server.program))?;
+        let (programs, program) =
+            find(server.programs).with_context(|| format!("{} is gone", server.name))?;
         let place = Place {
             shell: &shell,
             folder: folder(workspace, server),
             programs,
+            program,
         };
         (server.stop)(&place)?;
         shell.remove_path(&place.folder)?;
@@ -205,11 +209,12 @@ fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
     }
     let postgres = &SERVERS[0];
     let folder = folder(workspace, postgres);
-    if let Some(programs) = programs(postgres.program).filter(|_| folder.exists()) {
+    if let Some((programs, program)) = find(postgres.programs).filter(|_| folder.exists()) {
         let place = Place {
             shell,
             folder,
             programs,
+            program,
         };
         shell.set_var("DURABLE_POSTGRES_RESTART", crash_postgres(&place)?);
         let crashes = ["--test", "stores", "--", "--ignored", "--test-threads=1"];
@@ -255,8 +260,9 @@ fn lines(urls: &[(&str, String)]) -> String {
     lines.collect()
 }
 
-/// The folder of a program: one of the path, or where Debian puts those of `PostgreSQL`.
-fn programs(program: &str) -> Option<PathBuf> {
+/// The first of these programs that is there, and its folder: one of the path, or where Debian puts those of
+/// `PostgreSQL`.
+fn find(programs: &[&'static str]) -> Option<(PathBuf, &'static str)> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
     let versions = fs::read_dir("/usr/lib/postgresql")
@@ -266,9 +272,10 @@ fn programs(program: &str) -> Option<PathBuf> {
     let mut versions: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
     versions.sort();
     folders.extend(versions.into_iter().rev());
-    folders
-        .into_iter()
-        .find(|folder| folder.join(program).exists())
+    programs.iter().find_map(|&program| {
+        let folder = folders.iter().find(|folder| folder.join(program).exists())?;
+        Some((folder.clone(), program))
+    })
 }
 
 /// Whether anything listens there.
@@ -306,6 +313,7 @@ fn start_postgres(place: &Place<'_>) -> Result<String> {
         shell,
         folder,
         programs,
+        ..
     } = place;
     let (run, as_user) = &without_rights(place)?;
     let (port, password) = (free_port()?, password());
@@ -365,6 +373,7 @@ fn stop_postgres(place: &Place<'_>) -> Result<()> {
         shell,
         folder,
         programs,
+        ..
     } = place;
     let (run, as_user) = &without_rights(place)?;
     let (pg_ctl, data) = (programs.join("pg_ctl"), folder.join("data"));
@@ -396,11 +405,14 @@ fn crash_postgres(place: &Place<'_>) -> Result<String> {
 
 fn start_redis(place: &Place<'_>) -> Result<String> {
     let Place {
-        folder, programs, ..
+        folder,
+        programs,
+        program,
+        ..
     } = place;
     let (port, password) = (free_port()?, password());
     let log = File::create(folder.join("log"))?;
-    let mut server = Command::new(programs.join("redis-server"));
+    let mut server = Command::new(programs.join(program));
     server
         .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
         .args(["--requirepass", &password, "--save", ""])
