@@ -273,7 +273,9 @@ fn find(programs: &[&'static str]) -> Option<(PathBuf, &'static str)> {
     versions.sort();
     folders.extend(versions.into_iter().rev());
     programs.iter().find_map(|&program| {
-        let folder = folders.iter().find(|folder| folder.join(program).exists())?;
+        let folder = folders
+            .iter()
+            .find(|folder| folder.join(program).exists())?;
         Some((folder.clone(), program))
     })
 }
@@ -444,4 +446,16 @@ fn stop_redis(place: &Place<'_>) -> Result<()> {
     let Place { shell, folder, .. } = place;
     let process = fs::read_to_string(folder.join("process"))?;
     Ok(cmd!(shell, "kill {process}").quiet().run()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find;
+
+    #[test]
+    fn the_first_program_that_is_installed_is_taken_and_none_if_there_is_none() {
+        let found = find(&["no-server-has-this-name", "cargo", "rustc"]);
+        assert_eq!(found.map(|(_, program)| program), Some("cargo"));
+        assert_eq!(find(&["no-server-has-this-name"]), None);
+    }
 }
