@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use crate::worker::UNASKED;
+use crate::worker::{LEASE, UNASKED};
 
 /// What became of a run in which nothing was wrong.
 pub(crate) struct Verdict {
@@ -16,14 +16,17 @@ pub(crate) struct Verdict {
     acked: usize,
     stale: usize,
     unknown: usize,
+    /// How long after the end of the lease that a holder had left behind jobs were started again, in
+    /// microseconds, in order.
+    delays: Vec<i64>,
 }
 
 impl Verdict {
     /// The store is empty: each job that was pushed has come to an end.
     pub(crate) fn of(folder: &Path) -> Self {
         let mut pushed = BTreeSet::new();
-        // And whether a process that had it has not asked.
-        let mut attempts: BTreeMap<u64, BTreeMap<u32, bool>> = BTreeMap::new();
+        // When, and whether a process that had it has not asked.
+        let mut attempts: BTreeMap<u64, BTreeMap<u32, (i64, bool)>> = BTreeMap::new();
         let mut acked = BTreeMap::new();
         let (mut started, mut unasked, mut stale, mut unknown) = (0, 0, 0, 0);
         for entry in fs::read_dir(folder).unwrap() {
@@ -41,13 +44,14 @@ impl Verdict {
                     "pushed" => assert!(pushed.insert(id), "{line}: an id was given twice"),
                     "started" => {
                         started += 1;
-                        assert_eq!(words.len(), 3, "{line}");
+                        assert_eq!(words.len(), 4, "{line}");
+                        let time: i64 = words[3].parse().unwrap();
                         let attempts = attempts.entry(id).or_default();
-                        let before = attempts.get(&attempt()).copied();
+                        let before = attempts.get(&attempt()).map(|&(_, unasked)| unasked);
                         // The store does not count what was not asked, if the process dies at once.
                         let may_be_both = before.is_none_or(|it| it || is_unasked);
                         assert!(may_be_both, "{line}: two holders had one attempt");
-                        attempts.insert(attempt(), is_unasked || before == Some(true));
+                        attempts.insert(attempt(), (time, is_unasked || before == Some(true)));
                         unasked += usize::from(is_unasked);
                     }
                     "acked" => {
@@ -72,6 +76,8 @@ impl Verdict {
                 "job {id} was settled by a stale holder"
             );
         }
+        let mut delays: Vec<i64> = attempts.values().flat_map(delays).collect();
+        delays.sort_unstable();
         Self {
             pushed: pushed.len(),
             started,
@@ -80,8 +86,18 @@ impl Verdict {
             acked: acked.len(),
             stale,
             unknown,
+            delays,
         }
     }
+}
+
+/// Of a job's starts. A lease begins with the start that the store was asked for, and is not renewed.
+fn delays(starts: &BTreeMap<u32, (i64, bool)>) -> impl Iterator<Item = i64> {
+    let lease = i64::try_from(LEASE.as_micros()).unwrap();
+    let pairs = starts.iter().zip(starts.iter().skip(1));
+    pairs
+        .filter(|((before, (_, unasked)), (after, _))| *before + 1 == **after && !unasked)
+        .map(move |((_, (before, _)), (_, (after, _)))| after - before - lease)
 }
 
 impl fmt::Display for Verdict {
@@ -94,12 +110,19 @@ impl fmt::Display for Verdict {
             acked,
             stale,
             unknown,
+            delays,
         } = self;
+        let part = |hundredths: usize| {
+            let at = (delays.len() * hundredths / 100).min(delays.len().saturating_sub(1));
+            delays.get(at).map(|delay| delay / 1000)
+        };
+        let [half, most] = [50, 99].map(part).map(Option::unwrap_or_default);
         write!(
             f,
             "{pushed} jobs pushed, {started} starts, {unasked} of them by processes that do not confirm and {again} again, {acked} acknowledged, \
             {stale} stale holders refused, {unknown} answers unknown; none lost, none early, none \
-            settled by a stale holder"
+            settled by a stale holder; {} came again after the lease of a holder that asked, p50 {half} ms and p99 {most} ms after its end",
+            delays.len()
         )
     }
 }

@@ -145,10 +145,11 @@ fn take<S: Store>(queue: &Queue<S>, diary: &Diary, mut rng: Rng, confirms: bool)
         }
         // The time that its push had meant, and that of the store.
         let due: i64 = job.parse().unwrap();
-        let early = due.max(job.due().as_micros()) - now();
+        let now = now();
+        let early = due.max(job.due().as_micros()) - now;
         let early = if early > 0 { " early" } else { "" };
         let unasked = if confirms { "" } else { UNASKED };
-        diary.write(&format!("started {id} {attempt}{early}{unasked}"));
+        diary.write(&format!("started {id} {attempt} {now}{early}{unasked}"));
         pause(rng.below(WORK));
         match job.ack() {
             Ok(()) => diary.write(&format!("acked {id} {attempt}")),
