@@ -47,7 +47,7 @@
 //! | `dedup-queue` | yes | `DedupQueue`, the work queue for controllers |
 //! | `scheduled-pool` | yes | `ScheduledPool`: tasks that run later, or again and again |
 //! | `log` | no | reports panics of tasks through the `log` facade |
-//! | `tracing` | no | reports them through `tracing` |
+//! | `tracing` | no | reports them through `tracing`; tasks may run in their submitter's span: [`carry_span`](Builder::carry_span) |
 //! | `channel` | no | `DelayQueue::channel`: due entries through a crossbeam channel |
 //! | `stream` | no | `DelayQueue::stream`, `KeyQueue::stream`, `Map::into_stream`: due entries, guards of keys, results of a mapping, as a `Stream` |
 //! | `tokio` | no | `delay_queue::TokioClock`: alarms by tokio's own timer |

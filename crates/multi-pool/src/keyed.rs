@@ -4,6 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pool_core::{JoinHandle, Keyed, SubmitError};
 
@@ -22,7 +23,7 @@ use crate::closures::MultiPool;
 ///     accounts.submit("ann", move || println!("ann: {amount}"))?; // One after the other.
 ///     accounts.submit("bob", move || println!("bob: {amount}"))?;
 /// }
-/// let last = accounts.of(&"ann").spawn("ann", || "all of ann's are done")?;
+/// let last = accounts.spawn("ann", || "all of ann's are done")?;
 /// assert_eq!(last.join()?, "all of ann's are done");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -68,8 +69,8 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         self.each.iter().map(Keyed::keys).sum()
     }
 
-    /// Where the tasks of that key go: for the calls that are not repeated here. It is to be given that
-    /// very key. A clone of it keeps the multi-pool from nothing.
+    /// Where the tasks of that key go. It is to be given that very key: another one's tasks would run here
+    /// beside those that go where they belong. A clone of it keeps the multi-pool from nothing.
     pub fn of(&self, key: &K) -> &Keyed<K, S> {
         // Bits of the middle: a set of lanes goes by the lowest, the highest and the upper half.
         let [_, _, low, high, ..] = self.hasher.hash_one(key).to_le_bytes();
@@ -101,6 +102,56 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         self.of(&key).try_submit(key, task)
     }
 
+    /// As [`submit`](Self::submit), but waits for room at most for so long.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn submit_timeout<F, T>(
+        &self,
+        key: K,
+        task: F,
+        timeout: Duration,
+    ) -> Result<(), SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.of(&key).submit_timeout(key, task, timeout)
+    }
+
+    /// As [`submit`](Self::submit), but waits for room at most until then, by the pool's clock.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn submit_deadline<F, T>(
+        &self,
+        key: K,
+        task: F,
+        deadline: Instant,
+    ) -> Result<(), SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.of(&key).submit_deadline(key, task, deadline)
+    }
+
+    /// As [`submit`](Self::submit), as a future: see [`Keyed::submit_async`].
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn submit_async<F, T>(
+        &self,
+        key: K,
+        task: F,
+    ) -> impl Future<Output = Result<(), SubmitError<(K, F)>>> + Send + use<F, T, K, S>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.of(&key).submit_async(key, task)
+    }
+
     /// Hands a task over, after those of its key, and returns a handle to its value: see
     /// [`Keyed::spawn`].
     ///
@@ -124,6 +175,56 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         T: Send + 'static,
     {
         self.of(&key).try_spawn(key, task)
+    }
+
+    /// As [`spawn`](Self::spawn), but waits for room at most for so long.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn spawn_timeout<F, T>(
+        &self,
+        key: K,
+        task: F,
+        timeout: Duration,
+    ) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.of(&key).spawn_timeout(key, task, timeout)
+    }
+
+    /// As [`spawn`](Self::spawn), but waits for room at most until then, by the pool's clock.
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn spawn_deadline<F, T>(
+        &self,
+        key: K,
+        task: F,
+        deadline: Instant,
+    ) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.of(&key).spawn_deadline(key, task, deadline)
+    }
+
+    /// As [`spawn`](Self::spawn), as a future: see [`Keyed::spawn_async`].
+    ///
+    /// # Errors
+    /// Key and task come back: see [`SubmitError`].
+    pub fn spawn_async<F, T>(
+        &self,
+        key: K,
+        task: F,
+    ) -> impl Future<Output = Result<JoinHandle<T>, SubmitError<(K, F)>>> + Send + use<F, T, K, S>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.of(&key).spawn_async(key, task)
     }
 }
 

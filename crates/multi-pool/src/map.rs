@@ -115,6 +115,23 @@ impl MultiPool {
         internals::invoke_any(self, tasks)
     }
 
+    /// As [`invoke_any`](Self::invoke_any), as a future. Dropped, it cancels what has not started.
+    ///
+    /// # Errors
+    /// As [`invoke_any`](Self::invoke_any).
+    pub fn invoke_any_async<I, F, T, E>(
+        &self,
+        tasks: I,
+    ) -> impl Future<Output = Result<Option<T>, MapError<E>>> + use<I, F, T, E>
+    where
+        I: IntoIterator<Item = F>,
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        internals::invoke_any_async(self.clone(), tasks)
+    }
+
     /// Runs `body`, which may hand over tasks that borrow, and returns when all of them have ended:
     /// see [`Pool::scope`](pool_core::WorkerPool::scope).
     ///

@@ -206,7 +206,8 @@ impl<R: Runner> MultiWorkerPool<R> {
 
     /// Hands over every task of an iterator, in its order: see
     /// [`WorkerPool::submit_batch`](pool_core::WorkerPool::submit_batch). The strategy chooses for
-    /// each.
+    /// each, so each costs what a [`submit`](Self::submit) does: that a lock is taken, and is decided whom to
+    /// wake, once for many, is a single pool's.
     pub fn submit_batch<I>(&self, tasks: I) -> Result<usize, BatchError<I::IntoIter>>
     where
         I: IntoIterator,

@@ -6,12 +6,14 @@
 //! waits or is refused.
 
 use std::fmt;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use crate::accept::Accepts;
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::SubmitError;
+use crate::foreign::{drop_quietly, guarded};
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
 use crate::sched::queue::{Chunk, TaskQueue};
@@ -109,16 +111,18 @@ where
     }
     let records_all = pools.records_all();
     loop {
-        for task in rest.by_ref().take(size) {
-            if records_all {
-                chunk.push_with(|| recorded_job(task, pools.pool_handle()));
-            } else {
-                // Made where it is to lie, as in `Admit::submit_plain`.
-                chunk.push_with(|| R::plain(task));
+        let pulled = guarded(|| {
+            for task in rest.by_ref().take(size) {
+                if records_all {
+                    chunk.push_with(|| recorded_job(task, pools.pool_handle()));
+                } else {
+                    // Made where it is to lie, as in `Admit::submit_plain`.
+                    chunk.push_with(|| R::plain(task));
+                }
             }
-        }
+        });
         size = (size * 2).min(LARGEST_CHUNK);
-        if chunk.len() == 0 {
+        if chunk.len() == 0 && pulled.is_ok() {
             return Ok(submitted);
         }
         while chunk.len() > 0 {
@@ -134,6 +138,10 @@ where
                     let (reason, head) = refused.into_parts();
                     let refused = std::iter::once(head).chain(chunk.take_all());
                     let refused: Vec<_> = refused.map(R::task_of).collect();
+                    if let Err(payload) = pulled {
+                        drop_quietly(refused);
+                        resume_unwind(payload);
+                    }
                     return Err(BatchError {
                         reason,
                         submitted,
@@ -142,6 +150,9 @@ where
                     });
                 }
             }
+        }
+        if let Err(payload) = pulled {
+            resume_unwind(payload);
         }
     }
 }
@@ -193,6 +204,9 @@ impl<R: Runner> WorkerPool<R> {
     ///
     /// # Errors
     /// [`BatchError`]: the tasks from the first that was refused on come back, unrun.
+    ///
+    /// # Panics
+    /// With a panic of the iterator: the tasks before it are handed over, as one by one.
     #[doc(alias = "bulk")]
     #[doc(alias = "submit_many")]
     pub fn submit_batch<I>(&self, tasks: I) -> Result<usize, BatchError<I::IntoIter>>

@@ -65,12 +65,13 @@ pub enum WithinWorker {
 ///
 /// | call, at a full pool | does |
 /// |---|---|
-/// | `submit`, `spawn`, `submit_batch`; a group's and a scope's `spawn` | what the pool was built with |
+/// | `submit`, `spawn`, `submit_batch`; a group's `spawn` | what the pool was built with |
 /// | `try_submit`, `try_spawn`, `try_submit_batch` | `Refuse` |
 /// | `submit_timeout`, `submit_deadline`, and their `spawn`s | `Wait` |
 /// | `submit_async`, `spawn_async` | waits as a future, and never runs a task inside a poll |
 /// | `reserve`; [`Keyed`](crate::Keyed)'s `submit` and `spawn` | `Refuse` if the pool was built with that, else `Wait`: there is no task yet, or it must not run out of turn |
 /// | `Submit::submit_with`, `Spawn::spawn_with` | what they are called with |
+/// | a scope's tasks | neither wait nor are refused: the scope's owner runs what the pool has no room for |
 /// | mappings, scheduled tasks | wait, whatever was built |
 ///
 /// A released pool refuses all of them, and nothing is run or discarded then. From Java's

@@ -59,6 +59,11 @@
 //! | `spawn` and its kin | as their `submit` | one allocation more |
 //! | `reserve` and its kin | as their `submit`; on an own worker a full pool refuses | one section, and one for the task, or to give the room back |
 //! | `Keyed::submit`, `spawn` and their kin | at a full pool; on an own worker a full pool refuses | as their `submit`, a hash, and two short sections of a part of the keys |
+//! | `submit_batch` | as `submit`, at each task that finds no room | the lock once for up to 256 tasks |
+//! | a mapping's `next`, `for_each`, `try_for_each` | until the next result is there; on an own worker it does items itself | one section an item, shared with the one before if it can be |
+//! | `scope`; `ScopedJoinHandle::join` | until its tasks have ended; it does what has not started | one or two allocations a task |
+//! | `TaskGroup::next`, `wait`, `try_wait`; `invoke_any` | until a task, or all, have ended; on an own worker it runs those that have not started | a section of the group's own at each task's end |
+//! | `CancelToken::wait` and its kin | until it is cancelled, or the time is up | nothing while it sleeps |
 //! | `JoinHandle::join` | until the task has ended; on an own worker it runs one that has not started in place | nothing once it has; a short spin before it sleeps |
 //! | `JoinHandle::cancel` | no | O(1) amortised, two sections; drops the captures here |
 //! | `stats`, `running`, `waiting`, .. | no | one section |

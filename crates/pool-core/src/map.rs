@@ -79,6 +79,17 @@ pub trait Host: Clone + Send + Sync + 'static {
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static;
+    /// Hands a closure over as a future that waits for room.
+    ///
+    /// # Errors
+    /// The closure comes back unrun.
+    fn spawn_async_on<F, T>(
+        &self,
+        task: F,
+    ) -> impl Future<Output = Result<JoinHandle<T>, SubmitError<F>>> + Send + use<Self, F, T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static;
 }
 
 impl<P> Host for P
@@ -120,6 +131,17 @@ where
         T: Send + 'static,
     {
         self.admit().spawn_recorded(task, options, on_full)
+    }
+
+    fn spawn_async_on<F, T>(
+        &self,
+        task: F,
+    ) -> impl Future<Output = Result<JoinHandle<T>, SubmitError<F>>> + Send + use<P, F, T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        Arc::clone(self.admit()).spawn_task_async(task)
     }
 }
 

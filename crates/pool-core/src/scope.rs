@@ -32,7 +32,7 @@ use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::error::{JoinError, MapError};
-use crate::foreign::{Payload, drop_quietly, guarded};
+use crate::foreign::{Payload, discard, drop_quietly, guarded};
 use crate::handle::PoolRef;
 use crate::map::Host;
 use crate::pool::WorkerPool;
@@ -122,7 +122,17 @@ where
     let result = guarded(|| body(&scope));
     let panic = scope.wait();
     match (result, panic) {
-        (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),
+        (Err(payload), second) => {
+            // Not by the unwinding: its destructor may panic, too.
+            if let Some(second) = second {
+                discard(second);
+            }
+            resume_unwind(payload)
+        }
+        (Ok(result), Some(payload)) => {
+            drop_quietly(result);
+            resume_unwind(payload)
+        }
         (Ok(result), None) => result,
     }
 }

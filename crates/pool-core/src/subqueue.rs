@@ -21,7 +21,6 @@
 //!    an owner that helps sleeps only while every piece has started.
 //! 4. User code (pieces, values, wakers) runs and is dropped with no lock held.
 
-use std::any::type_name;
 use std::sync::Arc;
 #[cfg(feature = "stream")]
 use std::task::{Context, Poll};
@@ -187,7 +186,7 @@ impl DrainTask {
 // Without a name: a full pool does not discard it.
 impl Work for DrainTask {
     fn run(self, context: &TaskContext) -> TaskResult {
-        context.execute_detached(type_name::<Self>(), || self.drain())
+        context.execute_unseen(|| self.drain())
     }
 
     fn release(self) -> TaskResult {

@@ -1,7 +1,7 @@
 //! What is submitted: how a task lies in the queue, runs, and hands its value to a handle.
 //!
-//! Knows no pool: nothing here decides where or when a task runs. All `unsafe` of this crate is in
-//! [`erased`] and [`pack`].
+//! Knows no pool: nothing here decides where or when a task runs. All its `unsafe` is in [`erased`],
+//! [`pack`] and [`func`].
 
 pub(crate) mod cell;
 pub(crate) mod closures;

@@ -84,8 +84,8 @@ struct State<T> {
     /// Tasks whose values were not taken.
     left: usize,
     owners: Vec<Waiter>,
-    /// The first error cancels the rest, and what is handed over later.
-    cancels_on_error: bool,
+    /// The first value of which this is true cancels the rest, and what is handed over later. No user code.
+    fails: fn(&Joined<T>) -> bool,
     failed: bool,
 }
 
@@ -166,7 +166,7 @@ impl<T: Send + 'static> Shared<T> {
         mut state: MutexGuard<'_, State<T>>,
         value: Joined<T>,
     ) -> Option<Waker> {
-        let fails = value.is_err() && state.cancels_on_error && !state.failed;
+        let fails = !state.failed && (state.fails)(&value);
         state.failed |= fails;
         state.ended.push_back(value);
         self.show(&state);
@@ -254,7 +254,7 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
             ended: VecDeque::new(),
             left: 0,
             owners: Vec::new(),
-            cancels_on_error: false,
+            fails: |_| false,
             failed: false,
         };
         Self {
@@ -266,11 +266,15 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
         }
     }
 
-    /// From now on the first task that ends without a value cancels those that have not started,
-    /// and those that are handed over later.
-    #[doc(alias = "errgroup")]
+    /// From now on the first task that ends without a value (it panicked, or was cancelled) cancels those
+    /// that have not started, and those that are handed over later. A task's own `Err` is a value:
+    /// [`cancel_on_failure`](Self::cancel_on_failure).
     pub fn cancel_on_error(self) -> Self {
-        self.shared.state.lock().cancels_on_error = true;
+        self.cancel_if(Result::is_err)
+    }
+
+    fn cancel_if(self, fails: fn(&Joined<T>) -> bool) -> Self {
+        self.shared.state.lock().fails = fails;
         self
     }
 
@@ -294,6 +298,23 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
         F: FnOnce() -> T + Send + 'static,
     {
         self.spawn_with(task, OnFull::Refuse)
+    }
+
+    /// As [`spawn`](Self::spawn), as a future that waits for room: of the group once it is ready. Dropped
+    /// before that, it takes the task back, or leaves it to run as none of the group's if it was just
+    /// accepted.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn spawn_async<F>(&self, task: F) -> impl Future<Output = Result<(), SubmitError<F>>> + Send
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let spawned = self.host.spawn_async_on(task);
+        async move {
+            self.shared.adopt(spawned.await?);
+            Ok(())
+        }
     }
 
     fn spawn_with<F>(&self, task: F, on_full: OnFull) -> Result<(), SubmitError<F>>
@@ -417,7 +438,7 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     }
 
     /// Blocks until every task has ended, those that are handed over meanwhile too. Their values are
-    /// dropped here.
+    /// dropped here, a task's own `Err` among them: [`try_wait`](TaskGroup::try_wait).
     ///
     /// # Errors
     /// The first error, once all have ended.
@@ -464,6 +485,54 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
         let mut first = Ok(());
         while let Some(ended) = self.next_async().await {
             first = first.and(ended.map(drop));
+        }
+        first
+    }
+}
+
+/// Of tasks that may fail.
+impl<T: Send + 'static, E: Send + 'static, P: Host> TaskGroup<Result<T, E>, P> {
+    /// As [`cancel_on_error`](Self::cancel_on_error), and a task that returns `Err` has failed, too.
+    ///
+    /// ```
+    /// use pool_core::{MapError, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// let group = pool.group().cancel_on_failure();
+    /// group.spawn(|| "12".parse::<u32>())?;
+    /// group.spawn(|| "no".parse::<u32>())?;
+    /// group.spawn(|| unreachable!("it is cancelled, or was never taken"))
+    ///     .map_err(|refused| refused.without_task())?;
+    /// assert!(matches!(group.try_wait(), Err(MapError::Failed(_))));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// From Go's `errgroup`.
+    #[doc(alias = "errgroup")]
+    pub fn cancel_on_failure(self) -> Self {
+        self.cancel_if(|ended| !matches!(ended, Ok(Ok(_))))
+    }
+
+    /// As [`wait`](Self::wait), and a task's own `Err` is an error.
+    ///
+    /// # Errors
+    /// The first, once all have ended.
+    pub fn try_wait(&self) -> Result<(), MapError<E>> {
+        let mut first = Ok(());
+        while let Some(ended) = self.next() {
+            first = first.and(judge(ended).map(drop));
+        }
+        first
+    }
+
+    /// As [`try_wait`](Self::try_wait), as a future.
+    ///
+    /// # Errors
+    /// The first, once all have ended.
+    pub async fn try_wait_async(&self) -> Result<(), MapError<E>> {
+        let mut first = Ok(());
+        while let Some(ended) = self.next_async().await {
+            first = first.and(judge(ended).map(drop));
         }
         first
     }
@@ -561,6 +630,43 @@ where
     failed.map_or(Ok(None), Err)
 }
 
+/// As [`invoke_any`], as a future.
+///
+/// # Errors
+/// Those.
+pub async fn invoke_any_async<P, I, F, T, E>(host: P, tasks: I) -> Result<Option<T>, MapError<E>>
+where
+    P: Host,
+    I: IntoIterator<Item = F>,
+    F: FnOnce() -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    let group = TaskGroup::of(&host);
+    let mut failed = None;
+    for task in tasks {
+        if let Err(refused) = group.spawn_async(task).await {
+            failed = Some(MapError::Refused(refused.without_task()));
+            break;
+        }
+        // Enough are on their way if one has succeeded.
+        let ended = group.shared.take_or_wait(|| None);
+        if let Poll::Ready(Some(ended)) = ended {
+            match judge(ended) {
+                Ok(value) => return Ok(Some(value)),
+                Err(error) => failed = Some(error),
+            }
+        }
+    }
+    while let Some(ended) = group.next_async().await {
+        match judge(ended) {
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => failed = Some(error),
+        }
+    }
+    failed.map_or(Ok(None), Err)
+}
+
 /// What a task that may fail came to.
 pub(crate) fn judge<T, E>(ended: Joined<Result<T, E>>) -> Result<T, MapError<E>> {
     match ended {
@@ -584,7 +690,7 @@ impl WorkerPool<Closures> {
         TaskGroup::of(self)
     }
 
-    /// Runs tasks until one of them succeeds: its value. Those that have not started then are
+    /// Blocks until one of these tasks succeeds: its value. Those that have not started then are
     /// cancelled, those that run are not interrupted. `None` if there are no tasks.
     ///
     /// ```
@@ -609,6 +715,23 @@ impl WorkerPool<Closures> {
         E: Send + 'static,
     {
         self::invoke_any(self, tasks)
+    }
+
+    /// As [`invoke_any`](Self::invoke_any), as a future. Dropped, it cancels what has not started.
+    ///
+    /// # Errors
+    /// As [`invoke_any`](Self::invoke_any).
+    pub fn invoke_any_async<I, F, T, E>(
+        &self,
+        tasks: I,
+    ) -> impl Future<Output = Result<Option<T>, MapError<E>>> + use<I, F, T, E>
+    where
+        I: IntoIterator<Item = F>,
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self::invoke_any_async(self.clone(), tasks)
     }
 }
 

@@ -10,7 +10,8 @@ use crate::task::label::Label;
 /// Sees each task of a pool, on the thread that runs it. For metrics, and for what a task is to find
 /// set up. Set by [`Builder::task_hook`](crate::Builder::task_hook).
 ///
-/// It sees the tasks of all calls, the pieces of mappings and the tasks of scopes among them. A panic
+/// It sees the tasks of all calls, the pieces of mappings and the tasks of scopes among them, and nothing
+/// that the pool runs on its own account to get at these. A panic
 /// in it is counted ([`Stats::hook_panics`](crate::Stats::hook_panics)) and changes nothing else.
 ///
 /// ```

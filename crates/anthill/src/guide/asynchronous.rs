@@ -51,7 +51,7 @@
 //! - **`select!` and time-outs drop futures.** The table says what each drop means. A value that must not
 //!   be lost is not in a handle that is dropped: take it to the end, or send it through a channel.
 //! - **Dropping a handle does not stop its task.** `cancel` takes back what has not started; what runs
-//!   has to look at a flag of yours.
+//!   has to look whether it was [asked to stop](super::cancelling).
 //! - **A future that is ready does not yield.** A loop over `get_async` or `take_async` that finds
 //!   something each time keeps its thread: let it yield now and then.
 //! - **Futures that wait for time** are woken by the clock's one helper thread, or, with the features

@@ -8,8 +8,8 @@
 //! | `keepAliveTime`, `prestartAllCoreThreads` | `keep_alive(d)`, `prestart(n)` |
 //! | `setMaximumPoolSize` | [`tune`](crate::WorkerPool::tune) |
 //! | `execute`, `submit` | `try_submit`, `try_spawn`, which refuse at a full pool too; or wait with `submit`, `spawn` |
-//! | `AbortPolicy`, `DiscardPolicy` | the refused task is in the error |
-//! | `CallerRunsPolicy` | `Err(SubmitError::Full(task)) => task()` |
+//! | `AbortPolicy` | `on_full(OnFull::Refuse)`, or `try_submit`: the refused task is in the error |
+//! | `CallerRunsPolicy`, `DiscardOldestPolicy`, `DiscardPolicy` | [`on_full`](crate::Builder::on_full) with `RunInCaller`, `DiscardOldest`, `DiscardNewest`; a `discard_hook` sees what goes |
 //! | `Future.get`, `cancel(false)` | `join`, [`cancel`](crate::JoinHandle::cancel); nothing is interrupted |
 //! | `invokeAll`, `invokeAny`, `ExecutorCompletionService` | a [group](super::groups): `wait`, [`invoke_any`](crate::Pool::invoke_any), `next` |
 //! | `CompletableFuture.supplyAsync(f, pool)` | `spawn_async(f).await?`, and `await` in place of `thenApply` |
@@ -17,7 +17,8 @@
 //! | `shutdownNow` | `release_now`, which interrupts nothing |
 //! | `ForkJoinPool.managedBlock` | [`blocking`](crate::blocking), within the builder's `max_compensation` |
 //! | `ThreadLocal` in a pool's threads | [`FuncPool::builder_with_state`](crate::FuncPool::builder_with_state) |
-//! | `ThreadFactory`, `beforeExecute` | `name`, `stack_size`, `start_hook`; wrap the closure |
+//! | `ThreadFactory` | `thread_name`, `stack_size`, `start_hook`, [`worker_wrap`](crate::Builder::worker_wrap) |
+//! | `beforeExecute`, `afterExecute` | [`task_hook`](crate::Builder::task_hook) |
 //! | `getActiveCount`, `getLargestPoolSize` | `busy`, `stats().peak_live` |
 //! | `newWorkStealingPool`, `ForkJoinPool`, parallel streams | rayon |
 //! | virtual threads | an async runtime |
@@ -45,17 +46,13 @@
 //! ```
 //! // var pool = new ThreadPoolExecutor(0, 4, 10, SECONDS, new SynchronousQueue<>(), CallerRunsPolicy);
 //! // var size = pool.submit(() -> Files.size(path)); .. size.get(); pool.shutdown(); ..
-//! use anthill::{Pool, ScheduledPool, SubmitError};
+//! use anthill::{OnFull, Pool, ScheduledPool};
 //! use std::time::Duration;
 //!
-//! let pool = Pool::builder().capacity(4).keep_alive(Duration::from_secs(10)).build()?;
-//! let task = || std::fs::metadata("Cargo.toml").map(|file| file.len());
-//! let size = match pool.try_spawn(task) {
-//!     Ok(handle) => handle.join()?,
-//!     Err(SubmitError::Full(task)) => task(), // The caller runs.
-//!     Err(other) => return Err(other.without_task().into()),
-//! };
-//! assert!(size? > 0);
+//! let pool = Pool::builder().capacity(4).keep_alive(Duration::from_secs(10));
+//! let pool = pool.on_full(OnFull::RunInCaller).build()?;
+//! let size = pool.spawn(|| std::fs::metadata("Cargo.toml").map(|file| file.len()))?;
+//! assert!(size.join()?? > 0);
 //!
 //! let timer = ScheduledPool::new(pool);
 //! let late = timer.spawn_after(Duration::from_millis(1), || "late")?;
@@ -69,8 +66,8 @@
 //! - **Threads first, then the queue.** Java queues first, and starts threads beyond `corePoolSize` only
 //!   when the queue is full: with an unbounded queue, never. A pool here starts threads up to its
 //!   capacity, and queues what comes beyond.
-//! - **Nothing is interrupted.** There is no `Thread.interrupt`: a task that is to end early looks at a
-//!   flag, or its socket is closed.
+//! - **Nothing is interrupted.** There is no `Thread.interrupt`: a task that is to end early looks at
+//!   [`current()`](crate::current) or a [`CancelToken`](crate::CancelToken), or its socket is closed.
 //! - **`submit` waits at a full pool**, where Java's throws. What throws is `try_submit`.
 //! - **A pool that is dropped is released**: its last handle's drop lets accepted tasks run and does not
 //!   wait for them. At the end of `main` wait yourself.

@@ -76,8 +76,8 @@
 //!
 //! # Cancelling
 //! A task that has not started can be taken back. Its room is free at once, and what it captured
-//! is dropped on the calling thread. A task that runs is not interrupted; give it a flag to look at,
-//! if it is to stop early.
+//! is dropped on the calling thread. A task that runs is not interrupted: it is asked to
+//! stop, and may [look](super::cancelling) whether it was.
 //!
 //! ```
 //! use anthill::{JoinError, Pool};

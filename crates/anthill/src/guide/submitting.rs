@@ -1,7 +1,7 @@
 //! Blocking, refusing, timed and asynchronous submits.
 //!
 //! While there is room all of them do the same: the task is accepted and the call returns. What
-//! differs is the full pool, and it is chosen by the call:
+//! differs is the full pool, and it is chosen by the call, and by the builder for those that do not say it:
 //!
 //! | call | at a full pool | on one of the pool's own workers, at a full pool |
 //! |---|---|---|
@@ -10,8 +10,9 @@
 //! | `submit_timeout`, `submit_deadline`, `spawn_..` | waits so long | runs it in place |
 //! | `submit_async`, `spawn_async` | a future, waits in the wait queue | waits in the wait queue |
 //!
-//! A released pool refuses all of them. With [`nonblocking`](crate::Builder::nonblocking) `submit`
-//! and `spawn` refuse at a full pool as well; with [`max_waiting`](crate::Builder::max_waiting)
+//! A released pool refuses all of them. What `submit` and `spawn` do at a full pool is the builder's to say:
+//! with [`on_full`](crate::Builder::on_full) they refuse as well, run the task in the caller, or discard the oldest
+//! or the newest task, which a [`discard_hook`](crate::Builder::discard_hook) sees. With [`max_waiting`](crate::Builder::max_waiting)
 //! a submitter that would be one waiter too many is refused.
 //!
 //! A wait ends when the task is *accepted*, not when it has run. For that, take a

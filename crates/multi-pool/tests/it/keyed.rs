@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use multi_pool::{MultiKeyed, MultiPool};
 use pool_core::{DropPolicy, Pool, SubmitError};
-use testkit::Gate;
+use testkit::{Gate, block_on};
 
 use crate::support::{Journal, bounded, multi};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 fn keyed(pools: usize, capacity: usize, depth: usize) -> MultiKeyed<u64> {
     let each = Pool::builder().capacity(capacity).queue_depth(depth);
@@ -34,6 +37,34 @@ fn the_tasks_of_a_key_run_in_order_whichever_pool_it_is_in() {
         assert_eq!(keyed.keys(), 0);
         let used = (0..3).filter(|&pool| keyed.pool().stats_of(pool).unwrap().completed > 0);
         assert_eq!(used.count(), 3, "20 keys are in more than two pools");
+    });
+}
+
+#[test]
+fn every_call_of_a_key_goes_to_its_pool_and_keeps_its_order() {
+    bounded(|| {
+        let (keyed, journal) = (keyed(3, 2, 1_000), Journal::new());
+        let (long, far) = (SECOND * 60, Instant::now() + SECOND * 60);
+        for key in 0..20 {
+            let gate = Gate::new();
+            let held = gate.clone();
+            keyed.submit(key, move || held.wait()).unwrap();
+            gate.wait_for_arrivals(1);
+            let write = |number| journal.writer((key, number));
+            keyed.submit_timeout(key, write(0), long).unwrap();
+            keyed.submit_deadline(key, write(1), far).unwrap();
+            block_on(keyed.submit_async(key, write(2))).unwrap();
+            let third = keyed.spawn_timeout(key, write(3), long).unwrap();
+            let fourth = keyed.spawn_deadline(key, write(4), far).unwrap();
+            let fifth = block_on(keyed.spawn_async(key, write(5))).unwrap();
+            assert!(keyed.of(&key).keys() > 0);
+            gate.open();
+            for handle in [third, fourth, fifth] {
+                handle.join().unwrap();
+            }
+            let of_key = journal.entries().into_iter().filter(|entry| entry.0 == key);
+            assert!(of_key.map(|entry| entry.1).eq(0..6), "key {key}");
+        }
     });
 }
 

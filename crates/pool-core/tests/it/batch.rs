@@ -1,5 +1,6 @@
 //! Many tasks in one call.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
@@ -42,6 +43,26 @@ fn a_batch_of_any_length_is_run_in_its_order() {
         }
         let stats = pool.stats();
         assert_eq!((stats.submitted, stats.completed), (1_769, 1_769));
+    }
+}
+
+#[test]
+fn what_an_iterator_gave_before_it_panicked_is_run() {
+    let pool = Pool::builder()
+        .capacity(1)
+        .queue_depth(QueueDepth::Unlimited);
+    let pool = pool.build().expect("it has a capacity");
+    for given in [0, 1, 15, 16, 300] {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let tasks = (0..=given).map(|n| {
+            assert!(n < given, "the iterator");
+            let ran = Arc::clone(&ran);
+            move || ran.fetch_add(1, SeqCst)
+        });
+        let unwound = catch_unwind(AssertUnwindSafe(|| pool.submit_batch(tasks)));
+        assert!(unwound.is_err());
+        pool.wait_idle().expect("it is no worker");
+        assert_eq!(ran.load(SeqCst), given);
     }
 }
 

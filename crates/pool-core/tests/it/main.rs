@@ -20,6 +20,7 @@ mod expiry;
 mod func;
 mod futures;
 mod group;
+mod group_failing;
 mod hooks;
 mod in_place;
 mod keyed;

@@ -223,6 +223,45 @@ fn a_panic_of_the_body_waits_for_the_tasks_and_goes_on() {
     assert_eq!(ended.into_inner(), 20);
 }
 
+/// A payload whose destructor panics, which would abort the process while another panic unwinds.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a destructor");
+    }
+}
+
+#[test]
+fn a_panic_of_the_body_goes_on_though_a_tasks_payload_panics_as_it_is_dropped() {
+    let pool = pool(1);
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            scope.submit(|| std::panic::panic_any(Bomb));
+            panic!("the body");
+        })
+    }));
+    let payload = unwound
+        .err()
+        .and_then(|payload| payload.downcast::<&str>().ok());
+    assert_eq!(payload.as_deref(), Some(&"the body"));
+}
+
+#[test]
+fn a_panic_of_a_task_goes_on_though_the_bodys_value_panics_as_it_is_dropped() {
+    let pool = pool(1);
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            scope.submit(|| panic!("submitted"));
+            Bomb
+        })
+    }));
+    let payload = unwound
+        .err()
+        .and_then(|payload| payload.downcast::<&str>().ok());
+    assert_eq!(payload.as_deref(), Some(&"submitted"));
+}
+
 #[test]
 fn a_panic_of_a_task_surfaces_at_its_handle_or_at_the_end_of_the_scope() {
     let pool = pool(2);

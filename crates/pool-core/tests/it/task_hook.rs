@@ -359,3 +359,30 @@ mod tracing {
         });
     }
 }
+
+/// The type names of what it sees.
+struct Types(Journal<&'static str>);
+
+impl TaskHook for Types {
+    fn after(&self, task: &TaskEnd<'_>) {
+        self.0.write(task.task());
+    }
+}
+
+#[test]
+fn a_hook_does_not_see_what_carries_the_tasks_of_mappings_and_scopes() {
+    bounded(|| {
+        let journal = Journal::new();
+        let pool = Pool::builder()
+            .capacity(2)
+            .task_hook(Types(journal.clone()));
+        let pool = pool.build().unwrap();
+        let mapped: Result<Vec<_>, _> = pool.map(0..20, |n| n).collect();
+        assert_eq!(mapped.unwrap().len(), 20);
+        pool.scope(|scope| (0..10).for_each(|_| scope.submit(|| ())));
+        pool.wait_idle().unwrap();
+        let seen = journal.entries();
+        assert_eq!(seen.len(), 30, "{seen:?}");
+        assert_eq!(pool.stats().panicked, 0);
+    });
+}
