@@ -101,6 +101,8 @@ mod job;
 mod listen;
 mod notify;
 mod offset;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
+mod own;
 mod payload;
 #[cfg(feature = "postgres")]
 pub mod postgres;

@@ -20,9 +20,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not for: a pooler that gives each transaction another session (statements are prepared, and one
-//! session listens), nor for a thread that runs a tokio runtime: the client has one of its own, and
-//! panics within another. Push from `spawn_blocking`, or take a connection of the application's.
+//! Not for:
+//! - a pooler that gives each transaction another session: statements are prepared, and one session listens;
+//! - a thread that runs a tokio runtime: the client has one of its own, and panics within another. Push from
+//!   `spawn_blocking`, or take a connection of the application's;
+//! - a forked child, if the parent has opened the store: each call is [`Forked`](crate::ErrorKind::Forked)
+//!   there.
 //!
 //! # What always holds
 //! 1. What a call has answered for has been synced: all but claims, starts and extensions, which a
@@ -456,6 +459,7 @@ impl EnqueueIn for PostgresStore {
         name: &str,
         jobs: &[NewJob<'_>],
     ) -> Result<Vec<Put>> {
+        self.0.sessions.check_process()?;
         let (puts, ..) = enqueue(name, jobs, true, |function, values| {
             let text = self.0.sessions.schema().call(function, values.len());
             transaction

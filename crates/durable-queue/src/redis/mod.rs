@@ -28,7 +28,9 @@
 //! - a server that deletes keys to have memory (`maxmemory-policy allkeys-..`): it is refused;
 //! - a failover that must lose nothing: replicas follow later, so what was answered for may be gone, and what
 //!   was acknowledged may come again;
-//! - a cluster: the client talks to one server. All keys of a queue are in one slot.
+//! - a cluster: the client talks to one server. All keys of a queue are in one slot;
+//! - a forked child, if the parent has opened the store: each call is [`Forked`](crate::ErrorKind::Forked)
+//!   there.
 //!
 //! Times are whole microseconds up to the year 2255; later ones are "never".
 //!
