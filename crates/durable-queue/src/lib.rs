@@ -112,6 +112,8 @@ mod queue;
 pub mod redis;
 mod reply;
 mod schedule;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod sizes;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stats;

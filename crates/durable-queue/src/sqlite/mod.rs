@@ -4,6 +4,9 @@
 //! child, if the parent had the same file open before: `SQLite` keeps locks by processes. What was
 //! opened before a fork answers [`ErrorKind::Forked`] in the child.
 //!
+//! A job has less than a billion bytes, payload and key together: the limit of `SQLite` for a row, unless the
+//! connection has a lower one. Else it is [`ErrorKind::TooLarge`]. A batch has no limit of its own.
+//!
 //! # What always holds
 //! 1. Every change is one IMMEDIATE transaction, so what it reads stays true until it commits.
 //! 2. What a call has answered for has been synced: all but claims, starts and

@@ -7,7 +7,8 @@ use durable_queue::conformance::Fixture;
 use durable_queue::sqlite::SqliteOptions;
 use durable_queue::testing::ManualStoreClock;
 use durable_queue::{
-    CarriedOut, EnqueueIn, ErrorKind, Merge, NewJob, SqliteStore, Store, StoreError, When,
+    Cancelled, CarriedOut, EnqueueIn, ErrorKind, Merge, NewJob, SqliteStore, Store, StoreError,
+    When,
 };
 use rusqlite::{Connection, TransactionBehavior};
 use sync_shim::ManualClock;
@@ -139,6 +140,65 @@ fn a_full_disk_is_an_error_that_says_so_and_nothing_is_lost() {
     assert_eq!(count(&store), 1, "all of a batch or none");
     store.enqueue("queue", &[JOB]).unwrap();
     assert_eq!(count(&store), 2);
+}
+
+/// `SQLITE_MAX_LENGTH`. Pages of zeros that nobody reads are in no memory.
+#[test]
+fn what_is_larger_than_a_row_may_be_is_refused_and_nothing_of_its_batch_is_entered() {
+    let file = file();
+    let zeros = vec![0; 1_000_000_001];
+    let large = NewJob {
+        payload: &zeros,
+        ..JOB
+    };
+    let long = NewJob {
+        key: Some(&zeros),
+        ..JOB
+    };
+    let mut own = Connection::open(file.folder.file("jobs")).unwrap();
+    for refused in [large, long] {
+        let error = file.store.enqueue("queue", &[JOB, refused]).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.carried_out()),
+            (ErrorKind::TooLarge, CarriedOut::No)
+        );
+        assert!(!error.is_transient());
+        assert_eq!(count(&file.store), 0);
+        let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate);
+        let mut transaction = transaction.unwrap();
+        let jobs = [JOB, refused];
+        let refused = file.store.enqueue_in(&mut transaction, "queue", &jobs);
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::TooLarge);
+        transaction.commit().unwrap();
+        assert_eq!(count(&file.store), 0, "the transaction goes on without it");
+    }
+}
+
+/// With a limit that a test can reach: an application may set one.
+#[test]
+fn what_is_as_large_as_can_be_comes_back_and_with_a_key_more_it_is_refused() {
+    const LIMIT: usize = 100_000;
+    /// The other columns.
+    const REST: usize = 100;
+    let folder = Folder::new();
+    let connection = Connection::open(folder.file("jobs")).unwrap();
+    let limit = i32::try_from(LIMIT).unwrap();
+    let limited = rusqlite::limits::Limit::SQLITE_LIMIT_LENGTH;
+    connection.set_limit(limited, limit).unwrap();
+    let store = SqliteStore::options().adopt(connection).unwrap();
+    let payload = vec![7; LIMIT - REST];
+    let large = NewJob {
+        payload: &payload,
+        ..JOB
+    };
+    let put = store.enqueue("queue", &[large]).unwrap()[0];
+    let cancelled = store.cancel("queue", put.id().into()).unwrap();
+    assert!(matches!(cancelled, Cancelled::Gone { payload: it, .. } if it == payload));
+    let key = Some(&payload[..REST]);
+    let error = store.enqueue("queue", &[NewJob { key, ..large }]);
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::TooLarge);
+    store.enqueue("queue", &[NewJob { key, ..JOB }]).unwrap();
+    assert_eq!(count(&store), 1);
 }
 
 #[test]

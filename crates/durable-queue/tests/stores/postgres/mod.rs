@@ -7,6 +7,7 @@ mod failing;
 mod opening;
 mod planning;
 mod repeating;
+mod sizes;
 mod transactions;
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
