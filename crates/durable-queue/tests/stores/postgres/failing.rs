@@ -25,7 +25,7 @@ use crate::disturbed::a_party_loses_nothing;
 use crate::proxy::{Proxy, SilentAfter};
 
 /// All that a log could come to hold of it.
-fn shown(error: &StoreError) -> String {
+pub(super) fn shown(error: &StoreError) -> String {
     let mut text = format!("{error} {error:?}");
     let mut source = error.source();
     while let Some(error) = source {
@@ -35,7 +35,7 @@ fn shown(error: &StoreError) -> String {
     text
 }
 
-fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
+pub(super) fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
     (error.kind(), error.carried_out())
 }
 

@@ -6,7 +6,9 @@ mod encrypting;
 mod failing;
 mod opening;
 mod planning;
+mod refusing;
 mod repeating;
+mod rights;
 mod sizes;
 mod transactions;
 
