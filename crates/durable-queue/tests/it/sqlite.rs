@@ -15,13 +15,13 @@ use sync_shim::ManualClock;
 
 use crate::support::Folder;
 
-struct File {
-    store: SqliteStore,
-    clock: ManualStoreClock,
-    folder: Folder,
+pub(crate) struct File {
+    pub(crate) store: SqliteStore,
+    pub(crate) clock: ManualStoreClock,
+    pub(crate) folder: Folder,
 }
 
-fn file() -> File {
+pub(crate) fn file() -> File {
     let clock = ManualStoreClock::new(&ManualClock::new());
     let folder = Folder::new();
     let store = options(&clock).open(folder.file("jobs")).unwrap();
@@ -32,7 +32,7 @@ fn file() -> File {
     }
 }
 
-fn options(clock: &ManualStoreClock) -> SqliteOptions {
+pub(crate) fn options(clock: &ManualStoreClock) -> SqliteOptions {
     SqliteStore::options().clock(clock.clone())
 }
 
@@ -54,7 +54,7 @@ impl Fixture for File {
 
 durable_queue::conformance_tests!(file);
 
-const JOB: NewJob<'_> = NewJob {
+pub(crate) const JOB: NewJob<'_> = NewJob {
     payload: b"job",
     when: When::NOW,
     key: None,
@@ -63,7 +63,7 @@ const JOB: NewJob<'_> = NewJob {
     urgent: false,
 };
 
-fn count(store: &SqliteStore) -> u32 {
+pub(crate) fn count(store: &SqliteStore) -> u32 {
     store.stats("queue").unwrap().jobs
 }
 
@@ -106,40 +106,6 @@ fn jobs_of_the_callers_own_transaction_come_with_its_commit_and_not_without() {
         }
         assert_eq!(count(&file.store), u32::from(commit));
     }
-}
-
-/// A page of the file is all that a batch of this size may add.
-#[test]
-fn a_full_disk_is_an_error_that_says_so_and_nothing_is_lost() {
-    let File {
-        store,
-        clock,
-        folder,
-    } = file();
-    store.enqueue("queue", &[JOB]).unwrap();
-    drop(store);
-    let connection = Connection::open(folder.file("jobs")).unwrap();
-    let pages: u32 = connection
-        .query_row("PRAGMA page_count", [], |row| row.get(0))
-        .unwrap();
-    connection
-        .query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
-        .unwrap();
-    let store = options(&clock).adopt(connection).unwrap();
-    let payload = vec![0; 1 << 20];
-    let large = NewJob {
-        payload: &payload,
-        ..JOB
-    };
-    let error = store.enqueue("queue", &[JOB, large]).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.carried_out()),
-        (ErrorKind::Full, CarriedOut::No)
-    );
-    assert!(error.is_transient());
-    assert_eq!(count(&store), 1, "all of a batch or none");
-    store.enqueue("queue", &[JOB]).unwrap();
-    assert_eq!(count(&store), 2);
 }
 
 /// `SQLITE_MAX_LENGTH`. Pages of zeros that nobody reads are in no memory.
