@@ -160,7 +160,9 @@ fn a_role_with_the_documented_rights_may_do_all_and_is_refused_without_any_one_o
     };
     let role = Role::new(&database);
     assert_eq!(documented().len(), 4);
-    documented().into_iter().for_each(|grant| role.sql(grant));
+    for grant in documented() {
+        role.sql(grant);
+    }
     role.work().unwrap();
     for grant in documented() {
         let (rights, rest) = grant
