@@ -86,6 +86,7 @@
 )]
 #![forbid(unsafe_code)]
 
+mod batch;
 mod builder;
 mod calls;
 mod claimed;
@@ -135,6 +136,7 @@ pub use self::schedule::{Schedule, ScheduleError};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::SqliteStore;
 pub use self::{
+    batch::Push,
     builder::{BuildError, Builder, FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, MAX_ATTEMPTS},
     claimed::{Claimed, Retried},
     error::{CarriedOut, ErrorKind, PushError, SettleError, StoreError, TakeError},

@@ -10,6 +10,7 @@
     reason = "of constants, the smaller from the greater"
 )]
 
+mod batches;
 mod disk;
 mod faults;
 mod horizon;
