@@ -149,7 +149,7 @@ pub use self::{
     reply::SettleFuture,
     stats::Stats,
     store::{EnqueueIn, Store},
-    take::TakeFuture,
+    take::{TakeFuture, TakeManyFuture},
     time::{StoreClock, StoreTime, WallClock, When},
     worker::{StartError, Worker, WorkerBuilder},
 };

@@ -13,6 +13,7 @@
 mod batches;
 mod disk;
 mod faults;
+mod futures;
 mod horizon;
 mod leases;
 #[cfg(unix)]
