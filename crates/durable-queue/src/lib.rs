@@ -86,6 +86,7 @@
 )]
 #![forbid(unsafe_code)]
 
+mod batch;
 mod builder;
 mod calls;
 mod claimed;
@@ -101,6 +102,8 @@ mod job;
 mod listen;
 mod notify;
 mod offset;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
+mod own;
 mod payload;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -110,6 +113,8 @@ mod queue;
 pub mod redis;
 mod reply;
 mod schedule;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod sizes;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stats;
@@ -131,6 +136,7 @@ pub use self::schedule::{Schedule, ScheduleError};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::SqliteStore;
 pub use self::{
+    batch::Push,
     builder::{BuildError, Builder, FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, MAX_ATTEMPTS},
     claimed::{Claimed, Retried},
     error::{CarriedOut, ErrorKind, PushError, SettleError, StoreError, TakeError},
@@ -143,7 +149,7 @@ pub use self::{
     reply::SettleFuture,
     stats::Stats,
     store::{EnqueueIn, Store},
-    take::TakeFuture,
+    take::{TakeFuture, TakeManyFuture},
     time::{StoreClock, StoreTime, WallClock, When},
     worker::{StartError, Worker, WorkerBuilder},
 };

@@ -23,6 +23,7 @@ use crate::clock::SharedClock;
 use crate::error::StoreError;
 use crate::job::Token;
 use crate::notify::{Notifier, Notifiers, Registration};
+use crate::own::Own;
 use crate::pump::{FIRST_PAUSE, LONGEST_PAUSE};
 use crate::store::{Result, Watch};
 use crate::time::StoreTime;
@@ -77,7 +78,7 @@ pub(crate) trait Messages {
 
 // Each store has its own way to probe.
 #[cfg_attr(
-    not(feature = "postgres"),
+    not(any(feature = "postgres", test)),
     expect(dead_code, reason = "Redis answers at once")
 )]
 pub(crate) enum Received {
@@ -89,7 +90,7 @@ pub(crate) enum Received {
 }
 
 #[cfg_attr(
-    not(all(feature = "postgres", feature = "redis")),
+    not(any(test, all(feature = "postgres", feature = "redis"))),
     expect(dead_code, reason = "each store has one of them")
 )]
 pub(crate) enum Probe {
@@ -127,6 +128,8 @@ pub(crate) struct Hub {
     /// Names this store in what it announces: it has called its own notifiers already.
     origin: String,
     timing: Timing,
+    /// The thread is that of the process that has started it.
+    process: Own<()>,
 }
 
 impl fmt::Debug for Hub {
@@ -145,6 +148,7 @@ impl Hub {
             is_listening: Mutex::new(false),
             origin: format!("{origin:032x}"),
             timing,
+            process: Own::new(()),
         }
     }
 
@@ -180,6 +184,7 @@ pub(crate) fn watch<S: Server>(
     no_thread: impl FnOnce(&std::io::Error) -> StoreError,
 ) -> Result<Box<dyn Watch>> {
     let hub = server.hub();
+    hub.process.get()?; // Before any lock: the fork may have left it held.
     let watch = Listening(hub.notifiers.add(queue, notifier));
     let mut is_listening = hub.is_listening.lock();
     if !*is_listening {

@@ -29,7 +29,7 @@ use crate::time::{StoreTime, When};
 pub struct DurableQueue<T, S: Store> {
     pub(crate) owner: Arc<Owner<S>>,
     /// What this handle pushes is urgent.
-    urgent: bool,
+    pub(crate) urgent: bool,
     values: PhantomData<fn() -> T>,
 }
 
@@ -226,38 +226,6 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
             }
         });
         entered.map_err(|error| PushError { value, error })
-    }
-
-    /// Puts many jobs in, all or none, with one commit.
-    ///
-    /// # Errors
-    /// What the store met, with the values.
-    pub fn push_batch(
-        &self,
-        values: Vec<(T, When)>,
-    ) -> Result<Vec<JobId>, PushError<Vec<(T, When)>>> {
-        let Shared { store, name, .. } = &**self.shared();
-        let payloads: Result<Vec<_>> = values.iter().map(|(value, _)| encoded(value)).collect();
-        let entered = payloads.and_then(|payloads| {
-            let job = |(payload, (_, when)): (_, &(T, When))| NewJob {
-                payload,
-                when: *when,
-                key: None,
-                merge: Merge::Keep,
-                schedule: None,
-                urgent: self.urgent,
-            };
-            let payloads = payloads.iter().map(|payload| &**payload);
-            let jobs: Vec<_> = payloads.zip(&values).map(job).collect();
-            store.enqueue(name, &jobs)
-        });
-        match entered {
-            Ok(puts) => Ok(puts.into_iter().map(Put::id).collect()),
-            Err(error) => Err(PushError {
-                value: values,
-                error,
-            }),
-        }
     }
 
     /// Puts a job in as part of the caller's own transaction: it is there when that commits, and
@@ -468,7 +436,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     }
 }
 
-fn encoded<T: Payload>(value: &T) -> Result<Cow<'_, [u8]>> {
+pub(crate) fn encoded<T: Payload>(value: &T) -> Result<Cow<'_, [u8]>> {
     let encoded = value.encode();
     encoded.map_err(|error| StoreError::new(ErrorKind::Unencodable).with_source(error))
 }

@@ -112,8 +112,44 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// back. It does not keep the queue open. Polled after it was ready, it takes the next job.
     pub fn take_async(&self) -> TakeFuture<T, S> {
         TakeFuture {
-            shared: Arc::clone(self.shared()),
-            ticket: None,
+            taking: Taking::new(self.shared(), Vec::new(), NonZeroUsize::MIN),
+            values: PhantomData,
+        }
+    }
+
+    /// As [`take_many`](Self::take_many), as a future: as [`take_async`](Self::take_async).
+    pub fn take_many_async(&self, most: NonZeroUsize) -> TakeManyFuture<T, S> {
+        self.ack_and_take_many_async(Vec::new(), most)
+    }
+
+    /// As [`ack_and_take_many`](Self::ack_and_take_many), as a future: as [`take_async`](Self::take_async). What it
+    /// acknowledges is so with its first poll; dropped before that, it acknowledges it all the same. Polled
+    /// after it was ready, it takes the next batch, and acknowledges nothing more.
+    ///
+    /// ```
+    /// # use std::num::NonZeroUsize;
+    /// # use durable_queue::{Claimed, DurableQueue, Store, TakeError};
+    /// # async fn mail(_: &str) {}
+    /// async fn work_off<S: Store>(queue: &DurableQueue<String, S>) -> Result<(), TakeError> {
+    ///     let most = NonZeroUsize::new(100).expect("not zero");
+    ///     let mut done = Vec::new();
+    ///     loop {
+    ///         let batch = queue.ack_and_take_many_async(done, most).await?;
+    ///         for job in &batch {
+    ///             mail(job).await;
+    ///         }
+    ///         done = batch;
+    ///     }
+    /// }
+    /// ```
+    pub fn ack_and_take_many_async(
+        &self,
+        done: Vec<Claimed<T>>,
+        most: NonZeroUsize,
+    ) -> TakeManyFuture<T, S> {
+        let shared = self.shared();
+        TakeManyFuture {
+            taking: Taking::new(shared, shared.acks_of(done, Acks::First), most),
             values: PhantomData,
         }
     }
@@ -146,11 +182,7 @@ impl<S: Store> Shared<S> {
         most: NonZeroUsize,
         deadline: Option<Instant>,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
-        // A job of another queue goes there.
-        let acks = done
-            .into_iter()
-            .filter_map(|job| job.ack_with(&self.control, acks));
-        let mut acks: Vec<Command> = acks.collect();
+        let mut acks = self.acks_of(done, acks);
         loop {
             if let Err(error) = self.start() {
                 for ack in acks {
@@ -164,6 +196,14 @@ impl<S: Store> Shared<S> {
                 return Ok(jobs);
             }
         }
+    }
+
+    /// A job of another queue goes there.
+    fn acks_of<T>(&self, done: Vec<Claimed<T>>, acks: Acks) -> Vec<Command> {
+        let acks = done
+            .into_iter()
+            .filter_map(|job| job.ack_with(&self.control, acks));
+        acks.collect()
     }
 
     fn wait(
@@ -202,8 +242,7 @@ impl<S: Store> Shared<S> {
 /// See [`DurableQueue::take_async`].
 #[must_use = "a future does nothing until it is polled"]
 pub struct TakeFuture<T, S: Store> {
-    shared: Arc<Shared<S>>,
-    ticket: Option<Ticket>,
+    taking: Taking<S>,
     values: PhantomData<fn() -> T>,
 }
 
@@ -211,27 +250,97 @@ impl<T: Payload, S: Store> Future for TakeFuture<T, S> {
     type Output = Result<Claimed<T>, TakeError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { shared, ticket, .. } = &mut *self;
+        let taken = self.taking.poll(context);
+        taken.map_ok(|mut one| one.pop().expect("one is there"))
+    }
+}
+
+impl<T, S: Store> fmt::Debug for TakeFuture<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TakeFuture").finish_non_exhaustive()
+    }
+}
+
+/// See [`DurableQueue::take_many_async`] and [`DurableQueue::ack_and_take_many_async`].
+#[must_use = "a future does nothing until it is polled"]
+pub struct TakeManyFuture<T, S: Store> {
+    taking: Taking<S>,
+    values: PhantomData<fn() -> T>,
+}
+
+impl<T: Payload, S: Store> Future for TakeManyFuture<T, S> {
+    type Output = Result<Vec<Claimed<T>>, TakeError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.taking.poll(context)
+    }
+}
+
+impl<T, S: Store> fmt::Debug for TakeManyFuture<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TakeManyFuture").finish_non_exhaustive()
+    }
+}
+
+/// What both futures do.
+struct Taking<S: Store> {
+    shared: Arc<Shared<S>>,
+    /// They go with the first question.
+    acks: Vec<Command>,
+    most: NonZeroUsize,
+    ticket: Option<Ticket>,
+}
+
+impl<S: Store> Taking<S> {
+    fn new(shared: &Arc<Shared<S>>, acks: Vec<Command>, most: NonZeroUsize) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            acks,
+            most,
+            ticket: None,
+        }
+    }
+
+    /// With at least one job.
+    fn poll<T: Payload>(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Vec<Claimed<T>>, TakeError>> {
         loop {
             let waiter = Waiter::Task(context.waker().clone());
-            shared.start()?; // It may have been there, and this be a forked child.
-            let Some(asked) = *ticket else {
-                *ticket = Some(shared.control.ask(Vec::new(), 1, waiter)?);
-                return Poll::Pending;
-            };
-            let Some(given) = shared.control.look(asked, waiter) else {
-                return Poll::Pending;
-            };
-            *ticket = None;
-            if let Some(job) = Claimed::all_of(given?, &shared.control, &shared.policy).pop() {
-                return Poll::Ready(Ok(job));
+            // It may have been there, and this be a forked child.
+            if let Err(error) = self.shared.start() {
+                self.acknowledge();
+                return Poll::Ready(Err(error));
             }
+            let control = &self.shared.control;
+            let Some(asked) = self.ticket else {
+                let acks = mem::take(&mut self.acks);
+                self.ticket = Some(control.ask(acks, self.most.get(), waiter)?);
+                return Poll::Pending;
+            };
+            let Some(given) = control.look(asked, waiter) else {
+                return Poll::Pending;
+            };
+            self.ticket = None;
+            let jobs = Claimed::all_of(given?, control, &self.shared.policy);
+            if !jobs.is_empty() {
+                return Poll::Ready(Ok(jobs));
+            }
+        }
+    }
+
+    /// Without a question.
+    fn acknowledge(&mut self) {
+        for ack in mem::take(&mut self.acks) {
+            self.shared.control.command(ack);
         }
     }
 }
 
-impl<T, S: Store> Drop for TakeFuture<T, S> {
+impl<S: Store> Drop for Taking<S> {
     fn drop(&mut self) {
+        self.acknowledge();
         let Some(ticket) = self.ticket.filter(|_| !self.shared.control.is_forked()) else {
             return;
         };
@@ -239,11 +348,5 @@ impl<T, S: Store> Drop for TakeFuture<T, S> {
             let release = Command::new(job.held(), Wish::Release, None);
             self.shared.control.command(release);
         }
-    }
-}
-
-impl<T, S: Store> fmt::Debug for TakeFuture<T, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TakeFuture").finish_non_exhaustive()
     }
 }

@@ -24,11 +24,15 @@ impl Said {
 
     fn by_server(error: &DbError) -> Self {
         let code = error.code().code().to_owned();
-        // A lack of rights names what they are lacking for, a database perhaps.
-        let is_harmless = *error.code() != SqlState::INSUFFICIENT_PRIVILEGE
-            && Self::HARMLESS.iter().any(|class| code.starts_with(class));
+        let is_harmless = Self::HARMLESS.iter().any(|class| code.starts_with(class));
         Self {
-            message: is_harmless.then(|| error.message().to_owned()),
+            // What these say names what is lacking, or where: a database perhaps, or a file.
+            message: match error.code().code() {
+                "42501" => Some("the role lacks a right".to_owned()),
+                "53100" => Some("the server's disk is full".to_owned()),
+                "53200" => Some("the server has no memory left".to_owned()),
+                _ => is_harmless.then(|| error.message().to_owned()),
+            },
             code: Some(code),
         }
     }
@@ -145,7 +149,8 @@ fn kind(code: &SqlState) -> ErrorKind {
     match code.code() {
         // Another party holds a lock, or won it; or the server's own limit on a statement's time.
         "55P03" | "57014" | "40001" | "40P01" | "23505" => ErrorKind::Busy,
-        "53100" => ErrorKind::Full,
+        // Its disk, or its memory.
+        "53100" | "53200" => ErrorKind::Full,
         "25006" => ErrorKind::ReadOnly,
         "XX001" | "XX002" => ErrorKind::Corrupt,
         code if code.starts_with("54") => ErrorKind::TooLarge,

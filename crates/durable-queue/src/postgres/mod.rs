@@ -20,9 +20,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not for: a pooler that gives each transaction another session (statements are prepared, and one
-//! session listens), nor for a thread that runs a tokio runtime: the client has one of its own, and
-//! panics within another. Push from `spawn_blocking`, or take a connection of the application's.
+//! A payload has up to [`PAYLOAD_LIMIT`] bytes, a key or a queue's name up to [`KEY_LIMIT`], all jobs of a push up
+//! to [`PUSH_LIMIT`]: else it is [`TooLarge`](ErrorKind::TooLarge), and the server is not asked. By
+//! `durable.push`, what the server takes.
+//!
+//! Not for:
+//! - a pooler that gives each transaction another session: statements are prepared, and one session listens;
+//! - a thread that runs a tokio runtime: the client has one of its own, and panics within another. Push from
+//!   `spawn_blocking`, or take a connection of the application's;
+//! - a forked child, if the parent has opened the store: each call is [`Forked`](crate::ErrorKind::Forked)
+//!   there.
 //!
 //! # What always holds
 //! 1. What a call has answered for has been synced: all but claims, starts and extensions, which a
@@ -47,14 +54,15 @@ use postgres::Row;
 
 pub use crate::listen::{PROBE_ANSWER, PROBE_EVERY};
 pub use options::{BUSY_TIMEOUT, PostgresOptions, SCHEMA, SESSIONS};
+pub use values::{KEY_LIMIT, PAYLOAD_LIMIT, PUSH_LIMIT};
 
 use self::failure::{failure, no_thread};
 use self::listen::Queues;
 use self::schema::{PUSH_ONE, TURN};
 use self::session::{Sessions, Values};
 use self::values::{
-    Hidden, NewJobs, Settles, Uuid, attempts, id_of, is_plain, lease, listed, micros, number, put,
-    time,
+    Hidden, NewJobs, SIZES, Settles, Uuid, attempts, id_of, is_plain, lease, listed, micros,
+    number, put, time,
 };
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
@@ -234,6 +242,7 @@ fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool), postg
 
 impl Store for PostgresStore {
     fn enqueue(&self, name: &str, jobs: &[NewJob<'_>]) -> Result<Vec<Put>> {
+        SIZES.check(name, jobs)?;
         if let [job] = jobs
             && is_plain(job)
         {
@@ -442,8 +451,8 @@ impl PostgresStore {
     }
 }
 
-/// The schema must be in the database of the transaction. After an error the transaction can only be
-/// rolled back, as after any error of a statement.
+/// The schema must be in the database of the transaction. After an error of the server the transaction can only be
+/// rolled back, as after any error of a statement; what is [`TooLarge`](ErrorKind::TooLarge) has not reached it.
 ///
 /// The notification is part of the transaction, if the job is due within the next two minutes: the
 /// server commits such transactions one after the other.
@@ -456,6 +465,8 @@ impl EnqueueIn for PostgresStore {
         name: &str,
         jobs: &[NewJob<'_>],
     ) -> Result<Vec<Put>> {
+        self.0.sessions.check_process()?;
+        SIZES.check(name, jobs)?;
         let (puts, ..) = enqueue(name, jobs, true, |function, values| {
             let text = self.0.sessions.schema().call(function, values.len());
             transaction

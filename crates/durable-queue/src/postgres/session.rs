@@ -6,7 +6,8 @@
 //! 3. A session begins within a limit, or not at all.
 //! 4. Once [`Sessions::end_lost`] has answered, no turn whose answer was lost is under way: unless the role
 //!    may not end what it has begun.
-//! 5. Once a session has failed, the others are asked first whether they are there still: what has cut
+//! 5. A forked child does not reach the sessions, nor does it end them.
+//! 6. Once a session has failed, the others are asked first whether they are there still: what has cut
 //!    one may have cut all.
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use super::failure::{failure, failure_of_commit, is_conflict, is_over, no_sessio
 use super::schema::{PUSH_ONE, Schema, TURN};
 use crate::clock::SharedClock;
 use crate::error::{ErrorKind, StoreError};
+use crate::own::Own;
 use crate::store::Result;
 
 /// Parameters of a call.
@@ -229,11 +231,14 @@ impl Session {
     }
 }
 
+/// For one call at a time.
+type Slot = Mutex<Option<Session>>;
+
 /// A few sessions, each for one call at a time. Later ones are begun when the first are in use.
 pub(super) struct Sessions {
     connector: Connector,
     schema: Schema,
-    slots: Box<[Mutex<Option<Session>>]>,
+    slots: Own<Box<[Slot]>>,
     next: AtomicUsize,
     failures: AtomicUsize,
     /// Of sessions whose turns had no answer.
@@ -244,7 +249,7 @@ pub(super) struct Sessions {
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sessions")
-            .field("most", &self.slots.len())
+            .field("most", &self.slots.get().map_or(0, |slots| slots.len()))
             .finish_non_exhaustive()
     }
 }
@@ -258,7 +263,7 @@ impl Sessions {
         Self {
             connector,
             schema,
-            slots: slots.into_boxed_slice(),
+            slots: Own::new(slots.into_boxed_slice()),
             next: AtomicUsize::new(0),
             failures: AtomicUsize::new(0),
             lost: Mutex::new(Vec::new()),
@@ -270,18 +275,25 @@ impl Sessions {
         &self.connector
     }
 
+    /// # Errors
+    /// In a forked child.
+    pub(super) fn check_process(&self) -> Result<()> {
+        self.slots.get().map(drop)
+    }
+
     pub(super) fn schema(&self) -> &Schema {
         &self.schema
     }
 
     /// The first that is free, so that a program which makes one call at a time has one session.
-    fn slot(&self) -> MutexGuard<'_, Option<Session>> {
-        if let Some(free) = self.slots.iter().find_map(Mutex::try_lock) {
-            return free;
+    fn slot(&self) -> Result<MutexGuard<'_, Option<Session>>> {
+        let slots = self.slots.get()?;
+        if let Some(free) = slots.iter().find_map(Mutex::try_lock) {
+            return Ok(free);
         }
         // Relaxed: any slot will do; the number only spreads those who wait.
-        let number = self.next.fetch_add(1, Relaxed) % self.slots.len();
-        self.slots[number].lock()
+        let number = self.next.fetch_add(1, Relaxed) % slots.len();
+        Ok(slots[number].lock())
     }
 
     /// Calls one of the schema's functions: one round trip, one transaction.
@@ -294,6 +306,7 @@ impl Sessions {
     /// claimed by then, or never will. It may have waited for a lock, or for the disk, and would else be
     /// carried out after what asks for its claims has found none.
     pub(super) fn end_lost(&self) -> Result<()> {
+        self.check_process()?;
         let limit = self.connector.busy_timeout.as_millis().max(1);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let lost = self.lost.lock().clone();
@@ -320,7 +333,7 @@ impl Sessions {
         text: impl Fn() -> String,
         values: &Values<'_>,
     ) -> Result<Vec<Row>> {
-        let mut slot = self.slot();
+        let mut slot = self.slot()?;
         let known = slot.take().filter(|session| !session.client.is_closed());
         // Relaxed, here and below: a hint. Another thread's failure may be seen too late, and then this
         // call fails as well.

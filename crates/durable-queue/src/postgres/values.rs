@@ -7,10 +7,26 @@ use postgres::Row;
 use postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
 
 use crate::job::{JobId, Merge, NewJob, Put, Token};
+use crate::sizes::Sizes;
 use crate::store::{Act, JobState, Lease, ListedJob, Settle};
 use crate::time::{StoreTime, When};
 
 type Failure = Box<dyn std::error::Error + Sync + Send>;
+
+/// The most bytes of a payload. The server would take some more, and its memory would be short of several times
+/// as much.
+pub const PAYLOAD_LIMIT: usize = 64 << 20;
+/// The most bytes of a key, of a schedule, and of a queue's name: a row of an index has a third of a page, 2,704
+/// bytes, with all that is in it.
+pub const KEY_LIMIT: usize = 2 << 10;
+/// The most bytes of one push, which the server holds several times while it takes it.
+pub const PUSH_LIMIT: usize = 256 << 20;
+
+pub(super) const SIZES: Sizes = Sizes {
+    payload: PAYLOAD_LIMIT,
+    key: KEY_LIMIT,
+    push: PUSH_LIMIT,
+};
 
 /// A value that the client's own log of parameters does not show: a payload, a key, an error.
 pub(super) struct Hidden<T>(pub(super) T);

@@ -170,3 +170,58 @@ pub(super) fn evicts() -> StoreError {
 pub(super) fn no_thread(error: &std::io::Error) -> StoreError {
     other(format!("no thread could be started: {error}"))
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+    use crate::error::CarriedOut;
+
+    /// Of an answer, as it comes from the server.
+    fn of_answer(answer: &str) -> StoreError {
+        let answer = redis::parse_redis_value(format!("-{answer}\r\n").as_bytes());
+        let answer = answer.and_then(redis::Value::extract_error);
+        failure(&answer.expect_err("it is an error"))
+    }
+
+    #[test]
+    fn a_server_without_space_on_its_disk_is_full_and_one_that_cannot_write_for_another_reason_is_not()
+     {
+        let aof = "MISCONF Errors writing to the AOF file:";
+        for (answer, kind, meaning) in [
+            (format!("{aof} No space left on device"), ErrorKind::Full, "its disk is full"),
+            (
+                format!("{aof} Input/output error"),
+                ErrorKind::Unavailable,
+                "it cannot write to its disk",
+            ),
+            (
+                "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist \
+                to disk."
+                    .to_owned(),
+                ErrorKind::Unavailable,
+                "it cannot write to its disk",
+            ),
+        ] {
+            let error = of_answer(&answer);
+            assert_eq!((error.kind(), error.carried_out()), (kind, CarriedOut::No), "{answer}");
+            assert!(error.is_transient());
+            let source = error.source().map(ToString::to_string).unwrap_or_default();
+            assert!(source.contains(meaning), "{source}");
+        }
+    }
+
+    /// It may have written something before: a script is not undone.
+    #[test]
+    fn a_script_that_fails_in_its_midst_for_lack_of_space_may_have_been_carried_out() {
+        let error = of_answer(
+            "MISCONF Errors writing to the AOF file: No space left on device script: 0, on \
+            @user_script:7.",
+        );
+        assert_eq!(
+            (error.kind(), error.carried_out()),
+            (ErrorKind::Full, CarriedOut::Perhaps)
+        );
+    }
+}

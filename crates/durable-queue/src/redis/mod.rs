@@ -28,9 +28,13 @@
 //! - a server that deletes keys to have memory (`maxmemory-policy allkeys-..`): it is refused;
 //! - a failover that must lose nothing: replicas follow later, so what was answered for may be gone, and what
 //!   was acknowledged may come again;
-//! - a cluster: the client talks to one server. All keys of a queue are in one slot.
+//! - a cluster: the client talks to one server. All keys of a queue are in one slot;
+//! - a forked child, if the parent has opened the store: each call is [`Forked`](crate::ErrorKind::Forked)
+//!   there.
 //!
-//! Times are whole microseconds up to the year 2255; later ones are "never".
+//! Times are whole microseconds up to the year 2255; later ones are "never". A payload has up to
+//! [`PAYLOAD_LIMIT`] bytes, a key or a queue's name up to [`KEY_LIMIT`], all jobs of a push up to [`PUSH_LIMIT`]:
+//! else it is [`TooLarge`](crate::ErrorKind::TooLarge), and the server is not asked.
 //!
 //! A user of the server needs `+@read +@write +@connection +@scripting +@pubsub +info +time`, the keys
 //! `PREFIX:*` and the channel `PREFIX:earlier`.
@@ -63,8 +67,7 @@ use self::failure::no_thread;
 use self::script::Call;
 use self::session::Sessions;
 use self::values::{
-    Answer, add_claim, add_held_by, add_job, add_settle, add_time, add_which, check_sizes, id_text,
-    point,
+    Answer, SIZES, add_claim, add_held_by, add_job, add_settle, add_time, add_which, id_text, point,
 };
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
@@ -147,7 +150,7 @@ impl Store for RedisStore {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        check_sizes(name, jobs)?;
+        SIZES.check(name, jobs)?;
         let answer = self.call(Call::Enqueue, name, |command| {
             for job in jobs {
                 add_job(command, job);

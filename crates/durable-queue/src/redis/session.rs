@@ -4,7 +4,8 @@
 //! 1. A call is made again only if the server said that it was not begun.
 //! 2. A session that failed is not used again; the next call has a new one.
 //! 3. No call waits for an answer without a limit.
-//! 4. Once a session has failed, the others are asked first whether they are there still: what has cut
+//! 4. A forked child does not reach the sessions, nor does it end them.
+//! 5. Once a session has failed, the others are asked first whether they are there still: what has cut
 //!    one may have cut all.
 
 use std::fmt;
@@ -12,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use redis::{Client, Cmd, Connection, RedisError, RedisResult, Value};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
-use sync_shim::{Clock, Mutex, MutexGuard, fork_count};
+use sync_shim::{Clock, Mutex, MutexGuard};
 
 use super::failure::{failure, is_over, is_unknown_script, no_session};
 use super::layout::{KEYS, Layout};
 use super::script::{Call, Scripts};
 use crate::clock::SharedClock;
-use crate::error::{ErrorKind, StoreError};
+use crate::own::Own;
 use crate::store::Result;
 
 /// A session that was not used for so long is asked first whether it is there still, for a call that
@@ -75,22 +76,23 @@ impl Session {
     }
 }
 
+/// For one call at a time.
+type Slot = Mutex<Option<Session>>;
+
 /// A few sessions, each for one call at a time. Later ones are begun when the first are in use.
 pub(super) struct Sessions {
     connector: Connector,
     scripts: Scripts,
-    slots: Box<[Mutex<Option<Session>>]>,
+    slots: Own<Box<[Slot]>>,
     next: AtomicUsize,
     failures: AtomicUsize,
     clock: SharedClock,
-    /// `fork_count()` where the sessions are.
-    forks: usize,
 }
 
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sessions")
-            .field("most", &self.slots.len())
+            .field("most", &self.slots.get().map_or(0, |slots| slots.len()))
             .finish_non_exhaustive()
     }
 }
@@ -113,11 +115,10 @@ impl Sessions {
         Self {
             connector,
             scripts,
-            slots: slots.into_boxed_slice(),
+            slots: Own::new(slots.into_boxed_slice()),
             next: AtomicUsize::new(0),
             failures: AtomicUsize::new(0),
             clock,
-            forks: fork_count(),
         }
     }
 
@@ -130,13 +131,14 @@ impl Sessions {
     }
 
     /// The first that is free, so that a program which makes one call at a time has one session.
-    fn slot(&self) -> MutexGuard<'_, Option<Session>> {
-        if let Some(free) = self.slots.iter().find_map(Mutex::try_lock) {
-            return free;
+    fn slot(&self) -> Result<MutexGuard<'_, Option<Session>>> {
+        let slots = self.slots.get()?;
+        if let Some(free) = slots.iter().find_map(Mutex::try_lock) {
+            return Ok(free);
         }
         // Relaxed: any slot will do; the number only spreads the calls that wait.
-        let number = self.next.fetch_add(1, Relaxed) % self.slots.len();
-        self.slots[number].lock()
+        let number = self.next.fetch_add(1, Relaxed) % slots.len();
+        Ok(slots[number].lock())
     }
 
     /// One round trip, on a session that is there.
@@ -145,11 +147,7 @@ impl Sessions {
         must_be_sure: bool,
         call: impl FnOnce(&mut Connection) -> RedisResult<T>,
     ) -> Result<T> {
-        if fork_count() != self.forks {
-            // The parent's: its answers would come here.
-            return Err(StoreError::new(ErrorKind::Forked));
-        }
-        let mut slot = self.slot();
+        let mut slot = self.slot()?;
         let now = self.clock.now();
         let limit = self.connector.response_timeout;
         // Relaxed, here and below: a hint. Another thread's failure may be seen too late, and then this

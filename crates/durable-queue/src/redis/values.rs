@@ -6,6 +6,7 @@ use redis::{Cmd, Value};
 
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{JobId, Merge, NewJob, Put, Token, Which};
+use crate::sizes::Sizes;
 use crate::store::{Act, Claim, DeadJob, JobState, Lease, ListedJob, Result, Settle, Verdict};
 use crate::time::{StoreTime, When};
 
@@ -18,6 +19,12 @@ pub const PAYLOAD_LIMIT: usize = 64 << 20;
 pub const KEY_LIMIT: usize = 1 << 20;
 /// The most bytes of one push, which the server holds twice while it takes it.
 pub const PUSH_LIMIT: usize = 256 << 20;
+
+pub(super) const SIZES: Sizes = Sizes {
+    payload: PAYLOAD_LIMIT,
+    key: KEY_LIMIT,
+    push: PUSH_LIMIT,
+};
 
 fn clamped(time: i64) -> i64 {
     time.clamp(-NEVER, NEVER)
@@ -58,22 +65,6 @@ pub(super) fn add_which(call: &mut Cmd, which: Which<'_>) {
         Which::Id(id) => call.arg("id").arg(id_text(id)),
         Which::Key(key) => call.arg("key").arg(key),
     };
-}
-
-/// Refuses what the server would, or would choke on.
-pub(super) fn check_sizes(queue: &str, jobs: &[NewJob<'_>]) -> Result<()> {
-    let mut all = 0_usize;
-    let is_small = jobs.iter().all(|job| {
-        let [key, schedule] =
-            [job.key, job.schedule.map(str::as_bytes)].map(|part| part.map_or(0, <[u8]>::len));
-        all = all.saturating_add(job.payload.len() + key + schedule);
-        job.payload.len() <= PAYLOAD_LIMIT && key <= KEY_LIMIT && schedule <= KEY_LIMIT
-    });
-    if is_small && all <= PUSH_LIMIT && queue.len() <= KEY_LIMIT {
-        Ok(())
-    } else {
-        Err(StoreError::new(ErrorKind::TooLarge))
-    }
 }
 
 /// As `lua/enqueue.lua` takes it.

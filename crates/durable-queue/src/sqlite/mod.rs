@@ -4,6 +4,9 @@
 //! child, if the parent had the same file open before: `SQLite` keeps locks by processes. What was
 //! opened before a fork answers [`ErrorKind::Forked`] in the child.
 //!
+//! A job has less than a billion bytes, payload and key together: the limit of `SQLite` for a row, unless the
+//! connection has a lower one. Else it is [`ErrorKind::TooLarge`]. A batch has no limit of its own.
+//!
 //! # What always holds
 //! 1. Every change is one IMMEDIATE transaction, so what it reads stays true until it commits.
 //! 2. What a call has answered for has been synced: all but claims, starts and
@@ -20,8 +23,6 @@ mod writes;
 #[path = "no_writes.rs"]
 mod writes;
 
-use std::mem;
-use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -30,7 +31,7 @@ use rusqlite::{
     CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction,
     TransactionBehavior, params,
 };
-use sync_shim::{Mutex, MutexGuard, fork_count};
+use sync_shim::{Mutex, MutexGuard};
 
 use self::claim::{claim, read_leases};
 use self::watch::FileWatch;
@@ -38,6 +39,7 @@ use self::writes::Listening;
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{Notifier, Notifiers};
+use crate::own::Own;
 use crate::store::{
     Act, COUNT_LIMIT, Claim, DeadJob, EnqueueIn, JobState, Lease, ListedJob, RECALL, Result,
     Settle, Store, StoreStats, Turn, Verdict, Watch,
@@ -61,9 +63,7 @@ pub struct SqliteStore(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// `fork_count()` where the connection was made.
-    forks: usize,
-    link: Mutex<Link>,
+    link: Own<Mutex<Link>>,
     clock: Arc<dyn StoreClock>,
     notifiers: Notifiers,
     watching: Watching,
@@ -83,36 +83,9 @@ enum Watching {
 
 #[derive(Debug)]
 struct Link {
-    connection: Own,
+    connection: Connection,
     /// Whether commits are synced at present.
     synced: bool,
-}
-
-/// A connection, which is closed by the process that made it and by no fork of that: a closing
-/// connection may tidy up files that the parent still uses.
-#[derive(Debug)]
-struct Own(Option<Connection>);
-
-impl Deref for Own {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        self.0.as_ref().expect("it is there until the drop")
-    }
-}
-
-impl DerefMut for Own {
-    fn deref_mut(&mut self) -> &mut Connection {
-        self.0.as_mut().expect("it is there until the drop")
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if fork_count() != self.forks {
-            mem::forget(self.link.get_mut().connection.0.take());
-        }
-    }
 }
 
 /// How a [`SqliteStore`] is opened. [`SqliteStore::options`] begins one.
@@ -181,11 +154,10 @@ impl SqliteOptions {
             .map_err(failure)?;
         schema::migrate(&mut connection)?;
         Ok(SqliteStore(Arc::new(Shared {
-            forks: fork_count(),
-            link: Mutex::new(Link {
-                connection: Own(Some(connection)),
+            link: Own::new(Mutex::new(Link {
+                connection,
                 synced: true,
-            }),
+            })),
             clock,
             notifiers: Notifiers::new(),
             watching,
@@ -762,6 +734,7 @@ impl EnqueueIn for SqliteStore {
         name: &str,
         jobs: &[NewJob<'_>],
     ) -> Result<Vec<Put>> {
+        self.0.link.get()?; // In a forked child the store is none.
         // All or none, also if the caller goes on after an error.
         let savepoint = transaction.savepoint().map_err(failure)?;
         let (puts, _) = enqueue(&savepoint, self.0.clock.now(), name, jobs)?;
@@ -774,10 +747,7 @@ impl Shared {
     /// The connection, if this is the process that made it. Another one must not so much as look at
     /// it: `SQLite` holds locks and memory by processes.
     fn link(&self) -> Result<MutexGuard<'_, Link>> {
-        if fork_count() != self.forks {
-            return Err(StoreError::new(ErrorKind::Forked));
-        }
-        Ok(self.link.lock())
+        Ok(self.link.get()?.lock())
     }
 }
 
@@ -799,7 +769,7 @@ mod tests {
             urgent: false,
         };
         let look = || {
-            let link = store.0.link.lock();
+            let link = store.0.link().expect("no fork");
             let mut statement = link.connection.prepare(sql::DUE_URGENT).expect("it");
             let values = params![1, i64::MAX, 100];
             let found = statement
@@ -827,7 +797,7 @@ mod tests {
     #[test]
     fn no_statement_scans_the_jobs_or_sorts_them() {
         let store = SqliteStore::open(":memory:").expect("memory");
-        let link = store.0.link.lock();
+        let link = store.0.link().expect("no fork");
         for text in sql::READS {
             let explained = format!("EXPLAIN QUERY PLAN {text}");
             let mut statement = link.connection.prepare(&explained).expect("a plan");

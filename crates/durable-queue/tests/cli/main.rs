@@ -21,7 +21,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use durable_queue::{DurableQueue, SqliteStore, StoreTime, When};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A file of one test's own, and the program on it.
 struct Shell(PathBuf);
@@ -266,6 +266,54 @@ fn dead_letters_are_listed_driven_again_and_purged() {
     assert_eq!(shell.ok(&["purge", "3"]), "purged 1\n");
     assert_eq!(shell.ok(&["purge", "--all"]), "purged 2\n");
     assert_eq!(shell.run(3, &["purge", "--all"]), "purged 0\n");
+}
+
+#[test]
+fn a_dead_letter_of_a_job_that_repeats_shows_its_pattern() {
+    let shell = Shell::new();
+    shell.ok(&["push", "job", "--key", "k", "--cron", "0 0 1 1 *"]);
+    shell.ok(&["push", "once"]);
+    shell.ok(&["reset", "--key", "k"]);
+    let queue = shell.queue();
+    for _ in 0..2 {
+        queue.take().unwrap().bury("no").unwrap();
+    }
+    let dead = shell.json(&["dead"]);
+    let schedules: Vec<_> = dead.iter().map(|dead| &dead["schedule"]).collect();
+    assert_eq!(schedules, [&Value::from("0 0 1 1 *"), &Value::Null]);
+    assert!(shell.ok(&["dead"]).contains("no  (0 0 1 1 *)\n"));
+}
+
+/// One object on each line, and nothing else; what is not there has none, and its status.
+#[test]
+fn what_was_done_is_said_in_json_by_each_command_that_does_something() {
+    let shell = Shell::new();
+    let one = |arguments: &[&str]| {
+        let objects = shell.json(arguments);
+        assert_eq!(objects.len(), 1, "{arguments:?}");
+        objects[0].clone()
+    };
+    let none = |arguments: &[&str]| shell.run(3, &[arguments, &["--json"]].concat());
+    assert_eq!(one(&["push", "a", "b", "c"]), json!({ "pushed": 3 }));
+    let output = feed(shell.command(&["push", "--json", "--in", "1h"]), "d\ne\n");
+    assert_eq!(output.stdout, b"{\"pushed\":2}\n");
+    assert_eq!(one(&["cancel", "4"]), json!({ "cancelled": 1 }));
+    assert_eq!(none(&["cancel", "4"]), "");
+    assert_eq!(one(&["reset", "5", "--in", "2h"]), json!({ "moved": 1 }));
+    assert_eq!(none(&["reset", "4"]), "");
+    let queue = shell.queue();
+    for _ in 0..3 {
+        queue.take().unwrap().bury("no").unwrap();
+    }
+    assert_eq!(one(&["redrive", "1"]), json!({ "redriven": 1 }));
+    assert_eq!(none(&["redrive", "1"]), "{\"redriven\":0}\n");
+    assert_eq!(one(&["purge", "2"]), json!({ "purged": 1 }));
+    assert_eq!(one(&["purge", "--all"]), json!({ "purged": 1 }));
+    assert_eq!(none(&["purge", "--all"]), "{\"purged\":0}\n");
+    assert_eq!(shell.json(&["pause"]), [Value::Null; 0]);
+    assert_eq!(one(&["stats"])["paused"], true);
+    assert_eq!(shell.json(&["resume"]), [Value::Null; 0]);
+    assert_eq!(one(&["stats"])["jobs"], 2);
 }
 
 #[test]

@@ -10,7 +10,10 @@
     reason = "of constants, the smaller from the greater"
 )]
 
+mod batches;
+mod disk;
 mod faults;
+mod futures;
 mod horizon;
 mod leases;
 #[cfg(unix)]

@@ -7,20 +7,21 @@ use durable_queue::conformance::Fixture;
 use durable_queue::sqlite::SqliteOptions;
 use durable_queue::testing::ManualStoreClock;
 use durable_queue::{
-    CarriedOut, EnqueueIn, ErrorKind, Merge, NewJob, SqliteStore, Store, StoreError, When,
+    Cancelled, CarriedOut, EnqueueIn, ErrorKind, Merge, NewJob, SqliteStore, Store, StoreError,
+    When,
 };
 use rusqlite::{Connection, TransactionBehavior};
 use sync_shim::ManualClock;
 
 use crate::support::Folder;
 
-struct File {
-    store: SqliteStore,
-    clock: ManualStoreClock,
-    folder: Folder,
+pub(crate) struct File {
+    pub(crate) store: SqliteStore,
+    pub(crate) clock: ManualStoreClock,
+    pub(crate) folder: Folder,
 }
 
-fn file() -> File {
+pub(crate) fn file() -> File {
     let clock = ManualStoreClock::new(&ManualClock::new());
     let folder = Folder::new();
     let store = options(&clock).open(folder.file("jobs")).unwrap();
@@ -31,7 +32,7 @@ fn file() -> File {
     }
 }
 
-fn options(clock: &ManualStoreClock) -> SqliteOptions {
+pub(crate) fn options(clock: &ManualStoreClock) -> SqliteOptions {
     SqliteStore::options().clock(clock.clone())
 }
 
@@ -53,7 +54,7 @@ impl Fixture for File {
 
 durable_queue::conformance_tests!(file);
 
-const JOB: NewJob<'_> = NewJob {
+pub(crate) const JOB: NewJob<'_> = NewJob {
     payload: b"job",
     when: When::NOW,
     key: None,
@@ -62,7 +63,7 @@ const JOB: NewJob<'_> = NewJob {
     urgent: false,
 };
 
-fn count(store: &SqliteStore) -> u32 {
+pub(crate) fn count(store: &SqliteStore) -> u32 {
     store.stats("queue").unwrap().jobs
 }
 
@@ -107,38 +108,63 @@ fn jobs_of_the_callers_own_transaction_come_with_its_commit_and_not_without() {
     }
 }
 
-/// A page of the file is all that a batch of this size may add.
+/// `SQLITE_MAX_LENGTH`. Pages of zeros that nobody reads are in no memory.
 #[test]
-fn a_full_disk_is_an_error_that_says_so_and_nothing_is_lost() {
-    let File {
-        store,
-        clock,
-        folder,
-    } = file();
-    store.enqueue("queue", &[JOB]).unwrap();
-    drop(store);
+fn what_is_larger_than_a_row_may_be_is_refused_and_nothing_of_its_batch_is_entered() {
+    let file = file();
+    let zeros = vec![0; 1_000_000_001];
+    let large = NewJob {
+        payload: &zeros,
+        ..JOB
+    };
+    let long = NewJob {
+        key: Some(&zeros),
+        ..JOB
+    };
+    let mut own = Connection::open(file.folder.file("jobs")).unwrap();
+    for refused in [large, long] {
+        let error = file.store.enqueue("queue", &[JOB, refused]).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.carried_out()),
+            (ErrorKind::TooLarge, CarriedOut::No)
+        );
+        assert!(!error.is_transient());
+        assert_eq!(count(&file.store), 0);
+        let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate);
+        let mut transaction = transaction.unwrap();
+        let jobs = [JOB, refused];
+        let refused = file.store.enqueue_in(&mut transaction, "queue", &jobs);
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::TooLarge);
+        transaction.commit().unwrap();
+        assert_eq!(count(&file.store), 0, "the transaction goes on without it");
+    }
+}
+
+/// With a limit that a test can reach: an application may set one.
+#[test]
+fn what_is_as_large_as_can_be_comes_back_and_with_a_key_more_it_is_refused() {
+    const LIMIT: usize = 100_000;
+    /// The other columns.
+    const REST: usize = 100;
+    let folder = Folder::new();
     let connection = Connection::open(folder.file("jobs")).unwrap();
-    let pages: u32 = connection
-        .query_row("PRAGMA page_count", [], |row| row.get(0))
-        .unwrap();
-    connection
-        .query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
-        .unwrap();
-    let store = options(&clock).adopt(connection).unwrap();
-    let payload = vec![0; 1 << 20];
+    let limit = i32::try_from(LIMIT).unwrap();
+    let limited = rusqlite::limits::Limit::SQLITE_LIMIT_LENGTH;
+    connection.set_limit(limited, limit).unwrap();
+    let store = SqliteStore::options().adopt(connection).unwrap();
+    let payload = vec![7; LIMIT - REST];
     let large = NewJob {
         payload: &payload,
         ..JOB
     };
-    let error = store.enqueue("queue", &[JOB, large]).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.carried_out()),
-        (ErrorKind::Full, CarriedOut::No)
-    );
-    assert!(error.is_transient());
-    assert_eq!(count(&store), 1, "all of a batch or none");
-    store.enqueue("queue", &[JOB]).unwrap();
-    assert_eq!(count(&store), 2);
+    let put = store.enqueue("queue", &[large]).unwrap()[0];
+    let cancelled = store.cancel("queue", put.id().into()).unwrap();
+    assert!(matches!(cancelled, Cancelled::Gone { payload: it, .. } if it == payload));
+    let key = Some(&payload[..REST]);
+    let error = store.enqueue("queue", &[NewJob { key, ..large }]);
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::TooLarge);
+    store.enqueue("queue", &[NewJob { key, ..JOB }]).unwrap();
+    assert_eq!(count(&store), 1);
 }
 
 #[test]

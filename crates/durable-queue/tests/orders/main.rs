@@ -18,7 +18,7 @@ mod databases;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Lines};
+use std::io::{self, BufRead, BufReader, Lines, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
@@ -164,16 +164,14 @@ fn killed_in_mid_run(name: &str, store: Option<&str>) {
 
         let mut server = Server::start(store, &folder);
         let orders = orders.into_inner().unwrap();
-        let mut late = Vec::new();
         while orders.keys().any(|order| mail(&folder, order).is_none()) {
             // The next e-mail may be the last that is missing.
-            let line = server.mails.next().expect("it goes on").unwrap();
-            let micros = line.split(' ').nth(2);
-            late.extend(micros.map(|micros| micros.parse::<u64>().unwrap()));
+            server.mails.next().expect("it goes on").unwrap();
         }
         server.kill();
 
         let mut counts = [0, 0];
+        let mut late = Vec::new();
         for (order, known) in &orders {
             let mail = mail(&folder, order).unwrap();
             let mut words = mail.split(' ');
@@ -187,16 +185,22 @@ fn killed_in_mid_run(name: &str, store: Option<&str>) {
                 Known::Unknown => {}
             }
             counts[usize::from(is_paid)] += 1;
+            // One that expires says how late: what is not early is zero or more.
+            let micros = words.next().map(|micros| micros.parse::<u64>().unwrap());
+            assert_eq!(micros.is_some(), !is_paid, "{mail}");
+            late.extend(micros);
         }
         let [expired, paid] = counts;
         assert!(expired > 0, "most are not paid");
         late.sort_unstable();
-        let median = late.get(late.len() / 2);
-        println!(
-            "{name}: {KILLS} kills, {} orders: {paid} paid, {expired} expired; in the last life late by {median:?} us (median of {})",
+        let [median, longest] = [late.len() / 2, late.len() - 1].map(|index| late[index]);
+        let said = format!(
+            "\n{name}: {KILLS} kills, {} orders: {paid} paid, {expired} expired, half of them late by {median} us at \
+            most, the latest by {longest} us, kills and starts of the shop included\n",
             orders.len(),
-            late.len(),
         );
+        // Past the harness, which shows what a test prints only if it fails.
+        io::stderr().write_all(said.as_bytes()).unwrap();
         fs::remove_dir_all(&folder).unwrap();
     });
 }

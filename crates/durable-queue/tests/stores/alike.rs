@@ -1,6 +1,7 @@
 //! What the stores on servers are put through alike: answers that are lost, and servers that die.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -8,8 +9,8 @@ use std::time::Duration;
 
 use durable_queue::store::{Act, Claim, ListedJob, Settle};
 use durable_queue::{
-    CarriedOut, DurableQueue, JobId, Merge, NewJob, Notifier, SettleError, Store, StoreTime, Token,
-    When,
+    CarriedOut, DurableQueue, ErrorKind, JobId, Merge, NewJob, Notifier, SettleError, Store,
+    StoreError, StoreTime, Token, When,
 };
 
 use crate::proxy::{Proxy, SilentAfter};
@@ -83,6 +84,63 @@ pub(crate) fn all_calls(store: &impl Store, jobs: usize) {
     let none = JobId::from_u64(1 << 40);
     assert!(store.cancel("queue", none.into()).is_ok());
     assert!(store.reset("queue", puts[0].id().into(), When::NOW).is_ok());
+}
+
+/// A child of this process has the store: all that it may call, `more` of it, and its drop. Comes back to the
+/// parent, which has it still.
+pub(crate) fn a_forked_child_is_refused<S: Store>(
+    store: S,
+    more: impl FnOnce(&S) -> Option<StoreError>,
+) -> S {
+    let mut parents = Some(store);
+    // SAFETY: the child leaves by `_exit`, and takes no lock of threads that it does not have: that it does
+    // not is what is tested.
+    match unsafe { libc::fork() } {
+        -1 => panic!("the process cannot fork"),
+        0 => {
+            // SAFETY: ends this process in time, if nothing else does.
+            unsafe { libc::alarm(30) };
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                let store = parents.take().unwrap();
+                let notifier = || Notifier::new(|_| ());
+                let span = Duration::from_secs(1);
+                let id = JobId::from_u64(1);
+                let refused = [
+                    store.enqueue("queue", &[JOB]).err(),
+                    store.enqueue("queue", &[JOB; 2]).err(),
+                    store.turn("queue", &[], None).err(),
+                    store.turn("queue", &[], Some(claim_of(1))).err(),
+                    store.cancel("queue", id.into()).err(),
+                    store.reset("queue", id.into(), When::NOW).err(),
+                    store.held_by("queue", Token::random(), span).err(),
+                    store.watch("queue", notifier()).err(),
+                    store.watch("another", notifier()).err(),
+                    store.pause("queue", true).err(),
+                    store.stats("queue").err(),
+                    store.list("queue", None, 1).err(),
+                    store.dead("queue", None, 1).err(),
+                    store.redrive("queue", &[id]).err(),
+                    store.delete_dead("queue", &[id]).err(),
+                    more(&store).or(Some(StoreError::new(ErrorKind::Forked))),
+                ];
+                for (call, error) in refused.into_iter().enumerate() {
+                    let error = error.unwrap_or_else(|| panic!("call {call} was made"));
+                    assert_eq!(error.kind(), ErrorKind::Forked, "call {call}");
+                    assert_eq!(error.carried_out(), CarriedOut::No, "call {call}");
+                }
+                drop(store);
+            }));
+            // SAFETY: ends the process at once, without its destructors.
+            unsafe { libc::_exit(i32::from(ended.is_err())) }
+        }
+        child => {
+            let mut status = -1;
+            // SAFETY: waits for our own child.
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!((waited, status), (child, 0));
+        }
+    }
+    parents.take().unwrap()
 }
 
 /// Of any call: claims, starts, settles, what a claim holds, and what listens. `lossy` is the store

@@ -13,6 +13,9 @@ pub(crate) struct Flags {
     /// `postgres://USER:PASSWORD@HOST/DATABASE`, whose tables are made if they are not there, or
     /// `redis://USER:PASSWORD@HOST/NUMBER`.
     ///
+    /// Servers are spoken to without TLS: an address that demands it is an error. Over a network, lead the
+    /// connection through a tunnel.
+    ///
     /// If it is not given, the variable of the environment `DURABLE_QUEUE_STORE` says it, which other
     /// users of the machine do not see.
     #[arg(long, value_name = "ADDRESS")]

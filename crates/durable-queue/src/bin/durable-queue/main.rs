@@ -1,6 +1,7 @@
 //! `durable-queue`: looks into a queue from a shell, and does to it what an operator does.
 //!
-//! Not for: working jobs off. That is what a program with the library is for.
+//! Not for: working jobs off, which is what a program with the library is for; nor for servers that want TLS:
+//! the stores take a connector of the application's, and there is none here.
 //!
 //! # What always holds
 //! 1. The store's address is shown by no message: it may hold a password.

@@ -53,14 +53,13 @@ impl Output {
         let key = job.key.as_deref();
         self.line(
             || {
-                let repeats = job.schedule.as_deref().map(|it| format!("  ({it})"));
                 format!(
                     "{:>12}  {state:<7}  {:<27}  {:>8}  {}{}{}",
                     job.id.as_u64(),
                     shown(job.at),
                     job.attempts,
                     key.map(readable).unwrap_or_default(),
-                    readable(repeats.unwrap_or_default().as_bytes()),
+                    repeats(job.schedule.as_deref()),
                     urgent(job.urgent)
                 )
             },
@@ -84,12 +83,13 @@ impl Output {
         self.line(
             || {
                 format!(
-                    "{:>12}  {:<27}  {:>8}  {}  {}{}",
+                    "{:>12}  {:<27}  {:>8}  {}  {}{}{}",
                     dead.id.as_u64(),
                     shown(dead.buried),
                     dead.attempts,
                     key.map(readable).unwrap_or_default(),
                     readable(dead.error.as_bytes()),
+                    repeats(dead.schedule.as_deref()),
                     urgent(dead.urgent)
                 )
             },
@@ -100,6 +100,7 @@ impl Output {
                     "attempts": dead.attempts,
                     "key": key.map(exact),
                     "error": dead.error,
+                    "schedule": dead.schedule,
                     "urgent": dead.urgent,
                 })
             },
@@ -135,6 +136,12 @@ impl Output {
             },
         )
     }
+}
+
+/// Towards the end of a line.
+fn repeats(schedule: Option<&str>) -> String {
+    let shown = schedule.map(|it| readable(format!("  ({it})").as_bytes()));
+    shown.unwrap_or_default()
 }
 
 /// The end of a line.

@@ -18,14 +18,14 @@ use durable_queue::{
 
 use super::Database;
 use crate::alike::{
-    HOLD, JOB, a_session_that_listens_is_probed,
+    HOLD, JOB, a_forked_child_is_refused, a_session_that_listens_is_probed,
     a_session_that_was_cut_with_another_one_is_replaced, count, no_job_is_lost_with_answers,
 };
 use crate::disturbed::a_party_loses_nothing;
 use crate::proxy::{Proxy, SilentAfter};
 
 /// All that a log could come to hold of it.
-fn shown(error: &StoreError) -> String {
+pub(super) fn shown(error: &StoreError) -> String {
     let mut text = format!("{error} {error:?}");
     let mut source = error.source();
     while let Some(error) = source {
@@ -35,7 +35,7 @@ fn shown(error: &StoreError) -> String {
     text
 }
 
-fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
+pub(super) fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
     (error.kind(), error.carried_out())
 }
 
@@ -415,4 +415,56 @@ fn a_push_whose_announcement_fails_is_done() {
         database.store.enqueue("queue", &[JOB]).unwrap();
         assert_eq!(count(&database.store) as usize, number + 1, "{error}");
     }
+}
+
+/// Their answers would come to the child, and the child's to it; and the client's drop says goodbye to the server.
+#[test]
+fn in_a_forked_child_a_store_says_so_and_the_parents_sessions_go_on() {
+    let ended = testkit::in_child(
+        "postgres::failing::in_a_forked_child_a_store_says_so_and_the_parents_sessions_go_on",
+        || {
+            let Some(database) = Database::new() else {
+                return;
+            };
+            database.store.enqueue("queue", &[JOB]).unwrap();
+            let name = format!("{}_forks", database.schema);
+            let mut config = Config::from_str(&database.address).unwrap();
+            config.application_name(&name);
+            // The session that listens is asked for nothing meanwhile.
+            let options = database
+                .options()
+                .probe(testkit::LIMIT * 2, testkit::LIMIT * 2);
+            let store = options.open_config(config.clone()).unwrap();
+            assert_eq!(count(&store), 1);
+            // The thread that listens has a session of its own.
+            drop(store.watch("queue", Notifier::new(|_| ())).unwrap());
+            // Which sessions there are, and when each was asked for something the last time.
+            let asked = || {
+                database.get::<String>(&format!(
+                    "SELECT string_agg(pid || ' ' || query_start, ', ' ORDER BY pid)
+                    FROM pg_stat_activity WHERE application_name = '{name}'"
+                ))
+            };
+            let mut own = config.connect(::postgres::NoTls).unwrap();
+            let mut transaction = own.transaction().unwrap();
+            let before = asked();
+            let store = a_forked_child_is_refused(store, |store| {
+                let refused = store.enqueue_in(&mut transaction, "queue", &[JOB]).err();
+                assert!(refused.is_some(), "it went out on the parent's session");
+                refused
+            });
+            assert_eq!(asked(), before);
+            transaction.rollback().unwrap();
+            assert_eq!(count(&store), 1);
+            store.enqueue("queue", &[JOB]).unwrap();
+            let pids = |sessions: &str| -> Vec<String> {
+                let pids = sessions
+                    .split(", ")
+                    .filter_map(|session| session.split(' ').next());
+                pids.map(str::to_owned).collect()
+            };
+            assert_eq!(pids(&asked()), pids(&before), "on the same sessions");
+        },
+    );
+    assert!(ended.is_ok(), "{ended:?}");
 }

@@ -6,7 +6,10 @@ mod encrypting;
 mod failing;
 mod opening;
 mod planning;
+mod refusing;
 mod repeating;
+mod rights;
+mod sizes;
 mod transactions;
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

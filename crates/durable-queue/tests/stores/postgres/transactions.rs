@@ -1,9 +1,14 @@
 //! In the caller's own transaction.
 
-use durable_queue::{EnqueueIn, NewJob, Put, Store};
+use std::time::Duration;
+
+use durable_queue::{DurableQueue, EnqueueIn, Merge, NewJob, Push, Put, Store, When};
 
 use super::Database;
 use crate::alike::{JOB, count};
+
+/// No test gets there.
+const LONG: Duration = Duration::from_secs(1_000_000);
 
 #[test]
 fn jobs_of_the_callers_own_transaction_come_with_its_commit_and_not_without() {
@@ -58,21 +63,59 @@ fn a_batch_is_entered_wholly_or_not_at_all() {
     let Some(database) = Database::new() else {
         return;
     };
-    let mut rng = testkit::Rng::from_env();
-    let key: Vec<u8> = (0..1 << 14)
-        .map(|_| rng.next_u64().to_le_bytes()[0])
-        .collect();
-    let refused = durable_queue::NewJob {
-        key: Some(&key),
+    database.sql("ALTER TABLE SCHEMA.job ADD CHECK (payload <> 'refused')");
+    let refused = NewJob {
+        payload: b"refused",
         ..JOB
     };
     let error = database
         .store
         .enqueue("queue", &[JOB, refused])
         .unwrap_err();
-    assert_eq!(error.kind(), durable_queue::ErrorKind::TooLarge);
+    assert_eq!(error.kind(), durable_queue::ErrorKind::Other);
     assert_eq!(error.carried_out(), durable_queue::CarriedOut::No);
     assert_eq!(count(&database.store), 0);
+}
+
+#[test]
+fn a_batch_with_keys_comes_with_the_commit_of_the_callers_own_transaction_and_not_without() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let queue: DurableQueue<String, _> = DurableQueue::new("queue", database.another_store());
+    let push = |text: &str| Push::new(text.to_owned(), When::NOW);
+    let old = queue.push_keyed("key", "old".to_owned(), LONG, Merge::Keep);
+    let old = old.unwrap().id();
+    let mut own = database.session();
+    for commit in [false, true] {
+        let mut transaction = own.transaction().unwrap();
+        let batch = vec![
+            push("plain"),
+            push("new").keyed("key", Merge::Earliest).urgent(),
+            push("kept out").keyed("key", Merge::Keep),
+        ];
+        let puts = queue.push_many_in_transaction(&mut transaction, batch);
+        let puts = puts.unwrap();
+        assert!(matches!(puts[0], Put::New(_)));
+        assert_eq!(puts[1..], [Put::Merged(old), Put::Kept(old)]);
+        if commit {
+            transaction.commit().unwrap();
+        } else {
+            transaction.rollback().unwrap();
+        }
+        let stats = queue.store_stats().unwrap();
+        assert_eq!(
+            (stats.jobs, stats.due),
+            if commit { (2, 2) } else { (1, 0) }
+        );
+    }
+    testkit::watchdog(testkit::LIMIT, || {
+        for expected in ["new", "plain"] {
+            let taken = queue.take().unwrap();
+            assert_eq!(*taken, expected);
+            taken.ack().unwrap();
+        }
+    });
 }
 
 /// By the function for any client; and in batches that are urgent, that are not, and that are mixed.

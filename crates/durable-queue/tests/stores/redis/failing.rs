@@ -14,7 +14,7 @@ use durable_queue::{
 
 use super::Keys;
 use crate::alike::{
-    HOLD, JOB, a_session_that_listens_is_probed,
+    HOLD, JOB, a_forked_child_is_refused, a_session_that_listens_is_probed,
     a_session_that_was_cut_with_another_one_is_replaced, count, no_job_is_lost_with_answers,
 };
 use crate::disturbed::a_party_loses_nothing;
@@ -318,34 +318,12 @@ fn in_a_forked_child_a_store_says_so_and_the_parents_goes_on() {
             let Some(keys) = Keys::new() else {
                 return;
             };
-            let store = &keys.store;
-            store.enqueue("queue", &[JOB]).unwrap();
-            // SAFETY: the child leaves by `_exit`, and no other thread had a lock that it takes.
-            match unsafe { libc::fork() } {
-                0 => {
-                    let notifier = Notifier::new(|_| {});
-                    let refused = [
-                        store.enqueue("queue", &[JOB]).err(),
-                        store.turn("queue", &[], None).err(),
-                        store.stats("queue").err(),
-                        store.watch("queue", notifier).err(),
-                    ];
-                    let is_forked = |error: &Option<StoreError>| {
-                        let error = error.as_ref();
-                        error.is_some_and(|error| error.kind() == ErrorKind::Forked)
-                    };
-                    let all = refused.iter().all(is_forked);
-                    // SAFETY: ends the process at once, without its destructors.
-                    unsafe { libc::_exit(i32::from(!all)) }
-                }
-                child => {
-                    let mut status = -1;
-                    // SAFETY: waits for our own child.
-                    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-                    assert_eq!((waited, status), (child, 0));
-                }
-            }
-            assert_eq!(count(store), 1);
+            keys.store.enqueue("queue", &[JOB]).unwrap();
+            let store = keys.another_store();
+            // The thread that listens has a session of its own.
+            drop(store.watch("queue", Notifier::new(|_| ())).unwrap());
+            let store = a_forked_child_is_refused(store, |_| None);
+            assert_eq!(count(&store), 1);
         },
     );
     assert!(ended.is_ok(), "{ended:?}");

@@ -1,0 +1,193 @@
+//! Pushes that go together: one call of the store, one commit, all or none.
+//!
+//! Not for: jobs that repeat, whose first time is asked of the store before.
+
+use std::fmt;
+
+use crate::error::PushError;
+use crate::job::{JobId, Merge, NewJob, Put};
+use crate::payload::Payload;
+use crate::queue::{DurableQueue, Shared, encoded};
+use crate::store::{EnqueueIn, Result, Store};
+use crate::time::When;
+
+/// A job to be pushed with others: see [`DurableQueue::push_many`].
+#[derive(Clone, PartialEq, Eq)]
+#[must_use = "it is pushed by `push_many`"]
+pub struct Push<T> {
+    value: T,
+    when: When,
+    key: Option<Vec<u8>>,
+    merge: Merge,
+    urgent: bool,
+}
+
+impl<T> Push<T> {
+    /// Without a key, and not urgent.
+    pub fn new(value: T, when: impl Into<When>) -> Self {
+        Self {
+            value,
+            when: when.into(),
+            key: None,
+            merge: Merge::Keep,
+            urgent: false,
+        }
+    }
+
+    /// At most one job of this key is pending, and `merge` says what becomes of it: as
+    /// [`push_keyed`](DurableQueue::push_keyed).
+    pub fn keyed(mut self, key: impl Into<Vec<u8>>, merge: Merge) -> Self {
+        self.key = Some(key.into());
+        self.merge = merge;
+        self
+    }
+
+    /// It is [urgent](DurableQueue::urgent).
+    pub fn urgent(mut self) -> Self {
+        self.urgent = true;
+        self
+    }
+
+    /// What it is about.
+    pub fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// What it is about, as after a push that has failed.
+    pub fn into_value(self) -> T {
+        self.value
+    }
+
+    /// All but its payload.
+    fn job(&self) -> NewJob<'_> {
+        NewJob {
+            payload: &[],
+            when: self.when,
+            key: self.key.as_deref(),
+            merge: self.merge,
+            schedule: None,
+            urgent: self.urgent,
+        }
+    }
+}
+
+/// Values and keys are not shown: they may be what a log must not hold.
+impl<T> fmt::Debug for Push<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Push")
+            .field("when", &self.when)
+            .field("keyed", &self.key.is_some())
+            .field("merge", &self.merge)
+            .field("urgent", &self.urgent)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Payload, S: Store> DurableQueue<T, S> {
+    /// Puts many jobs in, all or none, with one commit: each with a key and a policy, or urgent, or neither. They
+    /// are entered one after the other, so of two with one key the second is merged with the first. Answers what
+    /// became of each, in their order.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use durable_queue::{DurableQueue, Merge, Push, PushError, Store, When};
+    /// # fn ordered<S: Store>(jobs: &DurableQueue<String, S>) -> Result<(), PushError<Vec<Push<String>>>> {
+    /// let half_an_hour = Duration::from_secs(1_800);
+    /// jobs.push_many(vec![
+    ///     Push::new("confirm order 7".to_owned(), When::NOW).urgent(),
+    ///     Push::new("expire order 7".to_owned(), half_an_hour).keyed("order-7", Merge::Keep),
+    ///     Push::new("count the stock".to_owned(), half_an_hour).keyed("stock", Merge::Debounce),
+    /// ])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What the store met, with the jobs.
+    pub fn push_many(&self, jobs: Vec<Push<T>>) -> Result<Vec<Put>, PushError<Vec<Push<T>>>> {
+        let Shared { store, name, .. } = &**self.shared();
+        let entered = self.enter_all(jobs.iter().map(|job| (&job.value, job.job())), |jobs| {
+            store.enqueue(name, jobs)
+        });
+        entered.map_err(|error| PushError { value: jobs, error })
+    }
+
+    /// As [`push_many`](Self::push_many), of jobs without keys.
+    ///
+    /// # Errors
+    /// What the store met, with the values.
+    pub fn push_batch(
+        &self,
+        values: Vec<(T, When)>,
+    ) -> Result<Vec<JobId>, PushError<Vec<(T, When)>>> {
+        let Shared { store, name, .. } = &**self.shared();
+        let job = |when| NewJob {
+            payload: &[],
+            when,
+            key: None,
+            merge: Merge::Keep,
+            schedule: None,
+            urgent: false,
+        };
+        let jobs = values.iter().map(|(value, when)| (value, job(*when)));
+        match self.enter_all(jobs, |jobs| store.enqueue(name, jobs)) {
+            Ok(puts) => Ok(puts.into_iter().map(Put::id).collect()),
+            Err(error) => Err(PushError {
+                value: values,
+                error,
+            }),
+        }
+    }
+
+    /// As [`push_many`](Self::push_many), as part of the caller's own transaction, like
+    /// [`push_in_transaction`](Self::push_in_transaction). It holds the keys until it ends: transactions that take
+    /// several keys take them in one order, or one of two may be undone for the other.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use durable_queue::{DurableQueue, EnqueueIn, Merge, Push, PushError, When};
+    /// # fn ordered<S: EnqueueIn>(
+    /// #     jobs: &DurableQueue<String, S>, transaction: &mut S::Transaction<'_>,
+    /// # ) -> Result<(), PushError<Vec<Push<String>>>> {
+    /// let half_an_hour = Duration::from_secs(1_800);
+    /// let confirm = Push::new("confirm order 7".to_owned(), When::NOW).urgent();
+    /// let expire = Push::new("expire order 7".to_owned(), half_an_hour);
+    /// let expire = expire.keyed("order-7", Merge::Keep);
+    /// jobs.push_many_in_transaction(transaction, vec![confirm, expire])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What the store met, with the jobs. The transaction may have to be rolled back.
+    pub fn push_many_in_transaction(
+        &self,
+        transaction: &mut S::Transaction<'_>,
+        jobs: Vec<Push<T>>,
+    ) -> Result<Vec<Put>, PushError<Vec<Push<T>>>>
+    where
+        S: EnqueueIn,
+    {
+        let Shared { store, name, .. } = &**self.shared();
+        let entered = self.enter_all(jobs.iter().map(|job| (&job.value, job.job())), |jobs| {
+            store.enqueue_in(transaction, name, jobs)
+        });
+        entered.map_err(|error| PushError { value: jobs, error })
+    }
+
+    /// Encodes all, or enters none.
+    fn enter_all<'a>(
+        &self,
+        jobs: impl Iterator<Item = (&'a T, NewJob<'a>)>,
+        enter: impl FnOnce(&[NewJob<'_>]) -> Result<Vec<Put>>,
+    ) -> Result<Vec<Put>> {
+        let encoded = jobs.map(|(value, job)| Ok((encoded(value)?, job)));
+        let encoded: Vec<_> = encoded.collect::<Result<_>>()?;
+        let jobs = encoded.iter().map(|(payload, job)| NewJob {
+            payload,
+            urgent: job.urgent || self.urgent,
+            ..*job
+        });
+        enter(&jobs.collect::<Vec<_>>())
+    }
+}
