@@ -43,7 +43,7 @@ use crate::sched::decide::Demand;
 use crate::submit::Admit;
 use crate::task::closures::Closures;
 use crate::task::erased::{Task, Work};
-use crate::task::run::{Outcome, TaskContext, TaskResult};
+use crate::task::run::{Outcome, TaskContext, TaskResult, execute_unseen};
 use crate::traits::BoxedFuture;
 use sync_shim::waiter::Waiter;
 
@@ -185,8 +185,8 @@ impl DrainTask {
 
 // Without a name: a full pool does not discard it.
 impl Work for DrainTask {
-    fn run(self, context: &TaskContext) -> TaskResult {
-        context.execute_unseen(|| self.drain())
+    fn run(self, _: &TaskContext) -> TaskResult {
+        execute_unseen(|| self.drain())
     }
 
     fn release(self) -> TaskResult {

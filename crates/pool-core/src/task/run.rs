@@ -246,18 +246,6 @@ impl TaskContext {
         TaskResult::without_handle(outcome)
     }
 
-    /// Runs what carries users' tasks and is none: no hook sees it. What it runs catches their panics.
-    pub(crate) fn execute_unseen(&self, carrier: impl FnOnce()) -> TaskResult {
-        let outcome = match guarded(carrier) {
-            Ok(()) => Outcome::Completed,
-            Err(payload) => {
-                discard(payload);
-                Outcome::Panicked
-            }
-        };
-        TaskResult::without_handle(outcome)
-    }
-
     #[cold]
     fn report(&self, label: Label<'_>, payload: &(dyn Any + Send)) {
         let panic = TaskPanic {
@@ -278,6 +266,18 @@ impl TaskContext {
             discard(payload);
         }
     }
+}
+
+/// Runs what carries users' tasks and is none: no hook sees it. What it runs catches their panics.
+pub(crate) fn execute_unseen(carrier: impl FnOnce()) -> TaskResult {
+    let outcome = match guarded(carrier) {
+        Ok(()) => Outcome::Completed,
+        Err(payload) => {
+            discard(payload);
+            Outcome::Panicked
+        }
+    };
+    TaskResult::without_handle(outcome)
 }
 
 #[cfg_attr(
