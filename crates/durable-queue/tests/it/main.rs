@@ -10,6 +10,7 @@
     reason = "of constants, the smaller from the greater"
 )]
 
+mod clocks;
 mod faults;
 mod horizon;
 mod leases;
