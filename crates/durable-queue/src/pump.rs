@@ -780,7 +780,10 @@ impl<S: Store> Pump<S> {
                 self.running.remove(&held);
                 Ok(())
             }
-            (Verdict::Stale | Verdict::NotDue, _) if perhaps_done => {
+            // An extension, carried out or not, gives no lease away: another party has it.
+            (Verdict::Stale | Verdict::NotDue, wish)
+                if perhaps_done && !matches!(wish, Wish::Extend(_)) =>
+            {
                 self.running.remove(&held);
                 Err(SettleError::Unknown)
             }
