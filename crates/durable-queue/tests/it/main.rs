@@ -14,6 +14,7 @@ mod clocks;
 mod faults;
 mod horizon;
 mod leases;
+mod party;
 #[cfg(unix)]
 mod process;
 mod processes;
