@@ -1,13 +1,18 @@
 //! The parties that push, cancel, reset, pause and drive again.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
 use std::time::Duration;
 
+use durable_queue::store::JobState;
 use durable_queue::testing::Fault;
 use durable_queue::{Cancelled, CarriedOut, Put, StoreError, When};
 
 use super::program::{Fate, Op, Policy, Program};
 use super::world::{LAST, Queue, World, lineage};
+
+/// So often it is looked whether a job is claimed.
+const LOOKS: u32 = 100;
 
 impl World {
     /// The point so much later, at which jobs of a lineage may be due from now on.
@@ -94,6 +99,15 @@ impl World {
             Op::Resume => _ = queue.pause(false),
             Op::Redrive => _ = queue.redrive(&ledger.redrives()),
             Op::Wait(span) => self.wait(ledger.now().after(span), || false),
+            Op::WaitForClaim => {
+                for _ in 0..LOOKS {
+                    let listed = queue.list(None, 100).unwrap_or_default();
+                    if listed.iter().any(|job| job.state == JobState::Claimed) {
+                        break;
+                    }
+                    thread::yield_now();
+                }
+            }
             Op::Close => self.parties.last().unwrap().1.close(),
         }
     }

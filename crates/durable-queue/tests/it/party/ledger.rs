@@ -342,12 +342,14 @@ impl Ledger {
         });
     }
 
-    /// A job to be cancelled or reset by its id, and its lineage.
+    /// A job to be cancelled or reset by its id, and its lineage: of those that may be there, the youngest are
+    /// the first.
     pub(super) fn one_of(&self, number: usize) -> Option<(JobId, String)> {
         self.known(|known| {
-            let index = number % known.jobs.len().max(1);
-            let (id, job) = known.jobs.iter().nth(index)?;
-            Some((*id, job.lineage.clone()))
+            let is_open = |job: &Job| job.acked.is_none() && job.gone.is_none() && !job.buried;
+            let open: Vec<_> = known.jobs.iter().filter(|(_, job)| is_open(job)).collect();
+            let (id, job) = open.iter().nth_back(number % open.len().max(1))?;
+            Some((**id, job.lineage.clone()))
         })
     }
 

@@ -35,7 +35,7 @@ pub(super) enum Op {
     Repeating(usize),
     CancelKey(usize),
     ResetKey(usize, Duration),
-    /// Of the jobs that are known, by a number.
+    /// Of the jobs that are known, by their age.
     CancelSome(usize),
     ResetSome(usize, Duration),
     Pause,
@@ -43,6 +43,8 @@ pub(super) enum Op {
     Redrive,
     /// Until that has passed.
     Wait(Duration),
+    /// Until a job lies ahead in a process, most likely.
+    WaitForClaim,
     /// One of the processes takes no more.
     Close,
 }
@@ -112,8 +114,8 @@ impl Op {
     fn random(rng: &mut Rng) -> Self {
         let delay = delay(rng);
         let fate = Fate::random(rng);
-        let (key, number) = (rng.below(KEYS), rng.below(1_000));
-        match rng.below(32) {
+        let (key, number) = (rng.below(KEYS), rng.below(6));
+        match rng.below(36) {
             0..=6 => Self::Push {
                 delay,
                 urgent: rng.chance(3),
@@ -143,6 +145,7 @@ impl Op {
             26 => Self::Pause,
             27 | 28 => Self::Resume,
             29 => Self::Redrive,
+            30..=33 => Self::WaitForClaim,
             _ => Self::Wait(delay),
         }
     }
