@@ -1,13 +1,14 @@
 //! What the store's clock shows, as far as this process can know.
 //!
 //! # What always holds
-//! 1. While the store's clock is not set back, [`Offset::store_time`] is no later than what the store
-//!    shows. So nothing that is timed by it is early; it is late by no more than one answer took to
-//!    come.
+//! 1. While the store's clock is not set back and runs no slower than ours, [`Offset::store_time`] is no
+//!    later than what the store shows. So nothing that is timed by it is early; it is late by no more than one
+//!    answer took to come. One that runs slower is ahead by what that comes to since the last answer, and
+//!    by what an answer takes.
 //! 2. An answer that contradicts it, because the store's clock was set back or runs slower than
 //!    ours, replaces it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::time::StoreTime;
 
@@ -27,13 +28,16 @@ impl Offset {
         }
     }
 
-    /// Takes one more answer into account, to a call that was sent at `sent`.
-    pub(crate) fn learn(&mut self, sent: Instant, received: Instant, now: StoreTime) {
+    /// Takes one more answer into account, to a call that was sent at `sent`. Says by how much the store
+    /// shows less than we thought: it was set back by that, at least.
+    pub(crate) fn learn(&mut self, sent: Instant, received: Instant, now: StoreTime) -> Duration {
+        let back = self.store_time(sent).since(now);
         // A quicker answer than those before says that the store is further than we thought. One
         // that was read after `sent` and shows less than we thought then says that we were wrong.
-        if now >= self.store_time(received) || now < self.store_time(sent) {
+        if now >= self.store_time(received) || back > Duration::ZERO {
             *self = Self::new(received, now);
         }
+        back
     }
 
     /// What the store shows at least, at this moment of ours.
@@ -58,14 +62,12 @@ impl Offset {
 }
 
 /// [`StoreTime::after`] rounds up.
-fn floor(passed: std::time::Duration) -> std::time::Duration {
-    std::time::Duration::new(passed.as_secs(), passed.subsec_micros() * 1_000)
+fn floor(passed: Duration) -> Duration {
+    Duration::new(passed.as_secs(), passed.subsec_micros() * 1_000)
 }
 
 #[cfg(all(test, not(anthill_loom)))]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const MILLI: Duration = Duration::from_millis(1);
@@ -96,6 +98,54 @@ mod tests {
         offset.learn(later, later, START); // Set back by 100 ms.
         assert_eq!(offset.store_time(later), START);
         assert_eq!(offset.local(START.after(MILLI)), Some(later + MILLI));
+    }
+
+    #[test]
+    fn it_says_by_how_much_the_clock_was_set_back() {
+        let (mut offset, local) = begin();
+        let later = local + MILLI * 100;
+        let earlier = StoreTime::from_micros(0);
+        assert_eq!(offset.learn(later, later, earlier), MILLI * 1_100);
+        // It could not be known before.
+        assert_eq!(offset.learn(later, later, earlier), Duration::ZERO);
+        let forward = START.after(MILLI * 5_000);
+        assert_eq!(offset.learn(later, later, forward), Duration::ZERO);
+        assert_eq!(offset.store_time(later), forward);
+    }
+
+    /// By a thousandth, which is more than clocks do, with answers that take a millisecond, each 100.
+    #[test]
+    fn a_clock_that_drifts_is_followed_to_within_what_an_answer_takes_and_the_drift_between_two() {
+        const EACH: u32 = 100;
+        for speed in [999, 1_001] {
+            let (mut offset, local) = begin();
+            let truth = |at: Instant| START.after((at - local) * speed / 1_000);
+            let mut sent = local;
+            for _ in 0..1_000 {
+                let (seen, received) = (sent + MILLI / 2, sent + MILLI);
+                offset.learn(sent, received, truth(seen));
+                for millis in [1, EACH / 2, EACH] {
+                    let at = sent + MILLI * millis;
+                    let (shown, actual) = (offset.store_time(at), truth(at));
+                    let drift = MILLI * EACH / 1_000;
+                    // As early as the drift alone makes it, or as late as an answer.
+                    let most_early = if speed < 1_000 {
+                        MILLI + drift
+                    } else {
+                        Duration::ZERO
+                    };
+                    assert!(
+                        shown.since(actual) <= most_early,
+                        "{speed}: {shown:?}, {actual:?}"
+                    );
+                    assert!(
+                        actual.since(shown) <= MILLI + drift * 2,
+                        "{speed}: {shown:?}, {actual:?}"
+                    );
+                }
+                sent += MILLI * EACH;
+            }
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::builder::{Config, Rate};
 use crate::claimed::Ready;
 use crate::control::{Command, Control, Held, LostFlag, Orders, Seen, Wish};
 use crate::error::{CarriedOut, ErrorKind, SettleError, StoreError};
-use crate::horizon::Horizon;
+use crate::horizon::{HORIZON, Horizon};
 use crate::job::Tokens;
 use crate::notify::Notifier;
 use crate::offset::Offset;
@@ -621,10 +621,10 @@ impl<S: Store> Pump<S> {
             self.retry_at = None;
             self.shared.control.failed(None);
         }
-        match &mut self.offset {
-            Some(offset) => offset.learn(sent, received, now),
-            None => self.offset = Some(Offset::new(received, now)),
-        }
+        let offset = self
+            .offset
+            .get_or_insert_with(|| Offset::new(received, now));
+        let set_back = offset.learn(sent, received, now);
         let mut started = Vec::new();
         for (item, verdict) in items.into_iter().zip(verdicts) {
             match item {
@@ -640,6 +640,9 @@ impl<S: Store> Pump<S> {
                     Verdict::Stale => {} // Cancelled, moved, or merged.
                 },
             }
+        }
+        if set_back > HORIZON {
+            self.give_back_ahead();
         }
         if let Some(Claimed {
             leases,
@@ -714,6 +717,15 @@ impl<S: Store> Pump<S> {
         }
     }
 
+    /// The store's clock was set back by so much that what lies ahead may fall due after its lease. Who
+    /// claims it next knows by when.
+    fn give_back_ahead(&mut self) {
+        while let Some(entry) = self.ahead.pop() {
+            let held = Held::of(&entry.value.lease);
+            self.pending.push(Command::new(held, Wish::Release, None));
+        }
+    }
+
     fn put_ahead(&mut self, ahead: Ahead) {
         let Lease { due, urgent, .. } = ahead.lease;
         // Before those that are due as well. One that is not due, as the store says, waits for its time.
@@ -768,7 +780,10 @@ impl<S: Store> Pump<S> {
                 self.running.remove(&held);
                 Ok(())
             }
-            (Verdict::Stale | Verdict::NotDue, _) if perhaps_done => {
+            // An extension, carried out or not, gives no lease away: another party has it.
+            (Verdict::Stale | Verdict::NotDue, wish)
+                if perhaps_done && !matches!(wish, Wish::Extend(_)) =>
+            {
                 self.running.remove(&held);
                 Err(SettleError::Unknown)
             }

@@ -20,8 +20,8 @@ use std::time::Duration;
 use durable_queue::store::{Claim, Turn};
 use durable_queue::testing::{Call, Fault, ManualStoreClock, SimStore};
 use durable_queue::{
-    Cancelled, DurableQueue, FIRST_PAUSE, HORIZON, LEASE, Reset, SettleError, ShutDown, Store,
-    TakeError, Token, When,
+    Builder, Cancelled, DurableQueue, ErrorKind, FIRST_PAUSE, HORIZON, LEASE, Merge, Put, Reset,
+    SettleError, ShutDown, Store, TakeError, Token, When,
 };
 use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{ManualClock, Parker};
@@ -47,17 +47,47 @@ fn world_with(plan: impl Fn(Call) -> Fault + Send + Sync + 'static) -> World {
 }
 
 fn world_of(confirm: bool, plan: impl Fn(Call) -> Fault + Send + Sync + 'static) -> World {
+    // Renewals would be parties of their own.
+    world_built(plan, |queue| queue.heartbeat(false).confirm(confirm))
+}
+
+fn world_built(
+    plan: impl Fn(Call) -> Fault + Send + Sync + 'static,
+    set: impl FnOnce(Builder<Vec<u8>, SimStore>) -> Builder<Vec<u8>, SimStore>,
+) -> World {
     let clock = ManualClock::new();
     let store = SimStore::with_faults(ManualStoreClock::new(&clock), plan);
-    // Renewals would be parties of their own.
-    let queue = Queue::builder("queue", store)
-        .clock(clock.clone())
-        .heartbeat(false)
-        .confirm(confirm);
+    let queue = set(Queue::builder("queue", store).clock(clock.clone()));
     World {
         clock,
         queue: queue.build().unwrap(),
     }
+}
+
+/// All ways in which a call fails.
+const FAULTS: [Fault; 4] = [
+    Fault::Before,
+    Fault::After,
+    Fault::Twice,
+    Fault::Refused(ErrorKind::Busy),
+];
+
+/// The call of this kind with this number, from 0, fails.
+fn fails(failing: Call, number: usize, fault: Fault) -> impl Fn(Call) -> Fault + Send + Sync {
+    let count = AtomicUsize::new(0);
+    // Relaxed: a number of its own for each call is all that is wanted.
+    move |call| {
+        if call == failing && count.fetch_add(1, Relaxed) == number {
+            fault
+        } else {
+            Fault::None
+        }
+    }
+}
+
+/// The pump rests after it.
+fn is_error(fault: Fault) -> bool {
+    !matches!(fault, Fault::Twice)
 }
 
 impl World {
@@ -79,6 +109,26 @@ impl World {
         self.beside(take_and_ack)
     }
 
+    /// The same, if it has a lease.
+    fn trier(&self) -> JoinHandle<(u8, Result<(), SettleError>)> {
+        self.beside(|queue| {
+            let taken = queue.take().unwrap();
+            (taken[0], taken.ack())
+        })
+    }
+
+    fn push_keyed(&self, name: u8, when: impl Into<When>) {
+        assert!(matches!(push_keyed(&self.queue, name, when), Put::New(_)));
+    }
+
+    /// Ends the pump's rest after it has met this, if it rests.
+    fn rest_after(&self, fault: Fault) {
+        if is_error(fault) {
+            self.clock.wait_for_sleepers(1);
+            self.clock.advance(FIRST_PAUSE);
+        }
+    }
+
     /// The end, once all that the model waits for has come.
     fn end(self) {
         assert_eq!(self.queue.shutdown(LEASE), ShutDown::Finished);
@@ -87,6 +137,12 @@ impl World {
     fn left(&self) -> u32 {
         self.queue.store_stats().unwrap().jobs
     }
+}
+
+fn push_keyed(queue: &Queue, name: u8, when: impl Into<When>) -> Put {
+    queue
+        .push_keyed("key", vec![name], when, Merge::Latest)
+        .unwrap()
 }
 
 fn take_and_ack(queue: &Queue) -> u8 {
@@ -222,6 +278,56 @@ fn a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner() {
     );
 }
 
+/// The same for a reset, which leaves the job for later.
+#[test]
+fn a_reset_racing_the_start_of_a_claim_ahead_has_one_winner() {
+    check(
+        "a_reset_racing_the_start_of_a_claim_ahead_has_one_winner",
+        Some(2),
+        || {
+            let world = world();
+            let id = world.push(1, HORIZON);
+            world.push(2, HORIZON);
+            let taker = world.taker();
+            world.clock.wait_for_sleepers(1); // One is claimed, and the pump waits for the tick.
+            let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
+            world.clock.advance(HORIZON);
+            let name = taker.join().unwrap();
+            match resetter.join().unwrap() {
+                Reset::Moved => assert_eq!(name, 2),
+                Reset::Taken | Reset::Never => assert_eq!(name, 1),
+            }
+            assert_eq!(world.left(), 1);
+            world.end();
+        },
+    );
+}
+
+/// And for a push that is merged into it, or is a job of its own as a handler has that one.
+#[test]
+fn a_merge_racing_the_start_of_a_claim_ahead_has_one_winner() {
+    check(
+        "a_merge_racing_the_start_of_a_claim_ahead_has_one_winner",
+        Some(2),
+        || {
+            let world = world();
+            world.push_keyed(1, HORIZON);
+            world.push(2, HORIZON);
+            let taker = world.taker();
+            world.clock.wait_for_sleepers(1);
+            let pusher = world.beside(|queue| push_keyed(queue, 3, LEASE));
+            world.clock.advance(HORIZON);
+            let name = taker.join().unwrap();
+            match pusher.join().unwrap() {
+                Put::Merged(_) => assert_eq!((name, world.left()), (2, 1)),
+                Put::New(_) => assert_eq!((name, world.left()), (1, 2)),
+                Put::Kept(_) => panic!("the later one counts"),
+            }
+            world.end();
+        },
+    );
+}
+
 /// The holder does not ask, and hears of the cancel before the tick or after it. In any case nothing else
 /// is lost, and a handler that has the job all the same has no lease.
 #[test]
@@ -246,6 +352,56 @@ fn a_cancel_racing_a_start_without_confirmation_loses_nothing() {
                 (true, 2) => assert!(acked.is_ok() && world.left() == 0),
                 (true, _) => assert!(acked.unwrap_err().is_stale() && world.left() == 1),
                 (false, _) => assert!(acked.is_ok() && name == 1 && world.left() == 1),
+            }
+            world.end();
+        },
+    );
+}
+
+/// The same for a reset.
+#[test]
+fn a_reset_racing_a_start_without_confirmation_loses_nothing() {
+    check(
+        "a_reset_racing_a_start_without_confirmation_loses_nothing",
+        Some(2),
+        || {
+            let world = world_without_confirmation();
+            let id = world.push(1, HORIZON);
+            world.push(2, HORIZON);
+            let taker = world.trier();
+            world.clock.wait_for_sleepers(1);
+            let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
+            world.clock.advance(HORIZON);
+            let (name, acked) = taker.join().unwrap();
+            match (resetter.join().unwrap(), name) {
+                (Reset::Moved, 2) => assert!(acked.is_ok() && world.left() == 1),
+                (Reset::Moved, _) => assert!(acked.unwrap_err().is_stale() && world.left() == 2),
+                (_, _) => assert!(acked.is_ok() && name == 1 && world.left() == 1),
+            }
+            world.end();
+        },
+    );
+}
+
+/// And for a merge, which takes the job from a handler that has it and has not been confirmed.
+#[test]
+fn a_merge_racing_a_start_without_confirmation_loses_nothing() {
+    check(
+        "a_merge_racing_a_start_without_confirmation_loses_nothing",
+        Some(2),
+        || {
+            let world = world_without_confirmation();
+            world.push_keyed(1, HORIZON);
+            world.push(2, HORIZON);
+            let taker = world.trier();
+            world.clock.wait_for_sleepers(1);
+            let pusher = world.beside(|queue| push_keyed(queue, 3, LEASE));
+            world.clock.advance(HORIZON);
+            let (name, acked) = taker.join().unwrap();
+            match (pusher.join().unwrap(), name) {
+                (Put::Merged(_), 2) => assert!(acked.is_ok() && world.left() == 1),
+                (Put::Merged(_), _) => assert!(acked.unwrap_err().is_stale() && world.left() == 2),
+                (_, _) => assert!(acked.is_ok() && name == 1 && world.left() == 2),
             }
             world.end();
         },
@@ -317,6 +473,188 @@ fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
             world.end();
         },
     );
+}
+
+/// The pump renews by itself, as the lease ends: it has it, or the handler is told.
+#[test]
+fn a_renewal_racing_the_end_of_the_lease_has_one_winner() {
+    check(
+        "a_renewal_racing_the_end_of_the_lease_has_one_winner",
+        Some(2),
+        || {
+            let world = world_built(|_| Fault::None, |queue| queue);
+            world.push(1, When::NOW);
+            let taken = world.queue.take().unwrap();
+            world.clock.wait_for_sleepers(1); // Until the renewal.
+            let thief = {
+                let clock = world.clock.clone();
+                world.beside(move |queue| {
+                    clock.advance(LEASE);
+                    steal(queue.store())
+                })
+            };
+            let stolen = thief.join().unwrap();
+            let acked = taken.ack();
+            match stolen {
+                0 => assert!(acked.is_ok() && world.left() == 0),
+                _ => assert!(acked.unwrap_err().is_stale() && world.left() == 1),
+            }
+            world.end();
+        },
+    );
+}
+
+/// The turn that extends the lease fails as it ends. A cancel then takes the job from its holder.
+#[test]
+fn an_extension_that_fails_racing_the_end_of_the_lease_has_one_winner() {
+    for fault in FAULTS {
+        check(
+            &format!(
+                "an_extension_that_fails_racing_the_end_of_the_lease_has_one_winner ({fault:?})"
+            ),
+            Some(2),
+            move || {
+                let world = world_with(fails(Call::Turn, 1, fault));
+                let id = world.push(1, When::NOW);
+                let taken = world.queue.take().unwrap();
+                world.clock.advance(LEASE);
+                let canceller = {
+                    let clock = world.clock.clone();
+                    world.beside(move |queue| {
+                        let cancelled = queue.cancel(id).unwrap();
+                        if is_error(fault) {
+                            clock.wait_for_sleepers(1); // The pump, after the error.
+                            clock.advance(FIRST_PAUSE);
+                        }
+                        cancelled
+                    })
+                };
+                let extended = taken.extend(LEASE).is_ok();
+                let is_gone = canceller.join().unwrap().is_gone();
+                assert_eq!(is_gone, !extended);
+                assert_eq!(taken.is_lost(), !extended);
+                assert_eq!(taken.ack().is_ok(), extended);
+                world.end();
+            },
+        );
+    }
+}
+
+/// The turn fails that starts what was claimed ahead, and a cancel comes.
+#[test]
+fn a_start_that_fails_racing_a_cancel_has_one_winner() {
+    for fault in FAULTS {
+        check(
+            &format!("a_start_that_fails_racing_a_cancel_has_one_winner ({fault:?})"),
+            Some(2),
+            move || {
+                let world = world_with(fails(Call::Turn, 1, fault));
+                let id = world.push(1, HORIZON);
+                world.push(2, HORIZON);
+                let taker = world.taker();
+                world.clock.wait_for_sleepers(1);
+                let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
+                world.clock.advance(HORIZON);
+                world.rest_after(fault);
+                let name = taker.join().unwrap();
+                match canceller.join().unwrap() {
+                    Cancelled::Gone { .. } => assert_eq!((name, world.left()), (2, 0)),
+                    Cancelled::Taken | Cancelled::Never => assert_eq!((name, world.left()), (1, 1)),
+                }
+                world.end();
+            },
+        );
+    }
+}
+
+/// The same, and a reset.
+#[test]
+fn a_start_that_fails_racing_a_reset_has_one_winner() {
+    for fault in FAULTS {
+        check(
+            &format!("a_start_that_fails_racing_a_reset_has_one_winner ({fault:?})"),
+            Some(1),
+            move || {
+                let world = world_with(fails(Call::Turn, 1, fault));
+                let id = world.push(1, HORIZON);
+                world.push(2, HORIZON);
+                let taker = world.taker();
+                world.clock.wait_for_sleepers(1);
+                let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
+                world.clock.advance(HORIZON);
+                world.rest_after(fault);
+                let name = taker.join().unwrap();
+                match resetter.join().unwrap() {
+                    Reset::Moved => assert_eq!(name, 2),
+                    Reset::Taken | Reset::Never => assert_eq!(name, 1),
+                }
+                assert_eq!(world.left(), 1);
+                world.end();
+            },
+        );
+    }
+}
+
+/// It is the cancel that fails. Who called does not know, and the job is there or is not.
+#[test]
+fn a_cancel_that_fails_racing_the_start_of_a_claim_ahead_has_one_winner() {
+    for fault in FAULTS {
+        check(
+            &format!(
+                "a_cancel_that_fails_racing_the_start_of_a_claim_ahead_has_one_winner ({fault:?})"
+            ),
+            Some(1),
+            move || {
+                let world = world_with(fails(Call::Cancel, 0, fault));
+                let id = world.push(1, HORIZON);
+                world.push(2, HORIZON);
+                let taker = world.taker();
+                world.clock.wait_for_sleepers(1);
+                let canceller = world.beside(move |queue| queue.cancel(id).is_err());
+                world.clock.advance(HORIZON);
+                let name = taker.join().unwrap();
+                assert_eq!(canceller.join().unwrap(), is_error(fault));
+                let is_gone = name == 2;
+                assert_eq!(world.left(), u32::from(!is_gone));
+                assert!(!is_gone || matches!(fault, Fault::After | Fault::Twice));
+                world.end();
+            },
+        );
+    }
+}
+
+/// The answer to the claim is lost, and that to what it holds fails as well.
+#[test]
+fn a_claim_that_is_asked_for_in_vain_racing_a_push_loses_nothing() {
+    for fault in FAULTS {
+        check(
+            &format!("a_claim_that_is_asked_for_in_vain_racing_a_push_loses_nothing ({fault:?})"),
+            Some(1),
+            move || {
+                let [claim, asked] = [
+                    fails(Call::Turn, 0, Fault::After),
+                    fails(Call::HeldBy, 0, fault),
+                ];
+                let world = world_with(move |call| match claim(call) {
+                    Fault::None => asked(call),
+                    fault => fault,
+                });
+                world.push(1, When::NOW);
+                let taker = world.beside(|queue| [take_and_ack(queue), take_and_ack(queue)]);
+                world.push(2, When::NOW);
+                world.rest_after(Fault::After);
+                if is_error(fault) {
+                    world.clock.wait_for_sleepers(1);
+                    world.clock.advance(FIRST_PAUSE * 2);
+                }
+                let mut names = taker.join().unwrap();
+                names.sort_unstable();
+                assert_eq!(names, [1, 2]);
+                assert_eq!(world.left(), 0);
+                world.end();
+            },
+        );
+    }
 }
 
 /// The queue closes while the pump has a claim under way.

@@ -20,7 +20,15 @@ pub enum Call {
     Reset,
     /// [`Store::held_by`](crate::Store::held_by).
     HeldBy,
-    /// Any other.
+    /// [`Store::watch`](crate::Store::watch).
+    Watch,
+    /// [`Store::pause`](crate::Store::pause).
+    Pause,
+    /// [`Store::redrive`](crate::Store::redrive).
+    Redrive,
+    /// [`Store::delete_dead`](crate::Store::delete_dead).
+    DeleteDead,
+    /// One that only reads.
     Other,
 }
 
@@ -36,6 +44,8 @@ pub enum Fault {
     /// It is carried out twice, as by a client that repeats what it takes for lost, and the second
     /// answer comes.
     Twice,
+    /// It is carried out and answered, and announced to no watch, as if the message were lost.
+    Unheard,
     /// It is refused and not carried out, and the error says so.
     Refused(ErrorKind),
 }
@@ -49,20 +59,25 @@ impl Plan {
         Self(Arc::new(plan))
     }
 
-    /// Carries a call out, or not.
-    pub(super) fn run<R>(&self, call: Call, mut carry_out: impl FnMut() -> Result<R>) -> Result<R> {
+    /// Carries a call out, or not. `carry_out` is told whether it is announced.
+    pub(super) fn run<R>(
+        &self,
+        call: Call,
+        mut carry_out: impl FnMut(bool) -> Result<R>,
+    ) -> Result<R> {
         let lost = || StoreError::lost_answer(ErrorKind::Unavailable);
         match (self.0)(call) {
-            Fault::None => carry_out(),
+            Fault::None => carry_out(true),
             Fault::Before => Err(lost()),
             Fault::After => {
-                carry_out()?;
+                carry_out(true)?;
                 Err(lost())
             }
             Fault::Twice => {
-                carry_out()?;
-                carry_out()
+                carry_out(true)?;
+                carry_out(true)
             }
+            Fault::Unheard => carry_out(false),
             Fault::Refused(kind) => Err(StoreError::new(kind)),
         }
     }

@@ -312,8 +312,8 @@ impl SimStore {
         step(queues.entry(name.to_owned()).or_default(), now)
     }
 
-    fn notify(&self, name: &str, due: StoreTime) {
-        if due == StoreTime::NEVER {
+    fn notify(&self, heard: bool, name: &str, due: StoreTime) {
+        if !heard || due == StoreTime::NEVER {
             return;
         }
         self.0.notifiers.notify(name, due);
@@ -322,18 +322,18 @@ impl SimStore {
 
 impl Store for SimStore {
     fn enqueue(&self, name: &str, jobs: &[NewJob<'_>]) -> Result<Vec<Put>> {
-        self.0.plan.run(Call::Enqueue, || {
+        self.0.plan.run(Call::Enqueue, |heard| {
             let puts: Vec<(Put, StoreTime)> = self.step(name, |queue, now| {
                 jobs.iter().map(|job| queue.put(now, job)).collect()
             });
             let earliest = puts.iter().map(|(_, at)| *at).min();
-            self.notify(name, earliest.unwrap_or(StoreTime::NEVER));
+            self.notify(heard, name, earliest.unwrap_or(StoreTime::NEVER));
             Ok(puts.into_iter().map(|(put, _)| put).collect())
         })
     }
 
     fn turn(&self, name: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
-        self.0.plan.run(Call::Turn, || {
+        self.0.plan.run(Call::Turn, |heard| {
             let turn = self.step(name, |queue, now| {
                 let verdicts = settle.iter().map(|each| queue.settle(now, each)).collect();
                 let claimed = claim.map(|claim| queue.claim(now, &claim));
@@ -348,13 +348,13 @@ impl Store for SimStore {
                 .iter()
                 .map(|settle| settle.act.announced(turn.now))
                 .min();
-            self.notify(name, announced.unwrap_or(StoreTime::NEVER));
+            self.notify(heard, name, announced.unwrap_or(StoreTime::NEVER));
             Ok(turn)
         })
     }
 
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
-        self.0.plan.run(Call::Cancel, || {
+        self.0.plan.run(Call::Cancel, |heard| {
             let never = StoreTime::NEVER;
             let (cancelled, announced) = self.step(name, |queue, now| match queue.named(which) {
                 None => (Cancelled::Never, never),
@@ -372,13 +372,13 @@ impl Store for SimStore {
                     (cancelled, announced)
                 }
             });
-            self.notify(name, announced);
+            self.notify(heard, name, announced);
             Ok(cancelled)
         })
     }
 
     fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {
-        self.0.plan.run(Call::Reset, || {
+        self.0.plan.run(Call::Reset, |heard| {
             let never = StoreTime::NEVER;
             let (reset, announced) = self.step(name, |queue, now| match queue.named(which) {
                 None => (Reset::Never, never),
@@ -391,13 +391,13 @@ impl Store for SimStore {
                     (Reset::Moved, announced)
                 }
             });
-            self.notify(name, announced);
+            self.notify(heard, name, announced);
             Ok(reset)
         })
     }
 
     fn held_by(&self, name: &str, token: Token, lease: Duration) -> Result<Vec<Lease>> {
-        self.0.plan.run(Call::HeldBy, || {
+        self.0.plan.run(Call::HeldBy, |_| {
             Ok(self.step(name, |queue, now| {
                 let end = now.after(lease);
                 let held = |job: &Job| job.token == Some(token) && job.due <= end;
@@ -419,20 +419,22 @@ impl Store for SimStore {
                 Ok(false)
             }
         }
-        let registration = self.0.notifiers.add(name, notifier);
-        Ok(Box::new(Announced(registration)))
+        self.0.plan.run(Call::Watch, |_| {
+            let registration = self.0.notifiers.add(name, notifier.clone());
+            Ok(Box::new(Announced(registration)) as Box<dyn Watch>)
+        })
     }
 
     fn pause(&self, name: &str, paused: bool) -> Result<()> {
-        self.0.plan.run(Call::Other, || {
+        self.0.plan.run(Call::Pause, |heard| {
             self.step(name, |queue, _| queue.paused = paused);
-            self.notify(name, StoreTime::from_micros(i64::MIN));
+            self.notify(heard, name, StoreTime::from_micros(i64::MIN));
             Ok(())
         })
     }
 
     fn stats(&self, name: &str) -> Result<StoreStats> {
-        self.0.plan.run(Call::Other, || {
+        self.0.plan.run(Call::Other, |_| {
             let limited = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).min(COUNT_LIMIT);
             Ok(self.step(name, |queue, now| StoreStats {
                 jobs: limited(queue.jobs.len()),
@@ -449,7 +451,7 @@ impl Store for SimStore {
         after: Option<(StoreTime, JobId)>,
         most: u32,
     ) -> Result<Vec<ListedJob>> {
-        self.0.plan.run(Call::Other, || {
+        self.0.plan.run(Call::Other, |_| {
             Ok(self.step(name, |queue, now| {
                 let order = queue.in_order().into_iter();
                 let rest = order.filter(|position| Some(*position) > after);
@@ -472,7 +474,7 @@ impl Store for SimStore {
     }
 
     fn dead(&self, name: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
-        self.0.plan.run(Call::Other, || {
+        self.0.plan.run(Call::Other, |_| {
             Ok(self.step(name, |queue, _| {
                 let dead = queue.dead.values().filter(|dead| Some(dead.id) > after);
                 dead.take(most as usize).cloned().collect()
@@ -481,7 +483,7 @@ impl Store for SimStore {
     }
 
     fn redrive(&self, name: &str, ids: &[JobId]) -> Result<usize> {
-        self.0.plan.run(Call::Other, || {
+        self.0.plan.run(Call::Redrive, |heard| {
             let count = self.step(name, |queue, now| {
                 let mut count = 0;
                 for id in ids {
@@ -510,13 +512,13 @@ impl Store for SimStore {
                 }
                 count
             });
-            self.notify(name, StoreTime::from_micros(i64::MIN));
+            self.notify(heard, name, StoreTime::from_micros(i64::MIN));
             Ok(count)
         })
     }
 
     fn delete_dead(&self, name: &str, ids: &[JobId]) -> Result<usize> {
-        self.0.plan.run(Call::Other, || {
+        self.0.plan.run(Call::DeleteDead, |_| {
             Ok(self.step(name, |queue, _| {
                 ids.iter()
                     .filter(|id| queue.dead.remove(id).is_some())

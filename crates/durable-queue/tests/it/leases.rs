@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use durable_queue::store::{Act, Claim, Settle};
 use durable_queue::testing::{Call, Fault, SimStore};
-use durable_queue::{ErrorKind, LEASE, SettleError, Store, Token, When};
+use durable_queue::{ErrorKind, FIRST_PAUSE, LEASE, SettleError, Store, Token, When};
 
 use crate::support::{SECOND, Time, bounded, job};
 
@@ -121,6 +121,43 @@ fn a_renewal_that_finds_the_lease_lost_says_so_to_the_handler() {
         while !taken.is_lost() {
             thread::yield_now();
         }
+        assert!(taken.ack().unwrap_err().is_stale());
+    });
+}
+
+/// It does not matter whether the first try was carried out: the lease is another's now.
+#[test]
+fn an_extension_whose_answer_is_lost_and_that_finds_the_lease_lost_says_so_to_the_handler() {
+    bounded(|| {
+        let time = Time::new();
+        let fails = Arc::new(AtomicBool::new(false));
+        let plan = {
+            let fails = Arc::clone(&fails);
+            move |call| {
+                // Relaxed: the command's lock orders it before the pump's next turn.
+                if call == Call::Turn && fails.swap(false, Relaxed) {
+                    Fault::Before
+                } else {
+                    Fault::None
+                }
+            }
+        };
+        let store = SimStore::with_faults(time.store.clone(), plan);
+        let queue = time.builder(store).heartbeat(false).build().unwrap();
+        queue.push(job("job"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        time.clock.advance(LEASE);
+        fails.store(true, Relaxed);
+        let extended = thread::scope(|scope| {
+            let extender = scope.spawn(|| taken.extend(LEASE));
+            time.clock.wait_for_sleepers(1); // The pump, after the error.
+            assert_eq!(steal(queue.store()).len(), 1);
+            time.clock.advance(FIRST_PAUSE);
+            extender.join().unwrap()
+        });
+        assert!(taken.is_lost());
+        assert!(extended.unwrap_err().is_stale());
+        assert_eq!(queue.stats().stale, 1);
         assert!(taken.ack().unwrap_err().is_stale());
     });
 }

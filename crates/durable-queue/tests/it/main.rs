@@ -11,11 +11,13 @@
 )]
 
 mod batches;
+mod clocks;
 mod disk;
 mod faults;
 mod futures;
 mod horizon;
 mod leases;
+mod party;
 #[cfg(unix)]
 mod process;
 mod processes;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use durable_queue::store::JobState;
 use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
-    CarriedOut, DecodeError, DurableQueue, EncodeError, ErrorKind, Json, Payload, Retried,
-    ShutDown, TakeError, TakeFuture, When,
+    CarriedOut, DecodeError, DurableQueue, EncodeError, ErrorKind, FIRST_BACK_OFF, Json,
+    LONGEST_BACK_OFF, MAX_ATTEMPTS, Payload, Retried, ShutDown, TakeError, TakeFuture, When,
 };
 use testkit::block_on;
 
@@ -426,5 +426,37 @@ fn an_ack_is_held_back_for_a_while_at_most_however_many_jobs_fall_due() {
                 assert_eq!(left, jobs, "it has gone: {number}");
             }
         }
+    });
+}
+
+/// As the README says: from a second on, doubled up to an hour, scattered by a quarter.
+#[test]
+fn the_default_back_off_doubles_up_to_its_bound_and_is_scattered_by_a_quarter_at_most() {
+    const JOBS: u32 = 40;
+    bounded(|| {
+        let time = Time::new();
+        let builder = DurableQueue::<String, _>::builder("queue", time.sim());
+        let queue = builder.clock(time.clock.clone()).build().unwrap();
+        let mut scattered = 0;
+        for index in 0..JOBS {
+            queue.push(index.to_string(), When::NOW).unwrap();
+            for attempt in 1..MAX_ATTEMPTS {
+                let taken = queue.take().unwrap();
+                assert_eq!(taken.attempt(), attempt);
+                let Retried::Again(When::After(delay)) = taken.retry().unwrap() else {
+                    panic!("an attempt is left");
+                };
+                let doubled = FIRST_BACK_OFF * 2_u32.pow((attempt - 1).min(20));
+                let plain = doubled.min(LONGEST_BACK_OFF);
+                // It is a least one.
+                let bounds = plain..=plain + plain / 4;
+                assert!(bounds.contains(&delay), "attempt {attempt}: {delay:?}");
+                scattered += u32::from(delay != plain);
+                time.clock.advance(delay + Duration::from_micros(1)); // Rounded up, there.
+            }
+            assert_eq!(queue.take().unwrap().retry().unwrap(), Retried::Buried);
+        }
+        assert!(scattered > JOBS, "it is scattered: {scattered}");
+        assert_eq!(queue.store_stats().unwrap().dead, JOBS);
     });
 }

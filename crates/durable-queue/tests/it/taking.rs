@@ -5,7 +5,8 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use durable_queue::{Cancelled, HORIZON, Merge, Put, Reset, TakeError, When};
+use durable_queue::testing::{Call, Fault, SimStore};
+use durable_queue::{Cancelled, HORIZON, Merge, Put, Reset, SAFETY_LOOK, TakeError, When};
 use testkit::{CountingWaker, block_on};
 
 use crate::support::{SECOND, Time, beside, bounded, job};
@@ -255,4 +256,43 @@ fn what_is_claimed_beyond_demand_is_no_more_than_the_prefetch() {
         let second = queue.take().unwrap();
         assert_eq!((&**first, &**second), ("0", "1"));
     });
+}
+
+/// Whatever says that a job is due earlier: a push, a reset, the end of a pause.
+#[test]
+fn what_was_announced_to_none_is_found_by_the_safety_look_and_not_before() {
+    for lost in [Call::Enqueue, Call::Reset, Call::Pause] {
+        bounded(|| {
+            let time = Time::new();
+            let plan = move |call| {
+                if call == lost {
+                    Fault::Unheard
+                } else {
+                    Fault::None
+                }
+            };
+            let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+            let far = SAFETY_LOOK * 10;
+            let put = |when| queue.push(job("job"), when).unwrap();
+            let (early, is_paused) = (lost == Call::Reset, lost == Call::Pause);
+            let id = early.then(|| put(far.into()));
+            queue.pause(is_paused).unwrap();
+            if is_paused {
+                put(When::NOW);
+            }
+            let taker = beside(&queue, |queue| queue.take().unwrap());
+            time.clock.wait_for_sleepers(1);
+            match (id, is_paused) {
+                (Some(id), _) => assert_eq!(queue.reset(id, When::NOW).unwrap(), Reset::Moved),
+                (None, true) => queue.pause(false).unwrap(),
+                (None, false) => _ = put(When::NOW),
+            }
+            let turns = queue.stats().turns;
+            time.advance(SAFETY_LOOK - Duration::from_micros(1));
+            time.clock.wait_for_sleepers(1);
+            assert_eq!((queue.stats().turns, queue.stats().taken), (turns, 0));
+            time.advance(Duration::from_micros(1));
+            taker.join().unwrap().ack().unwrap();
+        });
+    }
 }

@@ -1,8 +1,9 @@
 //! Handlers on a pool.
 
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use durable_queue::{ShutDown, When, Worker};
@@ -122,4 +123,43 @@ fn a_shutdown_in_the_midst_of_a_batch_gives_the_rest_of_it_back() {
         assert_eq!(left.len(), 3, "two were handled, and acknowledged");
         assert!(left.iter().all(|job| job.attempts == 0), "{left:?}");
     });
+}
+
+/// All jobs are due, and those that are handled wait for the test.
+#[test]
+fn so_many_handlers_run_at_once_as_the_worker_may_have_and_never_one_more() {
+    const MOST: usize = 3;
+    const ROUNDS: usize = 20;
+    for batch in [1, 4] {
+        bounded(|| {
+            let time = Time::new();
+            let queue = time.builder(time.sim()).prefetch(MOST).build().unwrap();
+            // The rest may lie in the batch of one handler, while the others have none.
+            let jobs = (0..MOST * (ROUNDS + batch)).map(|index| (index.to_string(), When::NOW));
+            queue.push_batch(jobs.collect()).unwrap();
+            let [calls, running, most] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+            // All of a round are there before any goes on: with fewer handlers it would wait for ever.
+            let together = Barrier::new(MOST);
+            let worker = {
+                let most = Arc::clone(&most);
+                Worker::builder(queue.clone())
+                    .concurrency(MOST)
+                    .batch(NonZeroUsize::new(batch).unwrap())
+                    .start(move |_| {
+                        most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+                        if calls.fetch_add(1, SeqCst) < MOST * ROUNDS {
+                            together.wait();
+                        }
+                        running.fetch_sub(1, SeqCst);
+                        Ok::<_, String>(())
+                    })
+            };
+            let worker = worker.unwrap();
+            while queue.store_stats().unwrap().jobs > 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+            assert_eq!(most.load(SeqCst), MOST);
+        });
+    }
 }

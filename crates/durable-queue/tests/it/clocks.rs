@@ -1,0 +1,419 @@
+//! The store's clock is another one than ours: it is set, and runs faster or slower. Nothing is early by it,
+//! nothing is lost, and a pump that waits finds out by its next look.
+
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use durable_queue::store::{Claim, JobState};
+use durable_queue::testing::SimStore;
+use durable_queue::{
+    Claimed, DurableQueue, HORIZON, LEASE, SAFETY_LOOK, Store, StoreClock, StoreTime, Token, When,
+};
+use sync_shim::{Clock as _, ManualClock};
+
+use crate::support::{SECOND, Time, beside, bounded, job};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const MILLI: Duration = Duration::from_millis(1);
+
+type Queue = DurableQueue<String, SimStore>;
+
+/// Shows another time than ours, and is moved with it, by so many microseconds for each million.
+#[derive(Clone, Debug)]
+struct OwnClock {
+    clock: ManualClock,
+    epoch: Instant,
+    speed: u64,
+    shift: Arc<Mutex<i64>>,
+}
+
+impl OwnClock {
+    /// Years behind ours.
+    const START: i64 = 1_000_000_000_000;
+
+    fn shift(&self, micros: i64) {
+        *self.shift.lock().unwrap() += micros;
+    }
+
+    fn set_forward(&self) {
+        self.shift(HOUR.as_micros().try_into().unwrap());
+    }
+
+    fn set_back(&self) {
+        self.shift(-i64::try_from(HOUR.as_micros()).unwrap());
+    }
+}
+
+impl StoreClock for OwnClock {
+    fn now(&self) -> StoreTime {
+        let passed = (self.clock.now() - self.epoch).as_micros() * u128::from(self.speed);
+        let passed = i64::try_from(passed / 1_000_000).unwrap();
+        StoreTime::from_micros(Self::START + passed + *self.shift.lock().unwrap())
+    }
+}
+
+struct World {
+    time: Time,
+    clock: OwnClock,
+    queue: Queue,
+}
+
+impl World {
+    fn new(confirm: bool) -> Self {
+        Self::of_speed(confirm, 1_000_000)
+    }
+
+    fn of_speed(confirm: bool, speed: u64) -> Self {
+        let time = Time::new();
+        let clock = OwnClock {
+            clock: time.clock.clone(),
+            epoch: time.clock.now(),
+            speed,
+            shift: Arc::default(),
+        };
+        let store = SimStore::new(clock.clone());
+        let queue = time.builder(store).confirm(confirm).build().unwrap();
+        Self { time, clock, queue }
+    }
+
+    /// Another thread takes a job, and says what the store's clock showed then.
+    fn taker(&self) -> JoinHandle<(Claimed<String>, StoreTime)> {
+        let clock = self.clock.clone();
+        beside(&self.queue, move |queue| {
+            let taken = queue.take().unwrap();
+            let now = clock.now();
+            assert!(taken.due() <= now, "it is early");
+            (taken, now)
+        })
+    }
+
+    /// Until the pump sleeps, with what it has to do done.
+    fn wait_for_sleep(&self) {
+        self.time.clock.wait_for_sleepers(1);
+    }
+
+    /// The pump sleeps, and holds the job.
+    fn wait_for_claim(&self) {
+        while self.queue.list(None, 1).unwrap()[0].state != JobState::Claimed {
+            thread::yield_now();
+        }
+        self.wait_for_sleep();
+    }
+
+    fn wait_for_sleep_or(&self, is_over: impl Fn() -> bool) {
+        while self.time.clock.sleepers() == 0 && !is_over() {
+            thread::yield_now();
+        }
+    }
+
+    /// Moves time to where the pump wants to look, again and again, until so long after the beginning.
+    fn run_until(&self, passed: Duration) {
+        let end = self.clock.epoch + passed;
+        loop {
+            self.wait_for_sleep();
+            let now = self.time.clock.now();
+            if now == end {
+                return;
+            }
+            let next = self.time.clock.next_due().map_or(end, |next| next.min(end));
+            self.time.clock.advance(next - now);
+        }
+    }
+
+    /// The same, until a job is handed out.
+    fn run_until_taken(&self) {
+        loop {
+            self.wait_for_sleep();
+            if self.queue.stats().taken > 0 {
+                return;
+            }
+            if let Some(next) = self.time.clock.next_due() {
+                self.time.clock.advance(next - self.time.clock.now());
+            }
+        }
+    }
+
+    fn turns(&self) -> u64 {
+        self.queue.stats().turns
+    }
+}
+
+/// Claims what is due, as another process would.
+fn steal(store: &SimStore) -> usize {
+    let claim = Claim {
+        token: Token::random(),
+        max: 10,
+        start: 10,
+        ahead: 0,
+        horizon: Duration::ZERO,
+        lease: LEASE,
+        urgent_first: true,
+    };
+    let turn = store.turn("queue", &[], Some(claim)).unwrap();
+    turn.claimed.unwrap().leases.len()
+}
+
+#[test]
+fn a_store_whose_clock_is_years_away_from_ours_hands_out_on_the_tick() {
+    for confirm in [true, false] {
+        bounded(|| {
+            let world = World::new(confirm);
+            let id = world.queue.push(job("job"), SECOND).unwrap();
+            let taker = world.taker();
+            world.time.advance(SECOND / 2);
+            world.wait_for_claim();
+            world.time.advance(SECOND / 2);
+            let (taken, now) = taker.join().unwrap();
+            assert_eq!((taken.id(), taken.due()), (id, now));
+            taken.ack().unwrap();
+        });
+    }
+}
+
+/// It asks again, and does not ask without end.
+#[test]
+fn a_store_whose_clock_runs_slower_or_faster_is_never_early_and_asked_a_few_times() {
+    const MOST_TURNS: u64 = 60;
+    for (confirm, speed) in [
+        (true, 999_000),
+        (true, 500_000),
+        (true, 1_001_000),
+        (true, 2_000_000),
+        (false, 1_001_000),
+    ] {
+        bounded(|| {
+            let world = World::of_speed(confirm, speed);
+            world.queue.push(job("job"), SECOND * 10).unwrap();
+            let taker = world.taker();
+            let due = world.clock.now().after(SECOND * 10);
+            world.run_until_taken();
+            let (taken, now) = taker.join().unwrap();
+            // By a faster one it is late, for the pump had waited by ours.
+            let drift = SECOND / 100_000 * u32::try_from(speed.saturating_sub(1_000_000)).unwrap();
+            let late = now.since(due);
+            assert!(late <= drift + MILLI, "{speed}: {late:?}");
+            assert!(world.turns() <= MOST_TURNS, "{speed}: {}", world.turns());
+            taken.ack().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_clock_set_forward_while_the_pump_waits_makes_a_job_due_at_its_next_look() {
+    for confirm in [true, false] {
+        bounded(|| {
+            let world = World::new(confirm);
+            world.queue.push(job("job"), HOUR / 2).unwrap();
+            let taker = world.taker();
+            world.wait_for_sleep();
+            world.clock.set_forward();
+            world.time.advance(SAFETY_LOOK);
+            let (taken, _) = taker.join().unwrap();
+            taken.ack().unwrap();
+        });
+    }
+}
+
+/// What is pushed then is announced with a later time than that for which the pump waits.
+#[test]
+fn a_job_that_is_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look() {
+    bounded(|| {
+        let world = World::new(true);
+        world.queue.push(job("later"), HOUR * 2).unwrap();
+        let taker = world.taker();
+        world.wait_for_sleep();
+        world.clock.set_forward();
+        let id = world.queue.push(job("job"), When::NOW).unwrap();
+        world.time.advance(SAFETY_LOOK);
+        assert_eq!(taker.join().unwrap().0.id(), id);
+    });
+}
+
+#[test]
+fn a_clock_set_back_while_the_pump_waits_makes_a_job_wait_for_the_clock_without_a_spin() {
+    for confirm in [true, false] {
+        bounded(|| {
+            let world = World::new(confirm);
+            world.queue.push(job("job"), SECOND * 10).unwrap();
+            let taker = world.taker();
+            world.wait_for_sleep();
+            world.clock.set_back();
+            let turns = world.turns();
+            world.run_until(HOUR + SECOND * 10 - MILLI);
+            assert!(!taker.is_finished());
+            let looks = HOUR.as_secs() / SAFETY_LOOK.as_secs();
+            let made = world.turns() - turns;
+            assert!(made <= looks + 3, "{made} turns");
+            world.time.advance(MILLI);
+            let (taken, now) = taker.join().unwrap();
+            assert_eq!(taken.due(), now);
+            taken.ack().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_job_pushed_after_the_clock_was_set_back_is_handed_out_at_once() {
+    bounded(|| {
+        let world = World::new(true);
+        world.queue.push(job("later"), SECOND * 10).unwrap();
+        let taker = world.taker();
+        world.wait_for_sleep();
+        world.clock.set_back();
+        let id = world.queue.push(job("job"), When::NOW).unwrap();
+        assert_eq!(taker.join().unwrap().0.id(), id);
+    });
+}
+
+/// By our clock their tick comes no sooner, and by the store's their leases have ended: another may have them.
+#[test]
+fn a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder() {
+    for confirm in [true, false] {
+        for is_stolen in [false, true] {
+            bounded(|| {
+                let world = World::new(confirm);
+                world.queue.push(job("job"), HORIZON).unwrap();
+                let taker = world.taker();
+                world.wait_for_claim();
+                world.clock.set_forward();
+                if is_stolen {
+                    assert_eq!(steal(world.queue.store()), 1);
+                    world.queue.push(job("other"), When::NOW).unwrap();
+                }
+                world.time.advance(HORIZON);
+                if confirm && is_stolen {
+                    // The other one comes by a look, at the latest.
+                    world.run_until_taken();
+                }
+                let (taken, _) = taker.join().unwrap();
+                let is_handed_out = taken.as_str() == "job";
+                assert_eq!(is_handed_out, !(confirm && is_stolen));
+                let acked = taken.ack();
+                assert_eq!(acked.is_ok(), !is_handed_out || !is_stolen);
+            });
+        }
+    }
+}
+
+/// It comes when the store's clock shows its time again, and not when a lease has ended after that.
+#[test]
+fn a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_no_longer() {
+    for is_noticed in [false, true] {
+        bounded(|| {
+            let world = World::new(true);
+            world.queue.push(job("job"), HORIZON).unwrap();
+            let taker = world.taker();
+            world.wait_for_claim();
+            world.clock.set_back();
+            if is_noticed {
+                // Another turn, before the tick.
+                let turns = world.turns();
+                world.queue.announce();
+                while world.turns() == turns {
+                    thread::yield_now();
+                }
+            }
+            world.run_until(HOUR + HORIZON - MILLI);
+            assert!(!taker.is_finished());
+            world.time.advance(MILLI);
+            let (taken, now) = taker.join().unwrap();
+            assert_eq!(taken.due(), now);
+            taken.ack().unwrap();
+        });
+    }
+}
+
+/// Nor does it take the room of others, which are claimed ahead as before.
+#[test]
+fn what_lay_ahead_when_the_clock_was_set_back_is_given_back() {
+    bounded(|| {
+        let world = World::new(true);
+        world.queue.push(job("job"), HORIZON).unwrap();
+        let taker = world.taker();
+        world.wait_for_claim();
+        world.clock.set_back();
+        world.time.advance(HORIZON);
+        while world.queue.list(None, 1).unwrap()[0].state == JobState::Claimed {
+            thread::yield_now();
+        }
+        world.queue.push(job("other"), HORIZON).unwrap();
+        world.wait_for_claim();
+        world.time.advance(HORIZON);
+        let (taken, now) = taker.join().unwrap();
+        assert_eq!((taken.as_str(), taken.due()), ("other", now));
+    });
+}
+
+/// The handler cannot know that it is early by the store's clock: it is told, and the job comes again.
+#[test]
+fn a_clock_set_back_over_an_unconfirmed_job_fences_its_handler_off_and_brings_it_again() {
+    bounded(|| {
+        let world = World::new(false);
+        world.queue.push(job("job"), HORIZON).unwrap();
+        let taker = beside(&world.queue, |queue| queue.take().unwrap());
+        world.wait_for_claim();
+        world.clock.set_back();
+        world.time.advance(HORIZON);
+        let early = taker.join().unwrap();
+        let again = world.taker();
+        while !early.is_lost() {
+            thread::yield_now();
+        }
+        assert!(early.ack().unwrap_err().is_stale());
+        world.run_until(HOUR + HORIZON - MILLI);
+        assert!(!again.is_finished());
+        world.time.advance(MILLI);
+        let (taken, now) = again.join().unwrap();
+        assert_eq!(taken.due(), now);
+        taken.ack().unwrap();
+    });
+}
+
+#[test]
+fn a_clock_set_forward_over_a_running_lease_leaves_it_to_its_holder_if_no_other_has_claimed_it() {
+    for is_stolen in [false, true] {
+        bounded(|| {
+            let world = World::new(true);
+            world.queue.push(job("job"), When::NOW).unwrap();
+            let (taken, _) = world.taker().join().unwrap();
+            world.wait_for_sleep();
+            world.clock.set_forward();
+            if is_stolen {
+                assert_eq!(steal(world.queue.store()), 1);
+            }
+            world.time.advance(LEASE / 3 + MILLI); // A renewal.
+            world.wait_for_sleep_or(|| taken.is_lost());
+            if is_stolen {
+                while !taken.is_lost() {
+                    thread::yield_now();
+                }
+                assert!(taken.ack().unwrap_err().is_stale());
+            } else {
+                assert_eq!(steal(world.queue.store()), 0, "it was renewed");
+                taken.ack().unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_clock_set_back_over_a_running_lease_does_not_make_it_longer_once_it_is_renewed() {
+    bounded(|| {
+        let world = World::new(true);
+        let store = world.queue.store().clone();
+        world.queue.push(job("job"), When::NOW).unwrap();
+        let (taken, _) = world.taker().join().unwrap();
+        world.wait_for_sleep();
+        world.clock.set_back();
+        let turns = world.turns();
+        world.time.advance(LEASE / 3 + MILLI);
+        while world.turns() == turns {
+            thread::yield_now();
+        }
+        world.wait_for_sleep();
+        let end = store.list("queue", None, 1).unwrap()[0].due;
+        assert_eq!(end, world.clock.now().after(LEASE));
+        taken.ack().unwrap();
+    });
+}

@@ -1,0 +1,468 @@
+//! What all parties saw, and what must hold of it: the oracle.
+//!
+//! Each thing is noted as soon as it is known, and what is about to be asked of a store before it is asked. So a
+//! fault is never a matter of which thread notes first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use durable_queue::testing::ManualStoreClock;
+use durable_queue::{Claimed, JobId, Put, SettleError, StoreClock, StoreTime};
+
+/// Why jobs are buried whose holders die.
+const SPENT: &str = "no attempt was left";
+
+/// A handler's job.
+#[derive(Clone, Debug)]
+pub(super) struct Holding {
+    pub(super) id: JobId,
+    pub(super) attempt: u32,
+    pub(super) number: u64,
+    pub(super) lineage: String,
+    start: u64,
+}
+
+pub(super) struct Ledger {
+    known: Mutex<Known>,
+    time: ManualStoreClock,
+    max_attempts: u32,
+    /// A push may have been carried out twice: then it is two jobs.
+    doubled: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct Known {
+    pushes: BTreeMap<u64, Push>,
+    /// The times at which jobs may be due: those of a key, or of a number that has none.
+    times: BTreeMap<String, Times>,
+    jobs: BTreeMap<JobId, Job>,
+    starts: u64,
+    given_back: BTreeSet<JobId>,
+    /// Leases have ended that should last.
+    leases_ended: bool,
+    /// What repeats, and what may not any more.
+    repeating: BTreeSet<String>,
+    may_not_repeat: BTreeSet<String>,
+    /// Of these, some may have been cancelled by a call that had no answer.
+    perhaps_gone: BTreeSet<String>,
+    faults: Vec<String>,
+}
+
+#[derive(Default)]
+struct Push {
+    lineage: String,
+    jobs: BTreeSet<JobId>,
+    refused: bool,
+    /// It was cancelled after so many attempts.
+    gone: Option<u32>,
+}
+
+#[derive(Default)]
+struct Times {
+    exact: BTreeSet<StoreTime>,
+    from: Option<StoreTime>,
+}
+
+#[derive(Debug, Default)]
+struct Job {
+    lineage: String,
+    numbers: BTreeSet<u64>,
+    /// The push that was merged into it last, as far as is known.
+    merged: u64,
+    /// A start that nobody else may have beside it, while its handler has not settled it.
+    holder: Option<u64>,
+    acked: Option<u32>,
+    gone: Option<u32>,
+    /// An acknowledgement or a cancel without an answer.
+    perhaps_over: bool,
+    buried: bool,
+    redriven: bool,
+    /// Why it may be a dead letter.
+    reasons: BTreeSet<String>,
+}
+
+impl Ledger {
+    pub(super) fn new(time: &ManualStoreClock, max_attempts: u32) -> Self {
+        Self {
+            known: Mutex::default(),
+            time: time.clone(),
+            max_attempts,
+            doubled: Arc::default(),
+        }
+    }
+
+    pub(super) fn now(&self) -> StoreTime {
+        self.time.now()
+    }
+
+    fn known<R>(&self, note: impl FnOnce(&mut Known) -> R) -> R {
+        note(&mut self.known.lock().unwrap())
+    }
+
+    pub(super) fn fault(&self, text: String) {
+        self.known(|known| known.faults.push(text));
+    }
+
+    /// What repeats starts again and again, and has a key of this sort.
+    pub(super) fn repeats(lineage: &str) -> bool {
+        lineage.starts_with('r')
+    }
+
+    /// Before it is asked for: jobs of this lineage may be due then.
+    pub(super) fn may_be_due(&self, lineage: &str, at: StoreTime) {
+        self.known(|known| known.times(lineage).exact.insert(at));
+    }
+
+    /// The same, from then on.
+    pub(super) fn may_be_due_from(&self, lineage: &str, from: StoreTime) {
+        self.known(|known| {
+            let times = known.times(lineage);
+            times.from = Some(times.from.map_or(from, |before| before.min(from)));
+        });
+    }
+
+    /// Before it is pushed.
+    pub(super) fn push(&self, number: u64, lineage: &str) {
+        self.known(|known| {
+            lineage.clone_into(&mut known.pushes.entry(number).or_default().lineage);
+        });
+    }
+
+    pub(super) fn pushed(&self, number: u64, put: Put) {
+        let id = put.id();
+        self.known(|known| {
+            if let Put::Kept(_) = put {
+                let lineage = known.pushes[&number].lineage.clone();
+                known.jobs.entry(id).or_default().lineage = lineage;
+                return;
+            }
+            known.is_job_of(number, id, self.is_doubled());
+            let job = known.jobs.get_mut(&id).unwrap();
+            if let Put::Merged(_) = put {
+                job.merged = job.merged.max(number);
+            }
+        });
+    }
+
+    /// The store has said that it did not enter it.
+    pub(super) fn refused(&self, number: u64) {
+        self.known(|known| {
+            let push = known.pushes.get_mut(&number).unwrap();
+            push.refused = true;
+            if !push.jobs.is_empty() {
+                known.fault(format!("{number} was begun, and is said to be refused"));
+            }
+        });
+    }
+
+    /// To be set before a push is carried out twice.
+    pub(super) fn doubling(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.doubled)
+    }
+
+    fn is_doubled(&self) -> bool {
+        self.doubled.load(SeqCst)
+    }
+
+    /// `lasts`: no other party can have the job before it is settled.
+    pub(super) fn started(&self, job: &Claimed<String>, lasts: bool, confirms: bool) -> Holding {
+        let now = self.now();
+        let (id, attempt, due) = (job.id(), job.attempt(), job.due());
+        let mut words = job.split(' ');
+        let number = words.next().unwrap().parse().unwrap();
+        let lineage = words.next().unwrap().to_owned();
+        self.known(|known| {
+            known.starts += 1;
+            let start = known.starts;
+            let name = format!("job {id} ({lineage}, {number}), attempt {attempt},");
+            if due > now {
+                known.fault(format!("{name} was early"));
+            }
+            if !known.times(&lineage).allow(due) {
+                known.fault(format!(
+                    "{name} had a time that nobody had asked for: {due:?}"
+                ));
+            }
+            known.is_job_of(number, id, self.is_doubled());
+            let is_of_one_life = !Self::repeats(&lineage);
+            let lasting = !known.leases_ended;
+            let gone = known.pushes[&number].gone.filter(|_| !self.is_doubled());
+            let job = known.jobs.get_mut(&id).unwrap();
+            let is_of_one_life = is_of_one_life && !job.redriven;
+            let gone = job.gone.or(gone);
+            let (acked, holder) = (job.acked, job.holder);
+            job.holder = lasts.then_some(start);
+            // One whose lease has ended may hear of its start late.
+            if holder.is_some() && lasts && lasting {
+                known.fault(format!("{name} was begun beside another"));
+            }
+            if is_of_one_life && acked.is_some_and(|before| before < attempt) {
+                known.fault(format!("{name} came after it was acknowledged"));
+            }
+            if is_of_one_life && confirms && gone.is_some_and(|before| before < attempt) {
+                known.fault(format!("{name} came after it was cancelled"));
+            }
+            Holding {
+                id,
+                attempt,
+                number,
+                lineage: lineage.clone(),
+                start,
+            }
+        })
+    }
+
+    /// Before a handler settles.
+    pub(super) fn settles(&self, holding: &Holding) {
+        self.known(|known| {
+            let job = known.jobs.get_mut(&holding.id).unwrap();
+            if job.holder == Some(holding.start) {
+                job.holder = None;
+            }
+        });
+    }
+
+    pub(super) fn gives_back(&self, holding: &Holding) {
+        self.known(|known| known.given_back.insert(holding.id));
+        self.settles(holding);
+    }
+
+    pub(super) fn was_given_back(&self, id: JobId) -> bool {
+        self.known(|known| known.given_back.contains(&id))
+    }
+
+    /// As above, because the attempt failed: it may be the last.
+    pub(super) fn fails(&self, holding: &Holding, reason: &str) {
+        self.gives_back(holding);
+        if holding.attempt >= self.max_attempts {
+            self.may_be_buried(holding, reason);
+        }
+    }
+
+    pub(super) fn may_be_buried(&self, holding: &Holding, reason: &str) {
+        self.settles(holding);
+        self.known(|known| {
+            let job = known.jobs.get_mut(&holding.id).unwrap();
+            job.reasons.insert(reason.to_owned());
+        });
+    }
+
+    pub(super) fn buried(&self, holding: &Holding) {
+        self.known(|known| known.jobs.get_mut(&holding.id).unwrap().buried = true);
+    }
+
+    pub(super) fn acked(&self, holding: &Holding) {
+        let Holding {
+            id,
+            attempt,
+            number,
+            ..
+        } = *holding;
+        self.known(|known| {
+            let job = known.jobs.get_mut(&id).unwrap();
+            let (merged, gone) = (job.merged, job.gone);
+            let before = job.acked.replace(attempt);
+            if Self::repeats(&holding.lineage) {
+                return;
+            }
+            if before.is_some() || gone.is_some() {
+                known.fault(format!(
+                    "{holding:?} was acknowledged after an acknowledgement ({before:?}) or a cancel ({gone:?})"
+                ));
+            }
+            if number < merged {
+                known.fault(format!("{holding:?} is done, and what was merged into it is not"));
+            }
+        });
+    }
+
+    pub(super) fn perhaps_acked(&self, id: JobId) {
+        self.known(|known| known.jobs.get_mut(&id).unwrap().perhaps_over = true);
+    }
+
+    /// A lease that cannot have ended was said to be lost.
+    pub(super) fn lost(&self, holding: &Holding, lasts: bool, error: &SettleError) {
+        self.known(|known| {
+            if lasts && !known.leases_ended {
+                known.fault(format!("{holding:?} lost a lease that lasts: {error}"));
+            }
+        });
+    }
+
+    /// A cancel by key has won, which says no more than what the job was about.
+    pub(super) fn number_is_gone(&self, number: u64, attempts: u32) {
+        let jobs = self.known(|known| {
+            let push = known.pushes.get_mut(&number).unwrap();
+            push.gone = Some(attempts);
+            push.jobs.clone()
+        });
+        if !self.is_doubled() {
+            for id in jobs {
+                self.gone(id, attempts);
+            }
+        }
+    }
+
+    /// A cancel has won.
+    pub(super) fn gone(&self, id: JobId, attempts: u32) {
+        self.known(|known| {
+            let job = known.jobs.get_mut(&id).unwrap();
+            let acked = job.acked;
+            let repeats = Self::repeats(&job.lineage);
+            job.gone = Some(attempts);
+            if acked.is_some() && !repeats {
+                known.fault(format!("job {id} was cancelled, and had been acknowledged"));
+            }
+        });
+    }
+
+    pub(super) fn perhaps_gone(&self, lineage: &str) {
+        self.known(|known| known.perhaps_gone.insert(lineage.to_owned()));
+    }
+
+    pub(super) fn repeats_from_now(&self, lineage: &str) {
+        self.known(|known| known.repeating.insert(lineage.to_owned()));
+    }
+
+    /// Before it is cancelled, or buried.
+    pub(super) fn may_not_repeat(&self, lineage: &str) {
+        self.known(|known| known.may_not_repeat.insert(lineage.to_owned()));
+    }
+
+    /// What repeats has no end but by a cancel, which is this one. It answers whether it was there.
+    pub(super) fn must_repeat(&self, lineage: &str, cancel: impl FnOnce() -> bool) {
+        self.perhaps_gone(lineage);
+        let was_there = cancel();
+        self.known(|known| {
+            let must = known.repeating.contains(lineage) && !known.may_not_repeat.contains(lineage);
+            if must && !was_there {
+                known.fault(format!("{lineage} repeats no more"));
+            }
+        });
+    }
+
+    /// A job to be cancelled or reset by its id, and its lineage: of those that may be there, the youngest are
+    /// the first.
+    pub(super) fn one_of(&self, number: usize) -> Option<(JobId, String)> {
+        self.known(|known| {
+            let is_open = |job: &Job| job.acked.is_none() && job.gone.is_none() && !job.buried;
+            let open: Vec<_> = known.jobs.iter().filter(|(_, job)| is_open(job)).collect();
+            let (id, job) = open.iter().nth_back(number % open.len().max(1))?;
+            Some((**id, job.lineage.clone()))
+        })
+    }
+
+    /// Before dead letters are driven again: those that this party knows of.
+    pub(super) fn redrives(&self) -> Vec<JobId> {
+        let now = self.now();
+        self.known(|known| {
+            let mut ids = Vec::new();
+            let mut lineages = Vec::new();
+            for (id, job) in &mut known.jobs {
+                if !job.reasons.is_empty() {
+                    job.redriven = true;
+                    ids.push(*id);
+                    lineages.push(job.lineage.clone());
+                }
+            }
+            for lineage in lineages {
+                let times = known.times(&lineage);
+                times.from = Some(times.from.map_or(now, |before| before.min(now)));
+            }
+            ids
+        })
+    }
+
+    /// Whether a handler has one.
+    pub(super) fn is_any_held(&self) -> bool {
+        self.known(|known| known.jobs.values().any(|job| job.holder.is_some()))
+    }
+
+    /// What handlers have, to be shown.
+    pub(super) fn held(&self) -> Vec<String> {
+        self.known(|known| {
+            let held = known.jobs.iter().filter(|(_, job)| job.holder.is_some());
+            held.map(|(id, job)| format!("{id}: {job:?}")).collect()
+        })
+    }
+
+    pub(super) fn leases_end(&self) {
+        self.known(|known| known.leases_ended = true);
+    }
+
+    /// At the end, when nothing is left but these dead letters.
+    pub(super) fn judge(&self, dead: &[durable_queue::store::DeadJob]) -> Vec<String> {
+        self.known(|known| {
+            let letters: BTreeMap<JobId, _> = dead.iter().map(|it| (it.id, it)).collect();
+            for (id, job) in &known.jobs {
+                let letter = letters.get(id);
+                let mut pushes = known.pushes.values();
+                let is_it = |push: &Push| {
+                    self.is_doubled() || push.jobs.is_empty() || push.jobs.contains(id)
+                };
+                let is_gone = job.gone.is_some()
+                    || known.perhaps_gone.contains(&job.lineage)
+                    || pushes.any(|it| it.gone.is_some() && it.lineage == job.lineage && is_it(it));
+                // What is given back, perhaps by a pump, while another of its key is pending leaves it to that
+                // one.
+                let mut others = known.jobs.iter();
+                let has_rival = others.any(|(it, other)| it != id && other.lineage == job.lineage);
+                let is_over = job.acked.is_some() || job.perhaps_over || is_gone || has_rival;
+                if letter.is_none() && !is_over {
+                    known.faults.push(format!("job {id} is lost: {job:?}"));
+                }
+                if letter.is_none() && job.buried && !job.redriven {
+                    known
+                        .faults
+                        .push(format!("job {id} was buried, and is no dead letter"));
+                }
+                if let Some(letter) = letter {
+                    let is_spent =
+                        letter.attempts > self.max_attempts && letter.error.contains(SPENT);
+                    if !is_spent && !job.reasons.contains(&letter.error) {
+                        let (error, reasons) = (&letter.error, &job.reasons);
+                        known.faults.push(format!(
+                            "job {id} is dead of {error:?} after attempt {}, not of {reasons:?}",
+                            letter.attempts
+                        ));
+                    }
+                }
+            }
+            std::mem::take(&mut known.faults)
+        })
+    }
+}
+
+impl Known {
+    fn fault(&mut self, text: String) {
+        self.faults.push(text);
+    }
+
+    fn times(&mut self, lineage: &str) -> &mut Times {
+        self.times.entry(lineage.to_owned()).or_default()
+    }
+
+    fn is_job_of(&mut self, number: u64, id: JobId, doubled: bool) {
+        let Some(push) = self.pushes.get_mut(&number) else {
+            return self.fault(format!("job {id} is of {number}, which was never pushed"));
+        };
+        push.jobs.insert(id);
+        let (count, refused, lineage) = (push.jobs.len(), push.refused, push.lineage.clone());
+        let job = self.jobs.entry(id).or_default();
+        job.lineage = lineage;
+        job.numbers.insert(number);
+        if refused {
+            self.fault(format!("{number} was refused, and is job {id}"));
+        }
+        if count > 1 + usize::from(doubled) {
+            self.fault(format!("{number} was pushed once, and is {count} jobs"));
+        }
+    }
+}
+
+impl Times {
+    fn allow(&self, due: StoreTime) -> bool {
+        self.exact.contains(&due) || self.from.is_some_and(|from| from <= due)
+    }
+}

@@ -1,0 +1,175 @@
+//! Several processes on one store that fails at every point, with programs of all calls there are: nothing that
+//! was answered for is lost, nothing is early, nothing that was acknowledged or cancelled comes again, and no
+//! job has two holders.
+//!
+//! A seed repeats the programs and the faults, not the races.
+
+mod clients;
+mod ledger;
+mod program;
+mod world;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use durable_queue::ErrorKind;
+use durable_queue::testing::{Call, Fault};
+use testkit::Rng;
+
+use self::program::{Fate, Op, Program};
+use self::world::{FOR_EVER, Process, Setup, World};
+use crate::support::{SECOND, bounded};
+
+/// All ways in which a call fails.
+const FAULTS: [Fault; 5] = [
+    Fault::Before,
+    Fault::After,
+    Fault::Twice,
+    Fault::Unheard,
+    Fault::Refused(ErrorKind::Busy),
+];
+
+/// So many turns are lost, so that a pump asks what it holds.
+const LOST: usize = 12;
+
+/// More than the program needs.
+const MOST_POINTS: usize = 80;
+
+/// All calls that change something, or that a pump makes.
+const CALLS: [Call; 8] = [
+    Call::Enqueue,
+    Call::Turn,
+    Call::Cancel,
+    Call::Reset,
+    Call::HeldBy,
+    Call::Watch,
+    Call::Pause,
+    Call::Redrive,
+];
+
+/// Three processes, four takers, and two parties that push, cancel, reset, pause and drive again.
+#[test]
+fn programs_of_many_workers_on_a_store_that_fails_at_random_lose_and_double_nothing() {
+    const RUNS: usize = 40;
+    let mut rng = Rng::from_env();
+    for run in 0..RUNS {
+        let setup = Setup::random(&mut rng);
+        let programs = (0..2).map(|_| Program::random(&mut rng)).collect();
+        let mut random = rng.split();
+        let doubles = rng.chance(3);
+        // From one call in two to one in twelve.
+        let seldom = 2 + rng.below(11);
+        let plan = move |_| {
+            if !random.chance(seldom) {
+                return Fault::None;
+            }
+            match FAULTS[random.below(FAULTS.len())] {
+                // It leaves batches that are known to none, and other faults must not.
+                Fault::Twice if !doubles => Fault::None,
+                fault => fault,
+            }
+        };
+        let faults = bounded(|| World::new(&setup, plan).run(programs, rng.split()));
+        assert!(faults.is_empty(), "run {run} of {setup:#?}: {faults:#?}");
+    }
+}
+
+/// A program that has each kind of call, and jobs that come to each end.
+fn fixed() -> Program {
+    use Fate::{Ack, AckLater, AckWithNext, Bury, Drop, ExtendAndAck, Panic, Retry, RetryAt};
+    let push = |fate| Op::Push {
+        delay: SECOND,
+        urgent: false,
+        fate,
+    };
+    Program(vec![
+        push(Ack),
+        Op::Batch {
+            delays: vec![SECOND / 2, SECOND * 2],
+            fate: AckWithNext,
+        },
+        push(Retry),
+        Op::keyed(0, SECOND * 9),
+        Op::keyed(0, SECOND),
+        Op::keyed(1, SECOND * 1_000),
+        Op::ResetKey(1, SECOND * 3),
+        Op::keyed(2, SECOND * 1_000),
+        Op::CancelKey(2),
+        Op::Repeating(0),
+        push(Bury),
+        push(Drop),
+        push(Panic),
+        Op::Pause,
+        push(RetryAt),
+        push(ExtendAndAck),
+        Op::Resume,
+        Op::Push {
+            delay: SECOND / 4,
+            urgent: true,
+            fate: AckLater,
+        },
+        Op::Wait(SECOND * 3),
+        Op::Redrive,
+        Op::Push {
+            delay: SECOND / 4,
+            urgent: false,
+            fate: Ack,
+        },
+        Op::WaitForClaim,
+        Op::CancelSome(0),
+        Op::Push {
+            delay: SECOND / 4,
+            urgent: false,
+            fate: Ack,
+        },
+        Op::WaitForClaim,
+        Op::ResetSome(0, SECOND),
+    ])
+}
+
+/// Two processes. The n-th call of each kind fails, in each way, for each n that there is; but on a busy machine
+/// the pumps may make many more turns than the program has use for.
+#[test]
+fn a_call_of_any_kind_that_fails_at_any_point_and_in_any_way_loses_and_doubles_nothing() {
+    for call in CALLS {
+        let mut points = 0;
+        for (index, fault) in FAULTS.into_iter().enumerate() {
+            // By turns with and without confirmation.
+            let fails = |nth: &usize| fails_at((nth + index).is_multiple_of(2), call, *nth, fault);
+            points += (0..MOST_POINTS).take_while(fails).count();
+        }
+        assert!(points > 0, "{call:?} is never called");
+    }
+}
+
+/// Whether there is such a call.
+fn fails_at(confirm: bool, call: Call, nth: usize, fault: Fault) -> bool {
+    let process = Process::new(confirm, FOR_EVER, 1);
+    let setup = Setup {
+        processes: vec![process.clone(), process],
+        max_attempts: 3,
+    };
+    let count = Arc::new(AtomicUsize::new(0));
+    let plan = {
+        let count = Arc::clone(&count);
+        let mut lost = 0;
+        move |met| {
+            // Relaxed: a call is asked about after those before it.
+            if met == call && count.fetch_add(1, Relaxed) == nth {
+                return fault;
+            }
+            // Else nobody asks what it holds. A turn that claims is among them.
+            if call == Call::HeldBy && met == Call::Turn && lost < nth + LOST {
+                lost += 1;
+                return Fault::After;
+            }
+            Fault::None
+        }
+    };
+    let faults = bounded(|| World::new(&setup, plan).run(vec![fixed()], Rng::new(nth as u64)));
+    assert!(
+        faults.is_empty(),
+        "{fault:?} at {call:?} {nth}, confirm {confirm}: {faults:#?}"
+    );
+    count.load(Relaxed) > nth
+}
