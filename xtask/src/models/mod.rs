@@ -43,7 +43,7 @@ const CFG: &str = "--cfg anthill_loom";
 pub(crate) const PROFILE: &str = "--profile=models";
 
 /// Features that are modelled.
-const FEATURES: [&str; 1] = ["pool-core/stream"];
+const FEATURES: [(&str, &str); 1] = [("pool-core", "stream")];
 
 /// A cargo command that compiles `what` of `packages` as the models see it, for the tree at `root`.
 fn cargo(root: &Path, target: &Path, subcommand: &str, what: &str, packages: &[String]) -> Command {
@@ -61,12 +61,13 @@ fn cargo(root: &Path, target: &Path, subcommand: &str, what: &str, packages: &[S
 
 /// Those whose code waits in a way of its own, if their package is among these.
 fn features(packages: &[String]) -> Vec<String> {
-    let among = |feature: &&str| {
-        let package = feature.split('/').next();
-        packages.iter().any(|name| Some(name.as_str()) == package)
-    };
-    let features = FEATURES.iter().filter(among);
-    features.map(|name| format!("--features={name}")).collect()
+    let mut features = Vec::new();
+    for (package, feature) in FEATURES {
+        if packages.iter().any(|name| name == package) {
+            features.push(format!("--features={package}/{feature}"));
+        }
+    }
+    features
 }
 
 /// Names what only `sync-shim` may use.
