@@ -16,7 +16,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use multi_pool::{Loads, MultiPool, Strategy, WeakMultiPool};
-use pool_core::{Builder, Closures, ManualClock, Pool, SubmitError};
+use pool_core::{Builder, CancelToken, Closures, ManualClock, Pool, SubmitError};
 use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{check, spawn};
@@ -139,6 +139,65 @@ fn a_tickets_deadline_racing_the_hand_over_loses_no_task() {
             pool.wait_idle().unwrap();
             assert_eq!(runs.count(), accepted);
             time.join().unwrap();
+            have_room_and_end(&pool);
+        },
+    );
+}
+
+/// The cancelling of a waiter's token against the hand-over by either pool: the task is accepted or
+/// comes back, and no place is left behind.
+#[test]
+fn a_cancelled_token_racing_the_hand_over_by_two_pools_has_one_answer() {
+    check(
+        "a_cancelled_token_racing_the_hand_over_by_two_pools_has_one_answer",
+        Some(1),
+        || {
+            let (pool, runs, token) = (pair(untimed()), Runs::new(), CancelToken::new());
+            pool.submit(|| {}).unwrap();
+            pool.submit(|| {}).unwrap();
+            let canceller = {
+                let token = token.clone();
+                spawn(move || token.cancel())
+            };
+            let accepted = match pool.task().cancelled_by(&token).submit(runs.task()) {
+                Ok(()) => 1,
+                Err(SubmitError::Cancelled(_)) => 0,
+                Err(other) => panic!("{other:?}"),
+            };
+            assert!(lines_are_empty(&pool));
+            pool.wait_idle().unwrap();
+            canceller.join().unwrap();
+            // An accepted one may be cancelled before it starts.
+            let unrun = usize::try_from(pool.stats().cancelled).unwrap();
+            assert_eq!(runs.count() + unrun, accepted);
+            for index in 0..2 {
+                assert_eq!(pool.stats_of(index).unwrap().in_flight, 0);
+            }
+            pool.release();
+            pool.wait_released().unwrap();
+        },
+    );
+}
+
+/// The cancelling of a token against a waiter that takes its places and sleeps where no room comes:
+/// it wakes, with its task.
+#[test]
+fn a_waiter_that_sleeps_in_two_lines_is_woken_by_its_token() {
+    check(
+        "a_waiter_that_sleeps_in_two_lines_is_woken_by_its_token",
+        Some(2),
+        || {
+            let (pool, token) = (pair(untimed()), CancelToken::new());
+            let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
+            let canceller = {
+                let token = token.clone();
+                spawn(move || token.cancel())
+            };
+            let refused = pool.task().cancelled_by(&token).submit(|| ());
+            assert!(matches!(refused, Err(SubmitError::Cancelled(_))));
+            assert!(lines_are_empty(&pool));
+            canceller.join().unwrap();
+            drop(permits);
             have_room_and_end(&pool);
         },
     );

@@ -6,9 +6,11 @@
 )]
 
 mod balance;
+mod batch;
 mod building;
 mod cancel;
 mod figures;
+mod group;
 mod keyed;
 mod last_handle;
 mod life;
@@ -17,6 +19,7 @@ mod on_full;
 mod own_worker;
 mod permits;
 mod support;
+mod task_options;
 mod threads;
 mod traits;
 mod wait_async;

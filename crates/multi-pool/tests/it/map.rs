@@ -2,13 +2,16 @@
 //! take part, and that their waiters and their releases are heard.
 
 use std::collections::BTreeSet;
+use std::pin::Pin;
 use std::sync::{Arc, Barrier};
+use std::task::Context;
 use std::thread;
 use std::time::Duration;
 
+use futures_lite::{Stream, StreamExt};
 use multi_pool::MultiPool;
 use pool_core::{MapError, Pool, SubmitError};
-use testkit::watchdog;
+use testkit::{CountingWaker, Gate, watchdog};
 
 /// Only a net.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -106,4 +109,63 @@ fn a_release_ends_it() {
         Err(MapError::Refused(SubmitError::Released(())))
     ));
     pools.wait_released().unwrap();
+}
+
+#[test]
+fn unordered_results_of_a_mapping_that_may_fail_come_as_they_end_until_the_first_error() {
+    watchdog(LIMIT, || {
+        let (pools, gate) = (pools(2), Gate::new());
+        let held = gate.clone();
+        let mut source = 0_usize..;
+        let results = pools.try_map_unordered(source.by_ref(), move |n| {
+            if n == 0 {
+                held.wait();
+            }
+            if n == 5 { Err(n) } else { Ok(n) }
+        });
+        let mut results = results.window(8);
+        // The first item holds one worker, and nothing up.
+        for n in 1..5 {
+            assert_eq!(results.next().unwrap().unwrap(), n);
+        }
+        let failed = results.next().unwrap();
+        assert!(matches!(failed, Err(MapError::Failed(5))));
+        assert!(results.next().is_none());
+        drop(results);
+        gate.open();
+        assert!(source.start <= 5 + 8, "{} were pulled", source.start);
+    });
+}
+
+#[test]
+fn as_a_stream_it_waits_for_the_room_of_any_pool_and_gives_panics_in_their_places() {
+    watchdog(LIMIT, || {
+        let (pools, gates) = (pools(2), [Gate::new(), Gate::new()]);
+        for gate in &gates {
+            let held = gate.clone();
+            pools.try_submit(move || held.wait()).unwrap();
+            gate.wait_for_arrivals(1);
+        }
+        let waker = CountingWaker::new();
+        let results = pools.map(0..100, |n| {
+            assert!(n % 10 != 3, "as asked");
+            n
+        });
+        let mut results = results.into_stream();
+        let polled = Pin::new(&mut results).poll_next(&mut Context::from_waker(&waker.waker()));
+        assert!(polled.is_pending());
+        assert_eq!((pools.waiting(), waker.wakes()), (1, 0));
+        gates[1].open(); // The other one is held to the end.
+        waker.wait_for_wakes(1);
+        let results: Vec<_> = testkit::block_on(results.collect());
+        assert_eq!(results.len(), 100);
+        for (n, result) in (0..).zip(results) {
+            match result {
+                Ok(value) => assert!(value == n && n % 10 != 3),
+                Err(MapError::Panicked(_)) => assert_eq!(n % 10, 3),
+                Err(other) => panic!("{other}"),
+            }
+        }
+        gates[0].open();
+    });
 }

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use multi_pool::{MultiFuncPool, MultiPool};
-use pool_core::{FuncPool, ManualClock, Pool, SubmitError};
+use pool_core::{CancelToken, Clock, FuncPool, ManualClock, Pool, SubmitError};
 use testkit::{CountingWaker, DropCounter, Gate, waker_fn, waker_whose_clone_panics};
 
 use crate::support::{
-    Journal, bounded, end, enter_lines, hold, hold_all, multi, poll, poll_with, until,
+    Journal, bounded, end, enter_lines, here, hold, hold_all, multi, poll, poll_with, until,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -367,6 +367,37 @@ fn an_argument_that_waits_comes_back_as_it_was() {
         };
         assert_eq!(&*refused.into_task(), "future");
         gate.open();
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_waiter_whose_token_is_cancelled_leaves_every_line_with_its_task() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let each = Pool::builder().capacity(1).clock(clock.clone());
+        let pool = MultiPool::builder(each).pools(3).build().unwrap();
+        let (gates, token) = (hold_all(&pool, 3), CancelToken::new());
+        let in_time = clock.now() + SECOND;
+        let waiters = [token.clone(), token.child()].map(|token| {
+            enter_lines(&pool, move |pool| {
+                let task = pool.task().cancelled_by(&token).start_before(in_time);
+                task.submit(|| 7)
+            })
+        });
+        let behind = enter_lines(&pool, |pool| pool.spawn(here));
+        assert!(token.cancel()); // No room has come, and the time is not up.
+        for waiter in waiters {
+            let Err(SubmitError::Cancelled(task)) = waiter.join().unwrap() else {
+                panic!("its token was cancelled");
+            };
+            assert_eq!(task(), 7);
+        }
+        assert_eq!((pool.waiting(), pool.stats().refused), (1, 2));
+        assert!((0..3).all(|index| pool.waiting_of(index) == Ok(1)));
+        gates[1].open();
+        assert_eq!(behind.join().unwrap().unwrap().join().unwrap(), 1);
+        gates.iter().for_each(Gate::open);
         end(&pool);
     });
 }

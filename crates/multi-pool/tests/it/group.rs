@@ -1,0 +1,148 @@
+//! Groups, and the first success of several, on all pools. How it is done is pool-core's; here is that
+//! all the pools take part, and that what is taken back is taken out of the pool that has it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Barrier};
+
+use multi_pool::MultiPool;
+use pool_core::{JoinError, MapError, Pool, QueueDepth, SubmitError};
+use testkit::Gate;
+
+use crate::support::{Journal, bounded, end, here, hold, hold_all, multi, until};
+
+fn queueing(pools: usize, depth: impl Into<QueueDepth>) -> MultiPool {
+    let each = Pool::builder().capacity(1).queue_depth(depth);
+    MultiPool::builder(each).pools(pools).build().unwrap()
+}
+
+#[test]
+fn a_groups_tasks_run_on_the_workers_of_all_pools_and_are_taken_as_they_end() {
+    bounded(|| {
+        let pool = multi(3, 1);
+        let (group, all, last) = (pool.group(), Arc::new(Barrier::new(3)), Gate::new());
+        for n in 0..3 {
+            let (all, last) = (Arc::clone(&all), last.clone());
+            let task = move || {
+                all.wait(); // None goes on before three workers are there.
+                if n == 0 {
+                    last.wait();
+                }
+                (n, here())
+            };
+            group.spawn(task).unwrap();
+        }
+        let next = || group.next().unwrap().unwrap();
+        let early = [next(), next()];
+        last.open();
+        let late = next();
+        assert_eq!(late.0, 0);
+        let used: BTreeSet<_> = early.into_iter().chain([late]).map(|it| it.1).collect();
+        assert_eq!(used.len(), 3);
+        assert!(group.next().is_none() && group.is_empty());
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_groups_cancel_takes_its_tasks_out_of_every_pools_queue_and_frees_their_room() {
+    bounded(|| {
+        let pool = queueing(2, 2);
+        let (gates, group) = (hold_all(&pool, 2), pool.group());
+        for _ in 0..4 {
+            group.try_spawn(here).unwrap();
+        }
+        assert!(matches!(group.try_spawn(here), Err(SubmitError::Full(_))));
+        assert_eq!(group.cancel(), 4);
+        for index in 0..2 {
+            let stats = pool.stats_of(index).unwrap();
+            assert_eq!((stats.cancelled, stats.queued), (2, 0));
+        }
+        for _ in 0..4 {
+            assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
+        }
+        assert!(group.next().is_none());
+        for _ in 0..4 {
+            group.try_spawn(here).unwrap(); // In the room of those.
+        }
+        gates.iter().for_each(Gate::open);
+        assert!(group.wait().is_ok());
+        end(&pool);
+    });
+}
+
+#[test]
+fn the_first_error_of_a_group_cancels_the_rest_in_the_other_pools_too() {
+    bounded(|| {
+        let pool = queueing(2, 10);
+        let (gates, journal) = (hold_all(&pool, 2), Journal::new());
+        let group = pool.group().cancel_on_error();
+        group.spawn(|| panic!("the first pool's")).unwrap();
+        for n in 1..10 {
+            group.spawn(journal.writer(n)).unwrap();
+        }
+        gates[0].open();
+        assert!(matches!(group.next(), Some(Err(JoinError::Panicked(_)))));
+        // The other pool's worker is still held.
+        until(|| pool.stats_of(1).unwrap().cancelled == 5);
+        gates[1].open();
+        assert!(matches!(group.wait(), Err(JoinError::Cancelled)));
+        end(&pool);
+        let ran = journal.entries();
+        assert!(ran.len() <= 1, "one had been taken: {ran:?}");
+    });
+}
+
+#[test]
+fn a_worker_of_one_pool_runs_what_its_group_has_in_another_in_place() {
+    bounded(|| {
+        let pool = queueing(2, 4);
+        let inner = pool.clone();
+        let outer = pool.spawn(move || {
+            let (held, us) = (hold(&inner), here());
+            let group = inner.group();
+            for n in 0..4 {
+                group.try_spawn(move || (n, here())).unwrap();
+            }
+            let mut queued = 0;
+            for index in 0..2 {
+                let stats = inner.stats_of(index).unwrap();
+                assert!(stats.queued > 0, "both pools have some");
+                queued += stats.queued;
+            }
+            let values: Vec<_> = std::iter::from_fn(|| group.next())
+                .map(Result::unwrap)
+                .collect();
+            assert_eq!((queued, values), (4, (0..4).map(|n| (n, us)).collect()));
+            held.open();
+        });
+        outer.unwrap().join().unwrap();
+        end(&pool);
+    });
+}
+
+#[test]
+fn of_tasks_in_several_pools_the_first_that_succeeds_is_taken_and_the_rest_cancelled() {
+    bounded(|| {
+        let pool = queueing(2, QueueDepth::Unlimited);
+        let (gate, ran) = (Gate::new(), Journal::new());
+        let tasks = (0..20_u32).map(|n| {
+            let (held, ran) = (gate.clone(), ran.clone());
+            move || {
+                ran.write(n);
+                if n == 0 {
+                    held.wait();
+                }
+                if n == 3 { Ok(n) } else { Err(n) }
+            }
+        });
+        assert_eq!(pool.invoke_any(tasks).unwrap(), Some(3));
+        gate.open();
+        pool.wait_idle().unwrap();
+        // The first pool's worker was at the first task until then.
+        assert!(ran.entries().iter().all(|n| *n == 0 || n % 2 == 1));
+        assert!(pool.stats_of(0).unwrap().cancelled >= 1);
+        let none = pool.invoke_any([|| Err::<(), _>("only")]);
+        assert!(matches!(none, Err(MapError::Failed("only"))));
+        end(&pool);
+    });
+}
