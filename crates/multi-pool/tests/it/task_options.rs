@@ -227,8 +227,8 @@ fn each_worker_of_each_pool_has_a_state_of_its_own_and_keeps_it() {
     bounded(|| {
         let (made, gate) = (AtomicUsize::new(0), Gate::new());
         let all = gate.clone();
-        let make = move || (made.fetch_add(1, SeqCst), 0);
-        let each = FuncPool::builder_with_state(make, move |state: &mut (usize, u32), ()| {
+        let new_state = move || (made.fetch_add(1, SeqCst), 0);
+        let each = FuncPool::builder_with_state(new_state, move |state: &mut (usize, u32), ()| {
             all.wait();
             state.1 += 1;
             (here(), *state)
