@@ -646,12 +646,14 @@ impl<I: Iterator, T, E> Drop for Map<I, T, E> {
             mem::forget(Arc::clone(&self.queue));
             return;
         }
-        let (pending, results) = self
+        // A stream's waker goes with it: an item may run for long.
+        let ((pending, results), owner) = self
             .queue
-            .look(|mapped| (mapped.stop(Stage::Left), mapped.results.take_all()));
+            .leave(|mapped| (mapped.stop(Stage::Left), mapped.results.take_all()));
         // A panic of theirs would abort an owner that is unwinding.
         drop_quietly(pending);
         drop_quietly(results);
+        drop_quietly(owner);
     }
 }
 

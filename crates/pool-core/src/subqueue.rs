@@ -319,6 +319,13 @@ impl<B> SubQueue<B> {
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut B) -> T) -> T {
         look(&mut self.state.lock().backlog)
     }
+
+    /// A last look of an owner that leaves. The waiter that it left, if it was to be woken, is user
+    /// code's to drop.
+    pub(crate) fn leave<T>(&self, look: impl FnOnce(&mut B) -> T) -> (T, Option<Waiter>) {
+        let mut state = self.state.lock();
+        (look(&mut state.backlog), state.owner.take())
+    }
 }
 
 impl<B: Backlog> SubQueue<B> {

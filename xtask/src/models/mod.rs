@@ -42,17 +42,32 @@ const CFG: &str = "--cfg anthill_loom";
 /// How they are built to be run.
 pub(crate) const PROFILE: &str = "--profile=models";
 
+/// Features that are modelled.
+const FEATURES: [(&str, &str); 1] = [("pool-core", "stream")];
+
 /// A cargo command that compiles `what` of `packages` as the models see it, for the tree at `root`.
 fn cargo(root: &Path, target: &Path, subcommand: &str, what: &str, packages: &[String]) -> Command {
     let mut command = Command::new("cargo");
     command
         .args([subcommand, "--quiet", what])
         .args(packages.iter().flat_map(|name| ["-p", package(name)]))
+        .args(features(packages))
         .current_dir(root)
         .env("CARGO_TARGET_DIR", target)
         .env("RUSTFLAGS", CFG)
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     command
+}
+
+/// Those whose code waits in a way of its own, if their package is among these.
+fn features(packages: &[String]) -> Vec<String> {
+    let mut features = Vec::new();
+    for (package, feature) in FEATURES {
+        if packages.iter().any(|name| name == package) {
+            features.push(format!("--features={package}/{feature}"));
+        }
+    }
+    features
 }
 
 /// Names what only `sync-shim` may use.

@@ -175,6 +175,49 @@ fn nothing_starts_after_an_error_though_items_were_pulled() {
 }
 
 #[test]
+fn unordered_results_of_a_mapping_that_may_fail_come_as_items_end() {
+    let (pool, gate) = (pool(2), Gate::new());
+    let held = gate.clone();
+    let mut results = pool.try_map_unordered(0..4, move |n| {
+        if n == 0 {
+            held.wait();
+        }
+        Ok::<_, ()>(n)
+    });
+    let mut next = || results.next().and_then(Result::ok);
+    assert_eq!([next(), next(), next()], [Some(1), Some(2), Some(3)]);
+    gate.open();
+    assert_eq!([next(), next()], [Some(0), None]);
+}
+
+#[test]
+fn the_first_error_or_panic_of_an_unordered_mapping_ends_it_though_items_were_pulled() {
+    for panics in [false, true] {
+        let (pool, (pulled, source)) = (pool(1), counted(8));
+        let started = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&started);
+        let fails = move |n| {
+            counter.fetch_add(1, SeqCst);
+            while pulled.load(SeqCst) < 8 {
+                std::thread::yield_now();
+            }
+            assert!(!(panics && n == 1), "the second");
+            if n == 1 { Err("the second") } else { Ok(n) }
+        };
+        let mut results = pool.try_map_unordered(source, fails).window(8);
+        assert!(matches!(results.next(), Some(Ok(0))));
+        match results.next() {
+            Some(Err(MapError::Failed("the second"))) => assert!(!panics),
+            Some(Err(MapError::Panicked(_))) => assert!(panics),
+            other => panic!("{other:?}"),
+        }
+        assert!(results.next().is_none() && results.next().is_none());
+        pool.wait_idle().expect("it is no worker"); // The mapping is there still.
+        assert_eq!(started.load(SeqCst), 2);
+    }
+}
+
+#[test]
 fn a_task_that_waits_for_a_worker_comes_before_the_items_that_wait() {
     watchdog(LIMIT, || {
         let built = Pool::builder()
@@ -635,5 +678,96 @@ mod streams {
             MapError::Refused(SubmitError::Released(()))
         ));
         assert!(matches!(results.poll_next(&mut context), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn an_error_ends_a_stream_after_the_results_before_it_and_nothing_starts_after_it() {
+        let (pool, (pulled, source)) = (pool(1), counted(8));
+        let started = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&started);
+        let results = pool.try_map(source, move |n| {
+            counter.fetch_add(1, SeqCst);
+            while pulled.load(SeqCst) < 8 {
+                std::thread::yield_now();
+            }
+            if n == 2 { Err("the third") } else { Ok(n) }
+        });
+        let mut results = results.window(8).into_stream();
+        let mut next = || block_on(results.next());
+        assert!(matches!(next(), Some(Ok(0))) && matches!(next(), Some(Ok(1))));
+        assert!(matches!(next(), Some(Err(MapError::Failed("the third")))));
+        assert!(next().is_none() && next().is_none());
+        pool.wait_idle().expect("it is no worker"); // The stream is there still.
+        assert_eq!(started.load(SeqCst), 3);
+    }
+
+    #[test]
+    fn an_item_that_panics_has_its_place_in_a_stream_and_the_others_go_on() {
+        let pool = pool(2);
+        let results = pool.map(0..10, |n| assert!(n != 3, "three"));
+        let results: Vec<_> = block_on(results.into_stream().collect());
+        assert_eq!(results.len(), 10);
+        for (n, result) in results.into_iter().enumerate() {
+            match result {
+                Ok(()) => assert_ne!(n, 3),
+                Err(MapError::Panicked(it)) => assert_eq!((n, it.message()), (3, Some("three"))),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_whose_source_panics_loses_no_result_and_may_be_polled_again() {
+        let (pool, mut n) = (pool(2), 0);
+        let source = std::iter::from_fn(move || {
+            n += 1;
+            assert!(n != 5, "the source");
+            (n < 10).then_some(n)
+        });
+        let mut results = pool.map(source, |n| n).into_stream();
+        let (mut values, mut panics) = (Vec::new(), 0);
+        loop {
+            match catch_unwind(AssertUnwindSafe(|| block_on(results.next()))) {
+                Ok(Some(result)) => values.push(result.expect("it runs")),
+                Ok(None) => break,
+                Err(_) => panics += 1,
+            }
+        }
+        assert_eq!((values, panics), (vec![1, 2, 3, 4, 6, 7, 8, 9], 1));
+    }
+
+    #[test]
+    fn a_stream_dropped_in_mid_run_starts_no_other_item_and_wakes_nobody() {
+        let (pool, gate) = (pool(1), Gate::new());
+        let (held, started) = (gate.clone(), Arc::new(AtomicUsize::new(0)));
+        let (counter, kept) = (Arc::clone(&started), Arc::new(()));
+        let items = std::iter::repeat_with({
+            let kept = Arc::clone(&kept);
+            move || Arc::clone(&kept)
+        });
+        let results = pool.map(items, move |item| {
+            if counter.fetch_add(1, SeqCst) > 0 {
+                held.wait();
+            }
+            item // Kept as its result.
+        });
+        let mut results = results.window(4).into_stream();
+        assert!(block_on(results.next()).is_some_and(|first| first.is_ok()));
+        gate.wait_for_arrivals(1); // The second.
+        let counts = Arc::new(Counts(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&counts));
+        let polled = Pin::new(&mut results).poll_next(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        drop((results, waker));
+        assert_eq!(Arc::strong_count(&counts), 1, "no worker has it");
+        gate.open();
+        pool.wait_idle().expect("the second ends");
+        assert_eq!((started.load(SeqCst), counts.0.load(SeqCst)), (2, 0));
+        pool.release();
+        pool.wait_released().expect("it is no worker");
+        assert_eq!(
+            (Arc::strong_count(&counts), Arc::strong_count(&kept)),
+            (1, 1)
+        );
     }
 }

@@ -130,6 +130,66 @@ fn only_tasks_of_the_scope_run_on_its_owner() {
 }
 
 #[test]
+fn a_scope_on_the_pools_only_worker_runs_its_own_tasks_there_and_no_stranger_queued_before() {
+    watchdog(LIMIT, || {
+        for policy in [
+            WithinWorker::RunInPlace,
+            WithinWorker::Block,
+            WithinWorker::Refuse,
+        ] {
+            let built = Pool::builder()
+                .capacity(1)
+                .queue_depth(QueueDepth::Unlimited)
+                .within_worker(policy)
+                .build();
+            let pool = built.expect("it has a capacity");
+            let (gate, inner) = (Gate::new(), pool.clone());
+            let ran = Arc::new(Mutex::new(Vec::new()));
+            let write = {
+                let ran = Arc::clone(&ran);
+                move |whose: &'static str| {
+                    let mut ran = ran.lock().expect("no panic");
+                    ran.push((whose, thread::current().id()));
+                }
+            };
+            let (wait, writes) = (gate.clone(), write.clone());
+            let owner = pool.spawn(move || {
+                wait.wait();
+                inner.scope(|scope| {
+                    for _ in 0..5 {
+                        scope.submit(|| writes("the scope's"));
+                    }
+                    scope
+                        .spawn(|| writes("the scope's"))
+                        .join()
+                        .expect("it runs");
+                    scope.submit(|| {
+                        inner.scope(|nested| nested.submit(|| writes("the scope's")));
+                    });
+                    let mapped = scope.map(0..3, |_| writes("the scope's"));
+                    assert_eq!(mapped.count(), 3);
+                });
+                writes("the owner's end");
+                thread::current().id()
+            });
+            gate.wait_for_arrivals(1);
+            for _ in 0..10 {
+                let write = write.clone();
+                let stranger = pool.submit(move || write("a stranger"));
+                stranger.expect("there is room");
+            }
+            gate.open();
+            let worker = owner.expect("there is room").join().expect("it ends");
+            pool.wait_idle().expect("it is no worker");
+            let mut expected = vec![("the scope's", worker); 10];
+            expected.push(("the owner's end", worker));
+            expected.resize(21, ("a stranger", worker));
+            assert_eq!(*ran.lock().expect("no panic"), expected, "{policy:?}");
+        }
+    });
+}
+
+#[test]
 fn nested_scopes_on_one_worker_do_not_deadlock() {
     fn fibonacci(pool: &Pool, n: u64) -> u64 {
         if n < 2 {

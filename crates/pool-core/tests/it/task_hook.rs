@@ -108,26 +108,122 @@ fn a_hook_sees_what_is_not_run_only_afterwards() {
     });
 }
 
+/// Notes the type name of each task that is to run, and of each that has ended.
+#[derive(Clone)]
+struct TypeNames([Journal<&'static str>; 2]);
+
+impl TypeNames {
+    fn new() -> Self {
+        Self([Journal::new(), Journal::new()])
+    }
+
+    /// How often each of the two saw a task of that name. A mapping's item is called by a type that
+    /// has its function's name in its own.
+    fn counts(&self, name: &str) -> [usize; 2] {
+        let count = |journal: &Journal<&'static str>| {
+            let entries = journal.entries().into_iter();
+            entries.filter(|entry| entry.contains(name)).count()
+        };
+        self.0.each_ref().map(count)
+    }
+}
+
+impl TaskHook for TypeNames {
+    fn before(&self, task: &TaskStart<'_>) {
+        self.0[0].write(task.task());
+    }
+
+    fn after(&self, task: &TaskEnd<'_>) {
+        self.0[1].write(task.task());
+    }
+}
+
+/// The tasks of the test below, one for each call. A hook knows them by their names, none of which
+/// begins as another does.
+macro_rules! tasks {
+    ($($name:ident)*) => {
+        mod tasks {
+            $(pub(super) fn $name() {})*
+            pub(super) fn of_plain_map(_: u32) {}
+            pub(super) fn of_unordered_map(_: u32) {}
+            pub(super) fn of_try_map(_: u32) -> Result<(), ()> {
+                Ok(())
+            }
+            pub(super) fn of_for_each(_: u32) {}
+            pub(super) fn of_scoped_map(_: u32) {}
+
+            pub(super) const NAMES: &[&str] = &[
+                $(concat!("tasks::", stringify!($name)),)*
+                "tasks::of_plain_map",
+                "tasks::of_unordered_map",
+                "tasks::of_try_map",
+                "tasks::of_for_each",
+                "tasks::of_scoped_map",
+            ];
+        }
+    };
+}
+
+#[rustfmt::skip]
+tasks! {
+    by_plain_submit by_try_submit by_submit_in_time by_submit_as_future
+    by_plain_spawn by_try_spawn by_spawn_in_time by_spawn_as_future
+    by_builder_submit by_builder_spawn by_permit_submit by_permit_spawn by_batch
+    by_key_submit by_key_spawn by_key_as_future
+    by_group_spawn by_group_try by_group_builder
+    by_scope_submit by_scope_spawn by_scope_builder
+}
+
 #[test]
 fn a_hook_sees_the_tasks_of_all_calls() {
     bounded(|| {
-        let journal = Journal::new();
-        let pool = Pool::builder().capacity(1).queue_depth(9);
-        let pool = pool.task_hook(Recorder(journal.clone())).build().unwrap();
-        testkit::block_on(async {
-            pool.submit_async(|| ()).await.unwrap();
-            pool.spawn_async(|| ()).await.unwrap().await.unwrap();
-        });
-        pool.reserve().unwrap().submit(|| ());
-        pool.submit_batch([|| (), || ()]).unwrap();
-        pool.keyed().submit(1, || ()).unwrap();
-        pool.scope(|scope| scope.submit(|| ()));
-        assert_eq!(pool.map(0..2, |n| n).count(), 2);
+        let seen = TypeNames::new();
+        let pool = Pool::builder().capacity(1).queue_depth(40);
+        let pool = pool.task_hook(seen.clone()).build().unwrap();
+        let (keyed, group) = (pool.keyed(), pool.group());
+        // Each call twice.
+        for _ in 0..2 {
+            pool.submit(tasks::by_plain_submit).unwrap();
+            pool.try_submit(tasks::by_try_submit).unwrap();
+            pool.submit_timeout(tasks::by_submit_in_time, SECOND)
+                .unwrap();
+            drop(pool.spawn(tasks::by_plain_spawn).unwrap());
+            drop(pool.try_spawn(tasks::by_try_spawn).unwrap());
+            drop(pool.spawn_timeout(tasks::by_spawn_in_time, SECOND).unwrap());
+            pool.task().submit(tasks::by_builder_submit).unwrap();
+            drop(pool.task().spawn(tasks::by_builder_spawn).unwrap());
+            pool.reserve().unwrap().submit(tasks::by_permit_submit);
+            drop(pool.reserve().unwrap().spawn(tasks::by_permit_spawn));
+            keyed.submit(1, tasks::by_key_submit).unwrap();
+            drop(keyed.spawn(1, tasks::by_key_spawn).unwrap());
+            testkit::block_on(async {
+                pool.submit_async(tasks::by_submit_as_future).await.unwrap();
+                drop(pool.spawn_async(tasks::by_spawn_as_future).await.unwrap());
+                keyed
+                    .submit_async(1, tasks::by_key_as_future)
+                    .await
+                    .unwrap();
+            });
+            group.spawn(tasks::by_group_spawn).unwrap();
+            group.try_spawn(tasks::by_group_try).unwrap();
+            group.task().spawn(tasks::by_group_builder).unwrap();
+            pool.wait_idle().unwrap();
+            pool.scope(|scope| {
+                scope.submit(tasks::by_scope_submit);
+                scope.spawn(tasks::by_scope_spawn).join().unwrap();
+                scope.task().submit(tasks::by_scope_builder);
+            });
+        }
+        pool.submit_batch([tasks::by_batch; 2]).unwrap();
+        assert_eq!(pool.map(0..2, tasks::of_plain_map).count(), 2);
+        assert_eq!(pool.map_unordered(0..2, tasks::of_unordered_map).count(), 2);
+        assert_eq!(pool.try_map(0..2, tasks::of_try_map).count(), 2);
+        pool.for_each(0..2, tasks::of_for_each).unwrap();
+        pool.scope(|scope| assert_eq!(scope.map(0..2, tasks::of_scoped_map).count(), 2));
         pool.wait_idle().unwrap();
-        let after = |seen: &&Seen| matches!(seen, Seen::After(..));
-        let ends = journal.entries().iter().filter(after).count();
-        // And the drain tasks that ran pieces of the scope or the mapping on a worker.
-        assert!(ends >= 2 + 1 + 2 + 1 + 1 + 2, "{ends}");
+        for name in tasks::NAMES {
+            assert_eq!(seen.counts(name), [2, 2], "{name} of {:#?}", seen.0[1]);
+        }
 
         let journal = Journal::new();
         let typed = FuncPool::builder(|n: u32| n).capacity(1);

@@ -113,3 +113,25 @@ fn a_group_that_gives_a_task_up_racing_its_end_takes_one_value() {
         },
     );
 }
+
+/// A future's look and its waker against the ends of two tasks: it is woken for each value.
+#[test]
+fn a_groups_poll_racing_the_ends_is_woken_for_every_value() {
+    check(
+        "a_groups_poll_racing_the_ends_is_woken_for_every_value",
+        Some(2),
+        || {
+            let pool = untimed(1).build().unwrap();
+            let group = pool.group();
+            group.spawn(|| 1).unwrap();
+            group.spawn(|| 2).unwrap();
+            let mut sum = 0;
+            while let Some(value) = loom::future::block_on(group.next_async()) {
+                sum += value.unwrap();
+            }
+            assert_eq!(sum, 3);
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}

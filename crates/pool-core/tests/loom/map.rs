@@ -189,3 +189,55 @@ fn a_scoped_join_racing_the_worker_gets_the_value() {
         },
     );
 }
+
+/// A stream's look and its waker against the end of an item, and against the drain task's own end: no
+/// result is left behind while the future sleeps.
+#[cfg(feature = "stream")]
+#[test]
+fn a_streams_poll_racing_the_end_of_an_item_is_woken_for_it() {
+    use futures_core::Stream;
+    use std::future::poll_fn;
+    use std::pin::Pin;
+
+    check(
+        "a_streams_poll_racing_the_end_of_an_item_is_woken_for_it",
+        Some(2),
+        || {
+            let pool = untimed(1).build().unwrap();
+            let mut results = pool.map([1, 2], |n| n).window(1).into_stream();
+            for expected in [Some(1), Some(2), None] {
+                let next = poll_fn(|context| Pin::new(&mut results).poll_next(context));
+                let next = loom::future::block_on(next);
+                assert_eq!(next.map(Result::unwrap), expected);
+            }
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// A stream that is dropped while its item ends: its waker and the item's value are gone.
+#[cfg(feature = "stream")]
+#[test]
+fn a_stream_that_is_dropped_racing_the_end_of_an_item_leaks_nothing() {
+    use futures_core::Stream;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    check(
+        "a_stream_that_is_dropped_racing_the_end_of_an_item_leaks_nothing",
+        Some(2),
+        || {
+            let (pool, kept) = (untimed(1).build().unwrap(), Arc::new(()));
+            let held = Arc::clone(&kept);
+            let mut results = pool.map([1], move |_| Arc::clone(&held)).into_stream();
+            let mut context = Context::from_waker(Waker::noop());
+            // Discarded: it waits, or has its item's value.
+            let _ = Pin::new(&mut results).poll_next(&mut context);
+            drop(results);
+            pool.wait_idle().unwrap();
+            end(&pool);
+            assert_eq!(Arc::strong_count(&kept), 1);
+        },
+    );
+}
