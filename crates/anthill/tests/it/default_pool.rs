@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use anthill::{BuildError, ConfigureError, Pool, SubmitError, WaitError};
+use anthill::{BuildError, ConfigureError, MapError, Pool, SubmitError, WaitError};
 use testkit::{Gate, in_child, watchdog};
 
 /// So often is a race tried, each time in a new process.
@@ -302,4 +302,96 @@ fn the_default_pool_takes_tasks_as_futures() {
         let refused = testkit::block_on(anthill::submit_async(|| ()));
         assert!(refused.unwrap_err().is_released());
     });
+}
+
+#[test]
+fn unordered_results_of_the_default_pool_come_as_items_end() {
+    in_fresh_process(
+        "unordered_results_of_the_default_pool_come_as_items_end",
+        || {
+            anthill::tune(2).unwrap();
+            let gate = Gate::new();
+            let held = gate.clone();
+            let mut results = anthill::map_unordered(0..3, move |n| {
+                if n == 0 {
+                    held.wait();
+                }
+                (n, thread::current().name().map(str::to_owned))
+            });
+            let mut next = || results.next().unwrap().unwrap();
+            let early = [next(), next()];
+            assert_eq!(early.map(|(n, _)| n), [1, 2]);
+            gate.open();
+            let (last, worker) = next();
+            assert_eq!(last, 0);
+            assert!(worker.unwrap().starts_with("anthill-"));
+            assert!(results.next().is_none());
+        },
+    );
+}
+
+#[test]
+fn an_error_ends_a_mapping_on_the_default_pool_after_the_results_before_it() {
+    in_fresh_process(
+        "an_error_ends_a_mapping_on_the_default_pool_after_the_results_before_it",
+        || {
+            anthill::tune(2).unwrap();
+            let lines = ["1", "2", "three", "4"];
+            let mut numbers = anthill::try_map(lines, str::parse::<u32>);
+            let mut next = || numbers.next();
+            assert!(matches!(next(), Some(Ok(1))) && matches!(next(), Some(Ok(2))));
+            let failed = next();
+            let Some(Err(MapError::Failed(error))) = failed else {
+                panic!("{failed:?}")
+            };
+            assert_eq!(error, "three".parse::<u32>().unwrap_err());
+            assert!(next().is_none());
+        },
+    );
+}
+
+#[test]
+fn for_each_on_the_default_pool_returns_when_every_call_has_ended() {
+    in_fresh_process(
+        "for_each_on_the_default_pool_returns_when_every_call_has_ended",
+        || {
+            let sum = Arc::new(AtomicU64::new(0));
+            let adds = Arc::clone(&sum);
+            let ours = thread::current().id();
+            let call = move |n| {
+                assert_ne!(thread::current().id(), ours);
+                adds.fetch_add(n, Relaxed);
+            };
+            anthill::for_each(1..=1_000, call).unwrap();
+            assert_eq!(sum.load(Relaxed), 500_500);
+            let panicked = anthill::for_each([1], |_| panic!("as asked"));
+            assert!(matches!(panicked, Err(MapError::Panicked(_))));
+            anthill::release();
+            let refused = anthill::for_each([1], drop);
+            assert!(matches!(
+                refused,
+                Err(MapError::Refused(SubmitError::Released(())))
+            ));
+        },
+    );
+}
+
+#[test]
+fn the_first_error_of_try_for_each_on_the_default_pool_stops_an_endless_one() {
+    in_fresh_process(
+        "the_first_error_of_try_for_each_on_the_default_pool_stops_an_endless_one",
+        || {
+            let running = Arc::new(AtomicU64::new(0));
+            let counts = Arc::clone(&running);
+            let stopped = anthill::try_for_each(0_u64.., move |n| {
+                counts.fetch_add(1, Relaxed);
+                let result = if n == 7 { Err("seven") } else { Ok(()) };
+                counts.fetch_sub(1, Relaxed);
+                result
+            });
+            assert!(matches!(stopped, Err(MapError::Failed("seven"))));
+            assert_eq!(running.load(Relaxed), 0, "nothing of it runs any more");
+            anthill::try_for_each(0..100, |_| Ok::<_, ()>(())).unwrap();
+        },
+    );
 }
