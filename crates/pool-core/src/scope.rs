@@ -477,17 +477,60 @@ impl WorkerPool<Closures> {
     /// });
     /// ```
     ///
-    /// Neither scope nor handle leave it:
+    /// Nor may one with options, or a mapping's function or items:
     ///
-    /// ```compile_fail
+    /// ```compile_fail,E0597
     /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
-    /// let scope = pool.scope(|scope| scope);
+    /// pool.scope(|scope| {
+    ///     let local = 1;
+    ///     let borrowed = &local;
+    ///     scope.task().name("named").submit(move || println!("{borrowed}"));
+    /// });
     /// ```
     ///
-    /// ```compile_fail
+    /// ```compile_fail,E0373
     /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
-    /// let text = String::from("text");
-    /// let handle = pool.scope(|scope| scope.spawn(|| &text));
+    /// pool.scope(|scope| {
+    ///     let local = 1;
+    ///     scope.map(0..3, |n| n + local).for_each(drop);
+    /// });
+    /// ```
+    ///
+    /// ```compile_fail,E0597
+    /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
+    /// pool.scope(|scope| {
+    ///     let local = 1;
+    ///     let borrowed = &local;
+    ///     scope.try_map(0..3, move |n| Ok::<_, ()>(n + borrowed)).for_each(drop);
+    /// });
+    /// ```
+    ///
+    /// ```compile_fail,E0597
+    /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
+    /// pool.scope(|scope| {
+    ///     let items = vec![1, 2, 3];
+    ///     scope.map(&items, |n| *n).for_each(drop);
+    /// });
+    /// ```
+    ///
+    /// Neither scope nor handle nor results leave it:
+    ///
+    /// ```compile_fail,E0521
+    /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
+    /// let mut leaked = None;
+    /// pool.scope(|scope| leaked = Some(scope));
+    /// ```
+    ///
+    /// ```compile_fail,E0521
+    /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
+    /// let mut leaked = None;
+    /// pool.scope(|scope| leaked = Some(scope.spawn(|| 1)));
+    /// ```
+    ///
+    /// ```compile_fail,E0521
+    /// # let pool = pool_core::Pool::builder().capacity(1).build().unwrap();
+    /// let mut leaked = None;
+    /// pool.scope(|scope| leaked = Some(scope.map(0..3, |n| n)));
     /// ```
     ///
     /// What is not `Send` stays here:
