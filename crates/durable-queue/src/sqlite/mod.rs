@@ -31,11 +31,12 @@ use rusqlite::{
     CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction,
     TransactionBehavior, params,
 };
-use sync_shim::{Mutex, MutexGuard};
+use sync_shim::{Clock as _, Mutex, MutexGuard, Parker};
 
 use self::claim::{claim, read_leases};
 use self::watch::FileWatch;
 use self::writes::Listening;
+use crate::clock::SharedClock;
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{Notifier, Notifiers};
@@ -48,6 +49,8 @@ use crate::time::{StoreClock, StoreTime, WallClock, When};
 
 /// How long a call waits for another process that writes, if not said.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two tries of what `SQLite` itself does not wait for.
+const BUSY_PAUSE: Duration = Duration::from_millis(2);
 /// How often a watch looks for what other processes have put in, where the system does not say when
 /// a file is written. A look reads one number of the shared memory beside the file.
 pub const WATCH_EVERY: Duration = Duration::from_millis(25);
@@ -146,9 +149,7 @@ impl SqliteOptions {
         connection.busy_timeout(busy_timeout).map_err(failure)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         // A read-only file refuses this, or the migration below.
-        let _mode: String = connection
-            .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
-            .map_err(failure)?;
+        write_ahead(&connection, busy_timeout)?;
         connection
             .execute_batch("PRAGMA synchronous = FULL")
             .map_err(failure)?;
@@ -221,6 +222,22 @@ impl SqliteStore {
         let mut link = self.0.link()?;
         let transaction = link.connection.transaction().map_err(failure)?;
         read(&transaction, self.0.clock.now())
+    }
+}
+
+/// Write-ahead mode. `SQLite` does not wait for a lock that is wanted for the change itself, or by who
+/// recovers the log of a process that died: it says at once that it is busy.
+fn write_ahead(connection: &Connection, limit: Duration) -> Result<()> {
+    let (clock, parker) = (SharedClock::default(), Parker::new());
+    let begin = clock.now();
+    loop {
+        let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()));
+        match mode.map_err(failure) {
+            Err(error) if error.kind() == ErrorKind::Busy && clock.now() - begin < limit => {
+                clock.park_until(&parker, clock.now() + BUSY_PAUSE);
+            }
+            mode => return mode,
+        }
     }
 }
 

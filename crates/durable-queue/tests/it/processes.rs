@@ -1,10 +1,11 @@
 //! Several processes on one store: each has a store and a queue of its own.
 
+use std::sync::Barrier;
 use std::sync::mpsc::channel;
 use std::thread;
 
 use durable_queue::sqlite::{SqliteOptions, WATCH_EVERY};
-use durable_queue::{Cancelled, DurableQueue, Merge, Put, SqliteStore, When};
+use durable_queue::{Cancelled, DurableQueue, Merge, Put, SqliteStore, Store as _, When};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::support::{Folder, Time, beside, bounded, job};
@@ -157,4 +158,24 @@ fn a_key_that_is_pending_is_merged_in_the_callers_own_transaction_too() {
         panic!("no handler has it");
     };
     assert_eq!(payload, "second");
+}
+
+/// `SQLite` waits for no lock that the change to a write-ahead log takes.
+#[test]
+fn a_new_file_may_be_opened_by_many_at_a_time() {
+    const PARTIES: usize = 8;
+    for _ in 0..20 {
+        let folder = Folder::new();
+        let all_there = Barrier::new(PARTIES);
+        thread::scope(|threads| {
+            for _ in 0..PARTIES {
+                threads.spawn(|| {
+                    all_there.wait();
+                    let store = SqliteStore::options().busy_timeout(testkit::LIMIT);
+                    let store = store.open(folder.file("jobs")).unwrap();
+                    store.enqueue("queue", &[]).unwrap();
+                });
+            }
+        });
+    }
 }
