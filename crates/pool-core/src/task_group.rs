@@ -36,6 +36,7 @@ use crate::task::closures::Closures;
 use crate::task::options::TaskOptions;
 use crate::task::promise::{Joined, Listener};
 use crate::task_builder::{OptionsHost, SpawnWithOptions, TaskBuilder};
+use crate::wait_async::Deadline;
 
 /// Tasks of one pool that belong together: waited for, taken as they end, or cancelled.
 ///
@@ -65,6 +66,16 @@ use crate::task_builder::{OptionsHost, SpawnWithOptions, TaskBuilder};
 pub struct TaskGroup<T: Send + 'static, P: Host = WorkerPool<Closures>> {
     host: P,
     shared: Arc<Shared<T>>,
+    end: End,
+}
+
+/// When the group is cancelled by whoever waits for it.
+struct End {
+    at: Option<Instant>,
+    has_come: AtomicBool,
+    /// Of owners that are futures: the last that was polled is woken. Under its lock runs what a poll may run
+    /// anywhere, the clock's code and the clone of a waker, and nothing of the group.
+    alarm: Mutex<Deadline>,
 }
 
 struct Shared<T> {
@@ -263,6 +274,11 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
                 state: Mutex::new(state),
                 ready: AtomicBool::new(true),
             }),
+            end: End {
+                at: None,
+                has_come: AtomicBool::new(false),
+                alarm: Mutex::new(Deadline::new(None)),
+            },
         }
     }
 
@@ -276,6 +292,45 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     fn cancel_if(self, fails: fn(&Joined<T>) -> bool) -> Self {
         self.shared.state.lock().fails = fails;
         self
+    }
+
+    /// Until then, by the pool's clock, the tasks may take: what has not started by that time is
+    /// [cancelled](Self::cancel), and what runs is asked to stop, once. Whoever waits then does it, by
+    /// [`next`](Self::next) or [`wait`](Self::wait) and their futures, and goes on waiting; a group that nobody
+    /// waits for is cancelled by the first wait that comes later.
+    ///
+    /// ```
+    /// use pool_core::{Pool, current};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// let soon = Instant::now() + Duration::from_millis(1);
+    /// let group = pool.group().cancel_at(soon);
+    /// group.spawn(|| while !current().is_cancelled() { std::thread::yield_now() })?;
+    /// group.wait()?; // It was asked to stop, and did.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "timeout")]
+    pub fn cancel_at(mut self, deadline: Instant) -> Self {
+        self.end = End {
+            at: Some(deadline),
+            has_come: AtomicBool::new(false),
+            alarm: Mutex::new(Deadline::new(Some(deadline))),
+        };
+        self
+    }
+
+    /// Cancels the group, if its time has come: that, while it has not.
+    fn cancel_in_time(&self) -> Option<Instant> {
+        // Relaxed, here and below: who finds it first cancels, and that takes the group's lock.
+        let at = self.end.at.filter(|_| !self.end.has_come.load(Relaxed))?;
+        if self.host.pool_handle().clock().now() < at {
+            return Some(at);
+        }
+        if !self.end.has_come.swap(true, Relaxed) {
+            self.cancel();
+        }
+        None
     }
 
     /// Hands a task over, as the pool's [`spawn`](WorkerPool::spawn) does.
@@ -381,6 +436,7 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
         }
         let parker = Parker::of_thread();
         loop {
+            let end = self.cancel_in_time();
             let waiter = || Some(Waiter::Thread(parker.clone()));
             if let Poll::Ready(next) = self.shared.take_or_wait(waiter) {
                 return Ok(next);
@@ -388,9 +444,10 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
             if helps && self.help() {
                 continue;
             }
-            match deadline {
+            match deadline.into_iter().chain(end).min() {
                 None => parker.park(),
                 Some(when) if pool.clock().park_until(&parker, when) => {}
+                Some(when) if Some(when) != deadline => {}
                 Some(_) => {
                     return match self.shared.take_or_wait(|| None) {
                         Poll::Ready(next) => Ok(next),
@@ -467,6 +524,14 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
         if self.host.pool_handle().is_forked() {
             return Poll::Ready(Some(Err(JoinError::Forked)));
+        }
+        if self.cancel_in_time().is_some() {
+            let pool = self.host.pool_handle();
+            let mut alarm = self.end.alarm.lock();
+            if alarm.has_passed(&**pool.clock(), context.waker()) {
+                drop(alarm);
+                self.cancel_in_time(); // Or the clock has no thread for alarms: the next poll looks.
+            }
         }
         let waiter = || Some(Waiter::Task(context.waker().clone()));
         self.shared.take_or_wait(waiter)

@@ -30,7 +30,7 @@
 //!     // Several, as they end.
 //!     let group = disk.group();
 //!     for name in ["Cargo.toml", "README.md"] {
-//!         group.spawn(move || std::fs::metadata(name).map(|file| file.len()))?;
+//!         group.spawn_async(move || std::fs::metadata(name).map(|file| file.len())).await?;
 //!     }
 //!     while let Some(length) = group.next_async().await {
 //!         assert!(length?? > 0);

@@ -29,6 +29,7 @@
 //! | [`CancelToken::cancel`](crate::CancelToken::cancel), and so its children | is dropped when its turn comes; a call that waits for room gives up, with its task | is asked |
 //! | [`JoinHandle::cancel`](crate::JoinHandle::cancel) | is dropped at once, and its room is free: `true` | is asked: `false` |
 //! | [`TaskGroup::cancel`](crate::TaskGroup::cancel) | the same, of all | is asked |
+//! | [`TaskGroup::cancel_at`](crate::TaskGroup::cancel_at), when its time has come | the same, of all | is asked |
 //! | [`release_now`](crate::Pool::release_now) | is taken out, and counted | is asked |
 //! | [`release`](crate::Pool::release), with or without a time limit | runs | is not asked |
 //! | [`start_before`](crate::TaskBuilder::start_before) | is not run if it comes too late: [`JoinError::Expired`](crate::JoinError::Expired) | goes on |

@@ -19,8 +19,11 @@
 //! | the next that ends | [`next`](crate::TaskGroup::next), [`next_deadline`](crate::TaskGroup::next_deadline), [`next_async`](crate::TaskGroup::next_async) |
 //! | all of them | [`wait`](crate::TaskGroup::wait), [`wait_deadline`](crate::TaskGroup::wait_deadline), [`wait_async`](crate::TaskGroup::wait_async) |
 //! | to take back what has not started | [`cancel`](crate::TaskGroup::cancel), or drop it |
-//! | the first error to do so | [`cancel_on_error`](crate::TaskGroup::cancel_on_error) |
-//! | the first success alone | [`Pool::invoke_any`](crate::Pool::invoke_any) |
+//! | the first panic to do so; a task's own `Err`, too | [`cancel_on_error`](crate::TaskGroup::cancel_on_error); [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure) |
+//! | a point in time to do so | [`cancel_at`](crate::TaskGroup::cancel_at) |
+//! | the first error of tasks that return a `Result` | [`try_wait`](crate::TaskGroup::try_wait), [`try_wait_async`](crate::TaskGroup::try_wait_async) |
+//! | to hand over where nothing may block | [`spawn_async`](crate::TaskGroup::spawn_async), [`try_spawn`](crate::TaskGroup::try_spawn) |
+//! | the first success alone | [`Pool::invoke_any`](crate::Pool::invoke_any), [`invoke_any_async`](crate::Pool::invoke_any_async) |
 //!
 //! A group's tasks stand in the pool's one queue like any others, and any thread, a task of the group
 //! too, may hand over more. [Mapping](super::mapping) is the cheaper way where the tasks are one function

@@ -50,11 +50,11 @@ impl Workers<'_> {
     }
 
     fn kill(&mut self, victim: usize) {
+        for child in &mut self.living {
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none(), "a worker has ended by itself: {ended:?}");
+        }
         let mut child = self.living.swap_remove(victim);
-        assert!(
-            child.try_wait().unwrap().is_none(),
-            "a worker has ended by itself"
-        );
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -1,14 +1,20 @@
-//! Groups of tasks that may fail, and those of programs that may not block.
+//! Groups of tasks that may fail, or take too long, and those of programs that may not block.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
 
-use pool_core::{JoinError, MapError, Pool, SubmitError};
+use pool_core::{
+    Clock as _, JoinError, ManualClock, MapError, Pool, SubmitError, TaskGroup, WaitError, current,
+};
 use testkit::{Gate, block_on};
 
 use crate::support::{bounded, hold};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 fn pool(capacity: usize, depth: usize) -> Pool {
     let pool = Pool::builder().capacity(capacity).queue_depth(depth);
@@ -138,5 +144,83 @@ fn of_several_tasks_the_first_that_succeeds_is_taken_as_a_future_too() {
             refused,
             Err(MapError::Refused(SubmitError::Released(())))
         ));
+    });
+}
+
+/// A group of one task that runs until it is asked to stop, and one behind it.
+fn endless(clock: &ManualClock) -> (Pool, TaskGroup<bool>) {
+    let pool = Pool::builder().capacity(1).queue_depth(9);
+    let pool = pool.clock(clock.clone()).build().unwrap();
+    let group = pool.group().cancel_at(clock.now() + SECOND);
+    let gate = Gate::new();
+    let arrives = gate.clone();
+    group
+        .spawn(move || {
+            arrives.wait();
+            while !current().is_cancelled() {
+                thread::yield_now();
+            }
+            true
+        })
+        .unwrap();
+    group.spawn(|| unreachable!("it is cancelled")).unwrap();
+    gate.wait_for_arrivals(1);
+    gate.open();
+    (pool, group)
+}
+
+#[test]
+fn a_groups_deadline_cancels_what_has_not_started_and_asks_what_runs_to_stop() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let (pool, group) = endless(&clock);
+        thread::scope(|threads| {
+            let waits = threads.spawn(|| [group.next(), group.next()]);
+            clock.wait_for_sleepers(1);
+            assert_eq!(pool.stats().cancelled, 0);
+            clock.advance(SECOND);
+            let ended = waits.join().unwrap();
+            let values = ended.iter().flatten().filter_map(|it| it.as_ref().ok());
+            assert!(values.eq(&[true]));
+        });
+        assert_eq!(pool.stats().cancelled, 1);
+        assert!(group.next().is_none());
+        // Once: what comes later is the caller's.
+        group.spawn(|| false).unwrap();
+        assert!(matches!(group.next(), Some(Ok(false))));
+    });
+}
+
+#[test]
+fn a_groups_deadline_is_seen_by_a_future_and_by_a_wait_that_comes_after_it() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let (_pool, group) = endless(&clock);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(group.poll_next(&mut context).is_pending());
+        clock.advance(SECOND);
+        let ended = [block_on(group.next_async()), block_on(group.next_async())];
+        let values = ended.iter().flatten().filter_map(|it| it.as_ref().ok());
+        assert!(values.eq(&[true]));
+        let (_pool, late) = endless(&clock);
+        clock.advance(SECOND);
+        assert!(matches!(late.wait(), Err(JoinError::Cancelled)));
+    });
+}
+
+#[test]
+fn a_wait_with_a_limit_of_its_own_ends_then_though_the_groups_is_later() {
+    bounded(|| {
+        let clock = ManualClock::new();
+        let (_pool, group) = endless(&clock);
+        let half = clock.now() + SECOND / 2;
+        thread::scope(|threads| {
+            let waits = threads.spawn(|| group.next_deadline(half));
+            clock.wait_for_sleepers(1);
+            clock.advance(SECOND / 2);
+            assert!(matches!(waits.join().unwrap(), Err(WaitError::TimedOut)));
+        });
+        clock.advance(SECOND / 2);
+        assert!(matches!(group.wait(), Err(JoinError::Cancelled)));
     });
 }
