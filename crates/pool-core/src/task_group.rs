@@ -66,16 +66,10 @@ use crate::wait_async::Deadline;
 pub struct TaskGroup<T: Send + 'static, P: Host = WorkerPool<Closures>> {
     host: P,
     shared: Arc<Shared<T>>,
-    end: End,
-}
-
-/// When the group is cancelled by whoever waits for it.
-struct End {
-    at: Option<Instant>,
-    has_come: AtomicBool,
-    /// Of owners that are futures: the last that was polled is woken. Under its lock runs what a poll may run
-    /// anywhere, the clock's code and the clone of a waker, and nothing of the group.
-    alarm: Mutex<Deadline>,
+    /// When a wait cancels the group; without a time once it has come. Of owners that are futures the last that
+    /// was polled is woken. Under its lock runs what a poll may run anywhere, the clock's code and the clone of a
+    /// waker, and nothing of the group.
+    end: Option<Mutex<Deadline>>,
 }
 
 struct Shared<T> {
@@ -274,11 +268,7 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
                 state: Mutex::new(state),
                 ready: AtomicBool::new(true),
             }),
-            end: End {
-                at: None,
-                has_come: AtomicBool::new(false),
-                alarm: Mutex::new(Deadline::new(None)),
-            },
+            end: None,
         }
     }
 
@@ -295,9 +285,9 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     }
 
     /// Until then, by the pool's clock, the tasks may take: what has not started by that time is
-    /// [cancelled](Self::cancel), and what runs is asked to stop, once. Whoever waits then does it, by
-    /// [`next`](Self::next) or [`wait`](Self::wait) and their futures, and goes on waiting; a group that nobody
-    /// waits for is cancelled by the first wait that comes later.
+    /// [cancelled](Self::cancel), and what runs is asked to stop, once. It is done by the waits
+    /// ([`next`](Self::next), [`wait`](Self::wait) and their futures), which then go on: without one at that time,
+    /// by the first that comes later.
     ///
     /// ```
     /// use pool_core::{Pool, current};
@@ -312,24 +302,21 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// ```
     #[doc(alias = "timeout")]
     pub fn cancel_at(mut self, deadline: Instant) -> Self {
-        self.end = End {
-            at: Some(deadline),
-            has_come: AtomicBool::new(false),
-            alarm: Mutex::new(Deadline::new(Some(deadline))),
-        };
+        self.end = Some(Mutex::new(Deadline::new(Some(deadline))));
         self
     }
 
     /// Cancels the group, if its time has come: that, while it has not.
     fn cancel_in_time(&self) -> Option<Instant> {
-        // Relaxed, here and below: who finds it first cancels, and that takes the group's lock.
-        let at = self.end.at.filter(|_| !self.end.has_come.load(Relaxed))?;
+        let mut end = self.end.as_ref()?.lock();
+        let at = end.at()?;
         if self.host.pool_handle().clock().now() < at {
             return Some(at);
         }
-        if !self.end.has_come.swap(true, Relaxed) {
-            self.cancel();
-        }
+        let passed = mem::replace(&mut *end, Deadline::new(None));
+        drop(end);
+        drop_quietly(passed); // Its alarm: the clock's code, and the runtime's.
+        self.cancel();
         None
     }
 
@@ -525,11 +512,12 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
         if self.host.pool_handle().is_forked() {
             return Poll::Ready(Some(Err(JoinError::Forked)));
         }
-        if self.cancel_in_time().is_some() {
+        if self.cancel_in_time().is_some()
+            && let Some(end) = &self.end
+        {
             let pool = self.host.pool_handle();
-            let mut alarm = self.end.alarm.lock();
-            if alarm.has_passed(&**pool.clock(), context.waker()) {
-                drop(alarm);
+            let has_passed = end.lock().has_passed(&**pool.clock(), context.waker());
+            if has_passed {
                 self.cancel_in_time(); // Or the clock has no thread for alarms: the next poll looks.
             }
         }
@@ -670,29 +658,52 @@ where
     T: Send + 'static,
     E: Send + 'static,
 {
-    let group = TaskGroup::of(host);
-    let mut failed = None;
+    let (group, mut tries) = (TaskGroup::of(host), Tries(None));
     for task in tasks {
         if let Err(refused) = group.spawn_with(task, OnFull::Wait(None)) {
-            failed = Some(MapError::Refused(refused.without_task()));
+            tries.refused(refused);
             break;
         }
-        // Enough are on their way if one has succeeded.
-        let ended = group.shared.take_or_wait(|| None);
-        if let Poll::Ready(Some(ended)) = ended {
-            match judge(ended) {
-                Ok(value) => return Ok(Some(value)),
-                Err(error) => failed = Some(error),
-            }
+        if let Some(value) = tries.success_among(&group) {
+            return Ok(Some(value));
         }
     }
     while let Some(ended) = group.next() {
-        match judge(ended) {
-            Ok(value) => return Ok(Some(value)),
-            Err(error) => failed = Some(error),
+        if let Some(value) = tries.success(ended) {
+            return Ok(Some(value));
         }
     }
-    failed.map_or(Ok(None), Err)
+    tries.outcome()
+}
+
+/// Tasks of which one is to succeed: the last error.
+struct Tries<E>(Option<MapError<E>>);
+
+impl<E: Send + 'static> Tries<E> {
+    fn refused<F>(&mut self, refused: SubmitError<F>) {
+        self.0 = Some(MapError::Refused(refused.without_task()));
+    }
+
+    fn success<T>(&mut self, ended: Joined<Result<T, E>>) -> Option<T> {
+        judge(ended).map_err(|error| self.0 = Some(error)).ok()
+    }
+
+    /// Of what has ended: enough are on their way if one has succeeded.
+    fn success_among<T, P>(&mut self, group: &TaskGroup<Result<T, E>, P>) -> Option<T>
+    where
+        T: Send + 'static,
+        P: Host,
+    {
+        match group.shared.take_or_wait(|| None) {
+            Poll::Ready(ended) => self.success(ended?),
+            Poll::Pending => None,
+        }
+    }
+
+    /// None has succeeded.
+    fn outcome<T>(self) -> Result<Option<T>, MapError<E>> {
+        self.0.map_or(Ok(None), Err)
+    }
 }
 
 /// As [`invoke_any`], as a future.
@@ -707,29 +718,22 @@ where
     T: Send + 'static,
     E: Send + 'static,
 {
-    let group = TaskGroup::of(&host);
-    let mut failed = None;
+    let (group, mut tries) = (TaskGroup::of(&host), Tries(None));
     for task in tasks {
         if let Err(refused) = group.spawn_async(task).await {
-            failed = Some(MapError::Refused(refused.without_task()));
+            tries.refused(refused);
             break;
         }
-        // Enough are on their way if one has succeeded.
-        let ended = group.shared.take_or_wait(|| None);
-        if let Poll::Ready(Some(ended)) = ended {
-            match judge(ended) {
-                Ok(value) => return Ok(Some(value)),
-                Err(error) => failed = Some(error),
-            }
+        if let Some(value) = tries.success_among(&group) {
+            return Ok(Some(value));
         }
     }
     while let Some(ended) = group.next_async().await {
-        match judge(ended) {
-            Ok(value) => return Ok(Some(value)),
-            Err(error) => failed = Some(error),
+        if let Some(value) = tries.success(ended) {
+            return Ok(Some(value));
         }
     }
-    failed.map_or(Ok(None), Err)
+    tries.outcome()
 }
 
 /// What a task that may fail came to.

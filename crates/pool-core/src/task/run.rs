@@ -236,14 +236,7 @@ impl TaskContext {
         name: &'static str,
         task: impl FnOnce() -> R,
     ) -> TaskResult {
-        let outcome = match self.execute(name, || drop(task())) {
-            Ok(()) => Outcome::Completed,
-            Err(payload) => {
-                discard(payload);
-                Outcome::Panicked
-            }
-        };
-        TaskResult::without_handle(outcome)
+        ended_detached(self.execute(name, || drop(task())))
     }
 
     #[cold]
@@ -270,7 +263,12 @@ impl TaskContext {
 
 /// Runs what carries users' tasks and is none: no hook sees it. What it runs catches their panics.
 pub(crate) fn execute_unseen(carrier: impl FnOnce()) -> TaskResult {
-    let outcome = match guarded(carrier) {
+    ended_detached(guarded(carrier))
+}
+
+/// What became of a task without a handle.
+fn ended_detached(ran: Result<(), Payload>) -> TaskResult {
+    let outcome = match ran {
         Ok(()) => Outcome::Completed,
         Err(payload) => {
             discard(payload);
