@@ -98,7 +98,7 @@ fn docs(workspace: &Workspace) -> Result<()> {
     Ok(cmd!(shell, "cargo doc --workspace --all-features --no-deps").run()?)
 }
 
-/// Features of durable-queue: whoever has one store need not have the others.
+/// Features of durable-queue: a program with one store need not have the others.
 const STORES: [&str; 3] = ["sqlite", "postgres", "redis"];
 
 /// Features that another crate of the workspace switches on must not be needed.

@@ -72,6 +72,19 @@ struct Place<'a> {
     program: &'static str,
 }
 
+impl<'a> Place<'a> {
+    /// If the server is installed.
+    fn of(workspace: &Workspace, shell: &'a Shell, server: &Server) -> Option<Self> {
+        let (programs, program) = find(server.programs)?;
+        Some(Self {
+            shell,
+            folder: workspace.target.join("stores").join(server.name),
+            programs,
+            program,
+        })
+    }
+}
+
 /// Starts the servers, or stops them.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Stores) -> Result<()> {
     let only = flags.only.as_deref();
@@ -114,22 +127,15 @@ pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'sta
         if let Some((_, url)) = up.find(|(_, url)| answers(url)) {
             urls.push((server.variable, url.clone()));
         } else if only.is_none_or(|only| only == server.name) {
-            let Some((programs, program)) = find(server.programs) else {
+            let Some(place) = Place::of(workspace, &shell, server) else {
                 println!(
                     "{} IS NOT INSTALLED, AND LEFT OUT: apt-get install {}",
                     server.name, server.apt
                 );
                 continue;
             };
-            let folder = folder(workspace, server);
-            shell.remove_path(&folder)?;
-            shell.create_dir(&folder)?;
-            let place = Place {
-                shell: &shell,
-                folder,
-                programs,
-                program,
-            };
+            shell.remove_path(&place.folder)?;
+            shell.create_dir(&place.folder)?;
             let url = (server.start)(&place)
                 .with_context(|| format!("{} does not start", server.name))?;
             urls.push((server.variable, url));
@@ -153,14 +159,8 @@ pub(crate) fn down(workspace: &Workspace, only: Option<&str>) -> Result<()> {
             left.push((server.variable, url));
             continue;
         }
-        let (programs, program) =
-            find(server.programs).with_context(|| format!("{} is gone", server.name))?;
-        let place = Place {
-            shell: &shell,
-            folder: folder(workspace, server),
-            programs,
-            program,
-        };
+        let place = Place::of(workspace, &shell, server)
+            .with_context(|| format!("{} is gone", server.name))?;
         (server.stop)(&place)?;
         shell.remove_path(&place.folder)?;
         println!("stores: {} is down", server.name);
@@ -207,24 +207,13 @@ fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
         let kills = ["--test", "crash", "--", "--on", server.name];
         cmd!(shell, "cargo test {WHOLE...} {kills...}").run()?;
     }
-    let postgres = &SERVERS[0];
-    let folder = folder(workspace, postgres);
-    if let Some((programs, program)) = find(postgres.programs).filter(|_| folder.exists()) {
-        let place = Place {
-            shell,
-            folder,
-            programs,
-            program,
-        };
+    let postgres = Place::of(workspace, shell, &SERVERS[0]);
+    if let Some(place) = postgres.filter(|place| place.folder.exists()) {
         shell.set_var("DURABLE_POSTGRES_RESTART", crash_postgres(&place)?);
         let crashes = ["--test", "stores", "--", "--ignored", "--test-threads=1"];
         cmd!(shell, "cargo test {WHOLE...} {crashes...}").run()?;
     }
     Ok(())
-}
-
-fn folder(workspace: &Workspace, server: &Server) -> PathBuf {
-    workspace.target.join("stores").join(server.name)
 }
 
 fn env_file(workspace: &Workspace) -> PathBuf {
