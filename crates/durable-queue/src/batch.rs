@@ -61,12 +61,10 @@ impl<T> Push<T> {
     /// All but its payload.
     fn job(&self) -> NewJob<'_> {
         NewJob {
-            payload: &[],
-            when: self.when,
             key: self.key.as_deref(),
             merge: self.merge,
-            schedule: None,
             urgent: self.urgent,
+            ..NewJob::plain(&[], self.when)
         }
     }
 }
@@ -121,15 +119,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         values: Vec<(T, When)>,
     ) -> Result<Vec<JobId>, PushError<Vec<(T, When)>>> {
         let Shared { store, name, .. } = &**self.shared();
-        let job = |when| NewJob {
-            payload: &[],
-            when,
-            key: None,
-            merge: Merge::Keep,
-            schedule: None,
-            urgent: false,
-        };
-        let jobs = values.iter().map(|(value, when)| (value, job(*when)));
+        let job = |when: &When| NewJob::plain(&[], *when);
+        let jobs = values.iter().map(|(value, when)| (value, job(when)));
         match self.enter_all(jobs, |jobs| store.enqueue(name, jobs)) {
             Ok(puts) => Ok(puts.into_iter().map(Put::id).collect()),
             Err(error) => Err(PushError {

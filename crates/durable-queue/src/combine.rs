@@ -1,15 +1,15 @@
 //! Pushes that meet: while calls of the store are under way, those that come wait in a line, and go together
 //! with the next call. So as many threads as push share a round trip, and a sync of the disk.
 //!
-//! Flat combining, after Hendler, Incze, Shavit and Tzafrir (2010): whoever finds no call under way is a
-//! leader, and carries out what the others want as well. A leader carries out one call; then the first of the
-//! line leads, so that none works for the others for ever.
+//! Flat combining, after Hendler, Incze, Shavit and Tzafrir (2010): a push that finds fewer calls
+//! under way than there may be is a leader, and carries out what waits in the line as well. A leader carries out one
+//! call; then the first of the line leads, so that none works for the others for ever.
 //!
 //! Not for: jobs with keys, whose locks in the store would depend on who has met whom.
 //!
 //! # What always holds
 //! 1. There are [`LEADERS`] at most, and while there are fewer the line is empty.
-//! 2. Who is in the line is told: that it leads, or what its job came to. Also if the store panics.
+//! 2. A push in the line is answered: that it leads, or what its job came to. Also if the store panics.
 //! 3. A job that the store refuses is refused alone.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use sync_shim::{Mutex, Parker};
 
 use crate::error::{CarriedOut, ErrorKind, StoreError};
-use crate::job::{Merge, NewJob, Put};
+use crate::job::{NewJob, Put};
 use crate::store::Result;
 use crate::time::When;
 
@@ -55,7 +55,7 @@ struct Follower {
     parker: Parker,
 }
 
-/// What a follower is told.
+/// How a push in the line is answered.
 enum Seat {
     Waiting,
     Leads,
@@ -65,12 +65,8 @@ enum Seat {
 impl Follower {
     fn job(&self) -> NewJob<'_> {
         NewJob {
-            payload: &self.payload,
-            when: self.when,
-            key: None,
-            merge: Merge::Keep,
-            schedule: None,
             urgent: self.urgent,
+            ..NewJob::plain(&self.payload, self.when)
         }
     }
 
@@ -119,8 +115,8 @@ impl Combiner {
             state.line.push_back(follower);
         }
         loop {
-            let told = mem::replace(&mut *seat.lock(), Seat::Waiting);
-            match told {
+            let answer = mem::replace(&mut *seat.lock(), Seat::Waiting);
+            match answer {
                 Seat::Waiting => parker.park(),
                 Seat::Leads => return self.lead(job, enter),
                 Seat::Done(put) => return put,
@@ -199,7 +195,7 @@ impl Drop for Lead<'_> {
             state.leaders -= usize::from(next.is_none());
             next
         };
-        // First, so that the next call is under way while these are told.
+        // First, so that the next call is under way while these are answered.
         if let Some(next) = next {
             next.tell(Seat::Leads);
         }
@@ -256,14 +252,7 @@ mod tests {
         }
 
         fn push(&self, payload: &[u8]) -> Result<Put> {
-            let job = NewJob {
-                payload,
-                when: When::NOW,
-                key: None,
-                merge: Merge::Keep,
-                schedule: None,
-                urgent: false,
-            };
+            let job = NewJob::plain(payload, When::NOW);
             self.combiner.push(job, &|jobs| self.enter(jobs))
         }
 

@@ -166,6 +166,20 @@ pub struct NewJob<'a> {
     pub urgent: bool,
 }
 
+impl<'a> NewJob<'a> {
+    /// Without a key and a schedule, and not urgent.
+    pub(crate) fn plain(payload: &'a [u8], when: When) -> Self {
+        Self {
+            payload,
+            when,
+            key: None,
+            merge: Merge::Keep,
+            schedule: None,
+            urgent: false,
+        }
+    }
+}
+
 /// Payloads and keys are not shown: they may be what a log must not hold.
 impl fmt::Debug for NewJob<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -115,6 +115,8 @@ mod reply;
 mod schedule;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod sizes;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod slots;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stats;

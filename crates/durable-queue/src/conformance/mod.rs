@@ -164,14 +164,7 @@ const HORIZON: Duration = Duration::from_millis(500);
 
 /// A job with this payload.
 fn job(payload: &[u8], when: impl Into<When>) -> NewJob<'_> {
-    NewJob {
-        payload,
-        when: when.into(),
-        key: None,
-        merge: Merge::Keep,
-        schedule: None,
-        urgent: false,
-    }
+    NewJob::plain(payload, when.into())
 }
 
 fn keyed<'a>(key: &'a str, payload: &'a [u8], when: impl Into<When>, merge: Merge) -> NewJob<'a> {

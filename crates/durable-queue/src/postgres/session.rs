@@ -20,13 +20,13 @@ use postgres::types::ToSql;
 use postgres::{Client, Config, Row, Statement};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::thread::{ThreadOptions, spawn_thread};
-use sync_shim::{Clock, Mutex, MutexGuard};
+use sync_shim::{Clock, Mutex};
 
 use super::failure::{failure, failure_of_commit, is_conflict, is_over, no_session};
 use super::schema::{PUSH_ONE, Schema, TURN};
 use crate::clock::SharedClock;
 use crate::error::{ErrorKind, StoreError};
-use crate::own::Own;
+use crate::slots::Slots;
 use crate::store::Result;
 
 /// Parameters of a call.
@@ -231,15 +231,11 @@ impl Session {
     }
 }
 
-/// For one call at a time.
-type Slot = Mutex<Option<Session>>;
-
 /// A few sessions, each for one call at a time. Later ones are begun when the first are in use.
 pub(super) struct Sessions {
     connector: Connector,
     schema: Schema,
-    slots: Own<Box<[Slot]>>,
-    next: AtomicUsize,
+    slots: Slots<Session>,
     failures: AtomicUsize,
     /// Of sessions whose turns had no answer.
     lost: Mutex<Vec<Process>>,
@@ -249,7 +245,7 @@ pub(super) struct Sessions {
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sessions")
-            .field("most", &self.slots.get().map_or(0, |slots| slots.len()))
+            .field("slots", &self.slots)
             .finish_non_exhaustive()
     }
 }
@@ -258,13 +254,10 @@ impl Sessions {
     pub(super) fn new(connector: Connector, schema: Schema, first: Begun, most: usize) -> Self {
         let clock = SharedClock::default();
         let first = Session::new(first, clock.now(), 0);
-        let mut slots = vec![Mutex::new(Some(first))];
-        slots.resize_with(most.max(1), || Mutex::new(None));
         Self {
             connector,
             schema,
-            slots: Own::new(slots.into_boxed_slice()),
-            next: AtomicUsize::new(0),
+            slots: Slots::new(first, most),
             failures: AtomicUsize::new(0),
             lost: Mutex::new(Vec::new()),
             clock,
@@ -278,22 +271,11 @@ impl Sessions {
     /// # Errors
     /// In a forked child.
     pub(super) fn check_process(&self) -> Result<()> {
-        self.slots.get().map(drop)
+        self.slots.check_process()
     }
 
     pub(super) fn schema(&self) -> &Schema {
         &self.schema
-    }
-
-    /// The first that is free, so that a program which makes one call at a time has one session.
-    fn slot(&self) -> Result<MutexGuard<'_, Option<Session>>> {
-        let slots = self.slots.get()?;
-        if let Some(free) = slots.iter().find_map(Mutex::try_lock) {
-            return Ok(free);
-        }
-        // Relaxed: any slot will do; the number only spreads those who wait.
-        let number = self.next.fetch_add(1, Relaxed) % slots.len();
-        Ok(slots[number].lock())
     }
 
     /// Calls one of the schema's functions: one round trip, one transaction.
@@ -333,7 +315,7 @@ impl Sessions {
         text: impl Fn() -> String,
         values: &Values<'_>,
     ) -> Result<Vec<Row>> {
-        let mut slot = self.slot()?;
+        let mut slot = self.slots.slot()?;
         let known = slot.take().filter(|session| !session.client.is_closed());
         // Relaxed, here and below: a hint. Another thread's failure may be seen too late, and then this
         // call fails as well.

@@ -12,14 +12,14 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use redis::{Client, Cmd, Connection, RedisError, RedisResult, Value};
+use sync_shim::Clock;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
-use sync_shim::{Clock, Mutex, MutexGuard};
 
 use super::failure::{failure, is_over, is_unknown_script, no_session};
 use super::layout::{KEYS, Layout};
 use super::script::{Call, Scripts};
 use crate::clock::SharedClock;
-use crate::own::Own;
+use crate::slots::Slots;
 use crate::store::Result;
 
 /// A session that was not used for so long is asked first whether it is there still, for a call that
@@ -76,15 +76,11 @@ impl Session {
     }
 }
 
-/// For one call at a time.
-type Slot = Mutex<Option<Session>>;
-
 /// A few sessions, each for one call at a time. Later ones are begun when the first are in use.
 pub(super) struct Sessions {
     connector: Connector,
     scripts: Scripts,
-    slots: Own<Box<[Slot]>>,
-    next: AtomicUsize,
+    slots: Slots<Session>,
     failures: AtomicUsize,
     clock: SharedClock,
 }
@@ -92,7 +88,7 @@ pub(super) struct Sessions {
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sessions")
-            .field("most", &self.slots.get().map_or(0, |slots| slots.len()))
+            .field("slots", &self.slots)
             .finish_non_exhaustive()
     }
 }
@@ -110,13 +106,10 @@ impl Sessions {
             used: clock.now(),
             failures: 0,
         };
-        let mut slots = vec![Mutex::new(Some(first))];
-        slots.resize_with(most.max(1), || Mutex::new(None));
         Self {
             connector,
             scripts,
-            slots: Own::new(slots.into_boxed_slice()),
-            next: AtomicUsize::new(0),
+            slots: Slots::new(first, most),
             failures: AtomicUsize::new(0),
             clock,
         }
@@ -130,24 +123,13 @@ impl Sessions {
         &self.connector.layout
     }
 
-    /// The first that is free, so that a program which makes one call at a time has one session.
-    fn slot(&self) -> Result<MutexGuard<'_, Option<Session>>> {
-        let slots = self.slots.get()?;
-        if let Some(free) = slots.iter().find_map(Mutex::try_lock) {
-            return Ok(free);
-        }
-        // Relaxed: any slot will do; the number only spreads the calls that wait.
-        let number = self.next.fetch_add(1, Relaxed) % slots.len();
-        Ok(slots[number].lock())
-    }
-
     /// One round trip, on a session that is there.
     pub(super) fn with<T>(
         &self,
         must_be_sure: bool,
         call: impl FnOnce(&mut Connection) -> RedisResult<T>,
     ) -> Result<T> {
-        let mut slot = self.slot()?;
+        let mut slot = self.slots.slot()?;
         let now = self.clock.now();
         let limit = self.connector.response_timeout;
         // Relaxed, here and below: a hint. Another thread's failure may be seen too late, and then this

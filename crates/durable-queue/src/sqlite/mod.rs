@@ -777,14 +777,7 @@ mod tests {
     fn what_is_due_in_front_costs_a_look_for_urgent_jobs_nothing() {
         const IN_FRONT: usize = 10_000;
         let store = SqliteStore::open(":memory:").expect("memory");
-        let job = NewJob {
-            payload: b"job",
-            when: When::NOW,
-            key: None,
-            merge: crate::job::Merge::Keep,
-            schedule: None,
-            urgent: false,
-        };
+        let job = NewJob::plain(b"job", When::NOW);
         let look = || {
             let link = store.0.link().expect("no fork");
             let mut statement = link.connection.prepare(sql::DUE_URGENT).expect("it");
