@@ -4,7 +4,7 @@ use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, keyed, put, put_one, settle, start,
     start_one,
 };
-use crate::job::{Cancelled, Merge, Put};
+use crate::job::{Cancelled, Merge, Put, Reset, Which};
 use crate::store::{Act, Store, Verdict};
 use crate::time::When;
 
@@ -71,6 +71,38 @@ pub fn a_debounce_is_not_put_off_beyond_its_bound(fixture: &impl Fixture) {
     }
     fixture.advance(SECOND);
     assert_eq!(start_one(store).id, id);
+}
+
+/// But a job that is only given back has the bound that it had.
+pub fn a_time_that_is_asked_for_moves_the_bound_of_a_debounce(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let push = |time, merge| put_one(store, keyed("key", b"job", SECOND * time, merge));
+    let debounce = || push(100, Merge::Debounce);
+    let goes_off_after = |time: u32| {
+        fixture.advance(SECOND * (time - 1));
+        assert!(start(store).is_empty());
+        fixture.advance(SECOND);
+        start_one(store)
+    };
+    let id = push(5, Merge::DebounceUntil((SECOND * 10).into()));
+    push(20, Merge::Latest);
+    assert_eq!(
+        settle(store, &goes_off_after(20), Act::Release),
+        Verdict::Done
+    );
+    debounce(); // To the bound, which is past.
+    let lease = start_one(store);
+    let when = When::After(SECOND * 30);
+    assert_eq!(settle(store, &lease, Act::Retry { when }), Verdict::Done);
+    debounce();
+    assert_eq!(
+        settle(store, &goes_off_after(30), Act::Release),
+        Verdict::Done
+    );
+    let reset = store.reset(QUEUE, Which::Id(id), when).expect("a reset");
+    assert_eq!(reset, Reset::Moved);
+    debounce();
+    assert_eq!(goes_off_after(30).id, id);
 }
 
 /// Whose payload is the old one.

@@ -109,6 +109,7 @@ macro_rules! conformance_tests {
             a_key_is_pending_once
             the_policies_say_which_time_counts
             a_debounce_is_not_put_off_beyond_its_bound
+            a_time_that_is_asked_for_moves_the_bound_of_a_debounce
             a_merge_takes_a_claim_ahead_from_its_holder
             a_key_that_runs_may_be_pending_beside
             a_retry_beside_a_pending_job_of_its_key_ends_in_that

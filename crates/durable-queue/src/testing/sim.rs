@@ -111,7 +111,12 @@ impl Job {
         self.started = false;
         self.at = at;
         self.due = at;
+    }
+
+    /// As `free`; a time that was asked for moves the bound of a debounce with it.
+    fn put_at(&mut self, at: StoreTime) {
         self.most = self.most.max(at);
+        self.free(at);
     }
 }
 
@@ -140,7 +145,7 @@ impl Queue {
                 None => (Put::Kept(id), StoreTime::NEVER),
                 Some(at) => {
                     let announced = old.announced(at);
-                    (old.at, old.due, old.token) = (at, at, None);
+                    old.free(at);
                     job.payload.clone_into(&mut old.payload);
                     if let Some(schedule) = job.schedule {
                         old.schedule = Some(schedule.to_owned());
@@ -203,7 +208,7 @@ impl Queue {
                 self.end_in(id, rival);
             }
             Act::Retry { when } => {
-                job.free(when.resolve(now));
+                job.put_at(when.resolve(now));
                 job.ran = false;
                 self.end_in(id, rival);
             }
@@ -387,7 +392,7 @@ impl Store for SimStore {
                     let job = queue.jobs.get_mut(&id).expect("it was found");
                     let at = when.resolve(now);
                     let announced = job.announced(at);
-                    job.free(at);
+                    job.put_at(at);
                     (Reset::Moved, announced)
                 }
             });

@@ -194,8 +194,13 @@ end
 local function free(job, at)
   job.token, job.started = false, false
   job.at, job.due, job.is_moved = at, at, true
-  job.most = math.max(job.most, at)
   change(job)
+end
+
+-- As `free`; a time that was asked for moves the bound of a debounce with it.
+local function put_at(job, at)
+  job.most = math.max(job.most, at)
+  free(job, at)
 end
 
 -- Its key is free with it. A job that is buried leaves its payload.

@@ -45,14 +45,13 @@ while ARGV[index] do
         letters[#letters + 1] = 'k'
       else
         letters[#letters + 1] = 'm'
-        local merged, bound = merged_times[policy], old.most
-        at = merged and merged(old.at, at) or math.min(at, bound)
-        -- A claim that was made ahead is over with it. The bound stays.
+        local merged = merged_times[policy]
+        at = merged and merged(old.at, at) or math.min(at, old.most)
+        -- A claim that was made ahead is over with it.
         if is_unconfirmed(old) then
           recall()
         end
         free(old, at)
-        old.most = bound
         old.schedule = schedule or old.schedule
         old.urgent = old.urgent or urgent
         push(payloads, old.id, payload)

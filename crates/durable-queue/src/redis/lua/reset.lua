@@ -11,7 +11,7 @@ end
 if is_unconfirmed(job) then
   recall()
 end
-free(job, resolve(ARGV[6], now))
+put_at(job, resolve(ARGV[6], now))
 write()
 announce(job.due)
 return { 1, job.due }

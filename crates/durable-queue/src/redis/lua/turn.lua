@@ -69,7 +69,7 @@ local acts = {
     remove(job, 'wholly')
   end,
   retry = function(job, when)
-    free(job, resolve(when, now))
+    put_at(job, resolve(when, now))
     give_back(job)
     freed = true
   end,
