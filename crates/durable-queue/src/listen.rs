@@ -22,7 +22,7 @@ use sync_shim::{Clock as _, Mutex, Parker};
 use crate::clock::SharedClock;
 use crate::error::StoreError;
 use crate::job::Token;
-use crate::notify::{Notifier, Notifiers, Registration};
+use crate::notify::{ANYTHING, Notifier, Notifiers, Registration};
 use crate::own::Own;
 use crate::pump::{FIRST_PAUSE, LONGEST_PAUSE};
 use crate::store::{Result, Watch};
@@ -33,9 +33,6 @@ use crate::time::StoreTime;
 pub const PROBE_EVERY: Duration = Duration::from_secs(30);
 /// A session that has no answer to a probe within this is lost.
 pub const PROBE_ANSWER: Duration = Duration::from_secs(10);
-
-/// As early as can be: it is not said when.
-pub(crate) const ANYTHING: StoreTime = StoreTime::from_micros(i64::MIN);
 
 /// A store on a server, as the listener sees it.
 pub(crate) trait Server: Send + Sync + 'static {

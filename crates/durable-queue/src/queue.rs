@@ -16,6 +16,7 @@ use crate::combine::Combiner;
 use crate::control::Control;
 use crate::error::{ErrorKind, PushError, StoreError, TakeError};
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Which};
+use crate::notify::ANYTHING;
 use crate::payload::{DecodeError, Payload};
 use crate::pump::Pump;
 use crate::stats::Stats;
@@ -296,9 +297,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Says that jobs may be there that the store has not announced: after the commit of a
     /// transaction that has put some in.
     pub fn announce(&self) {
-        self.shared()
-            .control
-            .announce(StoreTime::from_micros(i64::MIN));
+        self.shared().control.announce(ANYTHING);
     }
 
     /// Takes a job out, by its id or key, unless a handler has it. If it says
@@ -341,6 +340,32 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     pub fn pause(&self, paused: bool) -> Result<()> {
         let Shared { store, name, .. } = &**self.shared();
         store.pause(name, paused)
+    }
+
+    /// Has one job of each key run at a time, for all processes and until it is taken back; a push beside
+    /// a job that runs waits for it, and is due at its own time again when that is settled. What runs
+    /// already goes on. Jobs without a key are as ever.
+    ///
+    /// A key is free when the lease has ended: a holder that is late then is refused once another job of
+    /// the key is claimed, as by any claim. Processes of an older version of this crate do not know of it.
+    ///
+    /// ```
+    /// use durable_queue::{DurableQueue, NewJob, SqliteStore, When};
+    /// # use durable_queue::{Push, Merge};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = DurableQueue::<Vec<u8>, _>::new("mail", SqliteStore::open(":memory:")?);
+    /// queue.serialize_keys(true)?;
+    /// assert!(queue.stats()?.serial_keys);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What the store met.
+    #[doc(alias = "exclusive")]
+    pub fn serialize_keys(&self, serial: bool) -> Result<()> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.serialize_keys(name, serial)
     }
 
     /// Up to `most` jobs that are not done, by the moment at which they may be claimed, then by id;

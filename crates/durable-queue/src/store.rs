@@ -23,6 +23,10 @@
 //!    horizon: delayed jobs cost nothing, nor do those that are due in front of an urgent one.
 //! 7. A job that was urgent stays so until it is done or cancelled: through merges, retries, repetitions,
 //!    releases, burials and redrives.
+//! 8. Where keys are [serial](Store::serialize_keys), no claim takes a job while a lease that lives holds
+//!    another one of its key. A claim that comes upon such a job puts it off, to the horizon after the end
+//!    of that lease; a settle that ends the lease brings it back to its own time. A claim that takes a job
+//!    fences off whoever held another one of its key under a lease that has ended.
 
 use std::fmt;
 use std::time::Duration;
@@ -88,6 +92,13 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// What the store met.
     fn pause(&self, queue: &str, paused: bool) -> Result<()>;
+
+    /// Has one job of each key run at a time from now on, whoever claims it; or any number again. What
+    /// runs goes on.
+    ///
+    /// # Errors
+    /// What the store met.
+    fn serialize_keys(&self, queue: &str, serial: bool) -> Result<()>;
 
     /// Figures. None is found by a scan: a count ends at [`COUNT_LIMIT`].
     ///
@@ -216,6 +227,11 @@ impl Act<'_> {
             Self::Ack | Self::Again { .. } | Self::Retry { .. } | Self::Bury { .. } => true,
             Self::Start { .. } | Self::Extend { .. } | Self::Release => false,
         }
+    }
+
+    /// Whether the job is held no more after this: another one of its key may be claimed. For stores.
+    pub fn ends_lease(&self) -> bool {
+        !matches!(self, Self::Start { .. } | Self::Extend { .. })
     }
 
     /// The time at which the job may be due after this, if it is pending again: a past one if it is
@@ -358,6 +374,8 @@ pub struct StoreStats {
     pub dead: u32,
     /// Nothing is claimed or started.
     pub paused: bool,
+    /// One job of each key runs at a time.
+    pub serial_keys: bool,
 }
 
 /// A job as [`Store::list`] shows it.

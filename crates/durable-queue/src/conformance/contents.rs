@@ -135,20 +135,20 @@ pub fn extreme_times_are_kept(fixture: &impl Fixture) {
 
 /// What a notifier was called with.
 #[derive(Clone)]
-struct Heard {
+pub(super) struct Heard {
     times: Arc<Mutex<Vec<StoreTime>>>,
     listener: Parker,
 }
 
 impl Heard {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             times: Arc::new(Mutex::new(Vec::new())),
             listener: Parker::new(),
         }
     }
 
-    fn notifier(&self) -> Notifier {
+    pub(super) fn notifier(&self) -> Notifier {
         let Self { times, listener } = self.clone();
         Notifier::new(move |due| {
             times.lock().push(due);
@@ -156,13 +156,13 @@ impl Heard {
         })
     }
 
-    fn earliest(&self) -> Option<StoreTime> {
+    pub(super) fn earliest(&self) -> Option<StoreTime> {
         self.times.lock().drain(..).min()
     }
 
     /// Fails unless the notifier is called, now or soon, or a look finds something, if the store
     /// asks for looks.
-    fn is_announced(&self, watch: &mut dyn Watch, what: &str) {
+    pub(super) fn is_announced(&self, watch: &mut dyn Watch, what: &str) {
         let clock = SharedClock::default();
         let deadline = clock.now() + PATIENCE;
         while self.earliest().is_none() {

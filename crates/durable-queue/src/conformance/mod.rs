@@ -27,6 +27,7 @@ mod contents;
 mod keys;
 mod leases;
 mod repeating;
+mod serial;
 mod urgent;
 
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub use contents::*;
 pub use keys::*;
 pub use leases::*;
 pub use repeating::*;
+pub use serial::*;
 pub use urgent::*;
 
 use crate::job::{JobId, Merge, NewJob, Put, Token};
@@ -131,6 +133,18 @@ macro_rules! conformance_tests {
             a_pending_job_that_stands_for_an_urgent_one_is_urgent
             a_job_that_is_done_leaves_its_urgency_to_none
             an_urgent_job_stays_so
+            a_job_whose_key_is_held_waits
+            a_job_that_waited_for_its_key_has_its_own_time
+            each_end_of_a_lease_frees_its_key
+            a_turn_that_frees_a_key_claims_what_waited_for_it
+            a_lease_that_is_extended_keeps_its_key
+            a_dead_holder_keeps_its_key_until_its_lease_ends
+            a_lease_that_ended_unclaimed_is_still_good_for_its_key
+            a_job_that_is_claimed_ahead_holds_its_key
+            what_waits_for_its_key_hides_nothing
+            a_claim_says_when_a_key_is_free_at_the_latest
+            a_key_that_is_free_again_is_announced_to_watches
+            keys_are_serial_until_that_is_taken_back
             payloads_are_kept_byte_for_byte
             keys_and_names_are_what_they_are
             a_batch_is_answered_in_its_order

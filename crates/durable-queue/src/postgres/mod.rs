@@ -66,8 +66,8 @@ use self::values::{
 };
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
-use crate::listen::{ANYTHING, Hub};
-use crate::notify::Notifier;
+use crate::listen::Hub;
+use crate::notify::{ANYTHING, Notifier};
 use crate::store::{
     COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, Lease, ListedJob, Result, Settle, Store,
     StoreStats, Turn, Verdict, Watch,
@@ -214,8 +214,9 @@ fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
     }
 }
 
-/// The row of `turn_6` that is no lease.
-fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool), postgres::Error> {
+/// The row of `turn_7` that is no lease; whether to look once more, and whether a job has waited for a key that is
+/// free now.
+fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool, bool), postgres::Error> {
     let mut verdicts = vec![Verdict::Stale; settles];
     for (column, verdict) in [(8, Verdict::Done), (9, Verdict::NotDue)] {
         for number in row.try_get::<_, Vec<i32>>(column)? {
@@ -237,7 +238,8 @@ fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool), postg
         verdicts,
         claimed,
     };
-    Ok((turn, row.try_get::<_, Option<bool>>(12)? == Some(true)))
+    let raised = row.try_get::<_, Option<bool>>(12)? == Some(true);
+    Ok((turn, raised, row.try_get(13)?))
 }
 
 impl Store for PostgresStore {
@@ -287,7 +289,7 @@ impl Store for PostgresStore {
         let (last, rows) = rows
             .split_last()
             .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))?;
-        let (mut turn, raised) = summary(last, settles.len()).map_err(unreadable)?;
+        let (mut turn, raised, has_free_key) = summary(last, settles.len()).map_err(unreadable)?;
         if let (Some(claimed), Some(claim)) = (&mut turn.claimed, claim) {
             let leases = rows
                 .iter()
@@ -309,10 +311,8 @@ impl Store for PostgresStore {
                 claimed.first_free = StoreTime::from_micros(first_free);
             }
         }
-        let announced = settles
-            .iter()
-            .map(|settle| settle.act.announced(turn.now))
-            .min();
+        let by_acts = settles.iter().map(|settle| settle.act.announced(turn.now));
+        let announced = by_acts.chain(has_free_key.then_some(ANYTHING)).min();
         self.announce(name, announced.unwrap_or(StoreTime::NEVER), true);
         Ok(turn)
     }
@@ -375,8 +375,12 @@ impl Store for PostgresStore {
         Ok(())
     }
 
+    fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
+        self.call("serialize_keys", &[&name, &serial]).map(drop)
+    }
+
     fn stats(&self, name: &str) -> Result<StoreStats> {
-        let rows = self.call("stats", &[&name, &i64::from(COUNT_LIMIT)])?;
+        let rows = self.call("stats_7", &[&name, &i64::from(COUNT_LIMIT)])?;
         let row = one(&rows)?;
         let count = |column: usize| {
             let count = row.try_get::<_, i64>(column)?;
@@ -388,6 +392,7 @@ impl Store for PostgresStore {
                 due: count(1)?,
                 dead: count(2)?,
                 paused: row.try_get(3)?,
+                serial_keys: row.try_get(4)?,
             })
         };
         read().map_err(unreadable)

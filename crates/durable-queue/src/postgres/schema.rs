@@ -17,24 +17,26 @@ use crate::store::Result;
 use crate::time::StoreTime;
 
 /// Each step makes version `index + 1` of the one before.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     include_str!("sql/step_1.sql"),
     include_str!("sql/step_2.sql"),
     include_str!("sql/step_3.sql"),
     include_str!("sql/step_4.sql"),
     include_str!("sql/step_5.sql"),
     include_str!("sql/step_6.sql"),
+    include_str!("sql/step_7.sql"),
 ];
 
-const FUNCTIONS: [&str; 3] = [
+const FUNCTIONS: [&str; 4] = [
     include_str!("sql/enqueue.sql"),
     include_str!("sql/turn.sql"),
+    include_str!("sql/serial.sql"),
     include_str!("sql/control.sql"),
 ];
 
 /// A procedure, which commits before it ends: with two values that it sets.
 pub(super) const PUSH_ONE: &str = "push_one_6";
-pub(super) const TURN: &str = "turn_6";
+pub(super) const TURN: &str = "turn_7";
 
 /// The version that this crate writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]

@@ -71,8 +71,8 @@ use self::values::{
 };
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
-use crate::listen::{ANYTHING, Hub};
-use crate::notify::Notifier;
+use crate::listen::Hub;
+use crate::notify::{ANYTHING, Notifier};
 use crate::store::{
     COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, Result, Settle, Store, StoreStats,
     Turn, Watch,
@@ -175,7 +175,8 @@ impl Store for RedisStore {
             add_claim(command, claim);
         })?;
         let mut answer = Answer::of(answer)?;
-        let (now, paused) = (answer.time()?, answer.number()? == 1);
+        let (now, flags) = (answer.time()?, answer.number()?);
+        let (paused, has_free_key) = (flags & 1 != 0, flags & 2 != 0);
         let verdicts = answer.verdicts()?;
         if verdicts.len() != settles.len() {
             return Err(StoreError::lost_answer(ErrorKind::Corrupt));
@@ -194,7 +195,8 @@ impl Store for RedisStore {
             verdicts,
             claimed: claimed.transpose()?,
         };
-        let announced = settles.iter().map(|settle| settle.act.announced(now)).min();
+        let by_acts = settles.iter().map(|settle| settle.act.announced(now));
+        let announced = by_acts.chain(has_free_key.then_some(ANYTHING)).min();
         self.notify(name, announced.unwrap_or(StoreTime::NEVER));
         Ok(turn)
     }
@@ -256,6 +258,13 @@ impl Store for RedisStore {
         Ok(())
     }
 
+    fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
+        self.call(Call::SerializeKeys, name, |command| {
+            command.arg(u8::from(serial));
+        })?;
+        Ok(())
+    }
+
     fn stats(&self, name: &str) -> Result<StoreStats> {
         let mut answer = Answer::of(self.call(Call::Stats, name, |_| {})?)?;
         let mut count = || Ok(answer.count()?.min(COUNT_LIMIT));
@@ -264,6 +273,7 @@ impl Store for RedisStore {
             due: count()?,
             dead: count()?,
             paused: count()? == 1,
+            serial_keys: count()? == 1,
         })
     }
 

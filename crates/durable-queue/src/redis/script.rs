@@ -16,6 +16,7 @@ pub(super) enum Call {
     Reset,
     HeldBy,
     Pause,
+    SerializeKeys,
     Stats,
     List,
     Dead,
@@ -39,13 +40,14 @@ end
 ";
 
 impl Call {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Enqueue,
         Self::Turn,
         Self::Cancel,
         Self::Reset,
         Self::HeldBy,
         Self::Pause,
+        Self::SerializeKeys,
         Self::Stats,
         Self::List,
         Self::Dead,
@@ -62,6 +64,11 @@ impl Call {
             Self::Reset => (WRITES_IN_ANY_CASE, true, include_str!("lua/reset.lua")),
             Self::HeldBy => (READS, false, include_str!("lua/held_by.lua")),
             Self::Pause => (WRITES_IN_ANY_CASE, true, include_str!("lua/pause.lua")),
+            Self::SerializeKeys => (
+                WRITES_IN_ANY_CASE,
+                false,
+                include_str!("lua/serialize_keys.lua"),
+            ),
             Self::Stats => (READS, false, include_str!("lua/stats.lua")),
             Self::List => (READS, false, include_str!("lua/list.lua")),
             Self::Dead => (READS, false, include_str!("lua/dead.lua")),
@@ -87,6 +94,7 @@ impl Call {
             | Self::Cancel
             | Self::Reset
             | Self::Pause
+            | Self::SerializeKeys
             | Self::Redrive
             | Self::DeleteDead => true,
             Self::Turn | Self::HeldBy | Self::Stats | Self::List | Self::Dead => false,

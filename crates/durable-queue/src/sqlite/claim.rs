@@ -17,62 +17,81 @@ pub(super) fn claim(
 ) -> Result<Claimed> {
     let Claim {
         token,
-        max,
         start,
         ahead,
-        horizon,
-        lease,
         urgent_first,
+        ..
     } = *claim;
-    let until = now.after(lease).as_micros();
-    let [now, end] = [now, now.after(horizon)].map(StoreTime::as_micros);
     let bytes = token.as_bytes();
-    let max = if queue.paused { 0 } else { max };
-    let mut start = start.min(max);
-    let begin = |lease: &Lease| {
+    let until = now.after(claim.lease).as_micros();
+    let end = now.after(claim.horizon).as_micros();
+    let micros = now.as_micros();
+    let max = if queue.paused { 0 } else { claim.max };
+    let start = start.min(max);
+    let begin = |lease: &mut Lease| {
+        if !lease.started {
+            lease.started = true;
+            lease.attempts += 1;
+        }
         let text = match lease.key {
             None => sql::CLAIM_DUE,
             Some(_) => sql::CLAIM_DUE_KEYED,
         };
         execute(connection, text, params![number(lease.id), bytes, until])
     };
-    let keep = |lease: &Lease| {
+    let keep = |lease: &mut Lease| {
         let values = params![number(lease.id), bytes, until];
         execute(connection, sql::CLAIM_AHEAD, values)
     };
+    let urgent = |room: u32, into: &mut Vec<Lease>| {
+        let values = params![queue.id, micros, room];
+        read_leases(connection, sql::DUE_URGENT, values, token, into)
+    };
+    let due = |room: u32, into: &mut Vec<Lease>| {
+        let values = params![queue.id, micros, room];
+        read_leases(connection, sql::DUE, values, token, into)
+    };
+    let soon = |room: u32, into: &mut Vec<Lease>| {
+        let values = params![queue.id, end, room, micros];
+        read_leases(connection, sql::SOON, values, token, into)
+    };
+    // Holds what `find` finds until there are `room`, and so that this adds to what is there.
+    let take = |find: Find<'_>, hold: Hold<'_>, room: u32, into: &mut Vec<Lease>| loop {
+        let from = into.len();
+        let wanted = room - count(into);
+        if wanted == 0 {
+            return Ok(());
+        }
+        find(wanted, into)?;
+        if !queue.serial_keys {
+            return into[from..]
+                .iter_mut()
+                .try_for_each(|lease| hold(lease).map(drop));
+        }
+        let (found, mut is_put_off) = (into.split_off(from), false);
+        for mut lease in found {
+            if has_its_key(connection, now, queue, claim, &lease)? {
+                hold(&mut lease)?;
+                into.push(lease);
+            } else {
+                is_put_off = true;
+            }
+        }
+        // Which makes room for what comes after it.
+        if !is_put_off {
+            return Ok::<_, StoreError>(());
+        }
+    };
     let (mut leases, mut held) = (Vec::new(), Vec::new());
-    let room = max.min(start.saturating_add(ahead));
-    if urgent_first && room > 0 {
-        let values = params![queue.id, now, room];
-        read_leases(connection, sql::DUE_URGENT, values, token, &mut leases)?;
-        held = leases.split_off(leases.len().min(start as usize));
-        for lease in &mut leases {
-            begin(lease)?;
-            lease.started = true;
-            lease.attempts += 1;
-        }
-        for lease in &held {
-            keep(lease)?;
-        }
-        start -= count(&leases);
-    }
-    if start > 0 {
-        let urgent = leases.len();
-        let values = params![queue.id, now, start];
-        read_leases(connection, sql::DUE, values, token, &mut leases)?;
-        for lease in &leases[urgent..] {
-            begin(lease)?;
+    if urgent_first {
+        take(&urgent, &begin, start, &mut leases)?;
+        // If there were fewer than there is room for, there are no more.
+        if count(&leases) == start {
+            take(&urgent, &keep, ahead.min(max - start), &mut held)?;
         }
     }
-    let ahead = ahead.min(max - count(&leases)) - count(&held);
-    if ahead > 0 {
-        let urgent = held.len();
-        let values = params![queue.id, end, ahead, now];
-        read_leases(connection, sql::SOON, values, token, &mut held)?;
-        for lease in &held[urgent..] {
-            keep(lease)?;
-        }
-    }
+    take(&due, &begin, start, &mut leases)?;
+    take(&soon, &keep, ahead.min(max - count(&leases)), &mut held)?;
     leases.append(&mut held);
     // By their own times, not by those at which they could be claimed.
     leases.sort_by_key(|lease| (lease.due, lease.id));
@@ -86,6 +105,38 @@ pub(super) fn claim(
         first: first(sql::FIRST)?,
         first_free: first(sql::FIRST_FREE)?,
     })
+}
+
+type Find<'a> = &'a dyn Fn(u32, &mut Vec<Lease>) -> Result<()>;
+type Hold<'a> = &'a dyn Fn(&mut Lease) -> Result<usize>;
+
+/// Whether no lease that lives holds another job of the key. If one does, the job is put off; if not, who
+/// held another one, under a lease that has ended, is fenced off.
+fn has_its_key(
+    connection: &Connection,
+    now: StoreTime,
+    queue: Queue,
+    claim: &Claim,
+    lease: &Lease,
+) -> Result<bool> {
+    let Some(key) = &lease.key else {
+        return Ok(true);
+    };
+    let id = number(lease.id);
+    let others = params![queue.id, key, id];
+    let until = find(connection, sql::OTHERS_HELD, others, |row| row.get(0))?.flatten();
+    let Some(until) = until.map(StoreTime::from_micros) else {
+        return Ok(true);
+    };
+    if until <= now {
+        execute(connection, sql::FENCE_OFF, others)?;
+        return Ok(true);
+    }
+    // So that it is looked at again when that lease ends, and not before: it may be claimed the horizon
+    // before it is due.
+    let due = until.after(claim.horizon).as_micros();
+    execute(connection, sql::PUT_OFF, params![id, due])?;
+    Ok(false)
 }
 
 /// They are no more than a claim has asked for.

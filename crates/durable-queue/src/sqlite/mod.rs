@@ -39,7 +39,7 @@ use self::writes::Listening;
 use crate::clock::SharedClock;
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
-use crate::notify::{Notifier, Notifiers};
+use crate::notify::{ANYTHING, Notifier, Notifiers};
 use crate::own::Own;
 use crate::store::{
     Act, COUNT_LIMIT, Claim, DeadJob, EnqueueIn, JobState, Lease, ListedJob, RECALL, Result,
@@ -301,6 +301,8 @@ fn number(id: JobId) -> i64 {
 struct Queue {
     id: i64,
     paused: bool,
+    /// One job of each key runs at a time.
+    serial_keys: bool,
 }
 
 fn queue_if_there(connection: &Connection, name: &str) -> Result<Option<Queue>> {
@@ -308,6 +310,7 @@ fn queue_if_there(connection: &Connection, name: &str) -> Result<Option<Queue>> 
         Ok(Queue {
             id: row.get(0)?,
             paused: row.get(1)?,
+            serial_keys: row.get(2)?,
         })
     };
     find(connection, sql::QUEUE, [name], read)
@@ -321,6 +324,7 @@ fn queue(connection: &Connection, name: &str) -> Result<Queue> {
     Ok(Queue {
         id: connection.last_insert_rowid(),
         paused: false,
+        serial_keys: false,
     })
 }
 
@@ -392,6 +396,35 @@ fn enqueue(
         puts.push(put);
     }
     Ok((puts, earliest))
+}
+
+/// Settles in order. Answers with what is to be announced, too.
+fn settle_all(
+    connection: &Connection,
+    now: StoreTime,
+    queue: Queue,
+    settles: &[Settle<'_>],
+) -> Result<(Vec<Verdict>, StoreTime)> {
+    let mut announced = StoreTime::NEVER;
+    let mut verdicts = Vec::with_capacity(settles.len());
+    for each in settles {
+        let key: Option<Vec<u8>> = if queue.serial_keys && each.act.ends_lease() {
+            let held = params![number(each.id), each.token.as_bytes()];
+            find(connection, sql::KEY_OF, held, |row| row.get(0))?.flatten()
+        } else {
+            None
+        };
+        let verdict = settle(connection, now, queue.paused, each)?;
+        announced = announced.min(each.act.announced(now));
+        // The token was valid for a job that has a key, so this is done, or the act wants it started.
+        if let Some(key) = key.filter(|_| verdict == Verdict::Done)
+            && execute(connection, sql::BRING_BACK, params![queue.id, key])? > 0
+        {
+            announced = announced.min(ANYTHING);
+        }
+        verdicts.push(verdict);
+    }
+    Ok((verdicts, announced))
 }
 
 /// Settles one job.
@@ -549,27 +582,21 @@ impl Store for SqliteStore {
 
     fn turn(&self, name: &str, settles: &[Settle<'_>], claims: Option<Claim>) -> Result<Turn> {
         let synced = settles.iter().any(|settle| settle.act.is_durable());
-        let turn = self.change(synced, |tx, now| {
+        let (turn, announced) = self.change(synced, |tx, now| {
             let queue = queue(tx, name)?;
-            let verdicts = settles
-                .iter()
-                .map(|each| settle(tx, now, queue.paused, each));
-            let verdicts = verdicts.collect::<Result<_>>()?;
+            let (verdicts, announced) = settle_all(tx, now, queue, settles)?;
             let claimed = claims
                 .map(|claims| claim(tx, now, queue, &claims))
                 .transpose()?;
-            Ok(Turn {
+            let turn = Turn {
                 now,
                 paused: queue.paused,
                 verdicts,
                 claimed,
-            })
+            };
+            Ok((turn, announced))
         })?;
-        let announced = settles
-            .iter()
-            .map(|settle| settle.act.announced(turn.now))
-            .min();
-        self.announce(name, announced.unwrap_or(StoreTime::NEVER));
+        self.announce(name, announced);
         Ok(turn)
     }
 
@@ -633,7 +660,15 @@ impl Store for SqliteStore {
             let queue = queue(tx, name)?;
             execute(tx, sql::PAUSE, params![queue.id, paused])
         })?;
-        self.announce(name, StoreTime::from_micros(i64::MIN));
+        self.announce(name, ANYTHING);
+        Ok(())
+    }
+
+    fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
+        self.change(true, |tx, _| {
+            let queue = queue(tx, name)?;
+            execute(tx, sql::SERIALIZE_KEYS, params![queue.id, serial])
+        })?;
         Ok(())
     }
 
@@ -652,6 +687,7 @@ impl Store for SqliteStore {
                 due: count(sql::COUNT_DUE, params![queue.id, COUNT_LIMIT, now])?,
                 dead: count(sql::COUNT_DEAD, params![queue.id, COUNT_LIMIT])?,
                 paused: queue.paused,
+                serial_keys: queue.serial_keys,
             })
         })
     }
@@ -725,7 +761,7 @@ impl Store for SqliteStore {
             Ok(count)
         })?;
         if count > 0 {
-            self.announce(name, StoreTime::from_micros(i64::MIN));
+            self.announce(name, ANYTHING);
         }
         Ok(count)
     }

@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::store::Result;
 
 /// Each step makes version `index + 1` of the one before. A step that was released is never changed.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     // `due` is the next moment at which the job may be claimed: its time, or the end of the lease.
     // So what a dead holder has left falls due by itself, and one index serves all that is hot.
     // `at` is the job's own time, `most` the bound of a debounce. `run` is 0 while the job is pending, else the
@@ -52,6 +52,8 @@ const STEPS: [&str; 4] = [
     "ALTER TABLE durable_job ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE durable_dead ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX durable_job_urgent ON durable_job (queue, due, id) WHERE urgent = 1;",
+    // Whether one job of each key runs at a time.
+    "ALTER TABLE durable_queue ADD COLUMN serial_keys INTEGER NOT NULL DEFAULT 0;",
 ];
 
 /// The version that this crate writes.

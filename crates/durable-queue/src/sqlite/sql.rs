@@ -3,7 +3,7 @@
 //! `?1` is the queue wherever there is one. What reads `durable_job` does so by its id, by
 //! `durable_job_due` from the earliest on, by `durable_job_urgent` in the same way, or by its key.
 
-pub(super) const QUEUE: &str = "SELECT id, paused FROM durable_queue WHERE name = ?1";
+pub(super) const QUEUE: &str = "SELECT id, paused, serial_keys FROM durable_queue WHERE name = ?1";
 
 pub(super) const PENDING: &str =
     "SELECT id, at, most, token FROM durable_job WHERE queue = ?1 AND key = ?2 AND run = 0";
@@ -46,6 +46,24 @@ pub(super) const SOON: &str =
 /// Claims what is not started.
 pub(super) const CLAIM_AHEAD: &str = "UPDATE durable_job
     SET token = ?2, due = max(at, ?3), started = 0 WHERE id = ?1";
+
+/// Until when others of a job's key are held: by leases that have ended, too.
+pub(super) const OTHERS_HELD: &str = "SELECT max(due) FROM durable_job
+    WHERE queue = ?1 AND key = ?2 AND id <> ?3 AND token IS NOT NULL";
+
+/// Its key is held: not before that ends.
+pub(super) const PUT_OFF: &str = "UPDATE durable_job
+    SET due = max(at, ?2), token = NULL, started = 0 WHERE id = ?1";
+
+/// Leases of its key that have ended.
+pub(super) const FENCE_OFF: &str = "UPDATE durable_job SET token = NULL, started = 0
+    WHERE queue = ?1 AND key = ?2 AND id <> ?3 AND token IS NOT NULL";
+
+pub(super) const KEY_OF: &str = "SELECT key FROM durable_job WHERE id = ?1 AND token = ?2";
+
+/// What was put off is due at its own time: its key is held no more.
+pub(super) const BRING_BACK: &str = "UPDATE durable_job SET due = at
+    WHERE queue = ?1 AND key = ?2 AND token IS NULL AND due > at";
 
 /// The earliest moment at which anything may be claimed.
 pub(super) const FIRST: &str =
@@ -156,11 +174,13 @@ pub(super) const COUNT_DEAD: &str =
 
 pub(super) const PAUSE: &str = "UPDATE durable_queue SET paused = ?2 WHERE id = ?1";
 
+pub(super) const SERIALIZE_KEYS: &str = "UPDATE durable_queue SET serial_keys = ?2 WHERE id = ?1";
+
 pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)";
 
 /// All that reads jobs, with the number of its parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 30] = [
+pub(super) const READS: [&str; 35] = [
     PENDING,
     MERGE,
     DUE_URGENT,
@@ -169,6 +189,11 @@ pub(super) const READS: [&str; 30] = [
     CLAIM_DUE_KEYED,
     SOON,
     CLAIM_AHEAD,
+    OTHERS_HELD,
+    PUT_OFF,
+    FENCE_OFF,
+    KEY_OF,
+    BRING_BACK,
     FIRST,
     FIRST_FREE,
     HELD_BY,

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use super::writes::Listening;
 use super::{Shared, SqliteStore, WATCH_EVERY, Watching, find};
-use crate::notify::{Notifier, Registration};
+use crate::notify::{ANYTHING, Notifier, Registration};
 use crate::store::{Result, Watch};
-use crate::time::StoreTime;
 
 impl Shared {
     /// A number that changes with the commits of others, not with those of this connection.
@@ -47,7 +46,7 @@ impl SqliteStore {
             let version = store.data_version();
             if !version.is_ok_and(|version| mem::replace(&mut seen, version) == version) {
                 // Or it failed: the pump, which asks then, finds that out.
-                store.notifiers.notify_all(StoreTime::from_micros(i64::MIN));
+                store.notifiers.notify_all(ANYTHING);
             }
             true
         };

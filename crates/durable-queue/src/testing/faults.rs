@@ -24,6 +24,8 @@ pub enum Call {
     Watch,
     /// [`Store::pause`](crate::Store::pause).
     Pause,
+    /// [`Store::serialize_keys`](crate::Store::serialize_keys).
+    SerializeKeys,
     /// [`Store::redrive`](crate::Store::redrive).
     Redrive,
     /// [`Store::delete_dead`](crate::Store::delete_dead).

@@ -11,7 +11,7 @@ use sync_shim::Mutex;
 
 use super::faults::{Call, Fault, Plan};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
-use crate::notify::{Notifier, Notifiers, Registration};
+use crate::notify::{ANYTHING, Notifier, Notifiers, Registration};
 use crate::store::{
     Act, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, Lease, ListedJob, RECALL, Result, Settle,
     Store, StoreStats, Turn, Verdict, Watch,
@@ -45,6 +45,8 @@ struct Queue {
     jobs: BTreeMap<JobId, Job>,
     dead: BTreeMap<JobId, DeadJob>,
     paused: bool,
+    /// One job of each key runs at a time.
+    serial_keys: bool,
 }
 
 #[derive(Clone)]
@@ -176,6 +178,55 @@ impl Queue {
         (Put::New(id), at)
     }
 
+    /// Settles in order. Answers with what is to be announced, too.
+    fn settle_all(&mut self, now: StoreTime, settles: &[Settle<'_>]) -> (Vec<Verdict>, StoreTime) {
+        let mut announced = StoreTime::NEVER;
+        let settle = |each: &Settle<'_>| {
+            let key = self.jobs.get(&each.id).and_then(|job| job.key.clone());
+            let verdict = self.settle(now, each);
+            announced = announced.min(each.act.announced(now));
+            if verdict == Verdict::Done && each.act.ends_lease() && self.bring_back(key.as_deref())
+            {
+                announced = announced.min(ANYTHING);
+            }
+            verdict
+        };
+        (settles.iter().map(settle).collect(), announced)
+    }
+
+    /// A job of a serial key is held no more: those that a claim has put off are due at their own times.
+    fn bring_back(&mut self, key: Option<&[u8]>) -> bool {
+        let of_key = |job: &&mut Job| key.is_some() && job.key.as_deref() == key;
+        let is_put_off = |job: &&mut Job| job.token.is_none() && job.due > job.at;
+        let mut put_off = self.jobs.values_mut().filter(of_key).filter(is_put_off);
+        self.serial_keys && put_off.by_ref().map(|job| job.due = job.at).count() > 0
+    }
+
+    /// Whether a job may be claimed as far as its key goes. If not, it is put off; if so, holders of others
+    /// of the key, whose leases have ended, are fenced off.
+    fn has_its_key(&mut self, id: JobId, now: StoreTime, claim: &Claim) -> bool {
+        let key = self.jobs[&id].key.clone();
+        if !self.serial_keys || key.is_none() {
+            return true;
+        }
+        let is_other = |(other, job): &(&JobId, &mut Job)| **other != id && job.key == key;
+        let others = self.jobs.iter_mut().filter(is_other).map(|(_, job)| job);
+        let held: Vec<&mut Job> = others.filter(|job| job.token.is_some()).collect();
+        match held.iter().map(|job| job.due).max() {
+            Some(end) if end > now => {
+                let job = self.jobs.get_mut(&id).expect("it is there");
+                (job.token, job.started) = (None, false);
+                job.due = job.at.max(end.after(claim.horizon));
+                return false;
+            }
+            _ => {}
+        }
+        for other in held {
+            (other.token, other.started) = (None, false);
+        }
+        true
+    }
+
     fn settle(&mut self, now: StoreTime, settle: &Settle<'_>) -> Verdict {
         let Settle { id, token, act } = *settle;
         let Some(job) = self.jobs.get(&id).filter(|job| job.token == Some(token)) else {
@@ -259,21 +310,21 @@ impl Queue {
             order.sort_by_key(|(due, id)| !(*due <= now && self.jobs[id].urgent));
         }
         for (due, id) in order {
-            let job = self.jobs.get_mut(&id).expect("it is there");
+            let job = &self.jobs[&id];
             let may = due <= now || due <= end && job.token.is_none();
-            if !may || started + ahead >= max {
+            let has_room = due <= now && started < claim.start || ahead < claim.ahead;
+            if !may || started + ahead >= max || !has_room || !self.has_its_key(id, now, claim) {
                 continue;
             }
+            let job = self.jobs.get_mut(&id).expect("it is there");
             if due <= now && started < claim.start {
                 started += 1;
                 job.started = false;
                 job.start(until);
-            } else if ahead < claim.ahead {
+            } else {
                 ahead += 1;
                 job.started = false;
                 job.due = until.max(job.at);
-            } else {
-                continue;
             }
             job.token = Some(claim.token);
             leases.push(job.lease(id, claim.token));
@@ -339,21 +390,19 @@ impl Store for SimStore {
 
     fn turn(&self, name: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
         self.0.plan.run(Call::Turn, |heard| {
-            let turn = self.step(name, |queue, now| {
-                let verdicts = settle.iter().map(|each| queue.settle(now, each)).collect();
+            let (turn, announced) = self.step(name, |queue, now| {
+                let (verdicts, announced) = queue.settle_all(now, settle);
                 let claimed = claim.map(|claim| queue.claim(now, &claim));
-                Turn {
+                let paused = queue.paused;
+                let turn = Turn {
                     now,
-                    paused: queue.paused,
+                    paused,
                     verdicts,
                     claimed,
-                }
+                };
+                (turn, announced)
             });
-            let announced = settle
-                .iter()
-                .map(|settle| settle.act.announced(turn.now))
-                .min();
-            self.notify(heard, name, announced.unwrap_or(StoreTime::NEVER));
+            self.notify(heard, name, announced);
             Ok(turn)
         })
     }
@@ -433,7 +482,14 @@ impl Store for SimStore {
     fn pause(&self, name: &str, paused: bool) -> Result<()> {
         self.0.plan.run(Call::Pause, |heard| {
             self.step(name, |queue, _| queue.paused = paused);
-            self.notify(heard, name, StoreTime::from_micros(i64::MIN));
+            self.notify(heard, name, ANYTHING);
+            Ok(())
+        })
+    }
+
+    fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
+        self.0.plan.run(Call::SerializeKeys, |_| {
+            self.step(name, |queue, _| queue.serial_keys = serial);
             Ok(())
         })
     }
@@ -446,6 +502,7 @@ impl Store for SimStore {
                 due: limited(queue.jobs.values().filter(|job| job.due <= now).count()),
                 dead: limited(queue.dead.len()),
                 paused: queue.paused,
+                serial_keys: queue.serial_keys,
             }))
         })
     }
@@ -517,7 +574,7 @@ impl Store for SimStore {
                 }
                 count
             });
-            self.notify(heard, name, StoreTime::from_micros(i64::MIN));
+            self.notify(heard, name, ANYTHING);
             Ok(count)
         })
     }

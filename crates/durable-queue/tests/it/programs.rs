@@ -132,6 +132,9 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
             let paused = rng.chance(4);
             ours.pause(QUEUE, paused).unwrap();
             twin.pause(QUEUE, paused).unwrap();
+            let serial = rng.chance(2);
+            ours.serialize_keys(QUEUE, serial).unwrap();
+            twin.serialize_keys(QUEUE, serial).unwrap();
             assert_eq!(ours.stats(QUEUE).unwrap(), twin.stats(QUEUE).unwrap());
             let most = u32::try_from(rng.below(4)).unwrap();
             let first = ours.list(QUEUE, None, most).unwrap();
@@ -156,6 +159,10 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
 /// One program on both, whose clocks `advance` moves.
 pub(crate) fn run(rng: &mut Rng, stores: &[&dyn Store; 2], advance: impl Fn(Duration)) {
     let (mut held, mut last) = (Vec::new(), 0);
+    let serial = rng.chance(2);
+    for store in stores {
+        store.serialize_keys(QUEUE, serial).unwrap();
+    }
     for _ in 0..STEPS {
         step(rng, stores, &mut held, &mut last);
         advance(Duration::from_millis(500 * rng.below(4) as u64));

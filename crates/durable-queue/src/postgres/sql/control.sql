@@ -88,15 +88,17 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION SCHEMA.stats(p_queue text, p_limit bigint)
-RETURNS TABLE (o_jobs bigint, o_due bigint, o_dead bigint, o_paused boolean)
+CREATE OR REPLACE FUNCTION SCHEMA.stats_7(p_queue text, p_limit bigint)
+RETURNS TABLE (o_jobs bigint, o_due bigint, o_dead bigint, o_paused boolean, o_serial_keys boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := SCHEMA.clock();
     v_queue bigint;
 BEGIN
-    SELECT q.id, q.paused INTO v_queue, o_paused FROM SCHEMA.queue q WHERE q.name = p_queue;
+    SELECT q.id, q.paused, q.serial_keys INTO v_queue, o_paused, o_serial_keys
+    FROM SCHEMA.queue q WHERE q.name = p_queue;
     o_paused := coalesce(o_paused, false);
+    o_serial_keys := coalesce(o_serial_keys, false);
     SELECT count(*) INTO o_jobs
     FROM (
         SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.due <= 9223372036854775807 LIMIT p_limit

@@ -133,7 +133,8 @@ $$;
 --
 -- A row for each lease, then one without an id: the clock, whether the queue is paused, which settles
 -- are done, which starts are early, and what `look` says. `o_raised`: look once more, see `announce`.
-CREATE OR REPLACE FUNCTION SCHEMA.turn_6(
+-- `o_free_key`: a job has waited for a key that is free now.
+CREATE OR REPLACE FUNCTION SCHEMA.turn_7(
     p_queue text, p_sync boolean, p_apart boolean,
     p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
     p_errors text[],
@@ -141,7 +142,8 @@ CREATE OR REPLACE FUNCTION SCHEMA.turn_6(
     p_urgent boolean
 ) RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
-    o_schedule text, o_urgent boolean, o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean
+    o_schedule text, o_urgent boolean, o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean,
+    o_free_key boolean
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -152,6 +154,8 @@ DECLARE
     v_now bigint := SCHEMA.clock();
     v_queue bigint;
     v_paused boolean;
+    v_serial boolean;
+    v_keys bytea[];
     v_done integer[] := '{}';
     v_early integer[] := '{}';
     v_each record;
@@ -163,10 +167,19 @@ BEGIN
     IF NOT p_sync THEN
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
-    SELECT q.id, q.paused INTO v_queue, v_paused FROM SCHEMA.queue q WHERE q.name = p_queue;
+    SELECT q.id, q.paused, q.serial_keys INTO v_queue, v_paused, v_serial
+    FROM SCHEMA.queue q WHERE q.name = p_queue;
     IF v_queue IS NULL THEN
         v_queue := SCHEMA.queue_of(p_queue);
         v_paused := false;
+        v_serial := false;
+    END IF;
+    IF v_serial AND cardinality(p_acts) > 0 THEN
+        -- Once they are settled, there may be no jobs to ask.
+        v_keys := ARRAY(
+            SELECT (SELECT j.key FROM SCHEMA.job j WHERE j.id = a.id AND j.token = a.token)
+            FROM unnest(p_ids, p_tokens) WITH ORDINALITY AS a(id, token, ord) ORDER BY a.ord
+        );
     END IF;
     IF p_apart AND cardinality(p_acts) > 0 THEN
         v_done := SCHEMA.settle_many(v_queue, v_now, p_acts, p_ids, p_tokens, p_times);
@@ -194,7 +207,41 @@ BEGIN
             END IF;
         END LOOP;
     END IF;
-    IF p_token IS NOT NULL THEN
+    o_free_key := false;
+    IF v_serial AND cardinality(v_done) > 0 THEN
+        -- What was put off is due at its own time, once no lease holds its key. Starts and extensions end none.
+        UPDATE SCHEMA.job j SET due = j.at
+        WHERE j.queue = v_queue AND j.token IS NULL AND j.due > j.at AND j.key = ANY (ARRAY(
+            SELECT k.key FROM unnest(v_keys, p_acts) WITH ORDINALITY AS k(key, act, ord)
+            WHERE k.act > 1 AND k.key IS NOT NULL AND k.ord = ANY (v_done)
+        ));
+        o_free_key := FOUND;
+    END IF;
+    IF p_token IS NOT NULL AND v_serial THEN
+        -- As below.
+        FOR v_each IN
+            SELECT * FROM (VALUES (1, true, true), (2, true, false), (3, false, true), (4, false, false))
+                AS p(ord, urgent, begins)
+            ORDER BY p.ord
+        LOOP
+            v_more := CASE WHEN v_each.begins THEN least(p_start, p_max) - v_begun
+                ELSE least(p_ahead, p_max - v_begun) - v_ahead END;
+            CONTINUE WHEN v_more <= 0 OR v_each.urgent AND NOT p_urgent
+                OR v_each.ord = 2 AND v_begun < least(p_start, p_max);
+            RETURN QUERY
+            SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
+                NULL::boolean
+            FROM SCHEMA.claim_serially(v_queue, v_now, p_token, v_each.begins, v_each.urgent, v_more,
+                p_horizon, p_lease) c;
+            GET DIAGNOSTICS v_more = ROW_COUNT;
+            IF v_each.begins THEN
+                v_begun := v_begun + v_more;
+            ELSE
+                v_ahead := v_ahead + v_more;
+            END IF;
+        END LOOP;
+        v_short := v_begun < least(p_start, p_max) OR p_start = 0 AND v_ahead < least(p_ahead, p_max);
+    ELSIF p_token IS NOT NULL THEN
         -- What is due is claimed and started, leases that have ended included. The same snapshot says
         -- that the queue is not paused: nothing is claimed that was put in after a pause.
         -- A row is locked where it is found, and changed there, without a search by its id. One that was
@@ -211,7 +258,8 @@ BEGIN
                 ORDER BY j.due, j.id LIMIT least(p_start, p_max) FOR UPDATE SKIP LOCKED
             ))
             RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent,
-                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
+                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
+                NULL::boolean;
             GET DIAGNOSTICS v_begun = ROW_COUNT;
         END IF;
         -- If those were fewer than there is room for, there are no more.
@@ -226,7 +274,8 @@ BEGIN
                 ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) FOR UPDATE SKIP LOCKED
             ))
             RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent,
-                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
+                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
+                NULL::boolean;
             GET DIAGNOSTICS v_ahead = ROW_COUNT;
         END IF;
         -- Then all that is due.
@@ -241,7 +290,8 @@ BEGIN
                 ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
             ))
             RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent,
-                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
+                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
+                NULL::boolean;
             GET DIAGNOSTICS v_more = ROW_COUNT;
             v_begun := v_begun + v_more;
             v_short := v_begun < least(p_start, p_max);
@@ -259,11 +309,14 @@ BEGIN
                 FOR UPDATE SKIP LOCKED
             ))
             RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent,
-                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean;
+                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
+                NULL::boolean;
             GET DIAGNOSTICS v_more = ROW_COUNT;
             v_ahead := v_ahead + v_more;
             v_short := v_short OR p_start = 0 AND v_ahead < least(p_ahead, p_max);
         END IF;
+    END IF;
+    IF p_token IS NOT NULL THEN
         SELECT l.o_first, l.o_first_free INTO o_first, o_first_free FROM SCHEMA.look(p_queue) l;
         o_raised := false;
         IF o_first > v_now THEN

@@ -45,11 +45,12 @@ local function fetch(key, fields)
 end
 
 -- None if all is as with most jobs: no lease, no attempt yet, no key, bound or schedule, and not urgent. `at` is
--- the job's own time while a lease holds it; else that is its score. `ran`: it has a key, which it has given
+-- the job's own time while a lease holds it, or while it is put off; else that is its score. `ran`: it has a key, which it has given
 -- free by being started.
 local function pack(job)
   if job.token or job.key or job.schedule or job.attempts > 0 or job.most < NEVER or job.urgent then
-    return cmsgpack.pack(job.token, job.started, job.ran, job.attempts, job.token and job.at, job.most,
+    local has_at = job.token or job.due ~= job.at
+    return cmsgpack.pack(job.token, job.started, job.ran, job.attempts, has_at and job.at, job.most,
       job.key, job.schedule, job.urgent)
   end
 end
@@ -73,8 +74,9 @@ local function read(id, record, place, due)
     job.urgent = job.urgent or false
     job.was_urgent = job.urgent
     if job.token then
-      job.place, job.at = LEASES, at
+      job.place = LEASES
     end
+    job.at = at or job.at
   end
   known[id] = job
   return job
@@ -178,6 +180,18 @@ local function named(kind, name)
   local of_key = running(name)
   local found = redis.call('ZRANGEBYLEX', RUNNING, '[' .. of_key .. '0', '(' .. of_key .. ':', 'LIMIT', 0, 1)
   return found[1] and find(string.sub(found[1], -16))
+end
+
+-- All of a key: the pending one, and those that run.
+local function of_key(key)
+  local member = running(key)
+  local found = redis.call('ZRANGEBYLEX', RUNNING, '[' .. member .. '0', '(' .. member .. ':')
+  local jobs = {}
+  push(jobs, pending(key) or nil)
+  for _, name in ipairs(found) do
+    push(jobs, find(string.sub(name, -16)))
+  end
+  return jobs
 end
 
 -- Its holder hands it out at its time, and asks later: the last bit of the token says so.

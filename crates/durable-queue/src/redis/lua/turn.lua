@@ -3,10 +3,11 @@
 -- a claim, or nothing if none is wanted, and its max, start, ahead, horizon and lease; and 1 if urgent jobs come
 -- first.
 --
--- Answers with the clock; 1 if the queue is paused; a letter for each settle: d done, s stale, n not due; what
--- `first` and `first_free` are, if it was a claim; and seven values of each lease.
+-- Answers with the clock; 1 if the queue is paused, and 2 more if a job has waited for a key that is free
+-- now; a letter for each settle: d done, s stale, n not due; what `first` and `first_free` are, if it was a
+-- claim; and seven values of each lease.
 local now = clock()
-local is_paused = redis.call('HGET', STATE, 'paused')
+local is_paused, is_serial = unpack(redis.call('HMGET', STATE, 'paused', 'serial_keys'))
 local count = tonumber(ARGV[4])
 
 -- It goes back to its key. If another job of that is pending, that one stands for both.
@@ -45,6 +46,8 @@ local function start(job, due)
 end
 
 local freed = false
+-- Of serial keys: those of jobs that are held no more.
+local ended = {}
 
 local acts = {
   start = function(job, lease)
@@ -92,6 +95,7 @@ local acts = {
 }
 -- For jobs that were not started too.
 local is_for_all = { start = true, release = true }
+local ends_lease = { release = true, ack = true, retry = true, again = true, bury = true }
 
 local verdicts, ids = {}, {}
 for index = 1, count do
@@ -110,6 +114,20 @@ for index = 1, count do
     verdicts[index] = 's'
   else
     verdicts[index] = acts[act](job, value) or 'd'
+    if is_serial and job.key and ends_lease[act] then
+      push(ended, job.key)
+    end
+  end
+end
+-- What was put off is due at its own time.
+local flags = is_paused and 1 or 0
+for _, key in ipairs(ended) do
+  for _, job in ipairs(of_key(key)) do
+    if not job.token and job.due > job.at then
+      free(job, job.at)
+      freed = true
+      flags = is_paused and 3 or 2
+    end
   end
 end
 write()
@@ -119,7 +137,7 @@ if token == '' then
   if freed then
     announce(first_of(DUE))
   end
-  return { now, is_paused and 1 or 0, table.concat(verdicts), false, false, {} }
+  return { now, flags, table.concat(verdicts), false, false, {} }
 end
 
 start_most, ahead_most, horizon = tonumber(start_most), tonumber(ahead_most), tonumber(horizon)
@@ -144,21 +162,50 @@ local until_when = after(now, tonumber(lease))
 local begun, ahead, leases, lease_ids = 0, 0, {}, {}
 known = {}
 
+local is_put_off = false
+
+-- Whether no lease that lives holds another job of a serial key. If one does, the job is put off: it may be
+-- claimed the horizon before it is due, so when that lease ends, and not before. If not, who held another
+-- one, under a lease that has ended, is fenced off.
+local function has_its_key(job)
+  local held, others = 0, {}
+  for _, other in ipairs(of_key(job.key)) do
+    if other ~= job and other.token then
+      held = math.max(held, other.due)
+      push(others, other)
+    end
+  end
+  if held > now then
+    job.token, job.started = false, false
+    job.due, job.is_moved = math.max(job.at, after(held, horizon)), true
+    change(job)
+    is_put_off = true
+    return false
+  end
+  for _, other in ipairs(others) do
+    other.token, other.started = false, false
+    change(other)
+  end
+  return true
+end
+
 -- Whether there was room for it.
 local function claim(job, due)
-  if begun + ahead == most then
+  local begins = due <= now and begun < start_most
+  if begun + ahead == most or not begins and ahead == ahead_most then
     return false
-  elseif due <= now and begun < start_most then
+  end
+  if is_serial and job.key and not has_its_key(job) then
+    return true
+  end
+  job.started = false
+  if begins then
     begun = begun + 1
-    job.started = false
     start(job, until_when)
-  elseif ahead < ahead_most then
+  else
     ahead = ahead + 1
-    job.started = false
     job.due, job.is_moved = math.max(until_when, job.at), true
     change(job)
-  else
-    return false
   end
   job.token, job.is_claimed = token, true
   push(leases, job)
@@ -166,20 +213,36 @@ local function claim(job, due)
   return true
 end
 
+-- What is put off makes room for what comes after it.
+local function claim_all(some)
+  repeat
+    is_put_off = false
+    some()
+    if is_put_off then
+      write()
+    end
+  until not is_put_off
+end
+
 -- What is urgent and due. A process of version 1, which knows nothing of URGENT, leaves there what it moves or
 -- ends: its records do not say that a job is urgent.
 if urgent_first == '1' then
-  for _, urgent in ipairs(earliest(URGENT, now)) do
-    local job = find(urgent.id)
-    if not (job and job.urgent and job.due <= now) then
-      redis.call('ZREM', URGENT, urgent.id)
-    elseif not claim(job, job.due) then
-      break
+  claim_all(function()
+    for _, urgent in ipairs(earliest(URGENT, now)) do
+      local job = find(urgent.id)
+      if not (job and job.urgent and job.due <= now) then
+        redis.call('ZREM', URGENT, urgent.id)
+      elseif not job.is_claimed and not claim(job, job.due) then
+        break
+      end
     end
-  end
+  end)
 end
 
-if #leases < most then
+claim_all(function()
+  if #leases == most then
+    return
+  end
   local candidates, candidate_ids = merged(earliest(LEASES, now), earliest(DUE, last), most)
   for index, record in ipairs(fetch(JOBS, candidate_ids)) do
     local candidate = candidates[index]
@@ -189,7 +252,7 @@ if #leases < most then
       break
     end
   end
-end
+end)
 write()
 
 local first_free = first_of(DUE)
@@ -209,4 +272,4 @@ local answer = {}
 for index, payload in ipairs(fetch(PAYLOADS, lease_ids)) do
   push_lease(answer, leases[index], payload)
 end
-return { now, is_paused and 1 or 0, table.concat(verdicts), first, first_free, answer }
+return { now, flags, table.concat(verdicts), first, first_free, answer }

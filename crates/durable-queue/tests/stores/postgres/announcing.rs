@@ -83,7 +83,7 @@ fn a_push_and_a_process_that_goes_to_sleep_miss_each_other_in_no_order() {
                     't' => {
                         sleeper.batch_execute("BEGIN").unwrap();
                         let turn = format!(
-                            "SELECT o_first, o_raised FROM {schema}.turn_6(
+                            "SELECT o_first, o_raised FROM {schema}.turn_7(
                             $1, false, true, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}',
                             '00000000-0000-0000-0000-000000000001', 1, 1, 1, 500000, 30000000, true)"
                         );

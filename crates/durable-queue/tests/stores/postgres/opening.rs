@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use ::postgres::Config;
 use durable_queue::postgres::{PROBE_EVERY, SCHEMA};
+use durable_queue::store::{Act, Settle};
 use durable_queue::{ErrorKind, PostgresStore, SAFETY_LOOK, Store, Token};
 
 use super::{Database, options};
-use crate::alike::{JOB, count};
+use crate::alike::{JOB, claim_of, count};
 
 #[test]
 fn tables_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
@@ -31,23 +32,60 @@ fn tables_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
 
 #[test]
 fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
+    // What each version has added, and how it is taken away.
+    const ADDED: [(i32, &str); 5] = [
+        (7, "ALTER TABLE SCHEMA.queue DROP COLUMN serial_keys"),
+        (
+            6,
+            "DROP INDEX SCHEMA.job_urgent; DROP INDEX SCHEMA.job_due;
+            ALTER TABLE SCHEMA.job DROP COLUMN urgent;
+            CREATE INDEX job_due ON SCHEMA.job (queue, due, id)",
+        ),
+        (5, "ALTER FUNCTION SCHEMA.named_5 RENAME TO named"),
+        (3, "ALTER TABLE SCHEMA.job DROP COLUMN schedule"),
+        (2, "DROP TABLE SCHEMA.dead"),
+    ];
     let Some(database) = Database::new() else {
         return;
     };
-    database.store.enqueue("queue", &[JOB; 3]).unwrap();
-    // As version 2 had it, for all that a process of that version goes on calling.
+    let version = "SELECT version FROM SCHEMA.version";
+    let current: i32 = database.get(version);
+    assert_eq!(current, ADDED[0].0);
+    // What a process of an older version goes on calling.
     database.sql(
         "CREATE FUNCTION SCHEMA.held_by(p_queue text, p_token uuid, p_lease bigint)
-        RETURNS TABLE (o_id bigint) LANGUAGE sql AS 'SELECT 7::bigint';
-        ALTER TABLE SCHEMA.job DROP COLUMN schedule;
-        ALTER TABLE SCHEMA.job DROP COLUMN urgent;
-        DROP TABLE SCHEMA.dead;
-        UPDATE SCHEMA.version SET version = 1",
+        RETURNS TABLE (o_id bigint) LANGUAGE sql AS 'SELECT 7::bigint'",
     );
-    let store = database.options().open(&database.address).unwrap();
-    assert_eq!(count(&store), 3);
-    assert!(store.dead("queue", None, 1).unwrap().is_empty());
-    assert_eq!(database.get::<i32>("SELECT version FROM SCHEMA.version"), 6);
+    for (jobs, older) in (1..current).rev().enumerate() {
+        database.store.enqueue("queue", &[JOB]).unwrap();
+        for (version, added) in ADDED {
+            if version > older {
+                database.sql(added);
+            }
+        }
+        // Dead letters had columns that went with the table, or are one of these.
+        for (version, column) in [(6, "urgent"), (3, "schedule")] {
+            if (2..version).contains(&older) {
+                database.sql(&format!("ALTER TABLE SCHEMA.dead DROP COLUMN {column}"));
+            }
+        }
+        database.sql(&format!("UPDATE SCHEMA.version SET version = {older}"));
+        let store = database.options().open(&database.address).unwrap();
+        assert_eq!(count(&store) as usize, jobs + 1, "from version {older}");
+        assert!(store.dead("queue", None, 1).unwrap().is_empty());
+        assert_eq!(database.get::<i32>(version), current);
+        let claim = claim_of(100);
+        let claimed = store.turn("queue", &[], Some(claim)).unwrap().claimed;
+        let leases = claimed.unwrap().leases;
+        assert_eq!(leases.len(), jobs + 1);
+        let release = leases.iter().map(|lease| Settle {
+            id: lease.id,
+            token: lease.token,
+            act: Act::Release,
+        });
+        let release: Vec<_> = release.collect();
+        store.turn("queue", &release, None).unwrap();
+    }
     let held = "SELECT o_id FROM SCHEMA.held_by('queue', gen_random_uuid(), 0)";
     assert_eq!(database.get::<i64>(held), 7);
 }

@@ -68,7 +68,7 @@ fn keys_of_version_1_become_this_one_and_keep_their_jobs() {
     keys.run::<()>(cmd("SET").arg(&version).arg(1));
 
     let store = keys.options().open(&keys.address).unwrap();
-    assert_eq!(keys.run::<u32>(cmd("GET").arg(&version)), 2);
+    assert_eq!(keys.run::<u32>(cmd("GET").arg(&version)), 3);
     assert!(!store.dead("queue", None, 1).unwrap()[0].urgent);
     assert_eq!(store.redrive("queue", &[buried]).unwrap(), 1);
     let listed = store.list("queue", None, 10).unwrap();

@@ -1,0 +1,253 @@
+//! One job of each key at a time, where keys are serial.
+
+use super::contents::Heard;
+use super::{
+    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, ids, job, keyed, put,
+    put_one, settle, start, start_one, turn,
+};
+use crate::job::{JobId, Merge, Reset, Which};
+use crate::store::{Act, Lease, Settle, Store, Verdict};
+use crate::time::{StoreTime, When};
+
+fn push(store: &impl Store, key: &str, payload: &[u8]) -> JobId {
+    put_one(store, keyed(key, payload, When::NOW, Merge::Keep))
+}
+
+/// A job of the key that runs, and the id of one that is due beside it; keys are serial.
+fn one_runs_and_one_waits(store: &impl Store) -> (Lease, JobId) {
+    store
+        .serialize_keys(QUEUE, true)
+        .expect("the store takes it");
+    push(store, "key", b"first");
+    let lease = start_one(store);
+    let id = push(store, "key", b"second");
+    assert!(start(store).is_empty(), "its key is held");
+    (lease, id)
+}
+
+/// Others are as ever.
+pub fn a_job_whose_key_is_held_waits(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let (first, second) = one_runs_and_one_waits(store);
+    let others = put(
+        store,
+        &[
+            job(b"no key", When::NOW),
+            keyed("another key", b"job", When::NOW, Merge::Keep),
+        ],
+    );
+    fixture.advance(SECOND);
+    let others: Vec<JobId> = others.iter().map(|put| put.id()).collect();
+    assert_eq!(ids(&start(store)), others);
+    assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
+    assert_eq!(start_one(store).id, second);
+}
+
+/// What was put off is the claim's matter alone: it was due at its own time.
+pub fn a_job_that_waited_for_its_key_has_its_own_time(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let (first, second) = one_runs_and_one_waits(store);
+    let listed = store.list(QUEUE, None, 10).expect("a list");
+    let listed = listed.iter().find(|job| job.id == second);
+    let before = listed.expect("it is there").clone();
+    assert!(before.due > before.at);
+    fixture.advance(SECOND);
+    assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
+    let listed = store.list(QUEUE, None, 10).expect("a list").remove(0);
+    assert_eq!((listed.due, listed.at), (before.at, before.at));
+    let lease = start_one(store);
+    assert_eq!(
+        (lease.id, lease.due, lease.attempts),
+        (second, before.at, 1)
+    );
+}
+
+/// Whatever the end is. Where the job goes back to its key, the one that waits stands for both.
+pub fn each_end_of_a_lease_frees_its_key(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let when = When::After(SECOND * 100);
+    for act in [
+        Act::Ack,
+        Act::Retry { when },
+        Act::Again { when },
+        Act::Bury { error: "no" },
+        Act::Release,
+    ] {
+        let (first, second) = one_runs_and_one_waits(store);
+        assert_eq!(settle(store, &first, act), Verdict::Done, "{act:?}");
+        let lease = start_one(store);
+        assert_eq!(lease.id, second, "{act:?}");
+        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+        assert!(start(store).is_empty(), "{act:?}");
+    }
+}
+
+/// By its own turn as well.
+pub fn a_turn_that_frees_a_key_claims_what_waited_for_it(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let (first, second) = one_runs_and_one_waits(store);
+    let ack = Settle {
+        id: first.id,
+        token: first.token,
+        act: Act::Ack,
+    };
+    let answer = turn(store, &[ack], Some(claim_of(1, 1)));
+    let leases = answer.claimed.expect("a claim was asked for").leases;
+    assert_eq!(ids(&leases), [second]);
+}
+
+/// And no earlier.
+pub fn a_lease_that_is_extended_keeps_its_key(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let (first, second) = one_runs_and_one_waits(store);
+    fixture.advance(LEASE - SECOND);
+    let extend = Act::Extend { lease: LEASE };
+    assert_eq!(settle(store, &first, extend), Verdict::Done);
+    for _ in 0..2 {
+        fixture.advance(LEASE / 2 - SECOND);
+        assert!(claimed(store, 10, 10).leases.is_empty());
+    }
+    fixture.advance(SECOND * 2 + HORIZON);
+    let leases = start(store);
+    assert_eq!(leases.len(), 1, "both are due, and one may run");
+    assert!([first.id, second].contains(&leases[0].id));
+}
+
+/// Then one of the two runs, and who held the other is refused from then on.
+pub fn a_dead_holder_keeps_its_key_until_its_lease_ends(fixture: &impl Fixture) {
+    let store = fixture.store();
+    for dead_comes_first in [true, false] {
+        let (first, second) = one_runs_and_one_waits(store);
+        fixture.advance(LEASE + HORIZON);
+        if !dead_comes_first {
+            let past = StoreTime::from_micros(0);
+            let reset = store.reset(QUEUE, Which::Id(second), past.into());
+            assert_eq!(reset.expect("a reset"), Reset::Moved);
+        }
+        let lease = start_one(store);
+        let order = [first.id, second];
+        let [next, last] = if dead_comes_first {
+            order
+        } else {
+            [second, first.id]
+        };
+        assert_eq!(lease.id, next);
+        assert!(start(store).is_empty(), "both are due, and one may run");
+        let act = Act::Extend { lease: LEASE };
+        assert_eq!(settle(store, &first, act), Verdict::Stale);
+        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+        let lease = start_one(store);
+        // An attempt of a dead holder counts.
+        let attempts = if last == first.id { 2 } else { 1 };
+        assert_eq!((lease.id, lease.attempts), (last, attempts));
+        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+    }
+}
+
+/// It is late, and nobody has claimed the key meanwhile.
+pub fn a_lease_that_ended_unclaimed_is_still_good_for_its_key(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let (first, second) = one_runs_and_one_waits(store);
+    fixture.advance(LEASE + HORIZON);
+    let extend = Act::Extend { lease: LEASE };
+    assert_eq!(settle(store, &first, extend), Verdict::Done);
+    assert!(start(store).is_empty());
+    assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
+    assert_eq!(start_one(store).id, second);
+}
+
+/// A key is pending once, so the other one has run before, and was given another time.
+pub fn a_job_that_is_claimed_ahead_holds_its_key(fixture: &impl Fixture) {
+    let store = fixture.store();
+    store
+        .serialize_keys(QUEUE, true)
+        .expect("the store takes it");
+    let other = push(store, "key", b"other");
+    start_one(store);
+    fixture.advance(LEASE * 2);
+    let when = When::After(SECOND);
+    let reset = store.reset(QUEUE, Which::Id(other), when);
+    assert_eq!(reset.expect("a reset"), Reset::Moved);
+    let ahead = put_one(store, keyed("key", b"ahead", HORIZON, Merge::Keep));
+    let lease = claim_ahead(store);
+    assert_eq!(lease.id, ahead);
+    fixture.advance(SECOND);
+    assert!(start(store).is_empty(), "the key is held");
+    assert_eq!(
+        settle(store, &lease, Act::Start { lease: LEASE }),
+        Verdict::Done
+    );
+    assert!(start(store).is_empty());
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+    assert_eq!(start_one(store).id, other);
+}
+
+/// As many as a claim asks for, if there are so many whose keys are free.
+pub fn what_waits_for_its_key_hides_nothing(fixture: &impl Fixture) {
+    let store = fixture.store();
+    store
+        .serialize_keys(QUEUE, true)
+        .expect("the store takes it");
+    let keys = ["a", "b", "c"];
+    for key in keys {
+        push(store, key, b"runs");
+    }
+    assert_eq!(start(store).len(), 3);
+    for key in keys {
+        push(store, key, b"waits");
+    }
+    let free = put(store, &[job(b"free", When::NOW), job(b"free", When::NOW)]);
+    let free: Vec<JobId> = free.iter().map(|put| put.id()).collect();
+    let claimed = claimed(store, 2, 2);
+    assert_eq!(ids(&claimed.leases), free);
+    assert!(claimed.leases.iter().all(|lease| lease.started));
+}
+
+/// By no more than a claim that finds nothing: the next one would find something when a lease ends.
+pub fn a_claim_says_when_a_key_is_free_at_the_latest(fixture: &impl Fixture) {
+    let store = fixture.store();
+    one_runs_and_one_waits(store);
+    let answer = turn(store, &[], Some(claim_of(10, 10)));
+    let claimed = answer.claimed.expect("a claim was asked for");
+    assert!(answer.now < claimed.first && claimed.first <= answer.now.after(LEASE));
+    assert_eq!(claimed.first_free, claimed.first.after(HORIZON));
+}
+
+/// So is one that is free by an acknowledgement, which is none else.
+pub fn a_key_that_is_free_again_is_announced_to_watches(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let heard = Heard::new();
+    let (first, second) = one_runs_and_one_waits(store);
+    let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
+    heard.earliest();
+    assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
+    heard.is_announced(&mut *watch, "the key");
+    assert_eq!(start_one(store).id, second);
+}
+
+/// Whatever ran beside each other is settled as ever.
+pub fn keys_are_serial_until_that_is_taken_back(fixture: &impl Fixture) {
+    let store = fixture.store();
+    assert!(!store.stats(QUEUE).expect("figures").serial_keys);
+    push(store, "key", b"first");
+    let first = start_one(store);
+    push(store, "key", b"second");
+    let second = start_one(store);
+    store
+        .serialize_keys(QUEUE, true)
+        .expect("the store takes it");
+    assert!(store.stats(QUEUE).expect("figures").serial_keys);
+    let third = push(store, "key", b"third");
+    assert!(start(store).is_empty());
+    assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
+    assert!(start(store).is_empty(), "the second still runs");
+    assert_eq!(settle(store, &second, Act::Ack), Verdict::Done);
+    let lease = start_one(store);
+    assert_eq!(lease.id, third);
+    store
+        .serialize_keys(QUEUE, false)
+        .expect("the store takes it");
+    let fourth = push(store, "key", b"fourth");
+    assert_eq!(start_one(store).id, fourth);
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+}

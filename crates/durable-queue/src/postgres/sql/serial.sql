@@ -1,0 +1,102 @@
+-- Where one job of each key runs at a time.
+
+-- Claims up to `p_room` jobs, one by one, of those that are due, or fall due by the horizon if they are not to
+-- be begun. A job whose key is held is put off, which makes room for what comes after it.
+--
+-- All jobs of the key are locked before one is claimed or put off, so that a settle of one of them is either
+-- seen here, or sees what was done here. If another transaction is at one of them, the job is left as it is:
+-- nothing is waited for.
+CREATE OR REPLACE FUNCTION SCHEMA.claim_serially(
+    p_queue bigint, p_now bigint, p_token uuid, p_begins boolean, p_urgent boolean, p_room bigint,
+    p_horizon bigint, p_lease bigint
+) RETURNS TABLE (
+    o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
+    o_schedule text, o_urgent boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_last CONSTANT bigint := CASE WHEN p_begins OR p_urgent THEN p_now
+        ELSE SCHEMA.after(p_now, p_horizon) END;
+    v_room bigint := p_room;
+    v_ids bigint[];
+    v_id bigint;
+    v_key bytea;
+    v_others bigint;
+    v_locked bigint;
+    v_held bigint;
+    v_put_off boolean;
+BEGIN
+    LOOP
+        v_put_off := false;
+        IF p_urgent THEN
+            v_ids := ARRAY(
+                SELECT j.id FROM SCHEMA.job j
+                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = p_queue AND NOT q.paused)
+                    AND j.urgent AND j.due <= p_now
+                ORDER BY j.due, j.id LIMIT v_room
+            );
+        ELSE
+            v_ids := ARRAY(
+                SELECT j.id FROM SCHEMA.job j
+                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = p_queue AND NOT q.paused)
+                    AND j.due <= v_last AND (j.token IS NULL OR j.due <= p_now)
+                ORDER BY j.due, j.id LIMIT v_room
+            );
+        END IF;
+        FOREACH v_id IN ARRAY v_ids LOOP
+            SELECT j.key INTO v_key FROM SCHEMA.job j
+            WHERE j.id = v_id AND j.due <= v_last AND (j.token IS NULL OR j.due <= p_now)
+            FOR UPDATE SKIP LOCKED;
+            CONTINUE WHEN NOT FOUND;
+            IF v_key IS NOT NULL THEN
+                SELECT count(*), max(o.due) FILTER (WHERE o.token IS NOT NULL) INTO v_locked, v_held
+                FROM (
+                    SELECT j.due, j.token FROM SCHEMA.job j
+                    WHERE j.queue = p_queue AND j.key = v_key AND j.id <> v_id
+                    FOR UPDATE SKIP LOCKED
+                ) o;
+                SELECT count(*) INTO v_others FROM SCHEMA.job j
+                WHERE j.queue = p_queue AND j.key = v_key AND j.id <> v_id;
+                CONTINUE WHEN v_locked <> v_others;
+                IF v_held > p_now THEN
+                    -- It may be claimed the horizon before it is due: when that lease ends, not before.
+                    UPDATE SCHEMA.job j SET token = NULL, started = false,
+                        due = greatest(j.at, SCHEMA.after(v_held, p_horizon))
+                    WHERE j.id = v_id;
+                    v_put_off := true;
+                    CONTINUE;
+                END IF;
+                IF v_held IS NOT NULL THEN
+                    UPDATE SCHEMA.job j SET token = NULL, started = false
+                    WHERE j.queue = p_queue AND j.key = v_key AND j.id <> v_id AND j.token IS NOT NULL;
+                END IF;
+            END IF;
+            IF p_begins THEN
+                RETURN QUERY
+                UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(p_now, p_lease),
+                    started = true, attempts = j.attempts + 1,
+                    run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
+                WHERE j.id = v_id
+                RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent;
+            ELSE
+                RETURN QUERY
+                UPDATE SCHEMA.job j SET token = p_token, started = false,
+                    due = greatest(j.at, SCHEMA.after(p_now, p_lease))
+                WHERE j.id = v_id
+                RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent;
+            END IF;
+            v_room := v_room - 1;
+        END LOOP;
+        EXIT WHEN NOT v_put_off OR v_room <= 0;
+    END LOOP;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.serialize_keys(p_queue text, p_serial boolean) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_queue bigint := SCHEMA.queue_of(p_queue);
+BEGIN
+    UPDATE SCHEMA.queue q SET serial_keys = p_serial WHERE q.id = v_queue;
+END
+$$;
