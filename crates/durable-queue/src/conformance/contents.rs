@@ -16,7 +16,7 @@ use crate::store::{Act, JobState, ListedJob, RECALL, Store, Verdict, Watch};
 use crate::time::{StoreTime, When};
 
 /// For what a store announces by itself: only a hang takes so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Empty, large, and no text.
 pub fn payloads_are_kept_byte_for_byte(fixture: &impl Fixture) {

@@ -145,6 +145,7 @@ macro_rules! conformance_tests {
             a_claim_says_when_a_key_is_free_at_the_latest
             a_key_that_is_free_again_is_announced_to_watches
             keys_are_serial_until_that_is_taken_back
+            one_job_of_a_key_runs_whoever_claims_it
             payloads_are_kept_byte_for_byte
             keys_and_names_are_what_they_are
             a_batch_is_answered_in_its_order

@@ -1,12 +1,18 @@
 //! One job of each key at a time, where keys are serial.
 
-use super::contents::Heard;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+
+use sync_shim::Clock as _;
+
+use super::contents::{Heard, PATIENCE};
 use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, ids, job, keyed, put,
     put_one, settle, start, start_one, turn,
 };
+use crate::clock::SharedClock;
 use crate::job::{JobId, Merge, Reset, Which};
-use crate::store::{Act, Lease, Settle, Store, Verdict};
+use crate::store::{Act, Claim, Lease, Settle, Store, Verdict};
 use crate::time::{StoreTime, When};
 
 fn push(store: &impl Store, key: &str, payload: &[u8]) -> JobId {
@@ -250,4 +256,53 @@ pub fn keys_are_serial_until_that_is_taken_back(fixture: &impl Fixture) {
     let fourth = push(store, "key", b"fourth");
     assert_eq!(start_one(store).id, fourth);
     assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+}
+
+/// And none waits for a key that is free: no lease ends here by itself.
+pub fn one_job_of_a_key_runs_whoever_claims_it(fixture: &impl Fixture) {
+    const THREADS: usize = 4;
+    const ROUNDS: usize = 30;
+    const KEYS: [&str; 3] = ["a", "b", "c"];
+    let store = fixture.store();
+    store
+        .serialize_keys(QUEUE, true)
+        .expect("the store takes it");
+    let clock = SharedClock::default();
+    let deadline = clock.now() + PATIENCE;
+    let runs: [AtomicBool; KEYS.len()] = Default::default();
+    let turn_of = |store: &_, act: Act<'_>| {
+        // None ahead, as what another claim was at when those were begun may be free when these are.
+        let claim = Claim {
+            ahead: 0,
+            ..claim_of(10, 10)
+        };
+        let claimed = turn(store, &[], Some(claim)).claimed;
+        for lease in &claimed.expect("a claim was asked for").leases {
+            let key = KEYS
+                .iter()
+                .position(|key| lease.key.as_deref() == Some(key.as_bytes()));
+            let runs = &runs[key.expect("all have one")];
+            assert!(!runs.swap(true, SeqCst), "two of one key");
+            thread::yield_now();
+            runs.store(false, SeqCst);
+            assert_eq!(settle(store, lease, act), Verdict::Done);
+        }
+    };
+    let others: Vec<_> = (0..THREADS).map(|_| fixture.another()).collect();
+    thread::scope(|scope| {
+        for (number, store) in others.iter().enumerate() {
+            let turn_of = &turn_of;
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    push(store, KEYS[(number + round) % KEYS.len()], b"job");
+                    let acts = [Act::Ack, Act::Release, Act::Retry { when: When::NOW }];
+                    turn_of(store, acts[round % acts.len()]);
+                }
+            });
+        }
+    });
+    while store.stats(QUEUE).expect("figures").jobs > 0 {
+        assert!(clock.now() < deadline, "a job waits for a key that is free");
+        turn_of(store, Act::Ack);
+    }
 }
