@@ -61,7 +61,7 @@
 //!    takes without [confirmation](Builder::confirm) gives that up, for what it has claimed ahead.
 //! 4. One holder: a settle of a holder whose lease was taken over changes nothing.
 //! 5. Of each key at most one job is pending. One that runs is not pending: a push beside it is not
-//!    lost.
+//!    lost. Where keys are [serial](DurableQueue::serialize_keys), at most one is held, so at most one runs.
 //! 6. User code (handlers, hooks, back-offs, wakers, stores) runs with no lock held, and its panics
 //!    end where it was called.
 //!

@@ -350,12 +350,18 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// the key is claimed, as by any claim. Processes of an older version of this crate do not know of it.
     ///
     /// ```
-    /// use durable_queue::{DurableQueue, NewJob, SqliteStore, When};
-    /// # use durable_queue::{Push, Merge};
+    /// use durable_queue::{DurableQueue, Merge, SqliteStore, When};
+    ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = DurableQueue::<Vec<u8>, _>::new("mail", SqliteStore::open(":memory:")?);
+    /// let queue = DurableQueue::new("accounts", SqliteStore::open(":memory:")?);
     /// queue.serialize_keys(true)?;
-    /// assert!(queue.stats()?.serial_keys);
+    /// queue.push_keyed("account 7", "first".to_owned(), When::NOW, Merge::Keep)?;
+    /// let first = queue.take()?;
+    /// queue.push_keyed("account 7", "second".to_owned(), When::NOW, Merge::Keep)?;
+    /// assert!(queue.take_timeout(std::time::Duration::ZERO).is_err());
+    /// first.ack()?;
+    /// assert_eq!(*queue.take()?, "second");
+    /// assert!(queue.store_stats()?.serial_keys);
     /// # Ok(())
     /// # }
     /// ```

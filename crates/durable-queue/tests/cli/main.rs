@@ -342,6 +342,26 @@ fn a_pause_shows_in_the_figures_and_holds_for_all_processes() {
 }
 
 #[test]
+fn serial_keys_show_in_the_figures_and_hold_for_all_processes() {
+    let shell = Shell::new();
+    let queue = shell.queue();
+    shell.ok(&["serialize-keys"]);
+    shell.ok(&["push", "first", "--key", "key"]);
+    let first = queue.take().unwrap();
+    shell.ok(&["push", "second", "--key", "key"]);
+    assert!(queue.take_timeout(std::time::Duration::ZERO).is_err());
+    assert!(
+        shell
+            .ok(&["stats"])
+            .ends_with("0 dead letters, serial keys\n")
+    );
+    assert_eq!(shell.json(&["stats"])[0]["serial_keys"], true);
+    shell.ok(&["serialize-keys", "--off"]);
+    assert_eq!(shell.json(&["stats"])[0]["serial_keys"], false);
+    first.ack().unwrap();
+}
+
+#[test]
 fn a_watch_ends_quietly_when_its_reader_has_gone() {
     let shell = Shell::new();
     shell.ok(&["push", "job"]);

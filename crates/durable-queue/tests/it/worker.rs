@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use durable_queue::{ShutDown, When, Worker};
+use durable_queue::{Merge, ShutDown, When, Worker};
 use testkit::Gate;
 
 use crate::support::{LONG, SECOND, Time, bounded, job};
@@ -68,6 +68,56 @@ fn a_handler_that_fails_or_panics_is_tried_again_and_buried_with_its_error() {
             let dead = dead.iter().find(|dead| dead.id == id).unwrap();
             assert!(dead.error.contains(error), "{}", dead.error);
         }
+        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    });
+}
+
+/// The times stand still, so what has waited for its key is brought back by who had it.
+#[test]
+fn handlers_of_a_serial_key_run_one_after_the_other_and_others_beside_them() {
+    const KEYS: usize = 3;
+    const ROUNDS: usize = 20;
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.serialize_keys(true).unwrap();
+        let push = |key: usize| {
+            let (key, value) = (key.to_string(), job(&key.to_string()));
+            let put = queue.push_keyed(key.as_str(), value, When::NOW, Merge::Keep);
+            put.unwrap();
+        };
+        let running: Arc<[AtomicUsize; KEYS]> = Arc::default();
+        let (all, done) = (Arc::new(Barrier::new(KEYS)), Arc::new(AtomicUsize::new(0)));
+        (0..KEYS).for_each(push);
+        let worker = Worker::builder(queue.clone())
+            .concurrency(KEYS * 2)
+            .start({
+                let (running, all, done) =
+                    (Arc::clone(&running), Arc::clone(&all), Arc::clone(&done));
+                move |job| {
+                    let key: usize = job.as_str().parse().unwrap();
+                    let others = running[key].fetch_add(1, SeqCst);
+                    assert_eq!(others, 0, "two of one key");
+                    if done.load(SeqCst) < KEYS {
+                        all.wait(); // The first of each key are side by side, or this does not end.
+                    }
+                    running[key].fetch_sub(1, SeqCst);
+                    done.fetch_add(1, SeqCst);
+                    Ok::<_, String>(())
+                }
+            })
+            .unwrap();
+        while done.load(SeqCst) < KEYS {
+            std::thread::yield_now();
+        }
+        for _ in 0..ROUNDS {
+            (0..KEYS).for_each(push);
+            std::thread::yield_now();
+        }
+        while queue.store_stats().unwrap().jobs > 0 {
+            std::thread::yield_now();
+        }
+        assert!(done.load(SeqCst) > KEYS);
         assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
     });
 }

@@ -116,6 +116,7 @@ pub(crate) fn a_forked_child_is_refused<S: Store>(
                     store.watch("queue", notifier()).err(),
                     store.watch("another", notifier()).err(),
                     store.pause("queue", true).err(),
+                    store.serialize_keys("queue", true).err(),
                     store.stats("queue").err(),
                     store.list("queue", None, 1).err(),
                     store.dead("queue", None, 1).err(),

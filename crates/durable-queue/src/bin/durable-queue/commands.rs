@@ -45,6 +45,7 @@ pub(crate) fn run<S: Store>(
         }
         Command::Pause => Ok(queue.pause(true)?),
         Command::Resume => Ok(queue.pause(false)?),
+        Command::SerializeKeys(flags) => Ok(queue.serialize_keys(!flags.off)?),
         Command::Stats => Ok(output.stats(&queue.store_stats()?)?),
         Command::Watch(flags) => watch(&queue, flags, output),
     }

@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Pause,
     /// Ends a pause.
     Resume,
+    /// Has one job of each key run at a time, in all processes, until that is ended.
+    SerializeKeys(SerializeKeys),
     /// Figures of the queue.
     Stats,
     /// Figures of the queue each second, until it is stopped.
@@ -132,6 +134,13 @@ pub(crate) struct DeadLetters {
     /// All there are.
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct SerializeKeys {
+    /// Ends it: any number of jobs of a key may run.
+    #[arg(long)]
+    pub(crate) off: bool,
 }
 
 #[derive(Args)]

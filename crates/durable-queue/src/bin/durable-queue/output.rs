@@ -113,6 +113,7 @@ impl Output {
             due,
             dead,
             paused,
+            serial_keys,
             ..
         } = *stats;
         self.line(
@@ -123,7 +124,8 @@ impl Output {
                 };
                 let paused = if paused { ", paused" } else { "" };
                 let [jobs, due, dead] = [jobs, due, dead].map(count);
-                format!("{jobs} jobs, {due} of them due, {dead} dead letters{paused}")
+                let serial = if serial_keys { ", serial keys" } else { "" };
+                format!("{jobs} jobs, {due} of them due, {dead} dead letters{paused}{serial}")
             },
             || {
                 json!({
@@ -132,6 +134,7 @@ impl Output {
                     "dead": dead,
                     "limit": COUNT_LIMIT,
                     "paused": paused,
+                    "serial_keys": serial_keys,
                 })
             },
         )
