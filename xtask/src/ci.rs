@@ -98,8 +98,15 @@ fn docs(workspace: &Workspace) -> Result<()> {
     Ok(cmd!(shell, "cargo doc --workspace --all-features --no-deps").run()?)
 }
 
-/// Features of durable-queue: a program with one store need not have the others.
-const STORES: [&str; 3] = ["sqlite", "postgres", "redis"];
+/// Features of durable-queue: a program with one store need not have the others, nor TLS.
+const STORES: [&str; 6] = [
+    "sqlite",
+    "postgres",
+    "redis",
+    "cli",
+    "postgres,tls",
+    "redis,tls",
+];
 
 /// Features that another crate of the workspace switches on must not be needed.
 fn each_alone(workspace: &Workspace) -> Result<()> {

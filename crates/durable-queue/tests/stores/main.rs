@@ -11,6 +11,10 @@
 #[path = "../servers/address.rs"]
 mod address;
 mod alike;
+#[cfg(feature = "tls")]
+#[expect(dead_code, reason = "the server of Redis is a test's own here")]
+#[path = "../servers/databases.rs"]
+mod databases;
 mod disturbed;
 mod postgres;
 #[path = "../it/programs.rs"]

@@ -2,6 +2,9 @@
 
 use clap::{Args, Parser, Subcommand};
 
+#[cfg(any(feature = "postgres", feature = "redis"))]
+use crate::tls::Roots;
+
 /// Looks into a durable queue, and does to it what an operator does.
 ///
 /// The exit status is 0 if all was done, 1 if the store failed, 2 if the command makes no sense,
@@ -13,13 +16,16 @@ pub(crate) struct Flags {
     /// `postgres://USER:PASSWORD@HOST/DATABASE`, whose tables are made if they are not there, or
     /// `redis://USER:PASSWORD@HOST/NUMBER`.
     ///
-    /// Servers are spoken to without TLS: an address that demands it is an error. Over a network, lead the
-    /// connection through a tunnel.
+    /// An address that demands TLS (`sslmode=require`, `rediss://`) is an error, unless the program was built
+    /// for it. Over a network, take that, or lead the connection through a tunnel.
     ///
     /// If it is not given, the variable of the environment `DURABLE_QUEUE_STORE` says it, which other
     /// users of the machine do not see.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) store: Option<String>,
+    #[cfg(any(feature = "postgres", feature = "redis"))]
+    #[command(flatten)]
+    pub(crate) roots: Roots,
     /// The name of the queue.
     #[arg(long, value_name = "NAME")]
     pub(crate) queue: String,

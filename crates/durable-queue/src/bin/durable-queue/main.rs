@@ -1,7 +1,7 @@
 //! `durable-queue`: looks into a queue from a shell, and does to it what an operator does.
 //!
-//! Not for: working jobs off, which is what a program with the library is for; nor for servers that want TLS:
-//! the stores take a connector of the application's, and there is none here.
+//! Not for: working jobs off, which is what a program with the library is for; nor, without the feature `tls`,
+//! for servers that want TLS.
 //!
 //! # What always holds
 //! 1. The store's address is shown by no message: it may hold a password.
@@ -16,6 +16,9 @@ mod failure;
 mod flags;
 mod output;
 mod times;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
 
 use std::process::ExitCode;
 
@@ -42,6 +45,8 @@ fn run(flags: Flags) -> Result<(), Failure> {
         queue,
         json,
         command,
+        #[cfg(any(feature = "postgres", feature = "redis"))]
+        roots,
     } = flags;
     let output = Output { json };
     match Address::find(store)? {
@@ -53,12 +58,12 @@ fn run(flags: Flags) -> Result<(), Failure> {
         }
         #[cfg(feature = "postgres")]
         Address::Postgres(address) => {
-            let store = durable_queue::PostgresStore::open(&address)?;
+            let store = roots.open_postgres(&address)?;
             commands::run(&queue, store, &command, output)
         }
         #[cfg(feature = "redis")]
         Address::Redis(address) => {
-            let store = durable_queue::RedisStore::open(&address)?;
+            let store = roots.open_redis(&address)?;
             commands::run(&queue, store, &command, output)
         }
     }

@@ -152,5 +152,12 @@ fn a_server_whose_root_the_client_trusts_is_used_with_tls_and_no_other() {
                 assert!(!shown.contains(secret), "{shown}");
             }
         }
+        // The server is the same for all tests, so this is none of its own.
+        #[cfg(feature = "tls")]
+        {
+            let own = crate::databases::Postgres::new().unwrap();
+            let address = format!("{}&sslmode=require", own.address);
+            crate::tls::the_program_encrypts(&address, &server.folder);
+        }
     });
 }

@@ -84,3 +84,14 @@ fn a_server_whose_root_is_unknown_is_refused_and_the_error_shows_no_secret() {
         }
     });
 }
+
+#[cfg(feature = "tls")]
+#[test]
+fn the_program_encrypts_if_the_address_demands_it() {
+    let Some((server, address)) = server() else {
+        return;
+    };
+    testkit::watchdog(testkit::LIMIT, || {
+        crate::tls::the_program_encrypts(&address, server.folder());
+    });
+}
