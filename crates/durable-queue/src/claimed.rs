@@ -148,14 +148,14 @@ impl<T> Claimed<T> {
     /// # Errors
     /// See [`SettleError`].
     pub fn ack(self) -> Result<(), SettleError> {
-        self.settle(Wish::Ack).wait()
+        self.ack_async().wait()
     }
 
     /// As [`ack`](Self::ack), as a future. The job is on its way to be settled from this call on,
     /// polled or not. So a batch is settled with one commit: first this for each, then
     /// [`wait`](SettleFuture::wait).
     pub fn ack_async(self) -> SettleFuture {
-        self.settle(Wish::Ack)
+        self.settle(Wish::Ack, ())
     }
 
     /// As [`ack`](Self::ack), without waiting: it goes with one of the pump's next turns, in a gap
@@ -188,8 +188,14 @@ impl<T> Claimed<T> {
     /// # Errors
     /// See [`SettleError`].
     pub fn retry(self) -> Result<Retried, SettleError> {
+        self.retry_async().wait()
+    }
+
+    /// As [`retry`](Self::retry), as a future. As with [`ack_async`](Self::ack_async), the job is on its way from
+    /// this call on.
+    pub fn retry_async(self) -> SettleFuture<Retried> {
         let (wish, retried) = self.guard.failure(None, None);
-        self.settle(wish).wait().map(|()| retried)
+        self.settle(wish, retried)
     }
 
     /// As [`retry`](Self::retry), without waiting.
@@ -207,8 +213,13 @@ impl<T> Claimed<T> {
     /// # Errors
     /// See [`SettleError`].
     pub fn retry_after(self, when: impl Into<When>) -> Result<Retried, SettleError> {
+        self.retry_after_async(when).wait()
+    }
+
+    /// As [`retry_after`](Self::retry_after), as a future: see [`retry_async`](Self::retry_async).
+    pub fn retry_after_async(self, when: impl Into<When>) -> SettleFuture<Retried> {
         let (wish, retried) = self.guard.failure(Some(when.into()), None);
-        self.settle(wish).wait().map(|()| retried)
+        self.settle(wish, retried)
     }
 
     /// The job is given up: it becomes a dead letter, with `error`. Blocks until the store has it.
@@ -216,7 +227,12 @@ impl<T> Claimed<T> {
     /// # Errors
     /// See [`SettleError`].
     pub fn bury(self, error: impl Into<String>) -> Result<(), SettleError> {
-        self.settle(Wish::Bury(error.into())).wait()
+        self.bury_async(error).wait()
+    }
+
+    /// As [`bury`](Self::bury), as a future: see [`ack_async`](Self::ack_async).
+    pub fn bury_async(self, error: impl Into<String>) -> SettleFuture {
+        self.settle(Wish::Bury(error.into()), ())
     }
 
     /// The lease ends so long from now, unless it is renewed. Blocks until the store has it.
@@ -224,6 +240,11 @@ impl<T> Claimed<T> {
     /// # Errors
     /// See [`SettleError`].
     pub fn extend(&self, lease: Duration) -> Result<(), SettleError> {
+        self.extend_async(lease).wait()
+    }
+
+    /// As [`extend`](Self::extend), as a future: the extension is on its way from this call on.
+    pub fn extend_async(&self, lease: Duration) -> SettleFuture {
         let reply = Reply::new();
         let command = Command::new(
             self.guard.held(),
@@ -231,13 +252,13 @@ impl<T> Claimed<T> {
             Some(Arc::clone(&reply)),
         );
         self.guard.control.command(command);
-        reply.wait()
+        SettleFuture::new(reply, ())
     }
 
-    fn settle(mut self, wish: Wish) -> SettleFuture {
+    fn settle<R: Copy>(mut self, wish: Wish, settled: R) -> SettleFuture<R> {
         let reply = Reply::new();
         self.guard.send(wish, Some(Arc::clone(&reply)));
-        SettleFuture(reply)
+        SettleFuture::new(reply, settled)
     }
 }
 

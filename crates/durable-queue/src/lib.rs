@@ -73,6 +73,7 @@
 //! | `redis` | no | [`RedisStore`]: jobs in the memory of Redis or Valkey |
 //! | `cron` | no | [`Schedule`]: jobs that repeat |
 //! | `cli` | no | the program `durable-queue`, which looks into a queue from a shell |
+//! | `tls` | no | the same with TLS, for stores on servers |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
 //! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests of any store |
 #![cfg_attr(

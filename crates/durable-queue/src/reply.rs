@@ -77,25 +77,33 @@ impl Reply {
     }
 }
 
-/// Waits for the store's answer. Dropped before, it leaves the settle under way as it is.
+/// Waits for the store's answer, and is `R` then. Dropped before, it leaves the settle under way as it is.
 #[derive(Debug)]
 #[must_use = "the answer says whether the lease was lost"]
-pub struct SettleFuture(pub(crate) Arc<Reply>);
+pub struct SettleFuture<R = ()> {
+    reply: Arc<Reply>,
+    settled: R,
+}
 
-impl SettleFuture {
+impl<R: Copy> SettleFuture<R> {
+    pub(crate) fn new(reply: Arc<Reply>, settled: R) -> Self {
+        Self { reply, settled }
+    }
+
     /// Blocks until the answer is there: after several jobs were handed in to be settled together.
     ///
     /// # Errors
     /// See [`SettleError`].
-    pub fn wait(self) -> Result<(), SettleError> {
-        self.0.wait()
+    pub fn wait(self) -> Result<R, SettleError> {
+        self.reply.wait().map(|()| self.settled)
     }
 }
 
-impl Future for SettleFuture {
-    type Output = Result<(), SettleError>;
+impl<R: Copy + Unpin> Future for SettleFuture<R> {
+    type Output = Result<R, SettleError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.look(|| Waiter::Task(context.waker().clone()))
+        let answer = self.reply.look(|| Waiter::Task(context.waker().clone()));
+        answer.map_ok(|()| self.settled)
     }
 }

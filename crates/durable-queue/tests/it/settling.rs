@@ -214,6 +214,44 @@ fn an_ack_that_is_not_waited_for_goes_with_the_next_turn() {
 }
 
 #[test]
+fn each_settle_is_a_future_too_and_says_what_it_came_to() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.push(job("one"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        block_on(taken.extend_async(SECOND * 60)).unwrap();
+        // The queue's own lease would have ended.
+        time.clock.advance(SECOND * 30);
+        let retried = block_on(taken.retry_after_async(When::NOW)).unwrap();
+        assert_eq!(retried, Retried::Again(When::NOW));
+        let retried = block_on(queue.take().unwrap().retry_async()).unwrap();
+        let Retried::Again(When::After(back_off)) = retried else {
+            panic!("{retried:?}");
+        };
+        time.clock.advance(back_off);
+        let taken = queue.take().unwrap();
+        assert_eq!(taken.attempt(), 3);
+        block_on(taken.bury_async("why")).unwrap();
+        assert_eq!(queue.dead(None, 2).unwrap()[0].error, "why");
+        assert_eq!(queue.store_stats().unwrap().jobs, 0);
+    });
+}
+
+#[test]
+fn a_settle_whose_future_is_dropped_is_carried_out() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.push(job("one"), When::NOW).unwrap();
+        drop(queue.take().unwrap().bury_async("why"));
+        while queue.store_stats().unwrap().dead == 0 {
+            std::thread::yield_now();
+        }
+    });
+}
+
+#[test]
 fn a_back_off_that_panics_does_not_lose_the_job() {
     struct Broken;
     impl<K> dedup_queue::RateLimiter<K> for Broken {
