@@ -1,5 +1,5 @@
-//! `cargo xtask crash`: many kills of processes on one durable queue, or many disturbances of their
-//! connections. The tests have a few of them.
+//! `cargo xtask crash`: many kills of processes on one durable queue, many disturbances of their
+//! connections, or many deaths of the servers. The tests have a few of them.
 
 use anyhow::Result;
 use xshell::{Shell, cmd};
@@ -15,6 +15,9 @@ const PACKAGE: [&str; 3] = ["-p", "anthill-durable-queue", "--all-features"];
 /// A test of each store on a server.
 const PROXY: &str = "a_party_behind_a_proxy";
 
+/// As well, and alone: it kills the server.
+const RESTARTS: &str = "a_server_that_dies_and_comes_back";
+
 /// Runs tests of durable-queue, which say what they check and what came of it.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {
     let seed = flags.seed.unwrap_or(SEED).to_string();
@@ -23,6 +26,19 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {
             let _disturbances = shell.push_env("DURABLE_DISTURBANCES", disturbances.to_string());
             let _seed = shell.push_env("ANTHILL_SEED", &seed);
             let test = ["--test", "stores", "--", "--nocapture", PROXY];
+            Ok(cmd!(shell, "cargo test --quiet {PACKAGE...} {test...}").run()?)
+        });
+    }
+    if let Some(restarts) = flags.restarts {
+        return stores::with_servers(workspace, |shell| {
+            let _restarts = shell.push_env("DURABLE_CRASHES", restarts.to_string());
+            let _seed = shell.push_env("ANTHILL_SEED", &seed);
+            let restart = stores::restart_of_postgres(workspace, shell)?;
+            // That of PostgreSQL is left out otherwise, for it kills the server of all tests.
+            let ignored = restart.is_some().then_some("--include-ignored");
+            let _restart = restart.map(|restart| shell.push_env(stores::RESTART, restart));
+            let test = ["--test", "stores", "--", "--nocapture", "--test-threads=1"];
+            let test = [&test[..], ignored.as_slice(), &[RESTARTS]].concat();
             Ok(cmd!(shell, "cargo test --quiet {PACKAGE...} {test...}").run()?)
         });
     }

@@ -71,6 +71,8 @@ xflags::xflags! {
             /// Instead of kills so often a proxy disturbs the connections to each of the servers, which are
             /// started and stopped: it cuts, half-closes, delays, hangs and refuses.
             optional --proxy disturbances: u64
+            /// Instead of kills the servers themselves, which are started and stopped, die so often each.
+            optional --restarts restarts: u64
             /// Which victims and when (default 1).
             optional --seed seed: u64
         }

@@ -207,13 +207,22 @@ fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
         let kills = ["--test", "crash", "--", "--on", server.name];
         cmd!(shell, "cargo test {WHOLE...} {kills...}").run()?;
     }
-    let postgres = Place::of(workspace, shell, &SERVERS[0]);
-    if let Some(place) = postgres.filter(|place| place.folder.exists()) {
-        shell.set_var("DURABLE_POSTGRES_RESTART", crash_postgres(&place)?);
+    if let Some(restart) = restart_of_postgres(workspace, shell)? {
+        shell.set_var(RESTART, restart);
         let crashes = ["--test", "stores", "--", "--ignored", "--test-threads=1"];
         cmd!(shell, "cargo test {WHOLE...} {crashes...}").run()?;
     }
     Ok(())
+}
+
+/// Names the command that kills `PostgreSQL` and starts it again. A test kills a Redis of its own.
+pub(crate) const RESTART: &str = "DURABLE_POSTGRES_RESTART";
+
+/// That command, if the server is there.
+pub(crate) fn restart_of_postgres(workspace: &Workspace, shell: &Shell) -> Result<Option<String>> {
+    let place = Place::of(workspace, shell, &SERVERS[0]);
+    let place = place.filter(|place| place.folder.exists());
+    place.map(|place| crash_postgres(&place)).transpose()
 }
 
 fn env_file(workspace: &Workspace) -> PathBuf {

@@ -1,6 +1,7 @@
 //! What the stores on servers are put through alike: answers that are lost, and servers that die.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -12,6 +13,8 @@ use durable_queue::{
     CarriedOut, DurableQueue, ErrorKind, JobId, Merge, NewJob, Notifier, SettleError, Store,
     StoreError, StoreTime, Token, When,
 };
+
+use testkit::Rng;
 
 use crate::proxy::{Proxy, SilentAfter};
 
@@ -249,8 +252,26 @@ pub(crate) fn a_session_that_listens_is_probed<S: Store>(
     });
 }
 
-const JOBS: u32 = 120;
-const CRASHES: u32 = 3;
+/// How often a server dies in a run of the tests, if this does not say.
+const VARIABLE: &str = "DURABLE_CRASHES";
+const CRASHES: usize = 3;
+/// Jobs between two crashes, about.
+const GAP: usize = 30;
+/// The longest that one and what goes before it may take on a busy machine.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// The jobs at whose push it dies, and how many jobs there are.
+fn plan_crashes(crashes: usize) -> (BTreeSet<usize>, usize) {
+    let mut rng = Rng::from_env();
+    let next = |last: &mut usize, gap: usize| {
+        *last += gap;
+        Some(*last)
+    };
+    let gaps = (0..crashes).map(|_| 1 + rng.below(2 * GAP));
+    let points: BTreeSet<usize> = gaps.scan(0, next).collect();
+    let jobs = points.last().map_or(0, |last| last + GAP);
+    (points, jobs)
+}
 
 /// The server of the queue's store dies in mid-run, again and again. `crash` returns when it is there
 /// again; one waits for the other.
@@ -258,22 +279,25 @@ pub(crate) fn a_crash_loses_nothing_that_was_answered<S: Store + 'static>(
     queue: &DurableQueue<Vec<u8>, S>,
     crash: impl Fn() + Sync,
 ) {
+    let crashes = env::var(VARIABLE).map_or(CRASHES, |number| number.parse().unwrap());
+    let (points, jobs) = plan_crashes(crashes);
+    let limit = testkit::LIMIT + LONGEST * u32::try_from(crashes).unwrap();
     // How often each was entered, perhaps.
     let entered = Mutex::new(BTreeMap::new());
     // What was acknowledged, and how often; what has no answer is gone, or comes again.
     let mut acked: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
     let mut unknown = BTreeSet::new();
-    testkit::watchdog(testkit::LIMIT, || {
+    testkit::watchdog(limit, || {
         thread::scope(|scope| {
             scope.spawn(|| {
-                for number in 0..JOBS {
-                    if number % (JOBS / (CRASHES + 1)) == 1 && number > 1 {
+                for number in 0..jobs {
+                    if points.contains(&number) {
                         scope.spawn(&crash);
                     }
                     push(queue, number, &entered);
                 }
             });
-            while acked.len() + unknown.len() < JOBS as usize {
+            while acked.len() + unknown.len() < jobs {
                 let job = queue.take().unwrap();
                 let payload = job.to_vec();
                 let times = entered.lock().unwrap().get(&payload).copied();
@@ -294,14 +318,19 @@ pub(crate) fn a_crash_loses_nothing_that_was_answered<S: Store + 'static>(
                 }
             }
         });
-        assert_eq!(entered.lock().unwrap().len(), JOBS as usize);
+        assert_eq!(entered.lock().unwrap().len(), jobs);
     });
+    println!(
+        "{crashes} crashes: {jobs} jobs, {} acknowledged, {} without an answer",
+        acked.len(),
+        unknown.len()
+    );
 }
 
 /// Until there is an answer.
 fn push<S: Store>(
     queue: &DurableQueue<Vec<u8>, S>,
-    number: u32,
+    number: usize,
     entered: &Mutex<BTreeMap<Vec<u8>, u32>>,
 ) {
     let payload = number.to_le_bytes().to_vec();
