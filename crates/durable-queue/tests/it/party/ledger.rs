@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex};
 use durable_queue::testing::ManualStoreClock;
 use durable_queue::{Claimed, JobId, Put, SettleError, StoreClock, StoreTime};
 
+use super::world::Setup;
+
 /// Why jobs are buried whose holders die.
 const SPENT: &str = "no attempt was left";
 
@@ -27,6 +29,7 @@ pub(super) struct Ledger {
     known: Mutex<Known>,
     time: ManualStoreClock,
     max_attempts: u32,
+    serial_keys: bool,
     /// A push may have been carried out twice: then it is two jobs.
     doubled: Arc<AtomicBool>,
 }
@@ -83,11 +86,12 @@ struct Job {
 }
 
 impl Ledger {
-    pub(super) fn new(time: &ManualStoreClock, max_attempts: u32) -> Self {
+    pub(super) fn new(time: &ManualStoreClock, setup: &Setup) -> Self {
         Self {
             known: Mutex::default(),
             time: time.clone(),
-            max_attempts,
+            max_attempts: setup.max_attempts,
+            serial_keys: setup.serial_keys,
             doubled: Arc::default(),
         }
     }
@@ -188,6 +192,13 @@ impl Ledger {
             let is_of_one_life = !Self::repeats(&lineage);
             let lasting = !known.leases_ended;
             let gone = known.pushes[&number].gone.filter(|_| !self.is_doubled());
+            let is_beside = |(other, job): (&JobId, &Job)| {
+                *other != id && job.lineage == lineage && job.holder.is_some()
+            };
+            let is_serial = self.serial_keys && job.key().is_some() && lasts && lasting;
+            if is_serial && known.jobs.iter().any(is_beside) {
+                known.fault(format!("{name} was begun beside another of its key"));
+            }
             let job = known.jobs.get_mut(&id).unwrap();
             let is_of_one_life = is_of_one_life && !job.redriven;
             let gone = job.gone.or(gone);

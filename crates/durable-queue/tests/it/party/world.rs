@@ -43,6 +43,7 @@ pub(super) struct Process {
 pub(super) struct Setup {
     pub(super) processes: Vec<Process>,
     pub(super) max_attempts: u32,
+    pub(super) serial_keys: bool,
 }
 
 pub(super) struct World {
@@ -91,6 +92,7 @@ impl Setup {
         Self {
             processes: [2, 1, 1].map(process).into(),
             max_attempts: 2 + u32::try_from(rng.below(4)).unwrap(),
+            serial_keys: rng.chance(2),
         }
     }
 }
@@ -98,7 +100,7 @@ impl Setup {
 impl World {
     pub(super) fn new(setup: &Setup, plan: impl FnMut(Call) -> Fault + Send + 'static) -> Self {
         let time = Time::new();
-        let ledger = Ledger::new(&time.store, setup.max_attempts);
+        let ledger = Ledger::new(&time.store, setup);
         let faults = Arc::new(Faults {
             calm: AtomicBool::new(false),
             twice: AtomicU64::new(0),
@@ -133,8 +135,10 @@ impl World {
             }
             (process.clone(), builder.build().unwrap())
         });
+        let parties: Vec<(Process, Queue)> = parties.collect();
+        while parties[0].1.serialize_keys(setup.serial_keys).is_err() {}
         Self {
-            parties: parties.collect(),
+            parties,
             time,
             ledger,
             faults,

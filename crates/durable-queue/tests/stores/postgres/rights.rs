@@ -110,6 +110,20 @@ impl<'d> Role<'d> {
         assert_eq!(store.delete_dead("queue", &[dead[1].id])?, 1);
         store.pause("queue", true)?;
         store.pause("queue", false)?;
+        for serial in [true, false] {
+            store.serialize_keys("queue", serial)?;
+            let leases = store.turn("queue", &[], Some(claim_of(9)))?.claimed;
+            let release = leases.unwrap().leases;
+            let release: Vec<_> = release
+                .iter()
+                .map(|lease| Settle {
+                    id: lease.id,
+                    token: lease.token,
+                    act: Act::Release,
+                })
+                .collect();
+            store.turn("queue", &release, None)?;
+        }
         assert_eq!(store.stats("queue")?.jobs, 3);
         for job in store.list("queue", None, 9)? {
             assert_eq!(
