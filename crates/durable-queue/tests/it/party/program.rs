@@ -111,6 +111,21 @@ impl Op {
         }
     }
 
+    /// A push of a key beside many of the same, some of which run.
+    fn of_a_crowd(rng: &mut Rng) -> Self {
+        let fate = if rng.chance(2) {
+            Fate::WaitAndAck
+        } else {
+            Fate::random(rng)
+        };
+        Self::Keyed {
+            key: 0,
+            delay: SECOND / 10 * u32::try_from(rng.below(3)).unwrap(),
+            merge: Policy::Is(Merge::Keep),
+            fate,
+        }
+    }
+
     fn random(rng: &mut Rng) -> Self {
         let delay = delay(rng);
         let fate = Fate::random(rng);
@@ -153,7 +168,15 @@ impl Op {
 
 impl Program {
     pub(super) fn random(rng: &mut Rng) -> Self {
-        let mut ops: Vec<Op> = (0..STEPS).map(|_| Op::random(rng)).collect();
+        let is_crowd = rng.chance(2);
+        let op = |_| {
+            if is_crowd && rng.chance(2) {
+                Op::of_a_crowd(rng)
+            } else {
+                Op::random(rng)
+            }
+        };
+        let mut ops: Vec<Op> = (0..STEPS).map(op).collect();
         if rng.chance(3) {
             ops.push(Op::Close);
         }
