@@ -49,7 +49,46 @@ fn token(rng: &mut Rng) -> Token {
     }
 }
 
-/// One step on both. What a claim gave is remembered, valid or not.
+/// What a claim gave is remembered, valid or not.
+fn turn(rng: &mut Rng, [ours, twin]: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>) {
+    let settles: Vec<Settle<'_>> = (0..rng.below(4))
+        .filter_map(|_| {
+            let at = rng.below(held.len().max(1));
+            let &(id, token) = held.get(at)?;
+            Some(Settle {
+                id,
+                token,
+                act: act(rng),
+            })
+        })
+        .collect();
+    let claim = rng.chance(2).then(|| Claim {
+        token: token(rng),
+        max: u32::try_from(rng.below(4)).unwrap(),
+        start: u32::try_from(rng.below(3)).unwrap(),
+        ahead: u32::try_from(rng.below(4)).unwrap(),
+        horizon: Duration::from_secs(1),
+        lease: Duration::from_secs(2),
+        urgent_first: rng.chance(2),
+    });
+    let turn = ours.turn(QUEUE, &settles, claim).unwrap();
+    let same = twin.turn(QUEUE, &settles, claim).unwrap();
+    assert_eq!((turn.now, turn.paused), (same.now, same.paused));
+    assert_eq!(turn.verdicts, same.verdicts, "{settles:?}");
+    let leases = turn.claimed.map(|claimed| {
+        let same = same.claimed.unwrap();
+        assert_eq!(claimed.leases, same.leases);
+        assert_eq!(
+            (claimed.first, claimed.first_free),
+            (same.first, same.first_free)
+        );
+        claimed.leases
+    });
+    let leases = leases.unwrap_or_default();
+    held.extend(leases.iter().map(|lease| (lease.id, lease.token)));
+}
+
+/// One step on both.
 fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>, last: &mut u64) {
     let id = JobId::from_u64(rng.below(usize::try_from(*last).unwrap() + 2) as u64);
     let keys: [&[u8]; 3] = [b"a", b"b", b"\0"];
@@ -76,43 +115,7 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
             assert_eq!(puts, twin.enqueue(QUEUE, &[job]).unwrap());
             *last = (*last).max(puts[0].id().as_u64());
         }
-        4..=7 => {
-            let settles: Vec<Settle<'_>> = (0..rng.below(4))
-                .filter_map(|_| {
-                    let at = rng.below(held.len().max(1));
-                    let &(id, token) = held.get(at)?;
-                    Some(Settle {
-                        id,
-                        token,
-                        act: act(rng),
-                    })
-                })
-                .collect();
-            let claim = rng.chance(2).then(|| Claim {
-                token: token(rng),
-                max: u32::try_from(rng.below(4)).unwrap(),
-                start: u32::try_from(rng.below(3)).unwrap(),
-                ahead: u32::try_from(rng.below(4)).unwrap(),
-                horizon: Duration::from_secs(1),
-                lease: Duration::from_secs(2),
-                urgent_first: rng.chance(2),
-            });
-            let turn = ours.turn(QUEUE, &settles, claim).unwrap();
-            let same = twin.turn(QUEUE, &settles, claim).unwrap();
-            assert_eq!((turn.now, turn.paused), (same.now, same.paused));
-            assert_eq!(turn.verdicts, same.verdicts, "{settles:?}");
-            let leases = turn.claimed.map(|claimed| {
-                let same = same.claimed.unwrap();
-                assert_eq!(claimed.leases, same.leases);
-                assert_eq!(
-                    (claimed.first, claimed.first_free),
-                    (same.first, same.first_free)
-                );
-                claimed.leases
-            });
-            let leases = leases.unwrap_or_default();
-            held.extend(leases.iter().map(|lease| (lease.id, lease.token)));
-        }
+        4..=7 => turn(rng, stores, held),
         8 => assert_eq!(
             ours.cancel(QUEUE, which).unwrap(),
             twin.cancel(QUEUE, which).unwrap()
