@@ -66,7 +66,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Acknowledges the jobs of the last batch, as [`ack_later`](Claimed::ack_later) does, and takes
     /// the next batch, as [`take_many`](Self::take_many) does: with one call of the store, where an
     /// acknowledgement and a take cost one each. When it returns jobs of that call, what it
-    /// acknowledged is durable. Also if it takes nothing, that is on its way.
+    /// acknowledged is durable. If it takes nothing, or jobs whose claim had lost its answer before and was found
+    /// again, that is on its way.
     ///
     /// ```
     /// # use std::num::NonZeroUsize;
