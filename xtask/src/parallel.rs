@@ -135,7 +135,7 @@ mod tests {
             lock(&made).push(number);
             Ok(Mutex::new(number))
         };
-        let work = |prepared: &Mutex<usize>, _| {
+        let work = |prepared: &Mutex<usize>, ()| {
             let alone = prepared.try_lock().expect("nobody else works with it");
             all.wait(); // All three are at it.
             Ok(*alone)
