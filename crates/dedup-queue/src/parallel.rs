@@ -2,9 +2,8 @@
 //!
 //! Not for: a queue. Pieces are numbers, known from the beginning; nothing waits for anything.
 //!
-//! Why not on a pool: this crate is a queue and stands below the pools; a call says how many threads it
-//! wants for itself, and its pieces are numbers that cost nothing to hand out. A program that has a
-//! pool uses the pool's `for_each`, or a scope.
+//! On threads of their own, or in a scope of a pool that the program has anyway (`on_pool.rs`). What they
+//! do is the same: each takes the next pieces until there are none.
 //!
 //! # What always holds
 //! 1. Each piece is done, skipped, or the one that panicked; none is done twice.
@@ -20,6 +19,12 @@ use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use sync_shim::foreign::{discard, guarded};
 use sync_shim::thread::{ThreadOptions, scope, spawn_scoped};
+
+#[cfg(feature = "pool")]
+mod on_pool;
+
+#[cfg(feature = "pool")]
+pub use on_pool::{parallelize_chunks_on, parallelize_until_on};
 
 /// What became of the pieces.
 #[derive(Default)]
@@ -100,6 +105,8 @@ impl fmt::Debug for Panicked {
 /// A panic of a piece ends the handing out: pieces that others are at are finished, the rest is
 /// skipped. To stop costs nothing for each piece that is left. See [`parallelize_chunks`] for pieces so small that handing them out counts.
 ///
+/// A program with a pool need not start threads for each call: `parallelize_until_on`, by the feature `pool`.
+///
 /// ```
 /// use dedup_queue::parallelize_until;
 /// use std::num::NonZeroUsize;
@@ -147,20 +154,35 @@ fn run(
     work: &(impl Fn(usize) + Sync),
     options: ThreadOptions<'_>,
 ) -> Report {
+    serve_all(workers, pieces, chunk, stop, work, |helpers, serve| {
+        scope(|scope| {
+            for _ in 0..helpers {
+                if spawn_scoped(scope, options, serve).is_err() {
+                    break; // Those there are do the work.
+                }
+            }
+            serve();
+        });
+    })
+}
+
+/// Serves the pieces. `with` has a function called by so many helpers, or fewer, and by this thread; it
+/// returns when all calls have.
+fn serve_all(
+    workers: NonZeroUsize,
+    pieces: usize,
+    chunk: NonZeroUsize,
+    stop: &(impl Fn() -> bool + Sync),
+    work: &(impl Fn(usize) + Sync),
+    with: impl FnOnce(usize, &(dyn Fn() + Sync)),
+) -> Report {
     let pieces = Pieces::new(pieces, chunk.get());
-    // Each thread's own report; the caller's is the last.
+    // Each thread's own report.
     let reports = Mutex::new(Vec::new());
-    let serve = || {
+    let helpers = workers.get().min(pieces.chunks()).saturating_sub(1);
+    with(helpers, &|| {
         let report = pieces.serve(stop, work);
         reports.lock().push(report);
-    };
-    scope(|scope| {
-        for _ in 1..workers.get().min(pieces.chunks()) {
-            if spawn_scoped(scope, options, serve).is_err() {
-                break; // Those there are do the work.
-            }
-        }
-        serve();
     });
     gather(reports.into_inner())
 }

@@ -174,7 +174,7 @@ pub use pool_kinds::{FuncPool, Pool, WeakFuncPool, WeakPool};
 pub use reserve::ReserveFuture;
 pub use runner::Runner;
 pub use sched::ready::Priority;
-pub use scope::{Scope, ScopedJoinHandle, ScopedTaskBuilder};
+pub use scope::{Scope, ScopedJoinHandle, ScopedMap, ScopedTaskBuilder};
 pub use stats::Stats;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;

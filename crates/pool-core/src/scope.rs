@@ -29,9 +29,8 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use sync_shim::Mutex;
-use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::error::{JoinError, MapError};
+use crate::error::JoinError;
 use crate::foreign::{Payload, discard, drop_quietly, guarded};
 use crate::handle::PoolRef;
 use crate::map::Host;
@@ -40,12 +39,13 @@ use crate::subqueue::{Backlog, Drain, Helps, SubQueue, drain_by};
 use crate::task::closures::Closures;
 use crate::task::promise::{self, Joined, Promise, Promised};
 use crate::task::run::TaskContext;
-use crate::task_group;
 use sync_shim::foreign::wake;
 use sync_shim::waiter::Waiter;
 
+mod map;
 mod task_builder;
 
+pub use map::ScopedMap;
 pub use task_builder::ScopedTaskBuilder;
 
 /// A task of a scope. What comes back is what it panicked with, if there is no handle to tell.
@@ -163,13 +163,22 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
+        self.spawn_as(type_name::<F>(), task)
+    }
+
+    /// By the name of the caller's function, where the task is made around that.
+    fn spawn_as<F, T>(&'scope self, name: &'static str, task: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
         if self.records_all() {
-            return self.task().spawn(task);
+            return self.task().spawn_as(name, task);
         }
         let packet = Packet::new();
         let ours = Arc::clone(&packet);
         self.add(Box::new(move |context| {
-            let ran = context.execute(type_name::<F>(), task);
+            let ran = context.execute(name, task);
             ours.settle(ran.map_err(|payload| context.panicked(payload)));
             None
         }));
@@ -204,22 +213,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// assert_eq!(lengths?, [7, 8, 4]);
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
-    pub fn map<I, F, T>(
-        &'scope self,
-        items: I,
-        map: F,
-    ) -> impl Iterator<Item = Result<T, JoinError>> + use<'scope, 'env, I, F, T>
+    pub fn map<I, F, T>(&'scope self, items: I, map: F) -> ScopedMap<'scope, 'env, I::IntoIter, T>
     where
         I: IntoIterator<Item: Send + 'scope>,
         F: Fn(I::Item) -> T + Send + Sync + 'scope,
         T: Send + 'scope,
     {
-        let map = Arc::new(map);
-        let mut results = self.ahead(items, move |item| {
-            let map = Arc::clone(&map);
-            move || map(item)
-        });
-        std::iter::from_fn(move || results.next())
+        ScopedMap::new(self, false, items.into_iter(), move |item| Ok(map(item)))
     }
 
     /// As [`map`](Self::map), with a function that may fail. The first error, or panic, ends the mapping:
@@ -240,48 +240,14 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         &'scope self,
         items: I,
         map: F,
-    ) -> impl Iterator<Item = Result<T, MapError<E>>> + use<'scope, 'env, I, F, T, E>
+    ) -> ScopedMap<'scope, 'env, I::IntoIter, T, E>
     where
         I: IntoIterator<Item: Send + 'scope>,
         F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'scope,
         T: Send + 'scope,
         E: Send + 'scope,
     {
-        let (map, failed) = (Arc::new(map), Arc::new(AtomicBool::new(false)));
-        let over = Arc::clone(&failed);
-        let mut results = self.ahead(items, move |item| {
-            let (map, failed) = (Arc::clone(&map), Arc::clone(&failed));
-            // Relaxed: one item more or less makes no difference, as its result is not asked for.
-            move || (!failed.load(Relaxed)).then(|| map(item)).transpose()
-        });
-        let mut goes_on = true;
-        std::iter::from_fn(move || {
-            let joined = goes_on.then(|| results.next())??;
-            // Skipped is only what comes after the end.
-            let result = task_group::judge(joined).transpose()?;
-            if result.is_err() {
-                goes_on = false;
-                over.store(true, Relaxed);
-                results.stop();
-            }
-            Some(result)
-        })
-    }
-
-    /// The results of tasks made of items, in the items' order.
-    fn ahead<I, F, C, T>(&'scope self, items: I, task: F) -> Ahead<'scope, 'env, I::IntoIter, F, T>
-    where
-        I: IntoIterator,
-        F: FnMut(I::Item) -> C,
-        C: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        Ahead {
-            scope: self,
-            items: Some(items.into_iter()),
-            task,
-            handles: VecDeque::new(),
-        }
+        ScopedMap::new(self, true, items.into_iter(), map)
     }
 
     fn add(&self, call: Call<'scope>) {
@@ -306,42 +272,6 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         waited.unwrap_or_else(|_| unreachable!("an owner that helps needs no drain task"))
     }
 }
-
-/// A mapping in a scope.
-struct Ahead<'scope, 'env: 'scope, I, F, T> {
-    scope: &'scope Scope<'scope, 'env>,
-    /// `None` once it has stopped.
-    items: Option<I>,
-    task: F,
-    handles: VecDeque<ScopedJoinHandle<'scope, T>>,
-}
-
-impl<'scope, I, F, C, T> Ahead<'scope, '_, I, F, T>
-where
-    I: Iterator,
-    F: FnMut(I::Item) -> C,
-    C: FnOnce() -> T + Send + 'scope,
-    T: Send + 'scope,
-{
-    fn next(&mut self) -> Option<Joined<T>> {
-        let window = self.scope.workers.saturating_mul(WINDOW_PER_WORKER);
-        while self.handles.len() < window
-            && let Some(item) = self.items.as_mut()?.next()
-        {
-            self.handles.push_back(self.scope.spawn((self.task)(item)));
-        }
-        self.handles.pop_front().map(ScopedJoinHandle::join)
-    }
-
-    /// Pulls nothing any more, and forgets what it has not given.
-    fn stop(&mut self) {
-        drop(self.items.take());
-        self.handles.clear();
-    }
-}
-
-/// Items that [`Scope::map`] starts ahead, for each worker.
-const WINDOW_PER_WORKER: usize = 4;
 
 /// The value of a scope's task, and its waiter.
 struct Packet<T>(Mutex<Promise<T>>);

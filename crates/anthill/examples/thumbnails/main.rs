@@ -1,11 +1,11 @@
 //! `thumbnails FOLDER OUTPUT`: a small picture for every PNG and JPEG below a folder.
 //!
-//! Work that takes time and memory for each piece, through a mapping: so many pictures are decoded at a
-//! time, the results come in the order of the walk, a broken file is one message and not the end, and
-//! Ctrl-C stops between two pictures.
+//! Work that takes time and memory for each piece, through a mapping in a scope, which borrows what all
+//! pictures share: so many are decoded at a time, the results come in the order of the walk, a broken
+//! file is one message and not the end, and Ctrl-C stops between two pictures.
 //!
 //! ```text
-//! walk ── files ──> pool: read, decode, scale, write ── reports ──> lines, messages, progress
+//! walk ── files ──> scope: read, decode, scale, write ── reports ──> lines, messages, progress
 //! ```
 //!
 //! Without arguments it draws a few pictures of its own, and shows what it does with them.
@@ -27,7 +27,7 @@ mod store;
 mod thumbnail;
 mod walk;
 
-use anthill::Pool;
+use anthill::{BuildError, Pool};
 use args::{Command, Options};
 use progress::Progress;
 use std::error::Error;
@@ -41,7 +41,7 @@ use stop::Stop;
 use walk::{Found, walk};
 
 /// Names that are found and whose reports are not printed yet. So many small pictures are made behind a
-/// huge one before the workers have to wait for its line.
+/// huge one before anything has to wait for its line.
 const WINDOW: usize = 256;
 const _: () = assert!(args::MAX_JOBS <= WINDOW);
 
@@ -101,10 +101,7 @@ fn make_all(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     if fs::canonicalize(&options.folder)? == output {
         return Err("the output is the folder of the pictures, which it would replace".into());
     }
-    let pool = Pool::builder()
-        .capacity(options.jobs)
-        .name("thumbnails")
-        .build()?;
+    let pool = pool_for(options.jobs)?;
     let progress = Progress::new();
     let stop = Arc::new(Stop::new());
     signals::watch({
@@ -115,34 +112,30 @@ fn make_all(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
         }
     })?;
 
-    let found = walk(&options.folder, &output).take_while({
-        let stop = Arc::clone(&stop);
-        move |_| stop.signal().is_none()
-    });
-    let reports = pool.map(found, {
-        let (stop, size) = (Arc::clone(&stop), options.size);
-        move |found| report(found, size, &output, &stop)
-    });
     let (mut made, mut failed) = (0_u64, 0_u64);
-    let printed = reports.window(WINDOW).try_for_each(|report| {
-        let Report { name, outcome } = report?; // A worker panicked, or could not be started.
-        let name = name.display();
-        match outcome {
-            Outcome::Made { from, to } => {
-                made += 1;
-                progress.made(made);
-                let line = format!("{name}: {from} -> {to}\n");
-                progress.beside(|| io::stdout().write_all(line.as_bytes()))?;
+    let printed = pool.scope(|scope| {
+        let found = walk(&options.folder, &output).take_while(|_| stop.signal().is_none());
+        let reports = scope.map(found, |found| report(found, options.size, &output, &stop));
+        for report in reports.window(WINDOW) {
+            let Report { name, outcome } = report?; // It panicked.
+            let name = name.display();
+            match outcome {
+                Outcome::Made { from, to } => {
+                    made += 1;
+                    progress.made(made);
+                    let line = format!("{name}: {from} -> {to}\n");
+                    progress.beside(|| io::stdout().write_all(line.as_bytes()))?;
+                }
+                Outcome::Failed(error) => {
+                    failed += 1;
+                    progress.message(&format!("thumbnails: {name}: {error}"));
+                }
+                Outcome::NotBegun => {}
             }
-            Outcome::Failed(error) => {
-                failed += 1;
-                progress.message(&format!("thumbnails: {name}: {error}"));
-            }
-            Outcome::NotBegun => {}
         }
         Ok::<(), Box<dyn Error>>(())
     });
-    // The mapping is dropped, and has waited for what was begun: no file is half written.
+    // The scope has waited for what was begun: no file is half written.
     pool.release();
     pool.wait_released()?;
     progress.clear();
@@ -161,7 +154,22 @@ fn make_all(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     })
 }
 
-/// Makes one, on a worker.
+/// A pool in whose scopes so many pictures are made at a time: one on each worker, and one by the scope's
+/// owner, which does not only wait. To have no worker at all the pool is released: then the owner makes
+/// all of them.
+fn pool_for(jobs: usize) -> Result<Pool, BuildError> {
+    let workers = jobs - 1;
+    let pool = Pool::builder()
+        .capacity(workers.max(1))
+        .name("thumbnails")
+        .build()?;
+    if workers == 0 {
+        pool.release();
+    }
+    Ok(pool)
+}
+
+/// Makes one, on a worker or the main thread.
 fn report(found: Found, size: u32, output: &Path, stop: &Stop) -> Report {
     let outcome = match found.path {
         // It was found before the signal, and its turn comes after it.

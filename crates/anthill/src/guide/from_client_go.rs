@@ -17,7 +17,7 @@
 //! | the keys: not to be had | [`entries`](crate::dedup_queue::KeyQueue::entries) |
 //! | `ShutDown`, `ShutDownWithDrain` | `shut_down`, `drain`, with a deadline, and what is left |
 //! | `MaxConcurrentReconciles` | so many workers |
-//! | `ParallelizeUntil` | `parallelize_until` |
+//! | `ParallelizeUntil` | `parallelize_until`; on a pool's workers [`parallelize_until_on`](crate::dedup_queue::parallelize_until_on) |
 //!
 //! # kube
 //! | kube | here |

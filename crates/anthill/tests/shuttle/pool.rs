@@ -61,7 +61,7 @@ fn ends_at_rest(pool: &Pool, ledger: &Ledger) {
 /// One step of a client. Each way in, and what may become of a task.
 fn step(pool: &Pool, ledger: &Ledger) {
     let (weak, inner) = (pool.downgrade(), ledger.clone());
-    match random_below(11) {
+    match random_below(15) {
         0 => drop(pool.submit(ledger.task())),
         1 => drop(pool.try_submit(ledger.task())),
         2 => drop(pool.submit_timeout(ledger.task(), SECOND)),
@@ -121,6 +121,41 @@ fn step(pool: &Pool, ledger: &Ledger) {
             let mut submit = Box::pin(pool.submit_async(ledger.task()));
             drop(poll_once(&mut submit));
         }
+        10 => drop(pool.submit_batch((0..3).map(|_| ledger.task()))),
+        11 => {
+            // Room first, and a task for it or none.
+            if let Ok(permit) = pool.reserve()
+                && random_below(2) == 0
+            {
+                ended(&permit.spawn(ledger.task()).join());
+            }
+        }
+        12 => {
+            let group = pool.group();
+            for _ in 0..2 {
+                drop(group.spawn(ledger.task()));
+            }
+            let cancelled = if random_below(2) == 0 {
+                group.cancel()
+            } else {
+                0
+            };
+            let took = std::iter::from_fn(|| group.next()).filter(|joined| {
+                let is_cancelled = matches!(joined, Err(JoinError::Cancelled));
+                if !is_cancelled {
+                    ended(joined);
+                }
+                is_cancelled
+            });
+            assert_eq!(took.count(), cancelled);
+        }
+        13 => pool.scope(|scope| {
+            scope.submit(ledger.task());
+            let joined = scope.spawn(ledger.task()).join();
+            assert!(joined.is_ok());
+            let mut mapped = scope.map([ledger.task(), ledger.task()], |task| task());
+            assert!(mapped.next().is_some_and(|result| result.is_ok()));
+        }),
         _ => match pool.wait_idle_timeout(SECOND) {
             Ok(()) | Err(WaitError::TimedOut) => {}
             Err(other) => panic!("{other:?}"),

@@ -21,7 +21,7 @@ fn what_was_begun_is_finished_after_a_signal_and_nothing_else_is_begun() {
         watchdog(LIMIT, || {
             let mut command = album.thumbnails(&["--jobs", "1", "--size", "16"]);
             let mut child = Running::start(command.stdout(Stdio::piped()));
-            // Opening waits for the reader: the only worker, which is done with `a` and has begun `b`.
+            // Opening waits for the reader: one job is the main thread, which is done with `a` and has begun `b`.
             let mut fifo = File::options()
                 .write(true)
                 .open(&fifo)

@@ -203,3 +203,119 @@ fn every_piece_is_accounted_for_whoever_stops_first() {
         assert!(state.iter().all(|&times| times == 1));
     }
 }
+
+/// The same on a pool's workers.
+#[cfg(feature = "pool")]
+mod on_a_pool {
+    use std::thread;
+
+    use dedup_queue::{parallelize_chunks_on, parallelize_until_on};
+    use pool_core::Pool;
+
+    use super::*;
+
+    fn pool(capacity: usize) -> Pool {
+        Pool::builder().capacity(capacity).build().unwrap()
+    }
+
+    #[test]
+    fn each_piece_is_done_once_and_the_pool_starts_no_thread_beyond_its_capacity() {
+        let pool = pool(3);
+        for (workers, chunk) in [(1, 1), (2, 7), (10, 1), (10, 100), (10, 2000)] {
+            let seen: Vec<_> = (0..1000).map(|_| AtomicUsize::new(0)).collect();
+            let report = parallelize_chunks_on(
+                &pool,
+                non_zero(workers),
+                seen.len(),
+                non_zero(chunk),
+                never,
+                |piece| _ = seen[piece].fetch_add(1, Relaxed),
+            );
+            assert!(report.is_complete());
+            assert_eq!(report.done, 1000);
+            assert!(seen.iter().all(|times| times.load(Relaxed) == 1));
+        }
+        assert!(pool.stats().threads_started <= 3);
+    }
+
+    #[test]
+    fn as_many_pieces_run_at_a_time_as_there_are_workers_the_caller_among_them() {
+        bounded(|| {
+            let (pool, all) = (pool(3), Barrier::new(4));
+            let report = parallelize_until_on(&pool, non_zero(4), 4, never, |_| {
+                all.wait();
+            });
+            assert_eq!(report.done, 4);
+        });
+    }
+
+    #[test]
+    fn no_more_pieces_run_at_a_time_than_there_are_workers_however_many_the_pool_has() {
+        let (pool, running) = (pool(4), AtomicUsize::new(0));
+        let report = parallelize_until_on(&pool, non_zero(2), 200, never, |_| {
+            assert!(running.fetch_add(1, Relaxed) < 2);
+            thread::yield_now();
+            running.fetch_sub(1, Relaxed);
+        });
+        assert_eq!(report.resume().done, 200);
+    }
+
+    #[test]
+    fn a_stop_skips_what_was_not_begun() {
+        let (pool, begun) = (pool(2), AtomicUsize::new(0));
+        let stop = || begun.load(Relaxed) >= 5;
+        let report = parallelize_until_on(&pool, non_zero(3), 1000, stop, |_| {
+            begun.fetch_add(1, Relaxed);
+        });
+        let skipped: usize = report.skipped.iter().map(ExactSizeIterator::len).sum();
+        assert_eq!(report.done, begun.into_inner());
+        assert!((5..=7).contains(&report.done), "{report:?}");
+        assert_eq!((report.done + skipped, report.panics.len()), (1000, 0));
+    }
+
+    #[test]
+    fn a_panic_is_reported_and_neither_raised_nor_one_of_the_pools() {
+        let pool = pool(2);
+        let report = parallelize_until_on(&pool, non_zero(3), 1000, never, |piece| {
+            assert_ne!(piece, 20, "this one");
+        });
+        let panicked: Vec<_> = report
+            .panics
+            .iter()
+            .map(|panicked| panicked.piece)
+            .collect();
+        assert_eq!(panicked, [20]);
+        assert!((20..1000).contains(&report.done), "{report:?}");
+        assert_eq!(pool.stats().panicked, 0);
+    }
+
+    #[test]
+    fn the_caller_does_it_all_where_the_pool_is_full_or_released() {
+        bounded(|| {
+            let (full, released) = (pool(1), pool(1));
+            let gate = Gate::new();
+            let held = gate.clone();
+            full.submit(move || held.wait()).unwrap();
+            gate.wait_for_arrivals(1);
+            released.release();
+            let us = thread::current().id();
+            for pool in [&full, &released] {
+                let report = parallelize_until_on(pool, non_zero(4), 50, never, |_| {
+                    assert_eq!(thread::current().id(), us);
+                });
+                assert_eq!(report.resume().done, 50);
+            }
+            gate.open();
+        });
+    }
+
+    #[test]
+    fn a_task_of_the_pools_only_worker_may_call_it() {
+        bounded(|| {
+            let pool = pool(1);
+            let within = pool.clone();
+            let call = move || parallelize_until_on(&within, non_zero(4), 50, never, |_| {}).done;
+            assert_eq!(pool.spawn(call).unwrap().join().unwrap(), 50);
+        });
+    }
+}

@@ -94,11 +94,19 @@ impl<'scope> ScopedTaskBuilder<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
+        self.spawn_as(type_name::<F>(), task)
+    }
+
+    pub(super) fn spawn_as<F, T>(self, name: &'static str, task: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
         let recorded = self.recorded(false);
         let packet = Packet::new();
         let ours = Arc::clone(&packet);
         self.scope.add(Box::new(move |context| {
-            let ran = recorded.run(type_name::<F>(), context, task, |value| value);
+            let ran = recorded.run(name, context, task, |value| value);
             ours.settle(match ran {
                 Ok(ran) => ran.map_err(|payload| context.panicked(payload)),
                 Err(TaskOutcome::Expired) => Err(JoinError::Expired),

@@ -368,17 +368,49 @@ fn a_scoped_mapping_borrows_and_keeps_the_order() {
 }
 
 #[test]
-fn what_a_scoped_mapping_did_not_fetch_runs_before_the_scope_returns() {
-    let (pool, count) = (pool(2), AtomicUsize::new(0));
+fn a_dropped_scoped_mapping_drops_what_has_not_started() {
+    let pool = pool(1);
+    let gate = Gate::new();
+    let held = gate.clone();
+    pool.submit(move || held.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    let (begun, kept) = (AtomicUsize::new(0), Arc::new(()));
     pool.scope(|scope| {
-        let mut results = scope.map(0.., |n: usize| {
-            count.fetch_add(1, SeqCst);
+        // All would run here: the pool's worker is busy.
+        let items = (0..4).map(|n| (n, Arc::clone(&kept)));
+        let mut results = scope.map(items, |(n, _)| {
+            begun.fetch_add(1, SeqCst);
             n
         });
         assert_eq!(results.next().and_then(Result::ok), Some(0));
+        assert_eq!(Arc::strong_count(&kept), 4, "the others were pulled");
     });
-    let ran = count.into_inner();
-    assert!((1..=9).contains(&ran), "{ran}");
+    gate.open();
+    assert_eq!(begun.into_inner(), 1);
+    assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[test]
+fn a_scoped_mapping_pulls_no_more_than_its_window_ahead() {
+    let pool = pool(2);
+    for (window, most) in [(0, 1), (1, 1), (3, 3), (50, 10)] {
+        let (pulled, fetched) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        pool.scope(|scope| {
+            let items = (0..10).inspect(|_| {
+                let ahead = pulled.fetch_add(1, SeqCst) + 1 - fetched.load(SeqCst);
+                assert!(ahead <= most, "{ahead} of {most}");
+            });
+            let mut results = scope.map(items, |n| n).window(window);
+            for n in 0..10 {
+                assert_eq!(results.next().and_then(Result::ok), Some(n));
+                if n == 0 {
+                    assert_eq!(pulled.load(SeqCst), most);
+                }
+                fetched.fetch_add(1, SeqCst);
+            }
+            assert!(results.next().is_none());
+        });
+    }
 }
 
 #[test]
@@ -576,4 +608,40 @@ fn a_try_map_starts_no_item_after_it_has_given_an_error() {
     });
     gate.open();
     assert_eq!(begun.into_inner(), 2);
+}
+
+#[test]
+fn a_try_map_in_a_scope_starts_nothing_after_an_error_while_an_earlier_item_runs() {
+    struct Opens(Gate, bool);
+    impl Drop for Opens {
+        fn drop(&mut self) {
+            if self.1 {
+                self.0.open();
+            }
+        }
+    }
+    for panics in [false, true] {
+        let (pool, gate, begun) = (pool(1), Gate::new(), AtomicUsize::new(0));
+        pool.scope(|scope| {
+            // The first waits for the last that is pulled beside it, on the other thread.
+            let items = (0..4).map(|n| (n, Opens(gate.clone(), n == 3)));
+            let mut results = scope.try_map(items, |(n, _)| {
+                begun.fetch_add(1, SeqCst);
+                match n {
+                    0 => gate.wait(),
+                    1 if panics => panic!("the second"),
+                    _ => return Err(n),
+                }
+                Ok(n)
+            });
+            assert!(matches!(results.next(), Some(Ok(0))));
+            match results.next() {
+                Some(Err(MapError::Panicked(_))) => assert!(panics),
+                Some(Err(MapError::Failed(n))) => assert!(!panics && n == 1),
+                other => panic!("{other:?}"),
+            }
+            assert!(results.next().is_none());
+        });
+        assert_eq!(begun.into_inner(), 2);
+    }
 }

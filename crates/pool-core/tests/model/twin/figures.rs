@@ -12,6 +12,8 @@ pub(crate) enum Expected {
     Accepted {
         spawn: bool,
     },
+    /// With a permit.
+    Reserved,
     Refused(Why, Id),
 }
 
@@ -19,6 +21,8 @@ impl PartialEq<Expected> for Answer {
     fn eq(&self, expected: &Expected) -> bool {
         match (self, expected) {
             (Self::Accepted(handle), Expected::Accepted { spawn }) => handle.is_some() == *spawn,
+            // The permit is kept apart: an answer is any kind of pool's.
+            (Self::Accepted(handle), Expected::Reserved) => handle.is_none(),
             (Self::Refused(why, back), Expected::Refused(expected, id)) => {
                 (why, back) == (expected, id)
             }
@@ -63,6 +67,8 @@ pub(crate) struct Figures {
     pub(crate) live: usize,
     pub(crate) busy: usize,
     pub(crate) in_flight: usize,
+    /// Permits that are out.
+    pub(crate) reserved: usize,
     pub(crate) queued: usize,
     pub(crate) waiting: usize,
     pub(crate) counts: Counts,

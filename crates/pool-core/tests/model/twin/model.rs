@@ -11,7 +11,9 @@ use pool_core::WithinWorker;
 
 use super::figures::{Counts, End, Expected, Figures, Patience};
 use super::given::{CANCELLED, Given, Known, Ready};
+use super::group::Group;
 use super::job::Id;
+use super::permits::Request;
 use super::program::Settings;
 use super::subject::Why;
 
@@ -37,6 +39,9 @@ pub(crate) struct Model {
     /// What each task was given.
     pub(super) known: BTreeMap<Id, Known>,
     pub(super) line: VecDeque<Waiter>,
+    /// Those that are out, by the task that each is for.
+    pub(super) permits: BTreeSet<Id>,
+    pub(super) group: Group,
     /// Longest idle first.
     pub(super) idle: Vec<Idle>,
     /// How far each accepted spawn has come.
@@ -69,8 +74,10 @@ pub(super) enum Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     pub(super) id: Id,
-    pub(super) spawn: bool,
+    pub(super) request: Request,
     pub(super) deadline: Option<Duration>,
+    /// Its waker is called when it gets room.
+    pub(super) is_future: bool,
     /// The task that waits, if the caller is one.
     pub(super) within: Option<Id>,
 }
@@ -106,6 +113,8 @@ impl Model {
             queue: Ready::new(settings.priorities),
             known: BTreeMap::new(),
             line: VecDeque::new(),
+            permits: BTreeSet::new(),
+            group: Group::default(),
             idle: Vec::new(),
             spawns: BTreeMap::new(),
             counts: Counts::default(),
@@ -131,25 +140,14 @@ impl Model {
     ) {
         let refuse = |model: &mut Self, why| model.refuse(id, why);
         let start_before = given.within.map(|within| self.now + within);
-        let known = Known {
-            priority: given.priority,
-            token: given.token,
-            cancelled: false,
-            start_before,
-        };
-        self.known.insert(id, known);
+        self.know(id, given);
         if given.token == Some(CANCELLED) {
             refuse(self, Why::Cancelled);
         } else if !self.open {
             refuse(self, Why::Released);
         } else if self.has_room() {
-            let starts = self.live == 0;
-            if starts && !self.start() {
+            if !self.enter(|model| model.accept(id, spawn)) {
                 return refuse(self, Why::NoThread);
-            }
-            self.accept(id, spawn);
-            if starts {
-                self.work();
             }
             self.rouse();
         } else {
@@ -199,8 +197,9 @@ impl Model {
                     self.blocked.extend(within);
                     self.line.push_back(Waiter {
                         id,
-                        spawn,
+                        request: Request::Task { spawn },
                         deadline,
+                        is_future: matches!(patience, Patience::Future),
                         within,
                     });
                 }
@@ -254,9 +253,7 @@ impl Model {
         let gone = other.unwrap_or(id);
         self.queue.remove(gone);
         self.counts.discarded += 1;
-        if let Some(stage) = self.spawns.get_mut(&gone) {
-            *stage = Stage::Ended(End::Discarded);
-        }
+        self.show_end(gone, End::Discarded);
     }
 
     /// A task at its gate joins a spawned one, if that has not started: it runs it in place, down
@@ -271,12 +268,14 @@ impl Model {
             Stage::Queued if let Some(end) = self.unstarted(id) => {
                 self.joins.push((id, end));
                 self.count(end);
-                self.leave_queue(id, Stage::Ended(end));
+                self.show_end(id, end);
+                self.leave_queue(id);
             }
             Stage::Queued => {
                 let by = Place::Join;
                 self.stack_of(outer).1.push(Placed { id, by });
-                self.leave_queue(id, Stage::Started);
+                self.spawns.insert(id, Stage::Started);
+                self.leave_queue(id);
             }
             Stage::Ended(end) => self.joins.push((id, end)),
             Stage::Started => unreachable!("such a join would block, so no program does it"),
@@ -285,9 +284,8 @@ impl Model {
     }
 
     /// Its handle takes a task out of the queue, and its room is free.
-    fn leave_queue(&mut self, id: Id, stage: Stage) {
+    fn leave_queue(&mut self, id: Id) {
         self.queue.remove(id);
-        self.spawns.insert(id, stage);
         self.admit();
         self.rouse();
     }
@@ -301,9 +299,7 @@ impl Model {
             self.counts.completed += 1;
             End::Value
         };
-        if let Some(stage) = self.spawns.get_mut(&id) {
-            *stage = Stage::Ended(end);
-        }
+        self.show_end(id, end);
         let (worker, nested) = self.stack_of(id);
         if let Some(Placed { id, by }) = nested.pop() {
             match by {
@@ -317,7 +313,7 @@ impl Model {
             self.answers.push((id, Expected::Accepted { spawn }));
         } else {
             self.workers.remove(&worker);
-            self.admit();
+            self.free_room();
             self.work();
             self.rouse();
         }
@@ -329,7 +325,8 @@ impl Model {
         let in_time = self.spawns[&id] == Stage::Queued;
         if in_time {
             self.counts.cancelled += 1;
-            self.leave_queue(id, Stage::Ended(End::Cancelled));
+            self.show_end(id, End::Cancelled);
+            self.leave_queue(id);
             self.settle();
         }
         in_time
@@ -434,7 +431,7 @@ impl Model {
             for waiter in std::mem::take(&mut self.line) {
                 self.turn_away(waiter, Why::Released);
             }
-            self.retire_oldest(self.idle.len());
+            self.let_idle_go();
         }
         was_open
     }
@@ -444,10 +441,8 @@ impl Model {
         self.release();
         let back = self.queue.take_all();
         self.counts.released += back.len() as u64;
-        for id in &back {
-            if let Some(stage) = self.spawns.get_mut(id) {
-                *stage = Stage::Ended(End::Released);
-            }
+        for &id in &back {
+            self.show_end(id, End::Released);
         }
         back
     }
@@ -469,6 +464,7 @@ impl Model {
             live: self.live,
             busy: self.workers.len(),
             in_flight: self.in_flight(),
+            reserved: self.permits.len(),
             queued: self.queue.len(),
             waiting: self.line.len(),
             counts: self.counts,
@@ -479,8 +475,13 @@ impl Model {
     }
 
     /// Tasks that hold room.
-    pub(super) fn occupied(&self) -> usize {
+    fn occupied(&self) -> usize {
         self.workers.len() + self.queue.len()
+    }
+
+    /// Tasks and permits that do.
+    pub(super) fn holding_room(&self) -> usize {
+        self.occupied() + self.permits.len()
     }
 
     /// Accepted tasks that have not ended: those that a join runs in place, too.
@@ -543,7 +544,8 @@ impl Model {
     /// What holds of every pool at rest, whatever was done to it.
     pub(crate) fn check(&self) {
         let limit = self.capacity.saturating_add(self.depth);
-        assert!(self.line.is_empty() || self.occupied() >= limit);
+        assert!(self.line.is_empty() || self.holding_room() >= limit);
+        assert!(self.permits.is_empty() || self.live > 0);
         assert!(self.live <= self.capacity.max(self.workers.len()));
         assert!(
             self.queue.is_empty() || self.live > 0,

@@ -10,6 +10,7 @@ use pool_core::WithinWorker;
 
 use super::given::{Given, TOKENS};
 use super::subject::How;
+use super::{group, permits};
 
 /// The pool of a program.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +80,14 @@ pub(crate) enum Op {
     CancelToken {
         token: usize,
     },
+    /// Hands some over in one call. `waits`: by the call that does what the pool does when it is full,
+    /// where that is not to wait; else by the one that refuses.
+    HandBatch {
+        tasks: usize,
+        waits: bool,
+    },
+    Permit(permits::Step),
+    Group(group::Step),
     /// Joins if the task has ended, else only tries.
     Join {
         handle: usize,
@@ -178,7 +187,7 @@ impl Op {
             _ => How::Timeout(Duration::from_secs(u64::from(a % 16))),
         };
         let given = Given::from_bits(b / 8);
-        match op % 64 {
+        match op % 88 {
             0..13 => Self::Hand { how, spawn, given },
             13..18 => Self::HandAsync { spawn, given },
             18..23 => Self::HandWithin {
@@ -215,6 +224,21 @@ impl Op {
             61 if b % 4 < 2 => Self::Pause,
             61 => Self::Resume,
             62 => Self::WaitIdle,
+            64..68 => Self::Permit(permits::Step::Reserve { how }),
+            68..70 => Self::Permit(permits::Step::ReserveAsync),
+            70..74 => Self::Permit(permits::Step::Use {
+                permit: pick,
+                spawn,
+            }),
+            74..76 => Self::Permit(permits::Step::Drop { permit: pick }),
+            76..79 => Self::HandBatch {
+                tasks: pick % 6,
+                waits: spawn,
+            },
+            79..84 => Self::Group(group::Step::Spawn { waits: spawn }),
+            84..86 => Self::Group(group::Step::Next),
+            86 => Self::Group(group::Step::Cancel),
+            87 => Self::Group(group::Step::Drop),
             _ => match b % 4 {
                 0 | 1 => Self::WaitReleased,
                 2 => Self::Threads { refused: true },

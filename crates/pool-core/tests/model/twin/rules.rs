@@ -4,19 +4,44 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::figures::{End, Expected};
+use super::given::{Given, Known};
 use super::job::Id;
 use super::model::{Idle, Model, Placed, Stage, Waiter, innermost};
+use super::permits::Request;
 use super::subject::Why;
 
 impl Model {
-    pub(super) fn has_room(&self) -> bool {
-        self.occupied() < self.capacity.saturating_add(self.depth)
+    pub(crate) fn has_room(&self) -> bool {
+        self.holding_room() < self.capacity.saturating_add(self.depth)
+    }
+
+    pub(super) fn know(&mut self, id: Id, given: Given) {
+        let known = Known {
+            priority: given.priority,
+            token: given.token,
+            cancelled: false,
+            start_before: given.within.map(|within| self.now + within),
+        };
+        self.known.insert(id, known);
+    }
+
+    /// What there is room for gets in. `false`: there is no worker, and none can be started.
+    pub(super) fn enter(&mut self, gets_in: impl FnOnce(&mut Self)) -> bool {
+        let starts = self.live == 0;
+        if starts && !self.start() {
+            return false;
+        }
+        gets_in(self);
+        if starts {
+            self.work();
+        }
+        true
     }
 
     pub(super) fn accept(&mut self, id: Id, spawn: bool) {
         self.counts.submitted += 1;
         self.queue.push(id, self.known[&id].priority);
-        if spawn {
+        if spawn || self.group.has(id) {
             self.spawns.insert(id, Stage::Queued);
         }
         let expected = Expected::Accepted { spawn };
@@ -39,14 +64,35 @@ impl Model {
         }
     }
 
-    /// The line's heads are accepted while there is room.
-    pub(super) fn admit(&mut self) {
+    /// The line's heads are accepted while there is room. Whether a future is woken.
+    pub(super) fn admit(&mut self) -> bool {
+        let mut wakes = false;
         while self.has_room()
             && let Some(waiter) = self.line.pop_front()
         {
-            self.accept(waiter.id, waiter.spawn);
+            match waiter.request {
+                Request::Task { spawn } => self.accept(waiter.id, spawn),
+                Request::Permit => self.grant(waiter.id),
+            }
+            wakes |= waiter.is_future;
             self.unblock(waiter);
         }
+        wakes
+    }
+
+    /// A worker's task has ended. While it wakes a future, another comes for what there is to do.
+    pub(super) fn free_room(&mut self) {
+        if self.admit() {
+            self.rouse();
+        }
+    }
+
+    /// Where it wakes a future while several tasks are queued that workers may be started for, it is a
+    /// race how many are.
+    pub(crate) fn may_finish(&self) -> bool {
+        let wakes = self.line.front().is_some_and(|waiter| waiter.is_future);
+        let starts = !self.paused && !self.queue.is_empty() && self.live < self.capacity;
+        !(wakes && starts)
     }
 
     /// Idle workers, then fresh ones, come for the tasks in the queue.
@@ -82,10 +128,8 @@ impl Model {
         {
             if let Some(end) = self.unstarted(id) {
                 self.count(end);
-                if let Some(stage) = self.spawns.get_mut(&id) {
-                    *stage = Stage::Ended(end);
-                }
-                self.admit();
+                self.show_end(id, end);
+                self.free_room();
                 continue;
             }
             self.workers.insert(id, Vec::new());
@@ -94,7 +138,8 @@ impl Model {
             }
             return;
         }
-        if self.open && self.live <= self.capacity {
+        let stays = self.open || self.live <= self.kept_for_permits();
+        if stays && self.live <= self.capacity {
             self.idle.push(Idle {
                 since: self.now,
                 timed: self.settings.keep_alive.is_some() && self.live > self.settings.min_workers,
@@ -102,6 +147,14 @@ impl Model {
         } else {
             self.live -= 1;
         }
+    }
+
+    /// How a task ended is to be learned from its handle, or the group.
+    pub(super) fn show_end(&mut self, id: Id, end: End) {
+        if let Some(stage) = self.spawns.get_mut(&id) {
+            *stage = Stage::Ended(end);
+        }
+        self.group.end(id, end);
     }
 
     /// How a queued task ends if it is not to be started any more.

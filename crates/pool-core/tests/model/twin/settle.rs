@@ -6,14 +6,15 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::Instant;
 
-use super::figures::{Counts, Figures};
+use super::figures::{Counts, Expected, Figures};
 use super::job::Id;
 use super::patience::{is_over, lock, poll};
 use super::program::Op;
-use super::subject::{Answer, Kind};
+use super::subject::Answer;
+use super::twinned::Twinned;
 use super::walk::{Walk, pick};
 
-impl<K: Kind> Walk<K> {
+impl<K: Twinned> Walk<K> {
     /// Waits until the pool is where the model is, and compares the answers. `ages`: time was
     /// moved.
     pub(super) fn settle(&mut self, after: &impl Debug, ages: bool) {
@@ -38,9 +39,16 @@ impl<K: Kind> Walk<K> {
         for (id, expected) in self.model.take_answers() {
             let answer = self.answer(id, after);
             assert_eq!(answer, expected, "of {id} after {after:?}");
-            self.accepted[id as usize] = Some(matches!(answer, Answer::Accepted(_)));
-            if let Answer::Accepted(Some(handle)) = answer {
-                self.handles.insert(id, handle);
+            match answer {
+                Answer::Accepted(_) if expected == Expected::Reserved => {}
+                Answer::Accepted(handle) => {
+                    self.accepted[id as usize] = Some(true);
+                    self.handles.extend(handle.map(|handle| (id, handle)));
+                }
+                Answer::Refused(..) => {
+                    self.accepted[id as usize] = Some(false);
+                    self.planned.remove(&id);
+                }
             }
         }
         for (id, end) in self.model.take_joins() {
@@ -88,6 +96,7 @@ impl<K: Kind> Walk<K> {
             live: stats.live,
             busy: stats.busy,
             in_flight: stats.in_flight,
+            reserved: stats.reserved,
             queued: stats.queued,
             waiting: stats.waiting,
             counts: Counts {
@@ -116,8 +125,13 @@ impl<K: Kind> Walk<K> {
             self.finish(id, false);
             self.settle(&"the release, while tasks end", false);
         }
+        while let Some(id) = self.pick_permit(0) {
+            self.drop_permit(id);
+            self.settle(&"the release, while permits go", false);
+        }
         assert!(self.model.has_ended());
         self.wait_released();
+        self.group_ends();
         assert!(self.idlers.is_empty() && self.futures.is_empty());
         for caller in mem::take(&mut self.callers) {
             caller.soon("the return of a caller");

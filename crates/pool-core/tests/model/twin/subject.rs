@@ -234,26 +234,27 @@ pub(crate) fn is_asked(id: Id) -> bool {
     ASKING.get()
 }
 
-fn job_id(job: Job) -> Id {
+pub(crate) fn job_id(job: Job) -> Id {
     identify(|| job.run())
 }
 
-fn answer<T>(
+pub(crate) fn why<T>(refused: &SubmitError<T>) -> Why {
+    match refused {
+        SubmitError::Full(_) => Why::Full,
+        SubmitError::Released(_) => Why::Released,
+        SubmitError::TimedOut(_) => Why::TimedOut,
+        SubmitError::NoThread(..) => Why::NoThread,
+        SubmitError::Cancelled(_) => Why::Cancelled,
+        other => panic!("no program leads to {other:?}"),
+    }
+}
+
+pub(crate) fn answer<T>(
     called: Result<Option<Handle>, SubmitError<T>>,
     whose: impl FnOnce(T) -> Id,
 ) -> Answer {
     match called {
         Ok(handle) => Answer::Accepted(handle),
-        Err(refused) => {
-            let why = match &refused {
-                SubmitError::Full(_) => Why::Full,
-                SubmitError::Released(_) => Why::Released,
-                SubmitError::TimedOut(_) => Why::TimedOut,
-                SubmitError::NoThread(..) => Why::NoThread,
-                SubmitError::Cancelled(_) => Why::Cancelled,
-                other => panic!("no program leads to {other:?}"),
-            };
-            Answer::Refused(why, whose(refused.into_task()))
-        }
+        Err(refused) => Answer::Refused(why(&refused), whose(refused.into_task())),
     }
 }

@@ -15,7 +15,7 @@ use std::{array, io, mem};
 
 use pool_core::{
     CancelToken, Capacity, Clock, Closures, DropPolicy, Func, JoinError, ManualClock, OnFull,
-    QueueDepth, TuneError, WaitError, WorkerPool,
+    QueueDepth, TaskGroup, TuneError, WaitError, WorkerPool,
 };
 use testkit::CountingWaker;
 
@@ -24,8 +24,10 @@ use super::given::{CANCELLED, Given};
 use super::job::{Board, Deliberate, Fate, Id, Job, Out, Verdict};
 use super::model::Model;
 use super::patience::{Call, lock};
+use super::permits::Permits;
 use super::program::{Op, Policy, Settings};
-use super::subject::{Answer, Handle, How, Kind, Options, Submission, Unstarted};
+use super::subject::{Answer, Handle, How, Options, Submission, Unstarted};
+use super::twinned::Twinned;
 
 /// Longer than any keep-alive or time-out of a program.
 const AGE: Duration = Duration::from_secs(3600);
@@ -39,7 +41,7 @@ pub(crate) fn walk(settings: Settings, ops: &[Op]) {
     }
 }
 
-pub(super) struct Walk<K: Kind> {
+pub(super) struct Walk<K: Twinned> {
     pub(super) settings: Settings,
     pub(super) pool: WorkerPool<K>,
     pub(super) model: Model,
@@ -51,6 +53,10 @@ pub(super) struct Walk<K: Kind> {
     pub(super) joins: Arc<Mutex<BTreeMap<Id, End>>>,
     pub(super) handles: BTreeMap<Id, Handle>,
     pub(super) futures: BTreeMap<Id, (Submission, CountingWaker)>,
+    /// Tasks that room is wanted or reserved for.
+    pub(super) planned: BTreeMap<Id, Job>,
+    pub(super) permits: Permits<K>,
+    pub(super) group: Option<TaskGroup<Out>>,
     /// Threads that wait until the pool is idle.
     pub(super) idlers: Vec<Call<Result<(), WaitError>>>,
     /// Threads that hand tasks over.
@@ -59,7 +65,7 @@ pub(super) struct Walk<K: Kind> {
     pub(super) accepted: Vec<Option<bool>>,
 }
 
-impl<K: Kind> Walk<K> {
+impl<K: Twinned> Walk<K> {
     fn new(settings: Settings) -> Self {
         let clock = ManualClock::new();
         let threads_refused = Arc::new(AtomicBool::new(false));
@@ -114,6 +120,9 @@ impl<K: Kind> Walk<K> {
             joins: Arc::default(),
             handles: BTreeMap::new(),
             futures: BTreeMap::new(),
+            planned: BTreeMap::new(),
+            permits: Permits::default(),
+            group: None,
             idlers: Vec::new(),
             callers: Vec::new(),
             accepted: Vec::new(),
@@ -152,7 +161,9 @@ impl<K: Kind> Walk<K> {
                 }
             }
             Op::Finish { task, panics } => {
-                if let Some(id) = pick(self.model.at_gates(), task) {
+                if let Some(id) = pick(self.model.at_gates(), task)
+                    && self.model.may_finish()
+                {
                     self.finish(id, panics);
                 }
             }
@@ -183,8 +194,12 @@ impl<K: Kind> Walk<K> {
                     self.model.withdraw(id);
                     self.accepted[id as usize] = Some(false);
                     self.futures.remove(&id);
+                    self.planned.remove(&id);
                 }
             }
+            Op::HandBatch { tasks, waits } => self.hand_batch(tasks, waits),
+            Op::Permit(step) => self.permit_step(step),
+            Op::Group(step) => self.group_step(step),
             Op::CancelToken { .. } if !self.model.may_spoil() => {}
             Op::CancelToken { token } => self.cancel_token(token),
             Op::Tune { .. } | Op::Pause if self.model.is_spoilt_after(Duration::ZERO) => {}
@@ -260,11 +275,15 @@ impl<K: Kind> Walk<K> {
         let id = self.last();
         self.model.hand(id, given, Patience::Future, spawn, None);
         let options = self.options(given);
-        let mut future = if spawn {
+        let future = if spawn {
             K::spawn_async(&self.pool, job, options)
         } else {
             K::submit_async(&self.pool, job, options)
         };
+        self.poll_first(id, future);
+    }
+
+    pub(super) fn poll_first(&mut self, id: Id, mut future: Submission) {
         let bell = CountingWaker::new();
         let polled = future
             .as_mut()
@@ -372,8 +391,8 @@ impl<K: Kind> Walk<K> {
 }
 
 /// Small steps of the above.
-impl<K: Kind> Walk<K> {
-    fn job(&mut self) -> Job {
+impl<K: Twinned> Walk<K> {
+    pub(super) fn job(&mut self) -> Job {
         let id = self.last_id();
         self.accepted.push(None);
         self.board.job(id)
@@ -384,7 +403,7 @@ impl<K: Kind> Walk<K> {
     }
 
     /// The task just made.
-    fn last(&self) -> Id {
+    pub(super) fn last(&self) -> Id {
         self.last_id() - 1
     }
 
@@ -439,7 +458,7 @@ impl<K: Kind> Walk<K> {
     }
 }
 
-impl<K: Kind> Drop for Walk<K> {
+impl<K: Twinned> Drop for Walk<K> {
     fn drop(&mut self) {
         if thread::panicking() {
             // Lets the threads of a failed walk go; whatever happens now says nothing new.
@@ -453,7 +472,7 @@ impl<K: Kind> Drop for Walk<K> {
     }
 }
 
-fn end_of(id: Id, joined: Result<Id, JoinError>) -> End {
+pub(super) fn end_of(id: Id, joined: Result<Id, JoinError>) -> End {
     match joined {
         Ok(value) => {
             assert_eq!(value, id, "another task's value");
