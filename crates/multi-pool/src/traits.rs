@@ -69,6 +69,7 @@ impl<R: Runner> Workers for MultiWorkerPool<R> {
 
 impl<T: 'static, R: Accepts<T>> Submit<T> for MultiWorkerPool<R> {
     fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>> {
+        let task = self.shared().check_discards(task, on_full)?;
         self.shared().submit_task(task, on_full)
     }
     fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>> {
@@ -80,6 +81,7 @@ impl<T: 'static, R: Accepts<T>> Spawn<T> for MultiWorkerPool<R> {
     type Value = R::Value;
 
     fn spawn_with(&self, task: T, on_full: OnFull) -> Result<JoinHandle<R::Value>, SubmitError<T>> {
+        let task = self.shared().check_discards(task, on_full)?;
         self.shared().spawn_task(task, on_full)
     }
     fn spawn_async(&self, task: T) -> BoxedFuture<Result<JoinHandle<R::Value>, SubmitError<T>>> {

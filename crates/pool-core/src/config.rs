@@ -74,8 +74,14 @@ pub enum WithinWorker {
 /// | a scope's tasks | neither wait nor are refused: the scope's owner runs what the pool has no room for |
 /// | mappings, scheduled tasks | wait, whatever was built |
 ///
-/// A released pool refuses all of them, and nothing is run or discarded then. From Java's
-/// `RejectedExecutionHandler`.
+/// A released pool refuses all of them, and nothing is run or discarded then.
+///
+/// Nothing is discarded in silence: a pool that does so needs a
+/// [discard hook](crate::Builder::discard_hook), or it is [not built](crate::BuildError::NoDiscardHook);
+/// and `submit_with` and `spawn_with` refuse to discard in a pool that has none
+/// ([`SubmitError::NoDiscardHook`](crate::SubmitError::NoDiscardHook)), full or not.
+///
+/// From Java's `RejectedExecutionHandler`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "RejectedExecutionHandler")]
 pub enum OnFull {
@@ -106,6 +112,13 @@ pub enum OnFull {
     DiscardNewest,
 }
 
+impl OnFull {
+    /// Whether it may give a task up.
+    pub(crate) fn discards(self) -> bool {
+        matches!(self, Self::DiscardOldest | Self::DiscardNewest)
+    }
+}
+
 pub(crate) struct Config {
     pub(crate) capacity: usize,
     pub(crate) max_compensation: usize,
@@ -118,6 +131,8 @@ pub(crate) struct Config {
     pub(crate) priorities: bool,
     pub(crate) on_full: OnFull,
     pub(crate) discard_hook: Option<Arc<DiscardHook>>,
+    /// Whether there is a hook for what is discarded: that one, or the runner's.
+    pub(crate) sees_discards: bool,
     pub(crate) within_worker: WithinWorker,
     pub(crate) nesting_limit: u32,
     pub(crate) stack_size: Option<usize>,

@@ -321,6 +321,11 @@ impl<R: Runner> PoolHandle<R> {
         self.0.on_full()
     }
 
+    /// Whether a call that does so might discard a task that no hook sees.
+    pub fn discards_unseen(&self, on_full: OnFull) -> bool {
+        self.0.discards_unseen(on_full)
+    }
+
     /// Whether each task is to have a record.
     #[inline]
     pub fn records_all(&self) -> bool {

@@ -280,6 +280,7 @@ impl<R: Runner> Workers for WorkerPool<R> {
 
 impl<T: 'static, R: Accepts<T>> Submit<T> for WorkerPool<R> {
     fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>> {
+        let task = self.core().check_discards(task, on_full)?;
         self.core().submit_task(task, on_full)
     }
     fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>> {
@@ -291,6 +292,7 @@ impl<T: 'static, R: Accepts<T>> Spawn<T> for WorkerPool<R> {
     type Value = R::Value;
 
     fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<R::Value, T> {
+        let task = self.core().check_discards(task, on_full)?;
         self.core().spawn_task(task, on_full)
     }
     fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<R::Value, T>> {

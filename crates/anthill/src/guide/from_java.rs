@@ -9,7 +9,7 @@
 //! | `setMaximumPoolSize` | [`tune`](crate::WorkerPool::tune) |
 //! | `execute`, `submit` | `try_submit`, `try_spawn`, which refuse at a full pool too; or wait with `submit`, `spawn` |
 //! | `AbortPolicy` | `on_full(OnFull::Refuse)`, or `try_submit`: the refused task is in the error |
-//! | `CallerRunsPolicy`, `DiscardOldestPolicy`, `DiscardPolicy` | [`on_full`](crate::Builder::on_full) with `RunInCaller`, `DiscardOldest`, `DiscardNewest`; a `discard_hook` sees what goes |
+//! | `CallerRunsPolicy`, `DiscardOldestPolicy`, `DiscardPolicy` | [`on_full`](crate::Builder::on_full) with `RunInCaller`, `DiscardOldest`, `DiscardNewest`; a `discard_hook`, which the last two need, sees what goes |
 //! | `Future.get`, `cancel(false)` | `join`, [`cancel`](crate::JoinHandle::cancel); nothing is interrupted |
 //! | `invokeAll`, `invokeAny`, `ExecutorCompletionService` | a [group](super::groups): `wait`, [`invoke_any`](crate::Pool::invoke_any), `next` |
 //! | `CompletableFuture.supplyAsync(f, pool)` | `spawn_async(f).await?`, and `await` in place of `thenApply` |
