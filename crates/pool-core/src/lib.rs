@@ -122,6 +122,7 @@ mod core;
 mod current;
 mod discard;
 mod error;
+mod grace;
 mod group;
 mod handle;
 pub mod internals;
@@ -162,6 +163,7 @@ pub use capacity::{Capacity, QueueDepth};
 pub use config::{DropPolicy, OnFull, WithinWorker};
 pub use current::{Current, current};
 pub use error::{BuildError, JoinError, MapError, Panicked, SubmitError, TuneError, WaitError};
+pub use grace::GraceEnd;
 pub use handle::JoinHandle;
 pub use keyed::Keyed;
 #[cfg(feature = "stream")]
