@@ -65,7 +65,7 @@ pub enum WithinWorker {
 ///
 /// | call, at a full pool | does |
 /// |---|---|
-/// | `submit`, `spawn`, `submit_batch`; a group's `spawn` | what the pool was built with |
+/// | `submit`, `spawn`, `submit_batch`; a group's `submit` and `spawn` | what the pool was built with |
 /// | `try_submit`, `try_spawn`, `try_submit_batch` | `Refuse` |
 /// | `submit_timeout`, `submit_deadline`, and their `spawn`s | `Wait` |
 /// | `submit_async`, `spawn_async` | waits as a future, and never runs a task inside a poll |
