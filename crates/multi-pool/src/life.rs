@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pool_core::internals::{Deferred, PoolHandle};
+use pool_core::internals::{Deferred, PoolHandle, are_at_rest};
 use pool_core::{Capacity, GraceEnd, Runner, TuneError, WaitError};
 use sync_shim::MutexGuard;
 
@@ -167,11 +167,7 @@ impl<R: Runner> Shared<R> {
         }
     }
 
-    /// Each pool was at rest at the first look and at the second, and had accepted nothing in
-    /// between: so all of them were, at once, between the last first look and the first second.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let look =
-            || -> Option<Vec<u64>> { self.members.iter().map(PoolHandle::at_rest).collect() };
-        look().is_some_and(|first| look() == Some(first))
+        are_at_rest(&self.members)
     }
 }
