@@ -499,7 +499,6 @@ impl<R: Runner> Builder<R> {
             priorities: self.priorities,
             on_full: self.on_full,
             discard_hook: self.discard_hook,
-            sees_discards,
             within_worker: self.within_worker,
             nesting_limit: self.nesting_limit,
             stack_size: self.stack_size,

@@ -131,8 +131,6 @@ pub(crate) struct Config {
     pub(crate) priorities: bool,
     pub(crate) on_full: OnFull,
     pub(crate) discard_hook: Option<Arc<DiscardHook>>,
-    /// Whether there is a hook for what is discarded: that one, or the runner's.
-    pub(crate) sees_discards: bool,
     pub(crate) within_worker: WithinWorker,
     pub(crate) nesting_limit: u32,
     pub(crate) stack_size: Option<usize>,

@@ -19,6 +19,7 @@ pub use crate::batch::submit_batch;
 pub use crate::group::{
     Answer, Deferred, Enqueued, Ticket, are_at_rest, build_group, name_of_group,
 };
+pub use crate::invoke_any::{invoke_any, invoke_any_async};
 pub use crate::map::{Host, Order, SpawnedOn, for_each, map};
 pub use crate::pool_handle::PoolHandle;
 pub use crate::sched::decide::{Demand, OwnWorker};
@@ -36,6 +37,5 @@ pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
 pub use crate::task::recorded::Recorded;
 pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun};
 pub use crate::task_builder::{AwaitWithOptions, OptionsHost, SpawnWithOptions, SubmitWithOptions};
-pub use crate::task_group::{invoke_any, invoke_any_async};
 pub use crate::wait_async::Deadline;
 pub use sync_shim::waiter::{Waiter, WakeList};

@@ -126,6 +126,7 @@ mod grace;
 mod group;
 mod handle;
 pub mod internals;
+mod invoke_any;
 mod keyed;
 mod life;
 mod map;

@@ -481,7 +481,8 @@ impl<R: Runner> Core<R> {
 
     /// Whether a call that does so might discard a task that no hook sees.
     pub(crate) fn discards_unseen(&self, on_full: OnFull) -> bool {
-        on_full.discards() && !self.config.sees_discards
+        let is_deaf = || self.config.discard_hook.is_none() && !self.runner.sees_discards();
+        on_full.discards() && is_deaf()
     }
 }
 

@@ -270,7 +270,6 @@ pub trait SubmitWithOptions<T>: OptionsHost {
 }
 
 /// Does both by futures.
-#[expect(clippy::missing_errors_doc, reason = "said by the builder")]
 pub trait AwaitWithOptions<T>: SpawnWithOptions<T> {
     /// See [`TaskBuilder::submit_async`].
     fn submit_with_options_async(

@@ -375,7 +375,7 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
         async move { spawned.await.map_err(|refused| refused.map(|it| it.0)) }
     }
 
-    fn spawn_with<F>(&self, task: F, on_full: OnFull) -> Result<(), SubmitError<F>>
+    pub(crate) fn spawn_with<F>(&self, task: F, on_full: OnFull) -> Result<(), SubmitError<F>>
     where
         F: FnOnce() -> T + Send + 'static,
     {
@@ -523,6 +523,14 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     pub fn next(&self) -> Option<Result<T, JoinError>> {
         let next = self.next_until(None);
         next.unwrap_or_else(|_| unreachable!("a wait without a limit has an outcome"))
+    }
+
+    /// A value that is there.
+    pub(crate) fn try_next(&self) -> Option<Joined<T>> {
+        match self.shared.take_or_wait(|| None) {
+            Poll::Ready(next) => next,
+            Poll::Pending => None,
+        }
     }
 
     /// As [`next`](Self::next), but waits at most until then by the pool's clock, and runs nothing
@@ -786,96 +794,6 @@ where
     }
 }
 
-/// The value of the first of these that succeeds; see [`WorkerPool::invoke_any`].
-///
-/// # Errors
-/// The last error, if none succeeds; or why one was refused.
-pub fn invoke_any<P, I, F, T, E>(host: &P, tasks: I) -> Result<Option<T>, MapError<E>>
-where
-    P: Host,
-    I: IntoIterator<Item = F>,
-    F: FnOnce() -> Result<T, E> + Send + 'static,
-    T: Send + 'static,
-    E: Send + 'static,
-{
-    let (group, mut tries) = (TaskGroup::of(host), Tries(None));
-    for task in tasks {
-        if let Err(refused) = group.spawn_with(task, OnFull::Wait(None)) {
-            tries.refused(refused);
-            break;
-        }
-        if let Some(value) = tries.success_among(&group) {
-            return Ok(Some(value));
-        }
-    }
-    while let Some(ended) = group.next() {
-        if let Some(value) = tries.success(ended) {
-            return Ok(Some(value));
-        }
-    }
-    tries.outcome()
-}
-
-/// Tasks of which one is to succeed: the last error.
-struct Tries<E>(Option<MapError<E>>);
-
-impl<E: Send + 'static> Tries<E> {
-    fn refused<F>(&mut self, refused: SubmitError<F>) {
-        self.0 = Some(MapError::Refused(refused.without_task()));
-    }
-
-    fn success<T>(&mut self, ended: Joined<Result<T, E>>) -> Option<T> {
-        judge(ended).map_err(|error| self.0 = Some(error)).ok()
-    }
-
-    /// Of what has ended: enough are on their way if one has succeeded.
-    fn success_among<T, P>(&mut self, group: &TaskGroup<Result<T, E>, P>) -> Option<T>
-    where
-        T: Send + 'static,
-        P: Host,
-    {
-        match group.shared.take_or_wait(|| None) {
-            Poll::Ready(ended) => self.success(ended?),
-            Poll::Pending => None,
-        }
-    }
-
-    /// None has succeeded.
-    fn outcome<T>(self) -> Result<Option<T>, MapError<E>> {
-        self.0.map_or(Ok(None), Err)
-    }
-}
-
-/// As [`invoke_any`], as a future.
-///
-/// # Errors
-/// Those.
-pub async fn invoke_any_async<P, I, F, T, E>(host: P, tasks: I) -> Result<Option<T>, MapError<E>>
-where
-    P: Host,
-    I: IntoIterator<Item = F>,
-    F: FnOnce() -> Result<T, E> + Send + 'static,
-    T: Send + 'static,
-    E: Send + 'static,
-{
-    let (group, mut tries) = (TaskGroup::of(&host), Tries(None));
-    for task in tasks {
-        if let Err(refused) = group.spawn_async(task).await {
-            tries.refused(refused);
-            break;
-        }
-        if let Some(value) = tries.success_among(&group) {
-            return Ok(Some(value));
-        }
-    }
-    while let Some(ended) = group.next_async().await {
-        if let Some(value) = tries.success(ended) {
-            return Ok(Some(value));
-        }
-    }
-    tries.outcome()
-}
-
 /// What a task that may fail came to.
 pub(crate) fn judge<T, E>(ended: Joined<Result<T, E>>) -> Result<T, MapError<E>> {
     match ended {
@@ -897,50 +815,6 @@ impl WorkerPool<Closures> {
     #[doc(alias = "JoinSet")]
     pub fn group<T: Send + 'static>(&self) -> TaskGroup<T> {
         TaskGroup::of(self)
-    }
-
-    /// Blocks until one of these tasks succeeds: its value. Those that have not started then are
-    /// cancelled, those that run are not interrupted. `None` if there are no tasks.
-    ///
-    /// ```
-    /// use pool_core::Pool;
-    ///
-    /// let pool = Pool::builder().capacity(2).build()?;
-    /// let tries = ["no", "7", "also no"].map(|text| move || text.parse::<u32>());
-    /// assert_eq!(pool.invoke_any(tries)?, Some(7));
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The last error, if none succeeds; or why the pool refused one. From Java's
-    /// `ExecutorService.invokeAny`.
-    #[doc(alias = "invokeAny")]
-    #[doc(alias = "select_ok")]
-    pub fn invoke_any<I, F, T, E>(&self, tasks: I) -> Result<Option<T>, MapError<E>>
-    where
-        I: IntoIterator<Item = F>,
-        F: FnOnce() -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self::invoke_any(self, tasks)
-    }
-
-    /// As [`invoke_any`](Self::invoke_any), as a future. Dropped, it cancels what has not started.
-    ///
-    /// # Errors
-    /// As [`invoke_any`](Self::invoke_any).
-    pub fn invoke_any_async<I, F, T, E>(
-        &self,
-        tasks: I,
-    ) -> impl Future<Output = Result<Option<T>, MapError<E>>> + use<I, F, T, E>
-    where
-        I: IntoIterator<Item = F>,
-        F: FnOnce() -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self::invoke_any_async(self.clone(), tasks)
     }
 }
 
@@ -969,19 +843,18 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_a_submitted_task_that_has_ended_well() {
-        let pool = Pool::builder().capacity(1).build();
-        let pool = pool.expect("it has a capacity");
-        let group = pool.group::<()>();
-        for _ in 0..100 {
-            group.submit(|| [0_u8; 64]).expect("it waits for room");
-        }
-        pool.wait_idle().expect("it is no worker of the pool");
-        let has_none_left = || group.shared.state.lock().left == 0;
-        while !has_none_left() {
-            std::thread::yield_now(); // The last end is shown a moment later.
-        }
-        let state = group.shared.state.lock();
-        assert!(state.handles.is_empty() && state.ended.is_empty());
-        drop(state);
+        testkit::watchdog(testkit::LIMIT, || {
+            let pool = Pool::builder().capacity(1).build();
+            let pool = pool.expect("it has a capacity");
+            let group = pool.group::<()>();
+            for _ in 0..100 {
+                group.submit(|| [0_u8; 64]).expect("it waits for room");
+            }
+            while group.shared.state.lock().left > 0 {
+                std::thread::yield_now();
+            }
+            let state = group.shared.state.lock();
+            assert!(state.handles.is_empty() && state.ended.is_empty());
+        });
     }
 }

@@ -121,9 +121,12 @@ where
     fn into_unstarted(self, plan: Plan) -> UnstartedTask {
         let series = Series::of(plan, self.on_panic, self.left);
         let mut task = self.task;
-        let run = move || match task().ends() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        let run = move || {
+            if task().ends() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         };
         UnstartedTask::Series(Box::new(run), series)
     }

@@ -65,8 +65,8 @@ impl<S: Executor> Core<S> {
         // If there was no schedule to end, no step 8 comes, and this section is the last.
         self.state.lock().settle(&mut effects);
         let kept = self.perform(effects);
-        doomed.iter().for_each(|entry| keep(&**entry));
         for entry in &doomed {
+            keep(&**entry);
             entry.run_user_code();
         }
         drop(kept); // Last: the drop of the pool's handle may wait for the pool's end.

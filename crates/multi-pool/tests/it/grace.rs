@@ -6,7 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use multi_pool::{MultiFuncPool, MultiPool};
-use pool_core::{FuncPool, GraceEnd, JoinError, ManualClock, Pool, WaitError, Workers, current};
+use pool_core::{
+    FuncPool, GraceEnd, JoinError, JoinHandle, ManualClock, Pool, WaitError, Workers, current,
+};
 use testkit::{Gate, block_on};
 
 use crate::support::{bounded, end, hold_all, poll, until};
@@ -55,9 +57,9 @@ fn one_pool_that_is_late_is_cut_short_and_the_ends_of_the_others_count_for_nothi
         until(|| pools.running_of(1) == Ok(0));
         clock.advance(GRACE);
         assert_eq!(releases.join().unwrap(), Ok(GraceEnd::CutShort(2)));
-        let ends = queued.into_iter().map(|handle| handle.join());
-        let released = ends.filter(|end| matches!(end, Err(JoinError::Released)));
-        assert_eq!(released.count(), 2);
+        let ends = queued.into_iter().map(JoinHandle::join);
+        let cut = ends.filter(|end| matches!(end, Err(JoinError::Released)));
+        assert_eq!(cut.count(), 2);
         gates[0].open();
         pools.wait_released().unwrap();
     });

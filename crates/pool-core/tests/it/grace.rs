@@ -12,6 +12,8 @@ use crate::support::{Journal, WithoutAlarms, bounded, end, hold, poll, poll_with
 
 const GRACE: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_nanos(1);
+/// The grace, less one tick.
+const BUT_A_TICK: Duration = Duration::from_nanos(4_999_999_999);
 
 /// One worker on a clock that is moved by hand, and room behind it.
 fn timed() -> (Pool, ManualClock) {
@@ -40,7 +42,7 @@ fn a_pool_that_ends_within_the_grace_has_run_all_of_it_and_asked_nothing_to_stop
         };
         clock.wait_for_sleepers(1);
         assert!(pool.is_released());
-        clock.advance(GRACE - TICK);
+        clock.advance(BUT_A_TICK);
         assert_eq!(pool.queued(), 2);
         gate.open();
         assert_eq!(releases.join().unwrap(), Ok(GraceEnd::Ended));
@@ -69,7 +71,7 @@ fn what_is_left_at_the_end_of_the_grace_is_dropped_and_what_runs_is_asked_and_no
             thread::spawn(move || pool.release_with_grace(GRACE))
         };
         clock.wait_for_sleepers(1);
-        clock.advance(GRACE - TICK);
+        clock.advance(BUT_A_TICK);
         assert_eq!((pool.queued(), drops.alive()), (2, 2));
         clock.advance(TICK);
         assert_eq!(releases.join().unwrap(), Ok(GraceEnd::CutShort(2)));
@@ -172,7 +174,7 @@ fn as_a_future_it_releases_at_its_first_poll_and_cuts_short_when_the_clock_says_
         assert!(!pool.is_released());
         assert!(poll_with(&mut future, &waker.waker()).is_pending());
         assert!(pool.is_released());
-        clock.advance(GRACE - TICK);
+        clock.advance(BUT_A_TICK);
         assert!(poll_with(&mut future, &waker.waker()).is_pending());
         assert_eq!((waker.wakes(), pool.queued()), (0, 1));
         clock.advance(TICK);

@@ -556,8 +556,8 @@ fn a_submit_into_a_group_with_options_has_its_name_and_its_token_and_one_that_aw
         let (pool, gate) = held();
         let (group, token) = (pool.group::<()>(), CancelToken::new());
         let (sender, names) = mpsc::channel();
-        let named = group.task().name("named");
-        named
+        let sends = group.task().name("named");
+        sends
             .submit(move || sender.send(current().name().map(str::to_owned)))
             .expect("there is room");
         let never = group.task().cancelled_by(&token);

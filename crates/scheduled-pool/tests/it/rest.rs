@@ -1,5 +1,6 @@
 //! Waiting for rest: nothing that is due is left to end, and the pool is idle.
 
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -7,10 +8,12 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use pool_core::{Clock, WaitError};
+use pool_core::{Clock, ManualClock, WaitError};
 use testkit::{CountingWaker, block_on};
 
-use crate::support::{Gates, Journal, Rig, SECOND, bounded, every_second, hold, secs, until};
+use crate::support::{
+    Gates, Journal, Rig, SECOND, bounded, every_second, hold, secs, until, untimed,
+};
 
 fn poll<F: Future>(future: std::pin::Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
@@ -189,6 +192,35 @@ fn a_release_ends_a_wait_for_rest_that_it_takes_the_tasks_of() {
             Ok(()),
             "a released one is at rest"
         );
+        rig.end();
+    });
+}
+
+#[test]
+fn a_wait_for_rest_waits_for_what_is_due_and_finds_no_thread_though_the_pool_is_idle() {
+    bounded(|| {
+        let (clock, refuses) = (ManualClock::new(), Arc::new(AtomicBool::new(true)));
+        let asked = Arc::clone(&refuses);
+        let pool = untimed(1, &clock).thread_gate(move || {
+            if asked.load(SeqCst) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(())
+        });
+        let rig = Rig::over(pool.build().unwrap(), clock);
+        let due = rig.scheduled.spawn_after(secs(0), || 7).unwrap();
+        until(|| rig.scheduled.stats().thread_failures == 1);
+        assert_eq!(rig.pool.wait_idle(), Ok(()));
+        let late = rig.scheduled.wait_idle_timeout(Duration::ZERO);
+        assert_eq!(late, Err(WaitError::TimedOut));
+        let mut future = pin!(rig.scheduled.wait_idle_async());
+        assert!(poll(future.as_mut(), Waker::noop()).is_pending());
+        refuses.store(false, SeqCst);
+        until(|| rig.clock.sleepers() == 1);
+        rig.clock.advance(SECOND); // The timer offers it again.
+        assert_eq!(rig.scheduled.wait_idle(), Ok(()));
+        assert_eq!(block_on(future), Ok(()));
+        assert_eq!(due.join().unwrap(), 7);
         rig.end();
     });
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use multi_pool::MultiPool;
 use pool_core::{GraceEnd, JoinError, ManualClock, WaitError};
-use scheduled_pool::{ScheduledPool, WeakScheduledPool};
+use scheduled_pool::{ScheduledHandle, ScheduledPool, WeakScheduledPool};
 use testkit::Gate;
 
 use crate::support::{SECOND, bounded, every_second, secs, until, untimed};
@@ -185,7 +185,7 @@ fn a_wait_for_rest_waits_for_all_pools_and_a_grace_gives_the_schedules_back() {
         };
         gates.iter().for_each(Gate::open);
         assert_eq!(waits.join().unwrap(), Ok(()));
-        assert!(due.iter().all(|handle| handle.is_finished()));
+        assert!(due.iter().all(ScheduledHandle::is_finished));
         assert_eq!(testkit::block_on(scheduled.wait_idle_async()), Ok(()));
 
         let later = scheduled.spawn_after(SECOND, || ()).unwrap();
