@@ -70,9 +70,10 @@ pub use delay_queue;
 #[doc(inline)]
 pub use delay_queue::{DelayHeap, DelayQueue};
 pub use functions::{
-    capacity, for_each, free, map, map_unordered, reboot, release, release_timeout, running, scope,
-    spawn, spawn_async, stats, submit, submit_async, submit_timeout, task, try_for_each, try_map,
-    try_spawn, try_submit, tune, wait_idle, wait_released, waiting,
+    capacity, for_each, free, map, map_unordered, reboot, release, release_timeout,
+    release_with_grace, running, scope, spawn, spawn_async, stats, submit, submit_async,
+    submit_timeout, task, try_for_each, try_map, try_spawn, try_submit, tune, wait_idle,
+    wait_released, waiting,
 };
 #[cfg(feature = "multi-pool")]
 #[doc(inline)]

@@ -1,9 +1,10 @@
 //! Releasing, waiting for the end or for rest, rebooting, tuning: of all pools as of one.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pool_core::internals::{Deferred, PoolHandle};
-use pool_core::{Capacity, Runner, TuneError};
+use pool_core::internals::{Deferred, PoolHandle, are_at_rest};
+use pool_core::{Capacity, GraceEnd, Runner, TuneError, WaitError};
+use sync_shim::MutexGuard;
 
 use crate::error::MultiWaitError;
 use crate::shared::Shared;
@@ -15,10 +16,18 @@ impl<R: Runner> Shared<R> {
     /// One section in each pool, all in a row under `lifecycle_lock`; then the effects of all. So two
     /// such calls that race leave all pools in the state that the later one set.
     fn each<T>(&self, section: impl FnMut(&PoolHandle<R>) -> (T, Deferred<R>)) -> Vec<T> {
-        let sections: Vec<_> = {
-            let _alike = self.lifecycle_lock.lock();
-            self.members.iter().map(section).collect()
-        };
+        let alike = self.lifecycle_lock.lock();
+        self.each_under(alike, section)
+    }
+
+    /// The same, under the lock that the caller has taken.
+    fn each_under<T>(
+        &self,
+        alike: MutexGuard<'_, ()>,
+        section: impl FnMut(&PoolHandle<R>) -> (T, Deferred<R>),
+    ) -> Vec<T> {
+        let sections: Vec<_> = self.members.iter().map(section).collect();
+        drop(alike);
         let (results, effects) = sections.into_iter().unzip();
         Deferred::run_all(effects); // May be user code: no lock is held.
         results
@@ -36,11 +45,59 @@ impl<R: Runner> Shared<R> {
 
     /// Releases, and takes out what has not started. Calls `keep` with each task's item, which
     /// must not panic.
-    pub(crate) fn release_now(&self, mut keep: impl FnMut(R::Item)) -> usize {
-        let jobs = self.each(PoolHandle::release_now);
+    pub(crate) fn release_now(&self, keep: impl FnMut(R::Item)) -> usize {
+        let alike = self.lifecycle_lock.lock();
+        self.release_now_under(alike, keep)
+    }
+
+    fn release_now_under(&self, alike: MutexGuard<'_, ()>, mut keep: impl FnMut(R::Item)) -> usize {
+        let jobs = self.each_under(alike, PoolHandle::release_now);
         let each = self.members.iter().zip(jobs);
         each.map(|(member, jobs)| member.dispose(jobs, &mut keep))
             .sum()
+    }
+
+    /// As `release_now`, unless the pools were rebooted since those generations.
+    pub(crate) fn release_now_of(
+        &self,
+        generations: &[u64],
+        keep: impl FnMut(R::Item),
+    ) -> Result<usize, MultiWaitError> {
+        let alike = self.lifecycle_lock.lock();
+        let each = self.members.iter().zip(generations);
+        MultiWaitError::gather(each.map(|(member, &generation)| {
+            let is_ours = member.generation() == generation;
+            is_ours.then_some(()).ok_or(WaitError::Rebooted)
+        }))?;
+        Ok(self.release_now_under(alike, keep))
+    }
+
+    /// Releases, lets what was accepted go on for so long, then takes out what has not started.
+    pub(crate) fn release_with_grace(
+        &self,
+        grace: Duration,
+        keep: impl FnMut(R::Item),
+    ) -> Result<GraceEnd<usize>, MultiWaitError> {
+        let generations = self.unless_forked(|| self.release().1);
+        let waited = self.wait_for_end(&generations, self.first().clock().after(grace));
+        self.after_grace(waited, &generations, keep)
+    }
+
+    /// The end has come, or the grace is over.
+    pub(crate) fn after_grace(
+        &self,
+        waited: Result<(), MultiWaitError>,
+        generations: &[u64],
+        keep: impl FnMut(R::Item),
+    ) -> Result<GraceEnd<usize>, MultiWaitError> {
+        match waited {
+            Ok(()) => Ok(GraceEnd::Ended),
+            Err(late) if late.all_timed_out() => {
+                let unstarted = self.release_now_of(generations, keep)?;
+                Ok(GraceEnd::CutShort(unstarted))
+            }
+            Err(other) => Err(other),
+        }
     }
 
     /// Open again, at any time. `false` if it is open.
@@ -110,11 +167,7 @@ impl<R: Runner> Shared<R> {
         }
     }
 
-    /// Each pool was at rest at the first look and at the second, and had accepted nothing in
-    /// between: so all of them were, at once, between the last first look and the first second.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let look =
-            || -> Option<Vec<u64>> { self.members.iter().map(PoolHandle::at_rest).collect() };
-        look().is_some_and(|first| look() == Some(first))
+        are_at_rest(&self.members)
     }
 }

@@ -65,7 +65,7 @@ impl<R: Runner> Admit<R> for Shared<R> {
         self.submit(job, on_full, limits)
     }
 
-    fn count_cancelled(&self) {
+    fn count_unoffered(&self) {
         let _refusal = self.count_refusal(SubmitError::Cancelled(()));
     }
 

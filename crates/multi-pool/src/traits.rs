@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use pool_core::internals::Admit;
 use pool_core::{
-    Accepts, BoxedFuture, Capacity, JoinHandle, OnFull, Runner, Spawn, Stats, Submit, SubmitError,
-    TuneError, WaitError, Workers,
+    Accepts, BoxedFuture, Capacity, GraceEnd, JoinHandle, OnFull, Runner, Spawn, Stats, Submit,
+    SubmitError, TuneError, WaitError, Workers,
 };
 
 use crate::multi::MultiWorkerPool;
@@ -40,6 +40,11 @@ impl<R: Runner> Workers for MultiWorkerPool<R> {
         let mut items = Vec::new(); // User code: dropped once all figures show their end.
         self.shared().release_now(|item| items.push(item))
     }
+    fn release_with_grace(&self, grace: Duration) -> Result<GraceEnd<usize>, WaitError> {
+        let mut items = Vec::new(); // As there.
+        let keep = |item| items.push(item);
+        Ok(self.shared().release_with_grace(grace, keep)?)
+    }
     fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         Ok(self.release_until(deadline)?)
     }
@@ -69,6 +74,7 @@ impl<R: Runner> Workers for MultiWorkerPool<R> {
 
 impl<T: 'static, R: Accepts<T>> Submit<T> for MultiWorkerPool<R> {
     fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>> {
+        let task = self.shared().check_discards(task, on_full)?;
         self.shared().submit_task(task, on_full)
     }
     fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>> {
@@ -80,6 +86,7 @@ impl<T: 'static, R: Accepts<T>> Spawn<T> for MultiWorkerPool<R> {
     type Value = R::Value;
 
     fn spawn_with(&self, task: T, on_full: OnFull) -> Result<JoinHandle<R::Value>, SubmitError<T>> {
+        let task = self.shared().check_discards(task, on_full)?;
         self.shared().spawn_task(task, on_full)
     }
     fn spawn_async(&self, task: T) -> BoxedFuture<Result<JoinHandle<R::Value>, SubmitError<T>>> {

@@ -5,9 +5,9 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pool_core::Runner;
+use pool_core::{GraceEnd, Runner};
 
 use crate::error::MultiWaitError;
 use crate::life::Generations;
@@ -27,6 +27,23 @@ impl<R: Runner> Shared<R> {
         MultiWaitError::gather(answers.into_iter())
     }
 
+    /// As `release_with_grace`. Calls `keep` in its last poll.
+    pub(crate) async fn release_with_grace_async(
+        self: Arc<Self>,
+        grace: Duration,
+        keep: impl FnMut(R::Item) + Send,
+    ) -> Result<GraceEnd<usize>, MultiWaitError> {
+        let generations = self.unless_forked(|| self.release().1);
+        let deadline = self.first().clock().after(grace);
+        let end = self.wait_for_end_async(generations.clone(), deadline);
+        let waited = end.await;
+        if deadline.is_some_and(|deadline| self.first().clock().now() < deadline) {
+            // The clock has no thread to wake the future then: there was no grace.
+            return waited.map(|()| GraceEnd::Ended);
+        }
+        self.after_grace(waited, &generations, keep)
+    }
+
     /// As `wait_idle`.
     async fn wait_idle_async(&self) -> Result<(), MultiWaitError> {
         loop {
@@ -43,7 +60,7 @@ impl<R: Runner> Shared<R> {
 
     /// Where the workers stayed in another process, as may have what holds the locks: no generation
     /// is asked for, and each wait for one says so.
-    fn unless_forked(&self, generations: impl FnOnce() -> Generations) -> Generations {
+    pub(crate) fn unless_forked(&self, generations: impl FnOnce() -> Generations) -> Generations {
         if self.first().is_forked() {
             vec![0; self.members.len()]
         } else {

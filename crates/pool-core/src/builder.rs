@@ -20,6 +20,7 @@ use crate::pool::WorkerPool;
 use crate::runner::Runner;
 use crate::sched::load::LoadStats;
 use crate::task::discarded::{DiscardHook, DiscardedTask};
+use crate::task::func::Func;
 use crate::task::run::{PanicHook, TaskContext, TaskPanic};
 use crate::task_hook::TaskHook;
 
@@ -47,7 +48,7 @@ pub const DEFAULT_NAME: &str = "pool";
 /// | `drop_policy` | `Drain` |
 /// | `name` | `pool` |
 /// | `stack_size` | the platform's |
-/// | hooks, `thread_gate`, `worker_wrap` | none |
+/// | hooks, `thread_gate`, `worker_wrap` | none; one that sees what is discarded is needed if `on_full` discards |
 /// | `thread_name` | the pool's name, with a number |
 /// | `clock` | the monotonic clock |
 #[must_use = "a builder does nothing until `build` is called"]
@@ -184,7 +185,8 @@ impl<R: Runner> Builder<R> {
     ///
     /// let (sender, receiver) = mpsc::channel();
     /// let (starts, started) = mpsc::channel();
-    /// let pool = Pool::builder().capacity(1).queue_depth(1).on_full(OnFull::DiscardOldest).build()?;
+    /// let pool = Pool::builder().capacity(1).queue_depth(1).on_full(OnFull::DiscardOldest);
+    /// let pool = pool.discard_hook(|task| println!("discarded: {}", task.task())).build()?;
     /// pool.submit(move || (starts.send(()), receiver.recv()))?;
     /// started.recv()?; // It is not queued any more.
     /// let stale = pool.spawn(|| 1)?;
@@ -203,6 +205,9 @@ impl<R: Runner> Builder<R> {
     /// Called for each task that a full pool discards, before what it captured is dropped, on the
     /// thread whose call discards it. With no lock held; a panic of it is counted and goes no
     /// further.
+    ///
+    /// A pool whose [`on_full`](Self::on_full) discards needs one: nothing goes in silence. A typed
+    /// pool's may [have the argument](Self::discard_hook_with_argument).
     #[doc(alias = "rejectedExecution")]
     pub fn discard_hook(
         mut self,
@@ -467,6 +472,10 @@ impl<R: Runner> Builder<R> {
         if self.name.contains('\0') {
             return Err(BuildError::NulInName);
         }
+        let sees_discards = self.discard_hook.is_some() || self.runner.sees_discards();
+        if self.on_full.discards() && !sees_discards {
+            return Err(BuildError::NoDiscardHook);
+        }
         let clock = self.clock.unwrap_or_else(default_clock);
         let context = TaskContext {
             name: self.name.into(),
@@ -503,6 +512,38 @@ impl<R: Runner> Builder<R> {
             clock,
         };
         Ok((self.runner, context, config))
+    }
+}
+
+impl<T: Send + 'static, R: Send + 'static> Builder<Func<T, R>> {
+    /// As [`discard_hook`](Self::discard_hook), and the hook has the argument: to keep it for later,
+    /// or to hand it to another pool. Called after that one, if there are both. An argument that it
+    /// drops is dropped as a part of it.
+    ///
+    /// ```
+    /// use pool_core::{FuncPool, OnFull};
+    /// use std::sync::mpsc;
+    ///
+    /// let (sender, discarded) = mpsc::channel();
+    /// let pool = FuncPool::builder(|path: String| path.len())
+    ///     .capacity(1)
+    ///     .start_paused(true) // So that it fills.
+    ///     .on_full(OnFull::DiscardOldest)
+    ///     .discard_hook_with_argument(move |_task, path| _ = sender.send(path))
+    ///     .build()?;
+    /// pool.submit("old.png".to_owned())?;
+    /// pool.submit("new.png".to_owned())?;
+    /// assert_eq!(discarded.recv()?, "old.png");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Then each task that is discarded and has a name costs an allocation.
+    pub fn discard_hook_with_argument(
+        mut self,
+        hook: impl Fn(&DiscardedTask<'_>, T) + Send + Sync + 'static,
+    ) -> Self {
+        self.runner.hook_discards(hook);
+        self
     }
 }
 

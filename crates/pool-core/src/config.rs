@@ -65,7 +65,7 @@ pub enum WithinWorker {
 ///
 /// | call, at a full pool | does |
 /// |---|---|
-/// | `submit`, `spawn`, `submit_batch`; a group's `spawn` | what the pool was built with |
+/// | `submit`, `spawn`, `submit_batch`; a group's `submit` and `spawn` | what the pool was built with |
 /// | `try_submit`, `try_spawn`, `try_submit_batch` | `Refuse` |
 /// | `submit_timeout`, `submit_deadline`, and their `spawn`s | `Wait` |
 /// | `submit_async`, `spawn_async` | waits as a future, and never runs a task inside a poll |
@@ -74,8 +74,14 @@ pub enum WithinWorker {
 /// | a scope's tasks | neither wait nor are refused: the scope's owner runs what the pool has no room for |
 /// | mappings, scheduled tasks | wait, whatever was built |
 ///
-/// A released pool refuses all of them, and nothing is run or discarded then. From Java's
-/// `RejectedExecutionHandler`.
+/// A released pool refuses all of them, and nothing is run or discarded then.
+///
+/// Nothing is discarded in silence: a pool that does so needs a
+/// [discard hook](crate::Builder::discard_hook), or it is [not built](crate::BuildError::NoDiscardHook);
+/// and `submit_with` and `spawn_with` refuse to discard in a pool that has none
+/// ([`SubmitError::NoDiscardHook`](crate::SubmitError::NoDiscardHook)), full or not.
+///
+/// From Java's `RejectedExecutionHandler`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "RejectedExecutionHandler")]
 pub enum OnFull {
@@ -104,6 +110,13 @@ pub enum OnFull {
     /// The task is [discarded](DiscardedTask), and the call returns as if it had been accepted.
     #[doc(alias = "DiscardPolicy")]
     DiscardNewest,
+}
+
+impl OnFull {
+    /// Whether it may give a task up.
+    pub(crate) fn discards(self) -> bool {
+        matches!(self, Self::DiscardOldest | Self::DiscardNewest)
+    }
 }
 
 pub(crate) struct Config {

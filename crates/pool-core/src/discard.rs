@@ -64,17 +64,25 @@ impl<R: Runner> Core<R> {
     /// Ends what was taken out, with no lock held.
     pub(crate) fn discard(self: &Arc<Self>, discards: Discards<R::Job>) {
         let Discards { task, tombstones } = discards;
+        let kind = self.runner.name_of(&task).unwrap_or_default();
+        let name = self.runner.given_name_of(&task);
         if let Some(hook) = &self.config.discard_hook {
-            let discarded = DiscardedTask {
-                pool: &self.context.name,
-                task: self.runner.name_of(&task).unwrap_or_default(),
-                name: self.runner.given_name_of(&task),
-            };
+            let discarded = self.discarded_task(kind, name);
             self.context.call_hook(|| hook(&discarded));
         }
         drop_quietly(tombstones); // Perhaps the last references to their tasks.
+        // The name lies in the task, which comes apart before its item goes to the hook.
+        let gives = self.runner.sees_discards();
+        let name = name.filter(|_| gives).map(str::to_owned);
         let (result, item) = self.runner.release(task);
-        drop_quietly(item);
+        match item {
+            Some(item) if gives => {
+                let discarded = self.discarded_task(kind, name.as_deref());
+                let give = || self.runner.discarded(&discarded, item);
+                self.context.call_hook(give);
+            }
+            item => _ = drop_quietly(item),
+        }
         self.section(|state, effects| {
             state.disposed(Outcome::Discarded, effects);
             state.end_disposal();
@@ -82,6 +90,18 @@ impl<R: Runner> Core<R> {
         // The figures show the end: now the handle may.
         if let Some(handle) = result.resolve {
             handle.resolve();
+        }
+    }
+
+    fn discarded_task<'a>(
+        &'a self,
+        task: &'static str,
+        name: Option<&'a str>,
+    ) -> DiscardedTask<'a> {
+        DiscardedTask {
+            pool: &self.context.name,
+            task,
+            name,
         }
     }
 }

@@ -46,6 +46,9 @@ pub enum SubmitError<T = ()> {
     NoThread(T, io::Error),
     /// This process is a fork of the one that made the pool; the workers stayed there.
     Forked(T),
+    /// The call is to [discard](crate::OnFull) a task if the pool is full, and the pool has no
+    /// [discard hook](crate::Builder::discard_hook) that would see it.
+    NoDiscardHook(T),
 }
 
 /// What a refusal is about, without the task.
@@ -57,6 +60,7 @@ pub(crate) enum Reason {
     Cancelled,
     NoThread(io::Error),
     Forked,
+    NoDiscardHook,
 }
 
 impl Reason {
@@ -77,6 +81,7 @@ impl Reason {
             Self::Cancelled => SubmitError::Cancelled(task),
             Self::NoThread(refused) => SubmitError::NoThread(task, refused),
             Self::Forked => SubmitError::Forked(task),
+            Self::NoDiscardHook => SubmitError::NoDiscardHook(task),
         }
     }
 }
@@ -147,6 +152,7 @@ impl<T> SubmitError<T> {
             Self::Cancelled(task) => (Reason::Cancelled, task),
             Self::NoThread(task, refused) => (Reason::NoThread(refused), task),
             Self::Forked(task) => (Reason::Forked, task),
+            Self::NoDiscardHook(task) => (Reason::NoDiscardHook, task),
         }
     }
 
@@ -166,6 +172,7 @@ impl<T> fmt::Debug for SubmitError<T> {
             Self::Cancelled(_) => f.write_str("Cancelled(..)"),
             Self::NoThread(_, refused) => write!(f, "NoThread(.., {refused:?})"),
             Self::Forked(_) => f.write_str("Forked(..)"),
+            Self::NoDiscardHook(_) => f.write_str("NoDiscardHook(..)"),
         }
     }
 }
@@ -184,6 +191,9 @@ impl<T> fmt::Display for SubmitError<T> {
                 )
             }
             Self::Forked(_) => f.write_str("the pool's workers stayed in the process that forked"),
+            Self::NoDiscardHook(_) => {
+                f.write_str("a full pool would discard a task, and has no discard hook")
+            }
         }
     }
 }
@@ -422,6 +432,9 @@ pub enum BuildError {
     OutOfMemory(TryReserveError),
     /// A thread's name cannot have a NUL inside.
     NulInName,
+    /// The pool is to [discard](crate::OnFull) tasks if it is full, and has no
+    /// [discard hook](crate::Builder::discard_hook) that would see them.
+    NoDiscardHook,
     /// The operating system refused one of the threads to be started ahead. Those that were
     /// started have been ended again.
     NoThread(io::Error),
@@ -441,6 +454,7 @@ impl fmt::Display for BuildError {
             Self::PreallocateUnlimited => f.write_str("an unlimited pool cannot be preallocated"),
             Self::OutOfMemory(refused) => write!(f, "the ring cannot be allocated: {refused}"),
             Self::NulInName => f.write_str("a pool's name has no NUL inside"),
+            Self::NoDiscardHook => f.write_str("a pool that discards tasks needs a discard hook"),
             Self::NoThread(refused) => write!(f, "a worker could not be started: {refused}"),
         }
     }

@@ -145,6 +145,15 @@ pub fn name_of_group<R: Runner>(each: &Builder<R>) -> &str {
     each.name_as_set()
 }
 
+/// Whether nothing is in flight in any of these pools, at one instant.
+///
+/// Each was at rest at the first look and at the second, and had accepted nothing in between: so all of
+/// them were, at once, between the last first look and the first second.
+pub fn are_at_rest<R: Runner>(pools: &[PoolHandle<R>]) -> bool {
+    let look = || -> Option<Vec<u64>> { pools.iter().map(PoolHandle::at_rest).collect() };
+    look().is_some_and(|first| look() == Some(first))
+}
+
 /// What becomes of a job that this pool does not accept: its caller has it again. A function, which
 /// is the same for jobs of all kinds.
 fn keep<J>(_: &mut State<J>, why: Closed, job: J) -> (Closed, J) {
@@ -319,6 +328,11 @@ impl<R: Runner> PoolHandle<R> {
     /// What `submit` does at a full pool.
     pub fn on_full(&self) -> OnFull {
         self.0.on_full()
+    }
+
+    /// Whether a call that does so might discard a task that no hook sees.
+    pub fn discards_unseen(&self, on_full: OnFull) -> bool {
+        self.0.discards_unseen(on_full)
     }
 
     /// Whether each task is to have a record.

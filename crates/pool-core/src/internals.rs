@@ -7,17 +7,20 @@
 //! | items | what they are for |
 //! |---|---|
 //! | [`PoolHandle`] | a pool, for both of the next |
-//! | [`Deferred`], [`Ticket`], [`Request`], [`Enqueued`], [`Answer`], [`WaiterCount`], [`LoadStats`], [`build_group`], [`Admit`], [`AdmitHandle`], [`Precheck`], [`WaitLimits`] | several pools as one: sections under a lock of the group, waiting in several wait queues at once, and figures that are read without a lock |
-//! | [`map`], [`for_each`], [`scope`], [`invoke_any`], [`invoke_any_async`], [`submit_batch`], [`Chunk`], [`Host`], [`Order`], [`Submitter`], [`DrainTask`], [`Submission`], [`Demand`] | mapping iterators, and scopes, on any kind of pool of closures |
+//! | [`Deferred`], [`Ticket`], [`Request`], [`Enqueued`], [`Answer`], [`WaiterCount`], [`LoadStats`], [`build_group`], [`are_at_rest`], [`Admit`], [`AdmitHandle`], [`Precheck`], [`WaitLimits`] | several pools as one: sections under a lock of the group, waiting in several wait queues at once, and figures that are read without a lock |
+//! | [`map`], [`for_each`], [`scope`], [`invoke_any`], [`invoke_any_async`], [`submit_batch`], [`Chunk`], [`Host`], [`SpawnedOn`], [`Order`], [`Submitter`], [`DrainTask`], [`Submission`], [`Demand`] | mapping iterators, and scopes, on any kind of pool of closures |
 //! | [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
 //! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
-//! | [`TaskOptions`], [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`Recorded`] | what a `TaskBuilder` gives its task, and to whom |
+//! | [`TaskOptions`], [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`], [`Recorded`] | what a `TaskBuilder` gives its task, and to whom |
 //! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`], [`EventFuture`], [`Deadline`] | waking threads and tasks once no lock is held |
 //! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Unrun`], [`Resolve`] | running a task, and what came of it |
 
 pub use crate::batch::submit_batch;
-pub use crate::group::{Answer, Deferred, Enqueued, Ticket, build_group, name_of_group};
-pub use crate::map::{Host, Order, for_each, map};
+pub use crate::group::{
+    Answer, Deferred, Enqueued, Ticket, are_at_rest, build_group, name_of_group,
+};
+pub use crate::invoke_any::{invoke_any, invoke_any_async};
+pub use crate::map::{Host, Order, SpawnedOn, for_each, map};
 pub use crate::pool_handle::PoolHandle;
 pub use crate::sched::decide::{Demand, OwnWorker};
 pub use crate::sched::effects::ReleaseListener;
@@ -33,7 +36,6 @@ pub use crate::task::options::{TaskOptions, WaitLimits};
 pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
 pub use crate::task::recorded::Recorded;
 pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun};
-pub use crate::task_builder::{OptionsHost, SpawnWithOptions, SubmitWithOptions};
-pub use crate::task_group::{invoke_any, invoke_any_async};
+pub use crate::task_builder::{AwaitWithOptions, OptionsHost, SpawnWithOptions, SubmitWithOptions};
 pub use crate::wait_async::Deadline;
 pub use sync_shim::waiter::{Waiter, WakeList};

@@ -25,13 +25,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::accept::Accepts;
 use crate::config::OnFull;
 use crate::error::{MapError, SubmitError};
 use crate::foreign::drop_quietly;
-use crate::handle::{JoinHandle, PoolRef};
+use crate::handle::PoolRef;
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
-use crate::submit::{Admit, AdmitHandle};
+use crate::submit::{Admit, AdmitHandle, Spawned};
 #[cfg(feature = "stream")]
 use crate::subqueue::Submission;
 use crate::subqueue::{Backlog, Drain, Helps, SubQueue, Submitter, drain_by};
@@ -58,39 +59,39 @@ pub trait Host: Clone + Send + Sync + 'static {
     fn workers(&self) -> usize;
     /// What a submit without a time limit does at a full pool, as built.
     fn on_full(&self) -> OnFull;
-    /// Hands a closure over.
+    /// Hands a task over.
     ///
     /// # Errors
-    /// The closure comes back unrun.
-    fn spawn_on<F, T>(&self, task: F, on_full: OnFull) -> Result<JoinHandle<T>, SubmitError<F>>
+    /// The task comes back unrun.
+    fn spawn_on<F>(&self, task: F, on_full: OnFull) -> SpawnedOn<F>
     where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static;
-    /// Hands a closure over, with options.
+        Closures: Accepts<F>;
+    /// Hands a task over, with options.
     ///
     /// # Errors
-    /// The closure comes back unrun.
-    fn spawn_with_options_on<F, T>(
+    /// The task comes back unrun.
+    fn spawn_with_options_on<F>(
         &self,
         task: F,
         options: TaskOptions,
         on_full: OnFull,
-    ) -> Result<JoinHandle<T>, SubmitError<F>>
+    ) -> SpawnedOn<F>
     where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static;
-    /// Hands a closure over as a future that waits for room.
+        Closures: Accepts<F>;
+    /// Hands a task over as a future that waits for room.
     ///
     /// # Errors
-    /// The closure comes back unrun.
-    fn spawn_async_on<F, T>(
+    /// The task comes back unrun.
+    fn spawn_async_on<F>(
         &self,
         task: F,
-    ) -> impl Future<Output = Result<JoinHandle<T>, SubmitError<F>>> + Send + use<Self, F, T>
+    ) -> impl Future<Output = SpawnedOn<F>> + Send + use<Self, F>
     where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static;
+        Closures: Accepts<F>;
 }
+
+/// The handle of a task that a [`Host`] has accepted, or the task.
+pub type SpawnedOn<F> = Spawned<<Closures as Accepts<F>>::Value, F>;
 
 impl<P> Host for P
 where
@@ -112,34 +113,28 @@ where
         self.pool_handle().on_full()
     }
 
-    fn spawn_on<F, T>(&self, task: F, on_full: OnFull) -> Result<JoinHandle<T>, SubmitError<F>>
+    fn spawn_on<F>(&self, task: F, on_full: OnFull) -> SpawnedOn<F>
     where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
+        Closures: Accepts<F>,
     {
         self.admit().spawn_task(task, on_full)
     }
 
-    fn spawn_with_options_on<F, T>(
+    fn spawn_with_options_on<F>(
         &self,
         task: F,
         options: TaskOptions,
         on_full: OnFull,
-    ) -> Result<JoinHandle<T>, SubmitError<F>>
+    ) -> SpawnedOn<F>
     where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
+        Closures: Accepts<F>,
     {
         self.admit().spawn_recorded(task, options, on_full)
     }
 
-    fn spawn_async_on<F, T>(
-        &self,
-        task: F,
-    ) -> impl Future<Output = Result<JoinHandle<T>, SubmitError<F>>> + Send + use<P, F, T>
+    fn spawn_async_on<F>(&self, task: F) -> impl Future<Output = SpawnedOn<F>> + Send + use<P, F>
     where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
+        Closures: Accepts<F>,
     {
         Arc::clone(self.admit()).spawn_task_async(task)
     }

@@ -84,9 +84,7 @@ impl Pool {
 impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
     /// Sets a pool of `function` up. A capacity has to be said.
     pub fn builder(function: impl Fn(T) -> R + Send + Sync + 'static) -> Builder<Func<T, R>> {
-        Builder::new(Func {
-            function: Arc::new(function),
-        })
+        Builder::new(Func::new(function))
     }
 
     /// Sets a pool up whose `function` gets a state of its worker beside the argument: a connection, a

@@ -1,6 +1,7 @@
 //! The difference between a pool of closures and one that calls a function.
 
 use crate::sched::ready::Priority;
+use crate::task::discarded::DiscardedTask;
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// What a pool does with its jobs: calls closures, or one function with each argument.
@@ -26,6 +27,12 @@ pub trait Runner: Send + Sync + 'static {
     fn given_name_of<'a>(&self, job: &'a Self::Job) -> Option<&'a str>;
     /// Which tasks go before it, in a pool that goes by priorities.
     fn priority_of(job: &Self::Job) -> Priority;
+    /// Whether it has a hook of its own for what is [discarded](Self::discarded).
+    fn sees_discards(&self) -> bool {
+        false
+    }
+    /// Gives that hook what a full pool has discarded. It may panic.
+    fn discarded(&self, _task: &DiscardedTask<'_>, _item: Self::Item) {}
     /// Whether the handle took the task out, so that only its entry is left.
     fn is_tombstone(job: &Self::Job) -> bool;
 }

@@ -78,8 +78,18 @@ pub trait Admit<R: Runner>: Sized {
         limits: Option<&WaitLimits>,
     ) -> Admitted<R>;
 
-    /// A task was refused because a token had cancelled it.
-    fn count_cancelled(&self);
+    /// A task was refused before it was offered to a pool.
+    fn count_unoffered(&self);
+
+    /// For a call that itself says what it does at a full pool: the task, unless that might discard
+    /// one which no hook sees.
+    fn check_discards<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<T, SubmitError<T>> {
+        if self.pool_handle().discards_unseen(on_full) {
+            self.count_unoffered();
+            return Err(SubmitError::NoDiscardHook(task));
+        }
+        Ok(task)
+    }
 
     /// Takes as many of the jobs as it likes, the first ones; none, if it takes them one by one.
     fn admit_some(self: &Arc<Self>, _jobs: Chunk<'_, R::Job>) {}
@@ -289,7 +299,7 @@ pub trait Admit<R: Runner>: Sized {
         R: Accepts<T>,
     {
         if options.tokens.iter().any(CancelToken::is_cancelled) {
-            self.count_cancelled();
+            self.count_unoffered();
             return Err(SubmitError::Cancelled(task));
         }
         if let Err(refused) = self.refuses(on_full) {
@@ -438,7 +448,7 @@ impl<R: Runner> Admit<R> for Core<R> {
         refusal(self.submit(job, on_full, limits))
     }
 
-    fn count_cancelled(&self) {
+    fn count_unoffered(&self) {
         self.count_refused();
     }
 
@@ -467,6 +477,12 @@ impl<R: Runner> Core<R> {
     #[inline]
     pub(crate) fn on_full(&self) -> OnFull {
         self.config.on_full
+    }
+
+    /// Whether a call that does so might discard a task that no hook sees.
+    pub(crate) fn discards_unseen(&self, on_full: OnFull) -> bool {
+        let is_deaf = || self.config.discard_hook.is_none() && !self.runner.sees_discards();
+        on_full.discards() && is_deaf()
     }
 }
 

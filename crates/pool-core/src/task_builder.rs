@@ -165,7 +165,7 @@ impl<'p, P> TaskBuilder<'p, P> {
         task: T,
     ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<P, T>
     where
-        P: SubmitWithOptions<T>,
+        P: AwaitWithOptions<T>,
     {
         self.host.submit_with_options_async(task, self.options)
     }
@@ -229,7 +229,7 @@ impl<'p, P> TaskBuilder<'p, P> {
         task: T,
     ) -> impl Future<Output = Result<P::Handle, SubmitError<T>>> + Send + Unpin + use<P, T>
     where
-        P: SubmitWithOptions<T>,
+        P: AwaitWithOptions<T>,
     {
         self.host.spawn_with_options_async(task, self.options)
     }
@@ -257,9 +257,9 @@ pub trait SpawnWithOptions<T>: OptionsHost {
     ) -> Result<Self::Handle, SubmitError<T>>;
 }
 
-/// Submits tasks with options, too, and by futures.
+/// Submits tasks with options.
 #[expect(clippy::missing_errors_doc, reason = "said by the builder")]
-pub trait SubmitWithOptions<T>: SpawnWithOptions<T> {
+pub trait SubmitWithOptions<T>: OptionsHost {
     /// See [`TaskBuilder::submit`].
     fn submit_with_options(
         &self,
@@ -267,6 +267,10 @@ pub trait SubmitWithOptions<T>: SpawnWithOptions<T> {
         options: TaskOptions,
         on_full: OnFull,
     ) -> Result<(), SubmitError<T>>;
+}
+
+/// Does both by futures.
+pub trait AwaitWithOptions<T>: SpawnWithOptions<T> {
     /// See [`TaskBuilder::submit_async`].
     fn submit_with_options_async(
         &self,
@@ -318,6 +322,12 @@ where
     ) -> Result<(), SubmitError<T>> {
         self.admit().submit_recorded(task, options, on_full)
     }
+}
+
+impl<T, P> AwaitWithOptions<T> for P
+where
+    P: AdmitHandle<Runner: Accepts<T>>,
+{
     fn submit_with_options_async(
         &self,
         task: T,

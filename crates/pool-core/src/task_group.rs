@@ -1,6 +1,7 @@
 //! Groups: tasks that are waited for, or cancelled, together.
 //!
-//! A group's tasks are the pool's like any other, in its one queue. A task's value goes to the group
+//! A group's tasks are the pool's like any other, in its one queue. A task that was submitted yields
+//! `None` where a spawned one yields its value, and of its good end nothing is kept. A task's value goes to the group
 //! as its end is shown ([`Listener`]), on the thread that ended it, and lies there for the group's
 //! owner. That runs no user code: what is some (owners' wakers, the cancelling of the rest) is left
 //! to be called as a handle's waker is.
@@ -9,8 +10,8 @@
 //! user code.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. A task of the group has a place in `handles` until its value is in `ended` or it was given up;
-//!    `left` counts all that are in either.
+//! 1. A task of the group has a place in `handles` until its value is in `ended`, or it has none, or it
+//!    was given up; `left` counts all that are in either.
 //! 2. While the owner sleeps, `ended` is empty and `left` is not 0.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -32,10 +33,10 @@ use crate::handle::{JoinHandle, PoolRef};
 use crate::map::Host;
 use crate::pool::WorkerPool;
 use crate::sched::spin::{JOIN_SPIN, spin_until};
-use crate::task::closures::Closures;
+use crate::task::closures::{Callee, Closures, Given, Ignored, Wanted};
 use crate::task::options::TaskOptions;
 use crate::task::promise::{Joined, Listener};
-use crate::task_builder::{OptionsHost, SpawnWithOptions, TaskBuilder};
+use crate::task_builder::{OptionsHost, SpawnWithOptions, SubmitWithOptions, TaskBuilder};
 use crate::wait_async::Deadline;
 
 /// Tasks of one pool that belong together: waited for, taken as they end, or cancelled.
@@ -81,12 +82,12 @@ struct Shared<T> {
 struct State<T> {
     /// By the order in which they were handed over. `None`: the handle is out, to be cancelled or
     /// run.
-    handles: BTreeMap<u64, Option<JoinHandle<T>>>,
+    handles: BTreeMap<u64, Option<JoinHandle<Option<T>>>>,
     next: u64,
     /// What was handed over before this one has started, as far as owners that help know.
     unstarted: u64,
     ended: VecDeque<Joined<T>>,
-    /// Tasks whose values were not taken.
+    /// Tasks that have not ended, or whose values were not taken.
     left: usize,
     owners: Vec<Waiter>,
     /// The first value of which this is true cancels the rest, and what is handed over later. No user code.
@@ -111,12 +112,13 @@ impl<T: Send + 'static> Wake for AfterEnd<T> {
     }
 }
 
-impl<T: Send + 'static> Listener<T> for Shared<T> {
-    fn ended(self: Arc<Self>, number: u64, value: Joined<T>) -> Option<Waker> {
+impl<T: Send + 'static> Listener<Option<T>> for Shared<T> {
+    fn ended(self: Arc<Self>, number: u64, value: Joined<Option<T>>) -> Option<Waker> {
         let mut state = self.state.lock();
         let Some(handle) = state.handles.remove(&number) else {
             drop(state);
             // It was given up meanwhile. A value's destructor is user code.
+            let value = value.transpose()?;
             return Some(Waker::from(Arc::new(GivenUp(Mutex::new(Some(value))))));
         };
         let user_code = self.keep(state, value);
@@ -135,10 +137,17 @@ impl<T: Send + 'static> Wake for GivenUp<T> {
     }
 }
 
+impl<T> State<T> {
+    /// Whether there is something to take, or nothing left to wait for.
+    fn is_ready(&self) -> bool {
+        !self.ended.is_empty() || self.left == 0
+    }
+}
+
 impl<T: Send + 'static> Shared<T> {
     /// A task was accepted.
-    fn adopt(self: &Arc<Self>, handle: JoinHandle<T>) {
-        let listener: Arc<dyn Listener<T>> = Arc::clone(self) as _;
+    fn adopt(self: &Arc<Self>, handle: JoinHandle<Option<T>>) {
+        let listener: Arc<dyn Listener<Option<T>>> = Arc::clone(self) as _;
         let mut state = self.state.lock();
         let number = state.next;
         state.next += 1;
@@ -158,23 +167,29 @@ impl<T: Send + 'static> Shared<T> {
         }
     }
 
-    /// Whether there is something to take, or nothing left to wait for.
     fn show(&self, state: &State<T>) {
         // Relaxed: a hint; an owner takes the lock to see.
-        let ready = !state.ended.is_empty() || state.left == 0;
-        self.ready.store(ready, Relaxed);
+        self.ready.store(state.is_ready(), Relaxed);
     }
 
     /// A task has ended: wakes threads. What is user code comes back.
     fn keep(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State<T>>,
-        value: Joined<T>,
+        value: Joined<Option<T>>,
     ) -> Option<Waker> {
-        let fails = !state.failed && (state.fails)(&value);
-        state.failed |= fails;
-        state.ended.push_back(value);
+        let mut fails = false;
+        if let Some(value) = value.transpose() {
+            fails = !state.failed && (state.fails)(&value);
+            state.failed |= fails;
+            state.ended.push_back(value);
+        } else {
+            state.left -= 1; // It was submitted, and there is nothing to take.
+        }
         self.show(&state);
+        if !state.is_ready() {
+            return None; // Owners sleep on: there is more to come.
+        }
         let owners = mem::take(&mut state.owners);
         drop(state);
         let mut wakers = Vec::new();
@@ -194,7 +209,11 @@ impl<T: Send + 'static> Shared<T> {
     }
 
     /// Has `call` look at a handle, which is out of the group meanwhile: it may run user code.
-    fn with_handle<R>(&self, number: u64, call: impl FnOnce(&JoinHandle<T>) -> R) -> Option<R> {
+    fn with_handle<R>(
+        &self,
+        number: u64,
+        call: impl FnOnce(&JoinHandle<Option<T>>) -> R,
+    ) -> Option<R> {
         let handle = self.state.lock().handles.get_mut(&number)?.take()?;
         let result = call(&handle);
         let mut state = self.state.lock();
@@ -352,19 +371,124 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        let spawned = self.host.spawn_async_on(task);
-        async move {
-            self.shared.adopt(spawned.await?);
-            Ok(())
-        }
+        let spawned = self.adopt_async(Wanted(task));
+        async move { spawned.await.map_err(|refused| refused.map(|it| it.0)) }
     }
 
-    fn spawn_with<F>(&self, task: F, on_full: OnFull) -> Result<(), SubmitError<F>>
+    pub(crate) fn spawn_with<F>(&self, task: F, on_full: OnFull) -> Result<(), SubmitError<F>>
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        self.shared.adopt(self.host.spawn_on(task, on_full)?);
+        let spawned = self.adopt(Wanted(task), None, on_full);
+        spawned.map_err(|refused| refused.map(|it| it.0))
+    }
+
+    /// Hands a task over that yields no value: what it returns is dropped on the worker, as a part of
+    /// the task. Waits as the pool's [`submit`](WorkerPool::submit) does.
+    ///
+    /// It is one of the group's like any other: [`wait`](Self::wait) waits for it, [`len`](Self::len)
+    /// counts it until it has ended, a [`cancel`](Self::cancel), a deadline and the group's drop take it
+    /// back, and if it panics or is cancelled that is an error of the group. But
+    /// [`next`](Self::next) has nothing to say of its good end, and nothing of it is kept. An `Err` that
+    /// it returns is dropped as well: [`spawn`](Self::spawn) what may fail.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    ///
+    /// let pool = Pool::builder().capacity(4).build()?;
+    /// let (group, sum) = (pool.group::<()>(), Arc::new(AtomicU32::new(0)));
+    /// for n in 1..=100 {
+    ///     let sum = Arc::clone(&sum);
+    ///     group.submit(move || sum.fetch_add(n, Relaxed))?;
+    /// }
+    /// group.wait()?;
+    /// assert_eq!(sum.load(Relaxed), 5050);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// Costs one allocation, as a spawned task does: it can be cancelled.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn submit<F, V>(&self, task: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce() -> V + Send + 'static,
+    {
+        self.submit_with(task, None, self.host.on_full())
+    }
+
+    /// As [`submit`](Self::submit), but refuses at a full pool.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn try_submit<F, V>(&self, task: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce() -> V + Send + 'static,
+    {
+        self.submit_with(task, None, OnFull::Refuse)
+    }
+
+    /// As [`submit`](Self::submit), as a future that waits for room: of the group once it is ready, as
+    /// [`spawn_async`](Self::spawn_async) says.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn submit_async<F, V>(
+        &self,
+        task: F,
+    ) -> impl Future<Output = Result<(), SubmitError<F>>> + Send
+    where
+        F: FnOnce() -> V + Send + 'static,
+    {
+        let submitted = self.adopt_async(Ignored::new(task));
+        async move { submitted.await.map_err(|refused| refused.map(|it| it.0)) }
+    }
+
+    fn submit_with<F, V>(
+        &self,
+        task: F,
+        options: Option<TaskOptions>,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce() -> V + Send + 'static,
+    {
+        let submitted = self.adopt(Ignored::new(task), options, on_full);
+        submitted.map_err(|refused| refused.map(|it| it.0))
+    }
+
+    /// Hands a task over, and takes it into the group.
+    fn adopt<C: Callee<Out = Option<T>>>(
+        &self,
+        task: C,
+        options: Option<TaskOptions>,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError<C>> {
+        let accepted = match options {
+            None => self.host.spawn_on(Given(task), on_full),
+            Some(options) => self
+                .host
+                .spawn_with_options_on(Given(task), options, on_full),
+        };
+        let handle = accepted.map_err(|refused| refused.map(|it| it.0))?;
+        self.shared.adopt(handle);
         Ok(())
+    }
+
+    /// As [`adopt`](Self::adopt), as a future that waits for room.
+    fn adopt_async<C: Callee<Out = Option<T>>>(
+        &self,
+        task: C,
+    ) -> impl Future<Output = Result<(), SubmitError<C>>> + Send {
+        let accepted = self.host.spawn_async_on(Given(task));
+        async move {
+            let accepted = accepted.await;
+            let handle = accepted.map_err(|refused| refused.map(|it| it.0))?;
+            self.shared.adopt(handle);
+            Ok(())
+        }
     }
 
     /// Sets a single task of the group up: its name, a token that cancels it, a time by which it is
@@ -373,12 +497,12 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
         TaskBuilder::of(self)
     }
 
-    /// Tasks whose values were not taken.
+    /// Tasks that have not ended, and those whose values were not taken.
     pub fn len(&self) -> usize {
         self.shared.state.lock().left
     }
 
-    /// Whether every task's value was taken.
+    /// Whether every task has ended, and its value was taken.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -390,7 +514,8 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
         self.shared.cancel()
     }
 
-    /// Blocks until a task has ended, and takes its value. `None` if there is no task left.
+    /// Blocks until a task has ended, and takes its value. `None` if there is no task left. A
+    /// [submitted](Self::submit) one's end is passed over, unless it is an error.
     ///
     /// On a worker of the same pool it runs tasks of the group that have not started, as
     /// [`JoinHandle::join`] does; one that may not be run there is given up with
@@ -398,6 +523,14 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     pub fn next(&self) -> Option<Result<T, JoinError>> {
         let next = self.next_until(None);
         next.unwrap_or_else(|_| unreachable!("a wait without a limit has an outcome"))
+    }
+
+    /// A value that is there.
+    pub(crate) fn try_next(&self) -> Option<Joined<T>> {
+        match self.shared.take_or_wait(|| None) {
+            Poll::Ready(next) => next,
+            Poll::Pending => None,
+        }
     }
 
     /// As [`next`](Self::next), but waits at most until then by the pool's clock, and runs nothing
@@ -640,100 +773,25 @@ where
         options: TaskOptions,
         on_full: OnFull,
     ) -> Result<(), SubmitError<F>> {
-        let handle = self.host.spawn_with_options_on(task, options, on_full)?;
-        self.shared.adopt(handle);
-        Ok(())
+        let spawned = self.adopt(Wanted(task), Some(options), on_full);
+        spawned.map_err(|refused| refused.map(|it| it.0))
     }
 }
 
-/// The value of the first of these that succeeds; see [`WorkerPool::invoke_any`].
-///
-/// # Errors
-/// The last error, if none succeeds; or why one was refused.
-pub fn invoke_any<P, I, F, T, E>(host: &P, tasks: I) -> Result<Option<T>, MapError<E>>
+impl<F, V, T, P> SubmitWithOptions<F> for TaskGroup<T, P>
 where
-    P: Host,
-    I: IntoIterator<Item = F>,
-    F: FnOnce() -> Result<T, E> + Send + 'static,
+    F: FnOnce() -> V + Send + 'static,
     T: Send + 'static,
-    E: Send + 'static,
-{
-    let (group, mut tries) = (TaskGroup::of(host), Tries(None));
-    for task in tasks {
-        if let Err(refused) = group.spawn_with(task, OnFull::Wait(None)) {
-            tries.refused(refused);
-            break;
-        }
-        if let Some(value) = tries.success_among(&group) {
-            return Ok(Some(value));
-        }
-    }
-    while let Some(ended) = group.next() {
-        if let Some(value) = tries.success(ended) {
-            return Ok(Some(value));
-        }
-    }
-    tries.outcome()
-}
-
-/// Tasks of which one is to succeed: the last error.
-struct Tries<E>(Option<MapError<E>>);
-
-impl<E: Send + 'static> Tries<E> {
-    fn refused<F>(&mut self, refused: SubmitError<F>) {
-        self.0 = Some(MapError::Refused(refused.without_task()));
-    }
-
-    fn success<T>(&mut self, ended: Joined<Result<T, E>>) -> Option<T> {
-        judge(ended).map_err(|error| self.0 = Some(error)).ok()
-    }
-
-    /// Of what has ended: enough are on their way if one has succeeded.
-    fn success_among<T, P>(&mut self, group: &TaskGroup<Result<T, E>, P>) -> Option<T>
-    where
-        T: Send + 'static,
-        P: Host,
-    {
-        match group.shared.take_or_wait(|| None) {
-            Poll::Ready(ended) => self.success(ended?),
-            Poll::Pending => None,
-        }
-    }
-
-    /// None has succeeded.
-    fn outcome<T>(self) -> Result<Option<T>, MapError<E>> {
-        self.0.map_or(Ok(None), Err)
-    }
-}
-
-/// As [`invoke_any`], as a future.
-///
-/// # Errors
-/// Those.
-pub async fn invoke_any_async<P, I, F, T, E>(host: P, tasks: I) -> Result<Option<T>, MapError<E>>
-where
     P: Host,
-    I: IntoIterator<Item = F>,
-    F: FnOnce() -> Result<T, E> + Send + 'static,
-    T: Send + 'static,
-    E: Send + 'static,
 {
-    let (group, mut tries) = (TaskGroup::of(&host), Tries(None));
-    for task in tasks {
-        if let Err(refused) = group.spawn_async(task).await {
-            tries.refused(refused);
-            break;
-        }
-        if let Some(value) = tries.success_among(&group) {
-            return Ok(Some(value));
-        }
+    fn submit_with_options(
+        &self,
+        task: F,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError<F>> {
+        self.submit_with(task, Some(options), on_full)
     }
-    while let Some(ended) = group.next_async().await {
-        if let Some(value) = tries.success(ended) {
-            return Ok(Some(value));
-        }
-    }
-    tries.outcome()
 }
 
 /// What a task that may fail came to.
@@ -758,50 +816,6 @@ impl WorkerPool<Closures> {
     pub fn group<T: Send + 'static>(&self) -> TaskGroup<T> {
         TaskGroup::of(self)
     }
-
-    /// Blocks until one of these tasks succeeds: its value. Those that have not started then are
-    /// cancelled, those that run are not interrupted. `None` if there are no tasks.
-    ///
-    /// ```
-    /// use pool_core::Pool;
-    ///
-    /// let pool = Pool::builder().capacity(2).build()?;
-    /// let tries = ["no", "7", "also no"].map(|text| move || text.parse::<u32>());
-    /// assert_eq!(pool.invoke_any(tries)?, Some(7));
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The last error, if none succeeds; or why the pool refused one. From Java's
-    /// `ExecutorService.invokeAny`.
-    #[doc(alias = "invokeAny")]
-    #[doc(alias = "select_ok")]
-    pub fn invoke_any<I, F, T, E>(&self, tasks: I) -> Result<Option<T>, MapError<E>>
-    where
-        I: IntoIterator<Item = F>,
-        F: FnOnce() -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self::invoke_any(self, tasks)
-    }
-
-    /// As [`invoke_any`](Self::invoke_any), as a future. Dropped, it cancels what has not started.
-    ///
-    /// # Errors
-    /// As [`invoke_any`](Self::invoke_any).
-    pub fn invoke_any_async<I, F, T, E>(
-        &self,
-        tasks: I,
-    ) -> impl Future<Output = Result<Option<T>, MapError<E>>> + use<I, F, T, E>
-    where
-        I: IntoIterator<Item = F>,
-        F: FnOnce() -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self::invoke_any_async(self.clone(), tasks)
-    }
 }
 
 #[cfg(all(test, not(anthill_loom)))]
@@ -825,5 +839,22 @@ mod tests {
             }
         });
         assert!(out.is_some() && group.shared.state.lock().handles.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_submitted_task_that_has_ended_well() {
+        testkit::watchdog(testkit::LIMIT, || {
+            let pool = Pool::builder().capacity(1).build();
+            let pool = pool.expect("it has a capacity");
+            let group = pool.group::<()>();
+            for _ in 0..100 {
+                group.submit(|| [0_u8; 64]).expect("it waits for room");
+            }
+            while group.shared.state.lock().left > 0 {
+                std::thread::yield_now();
+            }
+            let state = group.shared.state.lock();
+            assert!(state.handles.is_empty() && state.ended.is_empty());
+        });
     }
 }

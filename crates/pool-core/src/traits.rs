@@ -19,6 +19,7 @@ use crate::capacity::Capacity;
 use crate::config::OnFull;
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::foreign::drop_quietly;
+use crate::grace::GraceEnd;
 use crate::permit::Permit;
 use crate::pool::WorkerPool;
 use crate::reserve::ReserveFuture;
@@ -52,6 +53,9 @@ pub trait Workers: Send + Sync {
     fn release(&self) -> bool;
     /// Releases, and drops what has not started: the number of those tasks.
     fn release_now(&self) -> usize;
+    /// Releases, lets what was accepted go on for so long, then drops what has not started: the
+    /// number of those tasks.
+    fn release_with_grace(&self, grace: Duration) -> Result<GraceEnd<usize>, WaitError>;
     /// Releases, and waits for the end.
     fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
     /// Waits for the end.
@@ -255,6 +259,10 @@ impl<R: Runner> Workers for WorkerPool<R> {
     fn release_now(&self) -> usize {
         self.core().release_now(|item| _ = drop_quietly(item))
     }
+    fn release_with_grace(&self, grace: Duration) -> Result<GraceEnd<usize>, WaitError> {
+        let keep = |item| _ = drop_quietly(item);
+        self.core().release_with_grace(grace, keep)
+    }
     fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.core().release_and_wait(deadline)
     }
@@ -280,6 +288,7 @@ impl<R: Runner> Workers for WorkerPool<R> {
 
 impl<T: 'static, R: Accepts<T>> Submit<T> for WorkerPool<R> {
     fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>> {
+        let task = self.core().check_discards(task, on_full)?;
         self.core().submit_task(task, on_full)
     }
     fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>> {
@@ -291,6 +300,7 @@ impl<T: 'static, R: Accepts<T>> Spawn<T> for WorkerPool<R> {
     type Value = R::Value;
 
     fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<R::Value, T> {
+        let task = self.core().check_discards(task, on_full)?;
         self.core().spawn_task(task, on_full)
     }
     fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<R::Value, T>> {

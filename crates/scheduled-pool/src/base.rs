@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pool_core::internals::PoolHandle;
+use pool_core::internals::{PoolHandle, are_at_rest};
 use pool_core::{Pool, WaitError, WeakPool};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -145,6 +145,17 @@ impl Members {
     pub(crate) fn wait_for_end(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.each()
             .try_for_each(|(handle, generation)| handle.wait_for_end(generation, deadline))
+    }
+
+    /// Waits until each has been at rest.
+    pub(crate) fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+        let mut handles = self.0.handles.iter();
+        handles.try_for_each(|handle| handle.wait_idle(deadline))
+    }
+
+    /// Whether all are at rest, at one instant.
+    pub(crate) fn are_at_rest(&self) -> bool {
+        are_at_rest(&self.0.handles)
     }
 
     /// The one that a due task goes to: the first with a worker free, then with room, then with the

@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::plan::{Plan, nanos};
-use crate::series::OnPanic;
+use crate::series::{OnPanic, Series};
+use crate::unstarted::UnstartedTask;
 
 /// What a schedule runs.
 pub trait Body: Send + 'static {
@@ -21,6 +22,8 @@ pub trait Body: Send + 'static {
     fn after_panic(&self) -> AfterPanic<Self::Out>;
     /// The name that the panic hook is called with.
     fn name() -> &'static str;
+    /// What it would have run, by that plan, for one that a release gives it back to.
+    fn into_unstarted(self, plan: Plan) -> UnstartedTask;
 }
 
 /// What a panic does to a schedule.
@@ -54,6 +57,10 @@ where
 
     fn name() -> &'static str {
         type_name::<F>()
+    }
+
+    fn into_unstarted(self, _plan: Plan) -> UnstartedTask {
+        UnstartedTask::Once(Box::new(move || _ = self.0.map(|task| task())))
     }
 }
 
@@ -110,6 +117,19 @@ where
     fn name() -> &'static str {
         type_name::<F>()
     }
+
+    fn into_unstarted(self, plan: Plan) -> UnstartedTask {
+        let series = Series::of(plan, self.on_panic, self.left);
+        let mut task = self.task;
+        let run = move || {
+            if task().ends() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        UnstartedTask::Series(Box::new(run), series)
+    }
 }
 
 /// A closure that says after each run when the next one is, or with what the series ends.
@@ -159,5 +179,10 @@ where
 
     fn name() -> &'static str {
         type_name::<F>()
+    }
+
+    fn into_unstarted(self, _plan: Plan) -> UnstartedTask {
+        let mut task = self.task;
+        UnstartedTask::SelfPaced(Box::new(move || task().map_break(drop)))
     }
 }

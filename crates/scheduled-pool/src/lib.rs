@@ -60,8 +60,9 @@
 //! | `join` | until the end | nothing while it sleeps |
 //! | `stats`, `pending` | no | one critical section |
 //! | `release` | no | O(n) |
-//! | `release_now` | no | O(n log n); drops the captures here |
-//! | `wait_released` | yes; refused on an own worker | nothing while it sleeps |
+//! | `release_now` | no | O(n log n), and a box for each schedule; gives them back |
+//! | `release_with_grace` | for so long; refused on an own worker | nothing while it sleeps, then as `release_now` |
+//! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while it sleeps |
 //!
 //! # If there are no threads
 //! If the timer thread cannot be started, the call that needed it returns the task. If a task falls
@@ -106,12 +107,14 @@ pub mod internals;
 mod life;
 mod plan;
 mod pool;
+mod rest;
 mod schedule;
 mod series;
 mod state;
 mod stats;
 mod task_builder;
 mod timer;
+mod unstarted;
 mod wait_async;
 
 pub use base::Base;
@@ -124,6 +127,7 @@ pub use series::{OnPanic, Series};
 pub use stats::Stats;
 pub use task_builder::ScheduledTaskBuilder;
 pub use timer::DEFAULT_THREAD_NAME;
+pub use unstarted::{Unstarted, UnstartedSchedule, UnstartedTask};
 
 // What the README shows is compiled and run.
 #[cfg(all(doctest, not(anthill_loom)))]

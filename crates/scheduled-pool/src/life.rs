@@ -9,6 +9,7 @@ use sync_shim::thread::JoinHandle;
 use crate::executor::Executor;
 use crate::state::{Effects, Ending, Entry, Why};
 use crate::timer::Core;
+use crate::unstarted::UnstartedSchedule;
 
 /// What a waiter for the end finds.
 enum Look {
@@ -34,39 +35,41 @@ impl<S: Executor> Core<S> {
             };
             (was_open, doomed)
         };
-        self.end(doomed);
+        self.end(doomed, |_| {});
         was_open
     }
 
-    /// Step 9: accepts no more schedules and ends all that are not running: how many.
-    pub fn release_now(&self) -> usize {
+    /// Step 9: accepts no more schedules and ends all that are not running, which it gives back.
+    pub fn release_now(&self) -> Vec<UnstartedSchedule> {
         let doomed = {
             let mut state = self.state.lock();
             state.releases = true;
             state.close_now()
         };
-        self.end(doomed)
+        let mut back = Vec::with_capacity(doomed.len());
+        self.end(doomed, |entry| back.extend(entry.give_back()));
+        back
     }
 
     /// Step 10: the executor was released, and accepts nothing any more.
     pub fn executor_released(&self) {
         let doomed = self.state.lock().pool_released();
-        self.end(doomed);
+        self.end(doomed, |_| {});
     }
 
     /// Step 8 of all of them, and only then their user code: a waker or a destructor of one may wait for
-    /// another, or for the end.
-    fn end(&self, mut doomed: Vec<Arc<dyn Entry>>) -> usize {
+    /// another, or for the end. `keep` is called with each that has ended, before its user code.
+    fn end(&self, mut doomed: Vec<Arc<dyn Entry>>, mut keep: impl FnMut(&dyn Entry)) {
         let mut effects = Effects::new();
         doomed.retain(|entry| entry.end(Why::Released, &mut effects) == Ending::Now);
         // If there was no schedule to end, no step 8 comes, and this section is the last.
         self.state.lock().settle(&mut effects);
         let kept = self.perform(effects);
         for entry in &doomed {
+            keep(&**entry);
             entry.run_user_code();
         }
         drop(kept); // Last: the drop of the pool's handle may wait for the pool's end.
-        doomed.len()
     }
 
     /// Waits until nothing is accepted, every schedule has ended, and the timer thread is gone. `false`

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use delay_queue::NEVER;
 use pool_core::internals::{PoolHandle, Recorded, TaskOptions};
-use pool_core::{Pool, WaitError};
+use pool_core::{GraceEnd, Pool, WaitError};
 
 use crate::base::{Base, Members};
 use crate::body::{Body, Many, Paced, Step};
@@ -17,6 +17,7 @@ use crate::plan::Plan;
 use crate::series::Series;
 use crate::stats::Stats;
 use crate::timer::Core;
+use crate::unstarted::Unstarted;
 
 /// Runs tasks in a [`Pool`] later, at a fixed rate, or with a fixed delay.
 ///
@@ -353,8 +354,8 @@ impl<P: Base> ScheduledPool<P> {
         }
     }
 
-    /// Schedules whose time has not come. They are not in flight: the pool's `wait_idle` ignores
-    /// them.
+    /// Schedules whose time has not come. They are not in flight: [`wait_idle`](Self::wait_idle) ignores
+    /// them, and so does the pool's.
     pub fn pending(&self) -> usize {
         self.stats().pending
     }
@@ -383,21 +384,50 @@ impl<P: Base> ScheduledPool<P> {
     }
 
     /// Takes no more schedules, ends all that have not started, and releases the pool with
-    /// `release_now`: how many tasks never started, those that were the pool's own included.
+    /// `release_now`. The schedules come back, with what they were to run; and how many tasks that were
+    /// the pool's own never started, which are dropped on this thread.
     ///
-    /// What they captured is dropped on this thread, and their handles end with
-    /// [`Released`](pool_core::JoinError::Released). A series ends too; a run that is under way is
-    /// its last. Does not wait for it.
+    /// The handles of all end with [`Released`](pool_core::JoinError::Released). A series ends too; a
+    /// run that is under way is its last, and it does not come back. Does not wait for it, and asks it to
+    /// stop, as [`Pool::release_now`](pool_core::Pool::release_now) does.
     #[doc(alias = "shutdownNow")]
-    pub fn release_now(&self) -> usize {
+    pub fn release_now(&self) -> Unstarted {
         if self.pool_handle().is_forked() {
-            return 0;
+            return Unstarted::default();
         }
-        let ended = self.core().release_now();
-        if !self.members().are_the_same() {
-            return ended; // "A reboot": a later generation is left open.
+        release_now(self.core(), self.members(), Some(&self.pool))
+    }
+
+    /// [Releases](Self::release), lets what goes on go on for so long by the pool's clock, and then does
+    /// what [`release_now`](Self::release_now) does, if not every schedule and the pool have ended by then.
+    /// Says which of the two it came to. See
+    /// [`Pool::release_with_grace`](pool_core::Pool::release_with_grace).
+    ///
+    /// Tasks scheduled once that are due within the grace still run; the later ones come back.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pool_core::{GraceEnd, Pool};
+    /// use scheduled_pool::ScheduledPool;
+    ///
+    /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// scheduled.spawn_after(Duration::from_secs(3600), || println!("still unpaid"))?;
+    /// match scheduled.release_with_grace(Duration::from_millis(1))? {
+    ///     GraceEnd::Ended => unreachable!("the reminder was not due"),
+    ///     GraceEnd::CutShort(unstarted) => assert_eq!(unstarted.len(), 1),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`wait_released`](Self::wait_released). Nothing was taken out then; it is released all
+    /// the same, but in a forked child.
+    pub fn release_with_grace(&self, grace: Duration) -> Result<GraceEnd<Unstarted>, WaitError> {
+        self.release();
+        match self.wait(self.pool_handle().clock().after(grace)) {
+            Err(WaitError::TimedOut) => Ok(GraceEnd::CutShort(self.release_now())),
+            ended => ended.map(|()| GraceEnd::Ended),
         }
-        ended + self.pool.release_all_now()
     }
 
     /// Waits until it is released (by any handle, of it or of the pool), every schedule has ended, the timer thread is
@@ -428,13 +458,18 @@ impl<P: Base> ScheduledPool<P> {
         self.wait(Some(deadline))
     }
 
-    fn wait(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+    pub(crate) fn may_wait(&self) -> Result<(), WaitError> {
         if self.pool_handle().is_own_worker() {
             return Err(WaitError::WouldDeadlock);
         }
         if self.pool_handle().is_forked() {
             return Err(WaitError::Forked);
         }
+        Ok(())
+    }
+
+    fn wait(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+        self.may_wait()?;
         if !self.core().wait_released(deadline) {
             return Err(WaitError::TimedOut);
         }
@@ -448,6 +483,18 @@ impl<P: Base> ScheduledPool<P> {
             pool: self.pool.weak(),
         }
     }
+}
+
+/// Ends what has not started, there and, as long as it has a handle and was not rebooted, in the pool.
+pub(crate) fn release_now<P: Base>(
+    core: &Core<Members>,
+    members: &Members,
+    pool: Option<&P>,
+) -> Unstarted {
+    let schedules = core.release_now();
+    // "A reboot": a later generation is left open.
+    let pool = pool.filter(|_| members.are_the_same());
+    Unstarted::new(schedules, pool.map_or(0, P::release_all_now))
 }
 
 impl<P: Clone> Clone for ScheduledPool<P> {

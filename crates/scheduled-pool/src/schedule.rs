@@ -33,6 +33,7 @@ use crate::executor::Executor;
 use crate::plan::Plan;
 use crate::state::{Effects, EndKind, Ending, Entry, NoNextRun, Report, Why};
 use crate::timer::Core;
+use crate::unstarted::UnstartedSchedule;
 
 /// A schedule as its handle sees it.
 pub trait Joinable<R>: Promised<R> + Send + Sync {
@@ -468,6 +469,22 @@ impl<B: Body, S: Executor> Entry for Schedule<B, S> {
             return Ending::AfterThisRun;
         }
         Ending::Was
+    }
+
+    fn give_back(&self) -> Option<UnstartedSchedule> {
+        let mut slot = self.slot.lock();
+        let (body, due) = match std::mem::replace(&mut slot.stage, Stage::Gone) {
+            Stage::Unwanted(body) => (body, slot.due),
+            other => {
+                slot.stage = other;
+                return None;
+            }
+        };
+        drop(slot);
+        let name = self.recorded.as_ref().and_then(|it| it.given_name());
+        let task = body.into_unstarted(self.plan);
+        let due = self.core.epoch.instant(due);
+        Some(UnstartedSchedule::new(name, B::name(), due, task))
     }
 
     fn run_user_code(&self) {

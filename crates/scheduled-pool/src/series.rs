@@ -84,6 +84,25 @@ impl Series {
         self
     }
 
+    /// The series of that plan, with so many runs.
+    pub(crate) fn of(plan: Plan, on_panic: OnPanic, runs: Option<u64>) -> Self {
+        let rhythm = match plan {
+            Plan::FixedRate { period, .. } => Rhythm::FixedRate(Duration::from_nanos(period)),
+            Plan::FixedDelay { delay } => Rhythm::FixedDelay(Duration::from_nanos(delay)),
+            Plan::Once => unreachable!("a task with one run is no series"),
+        };
+        let missed = match plan {
+            Plan::FixedRate { missed, .. } => missed,
+            _ => Missed::default(),
+        };
+        Self {
+            rhythm,
+            missed,
+            on_panic,
+            max_runs: runs.and_then(NonZeroU64::new),
+        }
+    }
+
     /// `None` for a period or a delay of 0.
     pub(crate) fn plan(&self) -> Option<Plan> {
         let plan = match self.rhythm {

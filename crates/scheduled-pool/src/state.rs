@@ -23,6 +23,7 @@ use sync_shim::thread::JoinHandle;
 use crate::error::ResetError;
 use crate::executor::{Executor, QueueTicket};
 use crate::stats::Stats;
+use crate::unstarted::UnstartedSchedule;
 
 /// The heap's capacity does not shrink below this.
 const MIN_CAPACITY: usize = 1024;
@@ -41,6 +42,8 @@ pub(crate) trait Entry: ScheduledTask {
     /// Ends it, or has it end after the present run. After `Ending::Now` the caller performs
     /// `effects`, then calls `run_user_code`.
     fn end(&self, why: Why, effects: &mut Effects) -> Ending;
+    /// The closure of one that has ended, which then is not dropped with it.
+    fn give_back(&self) -> Option<UnstartedSchedule>;
     /// The user code of an end: calls the waker, drops the closure and a detached outcome.
     fn run_user_code(&self);
 }
@@ -137,6 +140,8 @@ pub(crate) struct State<S: Executor> {
     keep: Option<Keep>,
     /// The events of the threads that wait for the end.
     pub(crate) end_waiters: Vec<Arc<Event>>,
+    /// Of those that wait until nothing that is due is left to end.
+    pub(crate) quiet_waiters: Vec<Arc<Event>>,
     pub(crate) stats: Stats,
     max_lateness: u64,
 }
@@ -173,6 +178,7 @@ impl<S: Executor> State<S> {
             wakes_at: AWAKE,
             keep: Some(keep),
             end_waiters: Vec::new(),
+            quiet_waiters: Vec::new(),
             stats: Stats::default(),
             max_lateness: 0,
         }
@@ -186,6 +192,26 @@ impl<S: Executor> State<S> {
     /// Whether nothing is accepted any more and every schedule has ended, which stays so.
     pub(crate) fn is_over(&self) -> bool {
         !self.is_open() && self.heap.is_empty()
+    }
+
+    /// When the next schedule is due, if none is beyond that: offered, queued, accepted or running.
+    pub(crate) fn next_due_if_all_are_pending(&self) -> Option<u64> {
+        let all_are_pending = self.heap.len() == self.stats.pending;
+        all_are_pending.then(|| self.heap.peek_due().unwrap_or(NEVER))
+    }
+
+    /// Whether nothing that is due at that time is left to end.
+    pub(crate) fn is_quiet(&self, now: u64) -> bool {
+        let next_due = self.next_due_if_all_are_pending();
+        next_due.is_some_and(|due| due > now)
+    }
+
+    /// Called in every section that may have ended, or put off, the last that was due: its waiters look
+    /// again.
+    fn quiet(&mut self, effects: &mut Effects) {
+        if self.heap.len() == self.stats.pending {
+            Event::set_all(&mut self.quiet_waiters, &mut effects.wakes);
+        }
     }
 
     fn shut(&mut self) {
@@ -288,6 +314,7 @@ impl<S: Executor> State<S> {
         self.heap.reset(id, due);
         self.stats.pending += 1;
         self.wake_by(due, effects);
+        self.quiet(effects);
         Ok(Some(was))
     }
 
@@ -314,6 +341,7 @@ impl<S: Executor> State<S> {
         }
         self.heap.reset(id, due);
         self.wake_by(due, effects);
+        self.quiet(effects);
         Ok(())
     }
 
@@ -338,6 +366,7 @@ impl<S: Executor> State<S> {
         } += 1;
         self.count(report);
         self.trim();
+        self.quiet(effects);
         self.settle(effects);
         Some(record)
     }

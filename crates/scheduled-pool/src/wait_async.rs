@@ -1,4 +1,4 @@
-//! Waiting for the end as a future.
+//! Waiting for the end as a future, and the future that waits for rest, too (`rest.rs`).
 //!
 //! Not for: joining the timer thread, which blocks (`life.rs`). It has nothing to do any more when a
 //! future here is ready, and ends by itself.
@@ -7,35 +7,65 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pool_core::WaitError;
-use pool_core::internals::{Deadline, EventFuture};
+use pool_core::internals::{Deadline, Event, EventFuture};
+use pool_core::{GraceEnd, WaitError};
 
 use crate::base::{Base, Members};
-use crate::pool::ScheduledPool;
+use crate::pool::{ScheduledPool, release_now};
+use crate::state::State;
 use crate::timer::Core;
+use crate::unstarted::Unstarted;
 
-/// Resolves once nothing is accepted and every schedule has ended, or at the deadline.
-struct EndFuture {
+/// What a future waits for.
+#[derive(Clone, Copy)]
+pub(crate) enum Awaited {
+    /// Nothing is accepted, and every schedule has ended.
+    End,
+    /// Nothing that is due is left to end.
+    Quiet,
+}
+
+/// Resolves once it has come, or at the deadline.
+pub(crate) struct StateFuture {
     core: Arc<Core<Members>>,
     members: Members,
+    awaited: Awaited,
     event: Option<EventFuture>,
     deadline: Deadline,
 }
 
-impl EndFuture {
-    /// Whether the end has come. If not, an event is entered for it, in the same section.
+impl StateFuture {
+    pub(crate) fn new(
+        core: Arc<Core<Members>>,
+        members: Members,
+        awaited: Awaited,
+        deadline: Option<Instant>,
+    ) -> Self {
+        Self {
+            core,
+            members,
+            awaited,
+            event: None,
+            deadline: Deadline::new(deadline),
+        }
+    }
+
+    /// Whether it has come. If not, an event is entered for it, in the same section.
     fn look(&mut self) -> bool {
-        let event = EventFuture::new();
+        let (event, now) = (EventFuture::new(), self.core.now());
         let mut state = self.core.state.lock();
-        let is_over = state.is_over();
-        if !is_over {
-            state.end_waiters.push(event.event());
+        let has_come = match self.awaited {
+            Awaited::End => state.is_over(),
+            Awaited::Quiet => state.is_quiet(now),
+        };
+        if !has_come {
+            self.awaited.waiters(&mut state).push(event.event());
         }
         drop(state);
-        self.event = (!is_over).then_some(event);
-        is_over
+        self.event = (!has_come).then_some(event);
+        has_come
     }
 
     /// Takes the event back: whether it has come all the same.
@@ -44,11 +74,20 @@ impl EndFuture {
             return false;
         };
         // The event is dropped after it, with its waker: the lock is free.
-        event.leave(&mut self.core.state.lock().end_waiters)
+        event.leave(self.awaited.waiters(&mut self.core.state.lock()))
     }
 }
 
-impl Future for EndFuture {
+impl Awaited {
+    fn waiters(self, state: &mut State<Members>) -> &mut Vec<Arc<Event>> {
+        match self {
+            Self::End => &mut state.end_waiters,
+            Self::Quiet => &mut state.quiet_waiters,
+        }
+    }
+}
+
+impl Future for StateFuture {
     type Output = Result<(), WaitError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -64,7 +103,7 @@ impl Future for EndFuture {
                 continue;
             };
             if event.poll(context.waker()) {
-                this.event = None; // Of the end, or of the timer thread's join: looks again.
+                this.event = None; // Of what is awaited, or of the timer thread's join: looks again.
             } else if !this.deadline.has_passed(&*this.core.clock, context.waker()) {
                 return Poll::Pending;
             } else if !this.leave() {
@@ -74,7 +113,7 @@ impl Future for EndFuture {
     }
 }
 
-impl Drop for EndFuture {
+impl Drop for StateFuture {
     fn drop(&mut self) {
         if !self.members.is_forked() {
             self.leave(); // Its drop leaves nothing behind.
@@ -116,6 +155,39 @@ impl<P: Base> ScheduledPool<P> {
         self.end_async(true, deadline)
     }
 
+    /// As [`release_with_grace`](ScheduledPool::release_with_grace), as a future: releases at its first
+    /// poll, from when the grace counts. Dropped before it is ready, it leaves the scheduled pool
+    /// released, and gives nothing up. It keeps nothing open.
+    ///
+    /// # Errors
+    /// Those of [`wait_released_async`](ScheduledPool::wait_released_async). And
+    /// [`TimedOut`](WaitError::TimedOut) if the clock has no thread to wake the future when the grace is
+    /// over: it is released, and nothing was taken out.
+    pub fn release_with_grace_async(
+        &self,
+        grace: Duration,
+    ) -> impl Future<Output = Result<GraceEnd<Unstarted>, WaitError>> + Send + use<P> {
+        let (core, members) = (Arc::clone(self.core()), self.members().clone());
+        let pool = self.pool().weak();
+        async move {
+            if members.is_forked() {
+                return Err(WaitError::Forked); // The fork may have left the lock held.
+            }
+            core.release(true);
+            let deadline = core.clock.after(grace);
+            let ended = wait_for_end(Arc::clone(&core), members.clone(), deadline).await;
+            let is_over = deadline.is_some_and(|deadline| core.clock.now() >= deadline);
+            match ended {
+                Err(WaitError::TimedOut) if is_over => {
+                    let pool = P::strong(&pool);
+                    let unstarted = release_now(&core, &members, pool.as_ref());
+                    Ok(GraceEnd::CutShort(unstarted))
+                }
+                ended => ended.map(|()| GraceEnd::Ended),
+            }
+        }
+    }
+
     fn end_async(
         &self,
         releases: bool,
@@ -129,17 +201,20 @@ impl<P: Base> ScheduledPool<P> {
             if releases {
                 core.release(true);
             }
-            let end = EndFuture {
-                core,
-                members: members.clone(),
-                event: None,
-                deadline: Deadline::new(deadline),
-            };
-            end.await?;
-            for (handle, generation) in members.each() {
-                handle.wait_for_end_async(generation, deadline).await?;
-            }
-            Ok(())
+            wait_for_end(core, members, deadline).await
         }
     }
+}
+
+/// Every schedule has ended, and the pools have.
+async fn wait_for_end(
+    core: Arc<Core<Members>>,
+    members: Members,
+    deadline: Option<Instant>,
+) -> Result<(), WaitError> {
+    StateFuture::new(core, members.clone(), Awaited::End, deadline).await?;
+    for (handle, generation) in members.each() {
+        handle.wait_for_end_async(generation, deadline).await?;
+    }
+    Ok(())
 }

@@ -32,10 +32,11 @@
 //! | [`TaskGroup::cancel_at`](crate::TaskGroup::cancel_at), when its time has come | the same, of all | is asked |
 //! | [`release_now`](crate::Pool::release_now) | is taken out, and counted | is asked |
 //! | [`release`](crate::Pool::release), with or without a time limit | runs | is not asked |
+//! | [`release_with_grace`](crate::Pool::release_with_grace) | runs; is taken out when the grace is over | is asked then |
 //! | [`start_before`](crate::TaskBuilder::start_before) | is not run if it comes too late: [`JoinError::Expired`](crate::JoinError::Expired) | goes on |
 //!
 //! Code that has no token at hand asks [`current`](crate::current): whatever was cancelled, the task's
 //! handle, its group, its tokens or the pool, [`is_cancelled`](crate::Current::is_cancelled) shows it.
 //!
-//! A shutdown with grace is two calls: `release_timeout(grace)`, and `release_now()` if that says
-//! [`TimedOut`](crate::WaitError::TimedOut).
+//! So [`release_with_grace`](crate::Pool::release_with_grace) is a shutdown that lets tasks finish, and does
+//! not wait for ever for one that does not: see [`shutdown`](super::shutdown).

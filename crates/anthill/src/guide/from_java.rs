@@ -9,12 +9,13 @@
 //! | `setMaximumPoolSize` | [`tune`](crate::WorkerPool::tune) |
 //! | `execute`, `submit` | `try_submit`, `try_spawn`, which refuse at a full pool too; or wait with `submit`, `spawn` |
 //! | `AbortPolicy` | `on_full(OnFull::Refuse)`, or `try_submit`: the refused task is in the error |
-//! | `CallerRunsPolicy`, `DiscardOldestPolicy`, `DiscardPolicy` | [`on_full`](crate::Builder::on_full) with `RunInCaller`, `DiscardOldest`, `DiscardNewest`; a `discard_hook` sees what goes |
+//! | `CallerRunsPolicy`, `DiscardOldestPolicy`, `DiscardPolicy` | [`on_full`](crate::Builder::on_full) with `RunInCaller`, `DiscardOldest`, `DiscardNewest`; a `discard_hook`, which the last two need, sees what goes |
 //! | `Future.get`, `cancel(false)` | `join`, [`cancel`](crate::JoinHandle::cancel); nothing is interrupted |
 //! | `invokeAll`, `invokeAny`, `ExecutorCompletionService` | a [group](super::groups): `wait`, [`invoke_any`](crate::Pool::invoke_any), `next` |
 //! | `CompletableFuture.supplyAsync(f, pool)` | `spawn_async(f).await?`, and `await` in place of `thenApply` |
 //! | `shutdown`, `awaitTermination` | `release`, `wait_released`; `release_timeout` is both |
-//! | `shutdownNow` | `release_now`, which interrupts nothing |
+//! | `shutdownNow` | `release_now`, which interrupts nothing; a scheduled pool's gives the schedules back |
+//! | `shutdown`, `awaitTermination`, then `shutdownNow` | [`release_with_grace`](crate::Pool::release_with_grace) |
 //! | `ForkJoinPool.managedBlock` | [`blocking`](crate::blocking), within the builder's `max_compensation` |
 //! | `ThreadLocal` in a pool's threads | [`FuncPool::builder_with_state`](crate::FuncPool::builder_with_state) |
 //! | `ThreadFactory` | `thread_name`, `stack_size`, `start_hook`, [`worker_wrap`](crate::Builder::worker_wrap) |

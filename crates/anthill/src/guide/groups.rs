@@ -22,6 +22,7 @@
 //! | the first panic to do so; a task's own `Err`, too | [`cancel_on_error`](crate::TaskGroup::cancel_on_error); [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure) |
 //! | a point in time to do so | [`cancel_at`](crate::TaskGroup::cancel_at) |
 //! | the first error of tasks that return a `Result` | [`try_wait`](crate::TaskGroup::try_wait), [`try_wait_async`](crate::TaskGroup::try_wait_async) |
+//! | tasks without a value among them | [`submit`](crate::TaskGroup::submit), [`try_submit`](crate::TaskGroup::try_submit), [`submit_async`](crate::TaskGroup::submit_async): waited for, counted and cancelled like the others, and `next` passes over their good ends |
 //! | to hand over where nothing may block | [`spawn_async`](crate::TaskGroup::spawn_async), [`try_spawn`](crate::TaskGroup::try_spawn) |
 //! | the first success alone | [`Pool::invoke_any`](crate::Pool::invoke_any), [`invoke_any_async`](crate::Pool::invoke_any_async) |
 //!

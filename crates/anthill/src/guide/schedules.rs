@@ -47,5 +47,10 @@
 //! - **Its end**: `max_runs`, or the task itself. The closure of `spawn_series_until` returns a
 //!   `ControlFlow`; that of `spawn_self_paced` also names the delay to its next run.
 //! - **Over what**: a `Pool`, or a `MultiPool`, whose pool with a worker free gets what is due.
+//! - **Rest**: [`wait_idle`](crate::ScheduledPool::wait_idle) waits until nothing that is due is left to end
+//!   and the pool is idle. What is due later is not waited for.
+//! - **A quick end**: [`release_now`](crate::ScheduledPool::release_now) gives back what never started, to be
+//!   run here or scheduled elsewhere; [`release_with_grace`](crate::ScheduledPool::release_with_grace) does
+//!   it when a while is over.
 //! - **Another time**: `reset_after` of a handle moves a pending run, earlier or later, and says if its
 //!   time has come first.

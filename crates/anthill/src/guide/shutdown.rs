@@ -111,6 +111,28 @@
 //!
 //! No call ends a task that runs.
 //!
+//! # With grace
+//! `release_with_grace` is both: what was accepted may go on for so long; what is left then is taken
+//! out, as by `release_now`, and what runs is [asked to stop](super::cancelling). It says which of the
+//! two it came to, and does not wait for those that were asked: `wait_released` does, as long as they
+//! take. `release_with_grace_async` is the same as a future. Pools, multi-pools, scheduled pools and the
+//! default pool have both.
+//!
+//! ```
+//! use anthill::{GraceEnd, Pool};
+//! use std::time::Duration;
+//!
+//! let pool = Pool::builder().capacity(2).queue_depth(8).build()?;
+//! for _ in 0..8 {
+//!     pool.submit(|| ())?;
+//! }
+//! match pool.release_with_grace(Duration::from_secs(60))? {
+//!     GraceEnd::Ended => assert_eq!(pool.stats().completed, 8),
+//!     GraceEnd::CutShort(unstarted) => println!("{unstarted} tasks were not run"),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Opening again
 //! `reboot` opens a released pool, at any time: workers that have not ended go on. A call that
 //! waits for the end, which now does not come, returns [`Rebooted`](crate::WaitError::Rebooted).

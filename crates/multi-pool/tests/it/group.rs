@@ -142,3 +142,42 @@ fn of_tasks_in_several_pools_the_first_that_succeeds_is_taken_and_the_rest_cance
         end(&pool);
     });
 }
+
+#[test]
+fn what_is_submitted_into_a_group_runs_on_all_pools_and_is_waited_for_and_taken_back() {
+    bounded(|| {
+        let pool = multi(3, 1);
+        let (group, all, used) = (
+            pool.group::<()>(),
+            Arc::new(Barrier::new(3)),
+            Journal::new(),
+        );
+        for _ in 0..3 {
+            let (all, used) = (Arc::clone(&all), used.clone());
+            let task = move || {
+                all.wait(); // None goes on before three workers are there.
+                used.write(here());
+            };
+            group.submit(task).unwrap();
+        }
+        group.wait().unwrap();
+        let used: BTreeSet<_> = used.entries().into_iter().collect();
+        assert_eq!((used.len(), group.len()), (3, 0));
+
+        let gates = hold_all(&pool, 3);
+        assert!(matches!(group.try_submit(here), Err(SubmitError::Full(_))));
+        gates.iter().for_each(Gate::open);
+        testkit::block_on(group.submit_async(here)).unwrap();
+        group.task().name("named").submit(here).unwrap();
+        group.wait().unwrap();
+        end(&pool);
+
+        let pool = queueing(2, 2);
+        let (gates, group) = (hold_all(&pool, 2), pool.group::<()>());
+        (0..4).for_each(|_| group.submit(here).unwrap());
+        assert_eq!((group.cancel(), pool.queued()), (4, 0));
+        assert!(matches!(group.wait(), Err(JoinError::Cancelled)));
+        gates.iter().for_each(Gate::open);
+        end(&pool);
+    });
+}

@@ -10,6 +10,7 @@ mod batch;
 mod building;
 mod cancel;
 mod figures;
+mod grace;
 mod group;
 mod keyed;
 mod last_handle;

@@ -1,11 +1,14 @@
 //! What full pools do beside waiting and refusing, and pools that are paused.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use multi_pool::{MultiPool, RoundRobin};
-use pool_core::{Clock, JoinError, JoinHandle, ManualClock, OnFull, Pool, SubmitError};
+use multi_pool::{MultiBuildError, MultiFuncPool, MultiPool, RoundRobin};
+use pool_core::{
+    BuildError, Clock, FuncPool, JoinError, JoinHandle, ManualClock, OnFull, Pool, Spawn, Submit,
+    SubmitError,
+};
 use testkit::Gate;
 
 use crate::support::{bounded, until};
@@ -13,6 +16,7 @@ use crate::support::{bounded, until};
 /// Two pools of one worker, which is held, and room for `depth` behind each.
 fn held(depth: usize, on_full: OnFull) -> (MultiPool, Gate) {
     let each = Pool::builder().capacity(1).queue_depth(depth);
+    let each = each.discard_hook(|_| ());
     let pools = MultiPool::builder(each.on_full(on_full)).pools(2);
     let pools = pools.strategy(RoundRobin::new()).build().unwrap();
     let gate = Gate::new();
@@ -126,5 +130,40 @@ fn paused_pools_start_nothing_until_they_are_resumed_or_released() {
         assert!(pools.release() && !pools.is_paused());
         pools.wait_released().unwrap();
         assert_eq!(*done.lock().unwrap(), 7);
+    });
+}
+
+#[test]
+fn pools_that_would_discard_without_a_hook_are_not_built_and_a_call_that_would_is_refused() {
+    bounded(|| {
+        let each = FuncPool::builder(drop::<u8>).capacity(1).start_paused(true);
+        let built = MultiFuncPool::builder(each.clone().on_full(OnFull::DiscardNewest));
+        let refused = built.pools(2).build();
+        let deaf = MultiBuildError::Pool(BuildError::NoDiscardHook);
+        assert_eq!(refused.unwrap_err().to_string(), deaf.to_string());
+        let pools = MultiFuncPool::builder(each).pools(2).build().unwrap();
+        let refused = pools.submit_with(7, OnFull::DiscardOldest);
+        assert!(matches!(refused, Err(SubmitError::NoDiscardHook(7))));
+        let refused = pools.spawn_with(8, OnFull::DiscardNewest);
+        assert!(matches!(refused, Err(SubmitError::NoDiscardHook(8))));
+        assert_eq!((pools.stats().refused, pools.in_flight()), (2, 0));
+    });
+}
+
+#[test]
+fn the_hook_has_the_argument_that_one_of_the_full_pools_gives_up() {
+    bounded(|| {
+        for (policy, gone) in [(OnFull::DiscardOldest, 0), (OnFull::DiscardNewest, 2)] {
+            let (sender, discarded) = mpsc::channel();
+            let each = FuncPool::builder(drop::<u8>).capacity(1).start_paused(true);
+            let each = each
+                .on_full(policy)
+                .discard_hook_with_argument(move |_, n| sender.send(n).unwrap());
+            let pools = MultiFuncPool::builder(each).pools(2);
+            let pools = pools.strategy(RoundRobin::new()).build().unwrap();
+            (0..3).for_each(|n| pools.submit(n).unwrap());
+            assert_eq!(discarded.try_recv(), Ok(gone), "{policy:?}");
+            assert_eq!((pools.stats().discarded, pools.queued()), (1, 2));
+        }
     });
 }

@@ -103,15 +103,23 @@ impl<B: Body> Work for Spawned<B> {
     }
 }
 
-/// A closure in a cell; with an `N`, what it was given.
-pub(crate) struct Call<F, N>(pub(crate) F, pub(crate) PhantomData<N>);
+/// What a job calls: a closure, and which part of its value the task has.
+pub(crate) trait Callee: Send + 'static {
+    type Out: Send + 'static;
+    fn call(self) -> Self::Out;
+    /// The closure's type, which hooks get.
+    fn name() -> &'static str;
+}
 
-impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static, N: Record> Body for Call<F, N> {
+impl<F, T> Callee for F
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
     type Out = T;
-    type Record = N;
 
     fn call(self) -> T {
-        (self.0)()
+        self()
     }
 
     fn name() -> &'static str {
@@ -119,19 +127,80 @@ impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static, N: Record> Body for C
     }
 }
 
-/// A large closure in a cell: a body is moved through the stacks of those that take it out.
-struct LargeCall<F, N>(Box<F>, PhantomData<N>);
+/// A closure among tasks of which some [yield no value](Ignored): it does.
+pub(crate) struct Wanted<F>(pub(crate) F);
 
-impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static, N: Record> Body for LargeCall<F, N> {
-    type Out = T;
-    type Record = N;
+impl<F, T> Callee for Wanted<F>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    type Out = Option<T>;
 
-    fn call(self) -> T {
-        (*self.0)()
+    fn call(self) -> Option<T> {
+        Some((self.0)())
     }
 
     fn name() -> &'static str {
         type_name::<F>()
+    }
+}
+
+/// A closure among tasks that yield a `T`: what it returns is dropped as a part of the task.
+pub(crate) struct Ignored<F, T>(pub(crate) F, PhantomData<fn() -> T>);
+
+impl<F, T> Ignored<F, T> {
+    pub(crate) fn new(closure: F) -> Self {
+        Self(closure, PhantomData)
+    }
+}
+
+impl<F, T, V> Callee for Ignored<F, T>
+where
+    F: FnOnce() -> V + Send + 'static,
+    T: Send + 'static,
+{
+    type Out = Option<T>;
+
+    fn call(self) -> Option<T> {
+        drop((self.0)());
+        None
+    }
+
+    fn name() -> &'static str {
+        type_name::<F>()
+    }
+}
+
+/// A closure in a cell; with an `N`, what it was given.
+pub(crate) struct Call<F, N>(pub(crate) F, pub(crate) PhantomData<N>);
+
+impl<F: Callee, N: Record> Body for Call<F, N> {
+    type Out = F::Out;
+    type Record = N;
+
+    fn call(self) -> F::Out {
+        self.0.call()
+    }
+
+    fn name() -> &'static str {
+        F::name()
+    }
+}
+
+/// A large closure in a cell: a body is moved through the stacks of those that take it out.
+struct LargeCall<F, N>(Box<F>, PhantomData<N>);
+
+impl<F: Callee, N: Record> Body for LargeCall<F, N> {
+    type Out = F::Out;
+    type Record = N;
+
+    fn call(self) -> F::Out {
+        (*self.0).call()
+    }
+
+    fn name() -> &'static str {
+        F::name()
     }
 }
 
@@ -150,26 +219,26 @@ where
 
     #[inline]
     fn spawned(&self, closure: F) -> (impl FnOnce() -> Task + Send + use<F, T>, Promise<T>) {
-        let cell = InCell::new(closure, ());
-        let promise = cell.promise();
-        (move || cell.into_job(), promise)
+        in_cell(closure, ())
     }
 
     fn recorded(&self, closure: F, record: TaskRecord) -> (Task, Promise<T>) {
-        let cell = InCell::new(closure, record);
-        let promise = cell.promise();
-        (cell.into_job(), promise)
+        let (job, promise) = in_cell(closure, record);
+        (job(), promise)
     }
 
     fn task_of(job: Task) -> F {
-        let job = match job.into_work::<Plain<F>>() {
-            Ok(plain) => return plain.0,
-            Err(job) => job,
-        };
-        let back =
-            InCell::<F, T, ()>::take_back(job).or_else(InCell::<F, T, TaskRecord>::take_back);
-        back.unwrap_or_else(|other| unreachable!("{other:?} came back in another's place"))
+        match job.into_work::<Plain<F>>() {
+            Ok(plain) => plain.0,
+            Err(job) => callee_of(job),
+        }
     }
+}
+
+/// The callee of a job in a cell, whose job was refused.
+fn callee_of<F: Callee>(job: Task) -> F {
+    let back = InCell::<F, ()>::take_back(job).or_else(InCell::<F, TaskRecord>::take_back);
+    back.unwrap_or_else(|other| unreachable!("{other:?} came back in another's place"))
 }
 
 impl<F, T> Sealed<F> for Closures
@@ -179,23 +248,54 @@ where
 {
 }
 
-/// A closure in its cell. Which of the two it is, its type says.
-enum InCell<F, T, N>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-    N: Record,
-{
+/// A callee that is no plain closure. It is spawned, so its job is always in a cell.
+pub(crate) struct Given<C>(pub(crate) C);
+
+impl<C: Callee> Accepts<Given<C>> for Closures {
+    type Value = C::Out;
+
+    fn plain(Given(callee): Given<C>) -> Task {
+        in_cell(callee, ()).0()
+    }
+
+    #[inline]
+    fn spawned(
+        &self,
+        Given(callee): Given<C>,
+    ) -> (impl FnOnce() -> Task + Send + use<C>, Promise<C::Out>) {
+        in_cell(callee, ())
+    }
+
+    fn recorded(&self, Given(callee): Given<C>, record: TaskRecord) -> (Task, Promise<C::Out>) {
+        let (job, promise) = in_cell(callee, record);
+        (job(), promise)
+    }
+
+    fn task_of(job: Task) -> Given<C> {
+        Given(callee_of(job))
+    }
+}
+
+impl<C: Callee> Sealed<Given<C>> for Closures {}
+
+/// What makes the job of a callee, and what its handle holds.
+#[inline]
+fn in_cell<F: Callee, N: Record>(
+    callee: F,
+    record: N,
+) -> (impl FnOnce() -> Task + Send + use<F, N>, Promise<F::Out>) {
+    let cell = InCell::new(callee, record);
+    let promise = cell.promise();
+    (move || cell.into_job(), promise)
+}
+
+/// A callee in its cell. Which of the two it is, its type says.
+enum InCell<F: Callee, N: Record> {
     Small(Arc<SpawnCell<Call<F, N>>>),
     Large(Arc<SpawnCell<LargeCall<F, N>>>),
 }
 
-impl<F, T, N> InCell<F, T, N>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-    N: Record,
-{
+impl<F: Callee, N: Record> InCell<F, N> {
     #[inline]
     fn new(closure: F, record: N) -> Self {
         if size_of::<F>() > LARGE {
@@ -209,7 +309,7 @@ where
     }
 
     #[inline]
-    fn promise(&self) -> Promise<T> {
+    fn promise(&self) -> Promise<F::Out> {
         match self {
             Self::Small(cell) => Promise(Arc::clone(cell) as _),
             Self::Large(cell) => Promise(Arc::clone(cell) as _),

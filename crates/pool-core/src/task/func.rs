@@ -10,15 +10,18 @@ use crate::accept::{Accepts, Promise, Sealed};
 use crate::runner::Runner;
 use crate::sched::ready::Priority;
 use crate::task::cell::{Body, SpawnCell};
+use crate::task::discarded::DiscardedTask;
 use crate::task::pack::{Packed, Space, look, put, take};
 use crate::task::record::{Record, TaskRecord};
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
 type Function<T, R> = dyn Fn(T) -> R + Send + Sync;
+type ArgumentHook<T> = dyn Fn(&DiscardedTask<'_>, T) + Send + Sync;
 
 /// Runs one function: the runner of a [`FuncPool`](crate::FuncPool).
 pub struct Func<T, R> {
-    pub(crate) function: Arc<Function<T, R>>,
+    function: Arc<Function<T, R>>,
+    discard_hook: Option<Arc<ArgumentHook<T>>>,
 }
 
 /// An argument in the queue, or a cell that has one.
@@ -180,6 +183,16 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
         }
     }
 
+    fn sees_discards(&self) -> bool {
+        self.discard_hook.is_some()
+    }
+
+    fn discarded(&self, task: &DiscardedTask<'_>, argument: T) {
+        if let Some(hook) = &self.discard_hook {
+            hook(task, argument);
+        }
+    }
+
     fn is_tombstone(job: &FuncJob<T, R>) -> bool {
         match job.seen() {
             Seen::Plain => false,
@@ -224,6 +237,23 @@ impl<T: Send + 'static, R: Send + 'static> Accepts<T> for Func<T, R> {
     }
 }
 
+impl<T, R> Func<T, R> {
+    pub(crate) fn new(function: impl Fn(T) -> R + Send + Sync + 'static) -> Self {
+        Self {
+            function: Arc::new(function),
+            discard_hook: None,
+        }
+    }
+
+    /// What becomes of an argument that a full pool discards.
+    pub(crate) fn hook_discards(
+        &mut self,
+        hook: impl Fn(&DiscardedTask<'_>, T) + Send + Sync + 'static,
+    ) {
+        self.discard_hook = Some(Arc::new(hook));
+    }
+}
+
 impl<T: Send + 'static, R: Send + 'static> Func<T, R> {
     #[inline]
     fn in_cell<N: Record>(&self, argument: T, record: N) -> Arc<SpawnCell<Call<T, R, N>>> {
@@ -253,6 +283,7 @@ impl<T, R> Clone for Func<T, R> {
     fn clone(&self) -> Self {
         Self {
             function: Arc::clone(&self.function),
+            discard_hook: self.discard_hook.clone(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A task with a record and without a cell: of a scope, or of a scheduler, which keep closure and value
 //! themselves.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::cancel::CancelToken;
@@ -29,6 +30,11 @@ impl Recorded {
         let options = options.or_else(|| context.records_all().then(TaskOptions::default))?;
         let record = TaskRecord::new(options, false, context);
         Some(Arc::new(Self(record.without_time())))
+    }
+
+    /// The name that the task was given.
+    pub fn given_name(&self) -> Option<Cow<'static, str>> {
+        self.0.name.clone()
     }
 
     /// Whether one of its tokens is cancelled.

@@ -19,6 +19,7 @@ mod errors;
 mod expiry;
 mod func;
 mod futures;
+mod grace;
 mod group;
 mod group_failing;
 mod hooks;

@@ -116,7 +116,10 @@ fn room_goes_first_come_first_served_and_what_it_brings_is_started_by_its_priori
 #[test]
 fn a_full_pool_discards_the_oldest_of_the_lowest_priority() {
     bounded(|| {
-        let pool = paused(|it| it.queue_depth(2).on_full(OnFull::DiscardOldest));
+        let pool = paused(|it| {
+            let it = it.queue_depth(2).on_full(OnFull::DiscardOldest);
+            it.discard_hook(|_| ())
+        });
         let journal = Journal::new();
         let spawn = |priority, n| {
             pool.task()

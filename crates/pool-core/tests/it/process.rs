@@ -73,6 +73,10 @@ fn a_forked_child_is_told_that_the_workers_stayed_behind() {
                     assert_eq!(rest, Err(WaitError::Forked));
                     let end = testkit::block_on(pool.release_async(None));
                     assert_eq!(end, Err(WaitError::Forked));
+                    let minute = std::time::Duration::from_secs(60);
+                    assert_eq!(pool.release_with_grace(minute), Err(WaitError::Forked));
+                    let end = testkit::block_on(pool.release_with_grace_async(minute));
+                    assert_eq!(end, Err(WaitError::Forked));
                     let polled = crate::support::poll(&mut handle);
                     assert!(matches!(
                         polled,

@@ -1,12 +1,15 @@
 //! What several modules of these tests need. Nothing here waits for time.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
-use pool_core::{Pool, Runner, SubmitError, WorkerPool};
+use pool_core::{Clock, ManualClock, Pool, Runner, SubmitError, WorkerPool};
+use sync_shim::{Alarm, Parker};
 use testkit::Gate;
 
 /// A test that may hang, under the watchdog.
@@ -80,6 +83,24 @@ pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 /// Polls once.
 pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+/// A clock without a thread for its alarms.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WithoutAlarms(ManualClock);
+
+impl Clock for WithoutAlarms {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.0.park_until(parker, when)
+    }
+
+    fn wake_at(&self, _: Instant, _: Waker) -> io::Result<Alarm> {
+        Err(io::Error::other("no thread"))
+    }
 }
 
 /// What happened, in order. Clones write into the same one.

@@ -1,17 +1,15 @@
 //! Waiting for rest and for the end as a future, and what the drop of a pool does to a runtime.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pool_core::{Clock, DropPolicy, ManualClock, Pool, WaitError};
-use sync_shim::{Alarm, Parker};
 use testkit::{CountingWaker, Gate, block_on, waker_fn};
 
-use crate::support::{Journal, bounded, end, hold, poll, poll_with, pool, until};
+use crate::support::{Journal, WithoutAlarms, bounded, end, hold, poll, poll_with, pool, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -144,24 +142,6 @@ fn a_release_as_a_future_ends_at_its_deadline_by_the_pools_clock() {
         let mut late = pool.release_async(Some(clock.now()));
         assert_eq!(poll(&mut late), Poll::Ready(Ok(())));
     });
-}
-
-/// A clock without a thread for its alarms.
-#[derive(Clone, Debug, Default)]
-struct WithoutAlarms(ManualClock);
-
-impl Clock for WithoutAlarms {
-    fn now(&self) -> Instant {
-        self.0.now()
-    }
-
-    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
-        self.0.park_until(parker, when)
-    }
-
-    fn wake_at(&self, _: Instant, _: Waker) -> io::Result<Alarm> {
-        Err(io::Error::other("no thread"))
-    }
 }
 
 #[test]

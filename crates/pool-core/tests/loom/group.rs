@@ -135,3 +135,43 @@ fn a_groups_poll_racing_the_ends_is_woken_for_every_value() {
         },
     );
 }
+
+/// The end of a submitted task, which leaves no value, against the owner that looks and sleeps: that
+/// nothing is left is news, too.
+#[test]
+fn a_groups_wait_racing_the_end_of_a_submitted_task_returns() {
+    check(
+        "a_groups_wait_racing_the_end_of_a_submitted_task_returns",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+            let group = pool.group::<()>();
+            group.submit(runs.task()).unwrap();
+            group.wait().unwrap();
+            assert_eq!((runs.count(), group.len()), (1, 0));
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// A value and an end without one, in either order, against the owner: it gets the value, and learns
+/// that none is left once both have ended.
+#[test]
+fn a_groups_next_racing_the_ends_of_both_kinds_takes_the_one_value() {
+    check(
+        "a_groups_next_racing_the_ends_of_both_kinds_takes_the_one_value",
+        Some(1),
+        || {
+            let (pool, runs) = (untimed(2).build().unwrap(), Runs::new());
+            let group = pool.group();
+            group.submit(runs.task()).unwrap();
+            group.spawn(|| 7).unwrap();
+            assert_eq!(group.next().unwrap().unwrap(), 7);
+            assert!(group.next().is_none());
+            assert_eq!(runs.count(), 1);
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}

@@ -1,7 +1,7 @@
 //! A full pool that discards, or whose caller runs the task: against the worker that comes to the
 //! discarded task, and against its handle.
 
-use pool_core::{JoinError, OnFull, Submit};
+use pool_core::{JoinError, OnFull, Pool, Submit};
 use sync_shim::model::spawn;
 
 use super::{Runs, check, end, untimed};
@@ -13,7 +13,7 @@ fn a_discard_of_the_oldest_racing_its_worker_ends_each_task_once() {
         "a_discard_of_the_oldest_racing_its_worker_ends_each_task_once",
         Some(3),
         || {
-            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+            let (pool, runs) = (discards(), Runs::new());
             pool.submit(runs.task()).unwrap();
             let second = pool.spawn(runs.task()).unwrap();
             pool.submit_with(runs.task(), OnFull::DiscardOldest)
@@ -40,7 +40,7 @@ fn a_discard_of_the_oldest_racing_its_cancel_has_one_winner() {
         "a_discard_of_the_oldest_racing_its_cancel_has_one_winner",
         Some(2),
         || {
-            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+            let (pool, runs) = (discards(), Runs::new());
             pool.submit(runs.task()).unwrap();
             let second = pool.spawn(runs.task()).unwrap();
             let cancels = spawn(move || (second.cancel(), second.join()));
@@ -85,8 +85,14 @@ fn a_wait_for_rest_racing_a_task_in_its_caller_waits_for_it() {
     );
 }
 
+/// One worker, room for one behind it, and a hook that a call may discard before.
+fn discards() -> Pool {
+    let builder = untimed(1).queue_depth(1).discard_hook(|_| ());
+    builder.build().unwrap()
+}
+
 /// Ends a pool that has discarded so many.
-fn end_with(pool: &pool_core::Pool, discarded: usize) {
+fn end_with(pool: &Pool, discarded: usize) {
     pool.release();
     pool.wait_released().unwrap();
     let stats = pool.stats();

@@ -9,6 +9,7 @@ mod cancel;
 mod elsewhere;
 mod extremes;
 mod foreign;
+mod grace;
 mod handles;
 mod life;
 mod line;
@@ -19,6 +20,7 @@ mod process;
 mod random;
 mod release;
 mod reset;
+mod rest;
 mod series;
 #[cfg(feature = "multi-pool")]
 mod several;

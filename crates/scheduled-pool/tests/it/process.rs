@@ -46,7 +46,14 @@ fn in_a_forked_child_calls_say_that_the_threads_are_not_there() {
                 assert_eq!(scheduled.wait_released(), Err(pool_core::WaitError::Forked));
                 assert!(!pending.cancel());
                 assert!(!scheduled.release());
-                assert_eq!(scheduled.release_now(), 0);
+                assert_eq!(scheduled.release_now().len(), 0);
+                assert_eq!(scheduled.wait_idle(), Err(pool_core::WaitError::Forked));
+                let rest = testkit::block_on(scheduled.wait_idle_async());
+                assert_eq!(rest, Err(pool_core::WaitError::Forked));
+                let graced = scheduled.release_with_grace(SECOND).unwrap_err();
+                assert_eq!(graced, pool_core::WaitError::Forked);
+                let graced = testkit::block_on(scheduled.release_with_grace_async(SECOND));
+                assert_eq!(graced.unwrap_err(), pool_core::WaitError::Forked);
                 assert!(matches!(pending.join(), Err(JoinError::Forked)));
                 drop(scheduled);
                 true

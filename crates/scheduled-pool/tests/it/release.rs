@@ -173,7 +173,7 @@ fn release_now_ends_all_that_has_not_started_and_the_pools_own_tasks() {
             .scheduled
             .spawn_series(SECOND, &every_second(), || ())
             .unwrap();
-        assert_eq!(rig.scheduled.release_now(), 5);
+        assert_eq!(rig.scheduled.release_now().len(), 5);
         for handle in [queued, in_line, pending] {
             assert!(matches!(handle.try_join(), Ok(Err(JoinError::Released))));
         }
@@ -181,7 +181,7 @@ fn release_now_ends_all_that_has_not_started_and_the_pools_own_tasks() {
         assert!(matches!(own.join(), Err(JoinError::Released)));
         assert!(rig.pool.is_released());
         assert!(!running.is_finished());
-        assert_eq!(rig.scheduled.release_now(), 0);
+        assert_eq!(rig.scheduled.release_now().len(), 0);
         gates.open(0);
         running.join().unwrap();
         rig.end();
@@ -195,7 +195,7 @@ fn release_now_may_follow_a_release() {
         let rig = Rig::new(1);
         let pending = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
         rig.scheduled.release();
-        assert_eq!(rig.scheduled.release_now(), 1);
+        assert_eq!(rig.scheduled.release_now().len(), 1);
         assert!(matches!(pending.join(), Err(JoinError::Released)));
         rig.end();
     });

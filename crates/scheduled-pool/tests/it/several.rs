@@ -1,11 +1,12 @@
 //! Schedules over several pools that are one.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use multi_pool::MultiPool;
-use pool_core::{JoinError, ManualClock, WaitError};
-use scheduled_pool::{ScheduledPool, WeakScheduledPool};
+use pool_core::{GraceEnd, JoinError, ManualClock, WaitError};
+use scheduled_pool::{ScheduledHandle, ScheduledPool, WeakScheduledPool};
 use testkit::Gate;
 
 use crate::support::{SECOND, bounded, every_second, secs, until, untimed};
@@ -123,7 +124,7 @@ fn a_release_now_counts_what_was_scheduled_and_what_was_the_pools() {
             );
             scheduled.pool().submit(|| ()).unwrap();
         }
-        assert_eq!(scheduled.release_now(), 6);
+        assert_eq!(scheduled.release_now().len(), 6);
         assert_eq!(Arc::strong_count(&captured), 1);
         gates.iter().for_each(Gate::open);
         scheduled.wait_released().unwrap();
@@ -166,5 +167,32 @@ fn dropping_the_last_handle_leaves_the_pools_open() {
         assert!(matches!(pending.join(), Err(JoinError::Released)));
         assert!(!pools.is_released());
         assert_eq!(pools.spawn(|| 7).unwrap().join().unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_wait_for_rest_waits_for_all_pools_and_a_grace_gives_the_schedules_back() {
+    bounded(|| {
+        let (scheduled, clock) = two();
+        let gates = [hold(scheduled.pool()), hold(scheduled.pool())];
+        let due = [(); 2].map(|()| scheduled.spawn_after(secs(0), || ()).unwrap());
+        until(|| scheduled.pending() == 0);
+        let late = scheduled.wait_idle_timeout(Duration::ZERO);
+        assert_eq!(late, Err(WaitError::TimedOut));
+        let waits = {
+            let scheduled = scheduled.clone();
+            thread::spawn(move || scheduled.wait_idle())
+        };
+        gates.iter().for_each(Gate::open);
+        assert_eq!(waits.join().unwrap(), Ok(()));
+        assert!(due.iter().all(ScheduledHandle::is_finished));
+        assert_eq!(testkit::block_on(scheduled.wait_idle_async()), Ok(()));
+
+        let later = scheduled.spawn_after(SECOND, || ()).unwrap();
+        let cut = scheduled.release_with_grace(Duration::ZERO).unwrap();
+        assert!(matches!(cut, GraceEnd::CutShort(back) if back.len() == 1));
+        assert!(later.is_finished() && scheduled.pool().is_released());
+        clock.advance(SECOND);
+        scheduled.wait_released().unwrap();
     });
 }

@@ -130,3 +130,21 @@ fn a_wait_for_the_end_racing_the_last_run_returns_after_its_handle_was_told() {
         },
     );
 }
+
+/// A wait for rest against the run that is due, and its end: it returns, and not before.
+#[test]
+fn a_wait_for_rest_racing_the_last_run_returns_after_it() {
+    check(
+        "a_wait_for_rest_racing_the_last_run_returns_after_it",
+        Some(2),
+        || {
+            let rig = Rig::new(true);
+            let worker = rig.twin.worker();
+            let handle = rig.once(NOW).unwrap();
+            assert!(rig.core.wait_quiet(None));
+            assert!(handle.is_ended() && rig.runs.get() == 1);
+            assert!(rig.core.is_quiet_while(|| true));
+            rig.end_beside(worker);
+        },
+    );
+}

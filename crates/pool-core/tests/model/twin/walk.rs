@@ -82,6 +82,7 @@ impl<K: Twinned> Walk<K> {
         let mut builder = K::builder()
             .keep_alive(settings.keep_alive)
             .on_full(on_full)
+            .discard_hook(|_| ())
             .min_workers(settings.min_workers)
             .prestart(settings.prestart)
             .preallocate(settings.preallocate)
