@@ -1,10 +1,12 @@
 //! What a handle takes out of a pool's queue gives its room back at once, in whichever pool it was.
 
-use multi_pool::{MultiFuncPool, MultiPool};
-use pool_core::{FuncPool, JoinError, Pool};
-use testkit::Gate;
+use std::task::Poll;
 
-use crate::support::{bounded, end, enter_lines, here, hold_all, poll, until};
+use multi_pool::{MultiFuncPool, MultiPool};
+use pool_core::{CancelToken, FuncPool, JoinError, Pool, SubmitError};
+use testkit::{CountingWaker, Gate};
+
+use crate::support::{bounded, end, enter_lines, here, hold_all, poll, poll_with, until};
 
 /// So many pools of one worker each that is held, and with one place each in their queues.
 fn held(pools: usize) -> (MultiPool, Vec<Gate>) {
@@ -122,5 +124,35 @@ fn an_argument_that_is_cancelled_gives_its_room_back_in_its_own_pool() {
         pool.wait_idle().unwrap();
         let cancelled = [0, 1].map(|index| pool.stats_of(index).unwrap().cancelled);
         assert_eq!(cancelled, [2, 2]);
+    });
+}
+
+/// It is in the lines of all pools at once, and leaves all of them.
+#[test]
+fn a_waiting_future_is_woken_by_its_token_and_gives_its_task_and_its_turn_up() {
+    bounded(|| {
+        for pools in 1..=3 {
+            let (pool, gates) = held(pools);
+            let queued: Vec<_> = (0..pools).map(|_| pool.try_spawn(here).unwrap()).collect();
+            let (token, waker) = (CancelToken::new(), CountingWaker::new());
+            let mut future = pool.task().cancelled_by(&token).spawn_async(here);
+            assert!(poll_with(&mut future, &waker.waker()).is_pending());
+            let behind = enter_lines(&pool, |pool| pool.spawn(here));
+            token.cancel();
+            assert_eq!(waker.wakes(), 1);
+            let given_up = poll(&mut future);
+            assert!(matches!(
+                given_up,
+                Poll::Ready(Err(SubmitError::Cancelled(_)))
+            ));
+            assert_eq!((pool.waiting(), pool.stats().refused), (1, 1));
+            // The first room there is goes to who was behind it, in whichever pool.
+            assert!(queued[pools - 1].cancel());
+            let served = behind.join().unwrap().unwrap();
+            assert_eq!((pool.waiting(), pool.queued()), (0, pools));
+            gates.iter().for_each(Gate::open);
+            served.join().unwrap();
+            end(&pool);
+        }
     });
 }
