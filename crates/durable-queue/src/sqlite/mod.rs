@@ -862,6 +862,8 @@ mod tests {
             assert!(!steps.iter().any(is_bad), "{text}\n{steps:#?}");
             let by_urgency = steps.iter().any(|step| step.contains("durable_job_urgent"));
             assert_eq!(by_urgency, text == sql::DUE_URGENT, "{text}\n{steps:#?}");
+            let by_key = steps.iter().any(|step| step.contains("durable_job_key"));
+            assert!(by_key || !text.contains("key = "), "{text}\n{steps:#?}");
         }
         let scan = "EXPLAIN QUERY PLAN SELECT id FROM durable_job WHERE payload = x'00'";
         let plan: String = link

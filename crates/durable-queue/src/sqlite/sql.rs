@@ -47,8 +47,9 @@ pub(super) const SOON: &str =
 pub(super) const CLAIM_AHEAD: &str = "UPDATE durable_job
     SET token = ?2, due = max(at, ?3), started = 0 WHERE id = ?1";
 
-/// Until when others of a job's key are held: by leases that have ended, too.
-pub(super) const OTHERS_HELD: &str = "SELECT max(due) FROM durable_job
+/// Until when others of a job's key are held: by leases that have ended, too. The index is named, or `SQLite`
+/// would look for the latest of all jobs, and go back from there.
+pub(super) const OTHERS_HELD: &str = "SELECT max(due) FROM durable_job INDEXED BY durable_job_key
     WHERE queue = ?1 AND key = ?2 AND id <> ?3 AND token IS NOT NULL";
 
 /// Its key is held: not before that ends.
@@ -56,13 +57,14 @@ pub(super) const PUT_OFF: &str = "UPDATE durable_job
     SET due = max(at, ?2), token = NULL, started = 0 WHERE id = ?1";
 
 /// Leases of its key that have ended.
-pub(super) const FENCE_OFF: &str = "UPDATE durable_job SET token = NULL, started = 0
+pub(super) const FENCE_OFF: &str = "UPDATE durable_job INDEXED BY durable_job_key
+    SET token = NULL, started = 0
     WHERE queue = ?1 AND key = ?2 AND id <> ?3 AND token IS NOT NULL";
 
 pub(super) const KEY_OF: &str = "SELECT key FROM durable_job WHERE id = ?1 AND token = ?2";
 
 /// What was put off is due at its own time: its key is held no more.
-pub(super) const BRING_BACK: &str = "UPDATE durable_job SET due = at
+pub(super) const BRING_BACK: &str = "UPDATE durable_job INDEXED BY durable_job_key SET due = at
     WHERE queue = ?1 AND key = ?2 AND token IS NULL AND due > at";
 
 /// The earliest moment at which anything may be claimed.
