@@ -145,6 +145,19 @@ impl<T> State<T> {
 }
 
 impl<T: Send + 'static> Shared<T> {
+    /// Once the group has failed, what is handed over has ended, cancelled: no worker comes to see it, which
+    /// might start it before it is.
+    fn ends_at_once(self: &Arc<Self>) -> bool {
+        let mut state = self.state.lock();
+        if !state.failed {
+            return false;
+        }
+        state.left += 1;
+        let user_code = self.keep(state, Err(JoinError::Cancelled));
+        user_code.into_iter().for_each(wake);
+        true
+    }
+
     /// A task was accepted.
     fn adopt(self: &Arc<Self>, handle: JoinHandle<Option<T>>) {
         let listener: Arc<dyn Listener<Option<T>>> = Arc::clone(self) as _;
@@ -292,7 +305,8 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     }
 
     /// From now on the first task that ends without a value (it panicked, or was cancelled) cancels those
-    /// that have not started, and those that are handed over later. A task's own `Err` is a value:
+    /// that have not started. Those that are handed over later end at once, cancelled, and the pool does not
+    /// count them. A task's own `Err` is a value:
     /// [`cancel_on_failure`](Self::cancel_on_failure).
     pub fn cancel_on_error(self) -> Self {
         self.cancel_if(Result::is_err)
@@ -466,6 +480,10 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
         options: Option<TaskOptions>,
         on_full: OnFull,
     ) -> Result<(), SubmitError<C>> {
+        if self.shared.ends_at_once() {
+            drop_quietly(task);
+            return Ok(());
+        }
         let accepted = match options {
             None => self.host.spawn_on(Given(task), on_full),
             Some(options) => self
@@ -484,6 +502,10 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     ) -> impl Future<Output = Result<(), SubmitError<C>>> + Send {
         let accepted = self.host.spawn_async_on(Given(task));
         async move {
+            if self.shared.ends_at_once() {
+                drop_quietly(accepted);
+                return Ok(());
+            }
             let accepted = accepted.await;
             let handle = accepted.map_err(|refused| refused.map(|it| it.0))?;
             self.shared.adopt(handle);

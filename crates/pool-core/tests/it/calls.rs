@@ -1,7 +1,7 @@
 //! What may be handed over, without a type said, and what comes back.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use pool_core::{Accepts, FuncPool, JoinError, JoinHandle, SubmitError, WorkerPool};
@@ -90,6 +90,7 @@ fn an_argument_is_converted_as_any_other_functions_would_be() {
         handle.unwrap().join()
     }
 
+    static OWNED: LazyLock<String> = LazyLock::new(|| "fives".to_owned());
     bounded(|| {
         let callbacks = FuncPool::builder(|call: Callback| call(1)).capacity(1);
         let callbacks = callbacks.build().unwrap();
@@ -107,7 +108,7 @@ fn an_argument_is_converted_as_any_other_functions_would_be() {
 
         let slices = FuncPool::builder(|text: &'static str| text.len()).capacity(1);
         let slices = slices.build().unwrap();
-        let owned: &'static String = Box::leak(Box::new("fives".to_owned()));
+        let owned: &'static String = &OWNED;
         assert_eq!(join(slices.spawn(owned)).unwrap(), 5);
 
         let lists = FuncPool::builder(|list: Vec<u8>| list.len()).capacity(1);

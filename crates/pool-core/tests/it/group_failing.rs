@@ -10,7 +10,7 @@ use std::time::Duration;
 use pool_core::{
     Clock as _, JoinError, ManualClock, MapError, Pool, SubmitError, TaskGroup, WaitError, current,
 };
-use testkit::{Gate, block_on};
+use testkit::{DropCounter, Gate, block_on};
 
 use crate::support::{bounded, hold};
 
@@ -42,6 +42,40 @@ fn a_tasks_own_error_cancels_the_rest_if_asked_and_is_what_the_wait_says() {
         group.spawn(|| unreachable!("it is cancelled")).unwrap();
         assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
         assert!(matches!(block_on(group.try_wait_async()), Ok(())));
+    });
+}
+
+/// However idle the workers are.
+#[test]
+fn nothing_starts_that_is_handed_to_a_group_which_has_failed() {
+    const TASKS: usize = 1_000;
+    bounded(|| {
+        let pool = pool(2, TASKS);
+        let group = pool.group().cancel_on_failure();
+        group.spawn(|| Err("at once")).unwrap();
+        assert!(group.try_wait().is_err());
+        let (ran, drops) = (Arc::new(AtomicUsize::new(0)), DropCounter::new());
+        let task = || {
+            let (ran, captured) = (Arc::clone(&ran), drops.token());
+            move || {
+                ran.fetch_add(1, SeqCst);
+                drop(captured);
+                Ok(())
+            }
+        };
+        for number in 0..TASKS {
+            match number % 4 {
+                0 => group.spawn(task()).unwrap(),
+                1 => group.submit(task()).unwrap(),
+                2 => group.task().name("late").spawn(task()).unwrap(),
+                _ => block_on(group.spawn_async(task())).unwrap(),
+            }
+        }
+        for _ in 0..TASKS {
+            assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
+        }
+        assert!(group.is_empty());
+        assert_eq!((ran.load(SeqCst), drops.alive()), (0, 0));
     });
 }
 
