@@ -87,11 +87,14 @@ impl Model {
         }
     }
 
-    /// Where it wakes a future while several tasks are queued that workers may be started for, it is a
-    /// race how many are.
+    /// Where futures are woken while several tasks are queued that workers may be started for, or come to be as
+    /// one leaves that is not to be started any more, it is a race how many are.
     pub(crate) fn may_finish(&self) -> bool {
-        let wakes = self.line.front().is_some_and(|waiter| waiter.is_future);
-        let starts = !self.paused && !self.queue.is_empty() && self.live < self.capacity;
+        let wakes = self.line.iter().any(|waiter| waiter.is_future);
+        let first = self.line.front();
+        let is_spoilt = first.is_some_and(|it| self.known[&it.id].unstarted(self.now).is_some());
+        let several = !self.queue.is_empty() || is_spoilt && self.line.len() > 1;
+        let starts = !self.paused && several && self.live < self.capacity;
         !(wakes && starts)
     }
 
