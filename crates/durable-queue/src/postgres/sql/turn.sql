@@ -209,12 +209,16 @@ BEGIN
     END IF;
     o_free_key := false;
     IF v_serial AND cardinality(v_done) > 0 THEN
-        -- What was put off is due at its own time, once no lease holds its key. Starts and extensions end none.
-        UPDATE SCHEMA.job j SET due = j.at
-        WHERE j.queue = v_queue AND j.token IS NULL AND j.due > j.at AND j.key = ANY (ARRAY(
+        -- Those that no lease holds any more. Starts and extensions end none.
+        v_keys := ARRAY(
             SELECT k.key FROM unnest(v_keys, p_acts) WITH ORDINALITY AS k(key, act, ord)
             WHERE k.act > 1 AND k.key IS NOT NULL AND k.ord = ANY (v_done)
-        ));
+        );
+        -- What was put off is due at its own time, which is earlier. `>` would imply the condition of `job_due`,
+        -- by which all jobs could be read.
+        UPDATE SCHEMA.job j SET due = j.at
+        WHERE cardinality(v_keys) > 0 AND j.queue = v_queue AND j.key = ANY (v_keys)
+            AND j.token IS NULL AND j.due IS DISTINCT FROM j.at;
         o_free_key := FOUND;
     END IF;
     IF p_token IS NOT NULL AND v_serial THEN
