@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
-use crate::notify::Notifier;
+use crate::notify::{ANYTHING, Notifier};
 use crate::time::{StoreTime, When};
 
 /// What a store answers.
@@ -243,6 +243,15 @@ impl Act<'_> {
             _ => StoreTime::NEVER,
         }
     }
+}
+
+/// The earliest time at which a job may be due after a turn that has made these settles, or
+/// [`StoreTime::NEVER`]. `frees_key`: a job has waited for a [serial](Store::serialize_keys) key that is free now.
+/// For stores, which announce it.
+pub fn announced(settles: &[Settle<'_>], now: StoreTime, frees_key: bool) -> StoreTime {
+    let by_acts = settles.iter().map(|settle| settle.act.announced(now));
+    let earliest = by_acts.chain(frees_key.then_some(ANYTHING)).min();
+    earliest.unwrap_or(StoreTime::NEVER)
 }
 
 impl fmt::Debug for Act<'_> {

@@ -70,7 +70,7 @@ use crate::listen::Hub;
 use crate::notify::{ANYTHING, Notifier};
 use crate::store::{
     COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, Lease, ListedJob, Result, Settle, Store,
-    StoreStats, Turn, Verdict, Watch,
+    StoreStats, Turn, Verdict, Watch, announced,
 };
 use crate::time::{StoreTime, When};
 
@@ -214,8 +214,8 @@ fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
     }
 }
 
-/// The row of `turn_7` that is no lease; whether to look once more, and whether a job has waited for a key that is
-/// free now.
+/// The row of `turn_7` that is no lease; whether to look once more, and whether a job has waited for a key
+/// that is free now.
 fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool, bool), postgres::Error> {
     let mut verdicts = vec![Verdict::Stale; settles];
     for (column, verdict) in [(8, Verdict::Done), (9, Verdict::NotDue)] {
@@ -289,7 +289,7 @@ impl Store for PostgresStore {
         let (last, rows) = rows
             .split_last()
             .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))?;
-        let (mut turn, raised, has_free_key) = summary(last, settles.len()).map_err(unreadable)?;
+        let (mut turn, raised, frees_key) = summary(last, settles.len()).map_err(unreadable)?;
         if let (Some(claimed), Some(claim)) = (&mut turn.claimed, claim) {
             let leases = rows
                 .iter()
@@ -311,9 +311,7 @@ impl Store for PostgresStore {
                 claimed.first_free = StoreTime::from_micros(first_free);
             }
         }
-        let by_acts = settles.iter().map(|settle| settle.act.announced(turn.now));
-        let announced = by_acts.chain(has_free_key.then_some(ANYTHING)).min();
-        self.announce(name, announced.unwrap_or(StoreTime::NEVER), true);
+        self.announce(name, announced(settles, turn.now, frees_key), true);
         Ok(turn)
     }
 

@@ -17,7 +17,8 @@ use crate::store::Result;
 /// The version of the keys and records that this crate writes.
 ///
 /// Version 2 has urgent jobs, in a sorted set of their own; version 3 jobs that are put off. What an older one
-/// wrote is as it would be here without any; a process that was open while another one raised the version goes on until its next session.
+/// wrote is as it would be here without any; a process that was open while another one raised the version goes
+/// on until its next session.
 pub(super) const VERSION: u32 = 3;
 
 /// The keys of a queue, in the order in which `lua/common.lua` takes them.

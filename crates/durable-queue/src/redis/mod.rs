@@ -75,7 +75,7 @@ use crate::listen::Hub;
 use crate::notify::{ANYTHING, Notifier};
 use crate::store::{
     COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, Result, Settle, Store, StoreStats,
-    Turn, Watch,
+    Turn, Watch, announced,
 };
 use crate::time::{StoreTime, When};
 
@@ -176,7 +176,7 @@ impl Store for RedisStore {
         })?;
         let mut answer = Answer::of(answer)?;
         let (now, flags) = (answer.time()?, answer.number()?);
-        let (paused, has_free_key) = (flags & 1 != 0, flags & 2 != 0);
+        let (paused, frees_key) = (flags & 1 != 0, flags & 2 != 0);
         let verdicts = answer.verdicts()?;
         if verdicts.len() != settles.len() {
             return Err(StoreError::lost_answer(ErrorKind::Corrupt));
@@ -195,9 +195,7 @@ impl Store for RedisStore {
             verdicts,
             claimed: claimed.transpose()?,
         };
-        let by_acts = settles.iter().map(|settle| settle.act.announced(now));
-        let announced = by_acts.chain(has_free_key.then_some(ANYTHING)).min();
-        self.notify(name, announced.unwrap_or(StoreTime::NEVER));
+        self.notify(name, announced(settles, now, frees_key));
         Ok(turn)
     }
 

@@ -43,7 +43,7 @@ use crate::notify::{ANYTHING, Notifier, Notifiers};
 use crate::own::Own;
 use crate::store::{
     Act, COUNT_LIMIT, Claim, DeadJob, EnqueueIn, JobState, Lease, ListedJob, RECALL, Result,
-    Settle, Store, StoreStats, Turn, Verdict, Watch,
+    Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
 };
 use crate::time::{StoreClock, StoreTime, WallClock, When};
 
@@ -398,14 +398,14 @@ fn enqueue(
     Ok((puts, earliest))
 }
 
-/// Settles in order. Answers with what is to be announced, too.
+/// Settles in order. And whether a job has waited for a key that is free now.
 fn settle_all(
     connection: &Connection,
     now: StoreTime,
     queue: Queue,
     settles: &[Settle<'_>],
-) -> Result<(Vec<Verdict>, StoreTime)> {
-    let mut announced = StoreTime::NEVER;
+) -> Result<(Vec<Verdict>, bool)> {
+    let mut frees_key = false;
     let mut verdicts = Vec::with_capacity(settles.len());
     for each in settles {
         let key: Option<Vec<u8>> = if queue.serial_keys && each.act.ends_lease() {
@@ -415,16 +415,13 @@ fn settle_all(
             None
         };
         let verdict = settle(connection, now, queue.paused, each)?;
-        announced = announced.min(each.act.announced(now));
         // The token was valid for a job that has a key, so this is done, or the act wants it started.
-        if let Some(key) = key.filter(|_| verdict == Verdict::Done)
-            && execute(connection, sql::BRING_BACK, params![queue.id, key])? > 0
-        {
-            announced = announced.min(ANYTHING);
+        if let Some(key) = key.filter(|_| verdict == Verdict::Done) {
+            frees_key |= execute(connection, sql::BRING_BACK, params![queue.id, key])? > 0;
         }
         verdicts.push(verdict);
     }
-    Ok((verdicts, announced))
+    Ok((verdicts, frees_key))
 }
 
 /// Settles one job.
@@ -582,9 +579,9 @@ impl Store for SqliteStore {
 
     fn turn(&self, name: &str, settles: &[Settle<'_>], claims: Option<Claim>) -> Result<Turn> {
         let synced = settles.iter().any(|settle| settle.act.is_durable());
-        let (turn, announced) = self.change(synced, |tx, now| {
+        let (turn, frees_key) = self.change(synced, |tx, now| {
             let queue = queue(tx, name)?;
-            let (verdicts, announced) = settle_all(tx, now, queue, settles)?;
+            let (verdicts, frees_key) = settle_all(tx, now, queue, settles)?;
             let claimed = claims
                 .map(|claims| claim(tx, now, queue, &claims))
                 .transpose()?;
@@ -594,9 +591,9 @@ impl Store for SqliteStore {
                 verdicts,
                 claimed,
             };
-            Ok((turn, announced))
+            Ok((turn, frees_key))
         })?;
-        self.announce(name, announced);
+        self.announce(name, announced(settles, turn.now, frees_key));
         Ok(turn)
     }
 

@@ -14,7 +14,7 @@ use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{ANYTHING, Notifier, Notifiers, Registration};
 use crate::store::{
     Act, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, Lease, ListedJob, RECALL, Result, Settle,
-    Store, StoreStats, Turn, Verdict, Watch,
+    Store, StoreStats, Turn, Verdict, Watch, announced,
 };
 use crate::time::{StoreClock, StoreTime, When};
 
@@ -178,20 +178,18 @@ impl Queue {
         (Put::New(id), at)
     }
 
-    /// Settles in order. Answers with what is to be announced, too.
-    fn settle_all(&mut self, now: StoreTime, settles: &[Settle<'_>]) -> (Vec<Verdict>, StoreTime) {
-        let mut announced = StoreTime::NEVER;
+    /// Settles in order. And whether a job has waited for a key that is free now.
+    fn settle_all(&mut self, now: StoreTime, settles: &[Settle<'_>]) -> (Vec<Verdict>, bool) {
+        let mut frees_key = false;
         let settle = |each: &Settle<'_>| {
             let key = self.jobs.get(&each.id).and_then(|job| job.key.clone());
             let verdict = self.settle(now, each);
-            announced = announced.min(each.act.announced(now));
-            if verdict == Verdict::Done && each.act.ends_lease() && self.bring_back(key.as_deref())
-            {
-                announced = announced.min(ANYTHING);
+            if verdict == Verdict::Done && each.act.ends_lease() {
+                frees_key |= self.bring_back(key.as_deref());
             }
             verdict
         };
-        (settles.iter().map(settle).collect(), announced)
+        (settles.iter().map(settle).collect(), frees_key)
     }
 
     /// A job of a serial key is held no more: those that a claim has put off are due at their own times.
@@ -390,8 +388,8 @@ impl Store for SimStore {
 
     fn turn(&self, name: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
         self.0.plan.run(Call::Turn, |heard| {
-            let (turn, announced) = self.step(name, |queue, now| {
-                let (verdicts, announced) = queue.settle_all(now, settle);
+            let (turn, frees_key) = self.step(name, |queue, now| {
+                let (verdicts, frees_key) = queue.settle_all(now, settle);
                 let claimed = claim.map(|claim| queue.claim(now, &claim));
                 let paused = queue.paused;
                 let turn = Turn {
@@ -400,9 +398,9 @@ impl Store for SimStore {
                     verdicts,
                     claimed,
                 };
-                (turn, announced)
+                (turn, frees_key)
             });
-            self.notify(heard, name, announced);
+            self.notify(heard, name, announced(settle, turn.now, frees_key));
             Ok(turn)
         })
     }

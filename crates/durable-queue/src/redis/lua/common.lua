@@ -45,8 +45,8 @@ local function fetch(key, fields)
 end
 
 -- None if all is as with most jobs: no lease, no attempt yet, no key, bound or schedule, and not urgent. `at` is
--- the job's own time while a lease holds it, or while it is put off; else that is its score. `ran`: it has a key, which it has given
--- free by being started.
+-- the job's own time while a lease holds it, or while it is put off; else that is its score. `ran`: it has a
+-- key, which it has given free by being started.
 local function pack(job)
   if job.token or job.key or job.schedule or job.attempts > 0 or job.most < NEVER or job.urgent then
     local has_at = job.token or job.due ~= job.at
