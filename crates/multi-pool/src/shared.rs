@@ -91,14 +91,13 @@ impl<R: Runner> Shared<R> {
 
     /// Hands the job to a pool, waits for room as long as `on_full` says and `token` is not
     /// cancelled, or gives it back.
-    #[inline]
     pub(crate) fn submit(
         &self,
-        job: impl FnOnce() -> R::Job,
+        job: R::Job,
         on_full: OnFull,
         limits: Option<&WaitLimits>,
     ) -> Answer<R> {
-        match self.offer_made(job, PoolHandle::accept_made, PoolHandle::accept) {
+        match self.offer(job, PoolHandle::accept) {
             Ok(pool) => Ok(pool),
             Err(NoRoom::Full { asked, starved }) => {
                 let answer = self.wait_if_full(Request::Task(asked), starved, on_full, limits);
@@ -127,19 +126,8 @@ impl<R: Runner> Shared<R> {
         asked: Q,
         ask: impl Fn(&PoolHandle<R>, Q) -> Result<(), SubmitError<Q>>,
     ) -> Result<usize, NoRoom<Q>> {
-        self.offer_made(|| asked, |member, make| ask(member, make()), &ask)
-    }
-
-    /// As [`offer`](Self::offer), of something that the `first` pool that is asked makes.
-    #[inline]
-    fn offer_made<Q, M: FnOnce() -> Q>(
-        &self,
-        make: M,
-        first: impl FnOnce(&PoolHandle<R>, M) -> Result<(), SubmitError<Q>>,
-        ask: impl Fn(&PoolHandle<R>, Q) -> Result<(), SubmitError<Q>>,
-    ) -> Result<usize, NoRoom<Q>> {
         if self.first().is_forked() {
-            return Err(NoRoom::Refused(SubmitError::Forked(make())));
+            return Err(NoRoom::Refused(SubmitError::Forked(asked)));
         }
         // User code: no lock is held, and if it panics nothing has changed.
         let choice = self
@@ -151,7 +139,7 @@ impl<R: Runner> Shared<R> {
         } else {
             choice % pools
         };
-        match first(&self.members[choice], make) {
+        match ask(&self.members[choice], asked) {
             Ok(()) => Ok(choice),
             Err(refusal) => self.offer_others(choice, refusal, ask),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pool_core::internals::{
-    Admit, AdmitHandle, Admitted, Demand, PoolHandle, Precheck, WaitLimits, submit_batch,
+    Admit, AdmitHandle, Demand, PoolHandle, RawHandle, TaskOptions, WaitLimits, submit_batch,
 };
 use pool_core::{Accepts, BatchError, Cancelled, JoinHandle, OnFull, Runner, SubmitError};
 
@@ -22,17 +22,10 @@ impl<R: Runner> AdmitHandle for MultiWorkerPool<R> {
 }
 
 impl<R: Runner> Admit<R> for Shared<R> {
+    type Future = SubmitFuture<R>;
+
     fn pool_handle(self: &Arc<Self>) -> PoolHandle<R> {
         self.first().clone()
-    }
-
-    #[inline]
-    fn precheck(&self, _on_full: OnFull) -> Precheck {
-        if self.records_all() {
-            Precheck::Special
-        } else {
-            Precheck::Plain
-        }
     }
 
     /// Nothing: each pool that is asked says so itself.
@@ -55,34 +48,44 @@ impl<R: Runner> Admit<R> for Shared<R> {
         each.fold(0, usize::saturating_add)
     }
 
-    #[inline]
+    fn submit_job(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        if self.records_all() {
+            self.submit_recorded_job(job, TaskOptions::default(), on_full)
+        } else {
+            self.admit_job(job, on_full, None).map(drop)
+        }
+    }
+
     fn admit_job(
         self: &Arc<Self>,
-        job: impl FnOnce() -> R::Job,
+        job: &mut Option<R::Job>,
         on_full: OnFull,
         limits: Option<&WaitLimits>,
-    ) -> Admitted<R> {
-        self.submit(job, on_full, limits)
+    ) -> Result<usize, SubmitError> {
+        let offered = job.take().expect("a job is accepted once");
+        self.submit(offered, on_full, limits).map_err(|refused| {
+            let (reason, refused) = refused.into_parts();
+            *job = Some(refused);
+            reason
+        })
     }
 
     fn count_unoffered(&self) {
         let _refusal = self.count_refusal(SubmitError::Cancelled(()));
     }
 
-    fn admit_async<T>(
-        self: Arc<Self>,
-        job: R::Job,
-        cancelled: Option<Cancelled>,
-        answer: impl FnOnce(&Self, Admitted<R>) -> T + Send,
-    ) -> impl Future<Output = T> + Send + Unpin {
-        SubmitFuture::new(self, job, cancelled, answer)
+    fn admit_async(self: Arc<Self>, job: R::Job, cancelled: Option<Cancelled>) -> SubmitFuture<R> {
+        SubmitFuture::new(self, job, cancelled)
     }
 
-    fn handle_of<T: Send + 'static>(&self, pool: usize, handle: JoinHandle<T>) -> JoinHandle<T> {
-        if pool == 0 {
-            return handle;
+    fn set_pool(&self, pool: usize, handle: &mut RawHandle) {
+        if pool > 0 {
+            self.members[pool].adopt(handle);
         }
-        self.members[pool].adopt(handle)
     }
 }
 
@@ -148,7 +151,7 @@ impl<R: Runner> MultiWorkerPool<R> {
     where
         R: Accepts<T>,
     {
-        Arc::clone(self.shared()).submit_task_async(task)
+        Arc::clone(self.shared()).submit_task_async(task, None)
     }
 
     /// Hands a task over and returns a handle to its value. Waits as [`submit`](Self::submit) does.
@@ -157,7 +160,7 @@ impl<R: Runner> MultiWorkerPool<R> {
     where
         R: Accepts<T>,
     {
-        self.shared().spawn_task(task, self.on_full())
+        self.shared().spawn_task(task, None, self.on_full())
     }
 
     /// As [`spawn`](Self::spawn), but refuses if every pool is full. Never waits for room.
@@ -165,7 +168,7 @@ impl<R: Runner> MultiWorkerPool<R> {
     where
         R: Accepts<T>,
     {
-        self.shared().spawn_task(task, OnFull::Refuse)
+        self.shared().spawn_task(task, None, OnFull::Refuse)
     }
 
     /// As [`spawn`](Self::spawn), but waits at most for so long.
@@ -178,7 +181,7 @@ impl<R: Runner> MultiWorkerPool<R> {
         R: Accepts<T>,
     {
         let deadline = self.deadline(timeout);
-        self.shared().spawn_task(task, OnFull::Wait(deadline))
+        self.shared().spawn_task(task, None, OnFull::Wait(deadline))
     }
 
     /// As [`spawn`](Self::spawn), but waits at most until then.
@@ -190,7 +193,8 @@ impl<R: Runner> MultiWorkerPool<R> {
     where
         R: Accepts<T>,
     {
-        self.shared().spawn_task(task, OnFull::Wait(Some(deadline)))
+        self.shared()
+            .spawn_task(task, None, OnFull::Wait(Some(deadline)))
     }
 
     /// As [`spawn`](Self::spawn), as a future that resolves to the handle.
@@ -201,7 +205,7 @@ impl<R: Runner> MultiWorkerPool<R> {
     where
         R: Accepts<T>,
     {
-        Arc::clone(self.shared()).spawn_task_async(task)
+        Arc::clone(self.shared()).spawn_task_async(task, None)
     }
 
     /// Hands over every task of an iterator, in its order: see

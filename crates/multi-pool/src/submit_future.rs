@@ -15,13 +15,13 @@ use crate::waiter::{GroupWait, GroupWaiter};
 /// Resolves once the job is accepted, or with the job and why it is not.
 ///
 /// Once it is enqueued it need not be polled. Dropped before a pool has taken its job, it withdraws
-/// the job and drops it. `map` turns the answer into the caller's type.
-pub(crate) struct SubmitFuture<R: Runner, M> {
+/// the job and drops it.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct SubmitFuture<R: Runner> {
     shared: Arc<Shared<R>>,
     stage: Stage<R>,
     /// Ends the wait for room.
     cancelled: Option<Cancelled>,
-    map: Option<M>,
 }
 
 enum Stage<R: Runner> {
@@ -36,20 +36,14 @@ fn of_task<R: Runner>(answer: RequestAnswer<R>) -> Answer<R> {
 }
 
 // Nothing is pinned: a job is moved, never borrowed.
-impl<R: Runner, M> Unpin for SubmitFuture<R, M> {}
+impl<R: Runner> Unpin for SubmitFuture<R> {}
 
-impl<R: Runner, M> SubmitFuture<R, M> {
-    pub(crate) fn new(
-        shared: Arc<Shared<R>>,
-        job: R::Job,
-        cancelled: Option<Cancelled>,
-        map: M,
-    ) -> Self {
+impl<R: Runner> SubmitFuture<R> {
+    pub(crate) fn new(shared: Arc<Shared<R>>, job: R::Job, cancelled: Option<Cancelled>) -> Self {
         Self {
             shared,
             stage: Stage::New(job),
             cancelled,
-            map: Some(map),
         }
     }
 
@@ -70,13 +64,10 @@ impl<R: Runner, M> SubmitFuture<R, M> {
     }
 }
 
-impl<R: Runner, M, T> Future for SubmitFuture<R, M>
-where
-    M: FnOnce(&Shared<R>, Answer<R>) -> T,
-{
-    type Output = T;
+impl<R: Runner> Future for SubmitFuture<R> {
+    type Output = Answer<R>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer<R>> {
         let mut answer = None;
         // Registered before the look at the ticket: a cancelling after that wakes the future again.
         let is_cancelled = self
@@ -119,13 +110,11 @@ where
             return Poll::Pending;
         };
         self.stage = Stage::Done;
-        let map = self.map.take();
-        let map = map.expect("a future is ready once");
-        Poll::Ready(map(&self.shared, answer))
+        Poll::Ready(answer)
     }
 }
 
-impl<R: Runner, M> Drop for SubmitFuture<R, M> {
+impl<R: Runner> Drop for SubmitFuture<R> {
     fn drop(&mut self) {
         let Stage::Waiting(waiter) = &self.stage else {
             return;

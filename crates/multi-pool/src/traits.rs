@@ -78,7 +78,7 @@ impl<T: 'static, R: Accepts<T>> Submit<T> for MultiWorkerPool<R> {
         self.shared().submit_task(task, on_full)
     }
     fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>> {
-        Box::pin(Arc::clone(self.shared()).submit_task_async(task))
+        Box::pin(Arc::clone(self.shared()).submit_task_async(task, None))
     }
 }
 
@@ -87,9 +87,9 @@ impl<T: 'static, R: Accepts<T>> Spawn<T> for MultiWorkerPool<R> {
 
     fn spawn_with(&self, task: T, on_full: OnFull) -> Result<JoinHandle<R::Value>, SubmitError<T>> {
         let task = self.shared().check_discards(task, on_full)?;
-        self.shared().spawn_task(task, on_full)
+        self.shared().spawn_task(task, None, on_full)
     }
     fn spawn_async(&self, task: T) -> BoxedFuture<Result<JoinHandle<R::Value>, SubmitError<T>>> {
-        Box::pin(Arc::clone(self.shared()).spawn_task_async(task))
+        Box::pin(Arc::clone(self.shared()).spawn_task_async(task, None))
     }
 }

@@ -4,10 +4,11 @@
 //! before it looks at what is handed over, and `pool.submit(text.into())` or a coercion to a boxed
 //! trait object needs no annotation.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use crate::runner::Runner;
-use crate::task::cell::Joinable;
+use crate::task::cell::SpawnCell;
 use crate::task::record::TaskRecord;
 
 /// What a pool takes as a task: with a runner that `Accepts<T>`, the pool takes any `T`.
@@ -57,28 +58,25 @@ pub trait Accepts<T>: Runner + Sealed<T> {
     #[doc(hidden)]
     fn plain(task: T) -> Self::Job;
 
-    /// What makes a task, and what its handle holds.
+    /// The same, made where it is to lie. It is written when this returns, and runs no user code.
     #[doc(hidden)]
-    fn spawned(
-        &self,
-        task: T,
-    ) -> (
-        impl FnOnce() -> Self::Job + Send + use<Self, T>,
-        Promise<Self::Value>,
-    );
+    #[inline]
+    fn plain_in(task: T, place: &mut MaybeUninit<Self::Job>) {
+        place.write(Self::plain(task));
+    }
 
-    /// A task that was given more than a closure, and what its handle holds.
-    #[doc(hidden)]
-    fn recorded(&self, task: T, record: TaskRecord) -> (Self::Job, Promise<Self::Value>);
-
-    /// The task of any kind, once its job was refused.
+    /// The task of such a job, which was refused.
     #[doc(hidden)]
     fn task_of(job: Self::Job) -> T;
+
+    /// A task with a handle, and what it was given.
+    #[doc(hidden)]
+    fn in_cell(&self, task: T, record: Option<Box<TaskRecord>>) -> Arc<SpawnCell>;
+
+    /// The task in such a cell, whose job was refused.
+    #[doc(hidden)]
+    fn task_in(cell: &SpawnCell) -> T;
 }
 
 /// Implemented for the two runners, and for what each takes.
 pub trait Sealed<T> {}
-
-/// A spawned task as its handle sees it.
-#[expect(missing_debug_implementations, reason = "never leaves the crate")]
-pub struct Promise<V>(pub(crate) Arc<dyn Joinable<V>>);

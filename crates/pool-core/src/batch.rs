@@ -17,7 +17,7 @@ use crate::foreign::{drop_quietly, guarded};
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
 use crate::sched::queue::{Chunk, TaskQueue};
-use crate::submit::{Admit, recorded_job};
+use crate::submit::Admit;
 
 /// Tasks that are pulled before a section is made of them: at first so many, if the iterator says
 /// that it has as many, and then twice as many each time, up to [`LARGEST_CHUNK`]. So the first starts
@@ -109,16 +109,10 @@ where
             rest,
         });
     }
-    let records_all = pools.records_all();
     loop {
         let pulled = guarded(|| {
             for task in rest.by_ref().take(size) {
-                if records_all {
-                    chunk.push_with(|| recorded_job(task, pools.pool_handle()));
-                } else {
-                    // Made where it is to lie, as in `Admit::submit_plain`.
-                    chunk.push_with(|| R::plain(task));
-                }
+                chunk.push(pools.detached_job(task));
             }
         });
         size = (size * 2).min(LARGEST_CHUNK);
@@ -132,12 +126,12 @@ where
             let Some(head) = chunk.pop() else {
                 break;
             };
-            match pools.admit_job(|| head, on_full, None) {
+            let mut head = Some(head);
+            match pools.admit_job(&mut head, on_full, None) {
                 Ok(_) => submitted += 1,
-                Err(refused) => {
-                    let (reason, head) = refused.into_parts();
-                    let refused = std::iter::once(head).chain(chunk.take_all());
-                    let refused: Vec<_> = refused.map(R::task_of).collect();
+                Err(reason) => {
+                    let refused = head.into_iter().chain(chunk.take_all());
+                    let refused: Vec<_> = refused.map(R::unrecorded).map(R::task_of).collect();
                     if let Err(payload) = pulled {
                         drop_quietly(refused);
                         resume_unwind(payload);

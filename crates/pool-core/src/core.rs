@@ -13,7 +13,7 @@ use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 use crate::cancel::CancelToken;
 use crate::config::{Config, OnFull, WithinWorker};
 use crate::discard::Discards;
-use crate::error::{BuildError, Closed, Reason};
+use crate::error::{BuildError, Closed, Reason, SubmitError};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::decide::{Admission, OnFullPolicy, OwnWorker, WhenFull};
@@ -22,13 +22,13 @@ use crate::sched::event::EventWait;
 use crate::sched::idle::WorkerCell;
 use crate::sched::load::LoadStats;
 use crate::sched::ready::Levels;
-use crate::sched::shared::Shared;
+use crate::sched::shared::{Place, Shared};
 use crate::sched::state::State;
 use crate::sched::striped::StripedCounter;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::stats::Stats;
 use crate::task::options::WaitLimits;
-use crate::task::run::{Outcome, Resolve, TaskContext};
+use crate::task::run::{Outcome, Resolver, TaskContext};
 use crate::worker;
 
 /// What admits and runs a pool's tasks.
@@ -129,7 +129,7 @@ impl<R: Runner> Core<R> {
     pub(crate) fn refuses_full(&self, on_full: OnFull) -> bool {
         let refuses = matches!(on_full, OnFull::Refuse) && self.state.is_full();
         if refuses {
-            self.refused.add_one();
+            self.count_refused();
         }
         refuses
     }
@@ -140,6 +140,7 @@ impl<R: Runner> Core<R> {
     }
 
     /// Counts a refusal without the lock.
+    #[inline(never)]
     pub(crate) fn count_refused(&self) {
         self.refused.add_one();
     }
@@ -162,35 +163,52 @@ impl<R: Runner> Core<R> {
     #[inline]
     pub(crate) fn admit<T>(
         self: &Arc<Self>,
-        job: impl FnOnce() -> R::Job,
+        job: R::Job,
         refused: impl FnOnce(&mut State<R::Job>, Closed, R::Job) -> T,
     ) -> Result<(), T> {
-        match self.enter(job) {
-            Ok(()) => Ok(()),
-            Err(job) => self.admit_decided(job(), State::accept, refused, |start| {
-                start.wait();
-                Ok(())
-            }),
+        let mut job = Some(job);
+        if self.enter(|| take(&mut job)) {
+            return Ok(());
+        }
+        self.admit_decided(take(&mut job), State::accept, refused, |start| {
+            start.wait();
+            Ok(())
+        })
+    }
+
+    /// The fast path of it, step S2: a place in a busy pool with room.
+    ///
+    /// # Safety
+    /// The caller writes a job there, and says so by [`filled`](Self::filled).
+    #[inline]
+    pub(crate) unsafe fn place(&self) -> Option<Place<'_, R::Job>> {
+        let credit = self.state.credit()?;
+        // SAFETY: the caller's.
+        Some(unsafe { credit.place() })
+    }
+
+    /// The job has been written.
+    ///
+    /// # Safety
+    /// It has.
+    #[inline]
+    pub(crate) unsafe fn filled(&self, place: Place<'_, R::Job>) {
+        // SAFETY: the caller's.
+        if unsafe { place.filled() } {
+            self.hint();
         }
     }
 
-    /// The fast path of it: a busy pool with room accepts the job, which is made where it is to lie.
-    #[expect(
-        clippy::inline_always,
-        reason = "measured: a job moved once more, in other sizes, stalls the submit"
-    )]
-    #[inline(always)]
-    fn enter<M: FnOnce() -> R::Job>(&self, job: M) -> Result<(), M> {
-        // Step S2.
-        match self.state.credit() {
-            Some(credit) => {
-                if credit.enter(job) {
-                    self.hint();
-                }
-                Ok(())
-            }
-            None => Err(job),
+    /// Accepts the job, if the pool is busy and has room. `take` moves it.
+    #[inline]
+    fn enter(&self, take: impl FnOnce() -> R::Job) -> bool {
+        let Some(credit) = self.state.credit() else {
+            return false;
+        };
+        if credit.enter(take()) {
+            self.hint();
         }
+        true
     }
 
     /// As [`admit`](Self::admit), for a caller that brings no job yet: a permit is out afterwards.
@@ -276,18 +294,23 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// Accepts the job, waits for room as `on_full` and `limits` say, or gives the job back. For those that nothing [refuses](Self::refuses).
+    /// Accepts the job, or waits for room as `on_full` and `limits` say. A refused job is left where
+    /// it is. For those that nothing [refuses](crate::submit::Admit::refuses).
     #[inline]
     pub(crate) fn submit(
         self: &Arc<Self>,
-        job: impl FnOnce() -> R::Job,
+        job: &mut Option<R::Job>,
         on_full: OnFull,
         limits: Option<&WaitLimits>,
-    ) -> Result<(), (Reason, R::Job)> {
-        match self.enter(job) {
-            Ok(()) => Ok(()),
-            Err(job) => self.submit_decided(job(), on_full, limits),
+    ) -> Result<(), SubmitError> {
+        if self.enter(|| take(job)) {
+            return Ok(());
         }
+        self.submit_decided(take(job), on_full, limits)
+            .map_err(|(reason, refused)| {
+                *job = Some(refused);
+                reason.with(())
+            })
     }
 
     /// As [`submit`](Self::submit), without the fast path.
@@ -564,7 +587,7 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    fn run_nested(&self, job: R::Job) -> (Outcome, Option<Arc<dyn Resolve>>) {
+    fn run_nested(&self, job: R::Job) -> (Outcome, Option<Resolver>) {
         let mut job = Some(job);
         let mut resolve = None;
         let outcome = self.nested(&mut || {
@@ -662,6 +685,12 @@ impl<R: Runner> PoolRef for Core<R> {
         });
         true
     }
+}
+
+/// The job that a caller offers.
+#[inline]
+fn take<J>(job: &mut Option<J>) -> J {
+    job.take().expect("a job is accepted once")
 }
 
 impl<Q, E, F, T> Applicant<Q, E, F, T> {

@@ -5,7 +5,6 @@
 //! that run in place nest: one with options is set for its own time, and the outer one is back after
 //! it; one without is a part of the outer one.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,9 +14,10 @@ use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::cancel::CancelToken;
+use crate::task::cell::SpawnCell;
 
 /// A task with a cell, as the code that runs in it sees it.
-pub(crate) trait Running: Any + Send + Sync {
+pub(crate) trait Running: Send + Sync + 'static {
     fn name(&self) -> Option<&str>;
     fn is_cancelled(&self) -> bool;
     /// Has `token` cancelled with the task.
@@ -97,46 +97,92 @@ impl StopRequest {
     }
 }
 
+/// The current task of a thread, which is kept by the [`Frame`] that entered it.
+#[derive(Clone, Copy)]
+enum Entered {
+    Cell(*const SpawnCell),
+    Other(*const dyn Running),
+}
+
+/// The same, shared.
+enum Shared {
+    Cell(Arc<SpawnCell>),
+    Other(Arc<dyn Running>),
+}
+
+impl Shared {
+    fn task(&self) -> &dyn Running {
+        match self {
+            Self::Cell(cell) => cell,
+            Self::Other(task) => &**task,
+        }
+    }
+}
+
 sync_shim::thread_locals! {
-    static TASK: Cell<Option<Arc<dyn Running>>> = Cell::new(None);
+    static TASK: Cell<Option<Entered>> = Cell::new(None);
     static WORKER: Cell<Option<Arc<Worker>>> = Cell::new(None);
 }
 
 /// While it exists its task is the current one of this thread. Where thread-locals are gone already
 /// (a task that runs in place in the destructor of one) no task is.
+///
+/// # Invariant
+/// `TASK` names the task of the innermost frame, which borrows it: a frame is dropped before what was
+/// entered before it, whatever unwinds.
 #[must_use]
-pub(crate) struct Frame<T> {
-    /// The task that it stands in place of; or the task itself, if there is no place.
-    other: Option<Arc<dyn Running>>,
-    is_set: bool,
-    of: PhantomData<T>,
+pub(crate) struct Frame<'a> {
+    /// The task that it stands in place of, if there is a place for one.
+    outer: Option<Option<Entered>>,
+    of: PhantomData<&'a SpawnCell>,
 }
 
-impl<T: Running> Frame<T> {
+impl<'a> Frame<'a> {
     #[inline]
-    pub(crate) fn enter(task: Arc<T>) -> Self {
-        let mut task: Option<Arc<dyn Running>> = Some(task);
-        let set = TASK.try_with(|cell| cell.replace(task.take()));
-        let is_set = set.is_ok();
-        Self {
-            other: set.unwrap_or(task),
-            is_set,
-            of: PhantomData,
-        }
+    pub(crate) fn of_cell(task: &'a Arc<SpawnCell>) -> Self {
+        Self::enter(Entered::Cell(Arc::as_ptr(task)))
     }
 
-    /// The task is over: here it is again.
-    #[inline]
-    pub(crate) fn leave(self) -> Arc<T> {
-        let task = if self.is_set {
-            TASK.with(|cell| cell.replace(self.other))
-        } else {
-            self.other
-        };
-        let task: Option<Arc<dyn Any + Send + Sync>> = task.map(|task| task as _);
-        let task = task.and_then(|task| task.downcast().ok());
-        task.expect("frames are left in the order in which they were entered, the last one first")
+    pub(crate) fn of<T: Running>(task: &'a Arc<T>) -> Self {
+        let task: *const T = Arc::as_ptr(task);
+        Self::enter(Entered::Other(task))
     }
+
+    #[inline]
+    fn enter(task: Entered) -> Self {
+        let outer = TASK.try_with(|cell| cell.replace(Some(task))).ok();
+        let of = PhantomData;
+        Self { outer, of }
+    }
+}
+
+impl Drop for Frame<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(outer) = self.outer {
+            let _gone = TASK.try_with(|cell| cell.set(outer));
+        }
+    }
+}
+
+/// The current task of this thread.
+fn task() -> Option<Shared> {
+    let entered = TASK.try_with(Cell::get).ok().flatten()?;
+    Some(match entered {
+        Entered::Cell(cell) => {
+            // SAFETY: it is that of an `Arc` which the frame borrows, and the frame is there (its
+            // invariant).
+            unsafe { Arc::increment_strong_count(cell) };
+            // SAFETY: the same; the count is that of this reference.
+            Shared::Cell(unsafe { Arc::from_raw(cell) })
+        }
+        Entered::Other(task) => {
+            // SAFETY: as for a cell.
+            unsafe { Arc::increment_strong_count(task) };
+            // SAFETY: as for a cell.
+            Shared::Other(unsafe { Arc::from_raw(task) })
+        }
+    })
 }
 
 /// The calling thread is this worker from now on, or no longer any.
@@ -146,22 +192,18 @@ pub(crate) fn set_worker(worker: Option<Arc<Worker>>) {
 
 /// The worker that the calling thread is.
 pub(crate) fn worker() -> Option<Arc<Worker>> {
+    let peek = |cell: &Cell<Option<Arc<Worker>>>| {
+        let value = cell.take();
+        cell.set(value.clone());
+        value
+    };
     WORKER.try_with(peek).ok().flatten()
-}
-
-fn peek<T>(cell: &Cell<Option<Arc<T>>>) -> Option<Arc<T>>
-where
-    T: ?Sized,
-{
-    let value = cell.take();
-    cell.set(value.clone());
-    value
 }
 
 /// What runs on the calling thread; see [`current`].
 #[must_use]
 pub struct Current {
-    task: Option<Arc<dyn Running>>,
+    task: Option<Shared>,
     worker: Option<Arc<Worker>>,
 }
 
@@ -194,7 +236,7 @@ pub struct Current {
 #[doc(alias = "interrupted")]
 pub fn current() -> Current {
     Current {
-        task: TASK.try_with(peek).ok().flatten(),
+        task: task(),
         worker: worker(),
     }
 }
@@ -203,7 +245,9 @@ impl Current {
     /// Whether the task is asked to stop: by its handle, its group, a token that it was given, or a
     /// `release_now` of its pool (until a reboot). Costs a few loads.
     pub fn is_cancelled(&self) -> bool {
-        self.task.as_ref().is_some_and(|task| task.is_cancelled())
+        self.task
+            .as_ref()
+            .is_some_and(|task| task.task().is_cancelled())
             || self
                 .worker
                 .as_ref()
@@ -216,7 +260,7 @@ impl Current {
     pub fn token(&self) -> CancelToken {
         let token = CancelToken::new();
         if let Some(task) = &self.task {
-            task.cancel_with_task(&token);
+            task.task().cancel_with_task(&token);
         }
         if let Some(worker) = &self.worker {
             token.cancel_with(&worker.stop.token());
@@ -226,7 +270,7 @@ impl Current {
 
     /// The task's [name](crate::TaskBuilder::name), if it was given one.
     pub fn name(&self) -> Option<&str> {
-        self.task.as_ref().and_then(|task| task.name())
+        self.task.as_ref().and_then(|task| task.task().name())
     }
 
     /// The name of the pool, on a worker.

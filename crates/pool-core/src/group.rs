@@ -17,8 +17,7 @@ use crate::capacity::Capacity;
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::{BuildError, Closed, SubmitError, TuneError, WaitError};
-use crate::handle::JoinHandle;
-use crate::handle::PoolRef;
+use crate::handle::{PoolRef, RawHandle};
 use crate::permit::Permit;
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
@@ -167,19 +166,9 @@ impl<R: Runner> PoolHandle<R> {
     ///
     /// # Errors
     /// The job comes back; never `TimedOut`.
-    #[inline]
     pub fn accept(&self, job: R::Job) -> Result<(), SubmitError<R::Job>> {
-        self.accept_made(|| job)
-    }
-
-    /// As [`accept`](Self::accept), of a job that is made where it is to lie, perhaps under a lock.
-    ///
-    /// # Errors
-    /// As there.
-    #[inline]
-    pub fn accept_made(&self, job: impl FnOnce() -> R::Job) -> Result<(), SubmitError<R::Job>> {
         if self.0.state.is_full() {
-            return Err(SubmitError::Full(job())); // No lock was taken.
+            return Err(SubmitError::Full(job)); // No lock was taken.
         }
         let admitted = self.0.admit(job, keep);
         admitted.map_err(|(why, job)| why.reason().with(job))
@@ -187,9 +176,8 @@ impl<R: Runner> PoolHandle<R> {
 
     /// Makes `handle` one of this pool's, which has accepted its task: to cancel it, or to join it
     /// in place, takes its entry out of this pool's queue.
-    pub fn adopt<T: Send + 'static>(&self, mut handle: JoinHandle<T>) -> JoinHandle<T> {
+    pub fn adopt(&self, handle: &mut RawHandle) {
         handle.set_pool(Arc::clone(&self.0) as _);
-        handle
     }
 
     /// As [`accept`](Self::accept), for either kind of request.

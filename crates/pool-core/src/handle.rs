@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,8 +13,8 @@ use sync_shim::Clock;
 
 use crate::error::JoinError;
 use crate::sched::spin::{JOIN_SPIN, spin_until};
-use crate::task::cell::{Claim, Joinable};
-use crate::task::promise::{self, Joined, Listener};
+use crate::task::cell::{Claim, SpawnCell, Stored};
+use crate::task::promise::{self, Joined, Listener, Promised};
 use crate::task::run::{Outcome, TaskContext};
 
 /// A handle that keeps pools open: a pool's own, or a multi-pool's.
@@ -67,18 +68,19 @@ pub(crate) trait PoolRef: Send + Sync {
 /// for ever: join there.
 #[must_use = "dropping a handle detaches its task; `submit` is cheaper where nothing waits for it"]
 pub struct JoinHandle<R> {
-    cell: Arc<dyn Joinable<R>>,
-    pool: Arc<dyn PoolRef>,
+    raw: RawHandle,
+    of: PhantomData<fn() -> R>,
 }
 
 impl<R: Send + 'static> JoinHandle<R> {
-    pub(crate) fn new(cell: Arc<dyn Joinable<R>>, pool: Arc<dyn PoolRef>) -> Self {
-        Self { cell, pool }
+    /// The handle of a task whose value is an `R`.
+    pub(crate) fn of(raw: RawHandle) -> Self {
+        let of = PhantomData;
+        Self { raw, of }
     }
 
-    /// It is another pool that has accepted the task.
-    pub(crate) fn set_pool(&mut self, pool: Arc<dyn PoolRef>) {
-        self.pool = pool;
+    pub(crate) fn into_raw(self) -> RawHandle {
+        self.raw
     }
 
     /// Blocks until the task has ended.
@@ -87,8 +89,8 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// Why there is no value: the task panicked, was cancelled, or was released unrun; or, on an
     /// own worker, it may not be run in place.
     pub fn join(self) -> Result<R, JoinError> {
-        self.wait(None)
-            .unwrap_or_else(|_| unreachable!("a wait without a limit has an outcome"))
+        let ended = self.raw.wait(None);
+        self.value(ended.unwrap_or_else(|| unreachable!("a wait without a limit has an outcome")))
     }
 
     /// Blocks until the task has ended, at most for so long by the pool's clock. Runs nothing in
@@ -97,8 +99,8 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
-        let deadline = self.pool.clock().after(timeout);
-        self.wait(deadline)
+        let ended = self.raw.wait(self.raw.pool.clock().after(timeout));
+        self.value_or_self(ended)
     }
 
     /// Blocks until the task has ended, at most until then by the pool's clock. Runs nothing in
@@ -107,7 +109,8 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
     pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, Self> {
-        self.wait(Some(deadline))
+        let ended = self.raw.wait(Some(deadline));
+        self.value_or_self(ended)
     }
 
     /// Takes the value if the task has ended. Never blocks.
@@ -115,15 +118,13 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if it has not.
     pub fn try_join(self) -> Result<Result<R, JoinError>, Self> {
-        if self.pool.is_forked() {
-            return Ok(Err(JoinError::Forked));
-        }
-        self.cell.take_or_wait(None).ok_or(self)
+        let ended = self.raw.try_take();
+        self.value_or_self(ended)
     }
 
     /// Whether the task has ended. One load.
     pub fn is_finished(&self) -> bool {
-        self.cell.is_ended()
+        self.raw.cell.is_ended()
     }
 
     /// Takes the task back if it has not started: `true` if so. O(1) amortised.
@@ -136,11 +137,58 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// [`current`](crate::current)`().is_cancelled()` and the tokens that the task took from there
     /// show it; what it then returns is its value.
     pub fn cancel(&self) -> bool {
+        self.raw.cancel()
+    }
+
+    fn value(&self, ended: Joined<Stored>) -> Joined<R> {
+        ended.map(|stored| {
+            let value = self.raw.cell.take_value(stored);
+            value.expect("the value of a task is of its handle's type")
+        })
+    }
+
+    fn value_or_self(self, ended: Option<Joined<Stored>>) -> Result<Joined<R>, Self> {
+        match ended {
+            Some(ended) => Ok(self.value(ended)),
+            None => Err(self),
+        }
+    }
+}
+
+/// A handle of a task whose value is of any type. All that a [`JoinHandle`] does but to move the value:
+/// it is compiled once.
+pub struct RawHandle {
+    cell: Arc<SpawnCell>,
+    pool: Arc<dyn PoolRef>,
+}
+
+impl RawHandle {
+    pub(crate) fn new(cell: Arc<SpawnCell>, pool: Arc<dyn PoolRef>) -> Self {
+        Self { cell, pool }
+    }
+
+    pub(crate) fn cell(&self) -> &Arc<SpawnCell> {
+        &self.cell
+    }
+
+    /// It is another pool that has accepted the task.
+    pub(crate) fn set_pool(&mut self, pool: Arc<dyn PoolRef>) {
+        self.pool = pool;
+    }
+
+    fn try_take(&self) -> Option<Joined<Stored>> {
+        if self.pool.is_forked() {
+            return Some(Err(JoinError::Forked));
+        }
+        self.cell.take_or_wait(None)
+    }
+
+    pub(crate) fn cancel(&self) -> bool {
         if self.pool.is_forked() {
             return false;
         }
         let ours = self.withdraw(&mut || {
-            self.cell.drop_body();
+            self.cell.drop_claimed();
             Outcome::Cancelled
         });
         if !ours && !self.cell.is_ended() {
@@ -152,17 +200,17 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// Takes the task out of the queue and ends it, if it has not started.
     fn withdraw(&self, end: &mut dyn FnMut() -> Outcome) -> bool {
         let ours = self.cell.claimed() == Claim::Unclaimed
-            && Arc::clone(&self.pool).withdraw(&mut || self.cell.claim(), end);
+            && Arc::clone(&self.pool).withdraw(&mut || self.cell.claim_for_handle(), end);
         if ours {
             self.cell.resolve(); // Step C4: room and figures show the end.
         }
         ours
     }
 
-    fn wait(self, deadline: Option<Instant>) -> Result<Joined<R>, Self> {
+    fn wait(&self, deadline: Option<Instant>) -> Option<Joined<Stored>> {
         // Before the cell's lock, which a fork may have left held.
         if self.pool.is_forked() {
-            return Ok(Err(JoinError::Forked));
+            return Some(Err(JoinError::Forked));
         }
         if !self.cell.is_ended() {
             let taken_out = match self.cell.claimed() {
@@ -174,22 +222,25 @@ impl<R: Send + 'static> JoinHandle<R> {
                 && self.pool.is_disposing()
             {
                 // It would wait for the thread that it is.
-                return Ok(Err(why));
+                return Some(Err(why));
             }
             if deadline.is_none() && self.pool.is_own_worker() && !self.run_in_place() {
-                return Ok(Err(JoinError::WouldDeadlock));
+                return Some(Err(JoinError::WouldDeadlock));
             }
             spin_until(JOIN_SPIN, || self.cell.is_ended());
         }
         // A value that is there needs no parker.
         let ended = self.cell.is_ended();
         let value = ended.then(|| self.cell.take_or_wait(None)).flatten();
-        let value = value.or_else(|| promise::join(&*self.cell, self.pool.clock(), deadline));
-        value.ok_or(self)
+        value.or_else(|| promise::join(&*self.cell, self.pool.clock(), deadline))
     }
 
-    /// Has the value go to a listener once the task has ended; or takes it, as it has.
-    pub(crate) fn listen(&self, listener: Arc<dyn Listener<R>>, number: u64) -> Option<Joined<R>> {
+    /// Has the outcome go to a listener once the task has ended; or takes it, as it has.
+    pub(crate) fn listen(
+        &self,
+        listener: Arc<dyn Listener>,
+        number: u64,
+    ) -> Option<Joined<Stored>> {
         self.cell.listen(listener, number)
     }
 
@@ -207,28 +258,14 @@ impl<R: Send + 'static> JoinHandle<R> {
         let may_nest = self.pool.may_nest();
         if may_nest {
             self.withdraw(&mut || {
-                let run = &mut || self.run_body();
+                let run = &mut || self.cell.run_claimed(self.pool.context());
                 self.pool.nested(run)
             });
         }
         may_nest
     }
-}
 
-impl<R> JoinHandle<R> {
-    fn run_body(&self) -> Outcome {
-        let context = self.pool.context();
-        let ran = self.cell.run_body(context);
-        ran.unwrap_or_else(|| Arc::clone(&self.cell).run_recorded(context))
-    }
-}
-
-impl<R: Send + 'static> Future for JoinHandle<R> {
-    type Output = Result<R, JoinError>;
-
-    /// Ready once the task has ended; polled again after that, it is ready with
-    /// [`JoinError::Taken`].
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(&self, context: &Context<'_>) -> Poll<Joined<Stored>> {
         if self.pool.is_forked() {
             return Poll::Ready(Err(JoinError::Forked));
         }
@@ -236,7 +273,7 @@ impl<R: Send + 'static> Future for JoinHandle<R> {
     }
 }
 
-impl<R> Drop for JoinHandle<R> {
+impl Drop for RawHandle {
     fn drop(&mut self) {
         if self.pool.is_forked() {
             // The lock may be held by a thread that is not there, and what it protects be half
@@ -248,12 +285,28 @@ impl<R> Drop for JoinHandle<R> {
     }
 }
 
+impl<R: Send + 'static> Future for JoinHandle<R> {
+    type Output = Result<R, JoinError>;
+
+    /// Ready once the task has ended; polled again after that, it is ready with
+    /// [`JoinError::Taken`].
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.raw.poll(context).map(|ended| self.value(ended))
+    }
+}
+
 impl<R> fmt::Debug for JoinHandle<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinHandle")
-            .field("pool", &self.pool.context().name)
-            .field("finished", &self.cell.is_ended())
+            .field("pool", &self.raw.pool.context().name)
+            .field("finished", &self.raw.cell.is_ended())
             .finish()
+    }
+}
+
+impl fmt::Debug for RawHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawHandle").finish_non_exhaustive()
     }
 }
 

@@ -36,10 +36,9 @@ use crate::keyed::turn::{Lane, Turn};
 use crate::permit::Permit;
 use crate::pool::WorkerPool;
 use crate::submit::Admit;
-use crate::task::closures::{Closures, Plain};
+use crate::task::cell::SpawnCell;
+use crate::task::closures::{Closures, Plain, Recorded};
 use crate::task::erased::{Task, Work};
-use crate::task::options::TaskOptions;
-use crate::task::record::{Record, TaskRecord};
 
 mod handle;
 mod lanes;
@@ -230,10 +229,11 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         async move {
             match permit.await {
                 Ok(permit) => {
-                    match shared.record(true) {
+                    match shared.core.record_of_all() {
                         None => shared.place_reserved(hash, key, Plain(task), permit),
                         Some(record) => {
-                            drop(shared.spawn_reserved(hash, key, task, permit, record));
+                            let work = Recorded::new(task, *record);
+                            shared.place_reserved(hash, key, work, permit);
                         }
                     }
                     Ok(())
@@ -320,10 +320,12 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         let permit = self.pool.reserve_async();
         async move {
             match permit.await {
-                Ok(permit) => Ok(match shared.record(false) {
-                    None => shared.spawn_reserved(hash, key, task, permit, ()),
-                    Some(record) => shared.spawn_reserved(hash, key, task, permit, record),
-                }),
+                Ok(permit) => {
+                    let cell = SpawnCell::new(task, shared.core.record_of_all());
+                    let (work, handle) = handle::promise(&shared.core, cell);
+                    shared.place_reserved(hash, key, work, permit);
+                    Ok(JoinHandle::of(handle))
+                }
                 Err(refused) => Err(refused.with_task((key, task))),
             }
         }
@@ -334,11 +336,17 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        if let Some(record) = self.shared.record(true) {
-            return self.place_spawned(key, task, on_full, record).map(drop);
-        }
-        let placed = self.place(key, Plain(task), on_full);
-        placed.map_err(|refused| refused.map(|(key, work)| (key, work.0)))
+        let refused = match self.shared.core.record_of_all() {
+            None => match self.place(key, Plain(task), on_full) {
+                Ok(()) => return Ok(()),
+                Err(refused) => refused.map(|(key, work)| (key, work.0)),
+            },
+            Some(record) => match self.place(key, Recorded::new(task, *record), on_full) {
+                Ok(()) => return Ok(()),
+                Err(refused) => refused.map(|(key, work)| (key, work.take_back())),
+            },
+        };
+        Err(refused)
     }
 
     fn spawn_with<F, T>(
@@ -351,28 +359,11 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        match self.shared.record(false) {
-            None => self.place_spawned(key, task, on_full, ()),
-            Some(record) => self.place_spawned(key, task, on_full, record),
-        }
-    }
-
-    fn place_spawned<F, T, N>(
-        &self,
-        key: K,
-        task: F,
-        on_full: OnFull,
-        record: N,
-    ) -> Result<JoinHandle<T>, Refused<K, F>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-        N: Record,
-    {
-        let (work, handle) = handle::promise(&self.shared.core, task, record);
+        let cell = SpawnCell::new(task, self.shared.core.record_of_all());
+        let (work, handle) = handle::promise(&self.shared.core, cell);
         match self.place(key, work, on_full) {
-            Ok(()) => Ok(handle),
-            Err(refused) => Err(refused.map(|(key, work)| (key, work.0.take_back().0))),
+            Ok(()) => Ok(JoinHandle::of(handle)),
+            Err(refused) => Err(refused.map(|(key, work)| (key, work.0.take_back()))),
         }
     }
 
@@ -423,7 +414,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
         let slot = lanes.open(hash, key);
         let job = self.turn(Lane { shard, slot }, work);
         if let Some(credit) = self.core.state.credit() {
-            let hint = credit.enter(|| job);
+            let hint = credit.enter(job);
             drop(lanes);
             if hint {
                 self.core.hint();
@@ -434,7 +425,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
         let closed = lanes.close(slot);
         drop(lanes);
         let (key, _) = closed.expect("it was opened above");
-        let turn = job.into_work::<Turn<K, W>>().expect("it was made of this");
+        let turn = job.into_inner::<Turn<K, W>>().expect("it was made of this");
         Err((key, turn.first))
     }
 
@@ -459,32 +450,6 @@ impl<K: Eq + Send + 'static> Shared<K> {
             drop(lanes);
             permit.use_for(self.turn(Lane { shard, slot }, work));
         }
-    }
-
-    /// The same, of a task with a handle.
-    fn spawn_reserved<F, T, N>(
-        self: &Arc<Self>,
-        hash: u64,
-        key: K,
-        task: F,
-        permit: Permit<Closures>,
-        record: N,
-    ) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-        N: Record,
-    {
-        let (work, handle) = handle::promise(&self.core, task, record);
-        self.place_reserved(hash, key, work, permit);
-        handle
-    }
-
-    /// A task's record, where each task has one.
-    fn record(&self, is_detached: bool) -> Option<TaskRecord> {
-        let (core, options) = (&self.core, TaskOptions::default());
-        let records = core.records_all();
-        records.then(|| TaskRecord::new(options, is_detached, &core.context))
     }
 
     fn turn<W: Work>(self: &Arc<Self>, lane: Lane, first: W) -> Task {

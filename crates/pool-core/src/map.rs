@@ -117,7 +117,7 @@ where
     where
         Closures: Accepts<F>,
     {
-        self.admit().spawn_task(task, on_full)
+        self.admit().spawn_task(task, None, on_full)
     }
 
     fn spawn_with_options_on<F>(
@@ -129,14 +129,14 @@ where
     where
         Closures: Accepts<F>,
     {
-        self.admit().spawn_recorded(task, options, on_full)
+        self.admit().spawn_task(task, Some(options), on_full)
     }
 
     fn spawn_async_on<F>(&self, task: F) -> impl Future<Output = SpawnedOn<F>> + Send + use<P, F>
     where
         Closures: Accepts<F>,
     {
-        Arc::clone(self.admit()).spawn_task_async(task)
+        Arc::clone(self.admit()).spawn_task_async(task, None)
     }
 }
 

@@ -100,9 +100,9 @@ impl<R: Runner> Permit<R> {
     where
         R: Accepts<T>,
     {
-        let (job, handle) = self.room.core.spawned_job(task);
+        let (job, handle) = self.room.core.spawned_job(task, None);
         self.use_for(job);
-        handle
+        JoinHandle::of(handle)
     }
 
     /// The room stays reserved, for a task that is going to be

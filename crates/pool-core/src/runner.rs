@@ -1,14 +1,23 @@
 //! The difference between a pool of closures and one that calls a function.
 
+use std::sync::Arc;
+
+use crate::config::OnFull;
+use crate::core::Core;
+use crate::error::SubmitError;
 use crate::sched::ready::Priority;
+use crate::sched::shared::Place;
+use crate::task::cell::SpawnCell;
 use crate::task::discarded::DiscardedTask;
+use crate::task::options::WaitLimits;
+use crate::task::record::TaskRecord;
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// What a pool does with its jobs: calls closures, or one function with each argument.
 ///
 /// For bounds. Its methods are the pool's own affair, and as exempt from semantic versioning as
 /// the `internals` that they speak of.
-pub trait Runner: Send + Sync + 'static {
+pub trait Runner: Send + Sync + Sized + 'static {
     /// What lies in the queue.
     type Job: Send + 'static;
     /// What `release_now` gives back for a task that never ran.
@@ -35,4 +44,53 @@ pub trait Runner: Send + Sync + 'static {
     fn discarded(&self, _task: &DiscardedTask<'_>, _item: Self::Item) {}
     /// Whether the handle took the task out, so that only its entry is left.
     fn is_tombstone(job: &Self::Job) -> bool;
+    /// The queue's half of a task in a cell.
+    #[doc(hidden)]
+    fn spawned(cell: Arc<SpawnCell>) -> Self::Job;
+    /// A submitted job, with a record.
+    #[doc(hidden)]
+    fn recorded(job: Self::Job, record: TaskRecord) -> Self::Job;
+    /// Such a job without its record, if it has one.
+    #[doc(hidden)]
+    fn unrecorded(job: Self::Job) -> Self::Job;
+    /// As [`Admit::place`](crate::internals::Admit::place). The runner's, so that a runner without
+    /// parameters has it compiled with this crate; likewise the next three.
+    ///
+    /// # Safety
+    /// As there.
+    #[doc(hidden)]
+    unsafe fn place(core: &Core<Self>) -> Option<Place<'_, Self::Job>> {
+        // SAFETY: the caller's.
+        unsafe { core.plain_place() }
+    }
+    /// As [`Admit::filled`](crate::internals::Admit::filled).
+    ///
+    /// # Safety
+    /// As there.
+    #[doc(hidden)]
+    unsafe fn filled(core: &Core<Self>, place: Place<'_, Self::Job>) {
+        // SAFETY: the caller's.
+        unsafe { core.filled(place) };
+    }
+    /// As [`Admit::submit_job`](crate::internals::Admit::submit_job).
+    #[doc(hidden)]
+    #[expect(clippy::missing_errors_doc, reason = "said there")]
+    fn submit(
+        core: &Arc<Core<Self>>,
+        job: &mut Option<Self::Job>,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        core.submit_plain(job, on_full)
+    }
+    /// As [`Admit::admit_job`](crate::internals::Admit::admit_job).
+    #[doc(hidden)]
+    #[expect(clippy::missing_errors_doc, reason = "said there")]
+    fn admit(
+        core: &Arc<Core<Self>>,
+        job: &mut Option<Self::Job>,
+        on_full: OnFull,
+        limits: Option<&WaitLimits>,
+    ) -> Result<(), SubmitError> {
+        core.submit(job, on_full, limits)
+    }
 }

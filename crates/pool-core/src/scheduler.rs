@@ -77,30 +77,27 @@ impl PoolHandle {
     pub fn enter(&self, task: Arc<dyn ScheduledTask>) -> Entered {
         let job = Task::new(Entry(task));
         // What is given back is dropped when the lock is free.
-        let admitted = self.0.admit(
-            || job,
-            |state, why, job| match why {
-                Closed::Full => {
-                    let entry = WaiterEntry::of_scheduled_task(job);
-                    let number = state.enqueue_waiter(Arc::clone(&entry));
-                    let core = Arc::clone(&self.0);
-                    (
-                        Entered::Waiting(Queued {
-                            core,
-                            entry,
-                            number,
-                        }),
-                        None,
-                    )
-                }
-                Closed::Released => {
-                    state.counts.refused += 1;
-                    (Entered::Released, Some(job))
-                }
-                // The scheduler tries again: it is no refusal.
-                Closed::NoThread(error) => (Entered::NoThread(error), Some(job)),
-            },
-        );
+        let admitted = self.0.admit(job, |state, why, job| match why {
+            Closed::Full => {
+                let entry = WaiterEntry::of_scheduled_task(job);
+                let number = state.enqueue_waiter(Arc::clone(&entry));
+                let core = Arc::clone(&self.0);
+                (
+                    Entered::Waiting(Queued {
+                        core,
+                        entry,
+                        number,
+                    }),
+                    None,
+                )
+            }
+            Closed::Released => {
+                state.counts.refused += 1;
+                (Entered::Released, Some(job))
+            }
+            // The scheduler tries again: it is no refusal.
+            Closed::NoThread(error) => (Entered::NoThread(error), Some(job)),
+        });
         admitted.map_or_else(|(entered, _)| entered, |()| Entered::Accepted)
     }
 

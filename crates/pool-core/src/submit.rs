@@ -1,11 +1,13 @@
 //! The ten calls that hand a task to a pool, and what they come to.
 //!
 //! A call says what it does at a full pool ([`OnFull`]). The runner makes a job of the task
-//! ([`Accepts`]), the pool or a multi-pool's strategy admits it ([`Admit`]), and a refused job is
-//! made into the task again.
+//! ([`Accepts`]), which lies on the caller's stack until the pool, or the member that a multi-pool's
+//! strategy picks, admits it ([`Admit`]). A refused job is made into the task again.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use sync_shim::fork_count;
@@ -15,13 +17,13 @@ use crate::cancel::{CancelToken, Cancelled};
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::SubmitError;
-use crate::handle::{JoinHandle, PoolRef};
+use crate::handle::{JoinHandle, PoolRef, RawHandle};
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
 use crate::sched::decide::Demand;
 use crate::sched::queue::Chunk;
-use crate::sched::waiters::WaitResult;
+use crate::sched::shared::Place;
 use crate::submit_future::SubmitFuture;
 use crate::task::options::{TaskOptions, WaitLimits};
 use crate::task::pack::fits;
@@ -46,16 +48,17 @@ impl<R: Runner> AdmitHandle for WorkerPool<R> {
     }
 }
 
-/// How a job gets in: to one pool, or to the one of several that a strategy chooses.
+/// Admission: into one pool, or into the member that a multi-pool's strategy picks.
 ///
-/// The provided methods are what the ten calls of both come to. What is refused comes back.
+/// The provided methods are what the ten calls of both have in common. Those that are generic over
+/// the task are short: each call site of the public calls compiles them anew.
 #[expect(clippy::missing_errors_doc, reason = "said once, above")]
 pub trait Admit<R: Runner>: Sized {
+    /// Waits for room.
+    type Future: Future<Output = Admitted<R>> + Send + Unpin;
+
     /// The pool that a handle asks for the clock and the panic hook.
     fn pool_handle(self: &Arc<Self>) -> PoolHandle<R>;
-
-    /// What becomes of a task that was given nothing, before a job is made of it.
-    fn precheck(&self, on_full: OnFull) -> Precheck;
 
     /// What refuses any task before a job is made of it. It has been counted.
     fn refuses(&self, on_full: OnFull) -> Result<(), SubmitError>;
@@ -69,14 +72,41 @@ pub trait Admit<R: Runner>: Sized {
     /// How many tasks may run at a time.
     fn workers(&self) -> usize;
 
-    /// Accepts the job, waits for room as `on_full` and `limits` say, or gives the job back. It may
-    /// be made under a lock: no user code.
+    /// A place for the job of a task that was given nothing, if the pool is busy and has room. The
+    /// default has none.
+    ///
+    /// A job that comes by another way goes by its caller's stack: its words are written there in
+    /// one size and read in another, which costs as much as the rest of a submit.
+    ///
+    /// # Safety
+    /// The caller writes a job there, without calling user code, and says so by
+    /// [`filled`](Self::filled).
+    #[inline]
+    unsafe fn place(&self) -> Option<Place<'_, R::Job>> {
+        None
+    }
+
+    /// The job has been written.
+    ///
+    /// # Safety
+    /// It has.
+    unsafe fn filled(&self, _place: Place<'_, R::Job>) {}
+
+    /// Accepts the job of a task that was given nothing. A refused job is left where it is.
+    fn submit_job(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError>;
+
+    /// Accepts the job, or waits for room as `on_full` and `limits` say: which pool it was, of
+    /// several (a single pool is 0). A refused job is left where it is.
     fn admit_job(
         self: &Arc<Self>,
-        job: impl FnOnce() -> R::Job,
+        job: &mut Option<R::Job>,
         on_full: OnFull,
         limits: Option<&WaitLimits>,
-    ) -> Admitted<R>;
+    ) -> Result<usize, SubmitError>;
 
     /// A task was refused before it was offered to a pool.
     fn count_unoffered(&self);
@@ -91,125 +121,45 @@ pub trait Admit<R: Runner>: Sized {
         Ok(task)
     }
 
-    /// Takes as many of the jobs as it likes, the first ones; none, if it takes them one by one.
+    /// Admits a prefix of `jobs` in one critical section. The default admits none; the caller then
+    /// submits them one by one.
     fn admit_some(self: &Arc<Self>, _jobs: Chunk<'_, R::Job>) {}
 
-    /// As a future that waits for room, until that token is `cancelled`: it resolves to what
-    /// `answer` makes of the answer.
-    fn admit_async<T>(
-        self: Arc<Self>,
-        job: R::Job,
-        cancelled: Option<Cancelled>,
-        answer: impl FnOnce(&Self, Admitted<R>) -> T + Send,
-    ) -> impl Future<Output = T> + Send + Unpin;
+    /// Waits for room as a future does, until that token is `cancelled`.
+    fn admit_async(self: Arc<Self>, job: R::Job, cancelled: Option<Cancelled>) -> Self::Future;
 
-    /// The handle of a task which that pool has accepted. It was made as the
+    /// Makes the handle that of a task which that pool has accepted. It was made as the
     /// [`pool_handle`](Self::pool_handle)'s.
-    #[inline]
-    fn handle_of<T: Send + 'static>(&self, _pool: usize, handle: JoinHandle<T>) -> JoinHandle<T> {
-        handle
-    }
+    fn set_pool(&self, _pool: usize, _handle: &mut RawHandle) {}
 
-    /// Hands a task over that has no handle.
+    /// Submits a task.
+    #[inline(never)]
     fn submit_task<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>
     where
         R: Accepts<T>,
     {
-        match self.precheck(on_full) {
-            Precheck::Plain => self.submit_plain(task, on_full),
-            Precheck::Full => Err(SubmitError::Full(task)),
-            Precheck::Special => self.submit_recorded(task, TaskOptions::default(), on_full),
+        // No job is made where it has no chance: a full pool refuses at the cost of a load or two.
+        if matches!(on_full, OnFull::Refuse)
+            && let Err(refused) = self.refuses(on_full)
+        {
+            return Err(refused.with_task(task));
         }
-    }
-
-    /// Makes a job of a task and hands it over. In a function of its own, and where it is to lie, a
-    /// task's words go from registers into the job; elsewhere they would go by the stack, and be
-    /// read back in another size. One that goes into a box does so with no lock held.
-    #[inline(never)]
-    fn submit_plain<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>
-    where
-        R: Accepts<T>,
-    {
-        let admitted = if fits::<T>() {
-            self.admit_job(|| R::plain(task), on_full, None)
-        } else {
-            let job = R::plain(task);
-            self.admit_job(|| job, on_full, None)
-        };
-        forget_pool::<R, T>(admitted)
-    }
-
-    /// Hands a task over that has one.
-    fn spawn_task<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Spawned<R::Value, T>
-    where
-        R: Accepts<T>,
-    {
-        match self.precheck(on_full) {
-            Precheck::Plain => {}
-            Precheck::Full => return Err(SubmitError::Full(task)),
-            Precheck::Special => {
-                return self.spawn_recorded(task, TaskOptions::default(), on_full);
-            }
+        // A task that needs a box gets it with no lock held.
+        // SAFETY: the job is written below, which moves the task and calls no user code.
+        if fits::<T>()
+            && let Some(mut place) = unsafe { self.place() }
+        {
+            R::plain_in(task, place.slot());
+            // SAFETY: it was just written.
+            unsafe { self.filled(place) };
+            return Ok(());
         }
-        let (job, handle) = promise(task, self.pool_handle());
-        answer(&**self, self.admit_job(job, on_full, None), handle)
+        let mut job = Some(R::plain(task));
+        let submitted = self.submit_job(&mut job, on_full);
+        submitted.map_err(|refused| give_back::<R, T>(refused, job))
     }
 
-    /// A job without a handle, for those that find room by other ways than the calls.
-    #[inline]
-    fn detached_job<T>(self: &Arc<Self>, task: T) -> R::Job
-    where
-        R: Accepts<T>,
-    {
-        if self.records_all() {
-            recorded_job(task, self.pool_handle())
-        } else {
-            R::plain(task)
-        }
-    }
-
-    /// A job and its handle, as [`detached_job`](Self::detached_job).
-    fn spawned_job<T>(self: &Arc<Self>, task: T) -> (R::Job, JoinHandle<R::Value>)
-    where
-        R: Accepts<T>,
-    {
-        if self.records_all() {
-            let options = TaskOptions::default();
-            let recorded = recorded(task, options, self.pool_handle(), false);
-            (recorded.job, recorded.handle)
-        } else {
-            let (job, handle) = promise(task, self.pool_handle());
-            (job(), handle)
-        }
-    }
-
-    /// As a future.
-    fn submit_task_async<T>(
-        self: Arc<Self>,
-        task: T,
-    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin
-    where
-        R: Accepts<T>,
-    {
-        let job = self.detached_job(task);
-        self.admit_async(job, None, |_, admitted| forget_pool::<R, T>(admitted))
-    }
-
-    /// As a future that resolves to the handle.
-    fn spawn_task_async<T>(
-        self: Arc<Self>,
-        task: T,
-    ) -> impl Future<Output = Spawned<R::Value, T>> + Send + Unpin
-    where
-        R: Accepts<T>,
-    {
-        let (job, handle) = self.spawned_job(task);
-        self.admit_async(job, None, |pools, admitted| answer(pools, admitted, handle))
-    }
-
-    /// Hands a task with options over that has no handle. In a function of its own: inlined, it would
-    /// be most of each call that hands a task over.
-    #[inline(never)]
+    /// Submits a task with options.
     fn submit_recorded<T>(
         self: &Arc<Self>,
         task: T,
@@ -219,138 +169,215 @@ pub trait Admit<R: Runner>: Sized {
     where
         R: Accepts<T>,
     {
-        let Recorded {
-            job,
-            handle,
-            limits,
-        } = self.record(task, options, on_full, true)?;
-        drop(handle); // Before a worker has it: there is none from the beginning.
-        forget_pool::<R, T>(self.admit_job(|| job, on_full, Some(&limits)))
+        let mut job = Some(R::plain(task));
+        let submitted = self.submit_recorded_job(&mut job, options, on_full);
+        submitted.map_err(|refused| give_back::<R, T>(refused, job))
     }
 
-    /// Hands a task with options over that has one. In a function of its own, too.
+    /// As [`submit_job`](Self::submit_job), of a task with options.
     #[inline(never)]
-    fn spawn_recorded<T>(
+    fn submit_recorded_job(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        self.refuses_given(&options, on_full)?;
+        let record = self.record(options);
+        let limits = record.limits();
+        *job = job.take().map(|job| R::recorded(job, record));
+        let admitted = self.admit_job(job, on_full, Some(&limits));
+        *job = job.take().map(R::unrecorded);
+        admitted.map(drop)
+    }
+
+    /// Spawns a task, with options or without.
+    #[inline]
+    fn spawn_task<T>(
         self: &Arc<Self>,
         task: T,
-        options: TaskOptions,
+        options: Option<TaskOptions>,
         on_full: OnFull,
     ) -> Spawned<R::Value, T>
     where
         R: Accepts<T>,
     {
-        let Recorded {
-            job,
-            handle,
-            limits,
-        } = self.record(task, options, on_full, false)?;
-        let admitted = self.admit_job(|| job, on_full, Some(&limits));
-        answer(&**self, admitted, handle)
+        match self.record_if_accepted(options, on_full) {
+            Ok(record) => self
+                .spawn_in_cell(task, record, on_full)
+                .map(JoinHandle::of),
+            Err(refused) => Err(refused.with_task(task)),
+        }
     }
 
-    /// As a future.
-    fn submit_recorded_async<T>(
+    /// The record of a task that is to be spawned, if it needs one.
+    fn record_if_accepted(
+        self: &Arc<Self>,
+        options: Option<TaskOptions>,
+        on_full: OnFull,
+    ) -> Result<Option<Box<TaskRecord>>, SubmitError> {
+        match options {
+            Some(options) => {
+                self.refuses_given(&options, on_full)?;
+                Ok(Some(Box::new(self.record(options))))
+            }
+            None => {
+                self.refuses(on_full)?;
+                Ok(self.record_of_all())
+            }
+        }
+    }
+
+    /// Puts the task into its cell, and spawns it.
+    #[inline(never)]
+    fn spawn_in_cell<T>(
+        self: &Arc<Self>,
+        task: T,
+        record: Option<Box<TaskRecord>>,
+        on_full: OnFull,
+    ) -> Result<RawHandle, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        let pool = self.pool_handle();
+        let cell = pool.0.runner.in_cell(task, record);
+        let mut handle = RawHandle::new(cell, pool.0);
+        match self.spawn_cell(&mut handle, on_full) {
+            Ok(()) => Ok(handle),
+            Err(refused) => Err(refused.with_task(R::task_in(handle.cell()))),
+        }
+    }
+
+    /// Spawns a task that lies in its cell.
+    fn spawn_cell(
+        self: &Arc<Self>,
+        handle: &mut RawHandle,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        let cell = Arc::clone(handle.cell());
+        // SAFETY: the job is written below, which calls no user code.
+        if let Some(mut place) = unsafe { self.place() } {
+            place.slot().write(R::spawned(cell));
+            // SAFETY: it was just written.
+            unsafe { self.filled(place) };
+            return Ok(());
+        }
+        let mut job = Some(R::spawned(cell));
+        let limits = handle.cell().record().map(TaskRecord::limits);
+        let pool = self.admit_job(&mut job, on_full, limits.as_ref())?;
+        self.set_pool(pool, handle);
+        Ok(())
+    }
+
+    /// A job without a handle, for callers that already hold room.
+    #[inline]
+    fn detached_job<T>(self: &Arc<Self>, task: T) -> R::Job
+    where
+        R: Accepts<T>,
+    {
+        self.with_record(R::plain(task))
+    }
+
+    /// The job, with a record where each has one.
+    fn with_record(self: &Arc<Self>, job: R::Job) -> R::Job {
+        match self.record_of_all() {
+            Some(record) => R::recorded(job, *record),
+            None => job,
+        }
+    }
+
+    /// A job and its handle, for callers that already hold room, or wait for it as a future.
+    fn spawned_job<T>(
+        self: &Arc<Self>,
+        task: T,
+        options: Option<TaskOptions>,
+    ) -> (R::Job, RawHandle)
+    where
+        R: Accepts<T>,
+    {
+        let record = match options {
+            Some(options) => Some(Box::new(self.record(options))),
+            None => self.record_of_all(),
+        };
+        let pool = self.pool_handle();
+        let cell = pool.0.runner.in_cell(task, record);
+        (R::spawned(Arc::clone(&cell)), RawHandle::new(cell, pool.0))
+    }
+
+    /// Async version of [`submit_task`](Self::submit_task), with options or without.
+    fn submit_task_async<T>(
         self: Arc<Self>,
         task: T,
-        options: TaskOptions,
+        options: Option<TaskOptions>,
     ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin
     where
         R: Accepts<T>,
     {
-        let Recorded {
-            job,
-            handle,
-            limits,
-        } = recorded(task, options, self.pool_handle(), true);
-        drop(handle);
-        self.admit_async(job, limits.cancelled(), |_, admitted| {
-            forget_pool::<R, T>(admitted)
-        })
+        let job = R::plain(task);
+        let (job, cancelled) = match options {
+            Some(options) => {
+                let record = self.record(options);
+                let cancelled = record.limits().cancelled();
+                (R::recorded(job, record), cancelled)
+            }
+            None => (self.with_record(job), None),
+        };
+        Answered {
+            future: self.admit_async(job, cancelled),
+            answer: Some(|admitted: Admitted<R>| match admitted {
+                Ok(_) => Ok(()),
+                Err(refused) => Err(refused.map(|job| R::task_of(R::unrecorded(job)))),
+            }),
+        }
     }
 
-    /// As a future that resolves to the handle.
-    fn spawn_recorded_async<T>(
+    /// Async version of [`spawn_task`](Self::spawn_task). The handle is made first, so that a future
+    /// which is dropped after its job was accepted detaches it.
+    fn spawn_task_async<T>(
         self: Arc<Self>,
         task: T,
-        options: TaskOptions,
+        options: Option<TaskOptions>,
     ) -> impl Future<Output = Spawned<R::Value, T>> + Send + Unpin
     where
         R: Accepts<T>,
+        Self: Send + Sync,
     {
-        let Recorded {
-            job,
-            handle,
-            limits,
-        } = recorded(task, options, self.pool_handle(), false);
-        self.admit_async(job, limits.cancelled(), |pools, admitted| {
-            answer(pools, admitted, handle)
-        })
+        let (job, mut handle) = self.spawned_job(task, options);
+        let record = handle.cell().record();
+        let cancelled = record.and_then(|record| record.limits().cancelled());
+        let pools = Arc::clone(&self);
+        Answered {
+            future: self.admit_async(job, cancelled),
+            answer: Some(move |admitted: Admitted<R>| match admitted {
+                Ok(pool) => {
+                    pools.set_pool(pool, &mut handle);
+                    Ok(JoinHandle::of(handle))
+                }
+                Err(refused) => Err(refused.without_task().with_task(R::task_in(handle.cell()))),
+            }),
+        }
     }
 
-    /// A job with a record, unless the task is refused before that.
-    fn record<T>(
-        self: &Arc<Self>,
-        task: T,
-        options: TaskOptions,
-        on_full: OnFull,
-        is_detached: bool,
-    ) -> Result<Recorded<R, R::Value>, SubmitError<T>>
-    where
-        R: Accepts<T>,
-    {
+    /// What refuses a task with options before it has a record. It has been counted.
+    fn refuses_given(&self, options: &TaskOptions, on_full: OnFull) -> Result<(), SubmitError> {
         if options.tokens.iter().any(CancelToken::is_cancelled) {
             self.count_unoffered();
-            return Err(SubmitError::Cancelled(task));
+            return Err(SubmitError::Cancelled(()));
         }
-        if let Err(refused) = self.refuses(on_full) {
-            return Err(refused.with_task(task));
-        }
-        Ok(recorded(task, options, self.pool_handle(), is_detached))
+        self.refuses(on_full)
     }
-}
 
-/// A job with a record, its handle, and what ends its wait for room.
-#[expect(missing_debug_implementations, reason = "never leaves the crate")]
-pub struct Recorded<R: Runner, V: Send + 'static> {
-    job: R::Job,
-    handle: JoinHandle<V>,
-    limits: WaitLimits,
-}
-
-fn recorded<R: Accepts<T>, T>(
-    task: T,
-    options: TaskOptions,
-    pool: PoolHandle<R>,
-    is_detached: bool,
-) -> Recorded<R, R::Value> {
-    let start_before = options.start_before;
-    let record = TaskRecord::new(options, is_detached, &pool.0.context);
-    let limits = WaitLimits::new(record.token.clone(), start_before);
-    let (job, promise) = pool.0.runner.recorded(task, record);
-    let handle = JoinHandle::new(promise.0, pool.0);
-    Recorded {
-        job,
-        handle,
-        limits,
+    /// The record of a task with options.
+    fn record(self: &Arc<Self>, options: TaskOptions) -> TaskRecord {
+        TaskRecord::new(options, &self.pool_handle().0.context)
     }
-}
 
-/// A job without a handle, with a record. In a function of its own, as those that take options.
-#[inline(never)]
-pub(crate) fn recorded_job<R: Accepts<T>, T>(task: T, pool: PoolHandle<R>) -> R::Job {
-    recorded(task, TaskOptions::default(), pool, true).job
-}
-
-/// What becomes of a task that was given nothing, before a job is made of it.
-#[derive(Clone, Copy, Debug)]
-pub enum Precheck {
-    /// It asks to be let in.
-    Plain,
-    /// The call does not wait, and the pool is full. It has been counted.
-    Full,
-    /// It goes the way of a task with options, where all else is looked at: a task hook, or its
-    /// submitter's span, asks for a record; or this is a forked child.
-    Special,
+    /// The record of a task without, if each has one.
+    #[inline]
+    fn record_of_all(self: &Arc<Self>) -> Option<Box<TaskRecord>> {
+        let records = self.records_all();
+        records.then(|| Box::new(self.record(TaskOptions::default())))
+    }
 }
 
 /// Which pool accepted a job, of several (a single pool is 0); or the job, if none did.
@@ -359,56 +386,43 @@ pub type Admitted<R> = Result<usize, SubmitError<<R as Runner>::Job>>;
 /// The handle of an accepted task, or the task.
 pub(crate) type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
 
-/// What makes a job, and its handle. The handle is made first, so that a future which is dropped after its job
-/// was accepted detaches it.
-pub(crate) fn promise<R: Accepts<T>, T>(
-    task: T,
-    pool: PoolHandle<R>,
-) -> (
-    impl FnOnce() -> R::Job + Send + use<R, T>,
-    JoinHandle<R::Value>,
-) {
-    let (job, promise) = pool.0.runner.spawned(task);
-    (job, JoinHandle::new(promise.0, pool.0))
+/// The task of a refused job.
+#[cold]
+fn give_back<R: Accepts<T>, T>(refused: SubmitError, job: Option<R::Job>) -> SubmitError<T> {
+    refused.with_task(R::task_of(job.expect("a refused job is left where it is")))
 }
 
-/// The one place where a handle goes to the caller.
-fn answer<R: Accepts<T>, T>(
-    pools: &impl Admit<R>,
-    admitted: Admitted<R>,
-    handle: JoinHandle<R::Value>,
-) -> Spawned<R::Value, T> {
-    match admitted {
-        Ok(pool) => Ok(pools.handle_of(pool, handle)),
-        Err(refused) => Err(refused.map(R::task_of)),
-    }
+/// A future whose answer is turned into what the caller knows: its own task, or a handle.
+struct Answered<F, A> {
+    future: F,
+    answer: Option<A>,
 }
 
-/// Without a handle it does not matter which pool it was.
-#[inline]
-fn forget_pool<R: Accepts<T>, T>(admitted: Admitted<R>) -> Result<(), SubmitError<T>> {
-    match admitted {
-        Ok(_) => Ok(()),
-        Err(refused) => Err(refused.map(R::task_of)),
+// Only the future is pinned, and may be moved.
+impl<F: Unpin, A> Unpin for Answered<F, A> {}
+
+impl<F, A, T> Future for Answered<F, A>
+where
+    F: Future + Unpin,
+    A: FnOnce(F::Output) -> T,
+{
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let Poll::Ready(output) = Pin::new(&mut self.future).poll(context) else {
+            return Poll::Pending;
+        };
+        let answer = self.answer.take().expect("a future is ready once");
+        Poll::Ready(answer(output))
     }
 }
 
 impl<R: Runner> Admit<R> for Core<R> {
+    type Future = SubmitFuture<R>;
+
     #[inline]
     fn pool_handle(self: &Arc<Self>) -> PoolHandle<R> {
         PoolHandle(Arc::clone(self))
-    }
-
-    #[inline]
-    fn precheck(&self, on_full: OnFull) -> Precheck {
-        // One comparison for a fork and for records.
-        if fork_count() != self.plain_forks {
-            Precheck::Special
-        } else if self.refuses_full(on_full) {
-            Precheck::Full
-        } else {
-            Precheck::Plain
-        }
     }
 
     #[inline]
@@ -422,6 +436,7 @@ impl<R: Runner> Admit<R> for Core<R> {
         }
     }
 
+    #[inline]
     fn records_all(&self) -> bool {
         self.records_all()
     }
@@ -439,40 +454,77 @@ impl<R: Runner> Admit<R> for Core<R> {
     }
 
     #[inline]
+    unsafe fn place(&self) -> Option<Place<'_, R::Job>> {
+        // SAFETY: the caller's.
+        unsafe { R::place(self) }
+    }
+
+    #[inline]
+    unsafe fn filled(&self, place: Place<'_, R::Job>) {
+        // SAFETY: the caller's.
+        unsafe { R::filled(self, place) };
+    }
+
+    #[inline]
+    fn submit_job(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        R::submit(self, job, on_full)
+    }
+    #[inline]
     fn admit_job(
         self: &Arc<Self>,
-        job: impl FnOnce() -> R::Job,
+        job: &mut Option<R::Job>,
         on_full: OnFull,
         limits: Option<&WaitLimits>,
-    ) -> Admitted<R> {
-        refusal(self.submit(job, on_full, limits))
+    ) -> Result<usize, SubmitError> {
+        R::admit(self, job, on_full, limits)?;
+        Ok(0)
     }
 
     fn count_unoffered(&self) {
         self.count_refused();
     }
 
-    fn admit_async<T>(
-        self: Arc<Self>,
-        job: R::Job,
-        cancelled: Option<Cancelled>,
-        answer: impl FnOnce(&Self, Admitted<R>) -> T + Send,
-    ) -> impl Future<Output = T> + Send + Unpin {
-        SubmitFuture::new(self, job, cancelled, |core: &Self, result| {
-            answer(core, refusal(result))
-        })
-    }
-}
-
-#[inline]
-fn refusal<J>(result: WaitResult<J>) -> Result<usize, SubmitError<J>> {
-    match result {
-        Ok(()) => Ok(0),
-        Err((reason, job)) => Err(reason.with(job)),
+    fn admit_async(self: Arc<Self>, job: R::Job, cancelled: Option<Cancelled>) -> SubmitFuture<R> {
+        SubmitFuture::new(self, job, cancelled)
     }
 }
 
 impl<R: Runner> Core<R> {
+    /// The fast path of [`submit_plain`](Self::submit_plain).
+    ///
+    /// # Safety
+    /// As for [`place`](Self::place).
+    #[inline]
+    pub(crate) unsafe fn plain_place(&self) -> Option<Place<'_, R::Job>> {
+        // One comparison for a fork and for records.
+        if fork_count() != self.plain_forks {
+            return None;
+        }
+        // SAFETY: the caller's.
+        unsafe { self.place() }
+    }
+
+    /// Accepts the job of a task that was given nothing. A refused job is left where it is.
+    #[inline]
+    pub(crate) fn submit_plain(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        // One comparison for a fork and for records.
+        if fork_count() != self.plain_forks {
+            return self.submit_recorded_job(job, TaskOptions::default(), on_full);
+        }
+        if self.refuses_full(on_full) {
+            return Err(SubmitError::Full(()));
+        }
+        self.submit(job, on_full, None)
+    }
+
     /// What `submit` and `spawn` do at a full pool.
     #[inline]
     pub(crate) fn on_full(&self) -> OnFull {
@@ -590,7 +642,7 @@ impl<R: Runner> WorkerPool<R> {
     where
         R: Accepts<T>,
     {
-        Arc::clone(self.core()).submit_task_async(task)
+        Arc::clone(self.core()).submit_task_async(task, None)
     }
 
     /// Hands a task over and returns a handle to its value. Waits as [`submit`](Self::submit) does.
@@ -615,7 +667,7 @@ impl<R: Runner> WorkerPool<R> {
     where
         R: Accepts<T>,
     {
-        self.core().spawn_task(task, self.core().on_full())
+        self.core().spawn_task(task, None, self.core().on_full())
     }
 
     /// As [`spawn`](Self::spawn), but refuses at a full pool, as [`try_submit`](Self::try_submit)
@@ -627,7 +679,7 @@ impl<R: Runner> WorkerPool<R> {
     where
         R: Accepts<T>,
     {
-        self.core().spawn_task(task, OnFull::Refuse)
+        self.core().spawn_task(task, None, OnFull::Refuse)
     }
 
     /// As [`spawn`](Self::spawn), but waits at most for so long, as
@@ -644,7 +696,7 @@ impl<R: Runner> WorkerPool<R> {
         R: Accepts<T>,
     {
         let deadline = self.deadline(timeout);
-        self.core().spawn_task(task, OnFull::Wait(deadline))
+        self.core().spawn_task(task, None, OnFull::Wait(deadline))
     }
 
     /// As [`spawn`](Self::spawn), but waits at most until then.
@@ -659,7 +711,8 @@ impl<R: Runner> WorkerPool<R> {
     where
         R: Accepts<T>,
     {
-        self.core().spawn_task(task, OnFull::Wait(Some(deadline)))
+        self.core()
+            .spawn_task(task, None, OnFull::Wait(Some(deadline)))
     }
 
     /// As [`spawn`](Self::spawn), as a future that resolves to the handle once the task is
@@ -675,6 +728,6 @@ impl<R: Runner> WorkerPool<R> {
     where
         R: Accepts<T>,
     {
-        Arc::clone(self.core()).spawn_task_async(task)
+        Arc::clone(self.core()).spawn_task_async(task, None)
     }
 }

@@ -13,18 +13,18 @@ use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::decide::{OnFullPolicy, WhenFull};
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
+use crate::submit::Admitted;
 
 /// Resolves once the job is accepted, or with the job and why it is not.
 ///
 /// Once in the wait queue it need not be polled: the section that frees room takes the job from its
-/// waiter entry. Dropped before that, it takes the job out of the wait queue and drops it. `map`
-/// turns the answer into what the caller knows: its own task, or a handle.
-pub(crate) struct SubmitFuture<R: Runner, M> {
+/// waiter entry. Dropped before that, it takes the job out of the wait queue and drops it.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct SubmitFuture<R: Runner> {
     core: Arc<Core<R>>,
     stage: Stage<R::Job>,
     /// Ends the wait for room.
     cancelled: Option<Cancelled>,
-    map: Option<M>,
 }
 
 enum Stage<J> {
@@ -34,20 +34,14 @@ enum Stage<J> {
 }
 
 // Nothing is pinned: a job is moved, never borrowed.
-impl<R: Runner, M> Unpin for SubmitFuture<R, M> {}
+impl<R: Runner> Unpin for SubmitFuture<R> {}
 
-impl<R: Runner, M> SubmitFuture<R, M> {
-    pub(crate) fn new(
-        core: Arc<Core<R>>,
-        job: R::Job,
-        cancelled: Option<Cancelled>,
-        map: M,
-    ) -> Self {
+impl<R: Runner> SubmitFuture<R> {
+    pub(crate) fn new(core: Arc<Core<R>>, job: R::Job, cancelled: Option<Cancelled>) -> Self {
         Self {
             core,
             stage: Stage::Outside(job),
             cancelled,
-            map: Some(map),
         }
     }
 
@@ -56,20 +50,17 @@ impl<R: Runner, M> SubmitFuture<R, M> {
         if self.core.is_forked() {
             return Some(Err((Reason::Forked, job)));
         }
-        let admitted = self.core.admit(
-            || job,
-            |state, why, job| {
-                let enqueues = matches!(why, Closed::Full)
-                    && state.view().when_full(OnFullPolicy::Await) == WhenFull::Enqueue;
-                if !enqueues {
-                    return Err((state.refuse(why), job));
-                }
-                let entry = WaiterEntry::of_future(Request::Task(job));
-                // Step Q1.
-                let ticket = state.enqueue_waiter(Arc::clone(&entry));
-                Ok(Stage::Waiting(entry, ticket))
-            },
-        );
+        let admitted = self.core.admit(job, |state, why, job| {
+            let enqueues = matches!(why, Closed::Full)
+                && state.view().when_full(OnFullPolicy::Await) == WhenFull::Enqueue;
+            if !enqueues {
+                return Err((state.refuse(why), job));
+            }
+            let entry = WaiterEntry::of_future(Request::Task(job));
+            // Step Q1.
+            let ticket = state.enqueue_waiter(Arc::clone(&entry));
+            Ok(Stage::Waiting(entry, ticket))
+        });
         match admitted {
             Ok(()) => Some(Ok(())),
             Err(Err(refused)) => Some(Err(refused)),
@@ -81,13 +72,10 @@ impl<R: Runner, M> SubmitFuture<R, M> {
     }
 }
 
-impl<R: Runner, M, T> Future for SubmitFuture<R, M>
-where
-    M: FnOnce(&Core<R>, WaitResult<R::Job>) -> T,
-{
-    type Output = T;
+impl<R: Runner> Future for SubmitFuture<R> {
+    type Output = Admitted<R>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Admitted<R>> {
         let mut result = None;
         // Registered before the look at the entry: a cancelling after that wakes the future again.
         let is_cancelled = self
@@ -127,13 +115,14 @@ where
             return Poll::Pending;
         };
         self.stage = Stage::Over;
-        let map = self.map.take();
-        let map = map.expect("the answer is given once");
-        Poll::Ready(map(&self.core, result))
+        Poll::Ready(match result {
+            Ok(()) => Ok(0),
+            Err((reason, job)) => Err(reason.with(job)),
+        })
     }
 }
 
-impl<R: Runner, M> Drop for SubmitFuture<R, M> {
+impl<R: Runner> Drop for SubmitFuture<R> {
     fn drop(&mut self) {
         if let Stage::Waiting(entry, ticket) = &self.stage
             && !self.core.is_forked()

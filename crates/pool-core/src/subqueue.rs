@@ -92,13 +92,13 @@ pub type Submission = BoxedFuture<Result<(), SubmitError>>;
 impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
     fn submit(self: Arc<Self>, task: DrainTask, on_full: OnFull) -> Result<(), SubmitError> {
         self.refuses(on_full)?;
-        let submitted = self.admit_job(|| Task::new(task), on_full, None);
-        submitted.map(drop).map_err(SubmitError::without_task)
+        let mut job = Some(Task::new(task));
+        self.admit_job(&mut job, on_full, None).map(drop)
     }
 
     fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission {
-        let submitted = self.admit_async(Task::new(task), None, |_, admitted| admitted.map(drop));
-        Box::pin(async { submitted.await.map_err(SubmitError::without_task) })
+        let admitted = self.admit_async(Task::new(task), None);
+        Box::pin(async { admitted.await.map(drop).map_err(SubmitError::without_task) })
     }
 
     fn demand(&self) -> Demand {

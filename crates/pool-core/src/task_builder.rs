@@ -306,7 +306,7 @@ where
         options: TaskOptions,
         on_full: OnFull,
     ) -> Result<Self::Handle, SubmitError<T>> {
-        self.admit().spawn_recorded(task, options, on_full)
+        self.admit().spawn_task(task, Some(options), on_full)
     }
 }
 
@@ -333,14 +333,14 @@ where
         task: T,
         options: TaskOptions,
     ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<P, T> {
-        Arc::clone(self.admit()).submit_recorded_async(task, options)
+        Arc::clone(self.admit()).submit_task_async(task, Some(options))
     }
     fn spawn_with_options_async(
         &self,
         task: T,
         options: TaskOptions,
     ) -> impl Future<Output = Result<Self::Handle, SubmitError<T>>> + Send + Unpin + use<P, T> {
-        Arc::clone(self.admit()).spawn_recorded_async(task, options)
+        Arc::clone(self.admit()).spawn_task_async(task, Some(options))
     }
 }
 

@@ -26,14 +26,16 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::waiter::Waiter;
 use sync_shim::{Mutex, MutexGuard, Parker};
 
+use crate::accept::Accepts;
 use crate::config::OnFull;
 use crate::error::{JoinError, MapError, SubmitError, WaitError};
 use crate::foreign::{drop_quietly, wake};
-use crate::handle::{JoinHandle, PoolRef};
+use crate::handle::{PoolRef, RawHandle};
 use crate::map::Host;
 use crate::pool::WorkerPool;
 use crate::sched::spin::{JOIN_SPIN, spin_until};
-use crate::task::closures::{Callee, Closures, Given, Ignored, Wanted};
+use crate::task::cell::{SpawnCell, Stored};
+use crate::task::closures::{Closures, Ignored};
 use crate::task::options::TaskOptions;
 use crate::task::promise::{Joined, Listener};
 use crate::task_builder::{OptionsHost, SpawnWithOptions, SubmitWithOptions, TaskBuilder};
@@ -82,7 +84,7 @@ struct Shared<T> {
 struct State<T> {
     /// By the order in which they were handed over. `None`: the handle is out, to be cancelled or
     /// run.
-    handles: BTreeMap<u64, Option<JoinHandle<Option<T>>>>,
+    handles: BTreeMap<u64, Option<RawHandle>>,
     next: u64,
     /// What was handed over before this one has started, as far as owners that help know.
     unstarted: u64,
@@ -112,8 +114,14 @@ impl<T: Send + 'static> Wake for AfterEnd<T> {
     }
 }
 
-impl<T: Send + 'static> Listener<Option<T>> for Shared<T> {
-    fn ended(self: Arc<Self>, number: u64, value: Joined<Option<T>>) -> Option<Waker> {
+impl<T: Send + 'static> Listener for Shared<T> {
+    fn ended(
+        self: Arc<Self>,
+        number: u64,
+        outcome: Joined<Stored>,
+        cell: &SpawnCell,
+    ) -> Option<Waker> {
+        let value = value_in(cell, outcome);
         let mut state = self.state.lock();
         let Some(handle) = state.handles.remove(&number) else {
             drop(state);
@@ -125,6 +133,11 @@ impl<T: Send + 'static> Listener<Option<T>> for Shared<T> {
         drop(handle); // The value was taken: this runs no user code.
         user_code
     }
+}
+
+/// What a task of the group has come to. A submitted one has no value.
+fn value_in<T: 'static>(cell: &SpawnCell, outcome: Joined<Stored>) -> Joined<Option<T>> {
+    outcome.map(|stored| cell.take_value(stored))
 }
 
 /// A value that no owner takes.
@@ -159,8 +172,8 @@ impl<T: Send + 'static> Shared<T> {
     }
 
     /// A task was accepted.
-    fn adopt(self: &Arc<Self>, handle: JoinHandle<Option<T>>) {
-        let listener: Arc<dyn Listener<Option<T>>> = Arc::clone(self) as _;
+    fn adopt(self: &Arc<Self>, handle: RawHandle) {
+        let listener: Arc<dyn Listener> = Arc::clone(self) as _;
         let mut state = self.state.lock();
         let number = state.next;
         state.next += 1;
@@ -172,11 +185,14 @@ impl<T: Send + 'static> Shared<T> {
                 state.handles.insert(number, Some(handle));
                 self.show(&state);
             }
-            Some(value) => return self.keep(state, value).into_iter().for_each(wake),
+            Some(outcome) => {
+                let value = value_in(handle.cell(), outcome);
+                return self.keep(state, value).into_iter().for_each(wake);
+            }
         }
         drop(state);
         if failed {
-            self.with_handle(number, JoinHandle::cancel);
+            self.with_handle(number, RawHandle::cancel);
         }
     }
 
@@ -222,11 +238,7 @@ impl<T: Send + 'static> Shared<T> {
     }
 
     /// Has `call` look at a handle, which is out of the group meanwhile: it may run user code.
-    fn with_handle<R>(
-        &self,
-        number: u64,
-        call: impl FnOnce(&JoinHandle<Option<T>>) -> R,
-    ) -> Option<R> {
+    fn with_handle<R>(&self, number: u64, call: impl FnOnce(&RawHandle) -> R) -> Option<R> {
         let handle = self.state.lock().handles.get_mut(&number)?.take()?;
         let result = call(&handle);
         let mut state = self.state.lock();
@@ -242,7 +254,7 @@ impl<T: Send + 'static> Shared<T> {
     /// Cancels what has not started, the last ones first: how many.
     fn cancel(&self) -> usize {
         let numbers: Vec<_> = self.state.lock().handles.keys().copied().collect();
-        let cancels = |&number: &u64| self.with_handle(number, JoinHandle::cancel) == Some(true);
+        let cancels = |&number: &u64| self.with_handle(number, RawHandle::cancel) == Some(true);
         numbers
             .iter()
             .rev()
@@ -385,16 +397,14 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        let spawned = self.adopt_async(Wanted(task));
-        async move { spawned.await.map_err(|refused| refused.map(|it| it.0)) }
+        self.adopt_async(task)
     }
 
     pub(crate) fn spawn_with<F>(&self, task: F, on_full: OnFull) -> Result<(), SubmitError<F>>
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        let spawned = self.adopt(Wanted(task), None, on_full);
-        spawned.map_err(|refused| refused.map(|it| it.0))
+        self.adopt(task, None, on_full)
     }
 
     /// Hands a task over that yields no value: what it returns is dropped on the worker, as a part of
@@ -456,7 +466,7 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     where
         F: FnOnce() -> V + Send + 'static,
     {
-        let submitted = self.adopt_async(Ignored::new(task));
+        let submitted = self.adopt_async(Ignored(task));
         async move { submitted.await.map_err(|refused| refused.map(|it| it.0)) }
     }
 
@@ -469,46 +479,47 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     where
         F: FnOnce() -> V + Send + 'static,
     {
-        let submitted = self.adopt(Ignored::new(task), options, on_full);
+        let submitted = self.adopt(Ignored(task), options, on_full);
         submitted.map_err(|refused| refused.map(|it| it.0))
     }
 
     /// Hands a task over, and takes it into the group.
-    fn adopt<C: Callee<Out = Option<T>>>(
+    fn adopt<C>(
         &self,
         task: C,
         options: Option<TaskOptions>,
         on_full: OnFull,
-    ) -> Result<(), SubmitError<C>> {
+    ) -> Result<(), SubmitError<C>>
+    where
+        Closures: Accepts<C>,
+    {
         if self.shared.ends_at_once() {
             drop_quietly(task);
             return Ok(());
         }
         let accepted = match options {
-            None => self.host.spawn_on(Given(task), on_full),
-            Some(options) => self
-                .host
-                .spawn_with_options_on(Given(task), options, on_full),
+            None => self.host.spawn_on(task, on_full),
+            Some(options) => self.host.spawn_with_options_on(task, options, on_full),
         };
-        let handle = accepted.map_err(|refused| refused.map(|it| it.0))?;
-        self.shared.adopt(handle);
+        self.shared.adopt(accepted?.into_raw());
         Ok(())
     }
 
     /// As [`adopt`](Self::adopt), as a future that waits for room.
-    fn adopt_async<C: Callee<Out = Option<T>>>(
+    fn adopt_async<C>(
         &self,
         task: C,
-    ) -> impl Future<Output = Result<(), SubmitError<C>>> + Send {
-        let accepted = self.host.spawn_async_on(Given(task));
+    ) -> impl Future<Output = Result<(), SubmitError<C>>> + Send + use<'_, C, T, P>
+    where
+        Closures: Accepts<C>,
+    {
+        let accepted = self.host.spawn_async_on(task);
         async move {
             if self.shared.ends_at_once() {
                 drop_quietly(accepted);
                 return Ok(());
             }
-            let accepted = accepted.await;
-            let handle = accepted.map_err(|refused| refused.map(|it| it.0))?;
-            self.shared.adopt(handle);
+            self.shared.adopt(accepted.await?.into_raw());
             Ok(())
         }
     }
@@ -540,7 +551,7 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// [submitted](Self::submit) one's end is passed over, unless it is an error.
     ///
     /// On a worker of the same pool it runs tasks of the group that have not started, as
-    /// [`JoinHandle::join`] does; one that may not be run there is given up with
+    /// [`JoinHandle::join`](crate::JoinHandle::join) does; one that may not be run there is given up with
     /// [`JoinError::WouldDeadlock`].
     pub fn next(&self) -> Option<Result<T, JoinError>> {
         let next = self.next_until(None);
@@ -615,7 +626,7 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
             };
             state.unstarted = number + 1;
             drop(state);
-            match self.shared.with_handle(number, JoinHandle::help) {
+            match self.shared.with_handle(number, RawHandle::help) {
                 Some(Some(true)) => return true,
                 Some(Some(false)) => return self.give_up(number),
                 Some(None) | None => {}
@@ -795,8 +806,7 @@ where
         options: TaskOptions,
         on_full: OnFull,
     ) -> Result<(), SubmitError<F>> {
-        let spawned = self.adopt(Wanted(task), Some(options), on_full);
-        spawned.map_err(|refused| refused.map(|it| it.0))
+        self.adopt(task, Some(options), on_full)
     }
 }
 

@@ -292,7 +292,7 @@ impl<T: 'static, R: Accepts<T>> Submit<T> for WorkerPool<R> {
         self.core().submit_task(task, on_full)
     }
     fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>> {
-        Box::pin(Arc::clone(self.core()).submit_task_async(task))
+        Box::pin(Arc::clone(self.core()).submit_task_async(task, None))
     }
 }
 
@@ -301,10 +301,10 @@ impl<T: 'static, R: Accepts<T>> Spawn<T> for WorkerPool<R> {
 
     fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<R::Value, T> {
         let task = self.core().check_discards(task, on_full)?;
-        self.core().spawn_task(task, on_full)
+        self.core().spawn_task(task, None, on_full)
     }
     fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<R::Value, T>> {
-        Box::pin(Arc::clone(self.core()).spawn_task_async(task))
+        Box::pin(Arc::clone(self.core()).spawn_task_async(task, None))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::sched::idle::{WakeReason, WorkerCell};
 use crate::sched::shared::Whole;
 use crate::sched::spin::AdaptiveSpin;
 use crate::sched::state::{Found, Next, Rest, State};
-use crate::task::run::{Resolve, TaskResult};
+use crate::task::run::{Resolver, TaskResult};
 use crate::worker_state;
 
 /// The body of a worker's thread.
@@ -214,7 +214,7 @@ fn run_fast_path<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> Next<R::Job
 
 /// Shows a task's end to its handle, if it has one. A waker is left to the caller.
 #[inline]
-fn resolve(handle: Option<Arc<dyn Resolve>>) -> Option<Waker> {
+fn resolve(handle: Option<Resolver>) -> Option<Waker> {
     handle.and_then(|handle| handle.resolve_and_take_waker())
 }
 

@@ -1,34 +1,21 @@
 //! The handle of a key's task: it may drop what the task captured, but takes nothing out of its
 //! lane, and runs nothing out of turn.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use sync_shim::Clock;
 
 use crate::core::Core;
-use crate::handle::{JoinHandle, PoolRef};
+use crate::handle::{PoolRef, RawHandle};
 use crate::runner::Runner;
 use crate::task::cell::SpawnCell;
-use crate::task::closures::{Call, Closures, Spawned};
-use crate::task::record::Record;
+use crate::task::closures::{Closures, Spawned};
 use crate::task::run::{Outcome, TaskContext};
 
 /// A job and its handle.
-pub(super) fn promise<F, T, N>(
-    core: &Arc<Core<Closures>>,
-    task: F,
-    record: N,
-) -> (Spawned<Call<F, N>>, JoinHandle<T>)
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-    N: Record,
-{
-    let cell = SpawnCell::new(Call(task, PhantomData), record);
+pub(super) fn promise(core: &Arc<Core<Closures>>, cell: Arc<SpawnCell>) -> (Spawned, RawHandle) {
     let pool = Arc::new(InLane(Arc::clone(core)));
-    let handle = JoinHandle::new(Arc::clone(&cell) as _, pool);
-    (Spawned(cell), handle)
+    (Spawned(Arc::clone(&cell)), RawHandle::new(cell, pool))
 }
 
 /// The pool of a task that has its place in a lane.

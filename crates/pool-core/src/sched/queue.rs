@@ -7,11 +7,50 @@
 //! blocks (twice as many are left alone).
 
 use std::collections::VecDeque;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr::NonNull;
 
 /// Entries in a block.
 const BLOCK: usize = 256;
 /// Emptied blocks that are kept for reuse in any case.
 const SPARE: usize = 4;
+
+/// A part of the queue's memory.
+pub(crate) type Block<J> = VecDeque<Entry<J>>;
+
+/// A place in a block.
+///
+/// # Invariant
+/// It holds a `J`, but between a [`TaskQueue::place`] and the write that its caller owes.
+#[derive(Debug)]
+pub(crate) struct Entry<J>(MaybeUninit<J>);
+
+impl<J> Entry<J> {
+    #[inline]
+    fn new(job: J) -> Self {
+        Self(MaybeUninit::new(job))
+    }
+
+    #[inline]
+    fn get(&self) -> &J {
+        // SAFETY: the invariant.
+        unsafe { self.0.assume_init_ref() }
+    }
+
+    #[inline]
+    fn into_inner(self) -> J {
+        let entry = ManuallyDrop::new(self);
+        // SAFETY: the invariant. `ManuallyDrop` keeps `drop` from taking it again.
+        unsafe { entry.0.assume_init_read() }
+    }
+}
+
+impl<J> Drop for Entry<J> {
+    fn drop(&mut self) {
+        // SAFETY: the invariant; it is not used again.
+        unsafe { self.0.assume_init_drop() };
+    }
+}
 
 /// Jobs that a section takes the first ones of.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
@@ -20,12 +59,12 @@ pub struct Chunk<'a, J>(pub(crate) &'a mut TaskQueue<J>);
 #[derive(Debug)]
 pub(crate) struct TaskQueue<J> {
     /// Where entries leave.
-    front: VecDeque<J>,
+    front: Block<J>,
     /// Blocks of which none is empty.
-    middle: VecDeque<VecDeque<J>>,
+    middle: VecDeque<Block<J>>,
     /// Where entries enter.
-    back: VecDeque<J>,
-    spare: Vec<VecDeque<J>>,
+    back: Block<J>,
+    spare: Vec<Block<J>>,
     /// How many emptied blocks are kept at the moment.
     keep: usize,
     /// The block that is swept next.
@@ -61,17 +100,27 @@ impl<J> TaskQueue<J> {
 
     #[inline]
     pub(crate) fn push(&mut self, entry: J) {
-        self.push_with(|| entry);
+        // SAFETY: it is written below, before anything else.
+        let place = unsafe { self.place() };
+        // SAFETY: the place is the block's, which is borrowed, and of a `J`.
+        unsafe { place.write(entry) };
     }
 
-    /// As [`push`](Self::push), of an entry that is made when there is a place for it.
+    /// A new place at the end, for an entry that is to be made where it lies.
+    ///
+    /// # Safety
+    /// The caller writes a `J` there before the queue is used again or dropped.
     #[inline]
-    pub(crate) fn push_with(&mut self, entry: impl FnOnce() -> J) {
+    pub(crate) unsafe fn place(&mut self) -> NonNull<J> {
         if self.back.len() == self.back.capacity() {
             self.new_block();
         }
-        self.back.extend(std::iter::once_with(entry));
+        self.back.push_back(Entry(MaybeUninit::uninit()));
         self.len += 1;
+        match self.back.back_mut() {
+            Some(entry) => NonNull::from(&mut entry.0).cast(),
+            None => unreachable!("an entry was just pushed"),
+        }
     }
 
     #[inline]
@@ -83,13 +132,13 @@ impl<J> TaskQueue<J> {
             self.next_block();
         }
         self.len -= 1;
-        self.front.pop_front()
+        self.front.pop_front().map(Entry::into_inner)
     }
 
     /// Puts back what was just taken: it is the next to leave again.
     #[cold]
     pub(crate) fn unpop(&mut self, entry: J) {
-        self.front.push_front(entry);
+        self.front.push_front(Entry::new(entry));
         self.len += 1;
     }
 
@@ -152,26 +201,28 @@ impl<J> TaskQueue<J> {
     }
 
     /// Moves the entries of a block to the end.
-    fn copy(&mut self, block: &mut VecDeque<J>) {
+    fn copy(&mut self, block: &mut Block<J>) {
         if block.len() <= self.back.capacity() - self.back.len() {
             self.len += block.len();
             self.back.append(block);
         } else {
-            block.drain(..).for_each(|entry| self.push(entry));
+            let entries = block.drain(..).map(Entry::into_inner);
+            entries.for_each(|entry| self.push(entry));
         }
     }
 
     /// All entries, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &J> {
         let middle = self.middle.iter().flatten();
-        self.front.iter().chain(middle).chain(&self.back)
+        let entries = self.front.iter().chain(middle).chain(&self.back);
+        entries.map(Entry::get)
     }
 
     /// Takes what `goes` names out of one block, and out of the next one when called again, round
     /// and round: no call takes long, however many entries there are. What is left of a block
     /// joins the one before if it fits, so that of two neighbours that were swept one is more than
     /// half full.
-    pub(crate) fn sweep(&mut self, goes: impl Fn(&J) -> bool) -> VecDeque<J> {
+    pub(crate) fn sweep(&mut self, goes: impl Fn(&J) -> bool) -> Block<J> {
         let last = self.middle.len() + 1;
         let at = self.broom.min(last);
         self.broom = if at == last { 0 } else { at + 1 };
@@ -185,7 +236,7 @@ impl<J> TaskQueue<J> {
             let Some(entry) = block.pop_front() else {
                 break;
             };
-            let kept = if goes(&entry) {
+            let kept = if goes(entry.get()) {
                 &mut swept
             } else {
                 &mut *block
@@ -200,7 +251,7 @@ impl<J> TaskQueue<J> {
     }
 
     /// A block that a sweep gave out comes back empty, for the next.
-    pub(crate) fn give_back(&mut self, block: VecDeque<J>) {
+    pub(crate) fn give_back(&mut self, block: Block<J>) {
         if self.spare.len() < self.keep {
             self.spare.push(block);
         }
@@ -229,7 +280,7 @@ impl<J> TaskQueue<J> {
 
     /// A worker goes idle: the spare blocks beyond what is always kept, for the caller to drop when
     /// no lock is held.
-    pub(crate) fn trim(&mut self) -> Vec<VecDeque<J>> {
+    pub(crate) fn trim(&mut self) -> Vec<Block<J>> {
         self.keep = SPARE;
         if self.spare.len() <= 2 * SPARE {
             return Vec::new(); // A backlog as small as this comes and goes without allocating.
@@ -249,6 +300,7 @@ impl<J> TaskQueue<J> {
             .into_iter()
             .chain(middle.into_iter().flatten())
             .chain(back)
+            .map(Entry::into_inner)
     }
 }
 

@@ -13,9 +13,7 @@
 //! after at most `(n + 1) * MOST_PASSED` of higher ones that came before or after it. An entry that a
 //! handle took its task out of is no start.
 
-use std::collections::VecDeque;
-
-use crate::sched::queue::TaskQueue;
+use crate::sched::queue::{Block, TaskQueue};
 
 /// Starts of higher levels that a level lets pass.
 pub(crate) const MOST_PASSED: u32 = 8;
@@ -253,7 +251,7 @@ impl<J> ReadyQueue<J> {
     }
 
     /// As [`TaskQueue::sweep`], of one level after the other.
-    pub(crate) fn sweep(&mut self, goes: impl Fn(&J) -> bool) -> VecDeque<J> {
+    pub(crate) fn sweep(&mut self, goes: impl Fn(&J) -> bool) -> Block<J> {
         let Some(others) = &mut self.others else {
             return self.normal.sweep(goes);
         };
@@ -263,12 +261,12 @@ impl<J> ReadyQueue<J> {
     }
 
     /// See [`TaskQueue::give_back`].
-    pub(crate) fn give_back(&mut self, block: VecDeque<J>) {
+    pub(crate) fn give_back(&mut self, block: Block<J>) {
         self.normal.give_back(block);
     }
 
     /// See [`TaskQueue::trim`].
-    pub(crate) fn trim(&mut self) -> Vec<VecDeque<J>> {
+    pub(crate) fn trim(&mut self) -> Vec<Block<J>> {
         let mut spare = self.normal.trim();
         if let Some(others) = &mut self.others {
             spare.extend(others.high.trim());

@@ -20,7 +20,9 @@
 //! 4. While it says that the pool is full, the pool is open and has no room. The flag is set by a
 //!    whole section, and cleared under the state's lock before the freed room is observable.
 
+use std::mem::MaybeUninit;
 use std::ops::Deref;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
@@ -60,7 +62,7 @@ pub(crate) struct Whole<'a, J> {
     full: &'a AtomicBool,
 }
 
-/// A place in the inbox.
+/// Room in the inbox.
 pub(crate) struct Credit<'a, J>(Second<'a, State<J>, Inbox<J>>);
 
 impl<J> Shared<J> {
@@ -92,7 +94,7 @@ impl<J> Shared<J> {
         self.lock().section(|state, _| change(state))
     }
 
-    /// A place in the inbox, if a task may enter undecided (invariant 2).
+    /// Room in the inbox, if a task may enter undecided (invariant 2).
     #[inline]
     pub(crate) fn credit(&self) -> Option<Credit<'_, J>> {
         let mut inbox = self.halves.second();
@@ -175,18 +177,55 @@ fn store_if_changed(flag: &AtomicBool, value: bool) {
     }
 }
 
-impl<J> Credit<'_, J> {
-    /// Step S2: accepts the task, which is made where it is to lie. Whether a worker spins for work
-    /// and needs the hint.
-    #[expect(
-        clippy::inline_always,
-        reason = "measured: a job moved once more, in other sizes, stalls the submit"
-    )]
-    #[inline(always)]
-    pub(crate) fn enter(mut self, job: impl FnOnce() -> J) -> bool {
+/// A place in the inbox for a task that is made where it is to lie.
+#[must_use = "the task is owed"]
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct Place<'a, J> {
+    inbox: Second<'a, State<J>, Inbox<J>>,
+    slot: NonNull<J>,
+}
+
+impl<J> Place<'_, J> {
+    /// Where the task is to be written.
+    #[inline]
+    pub(crate) fn slot(&mut self) -> &mut MaybeUninit<J> {
+        // SAFETY: the inbox's memory stays where it is while its lock is held.
+        unsafe { self.slot.cast().as_mut() }
+    }
+
+    /// Whether a worker spins for work and needs the hint.
+    ///
+    /// # Safety
+    /// The task was written.
+    #[inline]
+    pub(crate) unsafe fn filled(mut self) -> bool {
+        let inbox = self.inbox.half();
+        inbox.show_taken();
+        inbox.searchers
+    }
+}
+
+impl<'a, J> Credit<'a, J> {
+    /// Step S2: accepts a task, which is to be written next.
+    ///
+    /// # Safety
+    /// The caller writes the task, and says so by [`Place::filled`].
+    #[inline]
+    pub(crate) unsafe fn place(mut self) -> Place<'a, J> {
         let inbox = self.0.half();
         inbox.credits -= 1;
-        inbox.queue.push_with(job);
+        // SAFETY: the caller's; the lock is held until then.
+        let slot = unsafe { inbox.queue.place() };
+        let inbox = self.0;
+        Place { inbox, slot }
+    }
+
+    /// Step S2: accepts the task. Whether a worker spins for work and needs the hint.
+    #[inline]
+    pub(crate) fn enter(mut self, job: J) -> bool {
+        let inbox = self.0.half();
+        inbox.credits -= 1;
+        inbox.queue.push(job);
         inbox.show_taken();
         inbox.searchers
     }

@@ -20,7 +20,7 @@
 //! 5. If the queue holds a task and no worker searches, then none is parked, and there are as many
 //!    workers as there may be, or one is being started (or the system refused one).
 
-use std::collections::{TryReserveError, VecDeque};
+use std::collections::TryReserveError;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -37,7 +37,7 @@ use crate::sched::event::Event;
 use crate::sched::exits::Ending;
 use crate::sched::idle::{IdleSet, WorkerCell};
 use crate::sched::load::LoadStats;
-use crate::sched::queue::TaskQueue;
+use crate::sched::queue::{Block, TaskQueue};
 use crate::sched::ready::{Levels, ReadyQueue};
 use crate::sched::slots::Slots;
 use crate::sched::waiters::{Request, WaitQueue, WaiterEntry};
@@ -605,7 +605,7 @@ impl<J> State<J> {
         &mut self,
         is_tombstone: &dyn Fn(&J) -> bool,
         effects: &mut Effects<J>,
-    ) -> Option<VecDeque<J>> {
+    ) -> Option<Block<J>> {
         self.tombstones += 1;
         self.in_flight -= 1;
         self.disposing += 1;

@@ -81,7 +81,7 @@ impl<'scope> ScopedTaskBuilder<'scope, '_> {
     where
         F: FnOnce() -> T + Send + 'scope,
     {
-        let recorded = self.recorded(true);
+        let recorded = self.recorded();
         self.scope.add(Box::new(move |context| {
             let ran = recorded.run(type_name::<F>(), context, task, drop);
             ran.ok().and_then(Result::err)
@@ -102,7 +102,7 @@ impl<'scope> ScopedTaskBuilder<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let recorded = self.recorded(false);
+        let recorded = self.recorded();
         let packet = Packet::new();
         let ours = Arc::clone(&packet);
         self.scope.add(Box::new(move |context| {
@@ -117,9 +117,9 @@ impl<'scope> ScopedTaskBuilder<'scope, '_> {
         self.scope.handle(packet)
     }
 
-    fn recorded(&self, is_detached: bool) -> Arc<Recorded> {
+    fn recorded(&self) -> Arc<Recorded> {
         let options = self.options.clone();
-        Recorded::new(options, is_detached, self.scope.queue.pool())
+        Recorded::new(options, self.scope.queue.pool())
     }
 }
 

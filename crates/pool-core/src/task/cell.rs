@@ -1,18 +1,23 @@
 //! A spawned task: closure, state and value in one shared allocation.
 //!
-//! The queue and the handle each hold a reference. The first claim decides what becomes of the
-//! task: a worker or a joiner runs it, a cancel or a release drops what it captured. If the handle
-//! was first, the entry in the queue is a *tombstone*.
+//! The queue and the handle each hold a reference. The first claim decides which party runs the task
+//! or drops its captures: a worker, a joiner, a cancel or a release. If the handle is first, the entry
+//! in the queue is a *tombstone*.
+//!
+//! A cell's type is erased where it is made. Everything but [`Content`], which calls the closure and
+//! moves the value, is compiled once, not for each closure that is spawned.
 //!
 //! # Invariants
-//! 1. A task is claimed at most once, and the body leaves the cell with that claim's owner.
-//! 2. The value is laid aside as it arises. It is kept, which the handle sees, only after the
+//! 1. A task is claimed at most once.
+//! 2. The content is reached by one party at a time: by the owner of the claim until it lays the
+//!    outcome aside, then by the owner of the [`Stored`] that the promise gave out.
+//! 3. The outcome is laid aside as it arises. It is kept, which the handle sees, only after the
 //!    pool's room and figures show the end.
-//! 3. User code (the body, its destructor, wakers, the value's destructor) runs with no lock
-//!    held.
-//! 4. A value for which there is no handle is dropped as a part of its task. One whose handle goes
-//!    later is dropped with the handle, on that thread.
+//! 4. User code (the body, its destructor, wakers, the value's destructor) runs with no lock held.
+//! 5. A value without a handle is dropped as a part of its task. A value whose handle goes later is
+//!    dropped with the handle, on that thread.
 
+use std::any::Any;
 use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
@@ -22,6 +27,7 @@ use sync_shim::atomic::{
     AtomicBool, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
 };
+use sync_shim::cell::UnsafeCell;
 use sync_shim::waiter::Waiter;
 
 use crate::cancel::CancelToken;
@@ -30,46 +36,87 @@ use crate::error::JoinError;
 use crate::foreign::{Payload, drop_quietly, wake};
 use crate::sched::ready::Priority;
 use crate::task::promise::{End, Joined, Listener, Promise, Promised};
-use crate::task::record::{Record, TaskRecord};
-use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun};
+use crate::task::record::TaskRecord;
+use crate::task::run::{Outcome, Resolver, TaskContext, TaskResult, Unrun};
 use crate::task_hook::TaskOutcome;
 
 /// What a spawned task does.
 pub(crate) trait Body: Send + 'static {
     type Out: Send + 'static;
-    /// What the task was given beside its closure: `()`, or a [`TaskRecord`].
-    type Record: Record;
     fn call(self) -> Self::Out;
-    /// The name that the panic hook gets.
+    /// The name that hooks get.
     fn name() -> &'static str;
 }
 
-/// A body larger than this is put into the cell in a box. Taking it out moves it through a dozen
-/// frames, which it would fill.
-pub(crate) const LARGE: usize = 1024;
+/// What lies in a cell: the body, then its value.
+pub trait Content: Send {
+    /// Calls the body, and leaves its value in its place.
+    fn call(&mut self);
+    /// Moves the body or the value into `place`, an empty `Option` of its type. Of another type,
+    /// nothing happens.
+    fn take(&mut self, place: &mut dyn Any);
+    /// Drops the body or the value.
+    fn clear(&mut self);
+}
 
-pub(crate) struct SpawnCell<B: Body> {
+enum State<B: Body> {
+    Body(B),
+    Value(B::Out),
+    Empty,
+}
+
+impl<B: Body> Content for State<B> {
+    fn call(&mut self) {
+        if let Self::Body(body) = mem::replace(self, Self::Empty) {
+            *self = Self::Value(body.call());
+        }
+    }
+
+    fn take(&mut self, place: &mut dyn Any) {
+        if let Some(place) = place.downcast_mut::<Option<B::Out>>()
+            && matches!(self, Self::Value(_))
+            && let Self::Value(value) = mem::replace(self, Self::Empty)
+        {
+            *place = Some(value);
+        } else if let Some(place) = place.downcast_mut::<Option<B>>()
+            && matches!(self, Self::Body(_))
+            && let Self::Body(body) = mem::replace(self, Self::Empty)
+        {
+            *place = Some(body);
+        }
+    }
+
+    fn clear(&mut self) {
+        drop(mem::replace(self, Self::Empty));
+    }
+}
+
+/// The value lies in the cell, and belongs to the owner of this.
+#[derive(Debug)]
+pub struct Stored(());
+
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct SpawnCell<C: ?Sized = dyn Content> {
     claim: AtomicClaim,
     ended: AtomicBool,
     /// Its handle has asked it to stop. Relaxed: the token orders what is to be ordered.
     asked: AtomicBool,
-    record: B::Record,
-    slot: Mutex<Slot<B>>,
+    type_name: fn() -> &'static str,
+    /// What the task was given in addition to its closure, if anything.
+    record: Option<Box<TaskRecord>>,
+    slot: Mutex<Slot>,
+    content: UnsafeCell<C>,
 }
 
-struct Slot<B: Body> {
-    body: Place<B>,
-    promise: Promise<B::Out>,
+struct Slot {
+    /// A token that the handle cancels, from when the task asks for one.
+    token: Option<CancelToken>,
+    promise: Promise<Stored>,
 }
 
-/// Where the body lies. A plain task's cell is no larger for the token: each spawn writes and reads
-/// all of it.
-enum Place<B> {
-    Body(B),
-    /// It was taken out by the one that has claimed it. A token that the handle cancels, from when
-    /// the task asks for one.
-    Taken(Option<CancelToken>),
-}
+// SAFETY: the content is reached by one party at a time (invariant 2), and may be sent. The rest is
+// `Sync`.
+unsafe impl<C: ?Sized + Send> Sync for SpawnCell<C> {}
 
 /// Which party has claimed a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +134,8 @@ pub(crate) enum Claim {
     Handle,
 }
 
-/// Relaxed throughout: it says who may move the body, and nothing else is read because of it. The
-/// body is moved under the slot's lock.
+/// Relaxed throughout: it says which party owns the content. The content reaches the winner with the
+/// cell, which was sent to it after the content was written and before any claim.
 struct AtomicClaim(AtomicU8);
 
 impl AtomicClaim {
@@ -109,7 +156,7 @@ impl AtomicClaim {
     }
 }
 
-/// Whose affair a task's end is, as known when its value arises.
+/// Whose affair a task's end is, as known when its outcome arises.
 enum Interest {
     /// There is no handle.
     None,
@@ -119,67 +166,79 @@ enum Interest {
     Waker,
 }
 
-/// A cell as its handle sees it.
-pub(crate) trait Joinable<R>: Resolve + Promised<R> {
-    fn is_ended(&self) -> bool;
-    /// Which party has claimed the task. `Unclaimed` may be out of date by now.
-    fn claimed(&self) -> Claim;
-    /// Claims it for the handle. `false` if it was claimed before.
-    fn claim(&self) -> bool;
-    /// Asks the task to stop, if it runs.
-    fn ask_to_stop(&self);
-    /// Drops what it captured. The handle has claimed it, and resolves it afterwards.
-    fn drop_body(&self);
-    /// Runs the body here. The handle has claimed it; it counts the outcome, then resolves.
-    ///
-    /// It is a part of the current task, and asked to stop with it: its own handle is waiting.
-    /// `None`: it was given more than a closure, and is to be [run so](Self::run_recorded).
-    fn run_body(&self, context: &TaskContext) -> Option<Outcome>;
-    /// As [`run_body`](Self::run_body), for a task that was given more than a closure.
-    fn run_recorded(self: Arc<Self>, context: &TaskContext) -> Outcome;
-    fn detach(&self);
-    /// Has the value go to a listener when the figures show the end; or takes it, as they do.
-    fn listen(&self, listener: Arc<dyn Listener<R>>, number: u64) -> Option<Joined<R>>;
-}
-
-impl<B: Body> SpawnCell<B> {
-    pub(crate) fn new(body: B, record: B::Record) -> Arc<Self> {
-        Arc::new(Self {
+impl SpawnCell {
+    #[inline]
+    pub(crate) fn new<B: Body>(body: B, record: Option<Box<TaskRecord>>) -> Arc<Self> {
+        Arc::new(SpawnCell {
             claim: AtomicClaim(AtomicU8::new(Claim::Unclaimed as u8)),
             ended: AtomicBool::new(false),
             asked: AtomicBool::new(false),
+            type_name: B::name,
             record,
             slot: Mutex::new(Slot {
-                body: Place::Body(body),
+                token: None,
                 promise: Promise::new(),
             }),
+            content: UnsafeCell::new(State::Body(body)),
         })
     }
 
-    /// Moves the body out, for the one that has claimed it. With what else is to be done under the
-    /// lock.
-    fn take(&self, then: impl FnOnce(&mut Promise<B::Out>)) -> B {
-        let mut slot = self.slot.lock();
-        then(&mut slot.promise);
-        match mem::replace(&mut slot.body, Place::Taken(None)) {
-            Place::Body(body) => body,
-            Place::Taken(_) => unreachable!("a body is taken by the one that has claimed it, once"),
+    /// Reaches the content.
+    ///
+    /// # Safety
+    /// The caller owns it (invariant 2).
+    #[inline]
+    unsafe fn content<R>(&self, access: impl FnOnce(&mut (dyn Content + 'static)) -> R) -> R {
+        self.content.with_mut(|content| {
+            // SAFETY: no other party reaches it, says the caller.
+            access(unsafe { &mut *content })
+        })
+    }
+
+    /// Drops body or value, with no lock held.
+    ///
+    /// # Safety
+    /// As for [`content`](Self::content).
+    unsafe fn drop_content(&self) {
+        // SAFETY: the caller's.
+        let clear = || unsafe { self.content(Content::clear) };
+        if let Err(payload) = crate::foreign::guarded(clear) {
+            crate::foreign::discard(payload);
         }
     }
 
-    /// Moves the body out. There will be no value, for this reason.
-    fn take_unrun(&self, why: JoinError) -> B {
-        self.take(|promise| {
-            let unwanted = promise.lay_aside(Err(why));
-            drop(unwanted); // An error without a panic's payload: no user code.
-        })
-    }
-
     /// The body of a task that was never accepted.
-    pub(crate) fn take_back(&self) -> B {
+    pub(crate) fn take_back<B: Body>(&self) -> B {
         let ours = self.claim.set(Claim::Entry);
         assert!(ours, "a refused task is unrun, and has no handle yet");
-        self.take(|_| {})
+        let mut place = None;
+        // SAFETY: invariant 2: the claim is ours.
+        unsafe { self.content(|content| content.take(&mut place)) };
+        place.expect("the task comes back to the call that made its cell")
+    }
+
+    /// Moves the value out, if it is a `T`.
+    pub(crate) fn take_value<T: 'static>(&self, stored: Stored) -> Option<T> {
+        let mut place = None;
+        // SAFETY: invariant 2: the value is the owner's of `stored`, which ends here.
+        unsafe { self.content(|content| content.take(&mut place)) };
+        let Stored(()) = stored;
+        place
+    }
+
+    /// Drops an outcome that nobody takes, and its value with it.
+    fn drop_outcome(&self, outcome: Joined<Stored>) {
+        match outcome {
+            // SAFETY: invariant 2: the value is the owner's of the `Stored`.
+            Ok(Stored(())) => unsafe { self.drop_content() },
+            Err(error) => _ = drop_quietly(error),
+        }
+    }
+
+    /// There will be no value, for this reason.
+    fn refuse_value(&self, why: JoinError) {
+        let unwanted = self.slot.lock().promise.lay_aside(Err(why));
+        drop(unwanted); // An error without a panic's payload: no user code.
     }
 
     /// Claims the task in the section that takes its entry out unrun. `false` if it is a tombstone
@@ -192,14 +251,23 @@ impl<B: Body> SpawnCell<B> {
         self.claim.set(claim) || !self.is_tombstone()
     }
 
+    pub(crate) fn record(&self) -> Option<&TaskRecord> {
+        self.record.as_deref()
+    }
+
     pub(crate) fn priority(&self) -> Priority {
-        let record = self.record.record();
+        let record = self.record();
         record.map_or(Priority::Normal, |record| record.priority)
     }
 
     /// The name that the task was given.
     pub(crate) fn given_name(&self) -> Option<&str> {
-        self.record.record()?.name.as_deref()
+        self.record()?.name.as_deref()
+    }
+
+    /// The name of its type.
+    pub(crate) fn type_name(&self) -> &'static str {
+        (self.type_name)()
     }
 
     /// Whether the handle has taken the task out, and given its room back.
@@ -207,69 +275,78 @@ impl<B: Body> SpawnCell<B> {
         self.claim.get() == Claim::Handle
     }
 
-    /// Runs the body, as what is current on this thread, and lays its value aside.
-    fn call(self: Arc<Self>, context: &TaskContext) -> (Arc<Self>, Outcome, Interest) {
-        if self.record.record().is_some() {
-            let (outcome, interest) = self.call_recorded(context);
-            return (self, outcome, interest);
+    /// Calls the body, as what is current on this thread, and lays its outcome aside. The caller has
+    /// claimed the task.
+    #[inline]
+    fn call(self: &Arc<Self>, context: &TaskContext) -> (Outcome, Interest) {
+        match &self.record {
+            None => {
+                let frame = Frame::of_cell(self);
+                let ran = self.execute(context);
+                drop(frame);
+                self.ended(ran, context)
+            }
+            Some(record) => self.call_recorded(record, context),
         }
-        let body = self.take(|_| {});
-        // The reference moves there and back: to count another would cost more than all the rest.
-        let frame = Frame::enter(self);
-        let ran = context.execute(B::name(), || body.call());
-        let cell = frame.leave();
-        let (outcome, interest) = cell.ended(ran, context);
-        (cell, outcome, interest)
     }
 
-    /// As [`call`](Self::call), for a task with a record: runs the body if it is not too late.
+    #[inline]
+    fn execute(&self, context: &TaskContext) -> Result<(), Payload> {
+        context.execute_by(self.type_name, || {
+            // SAFETY: invariant 2: the caller has claimed the task.
+            unsafe { self.content(Content::call) }
+        })
+    }
+
+    /// As [`call`](Self::call), for a task with a record: calls the body if it is not too late.
     #[inline(never)]
-    fn call_recorded(self: &Arc<Self>, context: &TaskContext) -> (Outcome, Interest) {
-        let Some(record) = self.record.record() else {
-            unreachable!("a task without a record is called without one")
-        };
+    fn call_recorded(
+        self: &Arc<Self>,
+        record: &TaskRecord,
+        context: &TaskContext,
+    ) -> (Outcome, Interest) {
         if let Some(why) = record.forbids_start(context) {
-            drop_quietly(self.take(|_| {}));
-            context.not_run(record.label(B::name()), why);
+            // SAFETY: invariant 2: the caller has claimed the task.
+            unsafe { self.drop_content() };
+            context.not_run(record.label(self.type_name()), why);
             let (outcome, error) = match why {
                 TaskOutcome::Expired => (Outcome::Expired, JoinError::Expired),
                 _ => (Outcome::Cancelled, JoinError::Cancelled),
             };
             return (outcome, self.stash(Err(error)));
         }
-        let body = self.take(|_| {});
-        let frame = Frame::enter(Arc::clone(self));
-        let ran = record.execute(B::name(), context, || {
-            let value = body.call();
-            if record.is_detached {
-                drop(value);
-                return None;
-            }
-            Some(value)
+        let frame = Frame::of_cell(self);
+        let ran = record.execute(self.type_name(), context, || {
+            // SAFETY: invariant 2: the caller has claimed the task.
+            unsafe { self.content(Content::call) }
         });
-        frame.leave();
-        match ran.transpose() {
-            Some(ran) => self.ended(ran, context),
-            None => (Outcome::Completed, Interest::None),
+        drop(frame);
+        self.ended(ran, context)
+    }
+
+    /// The body has been called.
+    #[inline]
+    fn ended(&self, ran: Result<(), Payload>, context: &TaskContext) -> (Outcome, Interest) {
+        match ran {
+            Ok(()) => (Outcome::Completed, self.stash(Ok(Stored(())))),
+            Err(payload) => {
+                // A subscriber may have panicked after the body had returned.
+                // SAFETY: invariant 2: the caller has claimed the task.
+                unsafe { self.drop_content() };
+                (
+                    Outcome::Panicked,
+                    self.stash(Err(context.panicked(payload))),
+                )
+            }
         }
     }
 
-    /// The body has been run.
-    #[inline]
-    fn ended(&self, ran: Result<B::Out, Payload>, context: &TaskContext) -> (Outcome, Interest) {
-        let (value, outcome) = match ran {
-            Ok(value) => (Ok(value), Outcome::Completed),
-            Err(payload) => (Err(context.panicked(payload)), Outcome::Panicked),
-        };
-        (outcome, self.stash(value))
-    }
-
-    /// Lays the value aside until the figures show the end; or drops it, as there is no handle.
-    fn stash(&self, value: Joined<B::Out>) -> Interest {
+    /// Lays the outcome aside until the figures show the end; or drops it, as there is no handle.
+    fn stash(&self, outcome: Joined<Stored>) -> Interest {
         let mut slot = self.slot.lock();
-        if let Some(unwanted) = slot.promise.lay_aside(value) {
+        if let Some(unwanted) = slot.promise.lay_aside(outcome) {
             drop(slot);
-            drop_quietly(unwanted); // Still a part of the task (invariant 4).
+            self.drop_outcome(unwanted); // Still a part of the task (invariant 5).
             return Interest::None;
         }
         if slot.promise.has_waker() {
@@ -284,36 +361,36 @@ impl<B: Body> SpawnCell<B> {
         if !self.claim.set(Claim::Entry) {
             return TaskResult::without_handle(Outcome::Withdrawn); // A tombstone.
         }
-        let (cell, outcome, interest) = self.call(context);
+        let (outcome, interest) = self.call(context);
         TaskResult {
             outcome,
             runs_user_code: matches!(interest, Interest::Waker),
-            resolve: (!matches!(interest, Interest::None)).then_some(cell as _),
+            resolve: (!matches!(interest, Interest::None)).then_some(Resolver::Cell(self)),
         }
     }
 
-    /// The entry left the queue and will not be run. A body that was [seized](Self::seize) with it
-    /// comes back.
-    pub(crate) fn release(self: Arc<Self>) -> (TaskResult, Option<B>) {
+    /// The entry left the queue and will not be run. If the task was [seized](Self::seize) with it,
+    /// its body goes to `place`, an empty `Option` of its type, or is dropped without one.
+    pub(crate) fn release(self: Arc<Self>, place: Option<&mut dyn Any>) -> TaskResult {
         let (why, outcome) = match self.claim.get() {
             Claim::Release => (JoinError::Released, Outcome::Released),
             Claim::Discard => (JoinError::Discarded, Outcome::Discarded),
             // A tombstone.
-            _ => return (TaskResult::without_handle(Outcome::Withdrawn), None),
+            _ => return TaskResult::without_handle(Outcome::Withdrawn),
         };
-        let body = self.take_unrun(why);
-        (TaskResult::new(outcome, Some(self)), Some(body))
-    }
-}
-
-impl<B: Body> Resolve for SpawnCell<B> {
-    fn resolve(&self) {
-        if let Some(waker) = self.resolve_and_take_waker() {
-            wake(waker);
+        match place {
+            // SAFETY: invariant 2: the claim is that of the holder of the entry.
+            Some(place) => unsafe { self.content(|content| content.take(place)) },
+            // SAFETY: the same.
+            None => unsafe { self.drop_content() },
         }
+        self.refuse_value(why);
+        TaskResult::new(outcome, Some(Resolver::Cell(self)))
     }
 
-    fn resolve_and_take_waker(&self) -> Option<Waker> {
+    /// Shows the outcome to the handle, now that room and figures show the end. A waker is left to
+    /// the caller.
+    pub(crate) fn resolve_and_take_waker(&self) -> Option<Waker> {
         let mut slot = self.slot.lock();
         if !slot.promise.keep() {
             return None;
@@ -327,102 +404,108 @@ impl<B: Body> Resolve for SpawnCell<B> {
                 None
             }
             End::Wake(Waiter::Task(waker)) => Some(waker),
-            End::Give(listener, number, value) => listener.ended(number, value),
+            End::Give(listener, number, outcome) => listener.ended(number, outcome, self),
+        }
+    }
+
+    /// The same, and calls the waker.
+    pub(crate) fn resolve(&self) {
+        if let Some(waker) = self.resolve_and_take_waker() {
+            wake(waker);
         }
     }
 }
 
-impl<B: Body> Running for SpawnCell<B> {
-    fn name(&self) -> Option<&str> {
-        self.given_name()
+/// A cell as its handle sees it.
+impl SpawnCell {
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.load(Acquire) // Pairs with the store in `resolve_and_take_waker`.
     }
 
-    fn is_cancelled(&self) -> bool {
-        let record = self.record.record();
-        self.asked.load(Relaxed) || record.is_some_and(TaskRecord::is_cancelled)
-    }
-
-    fn cancel_with_task(&self, token: &CancelToken) {
-        let mut slot = self.slot.lock();
-        let Place::Taken(ours) = &mut slot.body else {
-            unreachable!("a task that runs has taken its body")
-        };
-        let ours = ours.get_or_insert_default().clone();
-        drop(slot);
-        if self.asked.load(Relaxed) {
-            ours.cancel(); // Step T4: the handle may have found no token yet.
-        }
-        token.cancel_with(&ours);
-        if let Some(given) = self
-            .record
-            .record()
-            .and_then(|record| record.token.as_ref())
-        {
-            token.cancel_with(given);
-        }
-    }
-}
-
-impl<B: Body> Promised<B::Out> for SpawnCell<B> {
-    fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<B::Out>> {
-        let (value, unneeded) = self.slot.lock().promise.take_or_wait(waiter);
-        drop_quietly(unneeded); // Perhaps a waker: the lock is free.
-        value
-    }
-}
-
-impl<B: Body> Joinable<B::Out> for SpawnCell<B> {
-    fn is_ended(&self) -> bool {
-        self.ended.load(Acquire) // Pairs with the stores in `resolve`.
-    }
-
-    fn claimed(&self) -> Claim {
+    /// Which party has claimed the task. `Unclaimed` may be out of date by now.
+    pub(crate) fn claimed(&self) -> Claim {
         self.claim.get()
     }
 
-    fn claim(&self) -> bool {
+    /// Claims it for the handle. `false` if it was claimed before.
+    pub(crate) fn claim_for_handle(&self) -> bool {
         self.claim.set(Claim::Handle)
     }
 
-    fn drop_body(&self) {
-        drop_quietly(self.take_unrun(JoinError::Cancelled));
+    /// Drops what it captured. The handle has claimed it, and resolves it afterwards.
+    pub(crate) fn drop_claimed(&self) {
+        // SAFETY: invariant 2: the handle has claimed the task.
+        unsafe { self.drop_content() };
+        self.refuse_value(JoinError::Cancelled);
     }
 
-    fn run_body(&self, context: &TaskContext) -> Option<Outcome> {
-        if self.record.record().is_some() {
-            return None;
+    /// Runs the body here. The handle has claimed it; it counts the outcome, then resolves.
+    ///
+    /// A task without a record is a part of the current task, and asked to stop with it: its own
+    /// handle is waiting.
+    pub(crate) fn run_claimed(self: &Arc<Self>, context: &TaskContext) -> Outcome {
+        match &self.record {
+            None => self.ended(self.execute(context), context).0,
+            Some(record) => self.call_recorded(record, context).0,
         }
-        let body = self.take(|_| {});
-        let ran = context.execute(B::name(), || body.call());
-        Some(self.ended(ran, context).0)
     }
 
-    fn run_recorded(self: Arc<Self>, context: &TaskContext) -> Outcome {
-        self.call_recorded(context).0
-    }
-
-    fn ask_to_stop(&self) {
+    /// Asks the task to stop, if it runs.
+    pub(crate) fn ask_to_stop(&self) {
         // Step T4: before the lock.
         self.asked.store(true, Relaxed);
-        let token = match &self.slot.lock().body {
-            Place::Taken(token) => token.clone(),
-            Place::Body(_) => None, // It is about to be taken out.
-        };
+        let token = self.slot.lock().token.clone();
         if let Some(token) = token {
             token.cancel();
         }
     }
 
-    fn listen(&self, listener: Arc<dyn Listener<B::Out>>, number: u64) -> Option<Joined<B::Out>> {
+    /// Has the outcome go to a listener when the figures show the end; or takes it, as they do.
+    pub(crate) fn listen(
+        &self,
+        listener: Arc<dyn Listener>,
+        number: u64,
+    ) -> Option<Joined<Stored>> {
         self.slot.lock().promise.listen(listener, number)
     }
 
-    fn detach(&self) {
-        let (value, stale) = self.slot.lock().promise.detach();
+    pub(crate) fn detach(&self) {
+        let (outcome, stale) = self.slot.lock().promise.detach();
         // A panic of theirs would end here or at the worker, by chance; and an owner that is
         // unwinding would abort.
         drop_quietly(stale);
-        drop_quietly(value);
+        if let Some(outcome) = outcome {
+            self.drop_outcome(outcome);
+        }
+    }
+}
+
+impl Promised<Stored> for SpawnCell {
+    fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<Stored>> {
+        let (outcome, unneeded) = self.slot.lock().promise.take_or_wait(waiter);
+        drop_quietly(unneeded); // Perhaps a waker: the lock is free.
+        outcome
+    }
+}
+
+impl Running for Arc<SpawnCell> {
+    fn name(&self) -> Option<&str> {
+        self.given_name()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.asked.load(Relaxed) || self.record().is_some_and(TaskRecord::is_cancelled)
+    }
+
+    fn cancel_with_task(&self, token: &CancelToken) {
+        let ours = self.slot.lock().token.get_or_insert_default().clone();
+        if self.asked.load(Relaxed) {
+            ours.cancel(); // Step T4: the handle may have found no token yet.
+        }
+        token.cancel_with(&ours);
+        if let Some(record) = self.record() {
+            record.cancel_with_task(token);
+        }
     }
 }
 
@@ -436,13 +519,13 @@ mod tests {
     use testkit::in_child;
 
     use super::*;
+    use crate::handle::RawHandle;
     use crate::{JoinHandle, Pool};
 
     struct Seven;
 
     impl Body for Seven {
         type Out = u32;
-        type Record = ();
         fn call(self) -> u32 {
             7
         }
@@ -456,8 +539,9 @@ mod tests {
     fn in_forked_child(test: &str, action: impl FnOnce(JoinHandle<u32>)) {
         let ended = in_child(test, || {
             let pool = Pool::builder().capacity(1).build().expect("it has one");
-            let cell = SpawnCell::new(Seven, ());
-            let handle = JoinHandle::new(Arc::clone(&cell) as _, Arc::clone(pool.core()) as _);
+            let cell = SpawnCell::new(Seven, None);
+            let raw = RawHandle::new(Arc::clone(&cell), Arc::clone(pool.core()) as _);
+            let handle = JoinHandle::of(raw);
             let held = cell.slot.lock();
             // SAFETY: there is no other thread; the child leaves by `_exit`.
             let child = unsafe { libc::fork() };

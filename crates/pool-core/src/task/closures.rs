@@ -1,16 +1,22 @@
 //! Closures as tasks: the runner of a `Pool`.
 
 use std::any::type_name;
-use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use crate::accept::{Accepts, Promise, Sealed};
+use crate::accept::{Accepts, Sealed};
+use crate::config::OnFull;
+use crate::core::Core;
+use crate::error::SubmitError;
 use crate::foreign::drop_quietly;
 use crate::runner::Runner;
 use crate::sched::ready::Priority;
-use crate::task::cell::{Body, LARGE, SpawnCell};
+use crate::sched::shared::Place;
+use crate::task::cell::{Body, SpawnCell};
 use crate::task::erased::{Task, Work};
-use crate::task::record::{Record, TaskRecord};
+use crate::task::options::WaitLimits;
+use crate::task::record::TaskRecord;
+use crate::task::recorded::RecordedJob;
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
 /// Runs closures: the runner of a [`Pool`](crate::Pool).
@@ -48,14 +54,59 @@ impl Runner for Closures {
     fn is_tombstone(job: &Task) -> bool {
         job.is_tombstone()
     }
+
+    fn spawned(cell: Arc<SpawnCell>) -> Task {
+        Task::new(Spawned(cell))
+    }
+
+    fn recorded(job: Task, record: TaskRecord) -> Task {
+        Task::new(Recorded(RecordedJob::new(job, record)))
+    }
+
+    fn unrecorded(job: Task) -> Task {
+        match job.into_inner::<Recorded>() {
+            Ok(recorded) => recorded.0.take(),
+            Err(plain) => plain,
+        }
+    }
+
+    // As provided, but not generic: what stands on these is compiled with this crate.
+
+    unsafe fn place(core: &Core<Self>) -> Option<Place<'_, Task>> {
+        // SAFETY: the caller's.
+        unsafe { core.plain_place() }
+    }
+
+    unsafe fn filled(core: &Core<Self>, place: Place<'_, Task>) {
+        // SAFETY: the caller's.
+        unsafe { core.filled(place) };
+    }
+
+    fn submit(
+        core: &Arc<Core<Self>>,
+        job: &mut Option<Task>,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        core.submit_plain(job, on_full)
+    }
+
+    fn admit(
+        core: &Arc<Core<Self>>,
+        job: &mut Option<Task>,
+        on_full: OnFull,
+        limits: Option<&WaitLimits>,
+    ) -> Result<(), SubmitError> {
+        core.submit(job, on_full, limits)
+    }
 }
 
-/// A closure without a handle. What it returns is dropped as a part of the task.
+/// A closure without a handle that is a part of another task, of a key's turn. What it returns is
+/// dropped as a part of the task.
 pub(crate) struct Plain<F>(pub(crate) F);
 
 impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
     fn run(self, context: &TaskContext) -> TaskResult {
-        context.execute_detached(type_name::<F>(), self.0)
+        context.execute_detached(type_name::<F>, || drop((self.0)()))
     }
 
     fn release(self) -> TaskResult {
@@ -63,23 +114,21 @@ impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
         TaskResult::without_handle(Outcome::Released)
     }
 
-    fn name() -> Option<&'static str> {
+    fn type_name(&self) -> Option<&'static str> {
         Some(type_name::<F>())
     }
 }
 
 /// The queue's half of a spawned closure.
-pub(crate) struct Spawned<B: Body>(pub(crate) Arc<SpawnCell<B>>);
+pub(crate) struct Spawned(pub(crate) Arc<SpawnCell>);
 
-impl<B: Body> Work for Spawned<B> {
+impl Work for Spawned {
     fn run(self, context: &TaskContext) -> TaskResult {
         self.0.run(context)
     }
 
     fn release(self) -> TaskResult {
-        let (result, body) = self.0.release();
-        drop_quietly(body);
-        result
+        self.0.release(None)
     }
 
     fn seize(&self, why: Unrun) -> bool {
@@ -90,8 +139,8 @@ impl<B: Body> Work for Spawned<B> {
         self.0.priority()
     }
 
-    fn name() -> Option<&'static str> {
-        Some(B::name())
+    fn type_name(&self) -> Option<&'static str> {
+        Some(self.0.type_name())
     }
 
     fn given_name(&self) -> Option<&str> {
@@ -103,21 +152,51 @@ impl<B: Body> Work for Spawned<B> {
     }
 }
 
-/// What a job calls: a closure, and which part of its value the task has.
-pub(crate) trait Callee: Send + 'static {
-    type Out: Send + 'static;
-    fn call(self) -> Self::Out;
-    /// The closure's type, which hooks get.
-    fn name() -> &'static str;
+/// A submitted closure with a record.
+pub(crate) struct Recorded(Arc<RecordedJob<Task>>);
+
+impl Recorded {
+    pub(crate) fn new<B: Body>(body: B, record: TaskRecord) -> Self {
+        Self(RecordedJob::new(Task::closure(body), record))
+    }
+
+    /// The closure of a task that was never accepted.
+    pub(crate) fn take_back<B: Body>(&self) -> B {
+        task_of(self.0.take())
+    }
 }
 
-impl<F, T> Callee for F
+impl Work for Recorded {
+    fn run(self, context: &TaskContext) -> TaskResult {
+        let name = self.0.with_job(Task::name).unwrap_or_default();
+        self.0.run(name, context, Task::call)
+    }
+
+    fn release(self) -> TaskResult {
+        self.0.take().release()
+    }
+
+    fn priority(&self) -> Priority {
+        self.0.record.priority
+    }
+
+    fn type_name(&self) -> Option<&'static str> {
+        self.0.with_job(Task::name)
+    }
+
+    fn given_name(&self) -> Option<&str> {
+        self.0.record.name.as_deref()
+    }
+}
+
+impl<F, T> Body for F
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
     type Out = T;
 
+    #[inline]
     fn call(self) -> T {
         self()
     }
@@ -127,80 +206,25 @@ where
     }
 }
 
-/// A closure among tasks of which some [yield no value](Ignored): it does.
-pub(crate) struct Wanted<F>(pub(crate) F);
+/// A closure whose value is dropped as a part of the task, that has a handle all the same.
+pub(crate) struct Ignored<F>(pub(crate) F);
 
-impl<F, T> Callee for Wanted<F>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    type Out = Option<T>;
+/// What it leaves.
+pub(crate) struct NoValue;
 
-    fn call(self) -> Option<T> {
-        Some((self.0)())
-    }
-
-    fn name() -> &'static str {
-        type_name::<F>()
-    }
-}
-
-/// A closure among tasks that yield a `T`: what it returns is dropped as a part of the task.
-pub(crate) struct Ignored<F, T>(pub(crate) F, PhantomData<fn() -> T>);
-
-impl<F, T> Ignored<F, T> {
-    pub(crate) fn new(closure: F) -> Self {
-        Self(closure, PhantomData)
-    }
-}
-
-impl<F, T, V> Callee for Ignored<F, T>
+impl<F, V> Body for Ignored<F>
 where
     F: FnOnce() -> V + Send + 'static,
-    T: Send + 'static,
 {
-    type Out = Option<T>;
+    type Out = NoValue;
 
-    fn call(self) -> Option<T> {
+    fn call(self) -> NoValue {
         drop((self.0)());
-        None
+        NoValue
     }
 
     fn name() -> &'static str {
         type_name::<F>()
-    }
-}
-
-/// A closure in a cell; with an `N`, what it was given.
-pub(crate) struct Call<F, N>(pub(crate) F, pub(crate) PhantomData<N>);
-
-impl<F: Callee, N: Record> Body for Call<F, N> {
-    type Out = F::Out;
-    type Record = N;
-
-    fn call(self) -> F::Out {
-        self.0.call()
-    }
-
-    fn name() -> &'static str {
-        F::name()
-    }
-}
-
-/// A large closure in a cell: a body is moved through the stacks of those that take it out.
-struct LargeCall<F, N>(Box<F>, PhantomData<N>);
-
-impl<F: Callee, N: Record> Body for LargeCall<F, N> {
-    type Out = F::Out;
-    type Record = N;
-
-    fn call(self) -> F::Out {
-        (*self.0).call()
-    }
-
-    fn name() -> &'static str {
-        F::name()
     }
 }
 
@@ -214,31 +238,26 @@ where
 
     #[inline]
     fn plain(closure: F) -> Task {
-        Task::new(Plain(closure))
+        Task::closure(closure)
     }
 
     #[inline]
-    fn spawned(&self, closure: F) -> (impl FnOnce() -> Task + Send + use<F, T>, Promise<T>) {
-        in_cell(closure, ())
-    }
-
-    fn recorded(&self, closure: F, record: TaskRecord) -> (Task, Promise<T>) {
-        let (job, promise) = in_cell(closure, record);
-        (job(), promise)
+    fn plain_in(closure: F, place: &mut MaybeUninit<Task>) {
+        Task::closure_in(closure, place);
     }
 
     fn task_of(job: Task) -> F {
-        match job.into_work::<Plain<F>>() {
-            Ok(plain) => plain.0,
-            Err(job) => callee_of(job),
-        }
+        task_of(job)
     }
-}
 
-/// The callee of a job in a cell, whose job was refused.
-fn callee_of<F: Callee>(job: Task) -> F {
-    let back = InCell::<F, ()>::take_back(job).or_else(InCell::<F, TaskRecord>::take_back);
-    back.unwrap_or_else(|other| unreachable!("{other:?} came back in another's place"))
+    #[inline]
+    fn in_cell(&self, closure: F, record: Option<Box<TaskRecord>>) -> Arc<SpawnCell> {
+        SpawnCell::new(closure, record)
+    }
+
+    fn task_in(cell: &SpawnCell) -> F {
+        cell.take_back()
+    }
 }
 
 impl<F, T> Sealed<F> for Closures
@@ -248,89 +267,34 @@ where
 {
 }
 
-/// A callee that is no plain closure. It is spawned, so its job is always in a cell.
-pub(crate) struct Given<C>(pub(crate) C);
+/// A group's task. It is spawned, so its job is always in a cell.
+impl<F, V> Accepts<Ignored<F>> for Closures
+where
+    F: FnOnce() -> V + Send + 'static,
+{
+    type Value = NoValue;
 
-impl<C: Callee> Accepts<Given<C>> for Closures {
-    type Value = C::Out;
+    fn plain(task: Ignored<F>) -> Task {
+        Task::closure(task)
+    }
 
-    fn plain(Given(callee): Given<C>) -> Task {
-        in_cell(callee, ()).0()
+    fn task_of(job: Task) -> Ignored<F> {
+        task_of(job)
     }
 
     #[inline]
-    fn spawned(
-        &self,
-        Given(callee): Given<C>,
-    ) -> (impl FnOnce() -> Task + Send + use<C>, Promise<C::Out>) {
-        in_cell(callee, ())
+    fn in_cell(&self, task: Ignored<F>, record: Option<Box<TaskRecord>>) -> Arc<SpawnCell> {
+        SpawnCell::new(task, record)
     }
 
-    fn recorded(&self, Given(callee): Given<C>, record: TaskRecord) -> (Task, Promise<C::Out>) {
-        let (job, promise) = in_cell(callee, record);
-        (job(), promise)
-    }
-
-    fn task_of(job: Task) -> Given<C> {
-        Given(callee_of(job))
+    fn task_in(cell: &SpawnCell) -> Ignored<F> {
+        cell.take_back()
     }
 }
 
-impl<C: Callee> Sealed<Given<C>> for Closures {}
+impl<F, V> Sealed<Ignored<F>> for Closures where F: FnOnce() -> V + Send + 'static {}
 
-/// What makes the job of a callee, and what its handle holds.
-#[inline]
-fn in_cell<F: Callee, N: Record>(
-    callee: F,
-    record: N,
-) -> (impl FnOnce() -> Task + Send + use<F, N>, Promise<F::Out>) {
-    let cell = InCell::new(callee, record);
-    let promise = cell.promise();
-    (move || cell.into_job(), promise)
-}
-
-/// A callee in its cell. Which of the two it is, its type says.
-enum InCell<F: Callee, N: Record> {
-    Small(Arc<SpawnCell<Call<F, N>>>),
-    Large(Arc<SpawnCell<LargeCall<F, N>>>),
-}
-
-impl<F: Callee, N: Record> InCell<F, N> {
-    #[inline]
-    fn new(closure: F, record: N) -> Self {
-        if size_of::<F>() > LARGE {
-            Self::Large(SpawnCell::new(
-                LargeCall(Box::new(closure), PhantomData),
-                record,
-            ))
-        } else {
-            Self::Small(SpawnCell::new(Call(closure, PhantomData), record))
-        }
-    }
-
-    #[inline]
-    fn promise(&self) -> Promise<F::Out> {
-        match self {
-            Self::Small(cell) => Promise(Arc::clone(cell) as _),
-            Self::Large(cell) => Promise(Arc::clone(cell) as _),
-        }
-    }
-
-    #[inline]
-    fn into_job(self) -> Task {
-        match self {
-            Self::Small(cell) => Task::new(Spawned(cell)),
-            Self::Large(cell) => Task::new(Spawned(cell)),
-        }
-    }
-
-    /// The closure, if the job is such a cell's.
-    fn take_back(job: Task) -> Result<F, Task> {
-        let job = match job.into_work::<Spawned<Call<F, N>>>() {
-            Ok(spawned) => return Ok(spawned.0.take_back().0),
-            Err(job) => job,
-        };
-        let large = job.into_work::<Spawned<LargeCall<F, N>>>()?;
-        Ok(*large.0.take_back().0)
-    }
+fn task_of<B: Body>(job: Task) -> B {
+    let body = job.into_inner();
+    body.unwrap_or_else(|other| unreachable!("{other:?} came back in another's place"))
 }

@@ -2,6 +2,9 @@
 //!
 //! `pack.rs` says where what it holds lies: up to seven words in the entry itself.
 //!
+//! A closure's table has four functions, which is what each call site of a submit costs. All other
+//! kinds of work have a table of all that a queue asks of its entries.
+//!
 //! Not for: typed pools, whose entries have one type and need no erasure.
 //!
 //! # Invariants
@@ -12,13 +15,15 @@
 
 use std::any::{TypeId, type_name};
 use std::fmt;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 
+use crate::foreign::drop_quietly;
 use crate::sched::ready::Priority;
-use crate::task::pack::{Space, look, put, take};
-use crate::task::run::{TaskContext, TaskResult, Unrun};
+use crate::task::cell::Body;
+use crate::task::pack::{Space, look, put, put_in, take};
+use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
-/// What can become a [`Task`].
+/// What can become a [`Task`] and is no plain closure.
 pub(crate) trait Work: Send + 'static {
     /// Runs. Does not unwind.
     fn run(self, context: &TaskContext) -> TaskResult;
@@ -33,7 +38,7 @@ pub(crate) trait Work: Send + 'static {
         Priority::Normal
     }
     /// See [`Runner::name_of`](crate::Runner).
-    fn name() -> Option<&'static str> {
+    fn type_name(&self) -> Option<&'static str> {
         None
     }
     /// See [`Runner::given_name_of`](crate::Runner).
@@ -60,14 +65,24 @@ const _: () = assert!(size_of::<Task>() == 64, "a task is one cache line");
 struct Table {
     type_id: fn() -> TypeId,
     name: fn() -> &'static str,
-    /// What hooks call it.
-    task_name: fn() -> Option<&'static str>,
+    /// Takes it out of the space.
+    drop: unsafe fn(*mut Space),
+    kind: Kind,
+}
+
+enum Kind {
+    /// A closure: takes it out of the space, calls it and drops its value. May unwind.
+    Closure(unsafe fn(*mut Space)),
+    Work(&'static WorkTable),
+}
+
+struct WorkTable {
     /// Each of these takes the work out of the space.
     run: unsafe fn(*mut Space, &TaskContext) -> TaskResult,
     release: unsafe fn(*mut Space) -> TaskResult,
-    drop: unsafe fn(*mut Space),
     /// These look at it where it lies.
     seize: unsafe fn(&Space, Unrun) -> bool,
+    type_name: unsafe fn(&Space) -> Option<&'static str>,
     given_name: unsafe fn(&Space) -> Option<&str>,
     is_tombstone: unsafe fn(&Space) -> bool,
     priority: unsafe fn(&Space) -> Priority,
@@ -79,58 +94,117 @@ unsafe impl Send for Task {}
 impl Task {
     pub(crate) fn new<W: Work>(work: W) -> Self {
         Self {
-            table: const { &Table::of::<W>() },
+            table: const { &Table::of_work::<W>() },
             space: put(work),
         }
     }
 
+    #[inline]
+    pub(crate) fn closure<B: Body>(body: B) -> Self {
+        Self {
+            table: const { &Table::of_closure::<B>() },
+            space: put(body),
+        }
+    }
+
+    /// The same, made where it is to lie: field by field, so that no byte is written twice.
+    #[inline]
+    pub(crate) fn closure_in<B: Body>(body: B, place: &mut MaybeUninit<Self>) {
+        let task = place.as_mut_ptr();
+        // SAFETY: `place` is of a `Task`, and borrowed.
+        let (table, space) = unsafe { (&raw mut (*task).table, &raw mut (*task).space) };
+        // SAFETY: the same.
+        unsafe { table.write(const { &Table::of_closure::<B>() }) };
+        // SAFETY: the same.
+        unsafe { put_in(body, space) };
+    }
+
     fn table(&self) -> &'static Table {
-        // SAFETY: `new` made it of a `&'static Table`, and nothing changes it.
+        // SAFETY: `new` and `closure` made it of a `&'static Table`, and nothing changes it.
         unsafe { &*self.table }
     }
 
+    #[inline]
     pub(crate) fn run(self, context: &TaskContext) -> TaskResult {
         let mut task = ManuallyDrop::new(self);
-        let run = task.table().run;
-        // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
-        unsafe { run(&raw mut task.space, context) }
+        match task.table().kind {
+            Kind::Closure(call) => context.execute_detached(task.table().name, || {
+                // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
+                unsafe { call(&raw mut task.space) }
+            }),
+            // SAFETY: the same.
+            Kind::Work(work) => unsafe { (work.run)(&raw mut task.space, context) },
+        }
+    }
+
+    /// Calls a closure and drops its value. May unwind.
+    pub(crate) fn call(self) {
+        let mut task = ManuallyDrop::new(self);
+        match task.table().kind {
+            // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
+            Kind::Closure(call) => unsafe { call(&raw mut task.space) },
+            Kind::Work(_) => unreachable!("only closures are given records"),
+        }
     }
 
     pub(crate) fn release(self) -> TaskResult {
-        let mut task = ManuallyDrop::new(self);
-        let release = task.table().release;
-        // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
-        unsafe { release(&raw mut task.space) }
+        match self.table().kind {
+            Kind::Closure(_) => {
+                drop_quietly(self);
+                TaskResult::without_handle(Outcome::Released)
+            }
+            Kind::Work(work) => {
+                let mut task = ManuallyDrop::new(self);
+                // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
+                unsafe { (work.release)(&raw mut task.space) }
+            }
+        }
     }
 
     pub(crate) fn seize(&self, why: Unrun) -> bool {
-        // SAFETY: invariant 1.
-        unsafe { (self.table().seize)(&self.space, why) }
+        match self.table().kind {
+            Kind::Closure(_) => true,
+            // SAFETY: invariant 1.
+            Kind::Work(work) => unsafe { (work.seize)(&self.space, why) },
+        }
     }
 
     /// What hooks call it, if it is a user's task.
     pub(crate) fn name(&self) -> Option<&'static str> {
-        (self.table().task_name)()
+        match self.table().kind {
+            Kind::Closure(_) => Some((self.table().name)()),
+            // SAFETY: invariant 1.
+            Kind::Work(work) => unsafe { (work.type_name)(&self.space) },
+        }
     }
 
     /// What it was called by the one that handed it over.
     pub(crate) fn given_name(&self) -> Option<&str> {
-        // SAFETY: invariant 1.
-        unsafe { (self.table().given_name)(&self.space) }
+        match self.table().kind {
+            Kind::Closure(_) => None,
+            // SAFETY: invariant 1.
+            Kind::Work(work) => unsafe { (work.given_name)(&self.space) },
+        }
     }
 
     pub(crate) fn is_tombstone(&self) -> bool {
-        // SAFETY: invariant 1.
-        unsafe { (self.table().is_tombstone)(&self.space) }
+        match self.table().kind {
+            Kind::Closure(_) => false,
+            // SAFETY: invariant 1.
+            Kind::Work(work) => unsafe { (work.is_tombstone)(&self.space) },
+        }
     }
 
     pub(crate) fn priority(&self) -> Priority {
-        // SAFETY: invariant 1.
-        unsafe { (self.table().priority)(&self.space) }
+        match self.table().kind {
+            Kind::Closure(_) => Priority::Normal,
+            // SAFETY: invariant 1.
+            Kind::Work(work) => unsafe { (work.priority)(&self.space) },
+        }
     }
 
-    /// The work again, if it is a `W`.
-    pub(crate) fn into_work<W: Work>(self) -> Result<W, Self> {
+    /// What it holds, if that is a `W`.
+    pub(crate) fn into_inner<W: 'static>(self) -> Result<W, Self> {
         if (self.table().type_id)() != TypeId::of::<W>() {
             return Err(self);
         }
@@ -154,11 +228,36 @@ impl fmt::Debug for Task {
 }
 
 impl Table {
-    const fn of<W: Work>() -> Self {
+    const fn of<W: 'static>(name: fn() -> &'static str, kind: Kind) -> Self {
         Self {
             type_id: TypeId::of::<W>,
-            name: type_name::<W>,
-            task_name: W::name,
+            name,
+            drop: |space| {
+                // SAFETY: the caller vouches for invariant 1, with this very `W`.
+                drop(unsafe { take::<W>(space) });
+            },
+            kind,
+        }
+    }
+
+    const fn of_closure<B: Body>() -> Self {
+        Self::of::<B>(
+            B::name,
+            Kind::Closure(|space| {
+                // SAFETY: as in `of`.
+                drop(unsafe { take::<B>(space) }.call());
+            }),
+        )
+    }
+
+    const fn of_work<W: Work>() -> Self {
+        Self::of::<W>(type_name::<W>, Kind::Work(const { &WorkTable::of::<W>() }))
+    }
+}
+
+impl WorkTable {
+    const fn of<W: Work>() -> Self {
+        Self {
             run: |space, context| {
                 // SAFETY: the caller vouches for invariant 1, with this very `W`.
                 unsafe { take::<W>(space) }.run(context)
@@ -167,12 +266,10 @@ impl Table {
                 // SAFETY: as in `run`.
                 unsafe { take::<W>(space) }.release()
             },
-            drop: |space| {
-                // SAFETY: as in `run`.
-                drop(unsafe { take::<W>(space) });
-            },
             // SAFETY: as in `run`; it stays where it is.
             seize: |space, why| unsafe { look::<W>(space) }.seize(why),
+            // SAFETY: as in `seize`.
+            type_name: |space| unsafe { look::<W>(space) }.type_name(),
             // SAFETY: as in `seize`.
             given_name: |space| unsafe { look::<W>(space) }.given_name(),
             // SAFETY: as in `seize`.
@@ -186,7 +283,6 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::run::Outcome;
     use std::sync::Arc;
 
     const RELEASED: TaskResult = TaskResult {
@@ -222,8 +318,8 @@ mod tests {
         assert_eq!(Task::new(load()).release().outcome, Outcome::Released);
         assert_eq!(Arc::strong_count(&token), 1);
 
-        let task = Task::new(load()).into_work::<Load<9999>>();
-        let back = task.expect_err("another type").into_work::<Load<N>>();
+        let task = Task::new(load()).into_inner::<Load<9999>>();
+        let back = task.expect_err("another type").into_inner::<Load<N>>();
         assert_eq!(Arc::strong_count(&token), 2);
         assert!(back.is_ok_and(|load| load.1 == [7; N]));
         assert_eq!(Arc::strong_count(&token), 1);

@@ -6,13 +6,14 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use crate::accept::{Accepts, Promise, Sealed};
+use crate::accept::{Accepts, Sealed};
 use crate::runner::Runner;
 use crate::sched::ready::Priority;
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::discarded::DiscardedTask;
 use crate::task::pack::{Packed, Space, look, put, take};
-use crate::task::record::{Record, TaskRecord};
+use crate::task::record::TaskRecord;
+use crate::task::recorded::RecordedJob;
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
 type Function<T, R> = dyn Fn(T) -> R + Send + Sync;
@@ -28,7 +29,7 @@ pub struct Func<T, R> {
 ///
 /// # Invariants
 /// 1. `space` was made by `put` for what `kind` names: a `T` (`PLAIN`), the `Arc` of a cell
-///    without a record (`SPAWNED`), or with one.
+///    (`SPAWNED`), or that of an argument with a record (`RECORDED`).
 /// 2. What takes it out takes the job by value and forgets it, so its `Drop` does not run.
 #[repr(align(64))]
 pub struct FuncJob<T: Send + 'static, R: Send + 'static> {
@@ -36,27 +37,27 @@ pub struct FuncJob<T: Send + 'static, R: Send + 'static> {
     /// space, and moves of the two halves stall the processor.
     kind: usize,
     space: Space,
-    of: PhantomData<Kind<T, R>>,
+    of: PhantomData<(Kind<T>, fn() -> R)>,
 }
 
 const PLAIN: usize = 0;
 const SPAWNED: usize = 1;
 const RECORDED: usize = 2;
 
-type Cell<T, R, N> = SpawnCell<Call<T, R, N>>;
+type Record<T> = RecordedJob<Packed<T>>;
 
 /// What a job is. A large argument stays in its box until the function is called.
-enum Kind<T: Send + 'static, R: Send + 'static> {
+enum Kind<T: Send + 'static> {
     Plain(Packed<T>),
-    Spawned(Arc<Cell<T, R, ()>>),
-    Recorded(Arc<Cell<T, R, TaskRecord>>),
+    Spawned(Arc<SpawnCell>),
+    Recorded(Arc<Record<T>>),
 }
 
 /// The same, where it lies.
-enum Seen<'a, T: Send + 'static, R: Send + 'static> {
+enum Seen<'a, T: Send + 'static> {
     Plain,
-    Spawned(&'a Cell<T, R, ()>),
-    Recorded(&'a Cell<T, R, TaskRecord>),
+    Spawned(&'a SpawnCell),
+    Recorded(&'a Record<T>),
 }
 
 impl<T: Send + 'static, R: Send + 'static> FuncJob<T, R> {
@@ -71,7 +72,7 @@ impl<T: Send + 'static, R: Send + 'static> FuncJob<T, R> {
     }
 
     #[inline]
-    fn into_kind(self) -> Kind<T, R> {
+    fn into_kind(self) -> Kind<T> {
         let mut job = ManuallyDrop::new(self);
         // SAFETY: invariant 2, through `ManuallyDrop`.
         unsafe { job.take() }
@@ -82,7 +83,7 @@ impl<T: Send + 'static, R: Send + 'static> FuncJob<T, R> {
     /// # Safety
     /// The job is not used again, nor dropped.
     #[inline]
-    unsafe fn take(&mut self) -> Kind<T, R> {
+    unsafe fn take(&mut self) -> Kind<T> {
         let space = &raw mut self.space;
         match self.kind {
             // SAFETY: invariant 1 says what it holds, and the caller that this is the last use.
@@ -95,13 +96,13 @@ impl<T: Send + 'static, R: Send + 'static> FuncJob<T, R> {
     }
 
     #[inline]
-    fn seen(&self) -> Seen<'_, T, R> {
+    fn seen(&self) -> Seen<'_, T> {
         match self.kind {
             PLAIN => Seen::Plain,
             // SAFETY: invariant 1.
-            SPAWNED => Seen::Spawned(unsafe { look::<Arc<Cell<T, R, ()>>>(&self.space) }),
+            SPAWNED => Seen::Spawned(unsafe { look::<Arc<SpawnCell>>(&self.space) }),
             // SAFETY: invariant 1.
-            _ => Seen::Recorded(unsafe { look::<Arc<Cell<T, R, TaskRecord>>>(&self.space) }),
+            _ => Seen::Recorded(unsafe { look::<Arc<Record<T>>>(&self.space) }),
         }
     }
 }
@@ -113,16 +114,14 @@ impl<T: Send + 'static, R: Send + 'static> Drop for FuncJob<T, R> {
     }
 }
 
-/// An argument in a cell; with an `N`, what it was given.
-struct Call<T, R, N> {
+/// An argument in a cell.
+struct Call<T, R> {
     argument: Packed<T>,
     function: Arc<Function<T, R>>,
-    record: PhantomData<N>,
 }
 
-impl<T: Send + 'static, R: Send + 'static, N: Record> Body for Call<T, R, N> {
+impl<T: Send + 'static, R: Send + 'static> Body for Call<T, R> {
     type Out = R;
-    type Record = N;
 
     fn call(self) -> R {
         (self.function)(self.argument.into_inner())
@@ -138,37 +137,42 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
     type Item = T;
 
     fn run(&self, job: FuncJob<T, R>, context: &TaskContext) -> TaskResult {
+        let call = |argument: Packed<T>| drop((self.function)(argument.into_inner()));
         match job.into_kind() {
-            Kind::Plain(argument) => context
-                .execute_detached(type_name::<T>(), || (self.function)(argument.into_inner())),
+            Kind::Plain(argument) => context.execute_detached(type_name::<T>, || call(argument)),
             Kind::Spawned(cell) => cell.run(context),
-            Kind::Recorded(cell) => cell.run(context),
+            Kind::Recorded(job) => job.run(type_name::<T>(), context, call),
         }
     }
 
     fn release(&self, job: FuncJob<T, R>) -> (TaskResult, Option<T>) {
+        let released = |argument: Packed<T>| {
+            let result = TaskResult::without_handle(Outcome::Released);
+            (result, Some(argument.into_inner()))
+        };
         match job.into_kind() {
-            Kind::Plain(argument) => {
-                let result = TaskResult::without_handle(Outcome::Released);
-                (result, Some(argument.into_inner()))
+            Kind::Plain(argument) => released(argument),
+            Kind::Spawned(cell) => {
+                let mut call: Option<Call<T, R>> = None;
+                let result = cell.release(Some(&mut call));
+                (result, call.map(|call| call.argument.into_inner()))
             }
-            Kind::Spawned(cell) => released(cell),
-            Kind::Recorded(cell) => released(cell),
+            Kind::Recorded(job) => released(job.take()),
         }
     }
 
     fn seize(&self, job: &FuncJob<T, R>, why: Unrun) -> bool {
         match job.seen() {
-            Seen::Plain => true,
+            Seen::Plain | Seen::Recorded(_) => true,
             Seen::Spawned(cell) => cell.seize(why),
-            Seen::Recorded(cell) => cell.seize(why),
         }
     }
 
     fn priority_of(job: &FuncJob<T, R>) -> Priority {
         match job.seen() {
-            Seen::Plain | Seen::Spawned(_) => Priority::Normal,
-            Seen::Recorded(cell) => cell.priority(),
+            Seen::Plain => Priority::Normal,
+            Seen::Spawned(cell) => cell.priority(),
+            Seen::Recorded(job) => job.record.priority,
         }
     }
 
@@ -178,8 +182,9 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
 
     fn given_name_of<'a>(&self, job: &'a FuncJob<T, R>) -> Option<&'a str> {
         match job.seen() {
-            Seen::Plain | Seen::Spawned(_) => None,
-            Seen::Recorded(cell) => cell.given_name(),
+            Seen::Plain => None,
+            Seen::Spawned(cell) => cell.given_name(),
+            Seen::Recorded(job) => job.record.name.as_deref(),
         }
     }
 
@@ -195,9 +200,31 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
 
     fn is_tombstone(job: &FuncJob<T, R>) -> bool {
         match job.seen() {
-            Seen::Plain => false,
+            Seen::Plain | Seen::Recorded(_) => false,
             Seen::Spawned(cell) => cell.is_tombstone(),
-            Seen::Recorded(cell) => cell.is_tombstone(),
+        }
+    }
+
+    fn spawned(cell: Arc<SpawnCell>) -> FuncJob<T, R> {
+        FuncJob::new(SPAWNED, cell)
+    }
+
+    fn recorded(job: FuncJob<T, R>, record: TaskRecord) -> FuncJob<T, R> {
+        match job.into_kind() {
+            Kind::Plain(argument) => FuncJob::new(RECORDED, RecordedJob::new(argument, record)),
+            Kind::Spawned(_) | Kind::Recorded(_) => {
+                unreachable!("only arguments are given records")
+            }
+        }
+    }
+
+    fn unrecorded(job: FuncJob<T, R>) -> FuncJob<T, R> {
+        if job.kind != RECORDED {
+            return job;
+        }
+        match job.into_kind() {
+            Kind::Recorded(job) => FuncJob::new(PLAIN, job.take().into_inner()),
+            _ => unreachable!("its kind was just looked at"),
         }
     }
 }
@@ -210,30 +237,25 @@ impl<T: Send + 'static, R: Send + 'static> Accepts<T> for Func<T, R> {
         FuncJob::new(PLAIN, argument)
     }
 
-    #[inline]
-    fn spawned(
-        &self,
-        argument: T,
-    ) -> (
-        impl FnOnce() -> FuncJob<T, R> + Send + use<T, R>,
-        Promise<R>,
-    ) {
-        let cell = self.in_cell(argument, ());
-        let promise = Promise(Arc::clone(&cell) as _);
-        (move || FuncJob::new(SPAWNED, cell), promise)
-    }
-
-    fn recorded(&self, argument: T, record: TaskRecord) -> (FuncJob<T, R>, Promise<R>) {
-        let cell = self.in_cell(argument, record);
-        (FuncJob::new(RECORDED, Arc::clone(&cell)), Promise(cell))
-    }
-
     fn task_of(job: FuncJob<T, R>) -> T {
         match job.into_kind() {
             Kind::Plain(argument) => argument.into_inner(),
-            Kind::Spawned(cell) => cell.take_back().argument.into_inner(),
-            Kind::Recorded(cell) => cell.take_back().argument.into_inner(),
+            Kind::Spawned(_) | Kind::Recorded(_) => unreachable!("a refused job is a plain one"),
         }
+    }
+
+    #[inline]
+    fn in_cell(&self, argument: T, record: Option<Box<TaskRecord>>) -> Arc<SpawnCell> {
+        let call = Call {
+            argument: Packed::new(argument),
+            function: Arc::clone(&self.function),
+        };
+        SpawnCell::new(call, record)
+    }
+
+    fn task_in(cell: &SpawnCell) -> T {
+        let call: Call<T, R> = cell.take_back();
+        call.argument.into_inner()
     }
 }
 
@@ -252,29 +274,6 @@ impl<T, R> Func<T, R> {
     ) {
         self.discard_hook = Some(Arc::new(hook));
     }
-}
-
-impl<T: Send + 'static, R: Send + 'static> Func<T, R> {
-    #[inline]
-    fn in_cell<N: Record>(&self, argument: T, record: N) -> Arc<SpawnCell<Call<T, R, N>>> {
-        let call = Call {
-            argument: Packed::new(argument),
-            function: Arc::clone(&self.function),
-            record: PhantomData,
-        };
-        SpawnCell::new(call, record)
-    }
-}
-
-/// Ends a task that was taken out to be released: what its handle sees, and its argument.
-fn released<T, R, N>(cell: Arc<SpawnCell<Call<T, R, N>>>) -> (TaskResult, Option<T>)
-where
-    T: Send + 'static,
-    R: Send + 'static,
-    N: Record,
-{
-    let (result, body) = cell.release();
-    (result, body.map(|call| call.argument.into_inner()))
 }
 
 impl<T: Send + 'static, R: Send + 'static> Sealed<T> for Func<T, R> {}

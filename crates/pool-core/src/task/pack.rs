@@ -20,17 +20,28 @@ pub(crate) const fn fits<W>() -> bool {
 }
 
 /// Moves a value into a space.
+#[inline]
 pub(crate) fn put<W>(value: W) -> Space {
     let mut space = Space::uninit();
+    // SAFETY: it is a space's.
+    unsafe { put_in(value, &raw mut space) };
+    space
+}
+
+/// Moves a value into a space that lies there.
+///
+/// # Safety
+/// `space` may be written.
+#[inline]
+pub(crate) unsafe fn put_in<W>(value: W, space: *mut Space) {
     if fits::<W>() {
         // SAFETY: `fits` says that the space is large and aligned enough for a `W`.
-        unsafe { space.as_mut_ptr().cast::<W>().write(value) };
+        unsafe { space.cast::<W>().write(value) };
     } else {
         let boxed = Box::into_raw(Box::new(value));
         // SAFETY: a thin pointer fits a word.
-        unsafe { space.as_mut_ptr().cast::<*mut W>().write(boxed) };
+        unsafe { space.cast::<*mut W>().write(boxed) };
     }
-    space
 }
 
 /// Moves the value out of the space.

@@ -19,6 +19,7 @@ use sync_shim::waiter::Waiter;
 use sync_shim::{Clock, Parker};
 
 use crate::error::JoinError;
+use crate::task::cell::{SpawnCell, Stored};
 
 /// A task's value, or why there is none.
 pub type Joined<R> = Result<R, JoinError>;
@@ -27,7 +28,7 @@ pub type Joined<R> = Result<R, JoinError>;
 #[derive(Debug)]
 pub struct Promise<R> {
     value: Value<R>,
-    handle: Handle<R>,
+    handle: Handle,
 }
 
 #[derive(Debug)]
@@ -39,28 +40,33 @@ enum Value<R> {
     Taken,
 }
 
-enum Handle<R> {
+enum Handle {
     /// There is one.
     Held,
     /// There is one, and it is awaited.
     Awaited(Waiter),
     /// There is one, and the value goes to this listener, under this number.
-    Listened(Arc<dyn Listener<R>>, u64),
+    Listened(Arc<dyn Listener>, u64),
     /// There is none: the value is dropped where it arises.
     Detached,
 }
 
-/// A part of this crate that takes the values of many tasks as they arise, in their handles' place.
-pub(crate) trait Listener<R>: Send + Sync {
-    /// The task of that number has ended, and room and figures show it. Does not unwind, and runs
-    /// no user code: what is to be run for it comes back as a waker.
-    fn ended(self: Arc<Self>, number: u64, value: Joined<R>) -> Option<Waker>;
+/// A part of this crate that takes the outcomes of many tasks as they arise, in place of their handles.
+pub(crate) trait Listener: Send + Sync {
+    /// The task of that number, in that cell, has ended, and room and figures show it. Does not
+    /// unwind, and runs no user code: what is to be run for it comes back as a waker.
+    fn ended(
+        self: Arc<Self>,
+        number: u64,
+        outcome: Joined<Stored>,
+        cell: &SpawnCell,
+    ) -> Option<Waker>;
 }
 
 /// What is to be done for a task's end, once its lock is free.
 pub(crate) enum End<R> {
     Wake(Waiter),
-    Give(Arc<dyn Listener<R>>, u64, Joined<R>),
+    Give(Arc<dyn Listener>, u64, Joined<R>),
 }
 
 /// What a handle finds, and a waiter that is not needed: to be dropped when the lock is free.
@@ -144,11 +150,7 @@ impl<R> Promise<R> {
     }
 
     /// Has the value go to a listener when it is there; or takes it, as it is. There is no waiter.
-    pub(crate) fn listen(
-        &mut self,
-        listener: Arc<dyn Listener<R>>,
-        number: u64,
-    ) -> Option<Joined<R>> {
+    pub(crate) fn listen(&mut self, listener: Arc<dyn Listener>, number: u64) -> Option<Joined<R>> {
         let (value, _) = self.take_or_wait(None);
         if value.is_none() {
             self.handle = Handle::Listened(listener, number);
@@ -199,7 +201,7 @@ impl<R> Promise<R> {
         }
     }
 
-    fn set_handle(&mut self, handle: Handle<R>) -> Option<Waiter> {
+    fn set_handle(&mut self, handle: Handle) -> Option<Waiter> {
         match mem::replace(&mut self.handle, handle) {
             Handle::Awaited(waiter) => Some(waiter),
             // (A listener's owner keeps it beside the handles.)
@@ -208,7 +210,7 @@ impl<R> Promise<R> {
     }
 }
 
-impl<R> fmt::Debug for Handle<R> {
+impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Held => "Held",

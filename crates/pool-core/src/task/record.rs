@@ -1,15 +1,15 @@
-//! What an accepted task carries beside its closure, if it was given something.
+//! What an accepted task carries in addition to its closure, if it was given something.
 //!
-//! Not for: tasks that were given nothing. Their cells hold a `()` in a record's place.
+//! Not for: tasks that were given nothing, which have no record.
 
 use std::borrow::Cow;
 use std::time::Instant;
 
 use crate::cancel::CancelToken;
-use crate::foreign::Payload;
+use crate::foreign::{Payload, drop_quietly};
 use crate::sched::ready::Priority;
 use crate::task::label::Label;
-use crate::task::options::TaskOptions;
+use crate::task::options::{TaskOptions, WaitLimits};
 use crate::task::run::TaskContext;
 use crate::task::span::CarriedSpan;
 use crate::task_hook::TaskOutcome;
@@ -24,30 +24,10 @@ pub struct TaskRecord {
     start_before: Option<Instant>,
     handed_over: Option<Instant>,
     span: CarriedSpan,
-    /// There is no handle: the value is dropped as a part of the task, and its panic is the task's.
-    pub(crate) is_detached: bool,
-}
-
-/// Nothing, or a record.
-pub(crate) trait Record: Send + Sync + 'static {
-    fn record(&self) -> Option<&TaskRecord>;
-}
-
-impl Record for () {
-    #[inline]
-    fn record(&self) -> Option<&TaskRecord> {
-        None
-    }
-}
-
-impl Record for TaskRecord {
-    fn record(&self) -> Option<&TaskRecord> {
-        Some(self)
-    }
 }
 
 impl TaskRecord {
-    pub(crate) fn new(options: TaskOptions, is_detached: bool, context: &TaskContext) -> Self {
+    pub(crate) fn new(options: TaskOptions, context: &TaskContext) -> Self {
         let mut tokens = options.tokens.into_iter();
         let token = tokens.next().map(|first| {
             let token = first.child();
@@ -59,9 +39,8 @@ impl TaskRecord {
             priority: options.priority,
             token,
             start_before: options.start_before,
-            handed_over: context.task_hook.as_ref().map(|_| context.clock.now()),
+            handed_over: context.task_hook.as_ref().and_then(|_| context.now()),
             span: CarriedSpan::current(context),
-            is_detached,
         }
     }
 
@@ -83,14 +62,41 @@ impl TaskRecord {
     }
 
     /// Runs the task, in the span of its submitter if that is carried.
+    ///
+    /// # Errors
+    /// The payload, if it panicked.
     pub(crate) fn execute<T>(
         &self,
         type_name: &'static str,
         context: &TaskContext,
         task: impl FnOnce() -> T,
     ) -> Result<T, Payload> {
+        let (mut task, mut value) = (Some(task), None);
+        let ran = self.execute_dyn(type_name, context, &mut || {
+            value = task.take().map(|task| task());
+        });
+        match ran {
+            Ok(()) => Ok(value.expect("the task has returned")),
+            Err(payload) => {
+                drop_quietly(value); // It is the subscriber that has panicked.
+                Err(payload)
+            }
+        }
+    }
+
+    fn execute_dyn(
+        &self,
+        type_name: &'static str,
+        context: &TaskContext,
+        task: &mut dyn FnMut(),
+    ) -> Result<(), Payload> {
         self.span
             .execute(|| context.execute_as(self.label(type_name), task))
+    }
+
+    /// What ends the task's wait for room, in addition to the call's own limit.
+    pub(crate) fn limits(&self) -> WaitLimits {
+        WaitLimits::new(self.token.clone(), self.start_before)
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -103,6 +109,13 @@ impl TaskRecord {
             return Some(TaskOutcome::Cancelled);
         }
         let last = self.start_before?;
-        (context.clock.now() >= last).then_some(TaskOutcome::Expired)
+        (context.now()? >= last).then_some(TaskOutcome::Expired)
+    }
+
+    /// Has `token` cancelled with each of the tokens that the task was given.
+    pub(crate) fn cancel_with_task(&self, token: &CancelToken) {
+        if let Some(given) = &self.token {
+            token.cancel_with(given);
+        }
     }
 }

@@ -1,8 +1,10 @@
-//! A task with a record and without a cell: of a scope, or of a scheduler, which keep closure and value
-//! themselves.
+//! A task with a record and without a cell: one that was submitted, or one of a scope or a scheduler,
+//! which keep closure and value themselves.
 
 use std::borrow::Cow;
 use std::sync::Arc;
+
+use sync_shim::Mutex;
 
 use crate::cancel::CancelToken;
 use crate::current::{Frame, Running};
@@ -10,7 +12,7 @@ use crate::foreign::{Payload, drop_quietly};
 use crate::pool_handle::PoolHandle;
 use crate::task::options::TaskOptions;
 use crate::task::record::TaskRecord;
-use crate::task::run::TaskContext;
+use crate::task::run::{Outcome, TaskContext, TaskResult};
 use crate::task_hook::TaskOutcome;
 
 /// What the task was given, as it is handed over; and the task, as the code that runs in it sees it.
@@ -19,8 +21,8 @@ pub struct Recorded(TaskRecord);
 
 impl Recorded {
     /// Of a task that may run from now on.
-    pub(crate) fn new(options: TaskOptions, is_detached: bool, pool: &PoolHandle) -> Arc<Self> {
-        Arc::new(Self(TaskRecord::new(options, is_detached, &pool.0.context)))
+    pub(crate) fn new(options: TaskOptions, pool: &PoolHandle) -> Arc<Self> {
+        Arc::new(Self(TaskRecord::new(options, &pool.0.context)))
     }
 
     /// Of a task that is to run later: to hooks it has not waited. `None`: it was given nothing, and the
@@ -28,7 +30,7 @@ impl Recorded {
     pub fn of_scheduled(options: Option<TaskOptions>, pool: &PoolHandle) -> Option<Arc<Self>> {
         let context = &pool.0.context;
         let options = options.or_else(|| context.records_all().then(TaskOptions::default))?;
-        let record = TaskRecord::new(options, false, context);
+        let record = TaskRecord::new(options, context);
         Some(Arc::new(Self(record.without_time())))
     }
 
@@ -70,9 +72,9 @@ impl Recorded {
         context: &TaskContext,
         task: impl FnOnce() -> T,
     ) -> Result<T, Payload> {
-        let frame = Frame::enter(Arc::clone(self));
+        let frame = Frame::of(self);
         let ran = self.0.execute(type_name, context, task);
-        frame.leave();
+        drop(frame);
         ran
     }
 
@@ -102,8 +104,68 @@ impl Running for Recorded {
     }
 
     fn cancel_with_task(&self, token: &CancelToken) {
-        if let Some(given) = &self.0.token {
-            token.cancel_with(given);
+        self.0.cancel_with_task(token);
+    }
+}
+
+/// A submitted task with a record: a job of the pool's other kind, without one, in an allocation with
+/// its record.
+pub(crate) struct RecordedJob<J> {
+    pub(crate) record: TaskRecord,
+    /// Until it is run or released.
+    job: Mutex<Option<J>>,
+}
+
+impl<J: Send + 'static> RecordedJob<J> {
+    pub(crate) fn new(job: J, record: TaskRecord) -> Arc<Self> {
+        let job = Mutex::new(Some(job));
+        Arc::new(Self { record, job })
+    }
+
+    /// The job, for the one owner of the queue's entry.
+    pub(crate) fn take(&self) -> J {
+        let job = self.job.lock().take();
+        job.expect("the entry is run, released or taken back once")
+    }
+
+    /// Looks at the job, while it is in the queue.
+    pub(crate) fn with_job<T>(&self, look: impl FnOnce(&J) -> Option<T>) -> Option<T> {
+        self.job.lock().as_ref().and_then(look)
+    }
+
+    /// Runs the job, if it is not too late. `call` may unwind.
+    pub(crate) fn run(
+        self: Arc<Self>,
+        type_name: &'static str,
+        context: &TaskContext,
+        call: impl FnOnce(J),
+    ) -> TaskResult {
+        let job = self.take();
+        if let Some(why) = self.record.forbids_start(context) {
+            drop_quietly(job);
+            context.not_run(self.record.label(type_name), why);
+            return TaskResult::without_handle(match why {
+                TaskOutcome::Expired => Outcome::Expired,
+                _ => Outcome::Cancelled,
+            });
         }
+        let frame = Frame::of(&self);
+        let ran = self.record.execute(type_name, context, || call(job));
+        drop(frame);
+        TaskResult::without_handle(Outcome::of(ran))
+    }
+}
+
+impl<J: Send + 'static> Running for RecordedJob<J> {
+    fn name(&self) -> Option<&str> {
+        self.record.name.as_deref()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.record.is_cancelled()
+    }
+
+    fn cancel_with_task(&self, token: &CancelToken) {
+        self.record.cancel_with_task(token);
     }
 }

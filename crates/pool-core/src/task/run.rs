@@ -13,6 +13,7 @@ use crate::clock::default_clock;
 use crate::current::StopRequest;
 use crate::error::{JoinError, Panicked, panic_message};
 use crate::foreign::{Payload, discard, guarded};
+use crate::task::cell::SpawnCell;
 use crate::task::label::Label;
 use crate::task_hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
 
@@ -43,6 +44,18 @@ impl Outcome {
     pub(crate) fn is_settled(self) -> bool {
         matches!(self, Self::Withdrawn | Self::PassedOn)
     }
+
+    /// What became of a task without a handle.
+    #[inline]
+    pub(crate) fn of(ran: Result<(), Payload>) -> Self {
+        match ran {
+            Ok(()) => Self::Completed,
+            Err(payload) => {
+                discard(payload);
+                Self::Panicked
+            }
+        }
+    }
 }
 
 /// Why an accepted task is taken out before it has started.
@@ -59,21 +72,25 @@ pub enum Unrun {
 pub struct TaskResult {
     pub(crate) outcome: Outcome,
     /// A handle to be resolved after room and figures show the end.
-    pub(crate) resolve: Option<Arc<dyn Resolve>>,
+    pub(crate) resolve: Option<Resolver>,
     /// Resolving it runs user code.
     pub(crate) runs_user_code: bool,
 }
 
 impl TaskResult {
-    /// For a `ScheduledTask`, whose end is its owner's affair: user code, as
-    /// far as the pool knows.
-    pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
+    /// To resolve it is user code, as far as the pool knows.
+    pub(crate) fn new(outcome: Outcome, resolve: Option<Resolver>) -> Self {
         let runs_user_code = resolve.is_some();
         Self {
             outcome,
             resolve,
             runs_user_code,
         }
+    }
+
+    /// For a `ScheduledTask`, whose end is its owner's affair.
+    pub fn of_scheduled(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
+        Self::new(outcome, resolve.map(Resolver::Scheduled))
     }
 
     /// There is no handle to be resolved.
@@ -98,12 +115,33 @@ impl TaskResult {
 pub trait Resolve: Send + Sync {
     /// Makes the outcome visible and wakes the waiter. Does not unwind.
     fn resolve(&self);
+}
 
-    /// As [`resolve`](Resolve::resolve), but a waker is left to the caller to be called, who may
-    /// have something else to do first.
-    fn resolve_and_take_waker(&self) -> Option<Waker> {
-        self.resolve();
-        None
+/// What a task's end is shown to, once room and figures show it.
+pub(crate) enum Resolver {
+    Cell(Arc<SpawnCell>),
+    Scheduled(Arc<dyn Resolve>),
+}
+
+impl Resolver {
+    /// Makes the outcome visible and wakes the waiter. Does not unwind.
+    pub(crate) fn resolve(&self) {
+        match self {
+            Self::Cell(cell) => cell.resolve(),
+            Self::Scheduled(task) => task.resolve(),
+        }
+    }
+
+    /// As [`resolve`](Self::resolve), but a waker is left to the caller to be called, who may have
+    /// something else to do first.
+    pub(crate) fn resolve_and_take_waker(&self) -> Option<Waker> {
+        match self {
+            Self::Cell(cell) => cell.resolve_and_take_waker(),
+            Self::Scheduled(task) => {
+                task.resolve();
+                None
+            }
+        }
     }
 }
 
@@ -210,19 +248,32 @@ impl TaskContext {
     /// The payload, if the task panicked.
     #[inline]
     pub fn execute<R>(&self, name: &'static str, task: impl FnOnce() -> R) -> Result<R, Payload> {
+        self.execute_by(|| name, task)
+    }
+
+    /// As [`execute`](Self::execute). The name is asked for only if a hook wants it.
+    #[inline]
+    pub(crate) fn execute_by<R>(
+        &self,
+        name: impl Fn() -> &'static str,
+        task: impl FnOnce() -> R,
+    ) -> Result<R, Payload> {
         if self.task_hook.is_some() {
-            return self.execute_as(Label::of_type(name), task);
+            let (mut task, mut value) = (Some(task), None);
+            let run = &mut || value = task.take().map(|task| task());
+            self.execute_as(Label::of_type(name()), run)?;
+            return Ok(value.expect("the task has returned"));
         }
-        guarded(task).inspect_err(|payload| self.report(Label::of_type(name), &**payload))
+        guarded(task).inspect_err(|payload| self.report(Label::of_type(name()), &**payload))
     }
 
     /// As [`execute`](Self::execute), for a task that may have a name.
     #[inline(never)]
-    pub(crate) fn execute_as<R>(
+    pub(crate) fn execute_as(
         &self,
         label: Label<'_>,
-        task: impl FnOnce() -> R,
-    ) -> Result<R, Payload> {
+        task: &mut dyn FnMut(),
+    ) -> Result<(), Payload> {
         let run = || guarded(task).inspect_err(|payload| self.report(label, &**payload));
         match &self.task_hook {
             None => run(),
@@ -230,13 +281,21 @@ impl TaskContext {
         }
     }
 
-    /// Runs a task without a handle; its value is dropped, which may panic like the task.
-    pub(crate) fn execute_detached<R>(
+    /// Runs a task without a handle, which drops its value; that may panic like the task.
+    #[inline]
+    pub(crate) fn execute_detached(
         &self,
-        name: &'static str,
-        task: impl FnOnce() -> R,
+        name: impl Fn() -> &'static str,
+        task: impl FnOnce(),
     ) -> TaskResult {
-        ended_detached(self.execute(name, || drop(task())))
+        TaskResult::without_handle(Outcome::of(self.execute_by(name, task)))
+    }
+
+    /// The time by the pool's clock; `None` if that panics, which is counted as a hook's panic.
+    pub(crate) fn now(&self) -> Option<Instant> {
+        let mut now = None;
+        self.call_hook(|| now = Some(self.clock.now()));
+        now
     }
 
     #[cold]
@@ -263,19 +322,7 @@ impl TaskContext {
 
 /// Runs what carries users' tasks and is none: no hook sees it. What it runs catches their panics.
 pub(crate) fn execute_unseen(carrier: impl FnOnce()) -> TaskResult {
-    ended_detached(guarded(carrier))
-}
-
-/// What became of a task without a handle.
-fn ended_detached(ran: Result<(), Payload>) -> TaskResult {
-    let outcome = match ran {
-        Ok(()) => Outcome::Completed,
-        Err(payload) => {
-            discard(payload);
-            Outcome::Panicked
-        }
-    };
-    TaskResult::without_handle(outcome)
+    TaskResult::without_handle(Outcome::of(guarded(carrier)))
 }
 
 #[cfg_attr(
@@ -304,13 +351,13 @@ fn log_panic(panic: &TaskPanic<'_>) {
 impl TaskContext {
     /// Runs a task between the two calls of the hook.
     #[cold]
-    pub(crate) fn execute_hooked<R>(
+    fn execute_hooked(
         &self,
         hook: &dyn TaskHook,
         label: Label<'_>,
-        task: impl FnOnce() -> Result<R, Payload>,
-    ) -> Result<R, Payload> {
-        let began = self.clock.now();
+        task: impl FnOnce() -> Result<(), Payload>,
+    ) -> Result<(), Payload> {
+        let began = self.now();
         let start = self.start_of(label, began);
         self.call_hook(|| hook.before(&start));
         let ran = task();
@@ -321,7 +368,7 @@ impl TaskContext {
         };
         let end = TaskEnd {
             start,
-            ran: self.clock.now().saturating_duration_since(began),
+            ran: since(began, self.now()).unwrap_or_default(),
             outcome,
         };
         self.call_hook(|| hook.after(&end));
@@ -334,19 +381,22 @@ impl TaskContext {
             return;
         };
         let end = TaskEnd {
-            start: self.start_of(label, self.clock.now()),
+            start: self.start_of(label, self.now()),
             ran: Duration::ZERO,
             outcome,
         };
         self.call_hook(|| hook.after(&end));
     }
 
-    fn start_of<'a>(&'a self, label: Label<'a>, now: Instant) -> TaskStart<'a> {
-        let since = |then| now.saturating_duration_since(then);
+    fn start_of<'a>(&'a self, label: Label<'a>, now: Option<Instant>) -> TaskStart<'a> {
         TaskStart {
             pool: &self.name,
             label,
-            queued: label.handed_over.map(since),
+            queued: since(label.handed_over, now),
         }
     }
+}
+
+fn since(then: Option<Instant>, now: Option<Instant>) -> Option<Duration> {
+    Some(now?.saturating_duration_since(then?))
 }

@@ -10,7 +10,7 @@ use tracing::{
 
 use crate::foreign::Payload;
 #[cfg(feature = "tracing")]
-use crate::foreign::guarded;
+use crate::foreign::{drop_quietly, guarded};
 use crate::task::run::TaskContext;
 
 /// What was current where a task was handed over, if its pool is to
@@ -51,5 +51,13 @@ impl CarriedSpan {
             return guarded(entered).and_then(|ran| ran);
         }
         run()
+    }
+}
+
+/// To close the span is the subscriber's code.
+#[cfg(feature = "tracing")]
+impl Drop for CarriedSpan {
+    fn drop(&mut self) {
+        drop_quietly(self.from.take());
     }
 }
