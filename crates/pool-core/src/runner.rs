@@ -59,7 +59,7 @@ pub trait Runner: Send + Sync + Sized + 'static {
     /// # Safety
     /// As there.
     #[doc(hidden)]
-    unsafe fn place(core: &Core<Self>) -> Option<Place<'_, Self::Job>> {
+    unsafe fn place_job(core: &Core<Self>) -> Option<Place<'_, Self::Job>> {
         // SAFETY: the caller's.
         unsafe { core.plain_place() }
     }
@@ -68,14 +68,14 @@ pub trait Runner: Send + Sync + Sized + 'static {
     /// # Safety
     /// As there.
     #[doc(hidden)]
-    unsafe fn filled(core: &Core<Self>, place: Place<'_, Self::Job>) {
+    unsafe fn job_placed(core: &Core<Self>, place: Place<'_, Self::Job>) {
         // SAFETY: the caller's.
         unsafe { core.filled(place) };
     }
     /// As [`Admit::submit_job`](crate::internals::Admit::submit_job).
     #[doc(hidden)]
     #[expect(clippy::missing_errors_doc, reason = "said there")]
-    fn submit(
+    fn submit_job(
         core: &Arc<Core<Self>>,
         job: &mut Option<Self::Job>,
         on_full: OnFull,
@@ -85,7 +85,7 @@ pub trait Runner: Send + Sync + Sized + 'static {
     /// As [`Admit::admit_job`](crate::internals::Admit::admit_job).
     #[doc(hidden)]
     #[expect(clippy::missing_errors_doc, reason = "said there")]
-    fn admit(
+    fn admit_job(
         core: &Arc<Core<Self>>,
         job: &mut Option<Self::Job>,
         on_full: OnFull,

@@ -456,13 +456,13 @@ impl<R: Runner> Admit<R> for Core<R> {
     #[inline]
     unsafe fn place(&self) -> Option<Place<'_, R::Job>> {
         // SAFETY: the caller's.
-        unsafe { R::place(self) }
+        unsafe { R::place_job(self) }
     }
 
     #[inline]
     unsafe fn filled(&self, place: Place<'_, R::Job>) {
         // SAFETY: the caller's.
-        unsafe { R::filled(self, place) };
+        unsafe { R::job_placed(self, place) };
     }
 
     #[inline]
@@ -471,7 +471,7 @@ impl<R: Runner> Admit<R> for Core<R> {
         job: &mut Option<R::Job>,
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
-        R::submit(self, job, on_full)
+        R::submit_job(self, job, on_full)
     }
     #[inline]
     fn admit_job(
@@ -480,7 +480,7 @@ impl<R: Runner> Admit<R> for Core<R> {
         on_full: OnFull,
         limits: Option<&WaitLimits>,
     ) -> Result<usize, SubmitError> {
-        R::admit(self, job, on_full, limits)?;
+        R::admit_job(self, job, on_full, limits)?;
         Ok(0)
     }
 

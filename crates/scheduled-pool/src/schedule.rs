@@ -320,7 +320,7 @@ impl<B: Body, S: Executor> ScheduledTask for Schedule<B, S> {
         let due = slot.due;
         drop(slot);
         let Some(mut body) = body else {
-            return TaskResult::of_scheduled(Outcome::Cancelled, None); // "Cancel against fire": it has ended.
+            return TaskResult::new(Outcome::Cancelled, None); // "Cancel against fire": it has ended.
         };
         if let Some(recorded) = &self.recorded {
             match recorded.drop_unrun(B::name(), env, body) {
@@ -369,7 +369,7 @@ impl<B: Body, S: Executor> ScheduledTask for Schedule<B, S> {
         } else {
             Outcome::Completed
         };
-        TaskResult::of_scheduled(outcome, Some(self))
+        TaskResult::new(outcome, Some(self))
     }
 
     fn release(self: Arc<Self>) -> TaskResult {
@@ -379,7 +379,7 @@ impl<B: Body, S: Executor> ScheduledTask for Schedule<B, S> {
         slot.ending |= body.is_some();
         drop(slot);
         let Some(body) = body else {
-            return TaskResult::of_scheduled(Outcome::Cancelled, None);
+            return TaskResult::new(Outcome::Cancelled, None);
         };
         drop_quietly(body);
         self.end_unrun(JoinError::Released, Outcome::Released)
@@ -393,7 +393,7 @@ impl<B: Body, S: Executor> Schedule<B, S> {
         slot.ending = true;
         slot.stage = Stage::Over(Err(why), Report::default());
         drop(slot);
-        TaskResult::of_scheduled(outcome, Some(self))
+        TaskResult::new(outcome, Some(self))
     }
 }
 

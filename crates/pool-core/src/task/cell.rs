@@ -385,7 +385,7 @@ impl SpawnCell {
             None => unsafe { self.drop_content() },
         }
         self.refuse_value(why);
-        TaskResult::new(outcome, Some(Resolver::Cell(self)))
+        TaskResult::with_resolver(outcome, Some(Resolver::Cell(self)))
     }
 
     /// Shows the outcome to the handle, now that room and figures show the end. A waker is left to

@@ -72,17 +72,17 @@ impl Runner for Closures {
 
     // As provided, but not generic: what stands on these is compiled with this crate.
 
-    unsafe fn place(core: &Core<Self>) -> Option<Place<'_, Task>> {
+    unsafe fn place_job(core: &Core<Self>) -> Option<Place<'_, Task>> {
         // SAFETY: the caller's.
         unsafe { core.plain_place() }
     }
 
-    unsafe fn filled(core: &Core<Self>, place: Place<'_, Task>) {
+    unsafe fn job_placed(core: &Core<Self>, place: Place<'_, Task>) {
         // SAFETY: the caller's.
         unsafe { core.filled(place) };
     }
 
-    fn submit(
+    fn submit_job(
         core: &Arc<Core<Self>>,
         job: &mut Option<Task>,
         on_full: OnFull,
@@ -90,7 +90,7 @@ impl Runner for Closures {
         core.submit_plain(job, on_full)
     }
 
-    fn admit(
+    fn admit_job(
         core: &Arc<Core<Self>>,
         job: &mut Option<Task>,
         on_full: OnFull,

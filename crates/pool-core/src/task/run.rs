@@ -79,7 +79,7 @@ pub struct TaskResult {
 
 impl TaskResult {
     /// To resolve it is user code, as far as the pool knows.
-    pub(crate) fn new(outcome: Outcome, resolve: Option<Resolver>) -> Self {
+    pub(crate) fn with_resolver(outcome: Outcome, resolve: Option<Resolver>) -> Self {
         let runs_user_code = resolve.is_some();
         Self {
             outcome,
@@ -89,8 +89,8 @@ impl TaskResult {
     }
 
     /// For a `ScheduledTask`, whose end is its owner's affair.
-    pub fn of_scheduled(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
-        Self::new(outcome, resolve.map(Resolver::Scheduled))
+    pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
+        Self::with_resolver(outcome, resolve.map(Resolver::Scheduled))
     }
 
     /// There is no handle to be resolved.
