@@ -67,8 +67,11 @@ impl<R: Runner> Shared<R> {
         on_full: OnFull,
         limits: Option<&WaitLimits>,
     ) -> RequestAnswer<R> {
+        let discards = matches!(on_full, OnFull::DiscardOldest | OnFull::DiscardNewest);
+        // A discard hook submits, and its task is discarded, and so on: there is an end to that.
+        let refuses = on_full == OnFull::Refuse || discards && !self.first().may_nest();
         let request = match (on_full, request) {
-            (OnFull::Refuse, request) => {
+            (_, request) if refuses => {
                 return Err(self.count_refusal(SubmitError::Full(request)));
             }
             (OnFull::DiscardOldest, Request::Task(job)) => return Ok(self.replace_oldest(job)),

@@ -6,6 +6,7 @@
 //! waits or is refused.
 
 use std::fmt;
+use std::iter::Fuse;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub struct BatchError<I: Iterator> {
     reason: SubmitError,
     submitted: usize,
     refused: std::vec::IntoIter<I::Item>,
-    rest: I,
+    rest: Fuse<I>,
 }
 
 impl<I: Iterator> BatchError<I> {
@@ -96,7 +97,8 @@ where
     I: Iterator,
     R: Accepts<I::Item>,
 {
-    let mut rest = tasks;
+    // How many are asked for at a time depends on how many came before: none is asked for after the end.
+    let mut rest = tasks.fuse();
     let mut size = rest.size_hint().0.clamp(1, FIRST_CHUNK);
     let mut chunk = TaskQueue::with_capacity(size);
     let mut submitted = 0;

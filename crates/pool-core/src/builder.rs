@@ -206,6 +206,10 @@ impl<R: Runner> Builder<R> {
     /// thread whose call discards it. With no lock held; a panic of it is counted and goes no
     /// further.
     ///
+    /// A hook that submits to its own full pool discards again, inside of itself: at the
+    /// [nesting limit](Self::nesting_limit) the submit is refused with
+    /// [`SubmitError::Full`](crate::SubmitError::Full).
+    ///
     /// A pool whose [`on_full`](Self::on_full) discards needs one: nothing goes in silence. A typed
     /// pool's may [have the argument](Self::discard_hook_with_argument).
     #[doc(alias = "rejectedExecution")]

@@ -340,6 +340,8 @@ impl<R: Runner> Core<R> {
     fn at_full(&self, state: &mut State<R::Job>, job: R::Job, on_full: OnFull) -> AtFull<R::Job> {
         let policy = match on_full {
             OnFull::Refuse => OnFullPolicy::Try,
+            // A discard hook submits, and its task is discarded, and so on: there is an end to that.
+            OnFull::DiscardOldest | OnFull::DiscardNewest if !self.may_nest() => OnFullPolicy::Try,
             // A stranger's task that runs here and submits, too: there is an end to that. And a
             // paused pool starts nothing.
             OnFull::RunInCaller if self.may_nest() && !state.paused => {

@@ -132,8 +132,10 @@ sync_shim::thread_locals! {
 /// entered before it, whatever unwinds.
 #[must_use]
 pub(crate) struct Frame<'a> {
-    /// The task that it stands in place of, if there is a place for one.
-    outer: Option<Option<Entered>>,
+    /// The task that it stands in place of.
+    outer: Option<Entered>,
+    /// Whether there was a place for the task.
+    is_set: bool,
     of: PhantomData<&'a SpawnCell>,
 }
 
@@ -150,17 +152,20 @@ impl<'a> Frame<'a> {
 
     #[inline]
     fn enter(task: Entered) -> Self {
-        let outer = TASK.try_with(|cell| cell.replace(Some(task))).ok();
-        let of = PhantomData;
-        Self { outer, of }
+        let outer = TASK.try_with(|cell| cell.replace(Some(task)));
+        Self {
+            is_set: outer.is_ok(),
+            outer: outer.ok().flatten(),
+            of: PhantomData,
+        }
     }
 }
 
 impl Drop for Frame<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(outer) = self.outer {
-            let _gone = TASK.try_with(|cell| cell.set(outer));
+        if self.is_set {
+            let _gone = TASK.try_with(|cell| cell.set(self.outer));
         }
     }
 }

@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::foreign::drop_quietly;
+use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::state::State;
 use crate::task::discarded::DiscardedTask;
-use crate::task::run::{Outcome, Unrun};
+use crate::task::run::{Outcome, TaskResult, Unrun};
 
 /// What a section took out to be discarded.
 pub(crate) struct Discards<J> {
@@ -64,6 +65,27 @@ impl<R: Runner> Core<R> {
     /// Ends what was taken out, with no lock held.
     pub(crate) fn discard(self: &Arc<Self>, discards: Discards<R::Job>) {
         let Discards { task, tombstones } = discards;
+        // A hook or a destructor that submits to its own full pool discards again, one level deeper
+        // in this thread's nesting, down to the limit.
+        let mut task = Some((task, tombstones));
+        let mut result = None;
+        self.nested(&mut || {
+            let (task, tombstones) = task.take().expect("it is discarded once");
+            result = self.end_discarded(task, tombstones).resolve;
+            Outcome::Discarded
+        });
+        self.section(|state, effects| {
+            state.disposed(Outcome::Discarded, effects);
+            state.end_disposal();
+        });
+        // The figures show the end: now the handle may.
+        if let Some(handle) = result {
+            handle.resolve();
+        }
+    }
+
+    /// Calls the hooks, and drops what the task captured.
+    fn end_discarded(&self, task: R::Job, tombstones: Vec<R::Job>) -> TaskResult {
         let kind = self.runner.name_of(&task).unwrap_or_default();
         let name = self.runner.given_name_of(&task);
         if let Some(hook) = &self.config.discard_hook {
@@ -83,14 +105,7 @@ impl<R: Runner> Core<R> {
             }
             item => _ = drop_quietly(item),
         }
-        self.section(|state, effects| {
-            state.disposed(Outcome::Discarded, effects);
-            state.end_disposal();
-        });
-        // The figures show the end: now the handle may.
-        if let Some(handle) = result.resolve {
-            handle.resolve();
-        }
+        result
     }
 
     fn discarded_task<'a>(

@@ -293,7 +293,12 @@ impl<R: Runner> PoolHandle<R> {
 
     /// Whether the caller may run a task itself.
     pub fn may_run_in_caller(&self) -> bool {
-        self.0.may_nest() && !self.is_paused()
+        self.may_nest() && !self.is_paused()
+    }
+
+    /// Whether the caller may go one level deeper in its thread's nesting.
+    pub fn may_nest(&self) -> bool {
+        self.0.may_nest()
     }
 
     /// What the calling thread does at a full pool, by the pool's policy.

@@ -30,6 +30,7 @@ use sync_shim::Mutex;
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::error::SubmitError;
+use crate::foreign::drop_quietly;
 use crate::handle::JoinHandle;
 use crate::keyed::lanes::Lanes;
 use crate::keyed::turn::{Lane, Turn};
@@ -408,7 +409,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
             credit.reserve();
             lanes.push(slot, || Task::new(work));
             drop(lanes);
-            drop(key); // User code: the lock is free.
+            drop_quietly(key); // User code: the lock is free, and the task is accepted.
             return Ok(());
         }
         let slot = lanes.open(hash, key);
@@ -444,7 +445,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
             // Before its turn may come, which uses it up.
             permit.keep();
             drop(lanes);
-            drop(key); // User code: the lock is free.
+            drop_quietly(key); // User code: the lock is free, and the task is accepted.
         } else {
             let slot = lanes.open(hash, key);
             drop(lanes);

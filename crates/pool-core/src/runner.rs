@@ -74,7 +74,6 @@ pub trait Runner: Send + Sync + Sized + 'static {
     }
     /// As [`Admit::submit_job`](crate::internals::Admit::submit_job).
     #[doc(hidden)]
-    #[expect(clippy::missing_errors_doc, reason = "said there")]
     fn submit_job(
         core: &Arc<Core<Self>>,
         job: &mut Option<Self::Job>,
@@ -84,7 +83,6 @@ pub trait Runner: Send + Sync + Sized + 'static {
     }
     /// As [`Admit::admit_job`](crate::internals::Admit::admit_job).
     #[doc(hidden)]
-    #[expect(clippy::missing_errors_doc, reason = "said there")]
     fn admit_job(
         core: &Arc<Core<Self>>,
         job: &mut Option<Self::Job>,

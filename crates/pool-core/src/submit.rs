@@ -145,14 +145,14 @@ pub trait Admit<R: Runner>: Sized {
             return Err(refused.with_task(task));
         }
         // A task that needs a box gets it with no lock held.
-        // SAFETY: the job is written below, which moves the task and calls no user code.
-        if fits::<T>()
-            && let Some(mut place) = unsafe { self.place() }
-        {
-            R::plain_in(task, place.slot());
-            // SAFETY: it was just written.
-            unsafe { self.filled(place) };
-            return Ok(());
+        if fits::<T>() {
+            // SAFETY: the job is written below, which moves the task and calls no user code.
+            if let Some(mut place) = unsafe { self.place() } {
+                R::plain_in(task, place.slot());
+                // SAFETY: it was just written.
+                unsafe { self.filled(place) };
+                return Ok(());
+            }
         }
         let mut job = Some(R::plain(task));
         let submitted = self.submit_job(&mut job, on_full);
@@ -216,16 +216,12 @@ pub trait Admit<R: Runner>: Sized {
         options: Option<TaskOptions>,
         on_full: OnFull,
     ) -> Result<Option<Box<TaskRecord>>, SubmitError> {
-        match options {
-            Some(options) => {
-                self.refuses_given(&options, on_full)?;
-                Ok(Some(Box::new(self.record(options))))
-            }
-            None => {
-                self.refuses(on_full)?;
-                Ok(self.record_of_all())
-            }
-        }
+        let Some(options) = options else {
+            self.refuses(on_full)?;
+            return Ok(self.record_of_all());
+        };
+        self.refuses_given(&options, on_full)?;
+        Ok(Some(Box::new(self.record(options))))
     }
 
     /// Puts the task into its cell, and spawns it.

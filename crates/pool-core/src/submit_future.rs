@@ -8,12 +8,11 @@ use std::task::{Context, Poll};
 
 use crate::cancel::Cancelled;
 use crate::core::Core;
-use crate::error::{Closed, Reason};
+use crate::error::{Closed, Reason, SubmitError};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::decide::{OnFullPolicy, WhenFull};
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
-use crate::submit::Admitted;
 
 /// Resolves once the job is accepted, or with the job and why it is not.
 ///
@@ -73,9 +72,9 @@ impl<R: Runner> SubmitFuture<R> {
 }
 
 impl<R: Runner> Future for SubmitFuture<R> {
-    type Output = Admitted<R>;
+    type Output = Result<usize, SubmitError<R::Job>>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Admitted<R>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut result = None;
         // Registered before the look at the entry: a cancelling after that wakes the future again.
         let is_cancelled = self

@@ -14,5 +14,6 @@ pub(crate) mod pack;
 pub(crate) mod promise;
 pub(crate) mod record;
 pub(crate) mod recorded;
+pub(crate) mod recorded_job;
 pub(crate) mod run;
 pub(crate) mod span;

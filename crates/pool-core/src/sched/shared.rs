@@ -222,12 +222,12 @@ impl<'a, J> Credit<'a, J> {
 
     /// Step S2: accepts the task. Whether a worker spins for work and needs the hint.
     #[inline]
-    pub(crate) fn enter(mut self, job: J) -> bool {
-        let inbox = self.0.half();
-        inbox.credits -= 1;
-        inbox.queue.push(job);
-        inbox.show_taken();
-        inbox.searchers
+    pub(crate) fn enter(self, job: J) -> bool {
+        // SAFETY: the task is written next.
+        let mut place = unsafe { self.place() };
+        place.slot().write(job);
+        // SAFETY: it was just written.
+        unsafe { place.filled() }
     }
 
     /// Step K2: reserves the room. A credit is worth a permit: some worker lives, and none leaves

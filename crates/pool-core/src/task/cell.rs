@@ -218,6 +218,7 @@ impl SpawnCell {
     }
 
     /// Moves the value out, if it is a `T`.
+    #[expect(clippy::needless_pass_by_value, reason = "it can be taken once")]
     pub(crate) fn take_value<T: 'static>(&self, stored: Stored) -> Option<T> {
         let mut place = None;
         // SAFETY: invariant 2: the value is the owner's of `stored`, which ends here.

@@ -16,7 +16,7 @@ use crate::task::cell::{Body, SpawnCell};
 use crate::task::erased::{Task, Work};
 use crate::task::options::WaitLimits;
 use crate::task::record::TaskRecord;
-use crate::task::recorded::RecordedJob;
+use crate::task::recorded_job::RecordedJob;
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
 /// Runs closures: the runner of a [`Pool`](crate::Pool).

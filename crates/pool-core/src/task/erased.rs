@@ -112,9 +112,11 @@ impl Task {
     pub(crate) fn closure_in<B: Body>(body: B, place: &mut MaybeUninit<Self>) {
         let task = place.as_mut_ptr();
         // SAFETY: `place` is of a `Task`, and borrowed.
-        let (table, space) = unsafe { (&raw mut (*task).table, &raw mut (*task).space) };
+        let table = unsafe { &raw mut (*task).table };
         // SAFETY: the same.
         unsafe { table.write(const { &Table::of_closure::<B>() }) };
+        // SAFETY: the same.
+        let space = unsafe { &raw mut (*task).space };
         // SAFETY: the same.
         unsafe { put_in(body, space) };
     }

@@ -13,7 +13,7 @@ use crate::task::cell::{Body, SpawnCell};
 use crate::task::discarded::DiscardedTask;
 use crate::task::pack::{Packed, Space, look, put, take};
 use crate::task::record::TaskRecord;
-use crate::task::recorded::RecordedJob;
+use crate::task::recorded_job::RecordedJob;
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
 type Function<T, R> = dyn Fn(T) -> R + Send + Sync;
@@ -37,7 +37,8 @@ pub struct FuncJob<T: Send + 'static, R: Send + 'static> {
     /// space, and moves of the two halves stall the processor.
     kind: usize,
     space: Space,
-    of: PhantomData<(Kind<T>, fn() -> R)>,
+    of: PhantomData<Kind<T>>,
+    value: PhantomData<fn() -> R>,
 }
 
 const PLAIN: usize = 0;
@@ -68,6 +69,7 @@ impl<T: Send + 'static, R: Send + 'static> FuncJob<T, R> {
             kind,
             space: put(work),
             of: PhantomData,
+            value: PhantomData,
         }
     }
 
@@ -137,11 +139,13 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
     type Item = T;
 
     fn run(&self, job: FuncJob<T, R>, context: &TaskContext) -> TaskResult {
-        let call = |argument: Packed<T>| drop((self.function)(argument.into_inner()));
+        let function = |argument: Packed<T>| drop((self.function)(argument.into_inner()));
         match job.into_kind() {
-            Kind::Plain(argument) => context.execute_detached(type_name::<T>, || call(argument)),
+            Kind::Plain(argument) => {
+                context.execute_detached(type_name::<T>, || function(argument))
+            }
             Kind::Spawned(cell) => cell.run(context),
-            Kind::Recorded(job) => job.run(type_name::<T>(), context, call),
+            Kind::Recorded(job) => job.run(type_name::<T>(), context, function),
         }
     }
 
@@ -153,9 +157,9 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
         match job.into_kind() {
             Kind::Plain(argument) => released(argument),
             Kind::Spawned(cell) => {
-                let mut call: Option<Call<T, R>> = None;
-                let result = cell.release(Some(&mut call));
-                (result, call.map(|call| call.argument.into_inner()))
+                let mut body: Option<Call<T, R>> = None;
+                let result = cell.release(Some(&mut body));
+                (result, body.map(|body| body.argument.into_inner()))
             }
             Kind::Recorded(job) => released(job.take()),
         }
@@ -254,8 +258,8 @@ impl<T: Send + 'static, R: Send + 'static> Accepts<T> for Func<T, R> {
     }
 
     fn task_in(cell: &SpawnCell) -> T {
-        let call: Call<T, R> = cell.take_back();
-        call.argument.into_inner()
+        let body: Call<T, R> = cell.take_back();
+        body.argument.into_inner()
     }
 }
 

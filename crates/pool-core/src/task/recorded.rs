@@ -1,10 +1,8 @@
-//! A task with a record and without a cell: one that was submitted, or one of a scope or a scheduler,
-//! which keep closure and value themselves.
+//! A task with a record and without a cell: of a scope, or of a scheduler, which keep closure and value
+//! themselves.
 
 use std::borrow::Cow;
 use std::sync::Arc;
-
-use sync_shim::Mutex;
 
 use crate::cancel::CancelToken;
 use crate::current::{Frame, Running};
@@ -12,7 +10,7 @@ use crate::foreign::{Payload, drop_quietly};
 use crate::pool_handle::PoolHandle;
 use crate::task::options::TaskOptions;
 use crate::task::record::TaskRecord;
-use crate::task::run::{Outcome, TaskContext, TaskResult};
+use crate::task::run::TaskContext;
 use crate::task_hook::TaskOutcome;
 
 /// What the task was given, as it is handed over; and the task, as the code that runs in it sees it.
@@ -105,67 +103,5 @@ impl Running for Recorded {
 
     fn cancel_with_task(&self, token: &CancelToken) {
         self.0.cancel_with_task(token);
-    }
-}
-
-/// A submitted task with a record: a job of the pool's other kind, without one, in an allocation with
-/// its record.
-pub(crate) struct RecordedJob<J> {
-    pub(crate) record: TaskRecord,
-    /// Until it is run or released.
-    job: Mutex<Option<J>>,
-}
-
-impl<J: Send + 'static> RecordedJob<J> {
-    pub(crate) fn new(job: J, record: TaskRecord) -> Arc<Self> {
-        let job = Mutex::new(Some(job));
-        Arc::new(Self { record, job })
-    }
-
-    /// The job, for the one owner of the queue's entry.
-    pub(crate) fn take(&self) -> J {
-        let job = self.job.lock().take();
-        job.expect("the entry is run, released or taken back once")
-    }
-
-    /// Looks at the job, while it is in the queue.
-    pub(crate) fn with_job<T>(&self, look: impl FnOnce(&J) -> Option<T>) -> Option<T> {
-        self.job.lock().as_ref().and_then(look)
-    }
-
-    /// Runs the job, if it is not too late. `call` may unwind.
-    pub(crate) fn run(
-        self: Arc<Self>,
-        type_name: &'static str,
-        context: &TaskContext,
-        call: impl FnOnce(J),
-    ) -> TaskResult {
-        let job = self.take();
-        if let Some(why) = self.record.forbids_start(context) {
-            drop_quietly(job);
-            context.not_run(self.record.label(type_name), why);
-            return TaskResult::without_handle(match why {
-                TaskOutcome::Expired => Outcome::Expired,
-                _ => Outcome::Cancelled,
-            });
-        }
-        let frame = Frame::of(&self);
-        let ran = self.record.execute(type_name, context, || call(job));
-        drop(frame);
-        TaskResult::without_handle(Outcome::of(ran))
-    }
-}
-
-impl<J: Send + 'static> Running for RecordedJob<J> {
-    fn name(&self) -> Option<&str> {
-        self.record.name.as_deref()
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.record.is_cancelled()
-    }
-
-    fn cancel_with_task(&self, token: &CancelToken) {
-        self.record.cancel_with_task(token);
     }
 }

@@ -47,6 +47,20 @@ fn a_batch_of_any_length_is_run_in_its_order() {
 }
 
 #[test]
+fn an_iterator_is_not_asked_again_after_its_end() {
+    for length in [0, 1, 16, 17, 300] {
+        let pool = Pool::builder().capacity(1).build();
+        let pool = pool.expect("it has a capacity");
+        let mut asked = 0;
+        let tasks = std::iter::from_fn(|| {
+            asked += 1;
+            (asked != length + 1).then_some(|| ()) // Its end is not its last word.
+        });
+        assert_eq!(pool.submit_batch(tasks).expect("it waits"), length);
+    }
+}
+
+#[test]
 fn what_an_iterator_gave_before_it_panicked_is_run() {
     let pool = Pool::builder()
         .capacity(1)

@@ -429,3 +429,31 @@ fn the_last_handles_drop_leaves_accepted_tasks_to_run() {
         assert!(journal.entries().into_iter().eq(0..20));
     });
 }
+
+/// A key whose destructor panics.
+#[derive(PartialEq, Eq, Hash)]
+struct Bomb(u8);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            panic!("as it is dropped");
+        }
+    }
+}
+
+#[test]
+fn a_key_that_panics_as_it_is_dropped_hides_no_acceptance() {
+    bounded(|| {
+        let (pool, journal) = (wide(1), Journal::new());
+        let keyed = pool.keyed();
+        let gate = hold(&keyed, Bomb(1));
+        // The lane is open: this key is not needed.
+        keyed.submit(Bomb(1), journal.writer(1)).unwrap();
+        drop(keyed.spawn(Bomb(1), journal.writer(2)).unwrap());
+        gate.open();
+        pool.wait_idle().unwrap();
+        assert_eq!(journal.entries(), [1, 2]);
+        end(&pool);
+    });
+}

@@ -262,6 +262,58 @@ fn user_code_of_a_discard_may_use_the_pool_and_is_refused_what_would_wait_for_it
     });
 }
 
+/// Submits to a full pool as it is dropped.
+struct SubmitsAgain(Pool, Journal<bool>);
+
+impl Drop for SubmitsAgain {
+    fn drop(&mut self) {
+        let again = Self(self.0.clone(), self.1.clone());
+        if let Err(refused) = self.0.submit(move || drop(again)) {
+            self.1.write(matches!(refused, SubmitError::Full(_)));
+            std::mem::forget(refused); // Or it would never end, and that is its own affair.
+        }
+    }
+}
+
+#[test]
+fn a_discard_hook_or_a_destructor_that_submits_again_is_refused_at_the_nesting_limit() {
+    for policy in [OnFull::DiscardOldest, OnFull::DiscardNewest] {
+        bounded(move || {
+            let slot = Arc::new(OnceLock::<Pool>::new());
+            let (ours, refusals) = (Arc::clone(&slot), Journal::new());
+            let entries = refusals.clone();
+            let hook = move |_: &DiscardedTask<'_>| {
+                if let Some(Err(refused)) = ours.get().map(|pool| pool.submit(|| ())) {
+                    entries.write(matches!(refused, SubmitError::Full(_)));
+                }
+            };
+            let (pool, gate) = held(1, |it| {
+                it.on_full(policy).nesting_limit(5).discard_hook(hook)
+            });
+            pool.submit(|| ()).unwrap();
+            assert!(slot.set(pool.clone()).is_ok());
+            pool.submit(|| ()).unwrap();
+            assert_eq!(
+                (refusals.entries(), pool.stats().discarded),
+                (vec![true], 5)
+            );
+            gate.open();
+            pool.wait_idle().unwrap();
+        });
+    }
+    bounded(|| {
+        let (pool, gate) = held(0, |it| it.on_full(OnFull::DiscardNewest).nesting_limit(5));
+        let refusals = Journal::new();
+        let again = SubmitsAgain(pool.clone(), refusals.clone());
+        pool.submit(move || drop(again)).unwrap();
+        assert_eq!(
+            (refusals.entries(), pool.stats().discarded),
+            (vec![true], 5)
+        );
+        gate.open();
+    });
+}
+
 #[test]
 fn batches_groups_and_functions_follow_the_policy_and_mappings_and_permits_wait() {
     bounded(|| {
