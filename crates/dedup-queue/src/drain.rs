@@ -13,11 +13,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use delay_queue::wait::{Waiter, WaiterId};
+use delay_queue::wait::Waiter;
 use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 
 use crate::core::{Core, DefaultClock, Hasher, Key};
+use crate::drain_waiters::DrainId;
 use crate::keys::Remaining;
 use crate::layer::{Layer, Plain};
 use crate::policy::{Outcome, Pending};
@@ -147,7 +148,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     /// Refuses adds and enqueues the drain. If there is nothing to wait for, it is answered at once.
-    fn begin_drain(&self, waiter: Waiter) -> WaiterId {
+    fn begin_drain(&self, waiter: Waiter) -> DrainId {
         let mut waiter = Some(waiter); // Dropped with the lock free if the clock panics.
         self.update(|state| {
             self.tick(state);
@@ -157,7 +158,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     /// The answer, once. If there is none yet, the waiter is woken when there is.
-    fn ask(&self, id: WaiterId, waiter: Option<&mut Waiter>) -> Option<Drained<K>> {
+    fn ask(&self, id: DrainId, waiter: Option<&mut Waiter>) -> Option<Drained<K>> {
         let answer = self.update(|state| state.drain_waiters.ask(id, waiter))?;
         Some(Drained {
             outcome: answer.outcome,
@@ -166,7 +167,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     /// The time is up: delivery stops and all drains end, unless they have.
-    fn stop_drain(&self, id: WaiterId) {
+    fn stop_drain(&self, id: DrainId) {
         self.update(|state| {
             self.tick(state);
             if state.drain_waiters.waits(id) {
@@ -176,7 +177,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     /// The drain is given up. What it was answered goes to the next.
-    fn give_up_drain(&self, id: WaiterId) {
+    fn give_up_drain(&self, id: DrainId) {
         let waiter = self.update(|state| state.drain_waiters.leave(id));
         drop_quietly(waiter); // May be a user's waker: the lock is free.
     }
@@ -200,7 +201,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 }
 
 /// Gives a drain up when it is dropped, unless it has been answered.
-struct GivenUp<'c, K: Key, S: Hasher, C: Clock>(&'c Core<K, S, C>, Option<WaiterId>);
+struct GivenUp<'c, K: Key, S: Hasher, C: Clock>(&'c Core<K, S, C>, Option<DrainId>);
 
 impl<K: Key, S: Hasher, C: Clock> Drop for GivenUp<'_, K, S, C> {
     fn drop(&mut self) {
@@ -225,7 +226,7 @@ pub struct DrainFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Pl
 enum Progress {
     /// It was not polled yet.
     New,
-    Waits(WaiterId),
+    Waits(DrainId),
     Ended,
 }
 

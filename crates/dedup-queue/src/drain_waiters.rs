@@ -9,7 +9,10 @@
 //!    and was answered, or left.
 //! 2. What was left over is with one answered drain, or unclaimed, or has been fetched.
 
-use delay_queue::wait::{Waiter, WaiterId};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use delay_queue::wait::Waiter;
 
 use crate::keys::Remaining;
 use crate::policy::Outcome;
@@ -20,20 +23,44 @@ pub(crate) struct Answer<K> {
     pub(crate) rest: Option<Remaining<K>>,
 }
 
+/// Stands for one drain, from the section that enqueues it until its owner has its answer or leaves.
+/// Later ones are greater.
+#[derive(Clone, Copy, Debug, Eq)]
+pub(crate) struct DrainId(u64);
+
+impl Ord for DrainId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        #[cfg(all(test, not(anthill_loom)))]
+        tests::count_comparison();
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for DrainId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for DrainId {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
 pub(crate) struct DrainWaiters<K> {
-    /// In the order in which they came.
-    waiting: Vec<(WaiterId, Waiter)>,
-    answered: Vec<(WaiterId, Answer<K>)>,
+    waiting: BTreeMap<DrainId, Waiter>,
+    answered: BTreeMap<DrainId, Answer<K>>,
     /// What was left for a drain that was given up before it fetched it.
     unclaimed: Option<Remaining<K>>,
-    next: WaiterId,
+    next: u64,
 }
 
 impl<K> DrainWaiters<K> {
     pub(crate) fn new() -> Self {
         Self {
-            waiting: Vec::new(),
-            answered: Vec::new(),
+            waiting: BTreeMap::new(),
+            answered: BTreeMap::new(),
             unclaimed: None,
             next: 0,
         }
@@ -45,15 +72,16 @@ impl<K> DrainWaiters<K> {
     }
 
     /// Whether this one does.
-    pub(crate) fn waits(&self, id: WaiterId) -> bool {
-        self.waiting.iter().any(|(other, _)| *other == id)
+    pub(crate) fn waits(&self, id: DrainId) -> bool {
+        self.waiting.contains_key(&id)
     }
 
     /// Enqueues a drain, whose waiter is to be woken when it is answered.
-    pub(crate) fn enter(&mut self, waiter: Waiter) -> WaiterId {
+    pub(crate) fn enter(&mut self, waiter: Waiter) -> DrainId {
         self.next += 1;
-        self.waiting.push((self.next, waiter));
-        self.next
+        let id = DrainId(self.next);
+        self.waiting.insert(id, waiter);
+        id
     }
 
     /// All drains end. What is left, now and from drains that were given up, is for the first; if
@@ -64,7 +92,7 @@ impl<K> DrainWaiters<K> {
         let mut waiters = Vec::with_capacity(waiting.len());
         for (id, waiter) in waiting {
             let rest = rest.take();
-            self.answered.push((id, Answer { outcome, rest }));
+            self.answered.insert(id, Answer { outcome, rest });
             waiters.push(waiter);
         }
         if rest.is_some() {
@@ -75,31 +103,114 @@ impl<K> DrainWaiters<K> {
 
     /// The answer, once. If there is none yet, `waiter` takes the place of the drain's own, and the old
     /// one comes back in its place, to be dropped when the lock is free.
-    pub(crate) fn ask(&mut self, id: WaiterId, waiter: Option<&mut Waiter>) -> Option<Answer<K>> {
-        let is_it = |other: WaiterId| other == id;
-        if let Some(place) = self.answered.iter().position(|(other, _)| is_it(*other)) {
-            return Some(self.answered.swap_remove(place).1);
-        }
-        let waiting = self.waiting.iter_mut().find(|(other, _)| is_it(*other));
-        if let (Some((_, old)), Some(waiter)) = (waiting, waiter) {
+    pub(crate) fn ask(&mut self, id: DrainId, waiter: Option<&mut Waiter>) -> Option<Answer<K>> {
+        let answer = self.answered.remove(&id);
+        if let (Some(waiter), Some(old)) = (waiter, self.waiting.get_mut(&id)) {
             std::mem::swap(old, waiter);
         }
-        None
+        answer
     }
 
     /// The drain is given up: what it was answered is for the next one. What comes back is to be
     /// dropped when the lock is free.
-    pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waiter> {
-        if let Some(place) = self.waiting.iter().position(|(other, _)| *other == id) {
-            return Some(self.waiting.remove(place).1);
+    pub(crate) fn leave(&mut self, id: DrainId) -> Option<Waiter> {
+        let waiter = self.waiting.remove(&id);
+        if let Some(Answer {
+            rest: Some(rest), ..
+        }) = self.answered.remove(&id)
+        {
+            self.unclaimed = Some(rest.behind(self.unclaimed.take()));
         }
-        if let Some(Answer { rest, .. }) = self.ask(id, None) {
-            let earlier = self.unclaimed.take();
-            self.unclaimed = match rest {
-                Some(rest) => Some(rest.behind(earlier)),
-                None => earlier,
-            };
+        waiter
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::task::Waker;
+
+    use super::*;
+
+    thread_local! {
+        static COMPARISONS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count_comparison() {
+        COMPARISONS.set(COMPARISONS.get() + 1);
+    }
+
+    fn enter(drains: &mut DrainWaiters<u32>, count: usize) -> Vec<DrainId> {
+        let one = |_| drains.enter(Waiter::Task(Waker::noop().clone()));
+        (0..count).map(one).collect()
+    }
+
+    /// How many ids are compared for each of `count` drains, in the worst order that is known.
+    fn comparisons_per_drain(
+        count: usize,
+        end: fn(&mut DrainWaiters<u32>, &mut dyn Iterator<Item = DrainId>),
+    ) -> [usize; 2] {
+        [false, true].map(|newest_first| {
+            let mut drains = DrainWaiters::new();
+            let mut ids = enter(&mut drains, count);
+            if newest_first {
+                ids.reverse();
+            }
+            COMPARISONS.set(0);
+            end(&mut drains, &mut ids.into_iter());
+            assert_eq!(drains.len(), 0);
+            COMPARISONS.get() / count
+        })
+    }
+
+    fn grows_slowly(end: fn(&mut DrainWaiters<u32>, &mut dyn Iterator<Item = DrainId>)) {
+        let (few, many) = (100, 6400);
+        let (small, large) = (
+            comparisons_per_drain(few, end),
+            comparisons_per_drain(many, end),
+        );
+        for (small, large) in small.into_iter().zip(large) {
+            // Six doublings, each of which may cost a dozen comparisons more in all.
+            assert!(
+                large <= small + 6 * 16,
+                "{small} comparisons each of {few}, {large} each of {many}"
+            );
         }
-        None
+    }
+
+    #[test]
+    fn giving_up_one_of_many_waiting_drains_does_not_look_at_the_others() {
+        grows_slowly(|drains, ids| {
+            for id in ids {
+                assert!(drains.leave(id).is_some());
+            }
+        });
+    }
+
+    #[test]
+    fn asking_for_one_of_many_drains_does_not_look_at_the_others() {
+        grows_slowly(|drains, ids| {
+            let ids: Vec<_> = ids.collect();
+            for &id in &ids {
+                assert!(drains.waits(id));
+                let mut waiter = Waiter::Task(Waker::noop().clone());
+                assert!(drains.ask(id, Some(&mut waiter)).is_none());
+            }
+            drop(drains.end(Outcome::Finished, None));
+            for id in ids {
+                assert!(drains.ask(id, None).is_some());
+            }
+        });
+    }
+
+    #[test]
+    fn giving_up_one_of_many_answered_drains_does_not_look_at_the_others() {
+        grows_slowly(|drains, ids| {
+            drop(drains.end(Outcome::Finished, None));
+            for id in ids {
+                assert!(drains.leave(id).is_none());
+            }
+            assert!(drains.answered.is_empty());
+        });
     }
 }

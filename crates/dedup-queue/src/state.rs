@@ -7,9 +7,9 @@
 //! 2. If the queue is closed, no waiter is queued.
 //! 3. While a drain waits, something is ready or held.
 
-use delay_queue::wait::{self, AlarmRequest, Unavailable, Waiter, WaiterId, Waiters, WakeList};
+use delay_queue::wait::{self, AlarmRequest, Unavailable, Waiter, Waiters, WakeList};
 
-use crate::drain_waiters::DrainWaiters;
+use crate::drain_waiters::{DrainId, DrainWaiters};
 use crate::keys::{Keys, MetricChanges, Phase, Settings};
 use crate::policy::Outcome;
 use crate::records::Garbage;
@@ -39,10 +39,11 @@ impl<K> Effects<K> {
     /// Adds what a section left with the keys.
     fn take_user_code(&mut self, keys: &mut Keys<K>) {
         self.metric_changes += std::mem::take(&mut keys.metric_changes);
+        let garbage = std::mem::take(&mut keys.garbage); // With its memory.
         if self.garbage.is_empty() {
-            std::mem::swap(&mut self.garbage, &mut keys.garbage);
+            self.garbage = garbage;
         } else {
-            self.garbage.append(&mut keys.garbage);
+            self.garbage.extend(garbage);
         }
     }
 }
@@ -118,7 +119,7 @@ impl<K> State<K> {
     }
 
     /// One more waits for the end.
-    pub(crate) fn begin_drain(&mut self, waiter: Waiter) -> WaiterId {
+    pub(crate) fn begin_drain(&mut self, waiter: Waiter) -> DrainId {
         self.refuse_adds();
         self.drain_waiters.enter(waiter)
     }
@@ -136,7 +137,7 @@ impl<K> State<K> {
                     .settle(&mut self.keys, &mut effects.wakes, &mut effects.alarm);
             }
         }
-        for waiter in self.answered.drain(..) {
+        for waiter in std::mem::take(&mut self.answered) {
             effects.wakes.push(waiter);
         }
         let watched = self.waiters.waiting() > 0 || self.drain_waiters.len() > 0;
