@@ -20,7 +20,7 @@ use crate::queue::KeyQueue;
 use crate::records::Slot;
 
 /// So many records are read in a section. A copy of a key costs about as much as a take.
-const PIECE: Slot = 64;
+const PIECE: usize = 64;
 
 /// A key of a queue, as it was when it was read. See [`KeyQueue::entries`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl<K: Key, S: Hasher, C: Clock> Iterator for Entries<'_, K, S, C> {
                 return Some(self.entry(listed));
             }
             let from = self.next?;
-            let mut piece = Vec::with_capacity(PIECE as usize); // Not under the lock.
+            let mut piece = Vec::with_capacity(PIECE); // Not under the lock.
             self.next = self.core.update(|state| {
                 self.core.tick(state);
                 state.keys.list(from, PIECE, &mut piece)

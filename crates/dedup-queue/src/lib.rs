@@ -75,7 +75,7 @@
 //! | `add` | no | one section of the queue's lock; one look-up; a clone of the key |
 //! | `get` and its kin | until a key is ready | one section, no look-up |
 //! | `try_get`, `get_async` | no; the future waits | the same |
-//! | letting go | no | one section; a removal from the table |
+//! | letting go | no | one section; a removal from the table; O(records), amortised O(1), when few of many keys are left |
 //! | `add_after`, `retry`, .. | no | the same and O(log delayed); a reading of the clock |
 //! | what falls due | | O(log delayed) for each, in the next section, whichever call it is |
 //! | `remove`, `failures`, `forget` | no | one section, one look-up |
@@ -130,6 +130,7 @@ mod policy;
 mod queue;
 mod recording;
 mod records;
+mod slab;
 mod state;
 #[cfg(feature = "stream")]
 mod stream;

@@ -173,8 +173,10 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         self.core.update(|state| !state.is_open())
     }
 
-    /// Returns the memory of keys that are not here any more. Blocks other operations for
-    /// O(records).
+    /// Frees memory that is kept for keys to come. Blocks other operations for O(records).
+    ///
+    /// There is little of it: when fewer than a sixteenth of the records are in use, memory of keys that
+    /// are gone is freed by itself, but for a thousand records.
     pub fn shrink_to_fit(&self) {
         self.core.update(|state| state.keys.shrink());
     }

@@ -57,7 +57,7 @@ impl<K> Keys<K> {
                     (Some(Pending::Dirty), NEVER)
                 }
                 Delivery::Later(entry) => {
-                    let due = self.delayed.remove(entry).map_or(NEVER, |entry| entry.due);
+                    let due = self.undelay(entry);
                     (Some(Pending::Delayed), due)
                 }
             };
@@ -68,6 +68,7 @@ impl<K> Keys<K> {
             let key = self.hand_over(entry.value);
             rest.delayed.extend(key.map(|key| (key, entry.due)));
         }
+        self.trim_delayed();
         rest
     }
 

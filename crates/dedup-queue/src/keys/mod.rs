@@ -24,7 +24,7 @@
 use std::ops::AddAssign;
 
 use delay_queue::wait::ReadySource;
-use delay_queue::{DelayHeap, NEVER};
+use delay_queue::{DelayHeap, EntryId, NEVER};
 
 use crate::policy::Policy;
 use crate::records::{Cause, Delivery, Garbage, HeldOnes, List, RESTING, Records, Slot};
@@ -209,6 +209,34 @@ impl<K> Keys<K> {
                 record.asked.set_cause(Cause::Asked); // It gives way no longer than until this time.
             }
             self.enqueue(entry.value, entry.due);
+        }
+        self.trim_delayed();
+    }
+
+    /// Takes the entry of a delayed key out of the heap, and says when it was due.
+    fn undelay(&mut self, entry: EntryId) -> u64 {
+        let entry = self.delayed.remove(entry);
+        self.trim_delayed();
+        entry.map_or(NEVER, |entry| entry.due)
+    }
+
+    /// Frees memory of the heap if most of it is not in use. O(log n) for each entry that has left.
+    #[inline]
+    fn trim_delayed(&mut self) {
+        const SMALL: usize = 1024;
+        if self.delayed.capacity() >= (8 * self.delayed.len()).max(SMALL) {
+            self.renew_delayed();
+        }
+    }
+
+    /// Entries keep their places in a heap: another one has no gaps.
+    #[cold]
+    fn renew_delayed(&mut self) {
+        let mut old = std::mem::take(&mut self.delayed);
+        self.delayed.reserve(old.len());
+        while let Some(entry) = old.pop() {
+            let id = self.delayed.push(entry.value, entry.due);
+            self.records[entry.value].delivery = Delivery::Later(id);
         }
     }
 
