@@ -12,7 +12,7 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use delay_queue::epoch::Epoch;
-use delay_queue::wait::{Driver, ReadySource, Unavailable, Waiters};
+use delay_queue::wait::{Driver, Unavailable, Waiters};
 use sync_shim::Clock;
 #[cfg(anthill_loom)]
 pub(crate) use sync_shim::ManualClock as DefaultClock;
@@ -81,6 +81,15 @@ impl<K: Key, S: Hasher, C: Clock> Wake for AlarmWaker<K, S, C> {
         if let Some(core) = self.0.upgrade() {
             core.alarm_fired();
         }
+    }
+}
+
+/// Compiled once, whatever is reported.
+#[cold]
+fn report_to(metrics: &dyn Metrics, name: &str, what: &mut dyn FnMut(&dyn Metrics, &str)) {
+    // Metrics may panic; it is none of the queue's business.
+    if let Err(payload) = guarded(|| what(metrics, name)) {
+        discard(payload);
     }
 }
 
@@ -194,17 +203,9 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     /// Reports to the metrics, if there are any.
     #[inline]
-    pub(crate) fn with_metrics(&self, what: impl FnOnce(&dyn Metrics, &str)) {
+    pub(crate) fn with_metrics(&self, mut what: impl FnMut(&dyn Metrics, &str)) {
         if let Some(metrics) = &self.config.metrics {
-            self.with_metrics_slow(&**metrics, what);
-        }
-    }
-
-    #[cold]
-    fn with_metrics_slow(&self, metrics: &dyn Metrics, what: impl FnOnce(&dyn Metrics, &str)) {
-        // Metrics may panic; it is none of the queue's business.
-        if let Err(payload) = guarded(|| what(metrics, &self.config.name)) {
-            discard(payload);
+            report_to(&**metrics, &self.config.name, &mut what);
         }
     }
 

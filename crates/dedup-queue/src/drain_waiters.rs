@@ -49,54 +49,54 @@ impl PartialEq for DrainId {
 }
 
 pub(crate) struct DrainWaiters<K> {
-    waiting: BTreeMap<DrainId, Waiter>,
-    answered: BTreeMap<DrainId, Answer<K>>,
+    drains: Drains,
+    /// What was left for drains that have been answered, oldest first.
+    rests: Vec<(DrainId, Remaining<K>)>,
     /// What was left for a drain that was given up before it fetched it.
     unclaimed: Option<Remaining<K>>,
-    next: u64,
+}
+
+/// The drains without what is left for them: compiled once, whatever the keys are.
+#[derive(Default)]
+struct Drains {
+    waiting: BTreeMap<DrainId, Waiter>,
+    answered: BTreeMap<DrainId, Outcome>,
+    last: u64,
 }
 
 impl<K> DrainWaiters<K> {
     pub(crate) fn new() -> Self {
         Self {
-            waiting: BTreeMap::new(),
-            answered: BTreeMap::new(),
+            drains: Drains::default(),
+            rests: Vec::new(),
             unclaimed: None,
-            next: 0,
         }
     }
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.drains.waiting.len()
     }
 
     /// Whether this one does.
     pub(crate) fn waits(&self, id: DrainId) -> bool {
-        self.waiting.contains_key(&id)
+        self.drains.waits(id)
     }
 
     /// Enqueues a drain, whose waiter is to be woken when it is answered.
     pub(crate) fn enter(&mut self, waiter: Waiter) -> DrainId {
-        self.next += 1;
-        let id = DrainId(self.next);
-        self.waiting.insert(id, waiter);
-        id
+        self.drains.enter(waiter)
     }
 
     /// All drains end. What is left, now and from drains that were given up, is for the first; if
     /// `rest` is `None` it stays. The waiters are to be woken when the lock is free.
     pub(crate) fn end(&mut self, outcome: Outcome, rest: Option<Remaining<K>>) -> Vec<Waiter> {
-        let mut rest = rest.map(|rest| rest.behind(self.unclaimed.take()));
-        let waiting = std::mem::take(&mut self.waiting);
-        let mut waiters = Vec::with_capacity(waiting.len());
-        for (id, waiter) in waiting {
-            let rest = rest.take();
-            self.answered.insert(id, Answer { outcome, rest });
-            waiters.push(waiter);
-        }
-        if rest.is_some() {
-            self.unclaimed = rest; // There was no drain to get it.
+        let rest = rest.map(|rest| rest.behind(self.unclaimed.take()));
+        let (first, waiters) = self.drains.end(outcome);
+        match (first, rest) {
+            (_, None) => {}
+            (Some(first), Some(rest)) => self.rests.push((first, rest)),
+            (None, Some(rest)) => self.unclaimed = Some(rest),
         }
         waiters
     }
@@ -104,24 +104,61 @@ impl<K> DrainWaiters<K> {
     /// The answer, once. If there is none yet, `waiter` takes the place of the drain's own, and the old
     /// one comes back in its place, to be dropped when the lock is free.
     pub(crate) fn ask(&mut self, id: DrainId, waiter: Option<&mut Waiter>) -> Option<Answer<K>> {
-        let answer = self.answered.remove(&id);
-        if let (Some(waiter), Some(old)) = (waiter, self.waiting.get_mut(&id)) {
-            std::mem::swap(old, waiter);
-        }
-        answer
+        let outcome = self.drains.ask(id, waiter)?;
+        let rest = self.take_rest(id);
+        Some(Answer { outcome, rest })
     }
 
     /// The drain is given up: what it was answered is for the next one. What comes back is to be
     /// dropped when the lock is free.
     pub(crate) fn leave(&mut self, id: DrainId) -> Option<Waiter> {
-        let waiter = self.waiting.remove(&id);
-        if let Some(Answer {
-            rest: Some(rest), ..
-        }) = self.answered.remove(&id)
-        {
+        if let Some(rest) = self.take_rest(id) {
             self.unclaimed = Some(rest.behind(self.unclaimed.take()));
         }
-        waiter
+        self.drains.leave(id)
+    }
+
+    fn take_rest(&mut self, id: DrainId) -> Option<Remaining<K>> {
+        let place = self.rests.partition_point(|(other, _)| *other < id);
+        let is_it = self.rests.get(place).is_some_and(|(other, _)| *other == id);
+        is_it.then(|| self.rests.remove(place).1)
+    }
+}
+
+impl Drains {
+    fn waits(&self, id: DrainId) -> bool {
+        self.waiting.contains_key(&id)
+    }
+
+    fn enter(&mut self, waiter: Waiter) -> DrainId {
+        self.last += 1;
+        let id = DrainId(self.last);
+        self.waiting.insert(id, waiter);
+        id
+    }
+
+    /// Answers all. The first of them, and their waiters.
+    fn end(&mut self, outcome: Outcome) -> (Option<DrainId>, Vec<Waiter>) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let first = waiting.keys().next().copied();
+        let mut waiters = Vec::with_capacity(waiting.len());
+        for (id, waiter) in waiting {
+            self.answered.insert(id, outcome);
+            waiters.push(waiter);
+        }
+        (first, waiters)
+    }
+
+    fn ask(&mut self, id: DrainId, waiter: Option<&mut Waiter>) -> Option<Outcome> {
+        if let (Some(waiter), Some(old)) = (waiter, self.waiting.get_mut(&id)) {
+            std::mem::swap(old, waiter);
+        }
+        self.answered.remove(&id)
+    }
+
+    fn leave(&mut self, id: DrainId) -> Option<Waiter> {
+        self.answered.remove(&id);
+        self.waiting.remove(&id)
     }
 }
 
@@ -210,7 +247,7 @@ mod tests {
             for id in ids {
                 assert!(drains.leave(id).is_none());
             }
-            assert!(drains.answered.is_empty());
+            assert!(drains.drains.answered.is_empty());
         });
     }
 }

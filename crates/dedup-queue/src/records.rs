@@ -230,7 +230,8 @@ impl<K> Records<K> {
             record.hash = hash;
         });
         let slab = &self.slab;
-        let hash_of = |&slot: &Slot| slab[slot].hash;
+        // Of one type, whatever the keys are: so the table grows by code that is compiled once.
+        let hash_of: &dyn Fn(&Slot) -> u64 = &|&slot| slab[slot].hash;
         let bucket = self.table.insert_unique(hash, slot, hash_of).bucket_index();
         self[slot].bucket = bucket;
         slot
@@ -271,7 +272,8 @@ impl<K> Records<K> {
         let used: Vec<Slot> = self.table.iter().copied().collect();
         self.slab.cut(&used);
         let slab = &self.slab;
-        self.table.shrink_to_fit(|&slot| slab[slot].hash);
+        let hash_of: &dyn Fn(&Slot) -> u64 = &|&slot| slab[slot].hash;
+        self.table.shrink_to_fit(hash_of);
     }
 
     /// Whether a slot that was found in this section is still in use.

@@ -34,18 +34,48 @@ pub(crate) trait Entry {
 
 pub(crate) struct Slab<T> {
     row: Vec<T>,
-    exiles: BTreeMap<Slot, T>,
+    exiles: Vec<(Slot, T)>,
+    places: Places,
     /// Free slots, linked.
     free: Slot,
     /// With fewer entries in use the row is cut.
     least: usize,
 }
 
+/// Where in their list the exiles are. Compiled once, whatever the entries are.
+#[derive(Default)]
+struct Places(BTreeMap<Slot, usize>);
+
+impl Places {
+    #[inline(never)]
+    fn get(&self, slot: Slot) -> Option<usize> {
+        self.0.get(&slot).copied()
+    }
+
+    #[inline(never)]
+    fn set(&mut self, slot: Slot, place: usize) {
+        self.0.insert(slot, place);
+    }
+
+    #[inline(never)]
+    fn remove(&mut self, slot: Slot) -> Option<usize> {
+        self.0.remove(&slot)
+    }
+
+    /// The exiles from this slot on, in order of their slots.
+    #[inline(never)]
+    fn next(&self, first: Slot) -> Option<(Slot, usize)> {
+        let (&slot, &place) = self.0.range(first..).next()?;
+        Some((slot, place))
+    }
+}
+
 impl<T: Entry> Slab<T> {
     pub(crate) fn new() -> Self {
         Self {
             row: Vec::new(),
-            exiles: BTreeMap::new(),
+            exiles: Vec::new(),
+            places: Places::default(),
             free: NONE,
             least: 0,
         }
@@ -66,8 +96,9 @@ impl<T: Entry> Slab<T> {
 
     /// One more slot, free.
     #[cold]
+    #[inline(never)]
     fn grow(&mut self) {
-        while let Some(exile) = self.exiles.remove(&self.len()) {
+        while let Some(exile) = self.remove_exile(self.len()) {
             self.row.push(exile);
         }
         let slot = self.len();
@@ -94,7 +125,7 @@ impl<T: Entry> Slab<T> {
     pub(crate) fn give_back<R>(&mut self, slot: Slot, clear: impl FnOnce(&mut T) -> R) -> R {
         let free = self.free;
         let Some(entry) = self.row.get_mut(slot as usize) else {
-            let mut exile = self.remove_exile(slot);
+            let mut exile = self.remove_exile(slot).expect("a slot in use has an entry");
             return clear(&mut exile);
         };
         self.free = slot;
@@ -103,9 +134,16 @@ impl<T: Entry> Slab<T> {
     }
 
     #[cold]
-    fn remove_exile(&mut self, slot: Slot) -> T {
-        let exile = self.exiles.remove(&slot);
-        exile.expect("a slot in use has an entry")
+    #[inline(never)]
+    fn remove_exile(&mut self, slot: Slot) -> Option<T> {
+        let place = self.places.remove(slot)?;
+        let (_, exile) = self.exiles.swap_remove(place);
+        match self.exiles.get(place) {
+            Some(&(moved, _)) => self.places.set(moved, place),
+            None if self.exiles.is_empty() => self.exiles = Vec::new(),
+            None => {}
+        }
+        Some(exile)
     }
 
     /// Whether the row is too long for so many entries in use.
@@ -123,11 +161,13 @@ impl<T: Entry> Slab<T> {
                 *is_free = false;
             } else if let Some(entry) = self.row.get_mut(slot as usize) {
                 let exile = std::mem::replace(entry, T::free());
-                self.exiles.insert(slot, exile);
+                self.places.set(slot, self.exiles.len());
+                self.exiles.push((slot, exile));
             }
         }
         self.row.truncate(length);
         self.row.shrink_to_fit();
+        self.exiles.shrink_to_fit();
         self.free = NONE;
         for slot in (0..self.len()).rev() {
             if is_free[slot as usize] {
@@ -140,7 +180,7 @@ impl<T: Entry> Slab<T> {
     /// The entry, in use or free, if there is one.
     pub(crate) fn get(&self, slot: Slot) -> Option<&T> {
         let entry = self.row.get(slot as usize);
-        entry.or_else(|| self.exiles.get(&slot))
+        entry.or_else(|| Some(&self.exiles[self.places.get(slot)?].1))
     }
 
     /// The entry, unless it is an exile.
@@ -151,25 +191,29 @@ impl<T: Entry> Slab<T> {
 
     /// For how many entries there is memory.
     pub(crate) fn capacity(&self) -> usize {
-        self.row.capacity() + self.exiles.len()
+        self.row.capacity() + self.exiles.capacity()
     }
 
     /// The entries from this slot on, in use or free.
     pub(crate) fn iter_from(&self, first: Slot) -> impl Iterator<Item = (Slot, &T)> {
         let row = self.row.get(first as usize..).unwrap_or_default();
-        let exiles = self.exiles.range(first..);
-        iter::zip(first.., row).chain(exiles.map(|(&slot, exile)| (slot, exile)))
+        let after = |&(slot, _): &(Slot, usize)| self.places.next(slot + 1);
+        let exiles = iter::successors(self.places.next(first), after);
+        iter::zip(first.., row).chain(exiles.map(|(slot, place)| (slot, &self.exiles[place].1)))
     }
 
     #[cold]
+    #[inline(never)]
     fn exile(&self, slot: Slot) -> &T {
-        self.exiles.get(&slot).expect("a slot in use has an entry")
+        let place = self.places.get(slot).expect("a slot in use has an entry");
+        &self.exiles[place].1
     }
 
     #[cold]
+    #[inline(never)]
     fn exile_mut(&mut self, slot: Slot) -> &mut T {
-        let exile = self.exiles.get_mut(&slot);
-        exile.expect("a slot in use has an entry")
+        let place = self.places.get(slot).expect("a slot in use has an entry");
+        &mut self.exiles[place].1
     }
 }
 

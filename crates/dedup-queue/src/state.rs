@@ -133,8 +133,9 @@ impl<K> State<K> {
             if self.keys.is_closed() {
                 self.waiters.notify_all(&mut effects.wakes);
             } else {
+                let mut ahead = self.keys.ahead();
                 self.waiters
-                    .settle(&mut self.keys, &mut effects.wakes, &mut effects.alarm);
+                    .settle(&mut ahead, &mut effects.wakes, &mut effects.alarm);
             }
         }
         for waiter in std::mem::take(&mut self.answered) {

@@ -91,6 +91,25 @@ impl TokenBucket {
         });
     }
 
+    /// Takes the next token, and says when it is there. Compiled once, whatever the keys are.
+    fn draw(&self, now: Instant) -> Duration {
+        let interval = self.interval.as_nanos();
+        let mut debt = self.debt.lock();
+        let Missing { at, nanos, late } = Missing::at(now, *debt);
+        // Less than 2^94 each, so only billions of tokens beyond the burst could overflow; then none
+        // is taken.
+        let Some(nanos) = nanos.checked_add(interval) else {
+            return Duration::MAX;
+        };
+        let delay = nanos.saturating_add(late).saturating_sub(self.at_once());
+        if delay >= Duration::MAX.as_nanos() {
+            return Duration::MAX; // No token will ever be there, so none is taken.
+        }
+        *debt = Some(Debt { at, nanos });
+        drop(debt);
+        super::from_nanos(delay)
+    }
+
     /// The tokens of a full bucket, in nanoseconds: 2^94 of them times 2^32 at most.
     fn at_once(&self) -> u128 {
         self.interval.as_nanos() * u128::from(self.burst.get())
@@ -121,20 +140,6 @@ impl Missing {
 
 impl<K> RateLimiter<K> for TokenBucket {
     fn delay(&self, _key: &K, _failures: u32, now: Instant) -> Duration {
-        let interval = self.interval.as_nanos();
-        let mut debt = self.debt.lock();
-        let Missing { at, nanos, late } = Missing::at(now, *debt);
-        // Less than 2^94 each, so only billions of tokens beyond the burst could overflow; then none
-        // is taken.
-        let Some(nanos) = nanos.checked_add(interval) else {
-            return Duration::MAX;
-        };
-        let delay = nanos.saturating_add(late).saturating_sub(self.at_once());
-        if delay >= Duration::MAX.as_nanos() {
-            return Duration::MAX; // No token will ever be there, so none is taken.
-        }
-        *debt = Some(Debt { at, nanos });
-        drop(debt);
-        super::from_nanos(delay)
+        self.draw(now)
     }
 }
