@@ -49,16 +49,17 @@ impl PartialEq for DrainId {
 }
 
 pub(crate) struct DrainWaiters<K> {
-    drains: Drains,
+    answers: Answers,
     /// What was left for drains that have been answered, oldest first.
     rests: Vec<(DrainId, Remaining<K>)>,
     /// What was left for a drain that was given up before it fetched it.
     unclaimed: Option<Remaining<K>>,
 }
 
-/// The drains without what is left for them: compiled once, whatever the keys are.
+/// Waiters that are answered together, without what is left for them: compiled once, whatever the keys
+/// are.
 #[derive(Default)]
-struct Drains {
+pub(crate) struct Answers {
     waiting: BTreeMap<DrainId, Waiter>,
     answered: BTreeMap<DrainId, Outcome>,
     last: u64,
@@ -67,7 +68,7 @@ struct Drains {
 impl<K> DrainWaiters<K> {
     pub(crate) fn new() -> Self {
         Self {
-            drains: Drains::default(),
+            answers: Answers::default(),
             rests: Vec::new(),
             unclaimed: None,
         }
@@ -75,24 +76,24 @@ impl<K> DrainWaiters<K> {
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
-        self.drains.waiting.len()
+        self.answers.waiting()
     }
 
     /// Whether this one does.
     pub(crate) fn waits(&self, id: DrainId) -> bool {
-        self.drains.waits(id)
+        self.answers.waits(id)
     }
 
     /// Enqueues a drain, whose waiter is to be woken when it is answered.
     pub(crate) fn enter(&mut self, waiter: Waiter) -> DrainId {
-        self.drains.enter(waiter)
+        self.answers.enter(waiter)
     }
 
     /// All drains end. What is left, now and from drains that were given up, is for the first; if
     /// `rest` is `None` it stays. The waiters are to be woken when the lock is free.
     pub(crate) fn end(&mut self, outcome: Outcome, rest: Option<Remaining<K>>) -> Vec<Waiter> {
         let rest = rest.map(|rest| rest.behind(self.unclaimed.take()));
-        let (first, waiters) = self.drains.end(outcome);
+        let (first, waiters) = self.answers.end(outcome);
         match (first, rest) {
             (_, None) => {}
             (Some(first), Some(rest)) => self.rests.push((first, rest)),
@@ -104,7 +105,7 @@ impl<K> DrainWaiters<K> {
     /// The answer, once. If there is none yet, `waiter` takes the place of the drain's own, and the old
     /// one comes back in its place, to be dropped when the lock is free.
     pub(crate) fn ask(&mut self, id: DrainId, waiter: Option<&mut Waiter>) -> Option<Answer<K>> {
-        let outcome = self.drains.ask(id, waiter)?;
+        let outcome = self.answers.ask(id, waiter)?;
         let rest = self.take_rest(id);
         Some(Answer { outcome, rest })
     }
@@ -115,7 +116,7 @@ impl<K> DrainWaiters<K> {
         if let Some(rest) = self.take_rest(id) {
             self.unclaimed = Some(rest.behind(self.unclaimed.take()));
         }
-        self.drains.leave(id)
+        self.answers.leave(id)
     }
 
     fn take_rest(&mut self, id: DrainId) -> Option<Remaining<K>> {
@@ -125,12 +126,17 @@ impl<K> DrainWaiters<K> {
     }
 }
 
-impl Drains {
+impl Answers {
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     fn waits(&self, id: DrainId) -> bool {
         self.waiting.contains_key(&id)
     }
 
-    fn enter(&mut self, waiter: Waiter) -> DrainId {
+    pub(crate) fn enter(&mut self, waiter: Waiter) -> DrainId {
         self.last += 1;
         let id = DrainId(self.last);
         self.waiting.insert(id, waiter);
@@ -138,7 +144,7 @@ impl Drains {
     }
 
     /// Answers all. The first of them, and their waiters.
-    fn end(&mut self, outcome: Outcome) -> (Option<DrainId>, Vec<Waiter>) {
+    pub(crate) fn end(&mut self, outcome: Outcome) -> (Option<DrainId>, Vec<Waiter>) {
         let waiting = std::mem::take(&mut self.waiting);
         let first = waiting.keys().next().copied();
         let mut waiters = Vec::with_capacity(waiting.len());
@@ -149,14 +155,14 @@ impl Drains {
         (first, waiters)
     }
 
-    fn ask(&mut self, id: DrainId, waiter: Option<&mut Waiter>) -> Option<Outcome> {
+    pub(crate) fn ask(&mut self, id: DrainId, waiter: Option<&mut Waiter>) -> Option<Outcome> {
         if let (Some(waiter), Some(old)) = (waiter, self.waiting.get_mut(&id)) {
             std::mem::swap(old, waiter);
         }
         self.answered.remove(&id)
     }
 
-    fn leave(&mut self, id: DrainId) -> Option<Waiter> {
+    pub(crate) fn leave(&mut self, id: DrainId) -> Option<Waiter> {
         self.answered.remove(&id);
         self.waiting.remove(&id)
     }
@@ -247,7 +253,7 @@ mod tests {
             for id in ids {
                 assert!(drains.leave(id).is_none());
             }
-            assert!(drains.drains.answered.is_empty());
+            assert!(drains.answers.answered.is_empty());
         });
     }
 }

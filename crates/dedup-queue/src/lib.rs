@@ -49,7 +49,7 @@
 //! # Three layers
 //! | type | adds | guards |
 //! |---|---|---|
-//! | [`DedupQueue`] | `add`, `low_priority`, `get`, `remove`, `shut_down`, `drain` | `done` |
+//! | [`DedupQueue`] | `add`, `low_priority`, `get`, `remove`, `wait_idle`, `shut_down`, `drain` | `done` |
 //! | [`DedupDelayQueue`] | `add_after`, `add_at`, `remove_delayed` | `retry_after` |
 //! | [`DedupRetryQueue`] | `add_rate_limited`, `add_after_backoff`, `failures`, `forget` | `succeed`, `retry`, `retry_failed_after`, `forget` |
 //!
@@ -82,6 +82,7 @@
 //! | `stats`, `len` | no | one section |
 //! | `entries` | no | a section and a clone of each key, for some dozens of keys at a time |
 //! | `drain` | until nothing is ready or held | nothing while it sleeps; at its end O(all keys) |
+//! | `wait_idle` | until nothing is ready, held or delayed | nothing while it sleeps; meanwhile no section is a short one |
 //! | `shut_down` | no | one section, O(who waits) |
 //!
 //! "No" means: for no longer than others hold the lock, and none of them holds it while it runs
@@ -118,6 +119,7 @@ mod fail;
 mod finish;
 mod get;
 mod held;
+mod idle;
 mod keys;
 mod layer;
 mod limiter;

@@ -182,6 +182,11 @@ fn nothing_stays_of_waits_that_were_given_up() {
         queue.add(0).unwrap();
         dropped(|| queue.drain_async(), || queue.get().unwrap().done());
     });
+    nothing_stays("waits for idleness", false, |queue, _| {
+        queue.add(0).unwrap();
+        dropped(|| queue.wait_idle_async(), || ());
+        dropped(|| queue.wait_idle_async(), || queue.get().unwrap().done());
+    });
     nothing_stays("threads at their deadlines", false, |queue, clock| {
         for _ in 0..MANY {
             let timed_out = queue.get_deadline(clock.now());

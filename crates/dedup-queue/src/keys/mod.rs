@@ -164,6 +164,12 @@ impl<K> Keys<K> {
         self.ready.len() == 0 && self.held.len() == 0
     }
 
+    /// Nothing is pending and nothing held. What is delayed when adds are refused is left over: it is not
+    /// pending any more.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_drained() && (self.phase != Phase::Open || self.delayed.len() == 0)
+    }
+
     /// Whether anything here may depend on what time it is.
     #[inline]
     pub(crate) fn needs_time(&self) -> bool {

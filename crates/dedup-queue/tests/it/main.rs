@@ -14,6 +14,7 @@ mod expiring;
 mod foreign;
 mod futures;
 mod guards;
+mod idle;
 mod lanes;
 mod limiters;
 mod listing;
