@@ -19,6 +19,7 @@ pub(crate) use sync_shim::ManualClock as DefaultClock;
 #[cfg(not(anthill_loom))]
 pub(crate) use sync_shim::MonotonicClock as DefaultClock;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
+use sync_shim::fork_count;
 
 use crate::keys::{Keys, MetricChanges, Place, Settings};
 use crate::limiter::RateLimiter;
@@ -67,6 +68,8 @@ pub(crate) struct Core<K, S, C> {
     pub(crate) clock: C,
     pub(crate) epoch: Epoch,
     pub(crate) config: Config<K>,
+    /// The fork count where the queue was made.
+    forks: usize,
     /// Wakes this queue when its alarm fires.
     alarm_waker: Waker,
     /// Itself: for guards that need a share of the queue instead of a borrow.
@@ -168,9 +171,15 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             epoch: Epoch::new(clock.now()),
             clock,
             config,
+            forks: fork_count(),
             alarm_waker: Waker::from(Arc::new(AlarmWaker(Weak::clone(core)))),
             me: Weak::clone(core),
         })
+    }
+
+    /// Whether the threads that hold keys stayed behind in another process: then nobody waits.
+    pub(crate) fn is_forked(&self) -> bool {
+        fork_count() != self.forks
     }
 
     /// Runs a section under the lock, which settles if it must, then its deferred effects.

@@ -136,10 +136,11 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 return drained;
             }
             match deadline {
+                _ if self.is_forked() => self.stop_drain(id, Outcome::Forked),
                 None => parker.park(),
                 Some(when) => {
                     if !self.clock.park_until(&parker, when) {
-                        self.stop_drain(id);
+                        self.stop_drain(id, Outcome::TimedOut);
                         deadline = None; // The answer is there.
                     }
                 }
@@ -166,12 +167,12 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         })
     }
 
-    /// The time is up: delivery stops and all drains end, unless they have.
-    fn stop_drain(&self, id: DrainId) {
+    /// The time is up, or nobody is left to wait for: delivery stops and all drains end, unless they have.
+    fn stop_drain(&self, id: DrainId, outcome: Outcome) {
         self.update(|state| {
             self.tick(state);
             if state.drain_waiters.waits(id) {
-                state.end_drains(Outcome::TimedOut);
+                state.end_drains(outcome);
             }
         });
     }
@@ -241,7 +242,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
         let (id, answer) = match self.progress {
             Progress::New => {
                 let id = core.begin_drain(waiter);
-                (id, core.ask(id, None))
+                self.progress = Progress::Waits(id);
+                (id, self.queue.core().ask(id, None))
             }
             Progress::Waits(id) => {
                 let answer = core.ask(id, Some(&mut waiter));
@@ -250,6 +252,12 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
             }
             Progress::Ended => panic!("a drain was polled after it had ended"),
         };
+        let core = self.queue.core();
+        let answer = answer.or_else(|| {
+            core.is_forked()
+                .then(|| core.stop_drain(id, Outcome::Forked))?;
+            core.ask(id, None)
+        });
         self.progress = match answer {
             None => Progress::Waits(id),
             Some(_) => Progress::Ended,

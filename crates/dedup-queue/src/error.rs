@@ -48,6 +48,9 @@ pub enum GetError {
     Empty,
     /// Only futures wait, and nothing wakes them in time: the alarm could not be set.
     NoAlarm(Arc<io::Error>),
+    /// No key is ready, and this process was forked after the queue was made: the threads that would add
+    /// one or let one go stayed behind, so there is nothing to wait for.
+    Forked,
 }
 
 impl GetError {
@@ -63,6 +66,7 @@ impl fmt::Display for GetError {
             Self::Closed => f.write_str("the queue is shut down and has nothing left to deliver"),
             Self::TimedOut => f.write_str("no key was ready until the time was up"),
             Self::Empty => f.write_str("no key is ready"),
+            Self::Forked => f.write_str("the queue stayed behind in the process that forked"),
             Self::NoAlarm(error) => write!(f, "no alarm could be set: {error}"),
         }
     }

@@ -26,7 +26,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// [`low_priority`](KeyQueue::low_priority). Blocks until there is one.
     ///
     /// # Errors
-    /// [`GetError::Closed`] once the queue is shut down and nothing will be delivered any more.
+    /// [`GetError::Closed`] once the queue is shut down and nothing will be delivered any more. Every call that
+    /// may wait says [`GetError::Forked`] instead in a forked process.
     #[inline]
     pub fn get(&self) -> Result<Held<'_, K, L>, GetError> {
         match self.core().take() {
@@ -170,8 +171,19 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         deadline: Option<Instant>,
         mut take: impl FnMut(&mut Keys<K>) -> Option<T>,
     ) -> Result<T, GetError> {
+        if self.is_forked() {
+            return self.try_get(take).map_err(or_forked);
+        }
         let look = |state: &mut State<K>, _: &mut Effects<K>| state.look(&mut take);
         Ok(self.wait(&Parker::of_thread(), deadline, look)?)
+    }
+}
+
+/// What a call that may wait says instead of "empty" in a forked process.
+fn or_forked(error: GetError) -> GetError {
+    match error {
+        GetError::Empty => GetError::Forked,
+        other => other,
     }
 }
 
@@ -206,6 +218,10 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { queue, id } = &mut *self;
+        if queue.core().is_forked() {
+            let taken = queue.core().try_get(Keys::take).map_err(or_forked);
+            return Poll::Ready(taken.map(|taken| queue.held_noted(taken).into_owned()));
+        }
         let look = |state: &mut State<K>, _: &mut Effects<K>| state.look(Keys::take);
         let polled = queue.core().poll_wait(id, context, look);
         polled.map(|taken| Ok(queue.held_noted(taken?).into_owned()))

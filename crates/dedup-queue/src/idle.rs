@@ -25,6 +25,9 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// alone do not count, and after a shut-down neither do delayed ones: they are left over. A worker
     /// must not wait for itself, so do not call it while holding a key.
     ///
+    /// `true`, except in a forked process: a queue that is not idle there never will be, for the threads at
+    /// it stayed behind.
+    ///
     /// ```
     /// use dedup_queue::DedupQueue;
     /// use std::thread;
@@ -38,8 +41,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// assert!(queue.add("b").is_ok(), "it is open");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn wait_idle(&self) {
-        _ = self.wait_idle_until(None);
+    pub fn wait_idle(&self) -> bool {
+        self.wait_idle_until(None)
     }
 
     /// As [`wait_idle`](KeyQueue::wait_idle), for at most this long. `false` if the time was up first.
@@ -56,7 +59,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 
     /// As [`wait_idle`](KeyQueue::wait_idle), as a future. It begins with the first poll, and may be dropped
     /// at any moment.
-    pub fn wait_idle_async(&self) -> impl Future<Output = ()> + Send + Unpin + use<K, S, C, L> {
+    pub fn wait_idle_async(&self) -> impl Future<Output = bool> + Send + Unpin + use<K, S, C, L> {
         let mut wait = IdleWait::new(self);
         poll_fn(move |context| wait.poll(Waiter::Task(context.waker().clone())))
     }
@@ -65,8 +68,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         let parker = Parker::of_thread();
         let mut wait = IdleWait::new(self);
         loop {
-            if wait.poll(Waiter::Thread(Parker::clone(&parker))).is_ready() {
-                return true;
+            if let Poll::Ready(was_idle) = wait.poll(Waiter::Thread(Parker::clone(&parker))) {
+                return was_idle;
             }
             match deadline {
                 None => parker.park(),
@@ -95,8 +98,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> IdleWait<K, S, C, L> {
         }
     }
 
-    /// Whether the queue was idle. If not, the waiter is woken when it is.
-    fn poll(&mut self, waiter: Waiter) -> Poll<()> {
+    /// Whether the queue was idle. If that is not known yet, the waiter is woken when it is.
+    fn poll(&mut self, waiter: Waiter) -> Poll<bool> {
         let core = self.queue.core();
         let mut waiter = Some(waiter); // What is left of it is dropped with the lock free.
         let id = *self.id.get_or_insert_with(|| {
@@ -107,11 +110,14 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> IdleWait<K, S, C, L> {
         });
         let answer = core.update(|state| state.idle_waiters.ask(id, waiter.as_mut()));
         drop_quietly(waiter);
-        if answer.is_none() {
-            return Poll::Pending;
+        if answer.is_some() {
+            self.id = None;
+            Poll::Ready(true)
+        } else if core.is_forked() {
+            Poll::Ready(self.give_up())
+        } else {
+            Poll::Pending
         }
-        self.id = None;
-        Poll::Ready(())
     }
 
     /// Waits no longer. Whether the queue was idle meanwhile.

@@ -72,4 +72,7 @@ pub enum Outcome {
     TimedOut,
     /// `shut_down` was called meanwhile. What was ready is still delivered.
     ShutDown,
+    /// Something was ready or held, and this process was forked after the queue was made: the threads at
+    /// it stayed behind. Nothing is delivered from then on.
+    Forked,
 }

@@ -12,6 +12,8 @@ mod draining;
 mod errors;
 mod expiring;
 mod foreign;
+#[cfg(unix)]
+mod forked;
 mod futures;
 mod guards;
 mod idle;
