@@ -25,6 +25,14 @@ use crate::policy::{Outcome, Pending};
 use crate::queue::KeyQueue;
 
 /// What a drain found.
+///
+/// ```
+/// use dedup_queue::DedupQueue;
+///
+/// let queue = DedupQueue::<&str>::new();
+/// let drained = queue.drain();
+/// assert!(drained.leftovers.is_some_and(|left| left.is_empty()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained<K> {
@@ -93,12 +101,35 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// are not waited for: they are left over, and so are keys that are retried from now on. Any
     /// number may drain at a time; the first to come gets what is left. Blocks; a worker must not
     /// wait for itself, so do not call it while holding a key.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| while let Ok(key) = queue.get() { key.done() });
+    ///     assert_eq!(queue.drain().outcome, dedup_queue::Outcome::Finished);
+    /// });
+    /// assert!(queue.add("b").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "ShutDownWithDrain")]
     pub fn drain(&self) -> Drained<K> {
         self.core().drain_until(None)
     }
 
     /// As [`drain`](KeyQueue::drain), for at most this long.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?; // No worker takes it.
+    /// let drained = queue.drain_timeout(std::time::Duration::from_millis(1));
+    /// assert_eq!(drained.leftovers.map(|left| left.ready), Some(vec!["a"]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn drain_timeout(&self, timeout: Duration) -> Drained<K> {
         self.core().drain_until(self.core().clock.after(timeout))
     }
@@ -115,6 +146,16 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// One that is dropped waits no longer; adds stay refused. It may be dropped at any moment, as a
     /// time-out of a runtime does: what it would have returned stays in the queue for the next drain,
     /// and `drain_deadline` with the present time fetches it at once.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// # futures_lite::future::block_on(async {
+    /// let drained = queue.drain_async().await;
+    /// assert_eq!(drained.outcome, dedup_queue::Outcome::Finished);
+    /// # });
+    /// ```
     pub fn drain_async(&self) -> DrainFuture<K, S, C, L> {
         DrainFuture {
             queue: self.clone(),

@@ -23,6 +23,17 @@ use crate::records::Slot;
 const PIECE: usize = 64;
 
 /// A key of a queue, as it was when it was read. See [`KeyQueue::entries`].
+///
+/// ```
+/// use dedup_queue::DedupQueue;
+///
+/// let queue = DedupQueue::<&str>::new();
+/// queue.add("a")?;
+/// let held = queue.get()?;
+/// assert!(queue.entries().all(|entry| entry.key == "a" && entry.held));
+/// # drop(held);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry<K> {

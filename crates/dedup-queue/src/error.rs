@@ -7,6 +7,15 @@ use std::{error, fmt, io};
 ///
 /// Without a type, `ShutDown` is the bare reason, which `?` turns into any boxed error, whatever the
 /// key is: `queue.add(key).map_err(ShutDown::without_key)?`.
+///
+/// ```
+/// use dedup_queue::DedupQueue;
+///
+/// let queue = DedupQueue::<&str>::new();
+/// queue.shut_down();
+/// let refused = queue.add("a").unwrap_err();
+/// assert_eq!(refused.into_key(), "a");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ShutDown<K = ()>(pub K);
 
@@ -37,6 +46,15 @@ impl<K> fmt::Display for ShutDown<K> {
 impl<K> error::Error for ShutDown<K> {}
 
 /// No key was taken.
+///
+/// ```
+/// use dedup_queue::{DedupQueue, GetError};
+///
+/// let queue = DedupQueue::<&str>::new();
+/// assert!(matches!(queue.try_get(), Err(GetError::Empty)));
+/// queue.shut_down();
+/// assert!(matches!(queue.get(), Err(GetError::Closed)));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum GetError {

@@ -25,9 +25,23 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Takes the key that has been ready longest; of two priorities, see
     /// [`low_priority`](KeyQueue::low_priority). Blocks until there is one.
     ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// let held = queue.get()?;
+    /// assert_eq!(*held, "a");
+    /// held.done();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`GetError::Closed`] once the queue is shut down and nothing will be delivered any more. Every call that
     /// may wait says [`GetError::Forked`] instead in a forked process.
+    #[doc(alias = "Get")]
+    #[doc(alias = "pop")]
+    #[doc(alias = "take")]
     #[inline]
     pub fn get(&self) -> Result<Held<'_, K, L>, GetError> {
         match self.core().take() {
@@ -37,6 +51,14 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     }
 
     /// As [`get`](KeyQueue::get), for at most this long.
+    ///
+    /// ```
+    /// use dedup_queue::{DedupQueue, GetError};
+    /// use std::time::Duration;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// assert!(matches!(queue.get_timeout(Duration::from_millis(1)), Err(GetError::TimedOut)));
+    /// ```
     ///
     /// # Errors
     /// [`GetError::TimedOut`] and [`GetError::Closed`].
@@ -61,6 +83,17 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 
     /// Takes the key that has been ready longest, if there is one. Never blocks.
     ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// while let Ok(held) = queue.try_get() {
+    ///     println!("{held:?}"); // Dropping it means done.
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`GetError::Empty`] and [`GetError::Closed`].
     pub fn try_get(&self) -> Result<Held<'_, K, L>, GetError> {
@@ -71,6 +104,18 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     }
 
     /// Takes up to `most` keys at once, in their order. Blocks until there is one.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// for key in ["a", "b", "c"] {
+    ///     queue.add(key)?;
+    /// }
+    /// let two = std::num::NonZeroUsize::new(2).unwrap();
+    /// assert_eq!(queue.get_batch(two)?.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`get`](KeyQueue::get).
@@ -113,6 +158,19 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// finishes key after key without awaiting anything else keeps its executor's thread for as long
     /// as there are any. If others are to run meanwhile, let it yield now and then
     /// (`tokio::task::yield_now().await`, `futures_lite::future::yield_now().await`).
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// # futures_lite::future::block_on(async {
+    /// let held = queue.get_async().await?;
+    /// assert_eq!(*held, "a");
+    /// # Ok::<(), dedup_queue::GetError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn get_async(&self) -> GetFuture<K, S, C, L> {
         GetFuture {
             queue: self.clone(),

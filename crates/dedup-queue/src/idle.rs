@@ -46,6 +46,15 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     }
 
     /// As [`wait_idle`](KeyQueue::wait_idle), for at most this long. `false` if the time was up first.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?; // No worker takes it.
+    /// assert!(!queue.wait_idle_timeout(std::time::Duration::from_millis(1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use = "the time may have been up"]
     pub fn wait_idle_timeout(&self, timeout: Duration) -> bool {
         self.wait_idle_until(self.core().clock.after(timeout))
@@ -59,6 +68,15 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 
     /// As [`wait_idle`](KeyQueue::wait_idle), as a future. It begins with the first poll, and may be dropped
     /// at any moment.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// # futures_lite::future::block_on(async {
+    /// assert!(queue.wait_idle_async().await);
+    /// # });
+    /// ```
     pub fn wait_idle_async(&self) -> impl Future<Output = bool> + Send + Unpin + use<K, S, C, L> {
         let mut wait = IdleWait::new(self);
         poll_fn(move |context| wait.poll(Waiter::Task(context.waker().clone())))

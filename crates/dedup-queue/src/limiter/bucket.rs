@@ -57,6 +57,17 @@ impl TokenBucket {
     }
 
     /// So many tokens per second; the interval is rounded down to nanoseconds.
+    ///
+    /// ```
+    /// use dedup_queue::TokenBucket;
+    /// use std::num::NonZeroU32;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let (ten, one) = (NonZeroU32::new(10).unwrap(), NonZeroU32::MIN);
+    /// let (bucket, now) = (TokenBucket::per_second(ten, one), Instant::now());
+    /// bucket.take(1, now);
+    /// assert_eq!(bucket.wait(now), Duration::from_millis(100));
+    /// ```
     pub fn per_second(tokens: NonZeroU32, burst: NonZeroU32) -> Self {
         Self::new(Duration::from_secs(1) / tokens.get(), burst)
     }

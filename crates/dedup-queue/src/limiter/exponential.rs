@@ -16,6 +16,7 @@ use super::RateLimiter;
 /// assert_eq!(limiter.delay(&"a", 4, now), Duration::from_millis(40));
 /// assert_eq!(limiter.delay(&"a", 1000, now), Duration::from_secs(1000));
 /// ```
+#[doc(alias = "backoff")]
 #[doc(alias = "ItemExponentialFailureRateLimiter")]
 #[doc(alias = "DefaultItemBasedRateLimiter")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
