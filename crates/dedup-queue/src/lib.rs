@@ -92,10 +92,16 @@
 //!
 //! # Panics
 //! A panic of a worker lets its key go. A panic in a key's `Eq`, `Hash` or `Clone` changes nothing,
-//! and comes out of the call. Panics in metrics, in waking and dropping wakers, and in dropping alarms
-//! are caught, and so are those in the drop of a key that an add did not need; one in a waker's `clone` comes out of the poll, before that has done anything. One in a
-//! limiter or in the dead-letter hook comes out of the call that asked, and so does one of the clock,
-//! but a key is let go all the same. The library itself panics only where a method says so.
+//! and comes out of the call. Panics in metrics, in waking and dropping wakers, in dropping alarms, and in
+//! dropping a key that an add did not need are caught; one in a waker's `clone` comes out of the poll,
+//! before that has done anything. One in a limiter or in the dead-letter hook comes out of the call that
+//! asked, and so does one of the clock, but a key is let go all the same. The library itself panics only
+//! where a method says so.
+//!
+//! # Forks
+//! In a process that was forked after a queue was made, nothing waits for threads that stayed behind: `get`
+//! and its kin say [`GetError::Forked`] when no key is ready, a drain ends with [`Outcome::Forked`] and
+//! what is left, `wait_idle` is `false`. Use a queue of its own there.
 //!
 //! # Features
 //! | feature | default | what it does |
