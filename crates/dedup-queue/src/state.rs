@@ -18,9 +18,9 @@ pub(crate) struct State<K> {
     pub(crate) keys: Keys<K>,
     pub(crate) waiters: Waiters,
     pub(crate) drain_waiters: DrainWaiters<K>,
-    /// Those that wait until nothing is pending and nothing held.
+    /// Waiters for the moment when nothing is pending and nothing held.
     pub(crate) idle_waiters: Answers,
-    /// Of drains and others that have been answered in this section.
+    /// Waiters that were answered in this section.
     answered: Vec<Waiter>,
 }
 
