@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sync_shim::Clock;
+use sync_shim::foreign::drop_quietly;
 
 use crate::core::{Core, Hasher, Key};
 use crate::error::ShutDown;
@@ -36,7 +37,8 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             return Ok(Added::New);
         };
         let added = state.keys.add_known(slot, Lane::Normal);
-        drop(state); // Before the key and its twin, which were not needed.
+        drop(state);
+        drop_pair((key, twin));
         Ok(added)
     }
 
@@ -53,6 +55,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         self.tick(&mut state);
         if !state.is_open() {
             self.settle(state);
+            drop_quietly(twin);
             return Err(ShutDown(key));
         }
         let Some(slot) = state.keys.still(found) else {
@@ -62,6 +65,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         };
         let added = state.keys.add_known(slot, Lane::Normal);
         self.settle(state);
+        drop_pair((key, twin));
         Ok(added)
     }
 
@@ -102,7 +106,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             state.keys.add_new(hash, key, twin, lane);
             Some(Added::New)
         });
-        added.ok_or_else(|| refused(pair))
+        settled_with(added, pair)
     }
 
     pub(crate) fn add_after(
@@ -132,7 +136,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 .is_open()
                 .then(|| state.keys.add_after(found, hash, &mut pair, due, lane))
         });
-        let added = added.ok_or_else(|| refused(pair))?;
+        let added = settled_with(added, pair)?;
         self.with_metrics(Metrics::retries_total);
         Ok(added)
     }
@@ -144,7 +148,29 @@ pub(crate) fn is_in<K: Eq>(key: &K, pair: Option<&(K, K)>) -> bool {
     pair.is_some_and(|(other, _)| key == other)
 }
 
-pub(crate) fn refused<K>(pair: Pair<K>) -> ShutDown<K> {
-    let (key, _twin) = pair.expect("what was refused was not taken");
-    ShutDown(key)
+/// What became of an add, whose pair was taken, or was not needed, or was refused.
+pub(crate) fn settled_with<K, T>(added: Option<T>, pair: Pair<K>) -> Result<T, ShutDown<K>> {
+    match (added, pair) {
+        (Some(added), pair) => {
+            if let Some(pair) = pair {
+                drop_pair(pair);
+            }
+            Ok(added)
+        }
+        (None, pair) => {
+            let (key, twin) = pair.expect("what was refused was not taken");
+            drop_quietly(twin);
+            Err(ShutDown(key))
+        }
+    }
+}
+
+/// Drops a key and its twin, each for itself: a panic in a drop while another unwinds would end the process. The
+/// lock is free.
+#[inline]
+fn drop_pair<K>((key, twin): (K, K)) {
+    if std::mem::needs_drop::<K>() {
+        drop_quietly(key);
+        drop_quietly(twin);
+    }
 }

@@ -55,6 +55,18 @@ pub fn controller_limiter() -> MaxOf<Exponential, TokenBucket> {
 /// | `max_attempts` | no limit | retrying |
 /// | `dead_letter` | none | retrying |
 /// | `failure_expiry` | one hour | retrying |
+///
+/// ```
+/// use dedup_queue::{DedupRetryQueue, Exponential, Jitter};
+/// use std::time::Duration;
+///
+/// let queue = DedupRetryQueue::<&str>::builder()
+///     .name("pods")
+///     .limiter(Exponential::new(Duration::from_millis(5), Duration::from_secs(60)))
+///     .jitter(Jitter::Percent(10))
+///     .build();
+/// assert_eq!(queue.name(), "pods");
+/// ```
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct Builder<K, S, C, L> {
     hasher: S,
@@ -193,6 +205,19 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> Builder<K, S, C, L> {
 
 impl<K: Key, S: Hasher, C: Clock, L: Retries> Builder<K, S, C, L> {
     /// How long a key waits after a failure.
+    ///
+    /// ```
+    /// use dedup_queue::{DedupRetryQueue, FastSlow, Retried};
+    /// use std::time::Duration;
+    ///
+    /// let (fast, slow) = (Duration::from_millis(5), Duration::from_secs(10));
+    /// let queue = DedupRetryQueue::<&str>::builder().limiter(FastSlow::new(fast, slow, 3)).build();
+    /// queue.add("a")?;
+    /// assert_eq!(queue.get()?.retry(), Retried::After(fast));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "backoff")]
+    #[doc(alias = "rate_limit")]
     pub fn limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
@@ -212,6 +237,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> Builder<K, S, C, L> {
 
     /// How often a key may be tried before it is given up: its so-manieth failure in a row is its
     /// last. Tries that an add brings about during a back-off do not count.
+    #[doc(alias = "max_retries")]
     pub fn max_attempts(mut self, most: NonZeroU32) -> Self {
         self.max_attempts = Some(most);
         self
@@ -219,6 +245,19 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> Builder<K, S, C, L> {
 
     /// Called with each key that is given up and how often it failed, by the thread that said so,
     /// with no lock held. What it panics with comes out of that thread's call.
+    ///
+    /// ```
+    /// use dedup_queue::{DedupRetryQueue, Retried};
+    /// use std::num::NonZeroU32;
+    ///
+    /// let queue = DedupRetryQueue::<&str>::builder()
+    ///     .max_attempts(NonZeroU32::MIN)
+    ///     .dead_letter(|key, failures| println!("{key} is given up after {failures} failures"))
+    ///     .build();
+    /// queue.add("a")?;
+    /// assert_eq!(queue.get()?.retry(), Retried::GivenUp);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn dead_letter(mut self, hook: impl Fn(K, u32) + Send + Sync + 'static) -> Self {
         self.dead_letter = Some(Box::new(hook));
         self

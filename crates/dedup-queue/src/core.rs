@@ -12,13 +12,14 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use delay_queue::epoch::Epoch;
-use delay_queue::wait::{Driver, ReadySource, Unavailable, Waiters};
+use delay_queue::wait::{Driver, Unavailable, Waiters};
 use sync_shim::Clock;
 #[cfg(anthill_loom)]
 pub(crate) use sync_shim::ManualClock as DefaultClock;
 #[cfg(not(anthill_loom))]
 pub(crate) use sync_shim::MonotonicClock as DefaultClock;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
+use sync_shim::fork_count;
 
 use crate::keys::{Keys, MetricChanges, Place, Settings};
 use crate::limiter::RateLimiter;
@@ -67,6 +68,8 @@ pub(crate) struct Core<K, S, C> {
     pub(crate) clock: C,
     pub(crate) epoch: Epoch,
     pub(crate) config: Config<K>,
+    /// The fork count where the queue was made.
+    forks: usize,
     /// Wakes this queue when its alarm fires.
     alarm_waker: Waker,
     /// Itself: for guards that need a share of the queue instead of a borrow.
@@ -81,6 +84,15 @@ impl<K: Key, S: Hasher, C: Clock> Wake for AlarmWaker<K, S, C> {
         if let Some(core) = self.0.upgrade() {
             core.alarm_fired();
         }
+    }
+}
+
+/// Compiled once, whatever is reported.
+#[cold]
+fn report_to(metrics: &dyn Metrics, name: &str, what: &mut dyn FnMut(&dyn Metrics, &str)) {
+    // Metrics may panic; it is none of the queue's business.
+    if let Err(payload) = guarded(|| what(metrics, name)) {
+        discard(payload);
     }
 }
 
@@ -159,9 +171,15 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             epoch: Epoch::new(clock.now()),
             clock,
             config,
+            forks: fork_count(),
             alarm_waker: Waker::from(Arc::new(AlarmWaker(Weak::clone(core)))),
             me: Weak::clone(core),
         })
+    }
+
+    /// Whether the threads that hold keys stayed behind in another process: then nobody waits.
+    pub(crate) fn is_forked(&self) -> bool {
+        fork_count() != self.forks
     }
 
     /// Runs a section under the lock, which settles if it must, then its deferred effects.
@@ -194,17 +212,9 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     /// Reports to the metrics, if there are any.
     #[inline]
-    pub(crate) fn with_metrics(&self, what: impl FnOnce(&dyn Metrics, &str)) {
+    pub(crate) fn with_metrics(&self, mut what: impl FnMut(&dyn Metrics, &str)) {
         if let Some(metrics) = &self.config.metrics {
-            self.with_metrics_slow(&**metrics, what);
-        }
-    }
-
-    #[cold]
-    fn with_metrics_slow(&self, metrics: &dyn Metrics, what: impl FnOnce(&dyn Metrics, &str)) {
-        // Metrics may panic; it is none of the queue's business.
-        if let Err(payload) = guarded(|| what(metrics, &self.config.name)) {
-            discard(payload);
+            report_to(&**metrics, &self.config.name, &mut what);
         }
     }
 

@@ -13,17 +13,26 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use delay_queue::wait::{Waiter, WaiterId};
+use delay_queue::wait::Waiter;
 use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 
 use crate::core::{Core, DefaultClock, Hasher, Key};
+use crate::drain_waiters::DrainId;
 use crate::keys::Remaining;
 use crate::layer::{Layer, Plain};
 use crate::policy::{Outcome, Pending};
 use crate::queue::KeyQueue;
 
 /// What a drain found.
+///
+/// ```
+/// use dedup_queue::DedupQueue;
+///
+/// let queue = DedupQueue::<&str>::new();
+/// let drained = queue.drain();
+/// assert!(drained.leftovers.is_some_and(|left| left.is_empty()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained<K> {
@@ -92,12 +101,35 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// are not waited for: they are left over, and so are keys that are retried from now on. Any
     /// number may drain at a time; the first to come gets what is left. Blocks; a worker must not
     /// wait for itself, so do not call it while holding a key.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| while let Ok(key) = queue.get() { key.done() });
+    ///     assert_eq!(queue.drain().outcome, dedup_queue::Outcome::Finished);
+    /// });
+    /// assert!(queue.add("b").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "ShutDownWithDrain")]
     pub fn drain(&self) -> Drained<K> {
         self.core().drain_until(None)
     }
 
     /// As [`drain`](KeyQueue::drain), for at most this long.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?; // No worker takes it.
+    /// let drained = queue.drain_timeout(std::time::Duration::from_millis(1));
+    /// assert_eq!(drained.leftovers.map(|left| left.ready), Some(vec!["a"]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn drain_timeout(&self, timeout: Duration) -> Drained<K> {
         self.core().drain_until(self.core().clock.after(timeout))
     }
@@ -114,6 +146,16 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// One that is dropped waits no longer; adds stay refused. It may be dropped at any moment, as a
     /// time-out of a runtime does: what it would have returned stays in the queue for the next drain,
     /// and `drain_deadline` with the present time fetches it at once.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// # futures_lite::future::block_on(async {
+    /// let drained = queue.drain_async().await;
+    /// assert_eq!(drained.outcome, dedup_queue::Outcome::Finished);
+    /// # });
+    /// ```
     pub fn drain_async(&self) -> DrainFuture<K, S, C, L> {
         DrainFuture {
             queue: self.clone(),
@@ -135,10 +177,11 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 return drained;
             }
             match deadline {
+                _ if self.is_forked() => self.stop_drain(id, Outcome::Forked),
                 None => parker.park(),
                 Some(when) => {
                     if !self.clock.park_until(&parker, when) {
-                        self.stop_drain(id);
+                        self.stop_drain(id, Outcome::TimedOut);
                         deadline = None; // The answer is there.
                     }
                 }
@@ -147,7 +190,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     /// Refuses adds and enqueues the drain. If there is nothing to wait for, it is answered at once.
-    fn begin_drain(&self, waiter: Waiter) -> WaiterId {
+    fn begin_drain(&self, waiter: Waiter) -> DrainId {
         let mut waiter = Some(waiter); // Dropped with the lock free if the clock panics.
         self.update(|state| {
             self.tick(state);
@@ -157,7 +200,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     /// The answer, once. If there is none yet, the waiter is woken when there is.
-    fn ask(&self, id: WaiterId, waiter: Option<&mut Waiter>) -> Option<Drained<K>> {
+    fn ask(&self, id: DrainId, waiter: Option<&mut Waiter>) -> Option<Drained<K>> {
         let answer = self.update(|state| state.drain_waiters.ask(id, waiter))?;
         Some(Drained {
             outcome: answer.outcome,
@@ -165,18 +208,18 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         })
     }
 
-    /// The time is up: delivery stops and all drains end, unless they have.
-    fn stop_drain(&self, id: WaiterId) {
+    /// The time is up, or nobody is left to wait for: delivery stops and all drains end, unless they have.
+    fn stop_drain(&self, id: DrainId, outcome: Outcome) {
         self.update(|state| {
             self.tick(state);
             if state.drain_waiters.waits(id) {
-                state.end_drains(Outcome::TimedOut);
+                state.end_drains(outcome);
             }
         });
     }
 
     /// The drain is given up. What it was answered goes to the next.
-    fn give_up_drain(&self, id: WaiterId) {
+    fn give_up_drain(&self, id: DrainId) {
         let waiter = self.update(|state| state.drain_waiters.leave(id));
         drop_quietly(waiter); // May be a user's waker: the lock is free.
     }
@@ -200,7 +243,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 }
 
 /// Gives a drain up when it is dropped, unless it has been answered.
-struct GivenUp<'c, K: Key, S: Hasher, C: Clock>(&'c Core<K, S, C>, Option<WaiterId>);
+struct GivenUp<'c, K: Key, S: Hasher, C: Clock>(&'c Core<K, S, C>, Option<DrainId>);
 
 impl<K: Key, S: Hasher, C: Clock> Drop for GivenUp<'_, K, S, C> {
     fn drop(&mut self) {
@@ -225,7 +268,7 @@ pub struct DrainFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Pl
 enum Progress {
     /// It was not polled yet.
     New,
-    Waits(WaiterId),
+    Waits(DrainId),
     Ended,
 }
 
@@ -240,7 +283,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
         let (id, answer) = match self.progress {
             Progress::New => {
                 let id = core.begin_drain(waiter);
-                (id, core.ask(id, None))
+                self.progress = Progress::Waits(id);
+                (id, self.queue.core().ask(id, None))
             }
             Progress::Waits(id) => {
                 let answer = core.ask(id, Some(&mut waiter));
@@ -249,6 +293,12 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
             }
             Progress::Ended => panic!("a drain was polled after it had ended"),
         };
+        let core = self.queue.core();
+        let answer = answer.or_else(|| {
+            core.is_forked()
+                .then(|| core.stop_drain(id, Outcome::Forked))?;
+            core.ask(id, None)
+        });
         self.progress = match answer {
             None => Progress::Waits(id),
             Some(_) => Progress::Ended,

@@ -9,7 +9,10 @@
 //!    and was answered, or left.
 //! 2. What was left over is with one answered drain, or unclaimed, or has been fetched.
 
-use delay_queue::wait::{Waiter, WaiterId};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use delay_queue::wait::Waiter;
 
 use crate::keys::Remaining;
 use crate::policy::Outcome;
@@ -20,86 +23,237 @@ pub(crate) struct Answer<K> {
     pub(crate) rest: Option<Remaining<K>>,
 }
 
+/// Stands for one drain, from the section that enqueues it until its owner has its answer or leaves.
+/// Later ones are greater.
+#[derive(Clone, Copy, Debug, Eq)]
+pub(crate) struct DrainId(u64);
+
+impl Ord for DrainId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        #[cfg(all(test, not(anthill_loom)))]
+        tests::count_comparison();
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for DrainId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for DrainId {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
 pub(crate) struct DrainWaiters<K> {
-    /// In the order in which they came.
-    waiting: Vec<(WaiterId, Waiter)>,
-    answered: Vec<(WaiterId, Answer<K>)>,
+    answers: Answers,
+    /// What was left for drains that have been answered, oldest first.
+    rests: Vec<(DrainId, Remaining<K>)>,
     /// What was left for a drain that was given up before it fetched it.
     unclaimed: Option<Remaining<K>>,
-    next: WaiterId,
+}
+
+/// Waiters that are answered together, without what is left for them: compiled once, whatever the keys
+/// are.
+#[derive(Default)]
+pub(crate) struct Answers {
+    waiting: BTreeMap<DrainId, Waiter>,
+    answered: BTreeMap<DrainId, Outcome>,
+    last: u64,
 }
 
 impl<K> DrainWaiters<K> {
     pub(crate) fn new() -> Self {
         Self {
-            waiting: Vec::new(),
-            answered: Vec::new(),
+            answers: Answers::default(),
+            rests: Vec::new(),
             unclaimed: None,
-            next: 0,
         }
     }
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.answers.waiting()
     }
 
     /// Whether this one does.
-    pub(crate) fn waits(&self, id: WaiterId) -> bool {
-        self.waiting.iter().any(|(other, _)| *other == id)
+    pub(crate) fn waits(&self, id: DrainId) -> bool {
+        self.answers.waits(id)
     }
 
     /// Enqueues a drain, whose waiter is to be woken when it is answered.
-    pub(crate) fn enter(&mut self, waiter: Waiter) -> WaiterId {
-        self.next += 1;
-        self.waiting.push((self.next, waiter));
-        self.next
+    pub(crate) fn enter(&mut self, waiter: Waiter) -> DrainId {
+        self.answers.enter(waiter)
     }
 
     /// All drains end. What is left, now and from drains that were given up, is for the first; if
     /// `rest` is `None` it stays. The waiters are to be woken when the lock is free.
     pub(crate) fn end(&mut self, outcome: Outcome, rest: Option<Remaining<K>>) -> Vec<Waiter> {
-        let mut rest = rest.map(|rest| rest.behind(self.unclaimed.take()));
-        let waiting = std::mem::take(&mut self.waiting);
-        let mut waiters = Vec::with_capacity(waiting.len());
-        for (id, waiter) in waiting {
-            let rest = rest.take();
-            self.answered.push((id, Answer { outcome, rest }));
-            waiters.push(waiter);
-        }
-        if rest.is_some() {
-            self.unclaimed = rest; // There was no drain to get it.
+        let rest = rest.map(|rest| rest.behind(self.unclaimed.take()));
+        let (first, waiters) = self.answers.end(outcome);
+        match (first, rest) {
+            (_, None) => {}
+            (Some(first), Some(rest)) => self.rests.push((first, rest)),
+            (None, Some(rest)) => self.unclaimed = Some(rest),
         }
         waiters
     }
 
     /// The answer, once. If there is none yet, `waiter` takes the place of the drain's own, and the old
     /// one comes back in its place, to be dropped when the lock is free.
-    pub(crate) fn ask(&mut self, id: WaiterId, waiter: Option<&mut Waiter>) -> Option<Answer<K>> {
-        let is_it = |other: WaiterId| other == id;
-        if let Some(place) = self.answered.iter().position(|(other, _)| is_it(*other)) {
-            return Some(self.answered.swap_remove(place).1);
-        }
-        let waiting = self.waiting.iter_mut().find(|(other, _)| is_it(*other));
-        if let (Some((_, old)), Some(waiter)) = (waiting, waiter) {
-            std::mem::swap(old, waiter);
-        }
-        None
+    pub(crate) fn ask(&mut self, id: DrainId, waiter: Option<&mut Waiter>) -> Option<Answer<K>> {
+        let outcome = self.answers.ask(id, waiter)?;
+        let rest = self.take_rest(id);
+        Some(Answer { outcome, rest })
     }
 
     /// The drain is given up: what it was answered is for the next one. What comes back is to be
     /// dropped when the lock is free.
-    pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waiter> {
-        if let Some(place) = self.waiting.iter().position(|(other, _)| *other == id) {
-            return Some(self.waiting.remove(place).1);
+    pub(crate) fn leave(&mut self, id: DrainId) -> Option<Waiter> {
+        if let Some(rest) = self.take_rest(id) {
+            self.unclaimed = Some(rest.behind(self.unclaimed.take()));
         }
-        if let Some(Answer { rest, .. }) = self.ask(id, None) {
-            let earlier = self.unclaimed.take();
-            self.unclaimed = match rest {
-                Some(rest) => Some(rest.behind(earlier)),
-                None => earlier,
-            };
+        self.answers.leave(id)
+    }
+
+    fn take_rest(&mut self, id: DrainId) -> Option<Remaining<K>> {
+        let place = self.rests.partition_point(|(other, _)| *other < id);
+        let is_it = self.rests.get(place).is_some_and(|(other, _)| *other == id);
+        is_it.then(|| self.rests.remove(place).1)
+    }
+}
+
+impl Answers {
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn waits(&self, id: DrainId) -> bool {
+        self.waiting.contains_key(&id)
+    }
+
+    pub(crate) fn enter(&mut self, waiter: Waiter) -> DrainId {
+        self.last += 1;
+        let id = DrainId(self.last);
+        self.waiting.insert(id, waiter);
+        id
+    }
+
+    /// Answers all. The first of them, and their waiters.
+    pub(crate) fn end(&mut self, outcome: Outcome) -> (Option<DrainId>, Vec<Waiter>) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let first = waiting.keys().next().copied();
+        let mut waiters = Vec::with_capacity(waiting.len());
+        for (id, waiter) in waiting {
+            self.answered.insert(id, outcome);
+            waiters.push(waiter);
         }
-        None
+        (first, waiters)
+    }
+
+    pub(crate) fn ask(&mut self, id: DrainId, waiter: Option<&mut Waiter>) -> Option<Outcome> {
+        if let (Some(waiter), Some(old)) = (waiter, self.waiting.get_mut(&id)) {
+            std::mem::swap(old, waiter);
+        }
+        self.answered.remove(&id)
+    }
+
+    pub(crate) fn leave(&mut self, id: DrainId) -> Option<Waiter> {
+        self.answered.remove(&id);
+        self.waiting.remove(&id)
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::task::Waker;
+
+    use super::*;
+
+    thread_local! {
+        static COMPARISONS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count_comparison() {
+        COMPARISONS.set(COMPARISONS.get() + 1);
+    }
+
+    fn enter(drains: &mut DrainWaiters<u32>, count: usize) -> Vec<DrainId> {
+        let one = |_| drains.enter(Waiter::Task(Waker::noop().clone()));
+        (0..count).map(one).collect()
+    }
+
+    /// How many ids are compared for each of `count` drains, in the worst order that is known.
+    fn comparisons_per_drain(
+        count: usize,
+        end: fn(&mut DrainWaiters<u32>, &mut dyn Iterator<Item = DrainId>),
+    ) -> [usize; 2] {
+        [false, true].map(|newest_first| {
+            let mut drains = DrainWaiters::new();
+            let mut ids = enter(&mut drains, count);
+            if newest_first {
+                ids.reverse();
+            }
+            COMPARISONS.set(0);
+            end(&mut drains, &mut ids.into_iter());
+            assert_eq!(drains.len(), 0);
+            COMPARISONS.get() / count
+        })
+    }
+
+    fn grows_slowly(end: fn(&mut DrainWaiters<u32>, &mut dyn Iterator<Item = DrainId>)) {
+        let (few, many) = (100, 6400);
+        let (small, large) = (
+            comparisons_per_drain(few, end),
+            comparisons_per_drain(many, end),
+        );
+        for (small, large) in small.into_iter().zip(large) {
+            // Six doublings, each of which may cost a dozen comparisons more in all.
+            assert!(
+                large <= small + 6 * 16,
+                "{small} comparisons each of {few}, {large} each of {many}"
+            );
+        }
+    }
+
+    #[test]
+    fn giving_up_one_of_many_waiting_drains_does_not_look_at_the_others() {
+        grows_slowly(|drains, ids| {
+            for id in ids {
+                assert!(drains.leave(id).is_some());
+            }
+        });
+    }
+
+    #[test]
+    fn asking_for_one_of_many_drains_does_not_look_at_the_others() {
+        grows_slowly(|drains, ids| {
+            let ids: Vec<_> = ids.collect();
+            for &id in &ids {
+                assert!(drains.waits(id));
+                let mut waiter = Waiter::Task(Waker::noop().clone());
+                assert!(drains.ask(id, Some(&mut waiter)).is_none());
+            }
+            drop(drains.end(Outcome::Finished, None));
+            for id in ids {
+                assert!(drains.ask(id, None).is_some());
+            }
+        });
+    }
+
+    #[test]
+    fn giving_up_one_of_many_answered_drains_does_not_look_at_the_others() {
+        grows_slowly(|drains, ids| {
+            drop(drains.end(Outcome::Finished, None));
+            for id in ids {
+                assert!(drains.leave(id).is_none());
+            }
+            assert!(drains.answers.answered.is_empty());
+        });
     }
 }

@@ -20,9 +20,20 @@ use crate::queue::KeyQueue;
 use crate::records::Slot;
 
 /// So many records are read in a section. A copy of a key costs about as much as a take.
-const PIECE: Slot = 64;
+const PIECE: usize = 64;
 
 /// A key of a queue, as it was when it was read. See [`KeyQueue::entries`].
+///
+/// ```
+/// use dedup_queue::DedupQueue;
+///
+/// let queue = DedupQueue::<&str>::new();
+/// queue.add("a")?;
+/// let held = queue.get()?;
+/// assert!(queue.entries().all(|entry| entry.key == "a" && entry.held));
+/// # drop(held);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry<K> {
@@ -97,7 +108,7 @@ impl<K: Key, S: Hasher, C: Clock> Iterator for Entries<'_, K, S, C> {
                 return Some(self.entry(listed));
             }
             let from = self.next?;
-            let mut piece = Vec::with_capacity(PIECE as usize); // Not under the lock.
+            let mut piece = Vec::with_capacity(PIECE); // Not under the lock.
             self.next = self.core.update(|state| {
                 self.core.tick(state);
                 state.keys.list(from, PIECE, &mut piece)

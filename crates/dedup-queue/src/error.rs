@@ -7,6 +7,15 @@ use std::{error, fmt, io};
 ///
 /// Without a type, `ShutDown` is the bare reason, which `?` turns into any boxed error, whatever the
 /// key is: `queue.add(key).map_err(ShutDown::without_key)?`.
+///
+/// ```
+/// use dedup_queue::DedupQueue;
+///
+/// let queue = DedupQueue::<&str>::new();
+/// queue.shut_down();
+/// let refused = queue.add("a").unwrap_err();
+/// assert_eq!(refused.into_key(), "a");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ShutDown<K = ()>(pub K);
 
@@ -37,6 +46,15 @@ impl<K> fmt::Display for ShutDown<K> {
 impl<K> error::Error for ShutDown<K> {}
 
 /// No key was taken.
+///
+/// ```
+/// use dedup_queue::{DedupQueue, GetError};
+///
+/// let queue = DedupQueue::<&str>::new();
+/// assert!(matches!(queue.try_get(), Err(GetError::Empty)));
+/// queue.shut_down();
+/// assert!(matches!(queue.get(), Err(GetError::Closed)));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum GetError {
@@ -48,6 +66,9 @@ pub enum GetError {
     Empty,
     /// Only futures wait, and nothing wakes them in time: the alarm could not be set.
     NoAlarm(Arc<io::Error>),
+    /// No key is ready, and this process was forked after the queue was made: the threads that would add
+    /// one or let one go stayed behind, so there is nothing to wait for.
+    Forked,
 }
 
 impl GetError {
@@ -63,6 +84,7 @@ impl fmt::Display for GetError {
             Self::Closed => f.write_str("the queue is shut down and has nothing left to deliver"),
             Self::TimedOut => f.write_str("no key was ready until the time was up"),
             Self::Empty => f.write_str("no key is ready"),
+            Self::Forked => f.write_str("the queue stayed behind in the process that forked"),
             Self::NoAlarm(error) => write!(f, "no alarm could be set: {error}"),
         }
     }

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use delay_queue::NEVER;
 use sync_shim::Clock;
+use sync_shim::foreign::drop_quietly;
 
-use crate::add::{is_in, refused};
+use crate::add::{is_in, settled_with};
 use crate::core::{Core, Hasher, Key};
 use crate::error::ShutDown;
 use crate::keys::{Ended, Ending};
@@ -78,15 +79,19 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 Err(current) => failures = current,
                 Ok(retried) => {
                     if retried == Retried::GivenUp {
-                        self.give_up(pair.map(|(key, _)| key), count);
-                    } else {
-                        self.with_metrics(Metrics::retries_total);
+                        let key = pair.map(|(key, twin)| {
+                            drop_quietly(twin);
+                            key
+                        });
+                        self.give_up(key, count);
+                        return Ok(retried);
                     }
-                    return Ok(retried);
+                    self.with_metrics(Metrics::retries_total);
+                    return settled_with(Some(retried), pair);
                 }
             }
         }
-        Err(refused(pair))
+        settled_with(None, pair)
     }
 
     /// What follows the key's failure, which is its `failures`-th; after the delay that the worker
@@ -107,8 +112,9 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     fn give_up(&self, key: Option<K>, failures: u32) {
-        if let (Some(hook), Some(key)) = (&self.config.dead_letter, key) {
-            hook(key, failures);
+        match (&self.config.dead_letter, key) {
+            (Some(hook), Some(key)) => hook(key, failures),
+            (_, key) => _ = drop_quietly(key),
         }
     }
 

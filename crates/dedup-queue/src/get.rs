@@ -25,8 +25,23 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Takes the key that has been ready longest; of two priorities, see
     /// [`low_priority`](KeyQueue::low_priority). Blocks until there is one.
     ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// let held = queue.get()?;
+    /// assert_eq!(*held, "a");
+    /// held.done();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`GetError::Closed`] once the queue is shut down and nothing will be delivered any more.
+    /// [`GetError::Closed`] once the queue is shut down and nothing will be delivered any more. Every call that
+    /// may wait says [`GetError::Forked`] instead in a forked process.
+    #[doc(alias = "Get")]
+    #[doc(alias = "pop")]
+    #[doc(alias = "take")]
     #[inline]
     pub fn get(&self) -> Result<Held<'_, K, L>, GetError> {
         match self.core().take() {
@@ -36,6 +51,14 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     }
 
     /// As [`get`](KeyQueue::get), for at most this long.
+    ///
+    /// ```
+    /// use dedup_queue::{DedupQueue, GetError};
+    /// use std::time::Duration;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// assert!(matches!(queue.get_timeout(Duration::from_millis(1)), Err(GetError::TimedOut)));
+    /// ```
     ///
     /// # Errors
     /// [`GetError::TimedOut`] and [`GetError::Closed`].
@@ -60,6 +83,17 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 
     /// Takes the key that has been ready longest, if there is one. Never blocks.
     ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// while let Ok(held) = queue.try_get() {
+    ///     println!("{held:?}"); // Dropping it means done.
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`GetError::Empty`] and [`GetError::Closed`].
     pub fn try_get(&self) -> Result<Held<'_, K, L>, GetError> {
@@ -70,6 +104,18 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     }
 
     /// Takes up to `most` keys at once, in their order. Blocks until there is one.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// for key in ["a", "b", "c"] {
+    ///     queue.add(key)?;
+    /// }
+    /// let two = std::num::NonZeroUsize::new(2).unwrap();
+    /// assert_eq!(queue.get_batch(two)?.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`get`](KeyQueue::get).
@@ -112,6 +158,19 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// finishes key after key without awaiting anything else keeps its executor's thread for as long
     /// as there are any. If others are to run meanwhile, let it yield now and then
     /// (`tokio::task::yield_now().await`, `futures_lite::future::yield_now().await`).
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// # futures_lite::future::block_on(async {
+    /// let held = queue.get_async().await?;
+    /// assert_eq!(*held, "a");
+    /// # Ok::<(), dedup_queue::GetError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn get_async(&self) -> GetFuture<K, S, C, L> {
         GetFuture {
             queue: self.clone(),
@@ -170,8 +229,19 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         deadline: Option<Instant>,
         mut take: impl FnMut(&mut Keys<K>) -> Option<T>,
     ) -> Result<T, GetError> {
+        if self.is_forked() {
+            return self.try_get(take).map_err(or_forked);
+        }
         let look = |state: &mut State<K>, _: &mut Effects<K>| state.look(&mut take);
         Ok(self.wait(&Parker::of_thread(), deadline, look)?)
+    }
+}
+
+/// What a call that may wait says instead of "empty" in a forked process.
+fn or_forked(error: GetError) -> GetError {
+    match error {
+        GetError::Empty => GetError::Forked,
+        other => other,
     }
 }
 
@@ -206,6 +276,10 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { queue, id } = &mut *self;
+        if queue.core().is_forked() {
+            let taken = queue.core().try_get(Keys::take).map_err(or_forked);
+            return Poll::Ready(taken.map(|taken| queue.held_noted(taken).into_owned()));
+        }
         let look = |state: &mut State<K>, _: &mut Effects<K>| state.look(Keys::take);
         let polled = queue.core().poll_wait(id, context, look);
         polled.map(|taken| Ok(queue.held_noted(taken?).into_owned()))

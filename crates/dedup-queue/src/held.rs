@@ -45,6 +45,19 @@ pub(crate) trait GuardOps<K>: Send + Sync {
 /// It borrows the queue, as a lock's guard borrows the lock, and can go to another thread; to where
 /// the queue cannot be borrowed, as [`into_owned`](Held::into_owned). One that is leaked
 /// (`std::mem::forget`) holds its key for ever, and no drain finishes.
+///
+/// ```
+/// use dedup_queue::DedupQueue;
+///
+/// let queue = DedupQueue::<&str>::new();
+/// queue.add("a")?;
+/// let held = queue.get()?;
+/// queue.add("a")?; // Again, while it is held.
+/// assert!(queue.try_get().is_err(), "no other worker gets it");
+/// drop(held);
+/// assert_eq!(*queue.try_get()?, "a");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[doc(alias = "processing")]
 #[must_use = "dropping it means that the key is done"]
 pub struct Held<'q, K: Key, L: Layer = Plain> {
@@ -114,6 +127,7 @@ impl<'q, K: Key, L: Layer> Held<'q, K, L> {
     }
 
     /// The same as dropping it.
+    #[doc(alias = "Done")]
     pub fn done(self) {
         drop(self);
     }
@@ -125,6 +139,17 @@ impl<K: Key, L: Delays> Held<'_, K, L> {
     ///
     /// If the key was added meanwhile it is ready at once; if it was delayed to an earlier time, it
     /// keeps that.
+    ///
+    /// ```
+    /// use dedup_queue::{DedupDelayQueue, Retried};
+    /// use std::time::Duration;
+    ///
+    /// let queue = DedupDelayQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// let hour = Duration::from_secs(3600);
+    /// assert_eq!(queue.get()?.retry_after(hour), Retried::After(hour));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn retry_after(mut self, delay: Duration) -> Retried {
         let slot = self.place.slot();
         let retried = self.queue.queue().retry_after(slot, &mut self.key, delay);
@@ -134,6 +159,16 @@ impl<K: Key, L: Delays> Held<'_, K, L> {
 
 impl<K: Key, L: Retries> Held<'_, K, L> {
     /// Done, and well: its failures are forgotten.
+    ///
+    /// ```
+    /// use dedup_queue::DedupRetryQueue;
+    ///
+    /// let queue = DedupRetryQueue::<&str>::new();
+    /// queue.add_rate_limited("a")?;
+    /// queue.get()?.succeed();
+    /// assert_eq!(queue.failures(&"a"), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn succeed(mut self) {
         let slot = self.place.slot();
         self.queue.queue().succeed(slot, &mut self.key);
@@ -152,6 +187,17 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     /// dead-letter hook called on this thread; what the hook panics with comes out here. A try that is
     /// pending for an earlier failure is taken back then; what was added otherwise is delivered, as if the
     /// key were new.
+    ///
+    /// ```
+    /// use dedup_queue::DedupRetryQueue;
+    ///
+    /// let queue = DedupRetryQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// queue.get()?.retry(); // It failed.
+    /// assert_eq!(queue.failures(&"a"), 1);
+    /// assert_eq!(*queue.get()?, "a", "after a few milliseconds");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Panics
     /// If the limiter does. The key is done then, and no failure counted.
@@ -203,6 +249,7 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     }
 
     /// Forgets its failures. It is held as before.
+    #[doc(alias = "Forget")]
     pub fn forget(&self) {
         self.queue.queue().forget(self.place.slot());
     }

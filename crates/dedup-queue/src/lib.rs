@@ -49,7 +49,7 @@
 //! # Three layers
 //! | type | adds | guards |
 //! |---|---|---|
-//! | [`DedupQueue`] | `add`, `low_priority`, `get`, `remove`, `shut_down`, `drain` | `done` |
+//! | [`DedupQueue`] | `add`, `low_priority`, `get`, `remove`, `wait_idle`, `shut_down`, `drain` | `done` |
 //! | [`DedupDelayQueue`] | `add_after`, `add_at`, `remove_delayed` | `retry_after` |
 //! | [`DedupRetryQueue`] | `add_rate_limited`, `add_after_backoff`, `failures`, `forget` | `succeed`, `retry`, `retry_failed_after`, `forget` |
 //!
@@ -75,13 +75,14 @@
 //! | `add` | no | one section of the queue's lock; one look-up; a clone of the key |
 //! | `get` and its kin | until a key is ready | one section, no look-up |
 //! | `try_get`, `get_async` | no; the future waits | the same |
-//! | letting go | no | one section; a removal from the table |
+//! | letting go | no | one section; a removal from the table; O(records), amortised O(1), when few of many keys are left |
 //! | `add_after`, `retry`, .. | no | the same and O(log delayed); a reading of the clock |
 //! | what falls due | | O(log delayed) for each, in the next section, whichever call it is |
 //! | `remove`, `failures`, `forget` | no | one section, one look-up |
 //! | `stats`, `len` | no | one section |
 //! | `entries` | no | a section and a clone of each key, for some dozens of keys at a time |
 //! | `drain` | until nothing is ready or held | nothing while it sleeps; at its end O(all keys) |
+//! | `wait_idle` | until nothing is ready, held or delayed | nothing while it sleeps; meanwhile no section is a short one |
 //! | `shut_down` | no | one section, O(who waits) |
 //!
 //! "No" means: for no longer than others hold the lock, and none of them holds it while it runs
@@ -91,10 +92,16 @@
 //!
 //! # Panics
 //! A panic of a worker lets its key go. A panic in a key's `Eq`, `Hash` or `Clone` changes nothing,
-//! and comes out of the call. Panics in metrics, in waking and dropping wakers, and in dropping alarms
-//! are caught; one in a waker's `clone` comes out of the poll, before that has done anything. One in a
-//! limiter or in the dead-letter hook comes out of the call that asked, and so does one of the clock,
-//! but a key is let go all the same. The library itself panics only where a method says so.
+//! and comes out of the call. Panics in metrics, in waking and dropping wakers, in dropping alarms, and in
+//! dropping a key that an add did not need are caught; one in a waker's `clone` comes out of the poll,
+//! before that has done anything. One in a limiter or in the dead-letter hook comes out of the call that
+//! asked, and so does one of the clock, but a key is let go all the same. The library itself panics only
+//! where a method says so.
+//!
+//! # Forks
+//! In a process that was forked after a queue was made, nothing waits for threads that stayed behind: `get`
+//! and its kin say [`GetError::Forked`] when no key is ready, a drain ends with [`Outcome::Forked`] and
+//! what is left, `wait_idle` is `false`. Use a queue of its own there.
 //!
 //! # Features
 //! | feature | default | what it does |
@@ -118,6 +125,7 @@ mod fail;
 mod finish;
 mod get;
 mod held;
+mod idle;
 mod keys;
 mod layer;
 mod limiter;
@@ -130,6 +138,7 @@ mod policy;
 mod queue;
 mod recording;
 mod records;
+mod slab;
 mod state;
 #[cfg(feature = "stream")]
 mod stream;

@@ -14,6 +14,17 @@ use crate::queue::KeyQueue;
 use crate::records::Lane;
 
 /// Adds to a queue with low priority. See [`KeyQueue::low_priority`].
+///
+/// ```
+/// use dedup_queue::DedupQueue;
+///
+/// let queue = DedupQueue::<&str>::new();
+/// let resync = queue.low_priority();
+/// resync.add("a")?;
+/// resync.add("b")?;
+/// assert_eq!(queue.stats().low, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "it only adds"]
 pub struct LowPriority<'q, K, S, C, L>(&'q KeyQueue<K, S, C, L>);
 

@@ -12,6 +12,21 @@ use std::time::Duration;
 /// Receives what happens in a queue. Every method does nothing unless it is implemented.
 ///
 /// `queue` is the name that the queue was built with.
+///
+/// ```
+/// use dedup_queue::{DedupQueue, Metrics};
+///
+/// struct Print;
+/// impl Metrics for Print {
+///     fn depth(&self, queue: &str, change: i64) {
+///         println!("{queue}: {change:+}");
+///     }
+/// }
+///
+/// let queue = DedupQueue::<u32>::builder().name("rows").metrics(Print).build();
+/// queue.add(1)?; // "rows: +1".
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[doc(alias = "MetricsProvider")]
 pub trait Metrics: Send + Sync + 'static {
     /// So many more deliveries (or fewer) are pending now: keys that are ready or dirty.

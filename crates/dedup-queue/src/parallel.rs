@@ -27,6 +27,15 @@ mod on_pool;
 pub use on_pool::{parallelize_chunks_on, parallelize_until_on};
 
 /// What became of the pieces.
+///
+/// ```
+/// use dedup_queue::parallelize_until;
+/// use std::num::NonZeroUsize;
+///
+/// let report = parallelize_until(NonZeroUsize::MIN, 10, || false, |piece| assert_ne!(piece, 3));
+/// assert_eq!((report.done, report.panics[0].piece), (3, 3));
+/// assert_eq!(report.skipped, [4..10]);
+/// ```
 #[derive(Default)]
 #[must_use = "pieces may have been skipped, and panics are not re-raised by themselves"]
 #[non_exhaustive]
@@ -128,6 +137,15 @@ pub fn parallelize_until(
 }
 
 /// As [`parallelize_until`], but `chunk` pieces in a row are handed out at once.
+///
+/// ```
+/// use dedup_queue::parallelize_chunks;
+/// use std::num::NonZeroUsize;
+///
+/// let (two, hundred) = (NonZeroUsize::new(2).unwrap(), NonZeroUsize::new(100).unwrap());
+/// let report = parallelize_chunks(two, 1000, hundred, || false, |_piece| {});
+/// assert!(report.is_complete());
+/// ```
 #[doc(alias = "WithChunkSize")]
 pub fn parallelize_chunks(
     workers: NonZeroUsize,

@@ -6,6 +6,17 @@ use std::time::Duration;
 ///
 /// It is about `add_after` alone: `add` always means now, and a retry never puts a delivery off
 /// that was to come earlier.
+///
+/// ```
+/// use dedup_queue::{DedupDelayQueue, Policy};
+/// use std::time::Duration;
+///
+/// let queue = DedupDelayQueue::<&str>::builder().policy(Policy::Debounce).build();
+/// queue.add_after("a", Duration::from_secs(1))?;
+/// queue.add_after("a", Duration::from_secs(5))?; // Not before five seconds from now.
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "debounce")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Policy {
@@ -22,6 +33,15 @@ pub enum Policy {
 }
 
 /// What an accepted add did.
+///
+/// ```
+/// use dedup_queue::{Added, DedupQueue};
+///
+/// let queue = DedupQueue::<&str>::new();
+/// assert_eq!(queue.add("a")?, Added::New);
+/// assert_eq!(queue.add("a")?, Added::Merged);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Added {
@@ -72,4 +92,7 @@ pub enum Outcome {
     TimedOut,
     /// `shut_down` was called meanwhile. What was ready is still delivered.
     ShutDown,
+    /// Something was ready or held, and this process was forked after the queue was made: the threads at
+    /// it stayed behind. Nothing is delivered from then on.
+    Forked,
 }

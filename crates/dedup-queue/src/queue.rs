@@ -28,24 +28,91 @@ use crate::records::Lane;
 /// room for 2^32 - 1 keys.
 ///
 /// Blocking: operations take one lock for some dozens of instructions; those that wait say so.
+///
+/// ```
+/// use dedup_queue::{Delays, Key, KeyQueue, ShutDown};
+/// use dedup_queue::{Clock, Hasher};
+/// use std::time::Duration;
+///
+/// /// For any queue with delays.
+/// fn soon<K: Key, S: Hasher, C: Clock, L: Delays>(queue: &KeyQueue<K, S, C, L>, key: K) -> Result<(), ShutDown<K>> {
+///     queue.add_after(key, Duration::from_millis(10)).map(drop)
+/// }
+///
+/// soon(&dedup_queue::DedupRetryQueue::<u32>::new(), 1)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "workqueue")]
+#[doc(alias = "dedup")]
 pub struct KeyQueue<K, S, C, L> {
     core: Arc<Core<K, S, C>>,
     layer: PhantomData<fn() -> L>,
 }
 
 /// A queue of keys, each delivered once however often it was added, and to one worker at a time.
+///
+/// ```
+/// use dedup_queue::DedupQueue;
+///
+/// let queue = DedupQueue::<&str>::new();
+/// queue.add("a")?;
+/// queue.add("a")?;
+/// queue.get()?.done();
+/// assert!(queue.is_empty(), "it was delivered once");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[doc(alias = "workqueue")]
 pub type DedupQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Plain>;
 
 /// A [`DedupQueue`] whose keys can be added for later.
+///
+/// ```
+/// use dedup_queue::DedupDelayQueue;
+/// use std::time::Duration;
+///
+/// let queue = DedupDelayQueue::<&str>::new();
+/// queue.add_after("a", Duration::from_millis(10))?;
+/// assert_eq!(*queue.get()?, "a", "ten milliseconds later");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "debounce")]
+#[doc(alias = "throttle")]
 #[doc(alias = "DelayingInterface")]
 pub type DedupDelayQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Delaying>;
 
 /// A [`DedupDelayQueue`] whose keys can fail, and are tried again after a while.
+///
+/// ```
+/// use dedup_queue::DedupRetryQueue;
+///
+/// let queue = DedupRetryQueue::<&str>::new();
+/// queue.add("a")?;
+/// let key = queue.get()?;
+/// match std::fs::metadata(*key) {
+///     Ok(_) => key.succeed(),
+///     Err(_) => _ = key.retry(), // Later, and later each time.
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "retry")]
+#[doc(alias = "backoff")]
 #[doc(alias = "RateLimitingInterface")]
 pub type DedupRetryQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Retrying>;
 
 /// How many keys are in which state, at one instant.
+///
+/// ```
+/// use dedup_queue::DedupQueue;
+///
+/// let queue = DedupQueue::<&str>::new();
+/// queue.add("a")?;
+/// queue.add("b")?;
+/// let held = queue.get()?;
+/// let stats = queue.stats();
+/// assert_eq!((stats.ready, stats.held), (1, 1));
+/// # drop(held);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -89,8 +156,21 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// let go. If it was delayed, that delivery comes now; also if it was delayed after a failure, see
     /// [`retry`](crate::Held::retry).
     ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// queue.add("a")?; // Collapses into the first.
+    /// assert_eq!(queue.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ShutDown`], with the key.
+    #[doc(alias = "Add")]
+    #[doc(alias = "push")]
+    #[doc(alias = "enqueue")]
     #[inline]
     pub fn add(&self, key: K) -> Result<Added, ShutDown<K>> {
         self.core.add(key)
@@ -100,6 +180,16 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     ///
     /// A worker that holds it goes on; if it was to be delivered once more, it is not. Failures are
     /// remembered.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// assert_eq!(queue.remove(&"a"), Some(dedup_queue::Pending::Ready));
+    /// assert_eq!(queue.remove(&"a"), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Pending>
     where
         K: Borrow<Q>,
@@ -111,6 +201,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     }
 
     /// How many keys are ready. Neither held nor delayed ones count.
+    #[doc(alias = "Len")]
     pub fn len(&self) -> usize {
         self.stats().ready
     }
@@ -162,6 +253,18 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// and later retries are left over, for a drain to return: with a deadline that has passed it
     /// returns at once. Once nothing is to be delivered any more, `get` says
     /// [`Closed`](crate::GetError::Closed), for good.
+    ///
+    /// ```
+    /// use dedup_queue::DedupQueue;
+    ///
+    /// let queue = DedupQueue::<&str>::new();
+    /// queue.add("a")?;
+    /// queue.shut_down();
+    /// assert!(queue.add("b").is_err());
+    /// assert_eq!(*queue.get()?, "a", "what was ready is still delivered");
+    /// assert!(queue.get().is_err_and(|error| error.is_closed()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "close")]
     pub fn shut_down(&self) -> bool {
         self.core.shut_down()
@@ -173,8 +276,10 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         self.core.update(|state| !state.is_open())
     }
 
-    /// Returns the memory of keys that are not here any more. Blocks other operations for
-    /// O(records).
+    /// Frees memory that is kept for keys to come. Blocks other operations for O(records).
+    ///
+    /// There is little of it: when fewer than a sixteenth of the records are in use, memory of keys that
+    /// are gone is freed by itself, but for a thousand records.
     pub fn shrink_to_fit(&self) {
         self.core.update(|state| state.keys.shrink());
     }
@@ -204,8 +309,23 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
     /// more when it is let go. What is due more than 438 years
     /// after the queue was made never comes.
     ///
+    /// ```
+    /// use dedup_queue::{DedupDelayQueue, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let queue = DedupDelayQueue::<&str>::builder().clock(clock.clone()).build();
+    /// queue.add_after("a", Duration::from_secs(60))?;
+    /// assert!(queue.try_get().is_err());
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(*queue.try_get()?, "a");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ShutDown`], with the key.
+    #[doc(alias = "AddAfter")]
+    #[doc(alias = "schedule")]
     pub fn add_after(&self, key: K, delay: Duration) -> Result<Added, ShutDown<K>> {
         self.core.add_after(key, delay, Lane::Normal)
     }
@@ -244,8 +364,18 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
     /// waits for its next try: it is not for events, which [`add`](KeyQueue::add) is for. Never blocks,
     /// unless the limiter does.
     ///
+    /// ```
+    /// use dedup_queue::DedupRetryQueue;
+    ///
+    /// let queue = DedupRetryQueue::<&str>::new();
+    /// queue.add_rate_limited("a")?; // Looking it up has failed.
+    /// assert_eq!(queue.failures(&"a"), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ShutDown`], with the key; nothing was counted.
+    #[doc(alias = "AddRateLimited")]
     pub fn add_rate_limited(&self, key: K) -> Result<Retried, ShutDown<K>> {
         self.core.add_failed(key)
     }
@@ -304,6 +434,17 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
     }
 
     /// Forgets the key's failures. A pending delivery stays pending.
+    ///
+    /// ```
+    /// use dedup_queue::DedupRetryQueue;
+    ///
+    /// let queue = DedupRetryQueue::<&str>::new();
+    /// queue.add_rate_limited("a")?;
+    /// queue.forget(&"a");
+    /// assert_eq!(queue.failures(&"a"), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "Forget")]
     pub fn forget<Q: Hash + Eq + ?Sized>(&self, key: &Q)
     where
         K: Borrow<Q>,

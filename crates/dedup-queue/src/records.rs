@@ -1,10 +1,10 @@
-//! The records of the keys: a slab, a table that finds them, and lists that run through them.
+//! The records of the keys: in a slab, a table that finds them, and lists that run through them.
 //!
 //! Not for: what a key's state means; that is `keys/`.
 //!
 //! # What always holds
 //! 1. A slot in use is in the table, under its hash, once; a free one is not.
-//! 2. A slot keeps its number as long as it is in use, so what holds the number (a guard, a heap's
+//! 2. A slot keeps its number as long as it is in use (`slab.rs`), so what holds the number (a guard, a heap's
 //!    entry, a list) needs no look-up.
 //! 3. The table is given hashes and never computes one, and it compares keys only in
 //!    [`Records::find`], which changes nothing. So no key's own code can leave it half-changed.
@@ -14,10 +14,8 @@ use std::ops::{Index, IndexMut};
 use delay_queue::EntryId;
 use hashbrown::HashTable;
 
-/// A place in the slab.
-pub(crate) type Slot = u32;
-/// No slot.
-const NONE: Slot = Slot::MAX;
+pub(crate) use crate::slab::Slot;
+use crate::slab::{Entry, NONE, Slab};
 
 /// The delivery of a key that is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +151,7 @@ pub(crate) struct Record<K> {
     pub(crate) asked: Asked,
     pub(crate) failures: u32,
     prev: Slot,
+    /// The next one on its list; of a free record, the slab's.
     next: Slot,
     /// The delivery has been pending since then; or, resting since then.
     pub(crate) since: u64,
@@ -160,6 +159,31 @@ pub(crate) struct Record<K> {
     pub(crate) taken: u64,
     /// When the delay after the last failure that was counted ends. 0: it has no failures.
     pub(crate) backoff: u64,
+}
+
+impl<K> Entry for Record<K> {
+    fn free() -> Self {
+        Self {
+            key: None,
+            twin: None,
+            hash: 0,
+            bucket: 0,
+            delivery: Delivery::Nothing,
+            on: On::None,
+            asked: Asked::NOT,
+            failures: 0,
+            prev: NONE,
+            next: NONE,
+            since: 0,
+            taken: 0,
+            backoff: 0,
+        }
+    }
+
+    #[inline]
+    fn link(&mut self) -> &mut Slot {
+        &mut self.next
+    }
 }
 
 impl<K> Record<K> {
@@ -173,17 +197,14 @@ impl<K> Record<K> {
 pub(crate) type Garbage<K> = (Option<K>, Option<K>);
 
 pub(crate) struct Records<K> {
-    slots: Vec<Record<K>>,
-    /// Free slots, linked by `next`.
-    free: Slot,
+    slab: Slab<Record<K>>,
     table: HashTable<Slot>,
 }
 
 impl<K> Records<K> {
     pub(crate) fn new() -> Self {
         Self {
-            slots: Vec::new(),
-            free: NONE,
+            slab: Slab::new(),
             table: HashTable::new(),
         }
     }
@@ -201,20 +222,16 @@ impl<K> Records<K> {
     /// A record for a key that has none.
     #[inline]
     pub(crate) fn insert(&mut self, hash: u64, key: K, twin: K) -> Slot {
-        if self.free == NONE {
-            self.grow();
-        }
-        let slot = self.free;
         // Field by field: a record is too large to be made elsewhere and moved. A free one is as a
         // new one, but for what is set here.
-        let record = &mut self[slot];
-        record.key = Some(key);
-        record.twin = Some(twin);
-        record.hash = hash;
-        let next = record.next;
-        self.free = next;
-        let slots = &self.slots;
-        let hash_of = |&slot: &Slot| slots[slot as usize].hash;
+        let slot = self.slab.take(|record| {
+            record.key = Some(key);
+            record.twin = Some(twin);
+            record.hash = hash;
+        });
+        let slab = &self.slab;
+        // Of one type, whatever the keys are: so the table grows by code that is compiled once.
+        let hash_of: &dyn Fn(&Slot) -> u64 = &|&slot| slab[slot].hash;
         let bucket = self.table.insert_unique(hash, slot, hash_of).bucket_index();
         self[slot].bucket = bucket;
         slot
@@ -222,34 +239,10 @@ impl<K> Records<K> {
 
     /// The table has grown or shrunk since the record was entered.
     #[cold]
-    fn search_and_remove(&mut self, slot: Slot) {
-        let hash = self[slot].hash;
+    fn search_and_remove(&mut self, hash: u64, slot: Slot) {
         if let Ok(entry) = self.table.find_entry(hash, |&other| other == slot) {
             entry.remove();
         }
-    }
-
-    /// One more slot, free.
-    #[cold]
-    fn grow(&mut self) {
-        let slot = Slot::try_from(self.slots.len()).unwrap_or(NONE);
-        assert_ne!(slot, NONE, "there are fewer than 2^32 - 1 keys");
-        self.slots.push(Record {
-            key: None,
-            twin: None,
-            hash: 0,
-            bucket: 0,
-            delivery: Delivery::Nothing,
-            on: On::None,
-            asked: Asked::NOT,
-            failures: 0,
-            prev: NONE,
-            next: self.free,
-            since: 0,
-            taken: 0,
-            backoff: 0,
-        });
-        self.free = slot;
     }
 
     /// Frees a slot that is on no list, and has no pending delivery.
@@ -258,58 +251,56 @@ impl<K> Records<K> {
         let bucket = self[slot].bucket;
         match self.table.get_bucket_entry(bucket) {
             Ok(entry) if *entry.get() == slot => _ = entry.remove(),
-            _ => self.search_and_remove(slot),
+            _ => self.search_and_remove(self[slot].hash, slot),
         }
-        let free = std::mem::replace(&mut self.free, slot);
-        let record = &mut self[slot];
-        debug_assert_eq!((record.on, record.delivery), (On::None, Delivery::Nothing));
-        record.next = free;
-        record.asked = Asked::NOT;
-        record.failures = 0;
-        record.backoff = 0;
-        (record.key.take(), record.twin.take())
+        let garbage = self.slab.give_back(slot, |record| {
+            debug_assert_eq!((record.on, record.delivery), (On::None, Delivery::Nothing));
+            record.asked = Asked::NOT;
+            record.failures = 0;
+            record.backoff = 0;
+            (record.key.take(), record.twin.take())
+        });
+        if self.slab.is_sparse(self.table.len()) {
+            self.shrink();
+        }
+        garbage
+    }
+
+    /// Frees memory that is not in use, but for as many records as there are.
+    #[cold]
+    pub(crate) fn shrink(&mut self) {
+        let used: Vec<Slot> = self.table.iter().copied().collect();
+        self.slab.cut(&used);
+        let slab = &self.slab;
+        let hash_of: &dyn Fn(&Slot) -> u64 = &|&slot| slab[slot].hash;
+        self.table.shrink_to_fit(hash_of);
     }
 
     /// Whether a slot that was found in this section is still in use.
     #[inline]
     pub(crate) fn has(&self, slot: Slot) -> bool {
-        self[slot].key.is_some()
+        let record = self.slab.get(slot);
+        record.is_some_and(|record| record.key.is_some())
     }
 
-    /// Returns what memory can be returned: all of it if no record is in use, otherwise what lies
-    /// behind the last one.
-    pub(crate) fn shrink(&mut self) {
-        while self.slots.last().is_some_and(|last| {
-            last.key.is_none() && last.on == On::None && last.delivery == Delivery::Nothing
-        }) {
-            self.slots.pop();
-        }
-        self.slots.shrink_to_fit();
-        let slots = &self.slots;
-        self.table.shrink_to_fit(|&slot| slots[slot as usize].hash);
-        self.free = NONE;
-        for slot in (0..self.slots.len()).rev() {
-            let record = &mut self.slots[slot];
-            if record.key.is_none() && record.on == On::None && record.delivery == Delivery::Nothing
-            {
-                record.next = self.free;
-                self.free = Slot::try_from(slot).unwrap_or(NONE);
-            }
-        }
+    /// The record, unless it needs a search.
+    #[inline]
+    pub(crate) fn get_near(&mut self, slot: Slot) -> Option<&mut Record<K>> {
+        self.slab.get_near(slot)
     }
 
-    /// The number after that of the last record, in use or free.
-    pub(crate) fn end(&self) -> Slot {
-        Slot::try_from(self.slots.len()).unwrap_or(NONE)
+    /// The records from this slot on, in use or free.
+    pub(crate) fn iter_from(&self, first: Slot) -> impl Iterator<Item = (Slot, &Record<K>)> {
+        self.slab.iter_from(first)
     }
 
     pub(crate) fn capacity(&self) -> usize {
-        self.slots.capacity()
+        self.slab.capacity()
     }
 
     /// All that are on the list of this name, in no order.
     pub(crate) fn search(&self, on: On) -> Vec<Slot> {
-        let found = (0..).zip(&self.slots).filter(|(_, record)| record.on == on);
+        let found = self.iter_from(0).filter(|(_, record)| record.on == on);
         found.map(|(slot, _)| slot).collect()
     }
 
@@ -327,14 +318,14 @@ impl<K> Index<Slot> for Records<K> {
     type Output = Record<K>;
     #[inline]
     fn index(&self, slot: Slot) -> &Record<K> {
-        &self.slots[slot as usize]
+        &self.slab[slot]
     }
 }
 
 impl<K> IndexMut<Slot> for Records<K> {
     #[inline]
     fn index_mut(&mut self, slot: Slot) -> &mut Record<K> {
-        &mut self.slots[slot as usize]
+        &mut self.slab[slot]
     }
 }
 

@@ -5,11 +5,11 @@
 //! # Invariants, whenever the lock is free
 //! 1. Those of `keys/mod.rs`, and those of [`Waiters`].
 //! 2. If the queue is closed, no waiter is queued.
-//! 3. While a drain waits, something is ready or held.
+//! 3. While a drain waits, something is ready or held; while a `wait_idle` does, or delayed.
 
-use delay_queue::wait::{self, AlarmRequest, Unavailable, Waiter, WaiterId, Waiters, WakeList};
+use delay_queue::wait::{self, AlarmRequest, Unavailable, Waiter, Waiters, WakeList};
 
-use crate::drain_waiters::DrainWaiters;
+use crate::drain_waiters::{Answers, DrainId, DrainWaiters};
 use crate::keys::{Keys, MetricChanges, Phase, Settings};
 use crate::policy::Outcome;
 use crate::records::Garbage;
@@ -18,7 +18,9 @@ pub(crate) struct State<K> {
     pub(crate) keys: Keys<K>,
     pub(crate) waiters: Waiters,
     pub(crate) drain_waiters: DrainWaiters<K>,
-    /// Of drains that have been answered in this section.
+    /// Waiters for the moment when nothing is pending and nothing held.
+    pub(crate) idle_waiters: Answers,
+    /// Waiters that were answered in this section.
     answered: Vec<Waiter>,
 }
 
@@ -39,10 +41,11 @@ impl<K> Effects<K> {
     /// Adds what a section left with the keys.
     fn take_user_code(&mut self, keys: &mut Keys<K>) {
         self.metric_changes += std::mem::take(&mut keys.metric_changes);
+        let garbage = std::mem::take(&mut keys.garbage); // With its memory.
         if self.garbage.is_empty() {
-            std::mem::swap(&mut self.garbage, &mut keys.garbage);
+            self.garbage = garbage;
         } else {
-            self.garbage.append(&mut keys.garbage);
+            self.garbage.extend(garbage);
         }
     }
 }
@@ -89,6 +92,7 @@ impl<K> State<K> {
             keys: Keys::new(settings),
             waiters: Waiters::new(),
             drain_waiters: DrainWaiters::new(),
+            idle_waiters: Answers::default(),
             answered: Vec::new(),
         }
     }
@@ -118,9 +122,15 @@ impl<K> State<K> {
     }
 
     /// One more waits for the end.
-    pub(crate) fn begin_drain(&mut self, waiter: Waiter) -> WaiterId {
+    pub(crate) fn begin_drain(&mut self, waiter: Waiter) -> DrainId {
         self.refuse_adds();
         self.drain_waiters.enter(waiter)
+    }
+
+    /// One more waits until nothing is pending and nothing held.
+    pub(crate) fn begin_idle_wait(&mut self, waiter: Waiter) -> DrainId {
+        self.keys.mark_unsettled();
+        self.idle_waiters.enter(waiter)
     }
 
     /// Finds out what a section has changed for others: whom to wake, what to report, what to drop.
@@ -128,18 +138,25 @@ impl<K> State<K> {
         if self.drain_waiters.len() > 0 && self.keys.is_drained() {
             self.end_drains(Outcome::Finished);
         }
+        if self.idle_waiters.waiting() > 0 && self.keys.is_idle() {
+            let (_, mut waiters) = self.idle_waiters.end(Outcome::Finished);
+            self.answered.append(&mut waiters);
+        }
         if self.waiters.waiting() > 0 {
             if self.keys.is_closed() {
                 self.waiters.notify_all(&mut effects.wakes);
             } else {
+                let mut ahead = self.keys.ahead();
                 self.waiters
-                    .settle(&mut self.keys, &mut effects.wakes, &mut effects.alarm);
+                    .settle(&mut ahead, &mut effects.wakes, &mut effects.alarm);
             }
         }
-        for waiter in self.answered.drain(..) {
+        for waiter in std::mem::take(&mut self.answered) {
             effects.wakes.push(waiter);
         }
-        let watched = self.waiters.waiting() > 0 || self.drain_waiters.len() > 0;
+        let watched = self.waiters.waiting() > 0
+            || self.drain_waiters.len() > 0
+            || self.idle_waiters.waiting() > 0;
         self.keys.settled(watched);
         if self.keys.has_user_code() {
             effects.take_user_code(&mut self.keys);

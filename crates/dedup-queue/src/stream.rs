@@ -21,7 +21,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// There may be several of a queue, and each key comes out of one. Guards are let go in any order:
     /// so many as are held at a time are worked on at once (`for_each_concurrent`, `buffer_unordered`),
     /// and a guard that is kept holds up its key alone. An item is an error only if
-    /// [no alarm](GetError::NoAlarm) could be set; the stream may be polled on after it.
+    /// [no alarm](GetError::NoAlarm) could be set; the stream may be polled on after it. In a
+    /// [forked](GetError::Forked) process the error is the last item.
     ///
     /// Like [`get_async`](KeyQueue::get_async), it never yields to the executor while a key is ready.
     ///
@@ -71,8 +72,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Stream for GetStream<K, S, C, L> {
         }
         // After its output, the future takes the next key.
         let got = ready!(Pin::new(&mut self.next).poll(context));
-        self.has_ended = matches!(got, Err(GetError::Closed));
-        Poll::Ready((!self.has_ended).then_some(got))
+        self.has_ended = matches!(got, Err(GetError::Closed | GetError::Forked));
+        Poll::Ready((!matches!(got, Err(GetError::Closed))).then_some(got))
     }
 }
 

@@ -57,17 +57,18 @@ impl<K> Keys<K> {
                     (Some(Pending::Dirty), NEVER)
                 }
                 Delivery::Later(entry) => {
-                    let due = self.delayed.remove(entry).map_or(NEVER, |entry| entry.due);
+                    let due = self.undelay(entry);
                     (Some(Pending::Delayed), due)
                 }
             };
             // One that was handed over by an earlier stop is not there any more.
             rest.held.extend(key.map(|key| (key, pending, due)));
         }
-        while let Some(entry) = self.delayed.pop() {
-            let key = self.hand_over(entry.value);
-            rest.delayed.extend(key.map(|key| (key, entry.due)));
+        while let Some((slot, due)) = self.delayed.pop() {
+            let key = self.hand_over(slot);
+            rest.delayed.extend(key.map(|key| (key, due)));
         }
+        self.trim_delayed();
         rest
     }
 
@@ -92,7 +93,7 @@ impl<K> Keys<K> {
     /// Returns memory that is not in use.
     pub(crate) fn shrink(&mut self) {
         self.records.shrink();
-        self.delayed.shrink_to_fit();
+        self.renew_delayed();
     }
 
     /// For how many keys there is memory.

@@ -39,11 +39,11 @@ impl<K> Keys<K> {
     }
 
     /// A worker lets its key go, and no delivery is pending and nothing remembered: the record is gone, and
-    /// the queue's copy of the key comes back. `None`: something is, and
+    /// the queue's copy of the key comes back. `None`: something is, or the record is far off, and
     /// [`finish`](Keys::finish) must see to it.
     #[inline]
     pub(crate) fn finish_fast(&mut self, slot: Slot, forget: bool) -> Option<K> {
-        let record = &mut self.records[slot];
+        let record = self.records.get_near(slot)?;
         if record.delivery != Delivery::Nothing || (record.failures > 0 && !forget) {
             return None;
         }

@@ -21,16 +21,15 @@ impl<K: Clone> Keys<K> {
     /// Lists the keys of `most` records from this one on, and says which record comes then, if there is
     /// one. Clones keys: the one section that does. What it has listed so far is the caller's, so a
     /// panic drops it when the lock is free.
-    pub(crate) fn list(&self, from: Slot, most: Slot, into: &mut Vec<Listed<K>>) -> Option<Slot> {
-        let end = self.records.end().min(from.saturating_add(most));
-        for slot in from..end {
-            let record = &self.records[slot];
-            // A free record has none, and neither has one whose key was handed over as a leftover.
+    pub(crate) fn list(&self, from: Slot, most: usize, into: &mut Vec<Listed<K>>) -> Option<Slot> {
+        let mut records = self.records.iter_from(from);
+        for (_, record) in records.by_ref().take(most) {
+            // A free record has no key, and neither has one whose key was handed over as a leftover.
             if let Some(key) = &record.key {
                 into.push(self.listed(key.clone(), record));
             }
         }
-        (end < self.records.end()).then_some(end)
+        records.next().map(|(slot, _)| slot)
     }
 
     fn listed(&self, key: K, record: &Record<K>) -> Listed<K> {

@@ -24,11 +24,12 @@
 use std::ops::AddAssign;
 
 use delay_queue::wait::ReadySource;
-use delay_queue::{DelayHeap, NEVER};
+use delay_queue::{EntryId, NEVER};
 
 use crate::policy::Policy;
 use crate::records::{Cause, Delivery, Garbage, HeldOnes, List, RESTING, Records, Slot};
 
+mod delayed;
 mod ending;
 mod fast;
 mod holding;
@@ -36,6 +37,7 @@ mod lanes;
 mod listing;
 mod queueing;
 
+use delayed::Delayed;
 pub(crate) use ending::Remaining;
 pub(crate) use holding::{Ended, Ending, Place, Taken};
 pub(crate) use lanes::Ready;
@@ -58,7 +60,7 @@ pub(crate) struct Keys<K> {
     held: HeldOnes,
     resting: List<RESTING>,
     dirty: usize,
-    delayed: DelayHeap<Slot>,
+    delayed: Delayed,
     phase: Phase,
     /// The latest time that was read.
     now: u64,
@@ -122,7 +124,7 @@ impl<K> Keys<K> {
             held: HeldOnes::new(settings.metered),
             resting: List::new(),
             dirty: 0,
-            delayed: DelayHeap::new(),
+            delayed: Delayed::new(),
             phase: Phase::Open,
             now: 0,
             timed: settings.metered,
@@ -162,6 +164,12 @@ impl<K> Keys<K> {
         self.ready.len() == 0 && self.held.len() == 0
     }
 
+    /// Nothing is pending and nothing held. What is delayed when adds are refused is left over: it is not
+    /// pending any more.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_drained() && (self.phase != Phase::Open || self.delayed.len() == 0)
+    }
+
     /// Whether anything here may depend on what time it is.
     #[inline]
     pub(crate) fn needs_time(&self) -> bool {
@@ -171,7 +179,7 @@ impl<K> Keys<K> {
     /// Whether it does.
     fn depends_on_time(&self) -> bool {
         self.settings.metered
-            || (self.phase == Phase::Open && !self.delayed.is_empty())
+            || (self.phase == Phase::Open && self.delayed.len() > 0)
             || (self.settings.expiry != NEVER && self.resting.len() > 0)
     }
 
@@ -202,13 +210,37 @@ impl<K> Keys<K> {
     }
 
     fn fall_due(&mut self) {
-        while let Some(entry) = self.delayed.pop_ready(self.now) {
-            let record = &mut self.records[entry.value];
+        while let Some((slot, due)) = self.delayed.pop_ready(self.now) {
+            let record = &mut self.records[slot];
             record.delivery = Delivery::Nothing;
             if record.asked.cause() == Cause::Yielding {
                 record.asked.set_cause(Cause::Asked); // It gives way no longer than until this time.
             }
-            self.enqueue(entry.value, entry.due);
+            self.enqueue(slot, due);
+        }
+        self.trim_delayed();
+    }
+
+    /// Takes the entry of a delayed key out of the heap, and says when it was due.
+    fn undelay(&mut self, entry: EntryId) -> u64 {
+        let due = self.delayed.remove(entry);
+        self.trim_delayed();
+        due
+    }
+
+    /// Frees memory of the heap if most of it is not in use. O(log n) for each entry that has left.
+    #[inline]
+    fn trim_delayed(&mut self) {
+        if self.delayed.is_sparse() {
+            self.renew_delayed();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn renew_delayed(&mut self) {
+        for (slot, entry) in self.delayed.renew() {
+            self.records[slot].delivery = Delivery::Later(entry);
         }
     }
 
@@ -282,20 +314,42 @@ impl<K> Keys<K> {
     }
 }
 
-impl<K> ReadySource for Keys<K> {
+/// What waiters must know of the keys. Of one type, whatever the keys are: so what asks it is compiled once.
+pub(crate) struct Ahead {
+    now: u64,
+    ready: usize,
+    next_due: u64,
+}
+
+impl<K> Keys<K> {
+    pub(crate) fn ahead(&self) -> Ahead {
+        Ahead {
+            now: self.now,
+            ready: self.ready.len(),
+            next_due: self.next_due(),
+        }
+    }
+
+    /// When the next key falls due; [`NEVER`] if none does.
+    pub(crate) fn next_due(&self) -> u64 {
+        if self.phase != Phase::Open {
+            return NEVER; // What falls due now is left over.
+        }
+        self.delayed.peek_due().unwrap_or(NEVER)
+    }
+}
+
+impl ReadySource for Ahead {
     fn now(&self) -> u64 {
         self.now
     }
 
     fn ready(&mut self, limit: usize) -> usize {
-        self.ready.len().min(limit)
+        self.ready.min(limit)
     }
 
     fn next_due(&mut self) -> u64 {
-        if self.phase != Phase::Open {
-            return NEVER; // What falls due now is left over.
-        }
-        self.delayed.peek_due().unwrap_or(NEVER)
+        self.next_due
     }
 }
 

@@ -36,7 +36,7 @@ impl<K> Keys<K> {
                 Added::New
             }
             Delivery::Later(entry) => {
-                self.delayed.remove(entry);
+                self.undelay(entry);
                 self.records[slot].delivery = Delivery::Nothing;
                 self.enqueue(slot, self.now);
                 Added::Moved
@@ -133,7 +133,7 @@ impl<K> Keys<K> {
             Delivery::Later(entry) if self.phase == Phase::Open => {
                 record.delivery = Delivery::Now;
                 record.since = self.now;
-                self.delayed.remove(entry);
+                self.undelay(entry);
                 self.dirty += 1;
                 self.note(1, 1);
             }
@@ -221,7 +221,7 @@ impl<K> Keys<K> {
         };
         if due <= self.now && self.phase == Phase::Open {
             if let Some(entry) = entry {
-                self.delayed.remove(entry);
+                self.undelay(entry);
                 self.records[slot].delivery = Delivery::Nothing;
             }
             self.enqueue(slot, self.now);
@@ -258,7 +258,7 @@ impl<K> Keys<K> {
                 Pending::Ready
             }
             Delivery::Later(entry) => {
-                self.delayed.remove(entry);
+                self.undelay(entry);
                 Pending::Delayed
             }
         };

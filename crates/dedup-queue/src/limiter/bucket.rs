@@ -57,6 +57,17 @@ impl TokenBucket {
     }
 
     /// So many tokens per second; the interval is rounded down to nanoseconds.
+    ///
+    /// ```
+    /// use dedup_queue::TokenBucket;
+    /// use std::num::NonZeroU32;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let (ten, one) = (NonZeroU32::new(10).unwrap(), NonZeroU32::MIN);
+    /// let (bucket, now) = (TokenBucket::per_second(ten, one), Instant::now());
+    /// bucket.take(1, now);
+    /// assert_eq!(bucket.wait(now), Duration::from_millis(100));
+    /// ```
     pub fn per_second(tokens: NonZeroU32, burst: NonZeroU32) -> Self {
         Self::new(Duration::from_secs(1) / tokens.get(), burst)
     }
@@ -91,6 +102,25 @@ impl TokenBucket {
         });
     }
 
+    /// Takes the next token, and says when it is there. Compiled once, whatever the keys are.
+    fn draw(&self, now: Instant) -> Duration {
+        let interval = self.interval.as_nanos();
+        let mut debt = self.debt.lock();
+        let Missing { at, nanos, late } = Missing::at(now, *debt);
+        // Less than 2^94 each, so only billions of tokens beyond the burst could overflow; then none
+        // is taken.
+        let Some(nanos) = nanos.checked_add(interval) else {
+            return Duration::MAX;
+        };
+        let delay = nanos.saturating_add(late).saturating_sub(self.at_once());
+        if delay >= Duration::MAX.as_nanos() {
+            return Duration::MAX; // No token will ever be there, so none is taken.
+        }
+        *debt = Some(Debt { at, nanos });
+        drop(debt);
+        super::from_nanos(delay)
+    }
+
     /// The tokens of a full bucket, in nanoseconds: 2^94 of them times 2^32 at most.
     fn at_once(&self) -> u128 {
         self.interval.as_nanos() * u128::from(self.burst.get())
@@ -121,20 +151,6 @@ impl Missing {
 
 impl<K> RateLimiter<K> for TokenBucket {
     fn delay(&self, _key: &K, _failures: u32, now: Instant) -> Duration {
-        let interval = self.interval.as_nanos();
-        let mut debt = self.debt.lock();
-        let Missing { at, nanos, late } = Missing::at(now, *debt);
-        // Less than 2^94 each, so only billions of tokens beyond the burst could overflow; then none
-        // is taken.
-        let Some(nanos) = nanos.checked_add(interval) else {
-            return Duration::MAX;
-        };
-        let delay = nanos.saturating_add(late).saturating_sub(self.at_once());
-        if delay >= Duration::MAX.as_nanos() {
-            return Duration::MAX; // No token will ever be there, so none is taken.
-        }
-        *debt = Some(Debt { at, nanos });
-        drop(debt);
-        super::from_nanos(delay)
+        self.draw(now)
     }
 }

@@ -29,6 +29,15 @@ impl<K, A: RateLimiter<K>, B: RateLimiter<K>> RateLimiter<K> for MaxOf<A, B> {
 }
 
 /// A limiter's delay, cut off.
+///
+/// ```
+/// use dedup_queue::{Exponential, RateLimiter, WithMaxWait};
+/// use std::time::{Duration, Instant};
+///
+/// let second = Duration::from_secs(1);
+/// let limiter = WithMaxWait::new(Exponential::default(), second);
+/// assert_eq!(limiter.delay(&"a", 30, Instant::now()), second);
+/// ```
 #[doc(alias = "WithMaxWaitRateLimiter")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WithMaxWait<L> {

@@ -16,6 +16,7 @@ use super::RateLimiter;
 /// assert_eq!(limiter.delay(&"a", 4, now), Duration::from_millis(40));
 /// assert_eq!(limiter.delay(&"a", 1000, now), Duration::from_secs(1000));
 /// ```
+#[doc(alias = "backoff")]
 #[doc(alias = "ItemExponentialFailureRateLimiter")]
 #[doc(alias = "DefaultItemBasedRateLimiter")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +30,9 @@ impl Exponential {
     pub const fn new(base: Duration, max: Duration) -> Self {
         Self { base, max }
     }
-}
 
-/// client-go's default for items: from 1 millisecond to 1000 seconds.
-impl Default for Exponential {
-    fn default() -> Self {
-        Self::new(Duration::from_millis(1), Duration::from_secs(1000))
-    }
-}
-
-impl<K> RateLimiter<K> for Exponential {
-    fn delay(&self, _key: &K, failures: u32, _now: Instant) -> Duration {
+    /// The delay after so many failures. Compiled once, whatever the keys are.
+    fn after(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1);
         let base = self.base.as_nanos();
         // A duration in nanoseconds has 94 bits at most: nothing is lost while these are free.
@@ -52,5 +45,18 @@ impl<K> RateLimiter<K> for Exponential {
         } else {
             super::from_nanos(grown) // Less than `max`, so it fits.
         }
+    }
+}
+
+/// client-go's default for items: from 1 millisecond to 1000 seconds.
+impl Default for Exponential {
+    fn default() -> Self {
+        Self::new(Duration::from_millis(1), Duration::from_secs(1000))
+    }
+}
+
+impl<K> RateLimiter<K> for Exponential {
+    fn delay(&self, _key: &K, failures: u32, _now: Instant) -> Duration {
+        self.after(failures)
     }
 }

@@ -53,34 +53,39 @@ impl<L> Jittered<L> {
             state: AtomicU64::new(seed),
         }
     }
-
-    /// Anything up to `span`, of which at most 584 years count.
-    fn upto(&self, span: Duration) -> Duration {
-        let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        let scaled = u128::from(self.next()) * (u128::from(span) + 1);
-        Duration::from_nanos(u64::try_from(scaled >> 64).unwrap_or(span))
-    }
-
-    fn next(&self) -> u64 {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        // Relaxed: each caller gets a number of its own, and nothing else is read because of it.
-        let mut mixed = self.state.fetch_add(STEP, Relaxed).wrapping_add(STEP);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
 }
 
 impl<K, L: RateLimiter<K>> RateLimiter<K> for Jittered<L> {
     fn delay(&self, key: &K, failures: u32, now: Instant) -> Duration {
         let delay = self.limiter.delay(key, failures, now);
-        match self.jitter {
-            Jitter::Percent(percent) => {
-                // Hundredths first would lose those of a short delay.
-                let most = delay.checked_mul(percent).map_or(delay, |span| span / 100);
-                delay.saturating_add(self.upto(most))
-            }
-            Jitter::Full => self.upto(delay),
-        }
+        scatter(delay, self.jitter, &self.state)
     }
+}
+
+/// Compiled once, whatever the limiter and the keys are.
+fn scatter(delay: Duration, jitter: Jitter, state: &AtomicU64) -> Duration {
+    match jitter {
+        Jitter::Percent(percent) => {
+            // Hundredths first would lose those of a short delay.
+            let most = delay.checked_mul(percent).map_or(delay, |span| span / 100);
+            delay.saturating_add(upto(most, state))
+        }
+        Jitter::Full => upto(delay, state),
+    }
+}
+
+/// Anything up to `span`, of which at most 584 years count.
+fn upto(span: Duration, state: &AtomicU64) -> Duration {
+    let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    let scaled = u128::from(next(state)) * (u128::from(span) + 1);
+    Duration::from_nanos(u64::try_from(scaled >> 64).unwrap_or(span))
+}
+
+fn next(state: &AtomicU64) -> u64 {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    // Relaxed: each caller gets a number of its own, and nothing else is read because of it.
+    let mut mixed = state.fetch_add(STEP, Relaxed).wrapping_add(STEP);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }

@@ -1,11 +1,15 @@
 //! Code of keys, hooks and metrics: where it runs, and what its panics change.
 
 use std::cell::Cell;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Waker;
+use std::time::Instant;
 
-use dedup_queue::{DedupQueue, DedupRetryQueue, Metrics};
+use dedup_queue::{Added, Clock, DedupQueue, DedupRetryQueue, ManualClock, Metrics, Retried};
+use sync_shim::{Alarm, Parker};
 use testkit::PanicOnDrop;
 
 use crate::support::{bounded, figures};
@@ -39,6 +43,12 @@ impl Clone for Fragile {
     fn clone(&self) -> Self {
         break_down("clone");
         Self(self.0)
+    }
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        break_down("drop");
     }
 }
 
@@ -76,6 +86,155 @@ fn a_panic_in_a_keys_code_changes_nothing() {
         let keys: Vec<_> = (0..3).map(|_| queue.try_get().unwrap().0).collect();
         BROKEN.set("");
         assert_eq!(keys, [1, 2, 0]);
+    });
+}
+
+/// A call that has accepted or refused a key says so, though both copies that it does not need panic as they
+/// are dropped: two panics at once would end the process.
+#[test]
+fn an_add_whose_copies_of_the_key_panic_as_they_are_dropped_says_what_it_did() {
+    let test = "foreign::an_add_whose_copies_of_the_key_panic_as_they_are_dropped_says_what_it_did";
+    let ended = testkit::in_child(test, || {
+        for delayed in [false, true] {
+            let queue = DedupRetryQueue::<Fragile>::new();
+            queue.add(Fragile(1)).unwrap();
+            if delayed {
+                queue.add_after(Fragile(2), crate::support::MS).unwrap(); // No add is a short one.
+            }
+            BROKEN.set("drop");
+            assert_eq!(queue.add(Fragile(1)).ok(), Some(Added::Merged));
+            assert_eq!(
+                queue.low_priority().add(Fragile(1)).ok(),
+                Some(Added::Merged)
+            );
+            assert_eq!(
+                queue.add_after(Fragile(1), crate::support::MS).ok(),
+                Some(Added::Merged)
+            );
+            assert_eq!(
+                queue.add_after_backoff(Fragile(1)).ok(),
+                Some(Added::Merged)
+            );
+            assert_eq!(
+                queue.add_rate_limited(Fragile(1)).ok(),
+                Some(Retried::Ready)
+            );
+            queue.shut_down();
+            let refused = [
+                queue.add(Fragile(3)),
+                queue.low_priority().add(Fragile(3)),
+                queue.add_after(Fragile(3), crate::support::MS),
+                queue.add_after_backoff(Fragile(3)),
+            ];
+            let failed = queue.add_rate_limited(Fragile(3));
+            let last = DedupRetryQueue::<Fragile>::builder()
+                .max_attempts(std::num::NonZeroU32::MIN)
+                .build();
+            let given_up = last.add_rate_limited(Fragile(4));
+            BROKEN.set("");
+            assert_eq!(given_up.ok(), Some(Retried::GivenUp));
+            assert!(refused.iter().all(Result::is_err) && failed.is_err());
+        }
+    });
+    ended.unwrap();
+}
+
+/// What hashes the keys is user code, too.
+#[test]
+fn a_hasher_may_use_the_queue_and_may_panic() {
+    #[derive(Clone, Default)]
+    struct Nosy(Arc<OnceLock<NosyQueue>>);
+    type NosyQueue = dedup_queue::DedupQueue<u32, Nosy>;
+    impl BuildHasher for Nosy {
+        type Hasher = std::hash::DefaultHasher;
+        fn build_hasher(&self) -> Self::Hasher {
+            break_down("hasher");
+            if let Some(queue) = self.0.get() {
+                queue.stats();
+            }
+            Self::Hasher::new()
+        }
+    }
+    bounded(|| {
+        let hasher = Nosy::default();
+        let queue = DedupQueue::<u32>::builder().hasher(hasher.clone()).build();
+        assert!(hasher.0.set(queue.clone()).is_ok());
+        queue.add(1).unwrap();
+        let before = queue.stats();
+        breaks("hasher", || queue.add(1));
+        breaks("hasher", || queue.add(2));
+        breaks("hasher", || queue.remove(&1));
+        assert_eq!(queue.stats(), before);
+        assert_eq!(queue.remove(&1), Some(dedup_queue::Pending::Ready));
+    });
+}
+
+/// A waker of a drain is called when the lock is free, like that of a get.
+#[test]
+fn a_waker_of_a_drain_may_use_the_queue_and_may_panic() {
+    bounded(|| {
+        let queue = DedupQueue::<u32>::new();
+        queue.add(1).unwrap();
+        let held = queue.get().unwrap();
+        let again = queue.clone();
+        let waker = testkit::waker_fn(move || {
+            assert!(again.add(2).is_err());
+            assert!(again.get().is_err());
+            panic!("broken on purpose");
+        });
+        let mut drain = queue.drain_async();
+        assert!(crate::support::poll_with(&mut drain, &waker).is_pending());
+        held.done();
+        assert!(crate::support::poll(&mut drain).is_ready());
+    });
+}
+
+/// A clock may use the queue while it waits for it or sets its alarm.
+#[test]
+fn a_clock_may_use_the_queue_while_it_waits() {
+    #[derive(Clone, Debug)]
+    struct Nosy(ManualClock, Arc<OnceLock<NosyQueue>>);
+    type NosyQueue = dedup_queue::DedupDelayQueue<u32, std::hash::RandomState, Nosy>;
+    impl Nosy {
+        fn look(&self) {
+            let queue = self.1.get().unwrap();
+            assert_eq!(queue.remove(&1), None);
+            queue.stats();
+        }
+    }
+    impl Clock for Nosy {
+        fn now(&self) -> Instant {
+            self.0.now() // Under the lock.
+        }
+        fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+            self.look();
+            self.0.advance(crate::support::MS);
+            self.0.park_until(parker, when)
+        }
+        fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+            self.look();
+            self.0.wake_at(when, waker)
+        }
+    }
+    bounded(|| {
+        let clock = Nosy(ManualClock::new(), Arc::default());
+        let builder = dedup_queue::DedupDelayQueue::<u32>::builder();
+        let queue = builder.clock(clock.clone()).build();
+        assert!(clock.1.set(queue.clone()).is_ok());
+        assert!(queue.get_timeout(crate::support::MS).is_err());
+        queue.add_after(2, crate::support::MS).unwrap();
+        assert_eq!(*queue.get().unwrap(), 2);
+        queue.add_after(3, crate::support::MS).unwrap();
+        let mut future = queue.get_async();
+        assert!(crate::support::poll(&mut future).is_pending());
+        clock.0.advance(crate::support::MS);
+        assert!(crate::support::poll(&mut future).is_ready());
+        queue.add(4).unwrap();
+        let held = queue.get().unwrap();
+        assert!(!queue.wait_idle_timeout(crate::support::MS));
+        let drained = queue.drain_timeout(crate::support::MS);
+        assert_eq!(drained.outcome, dedup_queue::Outcome::TimedOut);
+        drop(held);
     });
 }
 

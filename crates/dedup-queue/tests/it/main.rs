@@ -12,8 +12,11 @@ mod draining;
 mod errors;
 mod expiring;
 mod foreign;
+#[cfg(unix)]
+mod forked;
 mod futures;
 mod guards;
+mod idle;
 mod lanes;
 mod limiters;
 mod listing;

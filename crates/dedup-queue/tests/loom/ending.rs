@@ -31,6 +31,47 @@ fn the_last_done_racing_two_drains_ends_both() {
     });
 }
 
+/// The last `done` against a thread and a future that wait for the queue to be idle: both end, though a key is
+/// added right after.
+#[test]
+fn the_last_done_racing_waits_for_idleness_ends_them() {
+    check(
+        "the_last_done_racing_waits_for_idleness_ends_them",
+        Some(3),
+        || {
+            let queue = plain();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            let thread = beside(&queue, |queue| queue.wait_idle());
+            let future = beside(&queue, |queue| block_on(queue.wait_idle_async()));
+            drop(held);
+            thread.join().unwrap();
+            future.join().unwrap();
+            is_at_rest(&queue);
+        },
+    );
+}
+
+/// The deadline of a wait for idleness against the last `done`: it says what it was.
+#[test]
+fn the_last_done_racing_the_deadline_of_a_wait_for_idleness() {
+    check(
+        "the_last_done_racing_the_deadline_of_a_wait_for_idleness",
+        Some(3),
+        || {
+            let (queue, clock) = delaying();
+            queue.add(1).unwrap();
+            let held = queue.get().unwrap();
+            let waiter = beside(&queue, |queue| queue.wait_idle_timeout(SECOND));
+            let clock = spawn(move || clock.advance(SECOND));
+            drop(held);
+            _ = waiter.join().unwrap(); // It ends.
+            clock.join().unwrap();
+            assert!(queue.wait_idle_timeout(SECOND));
+        },
+    );
+}
+
 /// The same, of a drain that is a future.
 #[test]
 fn the_last_done_racing_a_drain_as_a_future_wakes_it() {
