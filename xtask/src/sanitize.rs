@@ -17,7 +17,7 @@ use crate::workspace::{Workspace, package, require, succeeds};
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> {
     let packages = match &flags.package {
         Some(package) => vec![package.clone()],
-        None => workspace.crates()?,
+        None => [workspace.crates()?, workspace.examples()?].concat(),
     };
     let packages: Vec<_> = packages
         .iter()
@@ -85,7 +85,7 @@ fn memcheck(workspace: &Workspace, shell: &Shell, packages: &[&str], install: bo
     for binary in binaries {
         let path = binary.path;
         // Tests may look for files of their crate, as they may under `cargo test`.
-        let _folder = shell.push_dir(workspace.root.join("crates").join(&binary.package));
+        let _folder = shell.push_dir(workspace.folder(&binary.package));
         cmd!(
             shell,
             "valgrind --quiet --error-exitcode=9 --fair-sched=yes --leak-check=full {path} --test-threads=1"
