@@ -24,6 +24,8 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> 
         .flat_map(|name| ["-p", package(name)])
         .collect();
     let shell = workspace.shell()?;
+    // A report names lines.
+    let _lines = shell.push_env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
     // The tests' watchdogs wait for as many times as long.
     let _slowdown = shell.push_env("TESTKIT_SLOWDOWN", "20");
     let tools = match flags.tool {
