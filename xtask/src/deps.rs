@@ -17,8 +17,8 @@ const HEAD: &str = "\
 # What each crate stands on
 
 Written by `cargo xtask deps` from `cargo tree -e normal`, with default features; `cargo xtask ci`
-compares it. The number of packages is that of the lock file of a crate that depends on this one
-alone; a lock file covers all platforms.
+compares it. \"Packages in a lock file\" counts what a crate brings into the lock file of its user, itself
+included; a lock file covers all platforms.
 ";
 /// The most packages that a crate may bring into a lock file, itself included.
 const MOST: [(&str, usize); 1] = [("pool-core", 16)];
@@ -68,7 +68,7 @@ pub(crate) fn too_many(workspace: &Workspace) -> Result<Vec<String>> {
         let count = locked_packages(workspace, name)?;
         if count > most {
             offences.push(format!(
-                "crates/{name}: who depends on it has {count} more packages in the lock file, at most {most} are allowed"
+                "crates/{name}: brings {count} packages into the lock file of a user, more than {most}"
             ));
         }
     }
@@ -96,12 +96,8 @@ fn locked_packages(workspace: &Workspace, name: &str) -> Result<usize> {
         .ignore_stdout()
         .run()?;
     let lock = fs::read_to_string(folder.join("Cargo.lock"))?;
-    Ok(others(&lock))
-}
-
-/// How many packages a lock file has, the user's own not counted.
-fn others(lock: &str) -> usize {
-    lock.matches("[[package]]").count() - 1
+    // Without the user's own.
+    Ok(lock.matches("[[package]]").count() - 1)
 }
 
 /// Takes out the folder that cargo prints after a crate of the workspace.
