@@ -1,4 +1,5 @@
-//! `cargo xtask deps`: what each crate stands on, as a page that is checked.
+//! `cargo xtask deps`: what each crate stands on, as a page that is checked; and how many packages a
+//! crate brings into its users' lock files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,8 +17,11 @@ const HEAD: &str = "\
 # What each crate stands on
 
 Written by `cargo xtask deps` from `cargo tree -e normal`, with default features; `cargo xtask ci`
-compares it.
+compares it. \"Packages in a lock file\" counts what a crate brings into the lock file of its user, itself
+included; a lock file covers all platforms.
 ";
+/// The most packages that a crate may bring into a lock file, itself included.
+const MOST: [(&str, usize); 1] = [("pool-core", 16)];
 
 /// Writes the page, or compares it.
 pub(crate) fn run(workspace: &Workspace, check: bool) -> Result<()> {
@@ -49,11 +53,51 @@ fn page(workspace: &Workspace) -> Result<String> {
         .read()?;
         let _ = write!(
             page,
-            "\n## {name}\n```text\n{}\n```\n",
+            "\n## {name}\nPackages in a lock file: {}.\n```text\n{}\n```\n",
+            locked_packages(workspace, &name)?,
             without_paths(&tree)
         );
     }
     Ok(page)
+}
+
+/// Names the crates that bring more packages into a lock file than they may.
+pub(crate) fn too_many(workspace: &Workspace) -> Result<Vec<String>> {
+    let mut offences = Vec::new();
+    for (name, most) in MOST {
+        let count = locked_packages(workspace, name)?;
+        if count > most {
+            offences.push(format!(
+                "crates/{name}: brings {count} packages into the lock file of a user, more than {most}"
+            ));
+        }
+    }
+    Ok(offences)
+}
+
+/// Counts the packages in the lock file of a crate that depends on `name` alone. Versions are those of
+/// this workspace.
+fn locked_packages(workspace: &Workspace, name: &str) -> Result<usize> {
+    let folder = workspace.target.join("lock").join(name);
+    let (package, crates) = (package(name), workspace.root.join("crates"));
+    let path = crates.join(name).display().to_string();
+    let manifest = format!(
+        "[package]\nname = \"user\"\nedition = \"2024\"\n[dependencies]\n{package} = {{ path = {path:?} }}\n[workspace]\n"
+    );
+    fs::create_dir_all(folder.join("src"))?;
+    fs::write(folder.join("Cargo.toml"), manifest)?;
+    fs::write(folder.join("src/lib.rs"), "")?;
+    // Cargo removes the packages that this crate does not need.
+    fs::copy(workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    let shell = workspace.shell()?;
+    shell.change_dir(&folder);
+    cmd!(shell, "cargo metadata --format-version 1")
+        .quiet()
+        .ignore_stdout()
+        .run()?;
+    let lock = fs::read_to_string(folder.join("Cargo.lock"))?;
+    // Without the user's own.
+    Ok(lock.matches("[[package]]").count() - 1)
 }
 
 /// Takes out the folder that cargo prints after a crate of the workspace.

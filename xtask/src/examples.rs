@@ -1,6 +1,6 @@
-//! The examples of the crates, each run once as a user would run it.
+//! The examples, each run once as a user would run it: those of the crates, and those that are packages.
 
-use std::env::consts::EXE_SUFFIX;
+use std::env::consts::EXE_EXTENSION;
 use std::process::Command;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// without a path reads the whole checkout, what was built included.
 fn arguments(example: &str) -> &'static [&'static str] {
     match example {
-        "checksum" => &["crates", "docs", "README.md"],
+        "checksum" => &["--total", "crates", "docs", "README.md"],
         _ => &[],
     }
 }
@@ -26,29 +26,36 @@ fn arguments(example: &str) -> &'static [&'static str] {
 /// Runs all examples, without input.
 pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
-    cmd!(shell, "cargo build {WHOLE...} --examples").run()?;
+    cmd!(shell, "cargo build {WHOLE...} --bins --examples").run()?;
+    for name in workspace.examples()? {
+        run(workspace, &name, &name, "debug")?;
+    }
     for folder in workspace.crates()? {
-        let package = package(&folder);
         for example in examples(workspace, &folder)? {
-            let program = format!("debug/examples/{example}{EXE_SUFFIX}");
-            let log = workspace
-                .target
-                .join("examples")
-                .join(format!("{package}.{example}.log"));
-            let mut run = Command::new(workspace.target.join(program));
-            run.args(arguments(&example)).current_dir(&workspace.root);
-            let ended = process::run_logged(&mut run, &log, Some(LIMIT))?;
-            if !ended.success() {
-                print!("{}", ended.output);
-            }
-            ensure!(
-                ended.status.is_some(),
-                "example {example} of {package} does not end"
-            );
-            ensure!(ended.success(), "example {example} of {package} failed");
-            println!("{:>6.1} s  {package}: {example}", ended.time.as_secs_f32());
+            run(workspace, package(&folder), &example, "debug/examples")?;
         }
     }
+    Ok(())
+}
+
+/// Runs one, whose program lies in this folder of the target directory.
+fn run(workspace: &Workspace, package: &str, example: &str, folder: &str) -> Result<()> {
+    let program = workspace.target.join(folder).join(example);
+    let log = format!("examples/{package}.{example}.log");
+    let mut command = Command::new(program.with_extension(EXE_EXTENSION));
+    command
+        .args(arguments(example))
+        .current_dir(&workspace.root);
+    let ended = process::run_logged(&mut command, &workspace.target.join(log), Some(LIMIT))?;
+    if !ended.success() {
+        print!("{}", ended.output);
+    }
+    ensure!(
+        ended.status.is_some(),
+        "example {example} of {package} does not end"
+    );
+    ensure!(ended.success(), "example {example} of {package} failed");
+    println!("{:>6.1} s  {package}: {example}", ended.time.as_secs_f32());
     Ok(())
 }
 

@@ -71,9 +71,11 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
         let is_reached = !NO_REGISTRY.iter().any(|words| complaints.contains(words));
         ensure!(!is_reached, "the crates could not be published");
         println!("THE REGISTRY DOES NOT ANSWER: the crates are packed and not compared with it");
+        let published = published(workspace)?;
+        let packages = published.iter().flat_map(|folder| ["-p", package(folder)]);
         cmd!(
             shell,
-            "cargo package --workspace --exclude testkit --exclude xtask --allow-dirty --offline --target-dir {built}"
+            "cargo package {packages...} --allow-dirty --offline --target-dir {built}"
         )
         .run()?;
     }

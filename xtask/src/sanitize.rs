@@ -17,13 +17,15 @@ use crate::workspace::{Workspace, package, require, succeeds};
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> {
     let packages = match &flags.package {
         Some(package) => vec![package.clone()],
-        None => workspace.crates()?,
+        None => [workspace.crates()?, workspace.examples()?].concat(),
     };
     let packages: Vec<_> = packages
         .iter()
         .flat_map(|name| ["-p", package(name)])
         .collect();
     let shell = workspace.shell()?;
+    // A report names lines.
+    let _lines = shell.push_env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
     // The tests' watchdogs wait for as many times as long.
     let _slowdown = shell.push_env("TESTKIT_SLOWDOWN", "20");
     let tools = match flags.tool {
@@ -85,7 +87,7 @@ fn memcheck(workspace: &Workspace, shell: &Shell, packages: &[&str], install: bo
     for binary in binaries {
         let path = binary.path;
         // Tests may look for files of their crate, as they may under `cargo test`.
-        let _folder = shell.push_dir(workspace.root.join("crates").join(&binary.package));
+        let _folder = shell.push_dir(workspace.folder(&binary.package));
         cmd!(
             shell,
             "valgrind --quiet --error-exitcode=9 --fair-sched=yes --leak-check=full {path} --test-threads=1"

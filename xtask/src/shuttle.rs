@@ -18,6 +18,8 @@ use crate::workspace::{Workspace, package};
 
 /// Puts shuttle in loom's place.
 const CFG: &str = "--cfg anthill_loom --cfg anthill_shuttle";
+/// The feature that brings shuttle.
+const RUNTIME: &str = "--features=sync-shim/shuttle";
 /// Schedules of each scenario in ci: some seconds for all.
 const IN_CI: u64 = 2_000;
 const ON_DEMAND: u64 = 20_000;
@@ -95,7 +97,7 @@ fn cargo(workspace: &Workspace, subcommand: &str) -> Result<Command> {
     ensure!(!crates.is_empty(), "no crate has a tests/shuttle.rs");
     let mut command = Command::new("cargo");
     command
-        .args([subcommand, "--quiet", "--test", "shuttle"])
+        .args([subcommand, "--quiet", "--test", "shuttle", RUNTIME])
         .args(crates.iter().flat_map(|name| ["-p", package(name)]))
         .current_dir(&workspace.root)
         .env("CARGO_TARGET_DIR", target(workspace))

@@ -129,7 +129,7 @@ pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'sta
         } else if only.is_none_or(|only| only == server.name) {
             let Some(place) = Place::of(workspace, &shell, server) else {
                 println!(
-                    "{} IS NOT INSTALLED, AND LEFT OUT: apt-get install {}",
+                    "stores: {} is not installed, so its tests are left out: apt-get install {}",
                     server.name, server.apt
                 );
                 continue;

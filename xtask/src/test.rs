@@ -1,5 +1,10 @@
 //! `cargo xtask test`: every test and doc test, with all features.
 
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::time::Instant;
+
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
@@ -7,18 +12,88 @@ use crate::workspace::{Workspace, require};
 
 /// The runtimes of the sanitizers are there for this one.
 pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+/// Names the file in which tests write down what they leave out (`testkit::left_out`).
+const LEFT_OUT: &str = "TESTKIT_LEFT_OUT";
+const INCREMENTAL: &str = "CARGO_INCREMENTAL";
 
 /// Runs the tests, pinned to the first core if `one_core`.
 pub(crate) fn run(workspace: &Workspace, one_core: bool) -> Result<()> {
     if one_core {
         require_pinning()?;
     }
-    let shell = workspace.shell()?;
-    build(&shell)?;
-    pass(&shell, one_core)?;
+    let begin = Instant::now();
     let place = if one_core { " on one core" } else { "" };
-    println!("test: all passed{place}");
+    let phases: &[Phase] = if one_core {
+        &[TESTS]
+    } else {
+        &[TESTS, DOC_TESTS]
+    };
+    let shell = workspace.shell()?;
+    let left_out = workspace.target.join("left-out.txt");
+    fs::create_dir_all(&workspace.target)?;
+    fs::write(&left_out, "")?;
+    let _left_out = shell.push_env(LEFT_OUT, &left_out);
+    // What is built once gains nothing by being built incrementally: it takes longer, and 4 GB.
+    let incremental = env::var(INCREMENTAL).unwrap_or_else(|_| "0".to_owned());
+    let _incremental = shell.push_env(INCREMENTAL, incremental);
+
+    let count = 1 + phases.len();
+    println!("test: phase 1 of {count}, compiling all crates, their tests and examples");
+    build(&shell)?;
+    for (index, phase) in phases.iter().enumerate() {
+        let seconds = begin.elapsed().as_secs();
+        let (number, what) = (index + 2, phase.what);
+        println!("test: phase {number} of {count}, {what}{place} (after {seconds} s)");
+        phase.run(&shell, one_core)?;
+    }
+    let seconds = begin.elapsed().as_secs();
+    println!(
+        "test: all passed{place}, {seconds} s; {}",
+        summary(&fs::read_to_string(&left_out)?)
+    );
     Ok(())
+}
+
+/// The last words: which parts were left out, and how to have them.
+fn summary(left_out: &str) -> String {
+    let parts: BTreeSet<&str> = left_out.lines().collect();
+    if parts.is_empty() {
+        return "nothing was left out".to_owned();
+    }
+    let parts: Vec<&str> = parts.into_iter().collect();
+    format!(
+        "left out: {}. `cargo xtask ci --only stores` starts the servers that are installed, and runs the \
+         tests on them",
+        parts.join(", ")
+    )
+}
+
+/// A part of a run.
+struct Phase {
+    what: &'static str,
+    /// For `cargo test`.
+    option: &'static str,
+}
+
+const TESTS: Phase = Phase {
+    what: "running the tests",
+    option: "--tests",
+};
+const DOC_TESTS: Phase = Phase {
+    what: "compiling and running the examples in the documentation",
+    option: "--doc",
+};
+
+impl Phase {
+    fn run(&self, shell: &Shell, one_core: bool) -> Result<()> {
+        let test = ["test", "--quiet", self.option];
+        if one_core {
+            cmd!(shell, "taskset -c 0 cargo {test...} {WHOLE...}").run()?;
+        } else {
+            cmd!(shell, "cargo {test...} {WHOLE...}").run()?;
+        }
+        Ok(())
+    }
 }
 
 /// What is built, also where one package's tests or examples are run: alone it would have its
@@ -31,15 +106,12 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// Runs the tests once.
+/// Runs the tests once. On one core without the doc tests: to compile them takes most of the time, and
+/// they have no threads that more cores would part.
 pub(crate) fn pass(shell: &Shell, one_core: bool) -> Result<()> {
-    let test = ["test", "--quiet"];
-    if one_core {
-        // Without the doc tests: to compile them takes most of the time, and they have no threads
-        // that more cores would part.
-        cmd!(shell, "taskset -c 0 cargo {test...} {WHOLE...} --tests").run()?;
-    } else {
-        cmd!(shell, "cargo {test...} {WHOLE...}").run()?;
+    TESTS.run(shell, one_core)?;
+    if !one_core {
+        DOC_TESTS.run(shell, one_core)?;
     }
     Ok(())
 }
@@ -71,4 +143,21 @@ pub(crate) fn sanitized(
 pub(crate) fn require_pinning() -> Result<()> {
     let remedy = "apt-get install util-linux";
     require("taskset", &["-c", "0", "true"], remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_that_was_left_out_is_named_once_with_the_command_that_runs_it() {
+        assert_eq!(summary(""), "nothing was left out");
+        let line = summary("tests on B (b is not set)\ntests on A (a)\ntests on A (a)\n");
+        assert!(
+            line.starts_with(
+                "left out: tests on A (a), tests on B (b is not set). `cargo xtask ci"
+            )
+        );
+        assert!(!line.contains('\n'));
+    }
 }

@@ -39,8 +39,27 @@ impl Workspace {
     /// The folders of the library crates, sorted. Their libraries bear these names, and but for
     /// two their [`package`]s.
     pub(crate) fn crates(&self) -> Result<Vec<String>> {
+        self.packages_in("crates")
+    }
+
+    /// The folders of the examples that are packages of their own, sorted.
+    pub(crate) fn examples(&self) -> Result<Vec<String>> {
+        self.packages_in("examples")
+    }
+
+    /// Where the crate or the example of this name lies.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        let example = self.root.join("examples").join(name);
+        if example.exists() {
+            example
+        } else {
+            self.root.join("crates").join(name)
+        }
+    }
+
+    fn packages_in(&self, folder: &str) -> Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(self.root.join("crates")).context("crates/")? {
+        for entry in fs::read_dir(self.root.join(folder)).context(folder.to_owned())? {
             let path = entry?.path();
             if path.join("Cargo.toml").exists() {
                 names.extend(file_name(&path));

@@ -259,3 +259,19 @@ impl fmt::Display for SettleError {
 }
 
 impl error::Error for SettleError {}
+
+/// The error's text and those of its sources, with `: ` between them. A text that the one before ends with is
+/// left out: many errors repeat their source.
+pub(crate) fn with_causes(error: &dyn error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}

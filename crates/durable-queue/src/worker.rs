@@ -1,5 +1,6 @@
 //! Handlers on a pool: each takes a job, runs, and settles it.
 
+use std::error::Error;
 use std::fmt;
 use std::mem;
 use std::num::NonZeroUsize;
@@ -11,6 +12,7 @@ use sync_shim::Clock;
 use sync_shim::foreign::{discard, guarded};
 
 use crate::claimed::Claimed;
+use crate::error::with_causes;
 use crate::payload::Payload;
 use crate::queue::{DurableQueue, ShutDown};
 use crate::store::Store;
@@ -93,14 +95,15 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         self
     }
 
-    /// Starts the handlers.
+    /// Starts the handlers. The error of a handler may be a type of its own, a boxed error, one of `anyhow`, or a
+    /// text. A dead letter has its text and those of its [sources](Error::source), with `: ` between them.
     ///
     /// # Errors
     /// What the pool says, if there are no threads for them.
     pub fn start<F, E>(self, handler: F) -> Result<Worker<T, S>, StartError>
     where
         F: Fn(&Claimed<T>) -> Result<(), E> + Send + Sync + 'static,
-        E: fmt::Display,
+        E: Into<Box<dyn Error + Send + Sync>>,
     {
         let Self {
             queue,
@@ -112,7 +115,7 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
             .clock(queue.shared().control.clock.clone())
             .name(queue.name())
             .build()
-            .map_err(|error| StartError(error.to_string()))?;
+            .map_err(|error| StartError(with_causes(&error)))?;
         let handler = Arc::new(handler);
         for _ in 0..concurrency {
             // A handle of their own would keep the queue open after the worker's drop.
@@ -135,7 +138,7 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
             if let Err(error) = pool.submit(loops) {
                 queue.close();
                 pool.release();
-                return Err(StartError(error.to_string()));
+                return Err(StartError(with_causes(&error)));
             }
         }
         Ok(Worker { queue, pool })
@@ -143,12 +146,12 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
 }
 
 /// The job comes back if it is done.
-fn handle<T: Payload, E: fmt::Display>(
+fn handle<T: Payload, E: Into<Box<dyn Error + Send + Sync>>>(
     handler: &impl Fn(&Claimed<T>) -> Result<(), E>,
     job: Claimed<T>,
 ) -> Option<Claimed<T>> {
-    // The error's `Display` is the user's too.
-    let ended = guarded(|| handler(&job).map_err(|error| error.to_string()));
+    // The conversion of the error, its `Display` and its `source` are the user's too.
+    let ended = guarded(|| handler(&job).map_err(|error| with_causes(&*error.into())));
     match ended {
         Ok(Ok(())) => return Some(job),
         Ok(Err(error)) => job.fail(&error),
@@ -185,4 +188,4 @@ impl fmt::Display for StartError {
     }
 }
 
-impl std::error::Error for StartError {}
+impl Error for StartError {}

@@ -26,6 +26,12 @@
 #[cfg(all(anthill_shuttle, not(anthill_loom)))]
 compile_error!("`anthill_shuttle` says which runtime the models have: it goes with `anthill_loom`");
 
+#[cfg(all(anthill_loom, not(anthill_shuttle), not(feature = "loom")))]
+compile_error!("under `--cfg anthill_loom` build with `--features sync-shim/loom`");
+
+#[cfg(all(anthill_shuttle, not(feature = "shuttle")))]
+compile_error!("under `--cfg anthill_shuttle` build with `--features sync-shim/shuttle`");
+
 /// What schedules the threads of a model.
 #[cfg(all(anthill_loom, not(anthill_shuttle)))]
 use loom as runtime;

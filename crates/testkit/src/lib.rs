@@ -12,6 +12,7 @@ mod child;
 mod drops;
 mod example;
 mod gate;
+mod left_out;
 #[cfg(feature = "programs")]
 mod programs;
 mod rng;
@@ -22,6 +23,7 @@ pub use child::in_child;
 pub use drops::{Counted, DropCounter, PanicOnDrop};
 pub use example::{Running, example};
 pub use gate::Gate;
+pub use left_out::left_out;
 #[cfg(feature = "programs")]
 pub use programs::walk_programs;
 pub use rng::Rng;

@@ -7,8 +7,8 @@ mod sources;
 
 use anyhow::{Result, ensure};
 
-use crate::cmutants;
 use crate::workspace::Workspace;
+use crate::{cmutants, deps};
 
 /// Checks all rules and names every offence.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -16,6 +16,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     offences.extend(pages::check(workspace)?);
     offences.extend(circles::check(workspace)?);
     offences.extend(models::check(workspace)?);
+    offences.extend(deps::too_many(workspace)?);
     if let Err(error) = cmutants::check_list(workspace) {
         offences.push(format!("{error:#}"));
     }

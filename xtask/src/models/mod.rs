@@ -39,6 +39,9 @@ pub(crate) fn modelled_crates(workspace: &Workspace) -> Result<Vec<String>> {
 /// The cfg under which `sync-shim` stands on loom.
 const CFG: &str = "--cfg anthill_loom";
 
+/// The feature that brings loom.
+const RUNTIME: &str = "--features=sync-shim/loom";
+
 /// How they are built to be run.
 pub(crate) const PROFILE: &str = "--profile=models";
 
@@ -49,7 +52,7 @@ const FEATURES: [(&str, &str); 1] = [("pool-core", "stream")];
 fn cargo(root: &Path, target: &Path, subcommand: &str, what: &str, packages: &[String]) -> Command {
     let mut command = Command::new("cargo");
     command
-        .args([subcommand, "--quiet", what])
+        .args([subcommand, "--quiet", what, RUNTIME])
         .args(packages.iter().flat_map(|name| ["-p", package(name)]))
         .args(features(packages))
         .current_dir(root)

@@ -44,7 +44,7 @@ impl Tree {
 
     /// The example at work on them. Killed at the latest when the test ends.
     fn start(&self) -> Running {
-        let child = Command::new(example())
+        let child = Command::new(testkit::example("reconcile"))
             .args([self.0.join("desired"), self.0.join("actual")])
             .stdout(Stdio::piped())
             .spawn();
@@ -74,19 +74,6 @@ impl Drop for Running {
         self.0.kill().ok();
         self.0.wait().ok();
     }
-}
-
-/// Cargo builds the examples with the tests, unless the command names the tests.
-fn example() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.ancestors().nth(2).unwrap(); // It lies in PROFILE/deps.
-    let program = profile.join("examples/reconcile");
-    assert!(
-        program.exists(),
-        "`cargo build -p dedup-queue --example reconcile` makes {}",
-        program.display()
-    );
-    program
 }
 
 fn bounded(test: impl FnOnce()) {
@@ -138,7 +125,9 @@ fn a_fault_is_a_failure_that_leaves_the_file_as_it_was() {
 #[test]
 fn without_arguments_it_makes_its_own_directories_alike_and_ends() {
     bounded(|| {
-        let output = Command::new(example()).output().unwrap();
+        let output = Command::new(testkit::example("reconcile"))
+            .output()
+            .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{text}");
         assert!(
@@ -195,6 +184,9 @@ fn it_says_what_it_left_when_it_had_to_end() {
 
 #[test]
 fn wrong_arguments_are_refused() {
-    let output = Command::new(example()).arg("one").output().unwrap();
+    let output = Command::new(testkit::example("reconcile"))
+        .arg("one")
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(2));
 }

@@ -1,5 +1,7 @@
 //! Handlers on a pool.
 
+use std::error::Error;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
@@ -68,6 +70,45 @@ fn a_handler_that_fails_or_panics_is_tried_again_and_buried_with_its_error() {
             let dead = dead.iter().find(|dead| dead.id == id).unwrap();
             assert!(dead.error.contains(error), "{}", dead.error);
         }
+        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    });
+}
+
+#[test]
+fn a_dead_letter_names_each_cause_of_a_handlers_error_once() {
+    #[derive(Debug)]
+    struct Failed(&'static str, Option<Box<Failed>>);
+
+    impl fmt::Display for Failed {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl Error for Failed {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            self.1.as_deref().map(|source| source as _)
+        }
+    }
+
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.builder(time.sim()).max_attempts(1).build().unwrap();
+        let worker = Worker::builder(queue.clone()).start(|_| {
+            let refused = Failed("connection refused", None);
+            // A text that ends with its cause, as many have it.
+            let sent = Failed("not sent: connection refused", Some(Box::new(refused)));
+            Err(Failed("order 7", Some(Box::new(sent))))
+        });
+        let worker = worker.unwrap();
+        queue.push(job("a"), When::NOW).unwrap();
+        let dead = loop {
+            if let Some(dead) = queue.dead(None, 1).unwrap().pop() {
+                break dead;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(dead.error, "order 7: not sent: connection refused");
         assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
     });
 }

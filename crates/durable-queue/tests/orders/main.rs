@@ -19,7 +19,7 @@ mod databases;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Lines, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
@@ -32,19 +32,6 @@ const CLIENTS: usize = 3;
 /// Long enough for some to be paid, short enough for some to expire in each life.
 const TIME_TO_PAY: &str = "150";
 
-/// Cargo builds the examples with the tests, unless the command names the tests.
-fn example() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.ancestors().nth(2).unwrap(); // It lies in PROFILE/deps.
-    let program = profile.join("examples/orders");
-    assert!(
-        program.exists(),
-        "`cargo build -p anthill-durable-queue --example orders` makes {}",
-        program.display()
-    );
-    program
-}
-
 struct Server {
     child: Child,
     address: String,
@@ -53,7 +40,7 @@ struct Server {
 
 impl Server {
     fn start(store: Option<&str>, folder: &Path) -> Self {
-        let mut child = Command::new(example())
+        let mut child = Command::new(testkit::example("orders"))
             .args(store.map(|store| ["--store", store]).into_iter().flatten())
             .arg(folder)
             .args(["127.0.0.1:0", TIME_TO_PAY])

@@ -4,7 +4,7 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::address::{address, left_out};
+use crate::address::address;
 
 /// The program that makes certificates, if that server is wanted and it is there.
 pub(crate) fn has_openssl(variable: &str) -> bool {
@@ -12,7 +12,7 @@ pub(crate) fn has_openssl(variable: &str) -> bool {
     let is_there = env::split_paths(&path).any(|folder| folder.join("openssl").exists());
     let is_wanted = address(variable).is_some();
     if is_wanted && !is_there {
-        left_out("there is no openssl, so NOTHING WAS TESTED WITH TLS");
+        testkit::left_out("tests with TLS", "there is no openssl");
     }
     is_wanted && is_there
 }

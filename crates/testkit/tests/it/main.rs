@@ -2,6 +2,7 @@
 
 mod drops;
 mod gate;
+mod left_out;
 mod rng;
 mod wakers;
 mod watchdog;

@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::Database;
-use crate::address::{POSTGRES, left_out};
+use crate::address::POSTGRES;
 use crate::alike::{JOB, count};
 use crate::tls::{certificates, has_openssl};
 
@@ -31,8 +31,9 @@ impl Encrypted {
             return None;
         }
         if !database.get::<bool>("SELECT rolsuper FROM pg_roles WHERE rolname = current_user") {
-            left_out(
-                "the user may not change settings, so NOTHING WAS TESTED WITH POSTGRES AND TLS",
+            testkit::left_out(
+                "tests of PostgreSQL with TLS",
+                "the user may not change settings",
             );
             return None;
         }

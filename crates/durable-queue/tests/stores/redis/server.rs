@@ -9,7 +9,7 @@ use std::{env, process};
 use ::redis::{Client, Cmd, Connection, FromRedisValue, cmd};
 use durable_queue::RedisStore;
 
-use crate::address::{REDIS, address, left_out};
+use crate::address::{REDIS, address};
 
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
@@ -27,7 +27,7 @@ fn program() -> Option<PathBuf> {
     let mut all = env::split_paths(&path).flat_map(|folder| PROGRAMS.map(|name| folder.join(name)));
     let found = all.find(|program| program.exists());
     if found.is_none() {
-        left_out("there is no redis-server, so NOTHING WAS TESTED THAT KILLS ONE");
+        testkit::left_out("tests that kill a Redis", "there is no redis-server");
     }
     found
 }

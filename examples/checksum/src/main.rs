@@ -14,8 +14,8 @@
 //!
 //! # Invariants
 //! 1. At most [`WINDOW`] files are found and not yet printed, `jobs` of them being read.
-//! 2. Each file found gives one line on stdout or one message on stderr, unless the work is
-//!    stopped before.
+//! 2. Each file found gives one line or one message on stderr, unless the work is stopped before. The
+//!    lines go to stdout, or with `--total` into one SHA-256.
 
 mod args;
 mod hash;
@@ -25,6 +25,7 @@ mod progress;
 mod quote;
 mod report;
 mod signals;
+mod summary;
 mod walk;
 
 use anthill::Pool;
@@ -32,10 +33,14 @@ use args::{Command, Options};
 use print::{Printer, complain};
 use progress::Progress;
 use report::Report;
+use std::cell::Cell;
 use std::error::Error;
 use std::io::{self, ErrorKind, Write};
 use std::process::{self, ExitCode};
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use summary::Summary;
 use walk::{Found, Source, walk};
 
 /// Files that are found and not yet printed. So many small ones are read behind a huge one before
@@ -68,14 +73,18 @@ fn main() -> ExitCode {
 
 /// Does the whole work. `Ok(false)` says that a file could not be read.
 fn sum(options: Options) -> Result<bool, Box<dyn Error>> {
+    let begin = Instant::now();
     let pool = Pool::builder()
         .capacity(options.jobs)
         .name("checksum")
         .build()?;
     let progress = Progress::new();
     let reading = progress.clone();
+    let found = Rc::new(Cell::new(0));
+    let count = Rc::clone(&found);
+    let files = walk(options.paths).inspect(move |_| count.set(count.get() + 1));
     let mut reports = pool
-        .map(walk(options.paths), move |found| read(found, &reading))
+        .map(files, move |found| read(found, &reading))
         .window(WINDOW);
     let stopped_by = Arc::new(OnceLock::new());
     signals::watch({
@@ -86,8 +95,11 @@ fn sum(options: Options) -> Result<bool, Box<dyn Error>> {
         }
     })?;
 
-    let mut printer = Printer::new(progress.clone());
+    let mut printer = Printer::new(progress.clone(), options.total);
+    let (mut taken, mut peak_waiting) = (0, 0);
     while let Some(report) = reports.next() {
+        peak_waiting = peak_waiting.max(found.get() - taken);
+        taken += 1;
         let written = match report {
             Ok(report) => printer.print(report),
             // It panicked, or no thread could be started.
@@ -110,6 +122,21 @@ fn sum(options: Options) -> Result<bool, Box<dyn Error>> {
     }
     pool.release();
     pool.wait_released()?;
+    if let Err(error) = printer.finish() {
+        end_unwritten(&error);
+    }
+    if options.total {
+        let summary = Summary {
+            files: printer.files(),
+            bytes: printer.bytes(),
+            time: begin.elapsed(),
+            peak_threads: pool.stats().peak_live,
+            most_threads: options.jobs,
+            peak_waiting,
+            most_waiting: WINDOW,
+        };
+        complain(&format!("checksum: {summary}\n"));
+    }
     Ok(!printer.failed())
 }
 

@@ -5,7 +5,7 @@
 //!    file it reads; the size of a file costs no memory.
 
 use crate::progress::Progress;
-use crate::report::Digest;
+use crate::report::Content;
 use sha2::{Digest as _, Sha256};
 use std::cell::RefCell;
 use std::fs::File;
@@ -23,7 +23,7 @@ thread_local! {
 ///
 /// # Errors
 /// If it cannot be opened or read to its end.
-pub(crate) fn file(path: &Path, progress: &Progress) -> io::Result<Digest> {
+pub(crate) fn file(path: &Path, progress: &Progress) -> io::Result<Content> {
     stream(File::open(path)?, progress)
 }
 
@@ -31,15 +31,19 @@ pub(crate) fn file(path: &Path, progress: &Progress) -> io::Result<Digest> {
 ///
 /// # Errors
 /// If a read fails.
-pub(crate) fn stream(mut source: impl Read, progress: &Progress) -> io::Result<Digest> {
+pub(crate) fn stream(mut source: impl Read, progress: &Progress) -> io::Result<Content> {
     BUFFER.with_borrow_mut(|buffer| {
         buffer.resize(CHUNK, 0);
-        let mut hasher = Sha256::new();
+        let (mut hasher, mut bytes) = (Sha256::new(), 0);
         loop {
             match source.read(buffer) {
-                Ok(0) => return Ok(hasher.finalize().into()),
+                Ok(0) => {
+                    let digest = hasher.finalize().into();
+                    return Ok(Content { digest, bytes });
+                }
                 Ok(read) => {
                     hasher.update(&buffer[..read]);
+                    bytes += read as u64;
                     progress.read(read);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

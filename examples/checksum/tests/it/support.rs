@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
 
 pub(crate) use testkit::Running;
 
@@ -51,7 +50,7 @@ impl Tree {
 
     /// `checksum`, to be run in this directory.
     pub(crate) fn checksum<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        self.command(program(), args)
+        self.command(Path::new(env!("CARGO_BIN_EXE_checksum")), args)
     }
 
     /// Runs `checksum` here to its end.
@@ -133,10 +132,4 @@ pub(crate) fn assert_verifies(tree: &Tree, stdout: &[u8]) {
         let check = output(&mut check);
         assert!(check.status.success(), "{check:?}");
     }
-}
-
-/// The example's program.
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| testkit::example("checksum"))
 }

@@ -19,6 +19,8 @@ pub(crate) struct Options {
     pub(crate) jobs: usize,
     /// In the order of the command line; never empty.
     pub(crate) paths: Vec<OsString>,
+    /// Print the hash of all lines, not the lines, and a summary.
+    pub(crate) total: bool,
 }
 
 /// More would find no file in the window, and sit idle.
@@ -30,6 +32,7 @@ pub(crate) const MAX_JOBS: usize = 1024;
 /// What is wrong with them, as one line without a full stop.
 pub(crate) fn parse() -> Result<Command, String> {
     let mut jobs = None;
+    let mut total = false;
     let mut paths = Vec::new();
     let mut parser = lexopt::Parser::from_env();
     while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
@@ -38,6 +41,7 @@ pub(crate) fn parse() -> Result<Command, String> {
                 let value = parser.value().map_err(|error| error.to_string())?;
                 jobs = Some(parse_jobs(&value)?);
             }
+            Short('t') | Long("total") => total = true,
             Short('h') | Long("help") => return Ok(Command::Say(help())),
             Short('V') | Long("version") => return Ok(Command::Say(version())),
             Value(path) => paths.push(path),
@@ -48,7 +52,7 @@ pub(crate) fn parse() -> Result<Command, String> {
         paths.push(".".into());
     }
     let jobs = jobs.unwrap_or_else(default_jobs);
-    Ok(Command::Sum(Options { jobs, paths }))
+    Ok(Command::Sum(Options { jobs, paths, total }))
 }
 
 fn parse_jobs(value: &OsStr) -> Result<usize, String> {
@@ -80,6 +84,7 @@ PATH is a file, a directory to be walked (default: the current one), or - for
 standard input. A file named - is ./-
 
   -j, --jobs N   read N files at a time, 1 to {MAX_JOBS} (default: {}, the cores)
+  -t, --total    print one SHA-256, that of all lines, and on stderr what it took
   -h, --help     print this and exit
   -V, --version  print the version and exit
   --             everything behind it is a PATH

@@ -20,7 +20,7 @@ mod args;
 mod demo;
 mod progress;
 // What the two signals do is the same in both examples.
-#[path = "../checksum/signals.rs"]
+#[path = "../../checksum/src/signals.rs"]
 mod signals;
 mod stop;
 mod store;

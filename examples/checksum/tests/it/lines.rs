@@ -1,7 +1,7 @@
 //! The lines: digests, names and their escapes.
 
 use crate::support::{ABC, EMPTY, Tree, assert_clean, assert_verifies, os, output, text};
-use std::fs::File;
+use std::fs::{self, File};
 use std::process::Stdio;
 
 /// Names that a line could get wrong, in byte order, and how the line shows them.
@@ -136,4 +136,45 @@ fn a_dash_is_standard_input_and_the_second_dash_finds_it_empty() {
         let reference = output(reference.stdin(input()));
         assert_eq!(text(&run.stdout), text(&reference.stdout));
     }
+}
+
+#[test]
+fn the_total_is_the_digest_of_all_lines_whatever_the_number_of_threads() {
+    let tree = Tree::new("total");
+    for number in 0..40 {
+        tree.file(number.to_string(), vec![b'a'; 3 * number]);
+    }
+    let lines = tree.run(["."]).stdout;
+    tree.file("LINES", &lines);
+    let expected = text(&tree.run(["LINES"]).stdout).replace("LINES", "-");
+    fs::remove_file(tree.path("LINES")).expect("it was written");
+
+    for jobs in ["1", "8"] {
+        let run = tree.run(["--total", "--jobs", jobs, "."]);
+        assert_eq!(run.status.code(), Some(0));
+        assert_eq!(text(&run.stdout), expected, "{jobs} threads");
+    }
+}
+
+#[test]
+fn the_total_comes_with_a_summary_that_names_the_bounds() {
+    let tree = Tree::new("summary");
+    tree.file("a", "abc");
+    tree.file("b", "abcd");
+
+    let run = tree.run(["--total", "--jobs", "1", "a", "b", "absent"]);
+    let stderr = text(&run.stderr);
+    let summary = stderr.lines().last().expect("there is a summary");
+    let (counts, rest) = summary.split_once(" in ").expect("COUNTS in TIME");
+    let (_time, peaks) = rest.split_once(" s; ").expect("TIME s; PEAKS");
+    assert_eq!(counts, "checksum: 3 files, 7 B");
+    let waiting = peaks
+        .strip_prefix("at its peak 1 of 1 threads, and ")
+        .and_then(|rest| rest.strip_suffix(" of 1024 files in the queue"))
+        .expect("both peaks with their bounds");
+    assert!(
+        (1..=3).contains(&waiting.parse().expect("a number")),
+        "{waiting}"
+    );
+    assert_eq!(run.status.code(), Some(1), "one file is absent");
 }

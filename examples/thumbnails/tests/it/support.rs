@@ -6,7 +6,6 @@ use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
 
 /// A directory of one test's own, removed at its end: pictures in `in`, thumbnails in `out`.
 pub(crate) struct Album(PathBuf);
@@ -33,8 +32,7 @@ impl Album {
 
     /// `thumbnails`, to be run here, from `in` to `out`.
     pub(crate) fn thumbnails(&self, options: &[&str]) -> Command {
-        static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-        let mut command = Command::new(PROGRAM.get_or_init(|| testkit::example("thumbnails")));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thumbnails"));
         command.args(options).args(["in", "out"]);
         command.current_dir(&self.0).stdin(Stdio::null());
         command
