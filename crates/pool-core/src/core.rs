@@ -269,8 +269,8 @@ impl<R: Runner> Core<R> {
                 applicant.refuse(state, Closed::NoThread(refused))
             }
             Admission::FirstWorker => {
-                let start = EventWait::of_thread();
-                state.on_start.push(start.event());
+                let mut start = EventWait::of_thread();
+                start.enter(&mut state.on_start);
                 Step::AwaitStart(start)
             }
         }

@@ -375,9 +375,9 @@ fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
                 return None;
             }
             let exit = state.depart(cell, &mut own, effects);
-            let room = matches!(exit, Exit::Wait).then(EventWait::of_thread);
-            if let Some(room) = &room {
-                state.ending.on_room.push(room.event());
+            let mut room = matches!(exit, Exit::Wait).then(EventWait::of_thread);
+            if let Some(room) = &mut room {
+                room.enter(&mut state.ending.on_room);
             }
             Some((exit, room))
         });

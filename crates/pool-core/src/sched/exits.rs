@@ -15,11 +15,10 @@
 //!    all that lie here when no worker is live joins, through them, every thread.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use sync_shim::thread::JoinHandle;
 
-use crate::sched::event::Event;
+use crate::sched::event::Events;
 
 /// Threads that may be ending at the same time in any case. With more than these, no more than
 /// there have been workers at once: so those that a release ends need not wait for each other.
@@ -40,7 +39,7 @@ pub(crate) struct Ending {
     threads: VecDeque<JoinHandle>,
     count: usize,
     /// Workers that wait at their place for one to be gone.
-    pub(crate) on_room: Vec<Arc<Event>>,
+    pub(crate) on_room: Events,
 }
 
 /// What a worker does that gives its place up.

@@ -42,7 +42,7 @@ fn thread_seat(job: u32) -> Arc<WaiterEntry<u32>> {
 
 #[test]
 fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
-    let event = EventWait::of_thread();
+    let mut event = EventWait::of_thread();
     let finish = |state: &mut State<u32>| {
         section(|effects| state.finish(Outcome::Completed, false, effects))
     };
@@ -50,26 +50,26 @@ fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
     // What a `release_now` took out has not been dropped when the last running task ends.
     let mut state = busy(1, 1);
     state.disposing = 1;
-    state.on_idle.push(event.event());
+    event.enter(&mut state.on_idle);
     finish(&mut state);
     assert!(!event.is_set());
     section(|effects| state.disposed(Outcome::Released, effects));
     assert!(event.is_set());
 
     // A task runs when the last of those has been dropped.
-    let event = EventWait::of_thread();
+    let mut event = EventWait::of_thread();
     let mut state = busy(1, 1);
     state.disposing = 1;
-    state.on_idle.push(event.event());
+    event.enter(&mut state.on_idle);
     section(|effects| state.disposed(Outcome::Released, effects));
     assert!(!event.is_set());
     finish(&mut state);
     assert!(event.is_set());
 
     // The wait queue's head is admitted by the end of the last task.
-    let event = EventWait::of_thread();
+    let mut event = EventWait::of_thread();
     let mut state = busy(1, 0);
-    state.on_idle.push(event.event());
+    event.enter(&mut state.on_idle);
     state.enqueue_waiter(thread_seat(5));
     let (next, _) = finish(&mut state);
     assert!(matches!(next, Next::Run(5)) && !event.is_set());
