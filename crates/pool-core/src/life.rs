@@ -1,6 +1,5 @@
 //! Releasing, waiting for the end or for rest, rebooting, tuning.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,7 +20,7 @@ use crate::task::run::{Outcome, Unrun};
 enum End {
     Wait,
     /// Nothing runs any more: these are to be joined.
-    Join(VecDeque<JoinHandle>),
+    Join(Vec<JoinHandle>),
 }
 
 impl<R: Runner> Core<R> {
@@ -184,7 +183,7 @@ impl<R: Runner> Core<R> {
 
     /// Joins what a pool without workers has left. Those that one of these joins as its last act
     /// are gone with it.
-    fn join_all(self: &Arc<Self>, threads: VecDeque<JoinHandle>) {
+    fn join_all(self: &Arc<Self>, threads: Vec<JoinHandle>) {
         if threads.is_empty() {
             return;
         }

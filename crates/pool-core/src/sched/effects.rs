@@ -67,6 +67,10 @@ impl<J> Effects<J> {
         }
     }
 
+    pub(crate) fn wakes(&mut self) -> &mut WakeList {
+        &mut self.wakes
+    }
+
     pub(crate) fn set_all(&mut self, events: &mut Events) {
         events.set_all(&mut self.wakes);
     }
