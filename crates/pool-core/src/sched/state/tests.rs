@@ -7,6 +7,7 @@ use sync_shim::Parker;
 use super::*;
 use crate::capacity::Capacity;
 use crate::sched::event::EventWait;
+use crate::sched::load::LoadStats;
 use crate::{Builder, Closures, Pool};
 
 fn builder(capacity: usize, depth: usize) -> Builder<Closures> {
@@ -214,5 +215,50 @@ fn a_worker_that_ends_the_last_task_of_a_released_pool_searches_on_for_a_permit(
         let (next, _) = section(|effects| state.finish(Outcome::Completed, false, effects));
         assert_eq!(matches!(next, Next::Search), searches);
         assert_eq!(matches!(next, Next::Leave), !searches);
+    }
+}
+
+/// The ways in which the last permit goes, each in one section.
+type Goes = fn(&mut State<u32>, &mut Effects<u32>);
+const PERMIT_GOES: [(&str, Goes); 4] = [
+    ("used", |state, effects| state.redeem(7, effects)),
+    ("dropped", State::give_back_room),
+    ("passed to the queue", |state, effects| {
+        state.pass_to_queue(Outcome::Completed, 7, effects);
+    }),
+    ("discarded", |state, effects| {
+        state.discard_reserved(1, effects)
+    }),
+];
+
+#[test]
+fn a_worker_kept_by_a_permit_is_timed_again_in_the_section_of_the_last_one() {
+    for (how, goes) in PERMIT_GOES {
+        let mut state = state_of(builder(1, 9));
+        let (cell, since) = (WorkerCell::new(0), Some(Instant::now()));
+        (state.live, state.reserved) = (1, 2);
+        state.idle.push(&cell, since);
+        state.keep(&cell, since);
+        state.reserved -= 1; // Another permit has gone: this one keeps the worker.
+        assert!(!state.is_timed(&cell, since), "{how}");
+        let mut effects = Effects::new();
+        goes(&mut state, &mut effects);
+        assert!(state.untimed.is_empty() && !effects.is_empty(), "{how}");
+        effects.wake_threads();
+    }
+}
+
+#[test]
+fn a_members_load_falls_with_each_permit_that_is_not_used() {
+    for (how, goes) in PERMIT_GOES {
+        let mut state = busy(1, 9);
+        let load_stats = Arc::new(LoadStats::new(1, 9));
+        state.load_stats = Some(Arc::clone(&load_stats));
+        load_stats.enter(); // The running task.
+        state.reserve();
+        assert_eq!(load_stats.in_flight(), 2, "{how}");
+        let ((), _) = section(|effects| goes(&mut state, effects));
+        let left = state.in_flight + state.reserved;
+        assert_eq!(load_stats.in_flight(), left, "{how}");
     }
 }
