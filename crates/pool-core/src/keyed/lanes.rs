@@ -166,6 +166,9 @@ impl<K, J> Lanes<K, J> {
         let mut entry = self.open.find_entry(id.hash.spread(), is_it).ok()?;
         let waiting = &mut entry.get_mut().waiting;
         if !waiting.is_empty() {
+            if empty.capacity() > 4 * (waiting.len() + SPARE_TASKS) {
+                *empty = VecDeque::new(); // Of a burst that is over.
+            }
             mem::swap(waiting, empty);
             return None;
         }
@@ -318,6 +321,26 @@ mod tests {
         }
         assert_eq!(lanes.len(), 0);
         assert!(lanes.room().0 <= 8 * FEW && lanes.spare.len() <= FEW);
+    }
+
+    #[test]
+    fn a_lane_that_stays_open_keeps_no_memory_of_a_burst_that_is_over() {
+        let mut lanes = Lanes::<u64, u64>::new();
+        let lane = lanes.open(hash(7), 7);
+        let mut taken = VecDeque::new();
+        for tasks in [100_000, 3, 3, 3] {
+            for job in 0..tasks {
+                lanes
+                    .find(lane.hash(), &7)
+                    .expect("it is open")
+                    .push(|| job);
+            }
+            assert_eq!(lanes.take_or_close(lane, &mut taken), None);
+            taken.clear();
+        }
+        let found = lanes.find(lane.hash(), &7).expect("it is open");
+        let kept = found.waiting.capacity() + taken.capacity();
+        assert!(kept <= 8 * SPARE_TASKS, "{kept}");
     }
 
     #[test]
