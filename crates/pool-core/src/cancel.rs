@@ -380,7 +380,9 @@ mod tests {
         let (parent, other) = (CancelToken::new(), CancelToken::new());
         let listeners = |token: &CancelToken| token.0.inner.lock().listeners.len();
         let children: Vec<_> = (0..100).map(|_| parent.child()).collect();
-        children.iter().for_each(|child| child.cancel_with(&other));
+        for child in &children {
+            child.cancel_with(&other);
+        }
         assert_eq!([&parent, &other].map(listeners), [100, 100]);
         for child in &children {
             assert!(child.cancel());

@@ -227,7 +227,7 @@ const PERMIT_GOES: [(&str, Goes); 4] = [
         state.pass_to_queue(Outcome::Completed, 7, effects);
     }),
     ("discarded", |state, effects| {
-        state.discard_reserved(1, effects)
+        state.discard_reserved(1, effects);
     }),
 ];
 
