@@ -6,8 +6,8 @@
 //! # Invariants
 //! 1. `cancelled` is stored under the lock of its node, once, and never taken back. The section that
 //!    stores it takes all listeners out, so a listener that is added finds it set or is notified.
-//! 2. A node refers to its parents strongly, and is referred to by them weakly. When it goes, it
-//!    takes its entries out of their maps: what a child cost is given back.
+//! 2. A node refers to its parents strongly, and is referred to by them weakly. When it is cancelled
+//!    or goes, it takes its entries out of their maps: what a child cost is given back.
 //! 3. Nodes are cancelled and dropped by loops, not by recursion: a chain of children may be of any
 //!    length.
 //! 4. Wakers are cloned, called and dropped with no lock held, and one node's lock is never taken
@@ -118,8 +118,14 @@ impl CancelToken {
     pub(crate) fn cancel_with(&self, parent: &Self) {
         match parent.0.add(Listener::Child(Arc::downgrade(&self.0))) {
             Ok(Some(key)) => {
-                let parent = Arc::clone(&parent.0);
-                self.0.inner.lock().parents.push(Link { parent, key });
+                let mut inner = self.0.inner.lock();
+                if self.is_cancelled() {
+                    drop(inner);
+                    parent.0.remove(key); // It has taken its links out already.
+                } else {
+                    let parent = Arc::clone(&parent.0);
+                    inner.parents.push(Link { parent, key });
+                }
             }
             Ok(None) => {}
             Err(_unneeded) => _ = self.cancel(),
@@ -133,13 +139,19 @@ impl CancelToken {
         let mut nodes = vec![Arc::clone(&self.0)];
         let mut first = None;
         while let Some(node) = nodes.pop() {
-            let listeners = node.cancel();
-            first.get_or_insert(listeners.is_some());
-            for (_, listener) in listeners.into_iter().flatten() {
+            let cancelled = node.cancel();
+            first.get_or_insert(cancelled.is_some());
+            let Some((listeners, links)) = cancelled else {
+                continue;
+            };
+            for listener in listeners.into_values() {
                 match listener {
                     Listener::Child(child) => nodes.extend(child.upgrade()),
                     Listener::Waiter(waiter) => wakes.push(waiter),
                 }
+            }
+            for Link { parent, key } in links {
+                parent.remove(key);
             }
         }
         wakes.wake_all(); // Step T3.
@@ -224,16 +236,20 @@ impl Node {
         }
     }
 
-    /// The listeners to be notified; `None` if it was cancelled before.
-    fn cancel(&self) -> Option<BTreeMap<u64, Listener>> {
+    /// The listeners to be notified, and the links to the parents, which have nothing to tell it any
+    /// more; `None` if it was cancelled before.
+    fn cancel(&self) -> Option<(BTreeMap<u64, Listener>, Vec<Link>)> {
         // Step T2.
         let mut inner = self.inner();
         if self.cancelled.load(Acquire) {
             return None;
         }
         self.cancelled.store(true, Release); // Pairs with the load in `is_cancelled`.
-        let listeners = inner.as_mut().map(|inner| mem::take(&mut inner.listeners));
-        Some(listeners.unwrap_or_default())
+        let taken = inner.as_mut().map(|inner| {
+            let listeners = mem::take(&mut inner.listeners);
+            (listeners, mem::take(&mut inner.parents))
+        });
+        Some(taken.unwrap_or_default())
     }
 
     /// Adds a listener: its key, if there is a lock to add it under.
@@ -352,5 +368,33 @@ impl fmt::Debug for CancelToken {
 impl fmt::Debug for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.token.fmt(f)
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancelled_child_that_is_kept_costs_its_parents_nothing() {
+        let (parent, other) = (CancelToken::new(), CancelToken::new());
+        let listeners = |token: &CancelToken| token.0.inner.lock().listeners.len();
+        let children: Vec<_> = (0..100).map(|_| parent.child()).collect();
+        for child in &children {
+            child.cancel_with(&other);
+        }
+        assert_eq!([&parent, &other].map(listeners), [100, 100]);
+        for child in &children {
+            assert!(child.cancel());
+            child.cancel_with(&parent);
+        }
+        assert_eq!([&parent, &other].map(listeners), [0, 0]);
+        assert_eq!(
+            [&parent, &other].map(|token| Arc::strong_count(&token.0)),
+            [1, 1]
+        );
+        let late = parent.child();
+        assert!(parent.cancel() && late.is_cancelled());
+        assert_eq!(Arc::strong_count(&parent.0), 1);
     }
 }

@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
-use sync_shim::thread::{Tag, ThreadOptions, as_starter_of, spawn_thread, starter_of};
+use sync_shim::thread::{
+    Tag, ThreadOptions, as_starter_of, spawn_thread, starter_of, with_last_act,
+};
 use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 
 use crate::cancel::CancelToken;
@@ -19,6 +21,7 @@ use crate::runner::Runner;
 use crate::sched::decide::{Admission, OnFullPolicy, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
+use crate::sched::exits::Gone;
 use crate::sched::idle::WorkerCell;
 use crate::sched::load::LoadStats;
 use crate::sched::ready::Levels;
@@ -287,8 +290,8 @@ impl<R: Runner> Core<R> {
                 applicant.refuse(state, Closed::NoThread(refused))
             }
             Admission::FirstWorker => {
-                let start = EventWait::of_thread();
-                state.on_start.push(start.event());
+                let mut start = EventWait::of_thread();
+                start.enter(&mut state.on_start);
                 Step::AwaitStart(start)
             }
         }
@@ -520,10 +523,12 @@ impl<R: Runner> Core<R> {
         self: &Arc<Self>,
         then: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>, io::Result<()>) -> T,
     ) -> T {
-        let numbers = |state: &mut State<_>| (state.counts.started, state.slots.take());
-        let (number, slot) = self.state.section(numbers);
+        let (number, slot, gone) = self.state.section(|state| {
+            let slot = state.slots.take();
+            (state.counts.started, slot, state.ending.gone())
+        });
         let cell = WorkerCell::new(slot);
-        let started = self.spawn_worker(number, &cell);
+        let started = self.spawn_worker(number, &cell, gone);
         // Step N5.
         self.section(|state, effects| {
             state.started(started.is_ok(), effects);
@@ -541,14 +546,19 @@ impl<R: Runner> Core<R> {
     }
 
     /// A worker's thread, which waits until it is let in.
-    fn spawn_worker(self: &Arc<Self>, number: u64, cell: &Arc<WorkerCell>) -> io::Result<()> {
+    fn spawn_worker(
+        self: &Arc<Self>,
+        number: u64,
+        cell: &Arc<WorkerCell>,
+        gone: Arc<Gone>,
+    ) -> io::Result<()> {
         let name = || match &self.config.thread_name {
             Some(name) => name(cell.slot),
             None => format!("{}-{number}", self.context.name),
         };
         let body = {
             let (core, cell) = (Arc::clone(self), Arc::clone(cell));
-            move || worker::main(core, &cell)
+            move || with_last_act(|| worker::main(core, &cell), move || gone.report())
         };
         let spawn = || {
             let options = ThreadOptions {

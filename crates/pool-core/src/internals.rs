@@ -12,7 +12,7 @@
 //! | [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
 //! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
 //! | [`TaskOptions`], [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`], [`Recorded`] | what a `TaskBuilder` gives its task, and to whom |
-//! | [`Waiter`], [`WakeList`], [`Event`], [`EventWait`], [`EventFuture`], [`Deadline`] | waking threads and tasks once no lock is held |
+//! | [`Waiter`], [`WakeList`], [`Events`], [`EventWait`], [`EventFuture`], [`Deadline`] | waking threads and tasks once no lock is held |
 //! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Unrun`], [`Resolve`] | running a task, and what came of it |
 
 pub use crate::batch::submit_batch;
@@ -25,7 +25,7 @@ pub use crate::map::{Host, Order, SpawnedOn, for_each, map};
 pub use crate::pool_handle::PoolHandle;
 pub use crate::sched::decide::{Demand, OwnWorker};
 pub use crate::sched::effects::ReleaseListener;
-pub use crate::sched::event::{Event, EventFuture, EventWait};
+pub use crate::sched::event::{EventFuture, EventWait, Events};
 pub use crate::sched::load::LoadStats;
 pub use crate::sched::queue::Chunk;
 pub use crate::sched::waiters::{Request, WaiterCount};

@@ -32,8 +32,8 @@ use crate::core::Core;
 use crate::error::SubmitError;
 use crate::foreign::drop_quietly;
 use crate::handle::JoinHandle;
-use crate::keyed::lanes::Lanes;
-use crate::keyed::turn::{Lane, Turn};
+use crate::keyed::lanes::{KeyHash, LaneId, Lanes};
+use crate::keyed::turn::Turn;
 use crate::permit::Permit;
 use crate::pool::WorkerPool;
 use crate::submit::Admit;
@@ -368,8 +368,8 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         }
     }
 
-    fn hash(&self, key: &K) -> u64 {
-        self.hasher.hash_one(key)
+    fn hash(&self, key: &K) -> KeyHash {
+        KeyHash::new(self.hasher.hash_one(key))
     }
 
     #[inline]
@@ -392,28 +392,27 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
 }
 
 impl<K: Eq + Send + 'static> Shared<K> {
-    fn shard(&self, number: u32) -> &Mutex<Lanes<K, Task>> {
-        &self.shards[number as usize]
+    fn shard(&self, hash: KeyHash) -> &Mutex<Lanes<K, Task>> {
+        &self.shards[hash.shard(SHARDS)]
     }
 
     /// Steps K1 and K2: takes the task, if it may enter undecided.
     #[inline]
-    fn place<W: Work>(self: &Arc<Self>, hash: u64, key: K, work: W) -> Result<(), (K, W)> {
-        let shard = shard_of(hash);
-        let mut lanes = self.shard(shard).lock();
-        if let Some(slot) = lanes.find(hash, &key) {
+    fn place<W: Work>(self: &Arc<Self>, hash: KeyHash, key: K, work: W) -> Result<(), (K, W)> {
+        let mut lanes = self.shard(hash).lock();
+        if let Some(lane) = lanes.find(hash, &key) {
             let Some(credit) = self.core.state.credit() else {
                 drop(lanes);
                 return Err((key, work));
             };
             credit.reserve();
-            lanes.push(slot, || Task::new(work));
+            lane.push(|| Task::new(work));
             drop(lanes);
             drop_quietly(key); // User code: the lock is free, and the task is accepted.
             return Ok(());
         }
-        let slot = lanes.open(hash, key);
-        let job = self.turn(Lane { shard, slot }, work);
+        let lane = lanes.open(hash, key);
+        let job = self.turn(lane, work);
         if let Some(credit) = self.core.state.credit() {
             let hint = credit.enter(job);
             drop(lanes);
@@ -423,7 +422,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
             return Ok(());
         }
         // As it was.
-        let closed = lanes.close(slot);
+        let closed = lanes.close(lane);
         drop(lanes);
         let (key, _) = closed.expect("it was opened above");
         let turn = job.into_inner::<Turn<K, W>>().expect("it was made of this");
@@ -433,27 +432,26 @@ impl<K: Eq + Send + 'static> Shared<K> {
     /// Step K2b: takes the task, whose room is reserved.
     fn place_reserved<W: Work>(
         self: &Arc<Self>,
-        hash: u64,
+        hash: KeyHash,
         key: K,
         work: W,
         permit: Permit<Closures>,
     ) {
-        let shard = shard_of(hash);
-        let mut lanes = self.shard(shard).lock();
-        if let Some(slot) = lanes.find(hash, &key) {
-            lanes.push(slot, || Task::new(work));
+        let mut lanes = self.shard(hash).lock();
+        if let Some(lane) = lanes.find(hash, &key) {
+            lane.push(|| Task::new(work));
             // Before its turn may come, which uses it up.
             permit.keep();
             drop(lanes);
             drop_quietly(key); // User code: the lock is free, and the task is accepted.
         } else {
-            let slot = lanes.open(hash, key);
+            let lane = lanes.open(hash, key);
             drop(lanes);
-            permit.use_for(self.turn(Lane { shard, slot }, work));
+            permit.use_for(self.turn(lane, work));
         }
     }
 
-    fn turn<W: Work>(self: &Arc<Self>, lane: Lane, first: W) -> Task {
+    fn turn<W: Work>(self: &Arc<Self>, lane: LaneId, first: W) -> Task {
         let shared = Arc::clone(self);
         Task::new(Turn {
             shared,
@@ -461,11 +459,6 @@ impl<K: Eq + Send + 'static> Shared<K> {
             first,
         })
     }
-}
-
-/// Which lanes a key is among. (The table goes by the lowest and by the highest bits.)
-fn shard_of(hash: u64) -> u32 {
-    ((hash >> 32) as u32).rem_euclid(SHARDS)
 }
 
 impl<K, S: Clone> Clone for Keyed<K, S> {

@@ -86,6 +86,7 @@
 //! the same time. What runs in a stop hook or in the destructor of a thread-local keeps a place for
 //! a worker from being used, if there are many of these: threads of workers that have ended are at
 //! most as many as there have been workers at once, or eight, and are shown in [`Stats::ending`].
+//! Fewer that never end hold up nothing but the wait for the pool's end.
 //! Such a destructor must not wait for a task of its own pool.
 //!
 //! A task costs two sections, one to push it and one to end it and take the next. A busy pool makes

@@ -1,6 +1,5 @@
 //! Releasing, waiting for the end or for rest, rebooting, tuning.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,7 +20,7 @@ use crate::task::run::{Outcome, Unrun};
 enum End {
     Wait,
     /// Nothing runs any more: these are to be joined.
-    Join(VecDeque<JoinHandle>),
+    Join(Vec<JoinHandle>),
 }
 
 impl<R: Runner> Core<R> {
@@ -106,14 +105,14 @@ impl<R: Runner> Core<R> {
     /// Waits until nothing is in flight.
     pub(crate) fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.may_wait()?;
-        let rest = EventWait::of_thread();
+        let mut rest = EventWait::of_thread();
         let is_idle = self.state.section(|state| {
             if state.is_disposed_of_here() {
                 return Err(WaitError::WouldDeadlock);
             }
             let is_idle = state.unfinished() == 0;
             if !is_idle {
-                state.on_idle.push(rest.event());
+                rest.enter(&mut state.on_idle);
             }
             Ok(is_idle)
         })?;
@@ -154,7 +153,7 @@ impl<R: Runner> Core<R> {
     ) -> Result<(), WaitError> {
         self.may_wait()?;
         loop {
-            let event = EventWait::of_thread();
+            let mut event = EventWait::of_thread();
             let end = self.state.section(|state| {
                 if state.generation != generation {
                     return Err(WaitError::Rebooted);
@@ -163,7 +162,7 @@ impl<R: Runner> Core<R> {
                     if state.is_disposed_of_here() {
                         return Err(WaitError::WouldDeadlock);
                     }
-                    state.on_end.push(event.event());
+                    event.enter(&mut state.on_end);
                     return Ok(End::Wait);
                 }
                 let threads = state.ending.take_all();
@@ -184,7 +183,7 @@ impl<R: Runner> Core<R> {
 
     /// Joins what a pool without workers has left. Those that one of these joins as its last act
     /// are gone with it.
-    fn join_all(self: &Arc<Self>, threads: VecDeque<JoinHandle>) {
+    fn join_all(self: &Arc<Self>, threads: Vec<JoinHandle>) {
         if threads.is_empty() {
             return;
         }

@@ -18,4 +18,5 @@ pub(crate) mod slots;
 pub(crate) mod spin;
 pub(crate) mod state;
 pub(crate) mod striped;
+pub(crate) mod ticket_list;
 pub(crate) mod waiters;

@@ -21,7 +21,7 @@ use crate::foreign::drop_quietly;
 use crate::handle::PoolRef;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
-use crate::sched::event::{Event, EventFuture};
+use crate::sched::event::{EventFuture, Events};
 use crate::sched::state::State;
 
 /// What a future waits for.
@@ -61,8 +61,7 @@ impl<R: Runner> WaitFuture<R> {
             let (_, generation) = self.core.release();
             self.awaited = Awaited::EndOf(generation);
         }
-        let event = EventFuture::new();
-        let entered = event.event();
+        let mut event = EventFuture::new();
         let (awaited, answer) = self.core.state.section(|state| {
             let (awaited, answer) = match self.awaited {
                 Awaited::Rest => (Awaited::Rest, (state.unfinished() == 0).then_some(Ok(()))),
@@ -70,7 +69,7 @@ impl<R: Runner> WaitFuture<R> {
                 Awaited::End | Awaited::Release => end_of(state, state.generation),
             };
             if answer.is_none() {
-                events_of(awaited, state).push(entered);
+                event.enter(events_of(awaited, state));
             }
             (awaited, answer)
         });
@@ -100,7 +99,7 @@ fn end_of<J>(state: &State<J>, generation: u64) -> (Awaited, Option<Result<(), W
     (Awaited::EndOf(generation), answer)
 }
 
-fn events_of<J>(awaited: Awaited, state: &mut State<J>) -> &mut Vec<Arc<Event>> {
+fn events_of<J>(awaited: Awaited, state: &mut State<J>) -> &mut Events {
     match awaited {
         Awaited::Rest => &mut state.on_idle,
         Awaited::End | Awaited::Release | Awaited::EndOf(_) => &mut state.on_end,
@@ -265,32 +264,131 @@ impl<R: Runner> WorkerPool<R> {
 #[cfg(all(test, not(anthill_loom)))]
 mod tests {
     use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Waker};
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+    use std::time::{Duration, Instant};
 
-    use crate::Pool;
+    use sync_shim::{Clock, ManualClock};
+    use testkit::CountingWaker;
 
-    #[test]
-    fn a_wait_as_a_future_that_is_dropped_leaves_no_event_behind() {
-        let pool = Pool::builder().capacity(1).build();
-        let pool = pool.expect("the settings are sound");
+    use crate::sched::ticket_list::steps;
+    use crate::{Pool, WaitError};
+
+    /// A pool whose only task runs until the gate is opened.
+    fn held(clock: &ManualClock) -> (Pool, testkit::Gate) {
+        let pool = Pool::builder()
+            .capacity(1)
+            .keep_alive(None)
+            .clock(clock.clone());
+        let pool = pool.build().expect("the settings are sound");
         let gate = testkit::Gate::new();
         let held = gate.clone();
         pool.try_submit(move || held.wait()).expect("there is room");
-        let mut context = Context::from_waker(Waker::noop());
+        (pool, gate)
+    }
+
+    fn events(pool: &Pool) -> (usize, usize) {
+        let state = pool.core().state.lock();
+        (state.on_idle.len(), state.on_end.len())
+    }
+
+    fn poll(
+        future: Pin<&mut impl Future<Output = Result<(), WaitError>>>,
+        waker: &Waker,
+    ) -> Poll<Result<(), WaitError>> {
+        future.poll(&mut Context::from_waker(waker))
+    }
+
+    #[test]
+    fn a_wait_as_a_future_that_is_dropped_leaves_no_event_behind() {
+        let (pool, gate) = held(&ManualClock::new());
         for _ in 0..100 {
             let mut rest = pin!(pool.wait_idle_async());
             let mut end = pin!(pool.wait_released_async());
             for _ in 0..2 {
-                assert!(rest.as_mut().poll(&mut context).is_pending());
-                assert!(end.as_mut().poll(&mut context).is_pending());
+                assert!(poll(rest.as_mut(), Waker::noop()).is_pending());
+                assert!(poll(end.as_mut(), Waker::noop()).is_pending());
             }
-            let guard = pool.core().state.lock();
-            assert_eq!((guard.on_idle.len(), guard.on_end.len()), (1, 1));
+            assert_eq!(events(&pool), (1, 1));
         }
-        let guard = pool.core().state.lock();
-        assert_eq!((guard.on_idle.len(), guard.on_end.len()), (0, 0));
-        drop(guard);
+        assert_eq!(events(&pool), (0, 0));
+        gate.open();
+    }
+
+    #[test]
+    fn a_future_dropped_in_any_state_leaves_neither_event_nor_alarm_nor_waker_behind() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let clock = ManualClock::new();
+        let (pool, gate) = held(&clock);
+        let counter = CountingWaker::new();
+        let waker = counter.waker();
+        let limited = |deadline: Instant| pool.release_async(Some(deadline));
+        let deadline = clock.now() + SECOND;
+        let is_clean = |state: &str| {
+            assert_eq!(events(&pool), (0, 0), "{state}");
+            assert_eq!((clock.sleepers(), counter.wakers()), (0, 1), "{state}");
+        };
+
+        drop((pool.wait_idle_async(), limited(deadline)));
+        is_clean("not polled");
+        {
+            let (mut rest, mut end) = (pin!(pool.wait_idle_async()), pin!(limited(deadline)));
+            assert!(poll(rest.as_mut(), &waker).is_pending());
+            assert!(poll(end.as_mut(), &waker).is_pending());
+            assert_eq!((events(&pool), clock.sleepers()), ((1, 1), 1));
+        }
+        is_clean("pending");
+        {
+            let mut end = pin!(limited(deadline));
+            assert!(poll(end.as_mut(), &waker).is_pending());
+            clock.advance(SECOND);
+            assert_eq!(events(&pool), (0, 1), "not polled since");
+        }
+        is_clean("its time is up");
+        {
+            let mut end = pin!(limited(deadline));
+            let ended = poll(end.as_mut(), &waker);
+            assert_eq!(ended, Poll::Ready(Err(WaitError::TimedOut)));
+            is_clean("timed out");
+        }
+        {
+            let (mut rest, mut end) = (
+                pin!(pool.wait_idle_async()),
+                pin!(limited(deadline + SECOND)),
+            );
+            assert!(poll(rest.as_mut(), &waker).is_pending());
+            assert!(poll(end.as_mut(), &waker).is_pending());
+            gate.open();
+            pool.wait_released().expect("it is no worker of the pool");
+            assert_eq!(
+                (events(&pool), clock.sleepers()),
+                ((0, 0), 1),
+                "both have come"
+            );
+        }
+        is_clean("it has come");
+    }
+
+    #[test]
+    fn the_steps_of_futures_that_are_dropped_grow_with_their_number() {
+        const COUNT: usize = 80_000;
+        let (pool, gate) = held(&ManualClock::new());
+        let orders: [fn(usize) -> usize; 3] = [|n| n, |n| COUNT - 1 - n, |n| n * 10_007 % COUNT];
+        for order in orders {
+            let pending = || {
+                let mut future = pool.wait_idle_async();
+                assert!(poll(pin!(&mut future), Waker::noop()).is_pending());
+                Some(future)
+            };
+            let mut futures: Vec<_> = (0..COUNT).map(|_| pending()).collect();
+            assert_eq!(events(&pool), (COUNT, 0));
+            let mut steps = 0;
+            for n in 0..COUNT {
+                steps += steps::of(|| futures[order(n)] = None);
+                assert!(steps <= 24 * (n as u64 + 1), "{steps} for {}", n + 1);
+            }
+            assert_eq!(events(&pool), (0, 0));
+        }
         gate.open();
     }
 }

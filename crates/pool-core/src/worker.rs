@@ -12,7 +12,6 @@ use crate::foreign::{drop_quietly, wake};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
 use crate::sched::effects::Effects;
-use crate::sched::event::EventWait;
 use crate::sched::exits::Exit;
 use crate::sched::idle::{WakeReason, WorkerCell};
 use crate::sched::shared::Whole;
@@ -374,21 +373,16 @@ fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
             if state.stay(effects) {
                 return None;
             }
-            let exit = state.depart(cell, &mut own, effects);
-            let room = matches!(exit, Exit::Wait).then(EventWait::of_thread);
-            if let Some(room) = &room {
-                state.ending.on_room.push(room.event());
-            }
-            Some((exit, room))
+            Some(state.depart(cell, &mut own, effects))
         });
         match exit {
             None => {
                 *cell.thread.lock() = own;
                 return Departure::Stays;
             }
-            Some((Exit::Gone(finished), _)) => return Departure::Gone(finished),
-            Some((Exit::Join(thread), _)) => join(core, vec![thread]),
-            Some((Exit::Wait, room)) => room.iter().for_each(EventWait::wait),
+            Some(Exit::Gone(finished)) => return Departure::Gone(finished),
+            Some(Exit::Join(thread)) => join(core, vec![thread]),
+            Some(Exit::Wait(room)) => room.wait(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pool_core::internals::{Event, EventWait};
+use pool_core::internals::EventWait;
 use sync_shim::thread::JoinHandle;
 
 use crate::executor::Executor;
@@ -76,8 +76,8 @@ impl<S: Executor> Core<S> {
     /// if the deadline passed first.
     pub fn wait_released(&self, deadline: Option<Instant>) -> bool {
         loop {
-            let end = EventWait::of_thread();
-            match self.look(&end) {
+            let mut end = EventWait::of_thread();
+            match self.look(&mut end) {
                 Look::Ended => return true,
                 Look::Join(thread) => {
                     // The timer thread's body does not unwind.
@@ -86,7 +86,7 @@ impl<S: Executor> Core<S> {
                     let mut state = self.state.lock();
                     state.joining = false;
                     // The other waiters look again, and find no thread to join.
-                    Event::set_all(&mut state.end_waiters, &mut effects.wakes);
+                    state.end_waiters.set_all(&mut effects.wakes);
                     drop(state);
                     drop(self.perform(effects));
                 }
@@ -103,7 +103,7 @@ impl<S: Executor> Core<S> {
         }
     }
 
-    fn look(&self, end: &EventWait) -> Look {
+    fn look(&self, end: &mut EventWait) -> Look {
         let mut state = self.state.lock();
         if state.is_over() && !state.joining {
             let Some(thread) = state.thread.take() else {
@@ -112,7 +112,7 @@ impl<S: Executor> Core<S> {
             state.joining = true;
             return Look::Join(thread);
         }
-        state.end_waiters.push(end.event());
+        end.enter(&mut state.end_waiters);
         Look::Wait
     }
 }

@@ -25,13 +25,13 @@ impl<S: Executor> Core<S> {
     /// Step 12: waits until nothing that is due is left to end. `false` if the deadline passed first.
     pub fn wait_quiet(&self, deadline: Option<Instant>) -> bool {
         loop {
-            let quiet = EventWait::of_thread();
+            let mut quiet = EventWait::of_thread();
             let now = self.now();
             let mut state = self.state.lock();
             if state.is_quiet(now) {
                 return true;
             }
-            state.quiet_waiters.push(quiet.event());
+            quiet.enter(&mut state.quiet_waiters);
             drop(state);
             // At the deadline the section that dequeues the event decides, as in `wait_released`.
             if !quiet.wait_until(&*self.clock, deadline)

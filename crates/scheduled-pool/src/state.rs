@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use delay_queue::{DelayHeap, EntryId, NEVER};
-use pool_core::internals::{Event, ScheduledTask, WakeList};
+use pool_core::internals::{Events, ScheduledTask, WakeList};
 use sync_shim::thread::JoinHandle;
 
 use crate::error::ResetError;
@@ -139,9 +139,9 @@ pub(crate) struct State<S: Executor> {
     wakes_at: u64,
     keep: Option<Keep>,
     /// The events of the threads that wait for the end.
-    pub(crate) end_waiters: Vec<Arc<Event>>,
+    pub(crate) end_waiters: Events,
     /// Of those that wait until nothing that is due is left to end.
-    pub(crate) quiet_waiters: Vec<Arc<Event>>,
+    pub(crate) quiet_waiters: Events,
     pub(crate) stats: Stats,
     max_lateness: u64,
 }
@@ -177,8 +177,8 @@ impl<S: Executor> State<S> {
             joining: false,
             wakes_at: AWAKE,
             keep: Some(keep),
-            end_waiters: Vec::new(),
-            quiet_waiters: Vec::new(),
+            end_waiters: Events::new(),
+            quiet_waiters: Events::new(),
             stats: Stats::default(),
             max_lateness: 0,
         }
@@ -210,7 +210,7 @@ impl<S: Executor> State<S> {
     /// again.
     fn quiet(&mut self, effects: &mut Effects) {
         if self.heap.len() == self.stats.pending {
-            Event::set_all(&mut self.quiet_waiters, &mut effects.wakes);
+            self.quiet_waiters.set_all(&mut effects.wakes);
         }
     }
 
@@ -401,7 +401,7 @@ impl<S: Executor> State<S> {
             if let Some(keep) = self.keep.take() {
                 effects.keep = Some((keep, self.releases));
             }
-            Event::set_all(&mut self.end_waiters, &mut effects.wakes);
+            self.end_waiters.set_all(&mut effects.wakes);
         }
     }
 

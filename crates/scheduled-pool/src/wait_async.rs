@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use pool_core::internals::{Deadline, Event, EventFuture};
+use pool_core::internals::{Deadline, EventFuture, Events};
 use pool_core::{GraceEnd, WaitError};
 
 use crate::base::{Base, Members};
@@ -54,14 +54,14 @@ impl StateFuture {
 
     /// Whether it has come. If not, an event is entered for it, in the same section.
     fn look(&mut self) -> bool {
-        let (event, now) = (EventFuture::new(), self.core.now());
+        let (mut event, now) = (EventFuture::new(), self.core.now());
         let mut state = self.core.state.lock();
         let has_come = match self.awaited {
             Awaited::End => state.is_over(),
             Awaited::Quiet => state.is_quiet(now),
         };
         if !has_come {
-            self.awaited.waiters(&mut state).push(event.event());
+            event.enter(self.awaited.waiters(&mut state));
         }
         drop(state);
         self.event = (!has_come).then_some(event);
@@ -79,7 +79,7 @@ impl StateFuture {
 }
 
 impl Awaited {
-    fn waiters(self, state: &mut State<Members>) -> &mut Vec<Arc<Event>> {
+    fn waiters(self, state: &mut State<Members>) -> &mut Events {
         match self {
             Self::End => &mut state.end_waiters,
             Self::Quiet => &mut state.quiet_waiters,

@@ -53,6 +53,26 @@ std::thread_local! {
     static NUMBER: Cell<usize> = const { Cell::new(0) };
     static STARTER: Cell<usize> = const { Cell::new(0) };
     static PARKER: Cell<Option<Parker>> = const { Cell::new(None) };
+    static LAST_ACT: LastAct = const { LastAct(Cell::new(None)) };
+}
+
+/// What the thread does as this is dropped.
+#[cfg(not(anthill_loom))]
+struct LastAct(Cell<Option<Box<dyn FnOnce()>>>);
+
+#[cfg(not(anthill_loom))]
+impl Drop for LastAct {
+    fn drop(&mut self) {
+        if let Some(act) = self.0.take() {
+            act();
+        }
+    }
+}
+
+/// Has `act` called as the thread drops its thread-locals, after those that it makes from now on.
+#[cfg(not(anthill_loom))]
+pub(crate) fn set_last_act(act: Box<dyn FnOnce()>) {
+    LAST_ACT.with(|last| last.0.set(Some(act)));
 }
 
 #[cfg(anthill_loom)]

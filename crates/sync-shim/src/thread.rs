@@ -57,12 +57,6 @@ impl JoinHandle {
     pub fn join(self) -> std::thread::Result<()> {
         self.0.join()
     }
-
-    /// Whether the thread's body has ended, so that a join waits for its thread-locals alone. In a
-    /// model it always may have.
-    pub fn is_finished(&self) -> bool {
-        imp::is_finished(&self.0)
-    }
 }
 
 /// Starts a thread, or says why there is none. `body` is dropped unrun then.
@@ -74,6 +68,26 @@ pub fn spawn_thread(
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle> {
     options.builder()?.spawn(body).map(JoinHandle)
+}
+
+/// Runs `body`, all that the calling thread does, and calls `last` as the thread's last act: once the
+/// thread-locals that `body` made have been dropped.
+///
+/// `last` must not unwind. Std drops thread-locals in the reverse order of their making, but does not
+/// promise to: where it does not, and with destructors that were registered with the system's thread
+/// library, `last` may come before some of them. So it is a hint that a join will not block for long.
+/// In a model the thread-locals are dropped after it.
+pub fn with_last_act(body: impl FnOnce(), last: impl FnOnce() + 'static) {
+    #[cfg(not(anthill_loom))]
+    {
+        crate::statics::set_last_act(Box::new(last));
+        body();
+    }
+    #[cfg(anthill_loom)]
+    {
+        body();
+        last();
+    }
 }
 
 /// Threads that may borrow, all ended before the call returns: std's. Not for models.
@@ -160,10 +174,6 @@ pub fn as_starter_of<R>(whose: usize, start: impl FnOnce() -> R) -> R {
 mod imp {
     pub(super) use std::hint::spin_loop;
     pub(super) use std::thread::{Builder, JoinHandle, yield_now};
-
-    pub(super) fn is_finished(thread: &JoinHandle<()>) -> bool {
-        thread.is_finished()
-    }
 }
 
 #[cfg(anthill_loom)]
@@ -171,8 +181,4 @@ mod imp {
     pub(super) use crate::runtime::thread::{Builder, JoinHandle, yield_now};
     // A spinning thread must let the others run, or the model never ends.
     pub(super) use crate::runtime::thread::yield_now as spin_loop;
-
-    pub(super) fn is_finished(_: &JoinHandle<()>) -> bool {
-        true
-    }
 }

@@ -1,6 +1,7 @@
 //! Wakers that count, that call back, and that block a thread.
 
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
@@ -71,6 +72,35 @@ pub fn waker_whose_clone_panics() -> Waker {
         RawWakerVTable::new(|_| panic!("a waker's clone"), |_| (), |_| (), |_| ());
     // SAFETY: the pointer is never looked at, and the functions keep nothing.
     unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &TABLE)) }
+}
+
+/// A waker whose clones are what `clone` returns, so that a clone can call back into the code under
+/// test. Its wake does nothing.
+pub fn waker_cloned_by(clone: impl Fn() -> Waker + Send + Sync + 'static) -> Waker {
+    type Cloned = Box<dyn Fn() -> Waker + Send + Sync>;
+    /// # Safety
+    /// `data` is that of the waker below, which is consumed.
+    unsafe fn free(data: *const ()) {
+        // SAFETY: it was made by `Box::into_raw` below, and the waker is dropped once.
+        drop(unsafe { Box::from_raw(data.cast::<Cloned>().cast_mut()) });
+    }
+    const TABLE: RawWakerVTable = RawWakerVTable::new(
+        |data| {
+            // SAFETY: the waker is borrowed, so the closure is there.
+            let clone = unsafe { &*data.cast::<Cloned>() };
+            let clone = ManuallyDrop::new(clone());
+            RawWaker::new(clone.data(), clone.vtable())
+        },
+        // SAFETY: `wake` consumes the waker.
+        |data| unsafe { free(data) },
+        |_| (),
+        // SAFETY: a waker is dropped once.
+        |data| unsafe { free(data) },
+    );
+    let clone: Cloned = Box::new(clone);
+    let data = Box::into_raw(Box::new(clone));
+    // SAFETY: the closure may be called and dropped by any thread, and the table is for its pointer.
+    unsafe { Waker::from_raw(RawWaker::new(data.cast_const().cast(), &TABLE)) }
 }
 
 /// Runs a future to its end on this thread.

@@ -71,3 +71,28 @@ fn the_raw_lock_tells_whether_it_is_held() {
     unsafe { raw.unlock() };
     assert!(!raw.is_locked());
 }
+
+/// What a value's own code does with the lock that it lies under.
+struct Shown<'a>(std::cell::Cell<Option<&'a SpinLock<Shown<'a>>>>);
+
+impl std::fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0.take() {
+            Some(own) => write!(f, "{own:?}"),
+            None => panic!("a value's Debug"),
+        }
+    }
+}
+
+#[test]
+fn a_value_whose_debug_asks_for_its_own_lock_or_panics_finds_it_held_and_leaves_it_free() {
+    let lock = SpinLock::new(Shown(std::cell::Cell::new(None)));
+    lock.lock().0.set(Some(&lock));
+    let inner = "SpinLock { value: <locked> }";
+    assert_eq!(
+        format!("{lock:?}"),
+        format!("SpinLock {{ value: {inner} }}")
+    );
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| format!("{lock:?}")));
+    assert!(panicked.is_err() && lock.try_lock().is_some());
+}

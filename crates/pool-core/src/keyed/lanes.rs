@@ -1,41 +1,108 @@
 //! Lanes by their keys: for each key that has a task, what waits behind that task.
 //!
-//! Not for: locks, nor when a lane is opened and closed. The caller's hash is kept, so that a lane
-//! is closed without a call of the key's `Hash` or `Eq`.
+//! Not for: locks, nor when a lane is opened and closed. A part of the caller's hash is kept, so that a
+//! lane is closed without a call of the key's `Hash` or `Eq`.
 //!
 //! # Invariants
-//! 1. A key is in the table while its lane is open, and no longer: an idle key takes no memory.
-//! 2. A closed lane's slot is reused before another one is made.
+//! 1. A key is in the table while its lane is open, and no longer.
+//! 2. No two open lanes have the same [`LaneId`].
+//! 3. The table has room for a few times its lanes, and there are at most [`FEW`] more spare queues than
+//!    lanes: the memory of keys that are gone goes with them, however many others stay.
 
 use std::collections::VecDeque;
+use std::mem;
 
 use hashbrown::HashTable;
 
-/// Slots of closed lanes, with the memory of their queues, that an empty table keeps.
-const SPARE: usize = 256;
-/// Tasks for which a closed lane keeps memory.
+/// Places of lanes that have been closed, and spare queues, that are kept in any case: so keys that
+/// come and go do not allocate.
+const FEW: usize = 64;
+/// Tasks for which a closed lane's queue is kept.
 const SPARE_TASKS: usize = 4;
 
 pub(super) struct Lanes<K, J> {
-    /// Slots of open lanes, by the hashes of their keys.
-    open: HashTable<u32>,
-    slots: Vec<Slot<K, J>>,
-    closed: Vec<u32>,
+    open: HashTable<Lane<K, J>>,
+    /// The number of the next lane.
+    next: u32,
+    /// Numbers have begun anew.
+    reuses_numbers: bool,
+    /// The most open lanes since the table was made as small as it may be.
+    most_open: usize,
+    /// Empty queues of lanes that have been closed.
+    spare: Vec<VecDeque<J>>,
 }
 
-struct Slot<K, J> {
-    hash: u64,
-    /// `None` if the lane is closed.
-    key: Option<K>,
+struct Lane<K, J> {
+    id: LaneId,
+    key: K,
     waiting: VecDeque<J>,
+}
+
+/// Which lane it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LaneId {
+    hash: KeyHash,
+    number: u32,
+}
+
+/// What is kept of a key's hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeyHash(u32);
+
+impl KeyHash {
+    #[expect(clippy::cast_possible_truncation, reason = "each half is a hash")]
+    pub(super) fn new(hash: u64) -> Self {
+        let [low, high] = [hash as u32, (hash >> 32) as u32];
+        Self(low ^ high)
+    }
+
+    /// Which of so many sets of lanes the key is among: by bits that the table does not go by.
+    #[inline]
+    pub(super) fn shard(self, shards: u32) -> usize {
+        ((self.spread() >> 40) as u32 % shards) as usize
+    }
+
+    /// The table goes by the lowest and by the highest bits of 64.
+    #[inline]
+    fn spread(self) -> u64 {
+        u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl LaneId {
+    pub(super) fn hash(self) -> KeyHash {
+        self.hash
+    }
+}
+
+/// An open lane that a task may join.
+pub(super) struct Found<'a, J> {
+    waiting: &'a mut VecDeque<J>,
+    spare: &'a mut Vec<VecDeque<J>>,
+}
+
+impl<J> Found<'_, J> {
+    /// A task waits behind the others of its lane.
+    #[inline]
+    pub(super) fn push(self, job: impl FnOnce() -> J) {
+        if self.waiting.capacity() == 0
+            && let Some(spare) = self.spare.pop()
+        {
+            *self.waiting = spare;
+        }
+        let job = std::iter::once_with(job); // Made where it is to lie: no copy waits for its stores.
+        self.waiting.extend(job);
+    }
 }
 
 impl<K, J> Lanes<K, J> {
     pub(super) fn new() -> Self {
         Self {
             open: HashTable::new(),
-            slots: Vec::new(),
-            closed: Vec::new(),
+            next: 0,
+            reuses_numbers: false,
+            most_open: 0,
+            spare: Vec::new(),
         }
     }
 
@@ -46,73 +113,106 @@ impl<K, J> Lanes<K, J> {
 
     /// The open lane of a key.
     #[inline]
-    pub(super) fn find(&self, hash: u64, key: &K) -> Option<u32>
+    pub(super) fn find(&mut self, hash: KeyHash, key: &K) -> Option<Found<'_, J>>
     where
         K: Eq,
     {
-        let is_it = |&slot: &u32| self.slots[slot as usize].key.as_ref() == Some(key);
-        self.open.find(hash, is_it).copied()
+        let is_it = |lane: &Lane<K, J>| lane.id.hash == hash && lane.key == *key;
+        let lane = self.open.find_mut(hash.spread(), is_it)?;
+        Some(Found {
+            waiting: &mut lane.waiting,
+            spare: &mut self.spare,
+        })
     }
 
     /// Opens a lane for a key that has none.
     #[inline]
-    pub(super) fn open(&mut self, hash: u64, key: K) -> u32 {
-        let slot = self.closed.pop().unwrap_or_else(|| self.new_slot());
-        let lane = &mut self.slots[slot as usize];
-        (lane.hash, lane.key) = (hash, Some(key));
-        let slots = &self.slots;
-        self.open
-            .insert_unique(hash, slot, |&other| slots[other as usize].hash);
-        slot
-    }
-
-    fn new_slot(&mut self) -> u32 {
-        let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 keys have tasks");
-        self.slots.push(Slot {
-            hash: 0,
-            key: None,
+    pub(super) fn open(&mut self, hash: KeyHash, key: K) -> LaneId {
+        let id = self.new_id(hash);
+        let lane = Lane {
+            id,
+            key,
             waiting: VecDeque::new(),
-        });
-        slot
+        };
+        let rehash = |lane: &Lane<K, J>| lane.id.hash.spread();
+        self.open.insert_unique(hash.spread(), lane, rehash);
+        self.most_open = self.most_open.max(self.open.len());
+        id
     }
 
-    /// A task waits behind the others of its lane.
-    #[inline]
-    pub(super) fn push(&mut self, lane: u32, job: impl FnOnce() -> J) {
-        let job = std::iter::once_with(job); // Made where it is to lie: no copy waits for its stores.
-        self.slots[lane as usize].waiting.extend(job);
+    fn new_id(&mut self, hash: KeyHash) -> LaneId {
+        loop {
+            let number = self.next;
+            self.next = number.wrapping_add(1);
+            self.reuses_numbers |= self.next == 0;
+            let id = LaneId { hash, number };
+            let is_it = |lane: &Lane<K, J>| lane.id == id;
+            // Invariant 2: a lane may have been open for four thousand million others.
+            if !self.reuses_numbers || self.open.find(hash.spread(), is_it).is_none() {
+                return id;
+            }
+        }
     }
 
-    /// Takes out all that waits in a lane, and leaves it the memory of an empty queue.
+    /// Takes out all that waits in an open lane, into a queue that is empty. Where nothing waits, the
+    /// lane is closed: its key is to be dropped when no lock is held.
     #[inline]
-    pub(super) fn take(&mut self, lane: u32, empty: &mut VecDeque<J>) {
+    pub(super) fn take_or_close(&mut self, id: LaneId, empty: &mut VecDeque<J>) -> Option<K> {
         debug_assert!(
             empty.is_empty(),
             "what is in it would come after its successors"
         );
-        std::mem::swap(&mut self.slots[lane as usize].waiting, empty);
+        let is_it = |lane: &Lane<K, J>| lane.id == id;
+        let mut entry = self.open.find_entry(id.hash.spread(), is_it).ok()?;
+        let waiting = &mut entry.get_mut().waiting;
+        if !waiting.is_empty() {
+            if empty.capacity() > 4 * (waiting.len() + SPARE_TASKS) {
+                *empty = VecDeque::new(); // Of a burst that is over.
+            }
+            mem::swap(waiting, empty);
+            return None;
+        }
+        let (lane, _) = entry.remove();
+        self.keep(lane.waiting);
+        self.keep(mem::take(empty));
+        self.tidy();
+        Some(lane.key)
     }
 
     /// Closes a lane: its key, and what waited there. Both are to be dropped when no lock is held.
     #[inline]
-    pub(super) fn close(&mut self, lane: u32) -> Option<(K, VecDeque<J>)> {
-        let slot = &mut self.slots[lane as usize];
-        let key = slot.key.take()?;
-        let keeps = slot.waiting.is_empty() && slot.waiting.capacity() <= SPARE_TASKS;
-        let waiting = if keeps {
-            VecDeque::new()
-        } else {
-            std::mem::take(&mut slot.waiting)
-        };
-        if let Ok(entry) = self.open.find_entry(slot.hash, |&other| other == lane) {
-            entry.remove();
+    pub(super) fn close(&mut self, id: LaneId) -> Option<(K, VecDeque<J>)> {
+        let is_it = |lane: &Lane<K, J>| lane.id == id;
+        let entry = self.open.find_entry(id.hash.spread(), is_it).ok()?;
+        let (lane, _) = entry.remove();
+        self.tidy();
+        Some((lane.key, lane.waiting))
+    }
+
+    /// An empty queue's memory is kept for a lane to come, or given back.
+    fn keep(&mut self, queue: VecDeque<J>) {
+        if (1..=SPARE_TASKS).contains(&queue.capacity()) {
+            self.spare.push(queue);
         }
-        if self.open.is_empty() && self.slots.len() > SPARE {
-            *self = Self::new();
-        } else {
-            self.closed.push(lane);
+    }
+
+    /// Invariant 3, when a lane has been closed.
+    #[inline]
+    fn tidy(&mut self) {
+        let open = self.open.len();
+        self.spare.truncate(open + FEW);
+        if self.most_open > 4 * (open + FEW) {
+            self.shrink();
         }
-        Some((key, waiting))
+    }
+
+    /// Paid for by the lanes that have been closed since the last time.
+    #[cold]
+    fn shrink(&mut self) {
+        let room = 2 * (self.open.len() + FEW);
+        self.open.shrink_to(room, |lane| lane.id.hash.spread());
+        self.spare.shrink_to(room);
+        self.most_open = room;
     }
 }
 
@@ -120,58 +220,140 @@ impl<K, J> Lanes<K, J> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_lane_is_found_by_its_key_while_it_is_open_also_where_hashes_are_equal() {
-        let mut lanes = Lanes::<&str, u32>::new();
-        let (a, b) = (lanes.open(7, "a"), lanes.open(7, "b"));
-        assert_eq!(
-            (lanes.find(7, &"a"), lanes.find(7, &"b")),
-            (Some(a), Some(b))
-        );
-        assert_eq!((lanes.find(7, &"c"), lanes.len()), (None, 2));
-        lanes.push(a, || 1);
-        lanes.push(a, || 2);
-        lanes.push(b, || 3);
-        let mut taken = VecDeque::new();
-        lanes.take(a, &mut taken);
-        assert_eq!(taken, [1, 2]);
-        let mut more = VecDeque::new();
-        lanes.take(a, &mut more);
-        assert_eq!(more, []);
-        assert_eq!(lanes.close(a), Some(("a", VecDeque::new())));
-        assert_eq!((lanes.find(7, &"a"), lanes.find(7, &"b")), (None, Some(b)));
-        assert_eq!(lanes.open(9, "c"), a, "a slot is reused");
-        assert_eq!(lanes.close(b), Some(("b", VecDeque::from([3]))));
+    impl<K, J> Lanes<K, J> {
+        /// Lanes and queues for which there is memory.
+        fn room(&self) -> (usize, usize) {
+            let lane = size_of::<Lane<K, J>>();
+            (self.open.allocation_size() / lane, self.spare.capacity())
+        }
+    }
+
+    fn hash(of: u64) -> KeyHash {
+        KeyHash::new(of)
     }
 
     #[test]
-    fn a_table_of_closed_lanes_gives_its_memory_back() {
-        let mut lanes = Lanes::<usize, u32>::new();
-        for round in 0..3 {
-            let open: Vec<_> = (0..10 * SPARE)
-                .map(|key| lanes.open(key as u64, key))
-                .collect();
-            for &lane in &open {
-                (0..1000).for_each(|job| lanes.push(lane, || job));
-            }
-            for &lane in &open {
-                lanes.take(lane, &mut VecDeque::new());
-                assert!(lanes.close(lane).is_some(), "round {round}");
-            }
-            assert_eq!(
-                (lanes.len(), lanes.slots.len(), lanes.open.capacity()),
-                (0, 0, 0)
-            );
+    fn a_lane_is_found_by_its_key_while_it_is_open_also_where_hashes_are_equal() {
+        let mut lanes = Lanes::<&str, u32>::new();
+        let (a, b) = (lanes.open(hash(7), "a"), lanes.open(hash(7), "b"));
+        assert_eq!(lanes.len(), 2);
+        assert!(lanes.find(hash(7), &"c").is_none());
+        for job in [1, 2] {
+            lanes.find(hash(7), &"a").expect("it is open").push(|| job);
         }
-        // A few are kept, so that keys that come and go do not allocate.
-        let lane = lanes.open(1, 1);
-        lanes.push(lane, || 1);
+        lanes.find(hash(7), &"b").expect("it is open").push(|| 3);
         let mut taken = VecDeque::new();
-        lanes.take(lane, &mut taken);
-        assert_eq!(taken.pop_front(), Some(1));
-        lanes.take(lane, &mut taken); // As a worker does that finds no more.
-        assert!(lanes.close(lane).is_some());
-        assert_eq!(lanes.slots.len(), 1);
-        assert!(lanes.slots[0].waiting.capacity() > 0);
+        assert_eq!(lanes.take_or_close(a, &mut taken), None);
+        assert_eq!(taken, [1, 2]);
+        taken.clear();
+        assert_eq!(lanes.take_or_close(a, &mut taken), Some("a"));
+        assert_eq!(
+            (lanes.take_or_close(a, &mut taken), lanes.close(a)),
+            (None, None)
+        );
+        assert!(lanes.find(hash(7), &"a").is_none());
+        let again = lanes.open(hash(7), "a");
+        assert_ne!(again, a);
+        assert_eq!(lanes.close(b), Some(("b", VecDeque::from([3]))));
+        assert_eq!((lanes.close(b), lanes.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_lane_that_outlives_all_numbers_keeps_its_own() {
+        let mut lanes = Lanes::<&str, u32>::new();
+        let old = lanes.open(hash(7), "old");
+        lanes.next = u32::MAX;
+        let (last, new) = (lanes.open(hash(7), "last"), lanes.open(hash(7), "new"));
+        assert_eq!([old.number, last.number, new.number], [0, u32::MAX, 1]);
+        assert_eq!(lanes.close(new), Some(("new", VecDeque::new())));
+        assert_eq!(lanes.close(old), Some(("old", VecDeque::new())));
+    }
+
+    /// What a key does that comes, has a task behind another, and goes.
+    fn pass(lanes: &mut Lanes<u64, u64>, key: u64) {
+        let lane = lanes.open(hash(key << 24 | key), key);
+        lanes
+            .find(lane.hash(), &key)
+            .expect("it is open")
+            .push(|| 1);
+        let mut taken = VecDeque::new();
+        assert_eq!(lanes.take_or_close(lane, &mut taken), None);
+        taken.clear();
+        assert_eq!(lanes.take_or_close(lane, &mut taken), Some(key));
+    }
+
+    #[test]
+    fn keys_that_are_gone_leave_no_memory_behind_while_others_stay() {
+        const GONE: u64 = 200_000;
+        const BUSY: usize = 64;
+        let mut lanes = Lanes::<u64, u64>::new();
+        let mut open: VecDeque<_> = (0..GONE)
+            .map(|key| {
+                let lane = lanes.open(hash(key), key);
+                for job in [1, 2] {
+                    lanes
+                        .find(lane.hash(), &key)
+                        .expect("it is open")
+                        .push(|| job);
+                }
+                lane
+            })
+            .collect();
+        // The busy ones were opened among the others.
+        open.rotate_left(100_000);
+        let busy: Vec<_> = open.drain(..BUSY).collect();
+        for lane in open {
+            let mut taken = VecDeque::new();
+            assert_eq!(lanes.take_or_close(lane, &mut taken), None);
+            taken.clear();
+            assert!(lanes.take_or_close(lane, &mut taken).is_some());
+        }
+        let most = 8 * (BUSY + FEW);
+        let (places, queues) = lanes.room();
+        assert!(places <= most && queues <= most, "{places}, {queues}");
+        assert!(lanes.spare.len() <= BUSY + FEW);
+        for lane in busy {
+            let mut taken = VecDeque::new();
+            assert_eq!(lanes.take_or_close(lane, &mut taken), None);
+            assert_eq!(taken, [1, 2]);
+            taken.clear();
+            assert!(lanes.take_or_close(lane, &mut taken).is_some());
+        }
+        assert_eq!(lanes.len(), 0);
+        assert!(lanes.room().0 <= 8 * FEW && lanes.spare.len() <= FEW);
+    }
+
+    #[test]
+    fn a_lane_that_stays_open_keeps_no_memory_of_a_burst_that_is_over() {
+        let mut lanes = Lanes::<u64, u64>::new();
+        let lane = lanes.open(hash(7), 7);
+        let mut taken = VecDeque::new();
+        for tasks in [100_000, 3, 3, 3] {
+            for job in 0..tasks {
+                lanes
+                    .find(lane.hash(), &7)
+                    .expect("it is open")
+                    .push(|| job);
+            }
+            assert_eq!(lanes.take_or_close(lane, &mut taken), None);
+            taken.clear();
+        }
+        let found = lanes.find(lane.hash(), &7).expect("it is open");
+        let kept = found.waiting.capacity() + taken.capacity();
+        assert!(kept <= 8 * SPARE_TASKS, "{kept}");
+    }
+
+    #[test]
+    fn keys_that_come_and_go_use_the_same_memory() {
+        let mut lanes = Lanes::new();
+        pass(&mut lanes, 0);
+        let room = lanes.room();
+        assert!(lanes.spare.len() == 1 && lanes.spare[0].capacity() > 0);
+        let queue = lanes.spare[0].as_slices().0.as_ptr();
+        for key in 1..10_000 {
+            pass(&mut lanes, key);
+            assert_eq!((lanes.room(), lanes.spare.len()), (room, 1));
+        }
+        assert_eq!(lanes.spare[0].as_slices().0.as_ptr(), queue);
     }
 }

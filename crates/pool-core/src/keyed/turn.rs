@@ -8,6 +8,7 @@ use std::task::Waker;
 
 use crate::foreign::{drop_quietly, wake};
 use crate::keyed::Shared;
+use crate::keyed::lanes::LaneId;
 use crate::sched::effects::Effects;
 use crate::sched::state::{Next, State};
 use crate::task::erased::{Task, Work};
@@ -17,17 +18,10 @@ use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 /// the lane.
 const TURN: usize = if cfg!(anthill_loom) { 1 } else { 8 };
 
-/// Which lane of which set it is.
-#[derive(Clone, Copy)]
-pub(super) struct Lane {
-    pub(super) shard: u32,
-    pub(super) slot: u32,
-}
-
 /// The turn of an open lane, with the task that is first.
 pub(super) struct Turn<K: Eq + Send + 'static, W> {
     pub(super) shared: Arc<Shared<K>>,
-    pub(super) lane: Lane,
+    pub(super) lane: LaneId,
     pub(super) first: W,
 }
 
@@ -38,7 +32,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
     /// Runs what comes after a task of the lane that has ended.
     fn go_on(
         self: Arc<Self>,
-        lane: Lane,
+        lane: LaneId,
         mut ended: TaskResult,
         mut taken: VecDeque<Task>,
         context: &TaskContext,
@@ -67,21 +61,16 @@ impl<K: Eq + Send + 'static> Shared<K> {
 
     /// Step K3: takes all that waits in the lane. Where nothing does, the lane is closed.
     #[inline]
-    fn refill(&self, lane: Lane, taken: &mut VecDeque<Task>) -> bool {
-        let mut lanes = self.shard(lane.shard).lock();
-        lanes.take(lane.slot, taken);
-        if !taken.is_empty() {
-            return true;
-        }
-        lanes.take(lane.slot, taken); // Its memory is the slot's again.
-        let closed = lanes.close(lane.slot);
+    fn refill(&self, lane: LaneId, taken: &mut VecDeque<Task>) -> bool {
+        let mut lanes = self.shard(lane.hash()).lock();
+        let closed = lanes.take_or_close(lane, taken);
         drop(lanes);
         drop_quietly(closed); // The key is the user's, and the lock is free.
-        false
+        !taken.is_empty()
     }
 
     /// The lane's turn, to be put into the queue again.
-    fn again(self: Arc<Self>, lane: Lane, taken: VecDeque<Task>) -> Task {
+    fn again(self: Arc<Self>, lane: LaneId, taken: VecDeque<Task>) -> Task {
         Task::new(Turn {
             shared: self,
             lane,
@@ -94,7 +83,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
     #[cold]
     fn yield_turn(
         self: Arc<Self>,
-        lane: Lane,
+        lane: LaneId,
         taken: VecDeque<Task>,
         ended: TaskResult,
     ) -> TaskResult {
@@ -122,7 +111,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
 
     /// As step W9: a waker that came late is called while no task waits for this worker.
     #[cold]
-    fn put_off(self: Arc<Self>, lane: Lane, taken: VecDeque<Task>, waker: Waker) -> TaskResult {
+    fn put_off(self: Arc<Self>, lane: LaneId, taken: VecDeque<Task>, waker: Waker) -> TaskResult {
         let core = Arc::clone(&self.core);
         let mut effects = Effects::new();
         let job = self.again(lane, taken);
@@ -138,12 +127,12 @@ impl<K: Eq + Send + 'static> Shared<K> {
     #[cold]
     fn discard(
         &self,
-        lane: Lane,
+        lane: LaneId,
         mut first: TaskResult,
         mut waiting: VecDeque<Task>,
     ) -> TaskResult {
         settle(&mut first);
-        let closed = self.shard(lane.shard).lock().close(lane.slot);
+        let closed = self.shard(lane.hash()).lock().close(lane);
         let Some((key, mut others)) = closed else {
             return first;
         };

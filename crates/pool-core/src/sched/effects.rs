@@ -7,7 +7,7 @@ use sync_shim::waiter::{Waiter, WakeList};
 
 use crate::cancel::CancelToken;
 use crate::foreign::{discard, drop_quietly, guarded};
-use crate::sched::event::Event;
+use crate::sched::event::Events;
 use crate::sched::idle::WorkerCell;
 use crate::sched::waiters::WaiterEntry;
 
@@ -67,8 +67,12 @@ impl<J> Effects<J> {
         }
     }
 
-    pub(crate) fn set_all(&mut self, events: &mut Vec<Arc<Event>>) {
-        Event::set_all(events, &mut self.wakes);
+    pub(crate) fn wakes(&mut self) -> &mut WakeList {
+        &mut self.wakes
+    }
+
+    pub(crate) fn set_all(&mut self, events: &mut Events) {
+        events.set_all(&mut self.wakes);
     }
 
     pub(crate) fn drop_later(&mut self, entry: Arc<WaiterEntry<J>>) {

@@ -15,13 +15,14 @@ use sync_shim::waiter::{Waiter, WakeList};
 use sync_shim::{Clock, Mutex, Parker, ThreadParker};
 
 use crate::foreign::drop_quietly;
+use crate::sched::ticket_list::TicketList;
 
 /// Something that one thread or one future waits for and that comes once: the half of those that
 /// set it.
 ///
 /// The thread's parker alone will not do: it may hold the token of another wait.
 #[derive(Debug)]
-pub struct Event {
+struct Event {
     is_set: AtomicBool,
     owner: Owner,
 }
@@ -34,22 +35,6 @@ enum Owner {
 }
 
 impl Event {
-    fn new(owner: Owner) -> Arc<Self> {
-        Arc::new(Self {
-            is_set: AtomicBool::new(false),
-            owner,
-        })
-    }
-
-    /// Sets all these, and adds what waits for them to the wake list.
-    pub fn set_all(events: &mut Vec<Arc<Self>>, wakes: &mut WakeList) {
-        for event in events.drain(..) {
-            if let Some(waiter) = event.set() {
-                wakes.push(waiter);
-            }
-        }
-    }
-
     /// It has come. What waits is to be woken, once no lock is held.
     fn set(&self) -> Option<Waiter> {
         self.is_set.store(true, Release); // Pairs with the load in `is_set`.
@@ -62,52 +47,119 @@ impl Event {
     fn is_set(&self) -> bool {
         self.is_set.load(Acquire) // Pairs with the store in `set`.
     }
+}
 
-    /// Stops waiting, under the lock of `events`: whether it has come all the same.
-    fn leave(self: &Arc<Self>, events: &mut Vec<Arc<Self>>) -> bool {
-        events.retain(|other| !Arc::ptr_eq(other, self));
-        self.is_set()
+/// The events of all that waits for one thing. Under the lock of the sections that set them.
+#[derive(Debug)]
+pub struct Events(TicketList<Arc<Event>>);
+
+impl Events {
+    /// Nothing waits.
+    pub const fn new() -> Self {
+        Self(TicketList::new())
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Sets all events, and adds what waits for them to the wake list.
+    pub fn set_all(&mut self, wakes: &mut WakeList) {
+        for waiter in self.0.take_all().filter_map(|event| event.set()) {
+            wakes.push(waiter);
+        }
+    }
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The half of what waits: its event, and where that stands.
+#[derive(Debug)]
+struct Entry {
+    event: Arc<Event>,
+    /// In the list that it was entered into.
+    ticket: Option<u64>,
+}
+
+impl Entry {
+    fn new(owner: Owner) -> Self {
+        Self {
+            event: Arc::new(Event {
+                is_set: AtomicBool::new(false),
+                owner,
+            }),
+            ticket: None,
+        }
+    }
+
+    fn enter(&mut self, events: &mut Events) {
+        debug_assert!(self.ticket.is_none(), "an event is entered once");
+        self.ticket = Some(events.0.push(Arc::clone(&self.event)));
+    }
+
+    /// `events` keeps no part of it: not the last reference, with the waker, is dropped there.
+    fn leave(&self, events: &mut Events) -> bool {
+        let _ours = self.ticket.and_then(|ticket| events.0.remove(ticket));
+        self.event.is_set()
     }
 }
 
 /// The half of the future that waits.
 #[derive(Debug)]
-pub struct EventFuture(Arc<Event>);
+pub struct EventFuture(Entry);
 
 impl EventFuture {
-    /// An event that a future is going to wait for. It is to be added to `events`, which are
-    /// [set](Event::set_all) under their lock.
+    /// An event that a future is going to wait for.
     #[expect(
         clippy::new_without_default,
         reason = "there is nothing usual about it"
     )]
     pub fn new() -> Self {
-        Self(Event::new(Owner::Future(Mutex::new(None))))
+        Self(Entry::new(Owner::Future(Mutex::new(None))))
     }
 
-    /// The half for those that set it.
-    pub fn event(&self) -> Arc<Event> {
-        Arc::clone(&self.0)
+    /// Begins to wait, under the lock of `events`. O(1).
+    pub fn enter(&mut self, events: &mut Events) {
+        self.0.enter(events);
     }
 
     /// Whether it has come; if not, `waker` is called when it does.
     pub fn poll(&self, waker: &Waker) -> bool {
-        if self.0.is_set() {
+        let event = &self.0.event;
+        if event.is_set() {
             return true;
         }
         // Cloned first: a waker's clone is user code.
         let fresh = waker.clone();
-        let Owner::Future(slot) = &self.0.owner else {
+        let Owner::Future(slot) = &event.owner else {
             unreachable!("`new` made it a future's")
         };
         let previous = slot.lock().replace(fresh);
         drop_quietly(previous); // User code: the lock is free.
         // The event may have been set before it could find the waker.
-        self.0.is_set()
+        let is_set = event.is_set();
+        if is_set {
+            // The section that set it may have the last reference to the event, and holds a lock.
+            let unneeded = slot.lock().take();
+            drop_quietly(unneeded);
+        }
+        is_set
     }
 
-    /// Stops waiting, under the lock of `events`: whether it has come all the same.
-    pub fn leave(&self, events: &mut Vec<Arc<Event>>) -> bool {
+    /// Stops waiting, under the lock of `events`, the list that it was entered into: whether it has
+    /// come all the same. O(log n).
+    pub fn leave(&self, events: &mut Events) -> bool {
         self.0.leave(events)
     }
 }
@@ -115,33 +167,33 @@ impl EventFuture {
 /// The half of the thread that waits. While it exists no other wait of the thread takes its token.
 #[derive(Debug)]
 pub struct EventWait {
-    event: Arc<Event>,
+    entry: Entry,
     parker: ThreadParker,
 }
 
 impl EventWait {
-    /// The calling thread is going to wait. The event is to be added to `events`, which are
-    /// [set](Event::set_all) under their lock.
+    /// An event that the calling thread is going to wait for.
     pub fn of_thread() -> Self {
         let parker = Parker::of_thread();
         Self {
-            event: Event::new(Owner::Thread(parker.clone())),
+            entry: Entry::new(Owner::Thread(parker.clone())),
             parker,
         }
     }
 
-    /// The half for those that set it.
-    pub fn event(&self) -> Arc<Event> {
-        Arc::clone(&self.event)
+    /// Begins to wait, under the lock of `events`. O(1).
+    pub fn enter(&mut self, events: &mut Events) {
+        self.entry.enter(events);
     }
 
-    /// Stops waiting, under the lock of `events`: whether it has come all the same.
-    pub fn leave(&self, events: &mut Vec<Arc<Event>>) -> bool {
-        self.event.leave(events)
+    /// Stops waiting, under the lock of `events`, the list that it was entered into: whether it has
+    /// come all the same. O(log n).
+    pub fn leave(&self, events: &mut Events) -> bool {
+        self.entry.leave(events)
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        self.event.is_set()
+        self.entry.event.is_set()
     }
 
     /// Blocks until it has come.
@@ -163,5 +215,33 @@ impl EventWait {
             }
         }
         true
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use testkit::{CountingWaker, waker_cloned_by};
+
+    use super::*;
+
+    /// The event is set between the poll's two looks at it, by a section that still refers to it: what
+    /// the poll has left there would be dropped by that section, under its lock.
+    #[test]
+    fn a_poll_that_finds_its_event_set_leaves_no_waker_in_it() {
+        let events = Arc::new(Mutex::new(Events::new()));
+        let mut future = EventFuture::new();
+        future.enter(&mut events.lock());
+        let section = Arc::clone(&future.0.event);
+        let counter = CountingWaker::new();
+        let clones = counter.clone();
+        let waker = waker_cloned_by(move || {
+            let mut wakes = WakeList::new();
+            events.lock().set_all(&mut wakes);
+            assert!(wakes.is_empty(), "there was no waker yet");
+            clones.waker()
+        });
+        assert!(future.poll(&waker));
+        drop((future, waker));
+        assert_eq!((Arc::strong_count(&section), counter.wakers()), (1, 0));
     }
 }

@@ -13,13 +13,17 @@
 //! 2. A handle is in the hands of a live worker that waits at its place, of a wait for the pool's
 //!    end, or of a thread that has ended and was counted after the one that it joins. So joining
 //!    all that lie here when no worker is live joins, through them, every thread.
+//! 3. Only a wait for the end joins a thread that has not reported that it is gone. So a thread-local
+//!    whose destructor does not end holds its own thread, and the pool's end, and nothing else.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sync_shim::thread::JoinHandle;
+use sync_shim::Mutex;
+use sync_shim::thread::{JoinHandle, thread_number};
+use sync_shim::waiter::WakeList;
 
-use crate::sched::event::Event;
+use crate::sched::event::{EventWait, Events};
 
 /// Threads that may be ending at the same time in any case. With more than these, no more than
 /// there have been workers at once: so those that a release ends need not wait for each other.
@@ -27,30 +31,36 @@ use crate::sched::event::Event;
 /// A model has too few threads to get there.
 const SPARE: usize = if cfg!(anthill_loom) { 1 } else { 8 };
 
-/// Threads that mostly are gone are joined by those that end after them once there are more than
-/// these, and not before: destructors that take their time do so beside one another.
-const LEFT_ALONE: usize = if cfg!(anthill_loom) { 0 } else { SPARE / 2 };
-
 /// Threads that one that ends joins at most. More than one, so that they become fewer.
 const MOST_JOINED: usize = 2;
 
 #[derive(Default)]
 pub(crate) struct Ending {
-    /// The oldest first.
-    threads: VecDeque<JoinHandle>,
+    /// By the threads' numbers.
+    threads: BTreeMap<usize, JoinHandle>,
     count: usize,
-    /// Workers that wait at their place for one to be gone.
-    pub(crate) on_room: Vec<Arc<Event>>,
+    gone: Arc<Gone>,
+}
+
+/// The threads that are gone, by their own report, and have not been joined. Its lock is taken under
+/// the pool's, and by threads that hold none.
+pub(crate) struct Gone(Mutex<Reports>);
+
+struct Reports {
+    /// Numbers of threads. Some may have been joined meanwhile.
+    gone: Vec<usize>,
+    /// Workers that wait at their place for a thread to be gone.
+    on_room: Events,
 }
 
 /// What a worker does that gives its place up.
 pub(crate) enum Exit {
-    /// It is gone, and joins these, whose bodies have ended.
+    /// It is gone, and joins these, which are gone, too.
     Gone(Vec<JoinHandle>),
-    /// It joins this one at its place, then asks again.
+    /// It joins this one, which is gone, at its place, then asks again.
     Join(JoinHandle),
-    /// It waits at its place until one has been joined, then asks again.
-    Wait,
+    /// It waits at its place until a thread is gone or has been joined, then asks again.
+    Wait(EventWait),
 }
 
 impl Ending {
@@ -58,37 +68,84 @@ impl Ending {
         self.count
     }
 
+    /// Where a worker's thread [reports](Gone::report) that it is gone.
+    pub(crate) fn gone(&self) -> Arc<Gone> {
+        Arc::clone(&self.gone)
+    }
+
     /// Whether one more would be too many.
     pub(crate) fn is_full(&self, peak_live: usize) -> bool {
         self.count >= peak_live.max(SPARE)
     }
 
-    /// What is to be done before there may be one more.
+    /// What the calling worker does before there may be one more.
     pub(crate) fn make_room(&mut self) -> Exit {
-        self.threads.pop_front().map_or(Exit::Wait, Exit::Join)
+        let mut reports = self.gone.0.lock();
+        if let Some(thread) = reports.take_one(&mut self.threads) {
+            return Exit::Join(thread);
+        }
+        // In the section that found none: the next report comes after it, and finds this event.
+        let mut room = EventWait::of_thread();
+        room.enter(&mut reports.on_room);
+        Exit::Wait(room)
     }
 
-    /// A worker's thread is ending.
+    /// The calling worker's thread is ending.
     pub(crate) fn enter(&mut self, thread: Option<JoinHandle>) {
         self.count += usize::from(thread.is_some());
-        self.threads.extend(thread);
+        self.threads
+            .extend(thread.map(|thread| (thread_number(), thread)));
     }
 
-    /// Some of the oldest, if there are many and their bodies have ended: mostly they are gone.
-    pub(crate) fn take_finished(&mut self) -> Vec<JoinHandle> {
-        let many = self.threads.len().saturating_sub(LEFT_ALONE);
-        let oldest = self.threads.iter().take(many.min(MOST_JOINED));
-        let finished = oldest.take_while(|thread| thread.is_finished()).count();
-        self.threads.drain(..finished).collect()
+    /// Some that are gone.
+    pub(crate) fn take_gone(&mut self) -> Vec<JoinHandle> {
+        let mut reports = self.gone.0.lock();
+        let gone = std::iter::from_fn(|| reports.take_one(&mut self.threads));
+        gone.take(MOST_JOINED).collect()
     }
 
     /// All that no other thread has in hand.
-    pub(crate) fn take_all(&mut self) -> VecDeque<JoinHandle> {
-        std::mem::take(&mut self.threads)
+    pub(crate) fn take_all(&mut self) -> Vec<JoinHandle> {
+        self.gone.0.lock().gone = Vec::new();
+        std::mem::take(&mut self.threads).into_values().collect()
     }
 
-    /// So many have been joined.
-    pub(crate) fn leave(&mut self, threads: usize) {
+    /// So many have been joined, and there is room: also if the thread that joined them does not end.
+    pub(crate) fn leave(&mut self, threads: usize, wakes: &mut WakeList) {
         self.count -= threads;
+        self.gone.0.lock().on_room.set_all(wakes);
+    }
+}
+
+impl Gone {
+    /// The last act of a worker's thread: its thread-locals have been dropped. Takes no lock of the
+    /// pool, and runs no user code.
+    pub(crate) fn report(&self) {
+        let mut wakes = WakeList::new();
+        let mut reports = self.0.lock();
+        reports.gone.push(thread_number());
+        reports.on_room.set_all(&mut wakes);
+        drop(reports);
+        wakes.wake_all();
+    }
+}
+
+impl Reports {
+    fn take_one(&mut self, threads: &mut BTreeMap<usize, JoinHandle>) -> Option<JoinHandle> {
+        loop {
+            let number = self.gone.pop()?;
+            if let Some(thread) = threads.remove(&number) {
+                return Some(thread);
+            }
+        }
+    }
+}
+
+impl Default for Gone {
+    fn default() -> Self {
+        Self(Mutex::new(Reports {
+            gone: Vec::new(),
+            on_room: Events::new(),
+        }))
     }
 }

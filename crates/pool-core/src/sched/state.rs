@@ -33,7 +33,7 @@ use crate::error::{Closed, Reason, TuneError};
 use crate::sched::counts::Counts;
 use crate::sched::decide::{Admission, Demand, MOST_NOTIFIED, Notify, View, Without};
 use crate::sched::effects::{Effects, ReleaseListener};
-use crate::sched::event::Event;
+use crate::sched::event::Events;
 use crate::sched::exits::Ending;
 use crate::sched::idle::{IdleSet, WorkerCell};
 use crate::sched::load::LoadStats;
@@ -105,9 +105,9 @@ pub(crate) struct State<J> {
     /// A wait for the end joins all of them at this moment.
     pub(crate) joining: bool,
     /// Submitters that wait for the start of the first worker.
-    pub(crate) on_start: Vec<Arc<Event>>,
-    pub(crate) on_idle: Vec<Arc<Event>>,
-    pub(crate) on_end: Vec<Arc<Event>>,
+    pub(crate) on_start: Events,
+    pub(crate) on_idle: Events,
+    pub(crate) on_end: Events,
     /// To be called at the release.
     pub(crate) release_listeners: Vec<Weak<dyn ReleaseListener>>,
     pub(crate) counts: Counts,
@@ -715,9 +715,9 @@ impl<J> State<J> {
             spoken_for: false,
             ending: Ending::default(),
             joining: false,
-            on_start: Vec::new(),
-            on_idle: Vec::new(),
-            on_end: Vec::new(),
+            on_start: Events::new(),
+            on_idle: Events::new(),
+            on_end: Events::new(),
             release_listeners: Vec::new(),
             counts: Counts::default(),
             fast_path: false,

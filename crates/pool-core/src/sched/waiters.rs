@@ -17,7 +17,6 @@
 //! wins and the other wait queues find the entry empty. Such entries count themselves in their
 //! [`WaiterCount`], for no wait queue knows how many of its entries are empty.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
@@ -30,6 +29,7 @@ use crate::cancel::CancelToken;
 use crate::error::Reason;
 use crate::foreign::drop_quietly;
 use crate::sched::spin::{SUBMIT, spin_until};
+use crate::sched::ticket_list::TicketList;
 
 /// What a waiter wants room for.
 #[derive(Debug)]
@@ -299,10 +299,7 @@ impl<J> WaiterEntry<J> {
 
 /// The wait queue of one pool. Held under the pool's lock.
 pub(crate) struct WaitQueue<J> {
-    /// Tickets ascend; an entry that was withdrawn leaves a hole.
-    entries: VecDeque<(u64, Option<Arc<WaiterEntry<J>>>)>,
-    next_ticket: u64,
-    len: usize,
+    entries: TicketList<Arc<WaiterEntry<J>>>,
     /// Waiter entries that do not count as ones that wait.
     uncounted: usize,
 }
@@ -310,67 +307,47 @@ pub(crate) struct WaitQueue<J> {
 impl<J> WaitQueue<J> {
     pub(crate) fn new() -> Self {
         Self {
-            entries: VecDeque::new(),
-            next_ticket: 0,
-            len: 0,
+            entries: TicketList::new(),
             uncounted: 0,
         }
     }
 
     /// Waiter entries that stand in the wait queue.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.entries.len()
     }
 
     /// Waiter entries that may not be more than `max_waiting`.
     #[inline]
     pub(crate) fn counted(&self) -> usize {
-        self.len - self.uncounted
+        self.len() - self.uncounted
     }
 
     /// Joins the end. The ticket is for [`remove`](WaitQueue::remove).
     pub(crate) fn push(&mut self, entry: Arc<WaiterEntry<J>>) -> u64 {
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
         self.uncounted += usize::from(entry.uncounted);
-        self.entries.push_back((ticket, Some(entry)));
-        self.len += 1;
-        ticket
+        self.entries.push(entry)
     }
 
     /// The head leaves.
     pub(crate) fn pop(&mut self) -> Option<Arc<WaiterEntry<J>>> {
-        loop {
-            let (_, entry) = self.entries.pop_front()?;
-            if let Some(entry) = entry {
-                self.len -= 1;
-                self.uncounted -= usize::from(entry.uncounted);
-                return Some(entry);
-            }
-        }
+        let entry = self.entries.pop()?;
+        self.uncounted -= usize::from(entry.uncounted);
+        Some(entry)
     }
 
     /// The entry with this ticket leaves, if it stands here. O(log n) amortised.
     pub(crate) fn remove(&mut self, ticket: u64) -> Option<Arc<WaiterEntry<J>>> {
-        let at = self
-            .entries
-            .binary_search_by_key(&ticket, |&(t, _)| t)
-            .ok()?;
-        let entry = self.entries[at].1.take()?;
-        self.len -= 1;
+        let entry = self.entries.remove(ticket)?;
         self.uncounted -= usize::from(entry.uncounted);
-        // Holes are swept out once they are the larger half, so they cost O(1) each.
-        if self.entries.len() > 2 * self.len + 32 {
-            self.entries.retain(|(_, entry)| entry.is_some());
-        }
         Some(entry)
     }
 
     /// Removes all entries, oldest first.
-    pub(crate) fn take_all(&mut self) -> Vec<Arc<WaiterEntry<J>>> {
-        (self.len, self.uncounted) = (0, 0);
-        let entries = std::mem::take(&mut self.entries);
-        entries.into_iter().filter_map(|(_, entry)| entry).collect()
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Arc<WaiterEntry<J>>> + use<J> {
+        self.uncounted = 0;
+        self.entries.take_all()
     }
 }
 
@@ -402,17 +379,6 @@ mod tests {
         assert_eq!(wait_queue.len(), 5);
         assert_eq!(jobs(&mut wait_queue), [0, 1, 3, 4, 5]);
         assert_eq!(wait_queue.len(), 0);
-    }
-
-    #[test]
-    fn holes_behind_an_old_head_do_not_pile_up() {
-        let mut wait_queue = wait_queue_of(1);
-        for ticket in 1..100_000 {
-            wait_queue.push(WaiterEntry::of_thread(Request::Task(ticket), Parker::new()));
-            assert!(wait_queue.remove(ticket).is_some());
-            assert!(wait_queue.entries.len() < 100);
-        }
-        assert_eq!(jobs(&mut wait_queue), [0]);
     }
 
     #[test]

@@ -149,6 +149,54 @@ fn threads_that_do_not_end_take_the_places_of_workers_once_there_are_many() {
 }
 
 #[test]
+fn a_thread_that_does_not_end_holds_no_worker_that_ends_after_it() {
+    bounded(|| {
+        let (leaving, journal) = (Gate::new(), Journal::new());
+        let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
+        let pool = pool.build().unwrap();
+        let stuck = Leaves(leaving.clone(), journal.clone());
+        pool.submit(leaving_behind(stuck)).unwrap();
+        for task in 0..40 {
+            until(|| pool.running() == 0); // So each task has a worker of its own.
+            assert_eq!(pool.spawn(move || task).unwrap().join().unwrap(), task);
+        }
+        until(|| pool.running() == 0);
+        assert_eq!((pool.stats().threads_started, journal.len()), (41, 0));
+        leaving.open();
+        end(&pool);
+        assert_eq!((journal.len(), pool.stats().ending), (1, 0));
+    });
+}
+
+#[test]
+fn a_worker_that_waits_at_its_place_gets_away_with_the_first_thread_that_is_gone() {
+    const MOST: usize = 8; // As many as may be ending at a time.
+    bounded(|| {
+        let (stuck, passes, journal) = (Gate::new(), Gate::new(), Journal::new());
+        let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
+        let pool = pool.build().unwrap();
+        for thread in 0..MOST {
+            // The oldest do not end.
+            let gate = if thread + 1 < MOST { &stuck } else { &passes };
+            let leaves = Leaves(gate.clone(), journal.clone());
+            pool.submit(leaving_behind(leaves)).unwrap();
+            until(|| pool.running() == 0);
+        }
+        passes.wait_for_arrivals(1);
+        pool.submit(|| ()).unwrap();
+        pool.wait_idle().unwrap();
+        until(|| pool.idle() == 1);
+        let late = pool.try_spawn(|| 7).unwrap();
+        passes.open();
+        assert_eq!(late.join().unwrap(), 7);
+        assert_eq!(journal.len(), 1);
+        stuck.open();
+        end(&pool);
+        assert_eq!((journal.len(), pool.stats().ending), (MOST, 0));
+    });
+}
+
+#[test]
 fn threads_that_end_do_so_beside_one_another() {
     bounded(|| {
         let (leaving, journal, pool) = (Gate::new(), Journal::new(), pool(4));

@@ -53,6 +53,37 @@ fn higher_priorities_start_first_and_each_in_the_order_of_acceptance() {
     });
 }
 
+/// A busy pool takes tasks at the end of its queue without a decision: that is no way around the
+/// levels.
+#[test]
+fn a_high_task_that_comes_to_a_busy_pool_is_the_next_to_start() {
+    const BACKLOG: usize = 1000;
+    bounded(|| {
+        let (pool, journal) = (paused(|it| it), Journal::new());
+        for n in 0..BACKLOG {
+            if n % 10 != 0 {
+                pool.submit(journal.writer((Priority::Normal, n))).unwrap();
+                continue;
+            }
+            // While each tenth runs, a high one comes.
+            let (busy, journal) = (pool.clone(), journal.clone());
+            let task = move || {
+                journal.write((Priority::Normal, n));
+                let high = busy.task().priority(Priority::High);
+                high.submit(journal.writer((Priority::High, n))).unwrap();
+            };
+            pool.submit(task).unwrap();
+        }
+        let entries = run(&pool, &journal);
+        assert_eq!(entries.len(), BACKLOG + BACKLOG / 10);
+        for (at, (priority, n)) in entries.iter().enumerate() {
+            if *priority == Priority::High {
+                assert_eq!(entries[at - 1], (Priority::Normal, *n), "at {at}");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_low_task_starts_after_eight_higher_ones_however_many_there_are() {
     bounded(|| {

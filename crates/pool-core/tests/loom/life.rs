@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use loom::future::block_on;
 use pool_core::{ManualClock, SubmitError, WaitError};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::spawn;
@@ -307,6 +308,27 @@ fn workers_that_end_one_after_another_are_all_gone_at_the_end() {
                 pool.submit(|| {}).unwrap();
                 pool.wait_idle().unwrap();
             }
+            end(&pool);
+            assert_eq!(pool.stats().ending, 0);
+        },
+    );
+}
+
+/// A worker that may not end before another's thread is gone, against that thread's last act: it gets
+/// away, though only the end of the pool would wait for that thread.
+#[test]
+fn a_worker_that_waits_at_its_place_racing_a_threads_last_act_gets_away() {
+    check(
+        "a_worker_that_waits_at_its_place_racing_a_threads_last_act_gets_away",
+        Some(2),
+        || {
+            let pool = untimed(1).keep_alive(Duration::ZERO).build().unwrap();
+            for _ in 0..2 {
+                pool.submit(|| {}).unwrap();
+                block_on(pool.wait_idle_async()).unwrap();
+            }
+            pool.release();
+            block_on(pool.wait_released_async()).unwrap(); // Joins nothing.
             end(&pool);
             assert_eq!(pool.stats().ending, 0);
         },

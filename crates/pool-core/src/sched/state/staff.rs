@@ -129,7 +129,7 @@ impl<J> State<J> {
         self.set_if_ended(effects);
         // Who ends a pool joins them all.
         let before = if self.open {
-            self.ending.take_finished()
+            self.ending.take_gone()
         } else {
             Vec::new()
         };
@@ -139,8 +139,7 @@ impl<J> State<J> {
 
     /// So many threads have been joined.
     pub(crate) fn joined(&mut self, threads: usize, effects: &mut Effects<J>) {
-        self.ending.leave(threads);
-        effects.set_all(&mut self.ending.on_room);
+        self.ending.leave(threads, effects.wakes());
     }
 
     /// Step R3.

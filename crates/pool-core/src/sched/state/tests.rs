@@ -7,6 +7,7 @@ use sync_shim::Parker;
 use super::*;
 use crate::capacity::Capacity;
 use crate::sched::event::EventWait;
+use crate::sched::load::LoadStats;
 use crate::{Builder, Closures, Pool};
 
 fn builder(capacity: usize, depth: usize) -> Builder<Closures> {
@@ -42,7 +43,7 @@ fn thread_seat(job: u32) -> Arc<WaiterEntry<u32>> {
 
 #[test]
 fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
-    let event = EventWait::of_thread();
+    let mut event = EventWait::of_thread();
     let finish = |state: &mut State<u32>| {
         section(|effects| state.finish(Outcome::Completed, false, effects))
     };
@@ -50,26 +51,26 @@ fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
     // What a `release_now` took out has not been dropped when the last running task ends.
     let mut state = busy(1, 1);
     state.disposing = 1;
-    state.on_idle.push(event.event());
+    event.enter(&mut state.on_idle);
     finish(&mut state);
     assert!(!event.is_set());
     section(|effects| state.disposed(Outcome::Released, effects));
     assert!(event.is_set());
 
     // A task runs when the last of those has been dropped.
-    let event = EventWait::of_thread();
+    let mut event = EventWait::of_thread();
     let mut state = busy(1, 1);
     state.disposing = 1;
-    state.on_idle.push(event.event());
+    event.enter(&mut state.on_idle);
     section(|effects| state.disposed(Outcome::Released, effects));
     assert!(!event.is_set());
     finish(&mut state);
     assert!(event.is_set());
 
     // The wait queue's head is admitted by the end of the last task.
-    let event = EventWait::of_thread();
+    let mut event = EventWait::of_thread();
     let mut state = busy(1, 0);
-    state.on_idle.push(event.event());
+    event.enter(&mut state.on_idle);
     state.enqueue_waiter(thread_seat(5));
     let (next, _) = finish(&mut state);
     assert!(matches!(next, Next::Run(5)) && !event.is_set());
@@ -214,5 +215,50 @@ fn a_worker_that_ends_the_last_task_of_a_released_pool_searches_on_for_a_permit(
         let (next, _) = section(|effects| state.finish(Outcome::Completed, false, effects));
         assert_eq!(matches!(next, Next::Search), searches);
         assert_eq!(matches!(next, Next::Leave), !searches);
+    }
+}
+
+/// The ways in which the last permit goes, each in one section.
+type Goes = fn(&mut State<u32>, &mut Effects<u32>);
+const PERMIT_GOES: [(&str, Goes); 4] = [
+    ("used", |state, effects| state.redeem(7, effects)),
+    ("dropped", State::give_back_room),
+    ("passed to the queue", |state, effects| {
+        state.pass_to_queue(Outcome::Completed, 7, effects);
+    }),
+    ("discarded", |state, effects| {
+        state.discard_reserved(1, effects);
+    }),
+];
+
+#[test]
+fn a_worker_kept_by_a_permit_is_timed_again_in_the_section_of_the_last_one() {
+    for (how, goes) in PERMIT_GOES {
+        let mut state = state_of(builder(1, 9));
+        let (cell, since) = (WorkerCell::new(0), Some(Instant::now()));
+        (state.live, state.reserved) = (1, 2);
+        state.idle.push(&cell, since);
+        state.keep(&cell, since);
+        state.reserved -= 1; // Another permit has gone: this one keeps the worker.
+        assert!(!state.is_timed(&cell, since), "{how}");
+        let mut effects = Effects::new();
+        goes(&mut state, &mut effects);
+        assert!(state.untimed.is_empty() && !effects.is_empty(), "{how}");
+        effects.wake_threads();
+    }
+}
+
+#[test]
+fn a_members_load_falls_with_each_permit_that_is_not_used() {
+    for (how, goes) in PERMIT_GOES {
+        let mut state = busy(1, 9);
+        let load_stats = Arc::new(LoadStats::new(1, 9));
+        state.load_stats = Some(Arc::clone(&load_stats));
+        load_stats.enter(); // The running task.
+        state.reserve();
+        assert_eq!(load_stats.in_flight(), 2, "{how}");
+        let ((), _) = section(|effects| goes(&mut state, effects));
+        let left = state.in_flight + state.reserved;
+        assert_eq!(load_stats.in_flight(), left, "{how}");
     }
 }
