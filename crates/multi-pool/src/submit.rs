@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pool_core::internals::{
-    Admit, AdmitHandle, Admitted, Demand, PoolHandle, Precheck, WaitLimits, submit_batch,
+    Admit, AdmitHandle, Admitted, PoolHandle, Precheck, WaitLimits, submit_batch,
 };
 use pool_core::{Accepts, BatchError, Cancelled, JoinHandle, OnFull, Runner, SubmitError};
 
@@ -45,14 +45,8 @@ impl<R: Runner> Admit<R> for Shared<R> {
         self.first().records_all()
     }
 
-    fn demand(&self) -> Demand {
-        let each = self.members.iter().map(PoolHandle::demand);
-        each.max().unwrap_or(Demand::None)
-    }
-
-    fn workers(&self) -> usize {
-        let each = self.members.iter().map(PoolHandle::workers);
-        each.fold(0, usize::saturating_add)
+    fn pools(self: &Arc<Self>) -> Vec<PoolHandle<R>> {
+        self.members.to_vec()
     }
 
     #[inline]

@@ -19,7 +19,6 @@ use crate::handle::{JoinHandle, PoolRef};
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
-use crate::sched::decide::Demand;
 use crate::sched::queue::Chunk;
 use crate::sched::waiters::WaitResult;
 use crate::submit_future::SubmitFuture;
@@ -63,11 +62,10 @@ pub trait Admit<R: Runner>: Sized {
     /// Whether each task is to have a record.
     fn records_all(&self) -> bool;
 
-    /// What else the workers are wanted for.
-    fn demand(&self) -> Demand;
-
-    /// How many tasks may run at a time.
-    fn workers(&self) -> usize;
+    /// The pools that may accept a job.
+    fn pools(self: &Arc<Self>) -> Vec<PoolHandle<R>> {
+        vec![self.pool_handle()]
+    }
 
     /// Accepts the job, waits for room as `on_full` and `limits` say, or gives the job back. It may
     /// be made under a lock: no user code.
@@ -428,14 +426,6 @@ impl<R: Runner> Admit<R> for Core<R> {
 
     fn admit_some(self: &Arc<Self>, jobs: Chunk<'_, R::Job>) {
         self.admit_chunk(jobs);
-    }
-
-    fn demand(&self) -> Demand {
-        self.state.lock().demand()
-    }
-
-    fn workers(&self) -> usize {
-        self.state.lock().capacity
     }
 
     #[inline]

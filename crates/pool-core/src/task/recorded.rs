@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::cancel::CancelToken;
 use crate::current::{Frame, Running};
-use crate::foreign::{Payload, drop_quietly};
+use crate::foreign::{Payload, drop_quietly, guarded};
 use crate::pool_handle::PoolHandle;
 use crate::task::options::TaskOptions;
 use crate::task::record::TaskRecord;
@@ -71,24 +71,9 @@ impl Recorded {
         task: impl FnOnce() -> T,
     ) -> Result<T, Payload> {
         let frame = Frame::enter(Arc::clone(self));
-        let ran = self.0.execute(type_name, context, task);
+        let ran = guarded(|| self.0.execute(type_name, context, task)); // The clock may panic.
         frame.leave();
-        ran
-    }
-
-    /// Runs the task, and `then` with its value as a part of it; or drops it, if it is not to start any
-    /// more.
-    pub(crate) fn run<T, V>(
-        self: &Arc<Self>,
-        type_name: &'static str,
-        context: &TaskContext,
-        task: impl FnOnce() -> T,
-        then: impl FnOnce(T) -> V,
-    ) -> Result<Result<V, Payload>, TaskOutcome> {
-        match self.drop_unrun(type_name, context, task) {
-            Ok(why) => Err(why),
-            Err(task) => Ok(self.execute(type_name, context, || then(task()))),
-        }
+        ran.and_then(|ran| ran)
     }
 }
 
