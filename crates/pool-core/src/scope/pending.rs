@@ -58,9 +58,6 @@ impl<T> Pending<T> {
         let task = self.places[place].1.take()?;
         self.len -= 1;
         self.trim();
-        if self.places.len() > 2 * self.len {
-            self.places.retain(|(_, task)| task.is_some());
-        }
         Some(task)
     }
 
@@ -71,6 +68,7 @@ impl<T> Pending<T> {
         found.ok()
     }
 
+    /// Restores invariant 2. A place is emptied once and removed once.
     fn trim(&mut self) {
         while matches!(self.places.front(), Some((_, None))) {
             self.places.pop_front();
@@ -78,5 +76,49 @@ impl<T> Pending<T> {
         while matches!(self.places.back(), Some((_, None))) {
             self.places.pop_back();
         }
+        if self.places.len() > 2 * self.len {
+            self.places.retain(|(_, task)| task.is_some());
+        }
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_taken_from_anywhere_in_any_order_and_memory_follows_their_number() {
+        let mut random = 1_u64;
+        let mut next = |below: usize| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            usize::try_from(random >> 33).expect("31 bits") % below
+        };
+        let (mut pending, mut waiting) = (Pending::new(), Vec::new());
+        for task in 0..20_000_usize {
+            waiting.push((pending.push_back(task), task));
+            // Now more come than go, now more go than come.
+            for _ in 0..next(if task % 4_000 < 2_000 { 2 } else { 4 }) {
+                if waiting.is_empty() {
+                    break;
+                }
+                if next(3) == 0 {
+                    assert_eq!(pending.pop_front(), Some(waiting.remove(0).1));
+                } else {
+                    let (number, task) = waiting.remove(next(waiting.len()));
+                    assert!(pending.contains(number));
+                    assert_eq!(pending.remove(number), Some(task));
+                    assert!(!pending.contains(number));
+                    assert_eq!(pending.remove(number), None);
+                }
+            }
+            assert_eq!(pending.len(), waiting.len());
+            assert!(pending.places.len() <= 2 * waiting.len());
+        }
+        for (_, task) in waiting {
+            assert_eq!(pending.pop_front(), Some(task));
+        }
+        assert_eq!((pending.pop_front(), pending.places.len()), (None, 0));
     }
 }
