@@ -339,7 +339,8 @@ where
         order: Order,
         stops: bool,
         source: I,
-        (name, call): (&'static str, Box<Function<I::Item, T, E>>),
+        name: &'static str,
+        call: Box<Function<I::Item, T, E>>,
     ) -> Self {
         let backlog = Mapped {
             pending: VecDeque::new(),
@@ -755,8 +756,8 @@ where
     T: Send + 'static,
     E: Send + 'static,
 {
-    let call = (type_name::<F>(), Box::new(call) as _);
-    Map::new(place(host), order, stops, items.into_iter(), call)
+    let (name, call) = (type_name::<F>(), Box::new(call));
+    Map::new(place(host), order, stops, items.into_iter(), name, call)
 }
 
 /// Where a mapping runs, and what keeps that open.

@@ -302,7 +302,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let result = guarded(body);
         let panic = self.wait();
         let Err(payload) = result else { return panic };
-        panic.map(discard);
+        if let Some(second) = panic {
+            discard(second); // Not by the unwinding: its destructor may panic, too.
+        }
         Some(payload)
     }
 
@@ -588,5 +590,30 @@ impl WorkerPool<Closures> {
         F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
     {
         self::scope(self, body)
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+    use crate::subqueue::tests::site_that_panics;
+
+    #[test]
+    fn a_scope_runs_all_its_tasks_though_its_wait_unwinds() {
+        let (scope, ran) = (Scope::open(site_that_panics()), AtomicUsize::new(0));
+        let submit = || scope.submit(|| ran.fetch_add(1, SeqCst));
+        let mut body = || {
+            let first = catch_unwind(AssertUnwindSafe(submit));
+            assert!(
+                first.is_err(),
+                "so does the wait, which submits a drain task as this does"
+            );
+            submit();
+        };
+        assert!(scope.run(&mut body).is_some());
+        assert_eq!(ran.load(SeqCst), 2);
     }
 }

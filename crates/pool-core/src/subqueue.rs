@@ -820,8 +820,9 @@ fn doze(parker: &Parker, nap: Option<Duration>) -> bool {
 }
 
 #[cfg(all(test, not(anthill_loom)))]
-mod tests {
+pub(crate) mod tests {
     use std::collections::VecDeque;
+    use std::panic::resume_unwind;
     use std::sync::{OnceLock, Weak};
 
     use super::*;
@@ -889,6 +890,37 @@ mod tests {
 
         fn runs(&self, _: &TaskContext) -> bool {
             true
+        }
+    }
+
+    /// A pool at which each call panics.
+    struct Panics;
+
+    impl Member for Panics {
+        fn offer(&self, _: DrainTask) -> Result<(), SubmitError> {
+            resume_unwind(Box::new("the pool"))
+        }
+
+        fn wanted(&self) -> (Demand, usize) {
+            (Demand::None, 1)
+        }
+
+        fn has_worker(&self) -> bool {
+            true
+        }
+
+        fn runs(&self, _: &TaskContext) -> bool {
+            true
+        }
+    }
+
+    pub(crate) fn site_that_panics() -> Site {
+        let built = Pool::builder().capacity(1).build();
+        let built = built.expect("it has a capacity");
+        Site {
+            pool: PoolHandle::of(&built),
+            submitter: Arc::clone(built.core()) as _,
+            members: Box::new([Box::new(Panics) as _]),
         }
     }
 
@@ -995,6 +1027,22 @@ mod tests {
             run(keeps.task());
             assert_eq!(*ran.lock(), 1_000 + n);
         }
+    }
+
+    #[test]
+    fn a_piece_that_panics_is_settled_and_the_drain_task_goes_on() {
+        let ran = Arc::new(Lock::new(0));
+        let (counter, keeps) = (Arc::clone(&ran), Keeps::new(Demand::None, 1));
+        let queue = queue(&keeps, 10, move |_| {
+            *counter.lock() += 1;
+            resume_unwind(Box::new("a piece"));
+        });
+        queue.offer(|_| ()).expect("nothing was asked yet");
+        run(keeps.task());
+        assert_eq!(
+            (*ran.lock(), queue.look(|pieces| pieces.pending())),
+            (10, 0)
+        );
     }
 
     #[test]

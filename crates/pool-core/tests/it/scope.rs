@@ -1,5 +1,6 @@
 //! Scopes: tasks that borrow.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -590,16 +591,15 @@ fn the_owner_of_a_mapping_calls_the_function_while_an_item_runs_elsewhere() {
     });
 }
 
-/// Forks: the child does what `child` says and exits by itself, then the parent goes on.
+/// Forks: the child does what `child` says and exits by itself; the parent waits for that.
 #[cfg(unix)]
-fn forked<T>(begin: impl FnOnce() -> T, parent: impl FnOnce(T), child: impl FnOnce(T)) {
-    let begun = begin();
+fn fork(child: impl FnOnce()) {
     // SAFETY: the child touches nothing of other threads but the pool under test, and leaves by
     // `_exit`.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
-        let ended = catch_unwind(AssertUnwindSafe(|| watchdog(LIMIT, || child(begun))));
+        let ended = catch_unwind(AssertUnwindSafe(|| watchdog(LIMIT, child)));
         // SAFETY: ends the process and nothing else.
         unsafe { libc::_exit(i32::from(ended.is_err())) };
     }
@@ -607,7 +607,6 @@ fn forked<T>(begin: impl FnOnce() -> T, parent: impl FnOnce(T), child: impl FnOn
     // SAFETY: `status` is ours to write.
     let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
     assert_eq!((waited, status), (pid, 0));
-    parent(begun);
 }
 
 #[cfg(unix)]
@@ -615,19 +614,17 @@ fn forked<T>(begin: impl FnOnce() -> T, parent: impl FnOnce(T), child: impl FnOn
 fn a_scope_that_begins_in_a_forked_child_runs_on_its_owner() {
     let test = "scope::a_scope_that_begins_in_a_forked_child_runs_on_its_owner";
     let ended = testkit::in_child(test, || {
-        forked(
-            || pool(1),
-            |pool| assert_eq!(pool.scope(|scope| scope.spawn(|| 7).join().ok()), Some(7)),
-            |pool| {
-                let ran = AtomicUsize::new(0);
-                let joined = pool.scope(|scope| {
-                    (0..3).for_each(|_| scope.submit(|| ran.fetch_add(1, SeqCst)));
-                    let mapped = scope.map(0..10, |n| n).flatten().sum::<i32>();
-                    (scope.spawn(|| 7).join().ok(), mapped)
-                });
-                assert_eq!((joined, ran.into_inner()), ((Some(7), 45), 3));
-            },
-        );
+        let pool = pool(1);
+        fork(|| {
+            let ran = AtomicUsize::new(0);
+            let joined = pool.scope(|scope| {
+                (0..3).for_each(|_| scope.submit(|| ran.fetch_add(1, SeqCst)));
+                let mapped = scope.map(0..10, |n| n).flatten().sum::<i32>();
+                (scope.spawn(|| 7).join().ok(), mapped)
+            });
+            assert_eq!((joined, ran.into_inner()), ((Some(7), 45), 3));
+        });
+        assert_eq!(pool.scope(|scope| scope.spawn(|| 7).join().ok()), Some(7));
     });
     ended.expect("the child exits by itself");
 }
@@ -638,40 +635,37 @@ fn a_scope_that_began_before_a_fork_takes_no_tasks_in_the_child_and_ends_there()
     let test = "scope::a_scope_that_began_before_a_fork_takes_no_tasks_in_the_child_and_ends_there";
     let ended = testkit::in_child(test, || {
         let pool = pool(1);
-        let (ran, us) = (AtomicUsize::new(0), std::process::id());
+        let ran = AtomicUsize::new(0);
         let (gate, held) = (Gate::new(), Gate::new());
         let wait = held.clone();
         pool.submit(move || wait.wait()).expect("there is room");
         held.wait_for_arrivals(1);
         pool.scope(|scope| {
-            let before = scope.spawn(|| gate.wait());
+            let before = Cell::new(Some(scope.spawn(|| gate.wait())));
             let mut mapped = scope.map(0..4, |n| n);
-            forked(
-                || (),
-                |()| gate.open(),
-                |()| {
-                    assert!(before.is_finished(), "a join says at once what it is");
-                    assert!(matches!(before.join(), Err(JoinError::Forked)));
-                    let refused = catch_unwind(AssertUnwindSafe(|| {
-                        scope.submit(|| ran.fetch_add(1, SeqCst));
-                    }));
-                    assert!(refused.is_err());
-                    let named = scope
-                        .task()
-                        .name("named")
-                        .spawn(|| ran.fetch_add(1, SeqCst));
-                    assert!(matches!(named.join(), Err(JoinError::Forked)));
-                    let refused = mapped.next();
-                    assert!(matches!(
-                        refused,
-                        Some(Err(MapError::Refused(pool_core::SubmitError::Forked(()))))
-                    ));
-                    assert!(mapped.next().is_none());
-                },
-            );
+            fork(|| {
+                let before = before.take().expect("it is taken here");
+                assert!(before.is_finished(), "a join says at once what it is");
+                assert!(matches!(before.join(), Err(JoinError::Forked)));
+                let refused = catch_unwind(AssertUnwindSafe(|| {
+                    scope.submit(|| ran.fetch_add(1, SeqCst));
+                }));
+                assert!(refused.is_err());
+                let named = scope
+                    .task()
+                    .name("named")
+                    .spawn(|| ran.fetch_add(1, SeqCst));
+                assert!(matches!(named.join(), Err(JoinError::Forked)));
+                let refused = mapped.next();
+                assert!(matches!(
+                    refused,
+                    Some(Err(MapError::Refused(pool_core::SubmitError::Forked(()))))
+                ));
+                assert!(mapped.next().is_none());
+            });
+            gate.open();
         });
-        // In the child `forked` has not returned.
-        assert_eq!((std::process::id(), ran.into_inner()), (us, 0));
+        assert_eq!(ran.into_inner(), 0);
         held.open();
     });
     ended.expect("the child exits by itself");

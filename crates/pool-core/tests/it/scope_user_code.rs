@@ -493,31 +493,29 @@ mod streams {
                     n
                 })
                 .into_stream();
-            let mut poll = |waker: &Waker| {
+            let mut ask = |waker: &Waker| {
                 let mut context = Context::from_waker(waker);
                 catch_unwind(AssertUnwindSafe(|| {
                     Pin::new(&mut results).poll_next(&mut context)
                 }))
             };
-            assert!(poll(&waker_whose_clone_panics()).is_err());
+            assert!(ask(&waker_whose_clone_panics()).is_err());
             let wake = OnDrop(|| {
-                if !thread::panicking() {
-                    panic!("the waker's drop");
-                }
+                assert!(thread::panicking(), "the waker's drop");
             });
             let waker = waker_fn(move || {
                 let _wake = &wake;
                 panic!("the waker")
             });
-            assert!(poll(&waker).is_ok_and(|polled| polled.is_pending()));
+            assert!(ask(&waker).is_ok_and(|polled| polled.is_pending()));
             assert!(catch_unwind(AssertUnwindSafe(|| drop(waker))).is_ok());
             // It replaces the other, which is dropped.
-            assert!(poll(Waker::noop()).is_ok_and(|polled| polled.is_pending()));
-            assert!(poll(&waker_fn(|| panic!("the waker"))).is_ok());
+            assert!(ask(Waker::noop()).is_ok_and(|polled| polled.is_pending()));
+            assert!(ask(&waker_fn(|| panic!("the waker"))).is_ok());
             gate.open();
             let mut values = Vec::new();
             while values.len() < 3 {
-                match poll(Waker::noop()).unwrap() {
+                match ask(Waker::noop()).unwrap() {
                     Poll::Ready(value) => values.push(value.unwrap().unwrap()),
                     Poll::Pending => thread::yield_now(),
                 }
