@@ -45,8 +45,8 @@ impl<R: Runner> Admit<R> for Shared<R> {
         self.first().records_all()
     }
 
-    fn pools(self: &Arc<Self>) -> Vec<PoolHandle<R>> {
-        self.members.to_vec()
+    fn members(&self) -> &[PoolHandle<R>] {
+        &self.members
     }
 
     #[inline]

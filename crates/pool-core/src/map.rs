@@ -319,6 +319,8 @@ pub struct Map<I: Iterator, T, E = Infallible> {
     /// How many may be, and results that are kept.
     window: usize,
     is_window_set: bool,
+    /// Items of a turn: the more, the shorter they are.
+    turn: usize,
     /// The pool refused to go on: to be said after what was fetched.
     refused: Option<SubmitError>,
     stops: bool,
@@ -367,6 +369,7 @@ where
             in_flight: 0,
             window: window_of(workers, turn),
             is_window_set: false,
+            turn,
             refused: None,
             stops,
             over: false,
@@ -463,6 +466,16 @@ where
         }
     }
 
+    /// Pulls items as far ahead as the pool's size and the items' length say now.
+    fn pull_ahead(&mut self, may_block: bool) {
+        let (turn, workers) = self.queue.pace();
+        self.turn = turn;
+        if !self.is_window_set {
+            self.window = window_of(workers, turn);
+        }
+        while self.in_flight < self.window && self.pull(may_block) {}
+    }
+
     /// Pulls an item and hands it over. `false` if there is none, or no more is wanted. If it may
     /// not block, an item waits for room, if it has to, as the results are waited for.
     fn pull(&mut self, may_block: bool) -> bool {
@@ -518,11 +531,7 @@ where
         impl FnMut(&mut Mapped<I::Item, Fetched<T, E>>) -> Option<VecDeque<Fetched<T, E>>>
         + use<I, T, E>,
     ) {
-        let (turn, workers) = self.queue.pace();
-        if !self.is_window_set {
-            self.window = window_of(workers, turn);
-        }
-        let short = turn >= SHORT;
+        let short = self.turn >= SHORT;
         let wake_at = if short { self.window / 4 } else { usize::MAX };
         let mut fetched = mem::take(&mut self.fetched);
         let take = move |mapped: &mut Mapped<_, _>| {
@@ -588,7 +597,7 @@ where
             return over;
         }
         if self.fetched.is_empty() {
-            while self.in_flight < self.window && self.pull(true) {}
+            self.pull_ahead(true);
             // Also if the pool refuses to go on: something may run still.
             if let Err(refused) = self.fetch() {
                 self.refused = Some(refused);
@@ -637,7 +646,7 @@ where
             return Poll::Ready(over);
         }
         if map.fetched.is_empty() {
-            while map.in_flight < map.window && map.pull(false) {}
+            map.pull_ahead(false);
             let (_, take) = map.fetching();
             let queue = Arc::clone(&map.queue);
             match queue.poll(submission, context, take) {
@@ -790,7 +799,8 @@ impl WorkerPool<Closures> {
     /// [window](Map::window) of them ahead, so the source may be endless, and what it gives may be
     /// large. The source is pulled on the calling thread: it may borrow, and it may block, which
     /// holds up results only where workers would run out of items. At most as many items run at a
-    /// time as the pool has workers; between them other tasks of the pool get their share.
+    /// time as the pool has workers, also if that number is [tuned](Self::tune) meanwhile; a task that
+    /// waits for a worker gets one after a millisecond and the item that runs then.
     ///
     /// An item that panics gives [`MapError::Panicked`] in its place, and the others go on. If the
     /// pool refuses to go on (it was released) the last item is [`MapError::Refused`].

@@ -5,20 +5,33 @@
 //!
 //! # Why it is sound
 //! A task's closure lives as long as `'scope`, and is handed to threads that know of no `'scope`.
-//! So no copy of it, nor anything that it holds, may be left when [`run`] returns.
+//! So no copy of it, nor anything that it holds, may be left when [`scope()`] returns.
 //!
 //! 1. A closure is in the sub-queue, or it is being called: the box is moved, and there is one.
 //! 2. A call consumes the box. Its captures are gone when the call has ended, by return or panic;
 //!    its value went to its handle's promise, which lives no longer than `'scope`, and the call has
 //!    given up its own reference to that.
 //! 3. Only after the call a task is [settled](Backlog::settle), and `unfinished` counts it until
-//!    then.
-//! 4. [`run`] returns, or unwinds, only after a section that found `unfinished` 0. It is a plain
-//!    function: there is no guard that a caller could forget.
+//!    then. A call that unwinds is settled, too (`SubQueue::run_one`).
+//! 4. [`scope()`] returns, or unwinds, only after a section that found `unfinished` 0
+//!    ([`Scope::wait`]). It is a plain function: there is no guard that a caller could forget.
 //! 5. What the pool may keep for longer, a drain task that has not run, refers to the sub-queue, by
 //!    then empty, and to a function without captures.
 //! 6. In a forked child the lock may be held by a thread that is not there, so closures may stay.
 //!    They are leaked there, as the pool is (`Core::end`), whose queue refers to them.
+//!
+//! # User code while a task is unfinished
+//! | code | where it is called | its panic |
+//! |---|---|---|
+//! | the closure, its captures' and its value's destructors | inside of the call | is the task's |
+//! | task hooks, the panic hook, a logger | inside of the call | is counted |
+//! | the pool's clock | for hooks and `start_before`, inside of the call; between pieces, by a drain task | is the task's; is counted |
+//! | the submitter's span and subscriber | inside of the call | is the task's |
+//! | the body | by the owner, before it waits | goes on when the tasks have ended |
+//! | sources of mappings | by the body | as above |
+//! | a thread gate, the name of a thread | as a drain task is submitted | is an error of that submit |
+//!
+//! No lock is held meanwhile, so each may call back into the scope or its pool.
 
 use std::any::type_name;
 use std::fmt;
@@ -146,20 +159,25 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     where
         F: FnOnce() -> T + Send + 'scope,
     {
-        let call = move |context: &TaskContext| {
+        let run = |recorded, context: &TaskContext, task| {
             let mut task = Some(task);
             body::run_detached(
                 type_name::<F>(),
                 recorded,
                 context,
                 &mut |what| match what {
-                    Body::Run => _ = task.take().map(|task| task()), // Dropped as a part of the task.
+                    Body::Run => _ = task.take().map(|task: F| task()), // Dropped as a part of the task.
                     Body::Drop => task = None,
                 },
             )
         };
+        // A closure without captures costs no allocation.
+        let call: Call<'scope> = match recorded {
+            None => Box::new(move |context| run(None, context, task)),
+            recorded => Box::new(move |context| run(recorded, context, task)),
+        };
         assert!(
-            self.add(Box::new(call)).is_some(),
+            self.add(call).is_some(),
             "a scope that began before a fork takes no tasks in the child"
         );
     }
@@ -465,7 +483,7 @@ impl WorkerPool<Closures> {
     ///
     /// The calling thread runs tasks of the scope that have not started while it waits, and no
     /// others. So scopes may be nested and used inside tasks, and one on a pool that is full,
-    /// released or without threads runs on the calling thread alone.
+    /// released or without threads, as in a forked child, runs on the calling thread alone.
     ///
     /// ```
     /// use pool_core::Pool;

@@ -62,9 +62,9 @@ pub trait Admit<R: Runner>: Sized {
     /// Whether each task is to have a record.
     fn records_all(&self) -> bool;
 
-    /// The pools that may accept a job.
-    fn pools(self: &Arc<Self>) -> Vec<PoolHandle<R>> {
-        vec![self.pool_handle()]
+    /// The pools, if it admits to several.
+    fn members(&self) -> &[PoolHandle<R>] {
+        &[]
     }
 
     /// Accepts the job, waits for room as `on_full` and `limits` say, or gives the job back. It may

@@ -132,7 +132,9 @@ impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
 trait Member: Send + Sync {
     /// Submits a drain task if there is room. A refused one is dropped.
     fn offer(&self, task: DrainTask) -> Result<(), SubmitError>;
-    /// What else its workers are wanted for, and how many there may be.
+    /// How many workers there may be.
+    fn workers(&self) -> usize;
+    /// What else they are wanted for, and how many there may be.
     fn wanted(&self) -> (Demand, usize);
     /// Whether it is a multi-pool's member with a worker free.
     fn has_worker(&self) -> bool;
@@ -142,8 +144,12 @@ trait Member: Send + Sync {
 
 impl Member for PoolHandle {
     fn offer(&self, task: DrainTask) -> Result<(), SubmitError> {
-        let accepted = self.accept(Task::new(task));
+        let accepted = self.accept_made(|| Task::new(task));
         accepted.map_err(SubmitError::without_task)
+    }
+
+    fn workers(&self) -> usize {
+        self.0.state.lock().capacity
     }
 
     fn wanted(&self) -> (Demand, usize) {
@@ -168,13 +174,14 @@ pub struct Site {
     pool: PoolHandle,
     /// Submits to any member.
     submitter: Arc<dyn Submitter>,
+    /// Those of a multi-pool. Empty: the pool.
     members: Box<[Box<dyn Member>]>,
 }
 
 impl Site {
     /// The workers of what admits.
     pub(crate) fn of<A: Admit<Closures> + Send + Sync + 'static>(admit: &Arc<A>) -> Self {
-        let members = admit.pools().into_iter();
+        let members = admit.members().iter().cloned();
         Self {
             pool: admit.pool_handle(),
             submitter: Arc::clone(admit) as _,
@@ -186,9 +193,15 @@ impl Site {
         &self.pool
     }
 
+    fn member(&self, lane: usize) -> &dyn Member {
+        let member = self.members.get(lane);
+        member.map_or(&self.pool, |member| &**member)
+    }
+
     /// The lane of the member whose worker has that context.
-    fn lane_of(&self, context: &TaskContext) -> Option<usize> {
-        self.members.iter().position(|member| member.runs(context))
+    fn lane_of(&self, context: &TaskContext) -> usize {
+        let mut members = self.members.iter();
+        members.position(|member| member.runs(context)).unwrap_or(0)
     }
 
     /// `None` if the pool's clock has panicked, which is counted as a hook's panic.
@@ -198,12 +211,23 @@ impl Site {
         now
     }
 
+    /// Whether a drain task might be accepted. Takes no lock.
+    fn may_have_room(&self) -> bool {
+        !self.members.is_empty() || !self.pool.0.state.is_full()
+    }
+
     /// How many drain tasks each member may have: in a forked child there are no workers, and a
     /// thread that is not there may hold their pools' locks.
     fn limits(&self) -> impl Iterator<Item = usize> {
         let forked = self.pool.is_forked();
-        let members = self.members.iter();
-        members.map(move |member| if forked { 0 } else { member.wanted().1 })
+        let lanes = 0..self.members.len().max(1);
+        lanes.map(move |lane| {
+            if forked {
+                0
+            } else {
+                self.member(lane).workers()
+            }
+        })
     }
 }
 
@@ -236,7 +260,7 @@ impl<B: Backlog> State<B> {
         if self.backlog.pending() <= self.lanes.starting() {
             return None;
         }
-        let mut lane = self.lanes.reserve(|lane| site.members[lane].has_worker())?;
+        let mut lane = self.lanes.reserve(|lane| site.member(lane).has_worker())?;
         let alone = self.lanes.drainers() == 1;
         let waits = may_wait && alone;
         if waits {
@@ -395,6 +419,9 @@ impl<B: Backlog + Send + 'static> Drain for SubQueue<B> {
     }
 
     fn abandon(&self, lane: usize) {
+        if self.is_forked() {
+            return;
+        }
         let mut state = self.state.lock();
         state.lanes.abandon(lane);
         let owner = state.wake();
@@ -491,7 +518,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
 
     /// A drain task begins: its first turn and piece.
     fn begin(&self, lane: usize, context: &TaskContext) -> (Turn, Option<Started<B>>) {
-        let here = self.site.lane_of(context).unwrap_or(lane);
+        let here = self.site.lane_of(context);
         let mut state = self.state.lock();
         state.lanes.begin(lane, here);
         let left = state.turn;
@@ -514,7 +541,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
     /// A turn is over: the first piece of the next one, unless the worker is wanted elsewhere.
     fn end_turn(&self, this: &Arc<dyn Drain>, turn: &mut Turn) -> Option<Started<B>> {
         let lane = turn.lane;
-        let (demand, workers) = self.site.members[lane].wanted();
+        let (demand, workers) = self.site.member(lane).wanted();
         let mut state = self.state.lock();
         state.end_turn(turn.took);
         let may_have_more = state.lanes.tune(lane, workers);
@@ -527,7 +554,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
             drop(state);
             // Step D4. Refused, it is dropped, and so uncounted.
             let next_turn = DrainTask::new(Arc::clone(this), lane);
-            let _ = self.site.members[lane].offer(next_turn);
+            let _ = self.site.member(lane).offer(next_turn);
             return None;
         }
         if may_have_more {
@@ -619,7 +646,11 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         // Step D1.
         let mut state = self.state.lock();
         let added = add(&mut state.backlog);
-        let reserved = state.reserve(&self.site, may_wait);
+        let reserved = if may_wait || self.site.may_have_room() {
+            state.reserve(&self.site, may_wait)
+        } else {
+            None
+        };
         let (closed, owner) = (state.closed, state.wake());
         drop(state);
         owner.into_iter().for_each(Waiter::wake);
@@ -637,7 +668,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         } else if reserved.waits {
             Arc::clone(&self.site.submitter).submit(task)
         } else {
-            self.site.members[reserved.lane].offer(task)
+            self.site.member(reserved.lane).offer(task)
         }
     }
 
@@ -880,6 +911,10 @@ pub(crate) mod tests {
             Ok(())
         }
 
+        fn workers(&self) -> usize {
+            self.wanted.lock().1
+        }
+
         fn wanted(&self) -> (Demand, usize) {
             *self.wanted.lock()
         }
@@ -899,6 +934,10 @@ pub(crate) mod tests {
     impl Member for Panics {
         fn offer(&self, _: DrainTask) -> Result<(), SubmitError> {
             resume_unwind(Box::new("the pool"))
+        }
+
+        fn workers(&self) -> usize {
+            1
         }
 
         fn wanted(&self) -> (Demand, usize) {

@@ -66,12 +66,15 @@ pub(super) fn run(
     context: &TaskContext,
     body: &mut dyn FnMut(Body),
 ) -> Ended {
-    let ran = guarded(|| match &recorded {
-        None => Ok(context.execute(name, || body(Body::Run))),
-        Some(recorded) => match recorded.drop_unrun(name, context, Unrun(body)) {
-            Ok(why) => Err(why),
-            Err(task) => Ok(recorded.execute(name, context, || (task.0)(Body::Run))),
-        },
+    let Some(recorded) = recorded else {
+        let ran = guarded(|| context.execute(name, || body(Body::Run)));
+        return ran
+            .and_then(|ran| ran)
+            .map_or_else(Ended::Panicked, |()| Ended::Returned);
+    };
+    let ran = guarded(|| match recorded.drop_unrun(name, context, Unrun(body)) {
+        Ok(why) => Err(why),
+        Err(task) => Ok(recorded.execute(name, context, || (task.0)(Body::Run))),
     });
     // A span's end is its subscriber's code. And something may have panicked before the closure was
     // called.

@@ -19,8 +19,10 @@ struct Lane {
 }
 
 pub(super) struct Lanes {
-    /// One for each member; behind them the extra one, if there are several.
-    each: Box<[Lane]>,
+    /// That of a single pool: with it none is allocated.
+    first: Lane,
+    /// Those of the other members, and behind them the extra one.
+    others: Box<[Lane]>,
     drainers: usize,
     starting: usize,
     limit: usize,
@@ -29,25 +31,47 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// No drain tasks, and these limits.
-    pub(super) fn new(limits: impl Iterator<Item = usize>) -> Self {
-        let mut each: Vec<Lane> = limits
-            .map(|limit| Lane {
-                limit,
-                ..Lane::default()
-            })
-            .collect();
-        let limit = sum_of_limits(&each);
-        if each.len() > 1 {
-            each.push(Lane::default());
+    /// No drain tasks, and a limit for each member. There is one.
+    pub(super) fn new(mut limits: impl Iterator<Item = usize>) -> Self {
+        let with_limit = |limit| Lane {
+            limit,
+            ..Lane::default()
+        };
+        let first = with_limit(limits.next().unwrap_or(0));
+        let mut others: Vec<Lane> = limits.map(with_limit).collect();
+        if !others.is_empty() {
+            others.push(Lane::default());
         }
-        Self {
-            each: each.into(),
+        let mut lanes = Self {
+            first,
+            others: others.into(),
             drainers: 0,
             starting: 0,
-            limit,
+            limit: 0,
             next: 0,
+        };
+        lanes.add_limits();
+        lanes
+    }
+
+    fn lane(&self, lane: usize) -> &Lane {
+        match lane.checked_sub(1) {
+            None => &self.first,
+            Some(other) => &self.others[other],
         }
+    }
+
+    fn lane_mut(&mut self, lane: usize) -> &mut Lane {
+        match lane.checked_sub(1) {
+            None => &mut self.first,
+            Some(other) => &mut self.others[other],
+        }
+    }
+
+    /// A limit may be `usize::MAX`: as many as there are tasks.
+    fn add_limits(&mut self) {
+        let others = self.others.iter().map(|lane| lane.limit);
+        self.limit = others.fold(self.first.limit, usize::saturating_add);
     }
 
     pub(super) fn drainers(&self) -> usize {
@@ -65,11 +89,12 @@ impl Lanes {
 
     /// Number of pools.
     fn members(&self) -> usize {
-        (self.each.len() - 1).max(1)
+        self.others.len().max(1)
     }
 
     fn has_space(&self, lane: usize) -> bool {
-        self.each[lane].drainers < self.each[lane].limit
+        let lane = self.lane(lane);
+        lane.drainers < lane.limit
     }
 
     /// Counts another drain task, at the pool that has the fewest on the way; one that has a worker
@@ -81,13 +106,13 @@ impl Lanes {
         }
         let others = (self.next..members).chain(0..self.next);
         let with_space = others.filter(|&lane| self.has_space(lane));
-        let lane = with_space.min_by_key(|&lane| (!has_worker(lane), self.each[lane].starting))?;
+        let lane = with_space.min_by_key(|&lane| (!has_worker(lane), self.lane(lane).starting))?;
         self.next = (lane + 1) % members;
         Some(self.reserve_at(lane))
     }
 
     fn reserve_at(&mut self, lane: usize) -> usize {
-        self.each[lane].drainers += 1;
+        self.lane_mut(lane).drainers += 1;
         self.drainers += 1;
         self.restart(lane);
         lane
@@ -99,7 +124,7 @@ impl Lanes {
     }
 
     fn is_idle(&self, lane: usize) -> bool {
-        self.each[lane].starting == 0 && self.has_space(lane)
+        self.lane(lane).starting == 0 && self.has_space(lane)
     }
 
     /// Counts a drain task at each such pool.
@@ -115,62 +140,57 @@ impl Lanes {
 
     /// A drain task that was reserved will wait for room anywhere: its new lane.
     pub(super) fn reserved_anywhere(&mut self, lane: usize) -> usize {
-        let anywhere = self.each.len() - 1;
-        self.each[lane].starting -= 1;
-        self.each[anywhere].starting += 1;
+        let anywhere = self.others.len();
+        self.lane_mut(lane).starting -= 1;
+        self.lane_mut(anywhere).starting += 1;
         self.relocate(lane, anywhere);
         anywhere
     }
 
     fn relocate(&mut self, from: usize, to: usize) {
-        self.each[from].drainers -= 1;
-        self.each[to].drainers += 1;
+        self.lane_mut(from).drainers -= 1;
+        self.lane_mut(to).drainers += 1;
     }
 
     /// A drain task of that lane begins, on a worker of `here`.
     pub(super) fn begin(&mut self, lane: usize, here: usize) {
-        self.each[lane].starting -= 1;
+        self.lane_mut(lane).starting -= 1;
         self.starting -= 1;
         self.relocate(lane, here);
     }
 
     /// A drain task that has begun goes to the end of its pool's queue.
     pub(super) fn restart(&mut self, lane: usize) {
-        self.each[lane].starting += 1;
+        self.lane_mut(lane).starting += 1;
         self.starting += 1;
     }
 
     /// A drain task that has begun ends.
     pub(super) fn end(&mut self, lane: usize) {
-        self.each[lane].drainers -= 1;
+        self.lane_mut(lane).drainers -= 1;
         self.drainers -= 1;
     }
 
     /// A drain task will not begin.
     pub(super) fn abandon(&mut self, lane: usize) {
-        self.each[lane].starting -= 1;
+        self.lane_mut(lane).starting -= 1;
         self.starting -= 1;
         self.end(lane);
     }
 
     /// The pool has that many workers now. Whether it may have more drain tasks than before.
     pub(super) fn tune(&mut self, lane: usize, limit: usize) -> bool {
-        let before = self.each[lane].limit;
+        let before = self.lane(lane).limit;
         if limit != before {
-            self.each[lane].limit = limit;
-            self.limit = sum_of_limits(&self.each);
+            self.lane_mut(lane).limit = limit;
+            self.add_limits();
         }
         limit > before
     }
 
     /// Whether it has more drain tasks than it may have.
     pub(super) fn has_too_many(&self, lane: usize) -> bool {
-        self.each[lane].drainers > self.each[lane].limit
+        let lane = self.lane(lane);
+        lane.drainers > lane.limit
     }
-}
-
-/// A limit may be `usize::MAX`: as many as there are tasks.
-fn sum_of_limits(each: &[Lane]) -> usize {
-    let limits = each.iter().map(|lane| lane.limit);
-    limits.fold(0, usize::saturating_add)
 }

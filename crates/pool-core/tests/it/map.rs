@@ -293,20 +293,19 @@ fn a_task_that_waits_comes_before_the_next_item_though_items_were_short_until_no
 fn a_mapping_follows_the_size_of_its_pool_up() {
     watchdog(LIMIT, || {
         let (pool, gate) = (pool(1), Gate::new());
-        // More than one worker's window.
         let (first, all) = (gate.clone(), Barrier::new(8));
-        let results = pool.map(0..9, move |n| {
-            if n == 0 {
-                first.wait();
-            } else {
-                all.wait(); // Each of them waits for the others.
-            }
+        // One worker's window has four items. The eight that wait for each other come when the
+        // mapping has had a chance to see the pool's new size.
+        let results = pool.map(0..12, move |n| match n {
+            0 => first.wait(),
+            1..4 => {}
+            _ => _ = all.wait(),
         });
         let consumer = std::thread::spawn(move || results.flatten().count());
         gate.wait_for_arrivals(1);
         pool.tune(8).expect("it may have eight");
         gate.open();
-        assert_eq!(consumer.join().expect("no panic"), 9);
+        assert_eq!(consumer.join().expect("no panic"), 12);
     });
 }
 
@@ -378,18 +377,23 @@ fn for_each_returns_when_every_call_has_ended_and_the_first_error_stops_it()
 fn dropping_it_cancels_what_has_not_started_and_the_items_come_back_if_asked_for() {
     let pool = pool(1);
     let (gate, calls) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
-    let begin = |held: Gate, counter: Arc<AtomicUsize>| {
-        pool.map(0..100, move |n| {
+    let (pulled, source) = counted(100);
+    let (held, counter) = (gate.clone(), Arc::clone(&calls));
+    let mut results = pool
+        .map(source, move |n| {
             counter.fetch_add(1, SeqCst);
             if n > 0 {
                 held.wait();
             }
+            // A source that is slower than the first item is not pulled further.
+            while pulled.load(SeqCst) < 3 {
+                std::thread::yield_now();
+            }
         })
-    };
-    let mut results = begin(gate.clone(), Arc::clone(&calls)).window(10);
+        .window(10);
     results.next().expect("there is a first").expect("it runs");
     gate.wait_for_arrivals(1); // The second.
-    let unstarted: Vec<i32> = results.into_unstarted().collect();
+    let unstarted: Vec<usize> = results.into_unstarted().collect();
     assert!(!unstarted.is_empty() && unstarted.iter().all(|&n| (2..12).contains(&n)));
     gate.open();
     pool.wait_idle().expect("the second ends");
