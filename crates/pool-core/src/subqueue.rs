@@ -63,10 +63,10 @@ const TURN: Duration = Duration::from_millis(1);
 /// Pieces of a turn at most: what its end costs is nothing to as many. In a model a turn ends while
 /// pieces are left.
 const LONGEST_TURN: usize = if cfg!(anthill_loom) { 1 } else { 64 };
-/// How long the owner of a piece that waits for a busy member of a multi-pool sleeps before it asks
-/// the others.
+/// How long the owner sleeps before it asks a pool again that has refused a drain task, or, if a
+/// piece waits for a busy member of a multi-pool, the other members.
 const PATIENCE: Duration = Duration::from_millis(1);
-/// It doubles up to this while they are full.
+/// It doubles up to this.
 const LONGEST_PATIENCE: Duration = Duration::from_millis(64);
 
 /// What a sub-queue holds, under its lock: pieces that have not started, and what came of the
@@ -297,6 +297,12 @@ impl<B: Backlog> State<B> {
         }
     }
 
+    /// Whether there may be a drain task for a piece that none is on its way to: a pool has refused
+    /// one, or has grown since.
+    fn wants_more(&self) -> bool {
+        self.backlog.pending() > self.lanes.starting() && self.lanes.have_space()
+    }
+
     /// Whether a piece waits for a pool that may be blocked while another has no drain task.
     fn stalls(&self) -> bool {
         self.backlog.pending() > 0 && self.lanes.has_idle_member()
@@ -424,7 +430,12 @@ impl<B: Backlog + Send + 'static> Drain for SubQueue<B> {
         }
         let mut state = self.state.lock();
         state.lanes.abandon(lane);
-        let owner = state.wake();
+        // An owner that counted on it asks again.
+        let owner = if state.wants_more() {
+            state.owner.take()
+        } else {
+            state.wake()
+        };
         drop(state);
         owner.into_iter().for_each(Waiter::wake);
     }
@@ -544,7 +555,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         let (demand, workers) = self.site.member(lane).wanted();
         let mut state = self.state.lock();
         state.end_turn(turn.took);
-        let may_have_more = state.lanes.tune(lane, workers);
+        state.lanes.tune(lane, workers);
         if state.lanes.has_too_many(lane) {
             state.lanes.end(lane); // The others do the rest.
             return None;
@@ -557,7 +568,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
             let _ = self.site.member(lane).offer(next_turn);
             return None;
         }
-        if may_have_more {
+        if state.wants_more() && self.site.may_have_room() {
             drop(state);
             self.submit_more(this);
             state = self.state.lock();
@@ -710,6 +721,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
                 state.reserve(&self.site, !helps && !own_worker)
             };
             let stalls = reserved.is_none() && !helps && state.stalls();
+            let wants_more = reserved.is_none() && !helps && state.wants_more();
             let idle = if stalls && spreads {
                 state.lanes.reserve_at_idle_members()
             } else {
@@ -729,12 +741,15 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
                     submitted?;
                 }
             } else if sleeps {
-                let nap = if stalls {
+                let nap = if stalls || wants_more {
                     Some(nap.map_or(patience, |nap| nap.min(patience)))
                 } else {
                     nap
                 };
                 spreads = !doze(&parker, nap);
+                if spreads {
+                    patience = (patience * 2).min(LONGEST_PATIENCE);
+                }
                 asked = false;
             } else if left {
                 self.help(B::start);
@@ -743,7 +758,6 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
                 // Step D7.
                 self.submit_at(idle);
                 spreads = false;
-                patience = (patience * 2).min(LONGEST_PATIENCE);
             }
         }
     }

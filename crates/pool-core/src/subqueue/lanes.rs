@@ -97,6 +97,11 @@ impl Lanes {
         lane.drainers < lane.limit
     }
 
+    /// Whether some pool may have another drain task.
+    pub(super) fn have_space(&self) -> bool {
+        (0..self.members()).any(|lane| self.has_space(lane))
+    }
+
     /// Counts another drain task, at the pool that has the fewest on the way; one that has a worker
     /// free goes first. `None`: there are as many as there may be.
     pub(super) fn reserve(&mut self, has_worker: impl Fn(usize) -> bool) -> Option<usize> {
@@ -178,14 +183,12 @@ impl Lanes {
         self.end(lane);
     }
 
-    /// The pool has that many workers now. Whether it may have more drain tasks than before.
-    pub(super) fn tune(&mut self, lane: usize, limit: usize) -> bool {
-        let before = self.lane(lane).limit;
-        if limit != before {
+    /// The pool has that many workers now.
+    pub(super) fn tune(&mut self, lane: usize, limit: usize) {
+        if limit != self.lane(lane).limit {
             self.lane_mut(lane).limit = limit;
             self.add_limits();
         }
-        limit > before
     }
 
     /// Whether it has more drain tasks than it may have.
