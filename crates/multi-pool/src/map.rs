@@ -6,7 +6,8 @@ use pool_core::{Map, MapError, Scope, TaskGroup};
 use crate::closures::MultiPool;
 
 /// Mapping iterators, groups and scopes. Each call does what [`Pool`](pool_core::Pool)'s of the same name does, on the
-/// workers of all pools.
+/// workers of all pools. Mappings and scopes submit to each pool by themselves, and ask the strategy only while a
+/// mapping waits for room in any of them.
 impl MultiPool {
     /// Calls `map` with each item and gives the results in the items' order: see
     /// [`Pool::map`](pool_core::WorkerPool::map).

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pool_core::internals::{
-    Admit, AdmitHandle, Demand, PoolHandle, RawHandle, TaskOptions, WaitLimits, submit_batch,
+    Admit, AdmitHandle, PoolHandle, RawHandle, TaskOptions, WaitLimits, submit_batch,
 };
 use pool_core::{Accepts, BatchError, Cancelled, JoinHandle, OnFull, Runner, SubmitError};
 
@@ -38,14 +38,8 @@ impl<R: Runner> Admit<R> for Shared<R> {
         self.first().records_all()
     }
 
-    fn demand(&self) -> Demand {
-        let each = self.members.iter().map(PoolHandle::demand);
-        each.max().unwrap_or(Demand::None)
-    }
-
-    fn workers(&self) -> usize {
-        let each = self.members.iter().map(PoolHandle::workers);
-        each.fold(0, usize::saturating_add)
+    fn members(&self) -> &[PoolHandle<R>] {
+        &self.members
     }
 
     fn submit_job(

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`PoolHandle`] | a pool, for both of the next |
 //! | [`Deferred`], [`Ticket`], [`Request`], [`Enqueued`], [`Answer`], [`WaiterCount`], [`LoadStats`], [`build_group`], [`are_at_rest`], [`Admit`], [`AdmitHandle`], [`WaitLimits`] | several pools as one: sections under a lock of the group, waiting in several wait queues at once, and figures that are read without a lock |
-//! | [`map`], [`for_each`], [`scope`], [`invoke_any`], [`invoke_any_async`], [`submit_batch`], [`Chunk`], [`Host`], [`SpawnedOn`], [`Order`], [`Submitter`], [`DrainTask`], [`Submission`], [`Demand`] | mapping iterators, and scopes, on any kind of pool of closures |
+//! | [`map`], [`for_each`], [`scope`], [`invoke_any`], [`invoke_any_async`], [`submit_batch`], [`Chunk`], [`Host`], [`SpawnedOn`], [`Order`], [`Site`], [`Submitter`], [`DrainTask`], [`Submission`] | mapping iterators, and scopes, on any kind of pool of closures |
 //! | [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
 //! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
 //! | [`TaskOptions`], [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`], [`Recorded`] | what a `TaskBuilder` gives its task, and to whom |
@@ -23,7 +23,7 @@ pub use crate::handle::RawHandle;
 pub use crate::invoke_any::{invoke_any, invoke_any_async};
 pub use crate::map::{Host, Order, SpawnedOn, for_each, map};
 pub use crate::pool_handle::PoolHandle;
-pub use crate::sched::decide::{Demand, OwnWorker};
+pub use crate::sched::decide::OwnWorker;
 pub use crate::sched::effects::ReleaseListener;
 pub use crate::sched::event::{EventFuture, EventWait, Events};
 pub use crate::sched::load::LoadStats;
@@ -32,7 +32,7 @@ pub use crate::sched::waiters::{Request, WaiterCount};
 pub use crate::scheduler::{Entered, Queued, ScheduledTask};
 pub use crate::scope::scope;
 pub use crate::submit::{Admit, AdmitHandle, Admitted};
-pub use crate::subqueue::{DrainTask, Submission, Submitter};
+pub use crate::subqueue::{DrainTask, Site, Submission, Submitter};
 pub use crate::task::options::{TaskOptions, WaitLimits};
 pub use crate::task::promise::{Joined, Look, Promise, Promised, join, poll};
 pub use crate::task::recorded::Recorded;

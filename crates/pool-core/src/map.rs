@@ -20,7 +20,7 @@ use std::mem;
 use std::ops::ControlFlow;
 #[cfg(feature = "stream")]
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 #[cfg(feature = "stream")]
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -28,22 +28,24 @@ use std::time::Duration;
 use crate::accept::Accepts;
 use crate::config::OnFull;
 use crate::error::{MapError, SubmitError};
-use crate::foreign::drop_quietly;
+use crate::foreign::{Payload, drop_quietly};
 use crate::handle::PoolRef;
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
 use crate::submit::{Admit, AdmitHandle, Spawned};
 #[cfg(feature = "stream")]
 use crate::subqueue::Submission;
-use crate::subqueue::{Backlog, Drain, Helps, SubQueue, Submitter, drain_by};
+use crate::subqueue::{Backlog, Helps, Site, SubQueue};
 use crate::task::closures::Closures;
 use crate::task::options::TaskOptions;
+use crate::task::run::TaskContext;
 use crate::task::span::CarriedSpan;
 
 /// Items that may be pulled and not fetched, for each worker, where the window is not set: so many
-/// at least, and so many for each piece of a turn, which is the longer the shorter items are.
-const FEWEST_PER_WORKER: usize = 4;
+/// for each piece of a turn, which has the more of them the shorter items are.
 const PER_WORKER_AND_TURN: usize = 4;
+/// Workers that count for that. An unlimited pool would read an endless source for ever.
+const MOST_WORKERS: usize = 256;
 /// Items are short if a turn has as many.
 const SHORT: usize = 8;
 /// How late a result of short items may be.
@@ -51,12 +53,10 @@ const NAP: Duration = Duration::from_millis(1);
 
 /// A pool of closures, or several, that a mapping or a scope runs on.
 pub trait Host: Clone + Send + Sync + 'static {
-    /// How drain tasks get in.
-    fn submitter(&self) -> Arc<dyn Submitter>;
+    /// Where drain tasks run.
+    fn site(&self) -> Site;
     /// Whose clock, panic hook and nesting limit hold.
     fn pool_handle(&self) -> PoolHandle;
-    /// How many tasks may run at a time.
-    fn workers(&self) -> usize;
     /// What a submit without a time limit does at a full pool, as built.
     fn on_full(&self) -> OnFull;
     /// Hands a task over.
@@ -97,16 +97,12 @@ impl<P> Host for P
 where
     P: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'static,
 {
-    fn submitter(&self) -> Arc<dyn Submitter> {
-        Arc::clone(self.admit()) as _
+    fn site(&self) -> Site {
+        Site::of(self.admit())
     }
 
     fn pool_handle(&self) -> PoolHandle {
         self.admit().pool_handle()
-    }
-
-    fn workers(&self) -> usize {
-        self.admit().workers()
     }
 
     fn on_full(&self) -> OnFull {
@@ -149,7 +145,14 @@ pub enum Order {
     Unordered,
 }
 
+/// The default window of a mapping on so many workers, with so many items in a turn.
+pub(crate) fn window_of(workers: usize, turn: usize) -> usize {
+    workers.clamp(1, MOST_WORKERS) * turn * PER_WORKER_AND_TURN
+}
+
 type Fetched<T, E> = Result<T, MapError<E>>;
+/// What a mapping calls.
+type Function<I, T, E> = dyn Fn(I) -> Result<T, E> + Send + Sync;
 type Queue<I, T, E> = SubQueue<Mapped<I, Fetched<T, E>>>;
 
 /// What a mapping has in its sub-queue.
@@ -255,9 +258,11 @@ impl<I, R> Mapped<I, R> {
     }
 }
 
-impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Backlog for Mapped<I, Fetched<T, E>> {
-    type Piece = (u64, I);
-    type Done = (u64, Fetched<T, E>);
+impl<I, T, E> Backlog for Mapped<I, Fetched<T, E>> {
+    type Piece = I;
+    /// That of its place among the results.
+    type Number = u64;
+    type Done = Fetched<T, E>;
     type Garbage = (VecDeque<I>, Option<Fetched<T, E>>);
 
     fn pending(&self) -> usize {
@@ -270,7 +275,11 @@ impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Backlog for Mapped
         Some((self.results.start(), item))
     }
 
-    fn settle(&mut self, (number, result): (u64, Fetched<T, E>)) -> Self::Garbage {
+    fn panicked(payload: Payload, context: &TaskContext) -> Fetched<T, E> {
+        Err(MapError::Panicked(context.caught(payload)))
+    }
+
+    fn settle(&mut self, number: u64, result: Fetched<T, E>) -> Self::Garbage {
         self.running -= 1;
         let unstarted = if self.stops && result.is_err() {
             self.stop(Stage::Stopped)
@@ -304,14 +313,14 @@ pub struct Map<I: Iterator, T, E = Infallible> {
     /// `None` once it has ended.
     source: Option<I>,
     queue: Arc<Queue<I::Item, T, E>>,
-    drain: Arc<dyn Drain>,
     fetched: VecDeque<Fetched<T, E>>,
     /// Pulled, and not among the `fetched`.
     in_flight: usize,
     /// How many may be, and results that are kept.
     window: usize,
-    /// If it is not set: for how many workers.
-    workers: Option<usize>,
+    is_window_set: bool,
+    /// Items of a turn: the more, the shorter they are.
+    turn: usize,
     /// The pool refused to go on: to be said after what was fetched.
     refused: Option<SubmitError>,
     stops: bool,
@@ -326,13 +335,15 @@ where
     T: Send + 'static,
     E: Send + 'static,
 {
-    /// A mapping on that pool. With `stops` an error ends it.
-    fn new<F, H: Host>(host: &H, order: Order, stops: bool, source: I, map: F) -> Self
-    where
-        F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'static,
-    {
-        let pool = host.pool_handle();
-        let workers = host.workers().max(1);
+    /// A mapping there, of a function by that name. With `stops` an error ends it.
+    fn new(
+        (site, host): (Site, Box<dyn Any + Send>),
+        order: Order,
+        stops: bool,
+        source: I,
+        name: &'static str,
+        call: Box<Function<I::Item, T, E>>,
+    ) -> Self {
         let backlog = Mapped {
             pending: VecDeque::new(),
             results: Results::new(order),
@@ -341,30 +352,28 @@ where
             stage: Stage::Open,
             wake_at: usize::MAX,
         };
-        let queue = SubQueue::new(host.submitter(), pool.clone(), workers, backlog);
-        let span = CarriedSpan::current(pool.0.context());
-        let call = move |(number, item)| {
-            let context = pool.0.context();
-            let ran = span.execute(|| context.execute(type_name::<F>(), || map(item)));
-            let result = match ran {
+        let span = CarriedSpan::current(site.pool().0.context());
+        let run = move |item, context: &TaskContext| {
+            let ran = span.execute(|| context.execute(name, || call(item)));
+            match ran {
                 Ok(result) => result.map_err(MapError::Failed),
-                Err(payload) => Err(MapError::Panicked(context.caught(payload))),
-            };
-            (number, result)
+                Err(payload) => Mapped::<I::Item, Fetched<T, E>>::panicked(payload, context),
+            }
         };
-        let drain = drain_by(&queue, call);
+        let queue = SubQueue::new(site, backlog, Box::new(run));
+        let (turn, workers) = queue.pace();
         Self {
             source: Some(source),
             queue,
-            drain,
             fetched: VecDeque::new(),
             in_flight: 0,
-            window: workers.saturating_mul(FEWEST_PER_WORKER),
-            workers: Some(workers),
+            window: window_of(workers, turn),
+            is_window_set: false,
+            turn,
             refused: None,
             stops,
             over: false,
-            _host: Box::new(host.clone()),
+            _host: host,
         }
     }
 
@@ -372,10 +381,11 @@ where
     /// are kept. At least 1. More of them keep workers busy beside a consumer that is slow now and
     /// then, and cost their memory.
     ///
-    /// If it is not set: 4 for each worker, and up to 256 where items take microseconds.
+    /// If it is not set: 4 for each worker, and up to 256 where items take microseconds. It follows
+    /// the pool's size; of its workers 256 count.
     pub fn window(mut self, items: usize) -> Self {
         self.window = items.max(1);
-        self.workers = None;
+        self.is_window_set = true;
         self
     }
 
@@ -394,7 +404,8 @@ where
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     pub fn canceller(&self) -> MapCanceller {
-        MapCanceller(Arc::clone(&self.queue) as _)
+        let queue = Arc::downgrade(&self.queue);
+        MapCanceller(queue as _)
     }
 
     /// How many results are fetched already: so many calls of [`next`](Iterator::next) wait for
@@ -411,7 +422,12 @@ where
     /// Ends the mapping: the items that were pulled and have not started. What runs ends, and its
     /// value is dropped.
     pub fn into_unstarted(self) -> impl Iterator<Item = I::Item> {
-        let pending = self.queue.look(|mapped| mem::take(&mut mapped.pending));
+        let take = |mapped: &mut Mapped<_, _>| mem::take(&mut mapped.pending);
+        let pending = if self.queue.is_forked() {
+            VecDeque::new() // They belong to the other process.
+        } else {
+            self.queue.look(take)
+        };
         pending.into_iter()
     }
 
@@ -440,11 +456,24 @@ where
     /// Waits until nothing of it runs any more.
     fn join(&mut self) {
         self.source = None;
+        if self.queue.is_forked() {
+            return; // Nothing of it runs here.
+        }
         let unstarted = self.queue.look(|mapped| mapped.stop(Stage::Stopped));
         drop(unstarted);
         while self.fetch().is_ok_and(|in_flight| in_flight) {
             self.fetched.clear();
         }
+    }
+
+    /// Pulls items as far ahead as the pool's size and the items' length say now.
+    fn pull_ahead(&mut self, may_block: bool) {
+        let (turn, workers) = self.queue.pace();
+        self.turn = turn;
+        if !self.is_window_set {
+            self.window = window_of(workers, turn);
+        }
+        while self.in_flight < self.window && self.pull(may_block) {}
     }
 
     /// Pulls an item and hands it over. `false` if there is none, or no more is wanted. If it may
@@ -467,9 +496,9 @@ where
             (None, mapped.results.is_ready() && (is_slow || is_fed))
         };
         let added = if may_block {
-            self.queue.add(&self.drain, add)
+            self.queue.add(add)
         } else {
-            self.queue.offer(&self.drain, add)
+            self.queue.offer(add)
         };
         match added {
             Ok((None, enough)) => !enough,
@@ -489,7 +518,7 @@ where
     /// Waits for results and fetches them. `false` if there are none to come.
     fn fetch(&mut self) -> Result<bool, SubmitError> {
         let (nap, take) = self.fetching();
-        let fetched = self.queue.wait(&self.drain, Helps::OnWorker, nap, take)?;
+        let fetched = self.queue.wait(Helps::OnWorker, nap, take)?;
         Ok(self.fetched(fetched))
     }
 
@@ -502,12 +531,7 @@ where
         impl FnMut(&mut Mapped<I::Item, Fetched<T, E>>) -> Option<VecDeque<Fetched<T, E>>>
         + use<I, T, E>,
     ) {
-        let turn = self.queue.turn();
-        if let Some(workers) = self.workers {
-            let each = (turn * PER_WORKER_AND_TURN).max(FEWEST_PER_WORKER);
-            self.window = workers.saturating_mul(each);
-        }
-        let short = turn >= SHORT;
+        let short = self.turn >= SHORT;
         let wake_at = if short { self.window / 4 } else { usize::MAX };
         let mut fetched = mem::take(&mut self.fetched);
         let take = move |mapped: &mut Mapped<_, _>| {
@@ -530,7 +554,7 @@ where
     fn begin(&mut self) -> ControlFlow<Option<Fetched<T, E>>> {
         if self.over {
             ControlFlow::Break(None)
-        } else if self.queue.pool().is_forked() {
+        } else if self.queue.is_forked() || self.queue.pool().is_forked() {
             ControlFlow::Break(Some(self.refuse(SubmitError::Forked(()))))
         } else {
             ControlFlow::Continue(())
@@ -573,7 +597,7 @@ where
             return over;
         }
         if self.fetched.is_empty() {
-            while self.in_flight < self.window && self.pull(true) {}
+            self.pull_ahead(true);
             // Also if the pool refuses to go on: something may run still.
             if let Err(refused) = self.fetch() {
                 self.refused = Some(refused);
@@ -622,10 +646,10 @@ where
             return Poll::Ready(over);
         }
         if map.fetched.is_empty() {
-            while map.in_flight < map.window && map.pull(false) {}
+            map.pull_ahead(false);
             let (_, take) = map.fetching();
             let queue = Arc::clone(&map.queue);
-            match queue.poll(&map.drain, submission, context, take) {
+            match queue.poll(submission, context, take) {
                 Poll::Ready(Ok(fetched)) => _ = map.fetched(fetched),
                 Poll::Ready(Err(refused)) => map.refused = Some(refused),
                 Poll::Pending => return Poll::Pending,
@@ -658,7 +682,7 @@ impl<I: Iterator, T, E> fmt::Debug for MapStream<I, T, E> {
 
 impl<I: Iterator, T, E> Drop for Map<I, T, E> {
     fn drop(&mut self) {
-        if self.queue.pool().is_forked() {
+        if self.queue.is_forked() {
             // The lock may be held by a thread that is not there.
             mem::forget(Arc::clone(&self.queue));
             return;
@@ -675,8 +699,10 @@ impl<I: Iterator, T, E> Drop for Map<I, T, E> {
 }
 
 /// Ends a mapping. See [`Map::canceller`].
+///
+/// It keeps nothing of the mapping alive, neither its function nor its items.
 #[derive(Clone)]
-pub struct MapCanceller(Arc<dyn Cancel>);
+pub struct MapCanceller(Weak<dyn Cancel>);
 
 impl MapCanceller {
     /// Ends it: items that have not started are dropped, here. The mapping still gives what has
@@ -686,7 +712,10 @@ impl MapCanceller {
     ///
     /// Never blocks. The second time, or when the mapping has ended, it does nothing.
     pub fn cancel(&self) {
-        self.0.cancel();
+        if let Some(mapping) = self.0.upgrade() {
+            mapping.cancel();
+            drop_quietly(mapping); // Perhaps the last one that has its function.
+        }
     }
 }
 
@@ -703,7 +732,7 @@ trait Cancel: Send + Sync {
 
 impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Cancel for Queue<I, T, E> {
     fn cancel(&self) {
-        if self.pool().is_forked() {
+        if self.is_forked() {
             return; // The lock may be held by a thread that is not there.
         }
         let unstarted = self.change(|mapped| mapped.stop(Stage::Cancelled));
@@ -736,7 +765,13 @@ where
     T: Send + 'static,
     E: Send + 'static,
 {
-    Map::new(host, order, stops, items.into_iter(), call)
+    let (name, call) = (type_name::<F>(), Box::new(call));
+    Map::new(place(host), order, stops, items.into_iter(), name, call)
+}
+
+/// Where a mapping runs, and what keeps that open.
+fn place<H: Host>(host: &H) -> (Site, Box<dyn Any + Send>) {
+    (host.site(), Box::new(host.clone()))
 }
 
 /// Calls a function with each item of an iterator; see [`WorkerPool::try_for_each`].
@@ -749,7 +784,7 @@ where
     F: Fn(I::Item) -> Result<(), E> + Send + Sync + 'static,
     E: Send + 'static,
 {
-    let mut map = Map::new(host, Order::Unordered, true, items.into_iter(), call);
+    let mut map = self::map(host, Order::Unordered, true, items, call);
     let failed = map.find_map(Result::err);
     map.join();
     failed.map_or(Ok(()), Err)
@@ -764,7 +799,8 @@ impl WorkerPool<Closures> {
     /// [window](Map::window) of them ahead, so the source may be endless, and what it gives may be
     /// large. The source is pulled on the calling thread: it may borrow, and it may block, which
     /// holds up results only where workers would run out of items. At most as many items run at a
-    /// time as the pool has workers; between them other tasks of the pool get their share.
+    /// time as the pool has workers, also if that number is [tuned](Self::tune) meanwhile; a task that
+    /// waits for a worker gets one after a millisecond and the item that runs then.
     ///
     /// An item that panics gives [`MapError::Panicked`] in its place, and the others go on. If the
     /// pool refuses to go on (it was released) the last item is [`MapError::Refused`].

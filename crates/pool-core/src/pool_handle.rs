@@ -11,7 +11,6 @@ use crate::error::WaitError;
 use crate::handle::PoolRef;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
-use crate::sched::decide::Demand;
 use crate::task::closures::Closures;
 use crate::wait_async::{Awaited, WaitFuture};
 
@@ -52,16 +51,6 @@ impl<R: Runner> PoolHandle<R> {
         deadline: Option<Instant>,
     ) -> Result<(), WaitError> {
         self.0.wait_for_end(generation, deadline)
-    }
-
-    /// How many tasks may run at a time.
-    pub fn workers(&self) -> usize {
-        self.0.state.lock().capacity
-    }
-
-    /// What else the workers are wanted for, than for drain tasks.
-    pub fn demand(&self) -> Demand {
-        self.0.state.lock().demand()
     }
 
     /// Resolves once nothing is in flight.

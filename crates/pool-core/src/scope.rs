@@ -5,23 +5,35 @@
 //!
 //! # Why it is sound
 //! A task's closure lives as long as `'scope`, and is handed to threads that know of no `'scope`.
-//! So no copy of it, nor anything that it holds, may be left when [`run`] returns.
+//! So no copy of it, nor anything that it holds, may be left when [`scope()`] returns.
 //!
 //! 1. A closure is in the sub-queue, or it is being called: the box is moved, and there is one.
 //! 2. A call consumes the box. Its captures are gone when the call has ended, by return or panic;
 //!    its value went to its handle's promise, which lives no longer than `'scope`, and the call has
 //!    given up its own reference to that.
 //! 3. Only after the call a task is [settled](Backlog::settle), and `unfinished` counts it until
-//!    then.
-//! 4. [`run`] returns, or unwinds, only after a section that found `unfinished` 0. It is a plain
-//!    function: there is no guard that a caller could forget.
+//!    then. A call that unwinds is settled, too (`SubQueue::run_one`).
+//! 4. [`scope()`] returns, or unwinds, only after a section that found `unfinished` 0
+//!    ([`Scope::wait`]). It is a plain function: there is no guard that a caller could forget.
 //! 5. What the pool may keep for longer, a drain task that has not run, refers to the sub-queue, by
 //!    then empty, and to a function without captures.
 //! 6. In a forked child the lock may be held by a thread that is not there, so closures may stay.
 //!    They are leaked there, as the pool is (`Core::end`), whose queue refers to them.
+//!
+//! # User code while a task is unfinished
+//! | code | where it is called | its panic |
+//! |---|---|---|
+//! | the closure, its captures' and its value's destructors | inside of the call | is the task's |
+//! | task hooks, the panic hook, a logger | inside of the call | is counted |
+//! | the pool's clock | for hooks and `start_before`, inside of the call; between pieces, by a drain task | is the task's; is counted |
+//! | the submitter's span and subscriber | inside of the call | is the task's |
+//! | the body | by the owner, before it waits | goes on when the tasks have ended |
+//! | sources of mappings | by the body | as above |
+//! | a thread gate, the name of a thread | as a drain task is submitted | is an error of that submit |
+//!
+//! No lock is held meanwhile, so each may call back into the scope or its pool.
 
 use std::any::type_name;
-use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
@@ -35,17 +47,23 @@ use crate::foreign::{Payload, discard, drop_quietly, guarded};
 use crate::handle::PoolRef;
 use crate::map::Host;
 use crate::pool::WorkerPool;
-use crate::subqueue::{Backlog, Drain, Helps, SubQueue, drain_by};
+use crate::subqueue::{Backlog, Helps, Site, SubQueue};
 use crate::task::closures::Closures;
+use crate::task::options::TaskOptions;
 use crate::task::promise::{self, Joined, Promise, Promised};
+use crate::task::recorded::Recorded;
 use crate::task::run::TaskContext;
 use sync_shim::foreign::wake;
 use sync_shim::waiter::Waiter;
 
+mod body;
 mod map;
+mod pending;
 mod task_builder;
 
+use body::{Body, Ended};
 pub use map::ScopedMap;
+use pending::Pending;
 pub use task_builder::ScopedTaskBuilder;
 
 /// A task of a scope. What comes back is what it panicked with, if there is no handle to tell.
@@ -53,15 +71,22 @@ type Call<'scope> = Box<dyn FnOnce(&TaskContext) -> Option<Payload> + Send + 'sc
 
 /// What a scope has in its sub-queue.
 struct Scoped {
-    pending: VecDeque<Call<'static>>,
+    pending: Pending<Call<'static>>,
     /// Pending, or being called.
     unfinished: usize,
     /// The first panic of a task without a handle.
     panic: Option<Payload>,
 }
 
+impl Scoped {
+    fn start_that(&mut self, number: u64) -> Option<((), Call<'static>)> {
+        self.pending.remove(number).map(|call| ((), call))
+    }
+}
+
 impl Backlog for Scoped {
     type Piece = Call<'static>;
+    type Number = ();
     type Done = Option<Payload>;
     type Garbage = Option<Payload>;
 
@@ -69,11 +94,15 @@ impl Backlog for Scoped {
         self.pending.len()
     }
 
-    fn start(&mut self) -> Option<Call<'static>> {
-        self.pending.pop_front()
+    fn start(&mut self) -> Option<((), Call<'static>)> {
+        self.pending.pop_front().map(|call| ((), call))
     }
 
-    fn settle(&mut self, panic: Option<Payload>) -> Option<Payload> {
+    fn panicked(payload: Payload, _: &TaskContext) -> Option<Payload> {
+        Some(payload)
+    }
+
+    fn settle(&mut self, (): (), panic: Option<Payload>) -> Option<Payload> {
         self.unfinished -= 1;
         if self.panic.is_none() {
             self.panic = panic;
@@ -90,8 +119,6 @@ impl Backlog for Scoped {
 /// Where tasks that borrow are handed over. See [`WorkerPool::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     queue: Arc<SubQueue<Scoped>>,
-    drain: Arc<dyn Drain>,
-    workers: usize,
     /// Both invariant, as in the standard library: neither may shrink to a shorter borrow.
     tasks: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
@@ -103,38 +130,14 @@ where
     H: Host,
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    let pool = host.pool_handle();
-    let workers = host.workers().max(1);
-    let backlog = Scoped {
-        pending: VecDeque::new(),
-        unfinished: 0,
-        panic: None,
-    };
-    let queue = SubQueue::new(host.submitter(), pool.clone(), workers, backlog);
-    let drain = drain_by(&queue, move |call: Call<'static>| call(pool.0.context()));
-    let scope = Scope {
-        queue,
-        drain,
-        workers,
-        tasks: PhantomData,
-        env: PhantomData,
-    };
-    let result = guarded(|| body(&scope));
-    let panic = scope.wait();
-    match (result, panic) {
-        (Err(payload), second) => {
-            // Not by the unwinding: its destructor may panic, too.
-            if let Some(second) = second {
-                discard(second);
-            }
-            resume_unwind(payload)
-        }
-        (Ok(result), Some(payload)) => {
-            drop_quietly(result);
-            resume_unwind(payload)
-        }
-        (Ok(result), None) => result,
+    let scope = Scope::open(host.site());
+    let (mut body, mut result) = (Some(body), None);
+    let panic = scope.run(&mut || result = body.take().map(|body| body(&scope)));
+    if let Some(payload) = panic {
+        drop_quietly((body, result));
+        resume_unwind(payload);
     }
+    result.unwrap_or_else(|| unreachable!("the body has returned"))
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
@@ -142,17 +145,41 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// has no room for is run by the scope's owner at its end.
     ///
     /// Costs one allocation.
+    ///
+    /// # Panics
+    /// In a forked child, if the scope began before the fork: it does not wait there.
     pub fn submit<F, T>(&'scope self, task: F)
     where
         F: FnOnce() -> T + Send + 'scope,
     {
-        if self.records_all() {
-            return self.task().submit(task);
-        }
-        self.add(Box::new(|context| {
-            let ran = context.execute(type_name::<F>(), || drop(task()));
-            ran.err()
-        }));
+        self.submit_as(self.record(), task);
+    }
+
+    fn submit_as<F, T>(&'scope self, recorded: Option<Arc<Recorded>>, task: F)
+    where
+        F: FnOnce() -> T + Send + 'scope,
+    {
+        let run = |recorded, context: &TaskContext, task| {
+            let mut task = Some(task);
+            body::run_detached(
+                type_name::<F>(),
+                recorded,
+                context,
+                &mut |what| match what {
+                    Body::Run => _ = task.take().map(|task: F| task()), // Dropped as a part of the task.
+                    Body::Drop => task = None,
+                },
+            )
+        };
+        // A closure without captures costs no allocation.
+        let call: Call<'scope> = match recorded {
+            None => Box::new(move |context| run(None, context, task)),
+            recorded => Box::new(move |context| run(recorded, context, task)),
+        };
+        assert!(
+            self.add(call).is_some(),
+            "a scope that began before a fork takes no tasks in the child"
+        );
     }
 
     /// Hands a task over and returns a handle to its value.
@@ -163,40 +190,46 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.spawn_as(type_name::<F>(), task)
+        self.spawn_as(type_name::<F>(), self.record(), task)
     }
 
     /// By the name of the caller's function, where the task is made around that.
-    fn spawn_as<F, T>(&'scope self, name: &'static str, task: F) -> ScopedJoinHandle<'scope, T>
+    fn spawn_as<F, T>(
+        &'scope self,
+        name: &'static str,
+        recorded: Option<Arc<Recorded>>,
+        task: F,
+    ) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        if self.records_all() {
-            return self.task().spawn_as(name, task);
-        }
         let packet = Packet::new();
         let ours = Arc::clone(&packet);
-        self.add(Box::new(move |context| {
-            let ran = context.execute(name, task);
-            ours.settle(ran.map_err(|payload| context.panicked(payload)));
+        let call = move |context: &TaskContext| {
+            let (mut task, mut value) = (Some(task), None);
+            let ended = body::run(name, recorded, context, &mut |what| match what {
+                Body::Run => value = task.take().map(|task| task()),
+                Body::Drop => task = None,
+            });
+            ours.settle(ended, value, context);
             None
-        }));
-        self.handle(packet)
-    }
-
-    /// Whether each task is to have a record, given something or not.
-    fn records_all(&self) -> bool {
-        self.queue.pool().records_all()
-    }
-
-    fn handle<T>(&self, packet: Arc<Packet<T>>) -> ScopedJoinHandle<'scope, T> {
+        };
+        // Without a number it has not been taken, and its handle says that the process was forked.
+        let number = self.add(Box::new(call)).unwrap_or(u64::MAX);
         ScopedJoinHandle {
             packet,
+            number,
             queue: Arc::clone(&self.queue),
-            drain: Arc::clone(&self.drain),
             scope: PhantomData,
         }
+    }
+
+    /// The record of a task that was given nothing, if each is to have one.
+    fn record(&self) -> Option<Arc<Recorded>> {
+        let pool = self.queue.pool();
+        let records = pool.records_all();
+        records.then(|| Recorded::new(TaskOptions::default(), pool))
     }
 
     /// Calls `map` with each item and gives the results in the items' order, as
@@ -250,26 +283,72 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         ScopedMap::new(self, true, items.into_iter(), map)
     }
 
-    fn add(&self, call: Call<'scope>) {
+    /// Hands a task over: its number. `None`, and it is dropped, in a forked child.
+    fn add(&self, call: Call<'scope>) -> Option<u64> {
         // SAFETY: the two types differ in a lifetime alone. Nothing of the box is left when the
         // scope's function returns (1 to 4 of the module's reasons), which `'scope` outlives.
         let call = unsafe { mem::transmute::<Call<'scope>, Call<'static>>(call) };
+        let mut call = Some(call);
+        let mut number = None;
         // Released or not: its owner runs it, if no worker does.
-        let _ = self.queue.offer(&self.drain, |scoped| {
-            scoped.pending.push_back(call);
-            scoped.unfinished += 1;
+        let _ = self.queue.offer(|scoped| {
+            if let Some(call) = call.take() {
+                number = Some(scoped.pending.push_back(call));
+                scoped.unfinished += 1;
+            }
         });
+        number
+    }
+
+    /// A scope of that pool.
+    fn open(site: Site) -> Self {
+        let backlog = Scoped {
+            pending: Pending::new(),
+            unfinished: 0,
+            panic: None,
+        };
+        Self {
+            queue: SubQueue::new(site, backlog, Box::new(|call, context| call(context))),
+            tasks: PhantomData,
+            env: PhantomData,
+        }
+    }
+
+    /// Runs the scope's body and waits for its tasks. What it is to panic with: the body's panic, or
+    /// the first one of a task without a handle.
+    fn run(&self, body: &mut dyn FnMut()) -> Option<Payload> {
+        let result = guarded(body);
+        let panic = self.wait();
+        let Err(payload) = result else { return panic };
+        if let Some(second) = panic {
+            discard(second); // Not by the unwinding: its destructor may panic, too.
+        }
+        Some(payload)
     }
 
     /// Runs what has not started, and waits for the rest. The first panic.
+    ///
+    /// Returns only when no task is left, and does not unwind: `'scope` ends with it.
     fn wait(&self) -> Option<Payload> {
-        if self.queue.pool().is_forked() {
-            return None; // What ran stayed in the other process, and so did what it refers to.
+        let mut helps = Helps::Always;
+        loop {
+            let waited = guarded(|| {
+                self.queue.wait(helps, None, |scoped| {
+                    (scoped.unfinished == 0).then(|| scoped.panic.take())
+                })
+            });
+            match waited {
+                Ok(Ok(panic)) => return panic,
+                // What ran stayed in the other process, and so did what it refers to.
+                Ok(Err(_)) if self.queue.is_forked() => return None,
+                Ok(Err(_)) => unreachable!("an owner that helps needs no drain task"),
+                // Not of a piece: those are settled. So no drain task is submitted any more.
+                Err(payload) => {
+                    discard(payload);
+                    helps = Helps::Alone;
+                }
+            }
         }
-        let waited = self.queue.wait(&self.drain, Helps::Always, None, |scoped| {
-            (scoped.unfinished == 0).then(|| scoped.panic.take())
-        });
-        waited.unwrap_or_else(|_| unreachable!("an owner that helps needs no drain task"))
     }
 }
 
@@ -281,14 +360,20 @@ impl<T> Packet<T> {
         Arc::new(Self(Mutex::new(Promise::new())))
     }
 
-    fn settle(&self, value: Joined<T>) {
+    /// The task has ended so, and left that value if it returned.
+    fn settle(&self, ended: Ended, value: Option<T>, context: &TaskContext) {
+        let (joined, unneeded) = match (ended.error(context), value) {
+            (None, Some(value)) => (Ok(value), None),
+            (None, None) => unreachable!("it returned a value"),
+            (Some(error), value) => (Err(error), value),
+        };
         let mut promise = self.0.lock();
         if promise.is_detached() {
             drop(promise);
-            drop_quietly(value); // A part of its task.
+            drop_quietly((joined, unneeded)); // A part of its task.
             return;
         }
-        promise.fulfil(value);
+        promise.fulfil(joined);
         let waiter = promise.take_waiter();
         drop(promise);
         match waiter {
@@ -296,6 +381,7 @@ impl<T> Packet<T> {
             Some(Waiter::Task(waker)) => wake(waker),
             None => {}
         }
+        drop_quietly(unneeded);
     }
 }
 
@@ -314,43 +400,62 @@ impl<T> Promised<T> for Packet<T> {
 #[must_use = "dropping a handle detaches its task; `submit` is cheaper if nothing waits for it"]
 pub struct ScopedJoinHandle<'scope, T> {
     packet: Arc<Packet<T>>,
+    /// The task's, among those of the scope.
+    number: u64,
     queue: Arc<SubQueue<Scoped>>,
-    drain: Arc<dyn Drain>,
     scope: PhantomData<&'scope ()>,
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
-    /// Blocks until the task has ended. Runs tasks of the scope meanwhile, as long as there are some
-    /// that have not started; and no other tasks.
+    /// Blocks until the task has ended. If it has not started, it is run here; no other task is.
     ///
     /// # Errors
     /// [`JoinError::Panicked`]; or [`JoinError::WouldDeadlock`] on a worker of the pool, at its
-    /// [nesting limit](crate::Builder::nesting_limit), if there are tasks that have not started:
-    /// the scope's owner runs them.
+    /// [nesting limit](crate::Builder::nesting_limit), if the task has not started: the scope's owner
+    /// runs it. [`JoinError::Forked`] in a forked child, if the scope began before the fork.
     pub fn join(self) -> Result<T, JoinError> {
-        let pool = self.queue.pool();
-        if pool.is_forked() {
+        if !self.is_finished() {
+            self.queue.start(self.number)?;
+        }
+        if self.queue.is_forked() {
             return Err(JoinError::Forked);
         }
-        while !self.is_finished() && self.queue.look(|scoped| scoped.pending() > 0) {
-            if pool.0.is_own_worker() && !pool.0.may_nest() {
-                return Err(JoinError::WouldDeadlock);
-            }
-            self.drain.help();
-        }
-        let joined = promise::join(&*self.packet, &**pool.clock(), None);
+        let joined = promise::join(&*self.packet, &**self.queue.pool().clock(), None);
         joined.unwrap_or_else(|| unreachable!("a wait without a limit has an outcome"))
     }
 
-    /// Whether the task has ended.
+    /// Whether the task has ended; or a join says at once why it does not wait for that.
     pub fn is_finished(&self) -> bool {
-        self.packet.0.lock().is_kept()
+        self.queue.is_forked() || self.packet.0.lock().is_kept()
+    }
+}
+
+impl SubQueue<Scoped> {
+    /// Runs that task here, if it has not started. If it has, the others are left to the workers.
+    ///
+    /// # Errors
+    /// [`JoinError::WouldDeadlock`]: it has not, and may not be run here.
+    fn start(self: &Arc<Self>, number: u64) -> Result<(), JoinError> {
+        let pool = &self.pool().0;
+        if pool.is_own_worker() && !pool.may_nest() {
+            let waits = self.look(|scoped| scoped.pending.contains(number));
+            return if waits {
+                Err(JoinError::WouldDeadlock)
+            } else {
+                Ok(())
+            };
+        }
+        if !self.help(|scoped| scoped.start_that(number)) {
+            // A full pool may have refused a drain task before.
+            let _ = self.offer(|_| ());
+        }
+        Ok(())
     }
 }
 
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
-        if !self.queue.pool().is_forked() {
+        if !self.queue.is_forked() {
             let unneeded = self.packet.0.lock().detach();
             drop_quietly(unneeded);
         }
@@ -378,7 +483,7 @@ impl WorkerPool<Closures> {
     ///
     /// The calling thread runs tasks of the scope that have not started while it waits, and no
     /// others. So scopes may be nested and used inside tasks, and one on a pool that is full,
-    /// released or without threads runs on the calling thread alone.
+    /// released or without threads, as in a forked child, runs on the calling thread alone.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -503,5 +608,30 @@ impl WorkerPool<Closures> {
         F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
     {
         self::scope(self, body)
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+    use crate::subqueue::tests::site_that_panics;
+
+    #[test]
+    fn a_scope_runs_all_its_tasks_though_its_wait_unwinds() {
+        let (scope, ran) = (Scope::open(site_that_panics()), AtomicUsize::new(0));
+        let submit = || scope.submit(|| ran.fetch_add(1, SeqCst));
+        let mut body = || {
+            let first = catch_unwind(AssertUnwindSafe(submit));
+            assert!(
+                first.is_err(),
+                "so does the wait, which submits a drain task as this does"
+            );
+            submit();
+        };
+        assert!(scope.run(&mut body).is_some());
+        assert_eq!(ran.load(SeqCst), 2);
     }
 }

@@ -58,7 +58,7 @@ pub struct Stats {
     pub thread_failures: u64,
     /// Most live workers there have been at once.
     pub peak_live: usize,
-    /// Panics of hooks.
+    /// Panics of hooks, and of the clock between the pieces of a mapping or a scope.
     pub hook_panics: u64,
 }
 

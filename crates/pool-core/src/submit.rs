@@ -21,7 +21,6 @@ use crate::handle::{JoinHandle, PoolRef, RawHandle};
 use crate::pool::WorkerPool;
 use crate::pool_handle::PoolHandle;
 use crate::runner::Runner;
-use crate::sched::decide::Demand;
 use crate::sched::queue::Chunk;
 use crate::sched::shared::Place;
 use crate::submit_future::SubmitFuture;
@@ -66,11 +65,10 @@ pub trait Admit<R: Runner>: Sized {
     /// Whether each task is to have a record.
     fn records_all(&self) -> bool;
 
-    /// What else the workers are wanted for.
-    fn demand(&self) -> Demand;
-
-    /// How many tasks may run at a time.
-    fn workers(&self) -> usize;
+    /// The pools, if it admits to several.
+    fn members(&self) -> &[PoolHandle<R>] {
+        &[]
+    }
 
     /// A place for the job of a task that was given nothing, if the pool is busy and has room. The
     /// default has none.
@@ -439,14 +437,6 @@ impl<R: Runner> Admit<R> for Core<R> {
 
     fn admit_some(self: &Arc<Self>, jobs: Chunk<'_, R::Job>) {
         self.admit_chunk(jobs);
-    }
-
-    fn demand(&self) -> Demand {
-        self.state.lock().demand()
-    }
-
-    fn workers(&self) -> usize {
-        self.state.lock().capacity
     }
 
     #[inline]

@@ -2,41 +2,48 @@
 //!
 //! Mapping and scopes hand a pool many small pieces that belong together. Each piece as a task of
 //! its own would pay the pool's price for each, and what has not started could not be taken back at
-//! once. So the pieces lie in a [`SubQueue`], and at most `limit` *drain tasks* are submitted, each
-//! of which does one piece after the other. (A queue that is drained on a parent executor: folly's
-//! `MeteredExecutor`, the target queues of Grand Central Dispatch.)
+//! once. So the pieces lie in a [`SubQueue`], and *drain tasks* are submitted, at most as many as the
+//! pool has workers, each of which does one piece after the other. (A queue that is drained on a
+//! parent executor: folly's `MeteredExecutor`, the target queues of Grand Central Dispatch.)
 //!
 //! A drain task has *turns*. When one is over and other tasks wait for a worker, the drain task goes
 //! to the end of the pool's queue; if the pool is full, it ends, and the owner submits another. So a
-//! long mapping takes its share of a pool, and other tasks get theirs.
+//! long mapping takes its share of a pool, and other tasks get theirs. A turn lasts a millisecond and
+//! the piece that runs then.
+//!
+//! Of a multi-pool's members each has drain tasks of its own (`lanes.rs`): one that waits in the queue
+//! of a member whose workers are blocked keeps no other member from the pieces.
 //!
 //! Not for: deciding what a piece is or what becomes of it. That is the [`Backlog`]'s.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. `drainers` counts the drain tasks that were submitted, or are about to be, and have not ended;
-//!    `starting` those of them that have not looked for a piece yet.
+//! 1. The lanes count the drain tasks that were submitted, or are about to be, and have not ended; as
+//!    *starting* those of them that have not looked for a piece yet.
 //! 2. A drain task uncounts itself in a section that found no piece, or in one that wakes the owner
-//!    if pieces are left and it was the last.
+//!    if pieces are left and it was the last, or where its pool has more of them than workers.
 //! 3. While the owner sleeps nothing is ready, and if a piece has not started there is a drain task;
 //!    an owner that helps sleeps only while every piece has started.
-//! 4. User code (pieces, values, wakers) runs and is dropped with no lock held.
+//! 4. User code (pieces, values, wakers, clocks, strategies) runs and is dropped with no lock held.
+//! 5. A piece that has started is settled, whatever its code does: only [`SubQueue::run_one`] runs
+//!    pieces, and a panic of a piece, or of anything that it calls, ends there.
 
+use std::mem;
 use std::sync::Arc;
 #[cfg(feature = "stream")]
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(not(anthill_loom))]
 use backoff_spinlock::SpinLock as Lock;
 #[cfg(anthill_loom)]
 use sync_shim::Mutex as Lock;
-use sync_shim::Parker;
 #[cfg(not(anthill_loom))]
 use sync_shim::{Clock, MonotonicClock};
+use sync_shim::{Parker, fork_count};
 
 use crate::config::OnFull;
 use crate::error::SubmitError;
-use crate::foreign::drop_quietly;
+use crate::foreign::{Payload, drop_quietly, guarded};
 use crate::handle::PoolRef;
 use crate::pool_handle::PoolHandle;
 use crate::sched::decide::Demand;
@@ -47,17 +54,28 @@ use crate::task::run::{Outcome, TaskContext, TaskResult, execute_unseen};
 use crate::traits::BoxedFuture;
 use sync_shim::waiter::Waiter;
 
+mod lanes;
+
+use lanes::Lanes;
+
 /// How long a turn is to take: others wait that long for a worker, beside the piece under way.
 const TURN: Duration = Duration::from_millis(1);
-/// Pieces of a turn at most, so that one is over soon where pieces become longer. In a model a turn
-/// ends while pieces are left.
+/// Pieces of a turn at most: what its end costs is nothing to as many. In a model a turn ends while
+/// pieces are left.
 const LONGEST_TURN: usize = if cfg!(anthill_loom) { 1 } else { 64 };
+/// How long the owner sleeps before it asks a pool again that has refused a drain task, or, if a
+/// piece waits for a busy member of a multi-pool, the other members.
+const PATIENCE: Duration = Duration::from_millis(1);
+/// It doubles up to this.
+const LONGEST_PATIENCE: Duration = Duration::from_millis(64);
 
 /// What a sub-queue holds, under its lock: pieces that have not started, and what came of the
 /// others.
-pub(crate) trait Backlog: Send + 'static {
+pub(crate) trait Backlog {
     /// What is done by one call, on one thread.
     type Piece;
+    /// Which piece it was.
+    type Number: Copy;
     /// What came of a piece.
     type Done;
     /// What is dropped when the lock is free.
@@ -66,61 +84,166 @@ pub(crate) trait Backlog: Send + 'static {
     /// How many pieces have not started.
     fn pending(&self) -> usize;
     /// Starts the next piece.
-    fn start(&mut self) -> Option<Self::Piece>;
+    fn start(&mut self) -> Option<(Self::Number, Self::Piece)>;
+    /// What comes of a piece that has panicked.
+    fn panicked(payload: Payload, context: &TaskContext) -> Self::Done;
     /// A piece has ended.
-    fn settle(&mut self, done: Self::Done) -> Self::Garbage;
+    fn settle(&mut self, number: Self::Number, done: Self::Done) -> Self::Garbage;
     /// Whether what the owner waits for is there.
     fn is_ready(&self) -> bool;
 }
 
-/// How drain tasks get to a pool, or to the one of several that a strategy chooses.
+/// A piece that a thread has in its hands.
+pub(crate) type Started<B> = (<B as Backlog>::Number, <B as Backlog>::Piece);
+
+/// Does a piece.
+pub(crate) type Run<B> =
+    dyn Fn(<B as Backlog>::Piece, &TaskContext) -> <B as Backlog>::Done + Send + Sync;
+
+/// How drain tasks get to a pool, or to any of several.
 pub trait Submitter: Send + Sync {
-    /// Submits a drain task. A refused one is dropped.
+    /// Submits a drain task, and waits for room if it has to. A refused one is dropped.
     ///
     /// # Errors
     /// Why it was refused.
-    fn submit(self: Arc<Self>, task: DrainTask, on_full: OnFull) -> Result<(), SubmitError>;
+    fn submit(self: Arc<Self>, task: DrainTask) -> Result<(), SubmitError>;
     /// As a future that waits for room.
     fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission;
-    /// What else the pool's workers are wanted for.
-    fn demand(&self) -> Demand;
 }
 
 /// A drain task that waits for room.
 pub type Submission = BoxedFuture<Result<(), SubmitError>>;
 
 impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
-    fn submit(self: Arc<Self>, task: DrainTask, on_full: OnFull) -> Result<(), SubmitError> {
-        self.refuses(on_full)?;
+    fn submit(self: Arc<Self>, task: DrainTask) -> Result<(), SubmitError> {
+        let wait = OnFull::Wait(None);
+        self.refuses(wait)?;
         let mut job = Some(Task::new(task));
-        self.admit_job(&mut job, on_full, None).map(drop)
+        self.admit_job(&mut job, wait, None).map(drop)
     }
 
     fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission {
         let admitted = self.admit_async(Task::new(task), None);
         Box::pin(async { admitted.await.map(drop).map_err(SubmitError::without_task) })
     }
+}
 
-    fn demand(&self) -> Demand {
-        Admit::demand(self)
+/// The pool, or each of several.
+trait Member: Send + Sync {
+    /// Submits a drain task if there is room. A refused one is dropped.
+    fn offer(&self, task: DrainTask) -> Result<(), SubmitError>;
+    /// How many workers there may be.
+    fn workers(&self) -> usize;
+    /// What else they are wanted for, and how many there may be.
+    fn wanted(&self) -> (Demand, usize);
+    /// Whether it is a multi-pool's member with a worker free.
+    fn has_worker(&self) -> bool;
+    /// Whether tasks with that context are its own.
+    fn runs(&self, context: &TaskContext) -> bool;
+}
+
+impl Member for PoolHandle {
+    fn offer(&self, task: DrainTask) -> Result<(), SubmitError> {
+        let accepted = self.accept(Task::new(task));
+        accepted.map_err(SubmitError::without_task)
+    }
+
+    fn workers(&self) -> usize {
+        self.0.state.lock().capacity
+    }
+
+    fn wanted(&self) -> (Demand, usize) {
+        let state = self.0.state.lock();
+        (state.demand(), state.capacity)
+    }
+
+    fn has_worker(&self) -> bool {
+        let load_stats = self.0.load_stats.as_ref();
+        load_stats.is_some_and(|load_stats| load_stats.has_worker())
+    }
+
+    fn runs(&self, context: &TaskContext) -> bool {
+        std::ptr::eq(self.0.context(), context)
     }
 }
 
-/// A queue on a pool.
-pub(crate) struct SubQueue<B> {
-    state: Lock<State<B>>,
+/// Where drain tasks run.
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct Site {
     /// Whose clock, panic hook and nesting limit hold.
     pool: PoolHandle,
+    /// Submits to any member.
     submitter: Arc<dyn Submitter>,
-    /// Drain tasks there may be at a time.
-    limit: usize,
+    /// Those of a multi-pool. Empty: the pool.
+    members: Box<[Box<dyn Member>]>,
+}
+
+impl Site {
+    /// The workers of what admits.
+    pub(crate) fn of<A: Admit<Closures> + Send + Sync + 'static>(admit: &Arc<A>) -> Self {
+        let members = admit.members().iter().cloned();
+        Self {
+            pool: admit.pool_handle(),
+            submitter: Arc::clone(admit) as _,
+            members: members.map(|pool| Box::new(pool) as _).collect(),
+        }
+    }
+
+    pub(crate) fn pool(&self) -> &PoolHandle {
+        &self.pool
+    }
+
+    fn member(&self, lane: usize) -> &dyn Member {
+        let member = self.members.get(lane);
+        member.map_or(&self.pool, |member| &**member)
+    }
+
+    /// The lane of the member whose worker has that context.
+    fn lane_of(&self, context: &TaskContext) -> usize {
+        let mut members = self.members.iter();
+        members.position(|member| member.runs(context)).unwrap_or(0)
+    }
+
+    /// `None` if the pool's clock has panicked, which is counted as a hook's panic.
+    fn now(&self) -> Option<Instant> {
+        let (context, mut now) = (self.pool.0.context(), None);
+        context.call_hook(|| now = Some(self.pool.clock().now()));
+        now
+    }
+
+    /// Whether a drain task might be accepted. Takes no lock.
+    fn may_have_room(&self) -> bool {
+        !self.members.is_empty() || !self.pool.0.state.is_full()
+    }
+
+    /// How many drain tasks each member may have: in a forked child there are no workers, and a
+    /// thread that is not there may hold their pools' locks.
+    fn limits(&self) -> impl Iterator<Item = usize> {
+        let forked = self.pool.is_forked();
+        let lanes = 0..self.members.len().max(1);
+        lanes.map(move |lane| {
+            if forked {
+                0
+            } else {
+                self.member(lane).workers()
+            }
+        })
+    }
+}
+
+/// A queue on a pool, or on the members of a multi-pool.
+pub(crate) struct SubQueue<B: Backlog> {
+    state: Lock<State<B>>,
+    run: Box<Run<B>>,
+    site: Site,
+    /// `fork_count()` where its drain tasks and its owner are.
+    forks: usize,
 }
 
 struct State<B> {
     backlog: B,
-    drainers: usize,
-    starting: usize,
-    /// Pieces of the next turn.
+    lanes: Lanes,
+    /// Pieces of the next turn at most.
     turn: usize,
     /// The pool was found released.
     closed: bool,
@@ -131,34 +254,58 @@ struct State<B> {
 }
 
 impl<B: Backlog> State<B> {
-    /// Reserves a drain task if it would find a piece that no other is on its way to. Whether it is
-    /// the only one.
-    fn reserve(&mut self, limit: usize) -> Option<bool> {
-        if self.drainers >= limit || self.backlog.pending() <= self.starting {
+    /// Reserves a drain task if it would find a piece that no other is on its way to. Whether it may
+    /// wait for room if it is the only one, is said by `may_wait`.
+    fn reserve(&mut self, site: &Site, may_wait: bool) -> Option<Reserved> {
+        if self.backlog.pending() <= self.lanes.starting() {
             return None;
         }
-        self.drainers += 1;
-        self.starting += 1;
-        Some(self.drainers == 1)
+        let mut lane = self.lanes.reserve(|lane| site.member(lane).has_worker())?;
+        let alone = self.lanes.drainers() == 1;
+        let waits = may_wait && alone;
+        if waits {
+            lane = self.lanes.reserved_anywhere(lane);
+        }
+        Some(Reserved { lane, alone, waits })
     }
 
     /// The next piece of a drain task, which is uncounted if there is none.
-    fn next(&mut self) -> Option<B::Piece> {
+    fn next(&mut self, lane: usize) -> Option<Started<B>> {
         let piece = self.backlog.start(); // Step D2.
         if piece.is_none() {
-            self.drainers -= 1;
+            self.lanes.end(lane);
         }
         piece
     }
 
     /// The owner's waiter, if there is something to wake it for.
     fn wake(&mut self) -> Option<Waiter> {
-        let left = self.backlog.pending() > 0 && (self.owner_helps || self.drainers == 0);
+        let left = self.backlog.pending() > 0 && (self.owner_helps || self.lanes.drainers() == 0);
         if left || self.backlog.is_ready() {
             self.owner.take()
         } else {
             None
         }
+    }
+
+    /// A turn took so long: the more pieces the next one has, the shorter they are.
+    fn end_turn(&mut self, took: Duration) {
+        if took < TURN / 2 {
+            self.turn = (self.turn * 2).min(LONGEST_TURN);
+        } else if took > TURN {
+            self.turn = (self.turn / 2).max(1);
+        }
+    }
+
+    /// Whether there may be a drain task for a piece that none is on its way to: a pool has refused
+    /// one, or has grown since.
+    fn wants_more(&self) -> bool {
+        self.backlog.pending() > self.lanes.starting() && self.lanes.have_space()
+    }
+
+    /// Whether a piece waits for a pool that may be blocked while another has no drain task.
+    fn stalls(&self) -> bool {
+        self.backlog.pending() > 0 && self.lanes.has_idle_member()
     }
 }
 
@@ -169,24 +316,35 @@ pub(crate) enum Helps {
     OnWorker,
     /// Wherever it is called.
     Always,
+    /// Wherever it is called, and no drain task is submitted: no user code runs but in pieces.
+    Alone,
 }
 
 /// A drain task before it has run. Dropped unrun, by a refusal or a `release_now`, it is uncounted.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
-pub struct DrainTask(Option<Arc<dyn Drain>>);
+pub struct DrainTask {
+    queue: Option<Arc<dyn Drain>>,
+    lane: usize,
+}
 
 impl DrainTask {
-    fn drain(mut self) {
-        if let Some(drainer) = self.0.take() {
-            drainer.drain();
+    fn new(queue: Arc<dyn Drain>, lane: usize) -> Self {
+        let queue = Some(queue);
+        Self { queue, lane }
+    }
+
+    fn drain(mut self, context: &TaskContext) {
+        if let Some(queue) = self.queue.take() {
+            queue.drain(&queue, self.lane, context);
+            drop_quietly(queue); // Perhaps with a mapping's function and what it captured.
         }
     }
 }
 
 // Without a name: a full pool does not discard it.
 impl Work for DrainTask {
-    fn run(self, _: &TaskContext) -> TaskResult {
-        execute_unseen(|| self.drain())
+    fn run(self, context: &TaskContext) -> TaskResult {
+        execute_unseen(|| self.drain(context))
     }
 
     fn release(self) -> TaskResult {
@@ -197,121 +355,119 @@ impl Work for DrainTask {
 
 impl Drop for DrainTask {
     fn drop(&mut self) {
-        if let Some(drainer) = self.0.take() {
-            drainer.abandon();
+        if let Some(queue) = self.queue.take() {
+            queue.abandon(self.lane);
+            drop_quietly(queue);
         }
     }
 }
 
 /// The drain tasks' side of a sub-queue.
-pub(crate) trait Drain: Send + Sync {
-    /// The body of a drain task.
-    fn drain(self: Arc<Self>);
+trait Drain: Send + Sync {
+    /// The body of a drain task of that lane, on a worker with that context. `this` is the queue.
+    fn drain(&self, this: &Arc<dyn Drain>, lane: usize, context: &TaskContext);
     /// A drain task will not run.
-    fn abandon(&self);
-    /// Does one piece here. `false` if there is none.
-    fn help(&self) -> bool;
+    fn abandon(&self, lane: usize);
 }
 
-struct Drainer<B, F> {
-    queue: Arc<SubQueue<B>>,
-    run: F,
+/// A turn of a drain task.
+struct Turn {
+    /// That of its pool.
+    lane: usize,
+    /// Pieces that it may have still.
+    left: usize,
+    began: Option<Instant>,
+    took: Duration,
 }
 
-/// The drain tasks of a queue, each piece of which is done by `run`, which does not unwind.
-pub(crate) fn drain_by<B, F>(queue: &Arc<SubQueue<B>>, run: F) -> Arc<dyn Drain>
-where
-    B: Backlog,
-    F: Fn(B::Piece) -> B::Done + Send + Sync + 'static,
-{
-    let queue = Arc::clone(queue);
-    Arc::new(Drainer { queue, run })
-}
-
-impl<B, F> Drainer<B, F>
-where
-    B: Backlog,
-    F: Fn(B::Piece) -> B::Done + Send + Sync + 'static,
-{
-    /// Does a piece. The section that settles it takes the next one, if `then` does.
-    fn run_one(
-        &self,
-        piece: B::Piece,
-        then: impl FnOnce(&mut State<B>) -> Option<B::Piece>,
-    ) -> Option<B::Piece> {
-        let done = (self.run)(piece);
-        // Step D3.
-        let mut state = self.queue.state.lock();
-        let garbage = state.backlog.settle(done);
-        let next = then(&mut state);
-        let owner = state.wake();
-        drop(state);
-        owner.into_iter().for_each(Waiter::wake);
-        drop_quietly(garbage);
-        next
+impl Turn {
+    /// A piece has ended by `now`. Whether the turn may have another.
+    fn goes_on(&mut self, now: Option<Instant>) -> bool {
+        let times = now.zip(self.began);
+        // A clock that panics makes turns of one piece.
+        self.took = times.map_or(Duration::MAX, |(now, began)| {
+            now.saturating_duration_since(began)
+        });
+        self.left -= 1;
+        self.left > 0 && self.took <= TURN
     }
 }
 
-impl<B, F> Drain for Drainer<B, F>
-where
-    B: Backlog,
-    F: Fn(B::Piece) -> B::Done + Send + Sync + 'static,
-{
-    fn drain(self: Arc<Self>) {
-        let queue = &*self.queue;
-        let (mut piece, mut turn) = queue.begin();
-        loop {
-            let began = queue.pool.clock().now();
-            for _ in 1..turn {
-                let Some(current) = piece else { return };
-                piece = self.run_one(current, State::next);
-            }
-            let Some(current) = piece else { return };
-            self.run_one(current, |_| None);
-            turn = queue.end_turn(queue.pool.clock().now() - began);
-            let demand = queue.submitter.demand();
-            let mut state = queue.state.lock();
-            if demand == Demand::Others {
-                state.starting += 1;
-                drop(state);
-                // Step D4. Refused, it is dropped, and so uncounted.
-                let next_turn = DrainTask(Some(Arc::clone(&self) as _));
-                let _ = Arc::clone(&queue.submitter).submit(next_turn, OnFull::Refuse);
-                return;
-            }
-            // What was added before is done; nothing is after it.
-            state.closed |= demand == Demand::Released;
-            piece = state.next();
+/// What a thread has after a piece.
+enum After<P> {
+    /// Another one.
+    Next(P),
+    /// None: there was no other, and the drain task is uncounted.
+    Ended,
+    /// None: it was not to take another.
+    TurnOver,
+}
+
+/// A drain task that was reserved.
+struct Reserved {
+    lane: usize,
+    /// There is no other.
+    alone: bool,
+    /// It may wait for room, at any pool.
+    waits: bool,
+}
+
+impl<B: Backlog + Send + 'static> Drain for SubQueue<B> {
+    fn drain(&self, this: &Arc<dyn Drain>, lane: usize, context: &TaskContext) {
+        let (mut turn, mut piece) = self.begin(lane, context);
+        while let Some(current) = piece {
+            piece = match self.run_one(current, Some(&mut turn)) {
+                After::Next(next) => Some(next),
+                After::TurnOver => self.end_turn(this, &mut turn),
+                After::Ended => None,
+            };
         }
     }
 
-    fn abandon(&self) {
-        let mut state = self.queue.state.lock();
-        state.drainers -= 1;
-        state.starting -= 1;
-        let owner = state.wake();
+    fn abandon(&self, lane: usize) {
+        if self.is_forked() {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.lanes.abandon(lane);
+        // An owner that counted on it asks again.
+        let owner = if state.wants_more() {
+            state.owner.take()
+        } else {
+            state.wake()
+        };
         drop(state);
         owner.into_iter().for_each(Waiter::wake);
     }
-
-    fn help(&self) -> bool {
-        let mut piece = self.queue.state.lock().backlog.start();
-        let found = piece.is_some();
-        if found {
-            self.queue.pool.0.nested(&mut || {
-                if let Some(piece) = piece.take() {
-                    self.run_one(piece, |_| None);
-                }
-                Outcome::Completed
-            });
-        }
-        found
-    }
 }
 
-impl<B> SubQueue<B> {
+impl<B: Backlog> SubQueue<B> {
+    /// An empty one, whose pieces are done by `run`.
+    pub(crate) fn new(site: Site, backlog: B, run: Box<Run<B>>) -> Arc<Self> {
+        let lanes = Lanes::new(site.limits());
+        Arc::new(Self {
+            state: Lock::new(State {
+                backlog,
+                lanes,
+                turn: 1,
+                closed: false,
+                owner: None,
+                owner_helps: false,
+            }),
+            run,
+            site,
+            forks: fork_count(),
+        })
+    }
+
     pub(crate) fn pool(&self) -> &PoolHandle {
-        &self.pool
+        &self.site.pool
+    }
+
+    /// Whether this is a child of the process in which the queue was made. Its drain tasks stayed
+    /// there, and a thread that is not here may hold the lock.
+    pub(crate) fn is_forked(&self) -> bool {
+        fork_count() != self.forks
     }
 
     /// A look at the backlog that adds no piece.
@@ -325,31 +481,6 @@ impl<B> SubQueue<B> {
         let mut state = self.state.lock();
         (look(&mut state.backlog), state.owner.take())
     }
-}
-
-impl<B: Backlog> SubQueue<B> {
-    /// An empty one. `limit` is how many drain tasks there may be.
-    pub(crate) fn new(
-        submitter: Arc<dyn Submitter>,
-        pool: PoolHandle,
-        limit: usize,
-        backlog: B,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            state: Lock::new(State {
-                backlog,
-                drainers: 0,
-                starting: 0,
-                turn: 1,
-                closed: false,
-                owner: None,
-                owner_helps: false,
-            }),
-            pool,
-            submitter,
-            limit,
-        })
-    }
 
     /// Changes the backlog, and wakes the owner if that is what it waits for.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut B) -> T) -> T {
@@ -361,19 +492,134 @@ impl<B: Backlog> SubQueue<B> {
         changed
     }
 
+    /// Pieces of a turn at most, which are the more the shorter they are (1 if they take long); and
+    /// how many workers there may be.
+    pub(crate) fn pace(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.turn, state.lanes.limit())
+    }
+}
+
+impl<B: Backlog + Send + 'static> SubQueue<B> {
+    /// Does a piece, whatever it does, and settles it. In a turn that goes on the section that settles
+    /// it takes the next one.
+    fn run_one(&self, (number, piece): Started<B>, turn: Option<&mut Turn>) -> After<Started<B>> {
+        let context = self.site.pool.0.context();
+        let ran = guarded(|| (self.run)(piece, context));
+        let done = ran.unwrap_or_else(|payload| B::panicked(payload, context));
+        if self.is_forked() {
+            mem::forget(done); // Its owner is in the other process.
+            return After::Ended;
+        }
+        let lane = turn.and_then(|turn| turn.goes_on(self.site.now()).then_some(turn.lane));
+        // Step D3.
+        let mut state = self.state.lock();
+        let garbage = state.backlog.settle(number, done);
+        let next = match lane.map(|lane| state.next(lane)) {
+            Some(Some(piece)) => After::Next(piece),
+            Some(None) => After::Ended,
+            None => After::TurnOver,
+        };
+        let owner = state.wake();
+        drop(state);
+        owner.into_iter().for_each(Waiter::wake);
+        drop_quietly(garbage);
+        next
+    }
+
+    /// A drain task begins: its first turn and piece.
+    fn begin(&self, lane: usize, context: &TaskContext) -> (Turn, Option<Started<B>>) {
+        let here = self.site.lane_of(context);
+        let mut state = self.state.lock();
+        state.lanes.begin(lane, here);
+        let left = state.turn;
+        let piece = if state.lanes.has_too_many(here) {
+            state.lanes.end(here);
+            None
+        } else {
+            state.next(here)
+        };
+        drop(state);
+        let turn = Turn {
+            lane: here,
+            left,
+            began: self.site.now(),
+            took: Duration::ZERO,
+        };
+        (turn, piece)
+    }
+
+    /// A turn is over: the first piece of the next one, unless the worker is wanted elsewhere.
+    fn end_turn(&self, this: &Arc<dyn Drain>, turn: &mut Turn) -> Option<Started<B>> {
+        let lane = turn.lane;
+        let (demand, workers) = self.site.member(lane).wanted();
+        let mut state = self.state.lock();
+        state.end_turn(turn.took);
+        state.lanes.tune(lane, workers);
+        if state.lanes.has_too_many(lane) {
+            state.lanes.end(lane); // The others do the rest.
+            return None;
+        }
+        if demand == Demand::Others {
+            state.lanes.restart(lane);
+            drop(state);
+            // Step D4. Refused, it is dropped, and so uncounted.
+            let next_turn = DrainTask::new(Arc::clone(this), lane);
+            let _ = self.site.member(lane).offer(next_turn);
+            return None;
+        }
+        if state.wants_more() && self.site.may_have_room() {
+            drop(state);
+            self.submit_more(this);
+            state = self.state.lock();
+        }
+        // What was added before is done; nothing is after it.
+        state.closed |= demand == Demand::Released;
+        let piece = state.next(lane);
+        turn.left = state.turn;
+        drop(state);
+        turn.began = self.site.now();
+        piece
+    }
+
+    /// Submits drain tasks for all pieces that none is on its way to.
+    fn submit_more(&self, this: &Arc<dyn Drain>) {
+        loop {
+            let reserved = self.state.lock().reserve(&self.site, false);
+            let accepted = reserved.map(|reserved| self.submit(Arc::clone(this), &reserved));
+            if !matches!(accepted, Some(Ok(()))) {
+                return;
+            }
+        }
+    }
+
+    /// Takes a piece that has not started, and does it here. `false` if there is none.
+    pub(crate) fn help(&self, take: impl FnOnce(&mut B) -> Option<Started<B>>) -> bool {
+        let mut piece = take(&mut self.state.lock().backlog);
+        let found = piece.is_some();
+        if found {
+            self.site.pool.0.nested(&mut || {
+                if let Some(piece) = piece.take() {
+                    self.run_one(piece, None);
+                }
+                Outcome::Completed
+            });
+        }
+        found
+    }
+
     /// Adds a piece, and submits a drain task for it if there may be another and the pool has room
     /// for it: the owner helps, or submits one when it waits.
     ///
     /// # Errors
     /// The pool is released. The piece has been added all the same.
     pub(crate) fn offer<T>(
-        &self,
-        drain: &Arc<dyn Drain>,
+        self: &Arc<Self>,
         add: impl FnOnce(&mut B) -> T,
     ) -> Result<T, SubmitError> {
-        let (added, reserved) = self.push(add)?;
-        if reserved.is_some() {
-            let _ = self.submit_reserved(drain, OnFull::Refuse);
+        let (added, reserved) = self.push(false, add)?;
+        if let Some(reserved) = reserved {
+            let _ = self.submit(Arc::clone(self) as _, &reserved);
         }
         Ok(added)
     }
@@ -386,27 +632,36 @@ impl<B: Backlog> SubQueue<B> {
     /// has been added all the same. An own worker does not learn of the latter here: it does the
     /// piece itself as it waits.
     pub(crate) fn add<T>(
-        &self,
-        drain: &Arc<dyn Drain>,
+        self: &Arc<Self>,
         add: impl FnOnce(&mut B) -> T,
     ) -> Result<T, SubmitError> {
-        let (added, reserved) = self.push(add)?;
-        if let Some(alone) = reserved {
-            if alone && !self.pool.0.is_own_worker() {
-                self.submit_reserved(drain, OnFull::Wait(None))?;
-            } else {
-                let _ = self.submit_reserved(drain, OnFull::Refuse);
+        let (added, reserved) = self.push(!self.site.pool.0.is_own_worker(), add)?;
+        if let Some(reserved) = reserved {
+            let submitted = self.submit(Arc::clone(self) as _, &reserved);
+            if reserved.waits {
+                submitted?;
             }
         }
         Ok(added)
     }
 
-    /// Adds a piece. Whether a drain task was reserved for it, and that is the only one.
-    fn push<T>(&self, add: impl FnOnce(&mut B) -> T) -> Result<(T, Option<bool>), SubmitError> {
+    /// Adds a piece. The drain task that was reserved for it.
+    fn push<T>(
+        &self,
+        may_wait: bool,
+        add: impl FnOnce(&mut B) -> T,
+    ) -> Result<(T, Option<Reserved>), SubmitError> {
+        if self.is_forked() {
+            return Err(SubmitError::Forked(()));
+        }
         // Step D1.
         let mut state = self.state.lock();
         let added = add(&mut state.backlog);
-        let reserved = state.reserve(self.limit);
+        let reserved = if may_wait || self.site.may_have_room() {
+            state.reserve(&self.site, may_wait)
+        } else {
+            None
+        };
         let (closed, owner) = (state.closed, state.wake());
         drop(state);
         owner.into_iter().for_each(Waiter::wake);
@@ -416,23 +671,40 @@ impl<B: Backlog> SubQueue<B> {
         Ok((added, reserved))
     }
 
+    /// Submits a drain task that was reserved. One that is refused is uncounted.
+    fn submit(&self, this: Arc<dyn Drain>, reserved: &Reserved) -> Result<(), SubmitError> {
+        let task = DrainTask::new(this, reserved.lane);
+        if self.site.pool.is_forked() {
+            Err(SubmitError::Forked(()))
+        } else if reserved.waits {
+            Arc::clone(&self.site.submitter).submit(task)
+        } else {
+            self.site.member(reserved.lane).offer(task)
+        }
+    }
+
     /// Blocks until `take` finds something, which looks whenever the owner is woken, and after
     /// each nap if there is one.
     ///
     /// # Errors
-    /// There is a piece, no drain task, and the pool refused one.
+    /// There is a piece, no drain task, and the pool refused one; or the process was forked.
     pub(crate) fn wait<T>(
-        &self,
-        drain: &Arc<dyn Drain>,
+        self: &Arc<Self>,
         helps: Helps,
         nap: Option<Duration>,
         mut take: impl FnMut(&mut B) -> Option<T>,
     ) -> Result<T, SubmitError> {
-        let own_worker = self.pool.0.is_own_worker();
-        let helps = helps == Helps::Always || own_worker && self.pool.0.may_nest();
+        let own_worker = self.site.pool.0.is_own_worker();
+        let submits = helps != Helps::Alone;
+        let helps = helps != Helps::OnWorker || own_worker && self.site.pool.0.may_nest();
         let parker = Parker::of_thread();
-        let mut asked = false;
+        let (mut asked, mut patience) = (false, PATIENCE);
+        // Whether members without a drain task are asked now. In a model no nap ends.
+        let mut spreads = cfg!(anthill_loom);
         loop {
+            if self.is_forked() {
+                return Err(SubmitError::Forked(()));
+            }
             // Step D5.
             let mut state = self.state.lock();
             let previous = state.owner.take();
@@ -441,39 +713,64 @@ impl<B: Backlog> SubQueue<B> {
                 drop(previous);
                 return Ok(found);
             }
-            let left = state.backlog.pending() > 0;
+            let left = helps && state.backlog.pending() > 0;
             // Step D6. Once for each time it wakes, or whenever there is none: a full pool refuses another.
-            let reserved = if asked && (helps || state.drainers > 0) {
+            let reserved = if !submits || asked && (helps || state.lanes.drainers() > 0) {
                 None
             } else {
-                state.reserve(self.limit)
+                state.reserve(&self.site, !helps && !own_worker)
             };
-            if reserved.is_none() && !(helps && left) {
+            let stalls = reserved.is_none() && !helps && state.stalls();
+            let wants_more = reserved.is_none() && !helps && state.wants_more();
+            let idle = if stalls && spreads {
+                state.lanes.reserve_at_idle_members()
+            } else {
+                Vec::new()
+            };
+            let sleeps = reserved.is_none() && idle.is_empty() && !left;
+            if sleeps {
                 state.owner = Some(Waiter::Thread(parker.clone()));
                 state.owner_helps = helps;
             }
             drop(state);
             drop(previous);
-            match reserved {
-                Some(alone) => {
-                    asked = true;
-                    if !alone || helps {
-                        let _ = self.submit_reserved(drain, OnFull::Refuse);
-                    } else if own_worker {
-                        self.submit_reserved(drain, OnFull::Refuse)?;
-                    } else {
-                        self.submit_reserved(drain, OnFull::Wait(None))?;
-                    }
+            if let Some(reserved) = reserved {
+                asked = true;
+                let submitted = self.submit(Arc::clone(self) as _, &reserved);
+                if reserved.alone && !helps {
+                    submitted?;
                 }
-                None if helps && left => {
-                    drain.help();
-                    asked = false;
+            } else if sleeps {
+                let nap = if stalls || wants_more {
+                    Some(nap.map_or(patience, |nap| nap.min(patience)))
+                } else {
+                    nap
+                };
+                spreads = !doze(&parker, nap);
+                if spreads {
+                    patience = (patience * 2).min(LONGEST_PATIENCE);
                 }
-                None => {
-                    doze(&parker, nap);
-                    asked = false;
-                }
+                asked = false;
+            } else if left {
+                self.help(B::start);
+                asked = false;
+            } else {
+                // Step D7.
+                self.submit_at(idle);
+                spreads = false;
             }
+        }
+    }
+
+    /// Submits drain tasks that were reserved in those lanes.
+    fn submit_at(self: &Arc<Self>, lanes: Vec<usize>) {
+        for lane in lanes {
+            let reserved = Reserved {
+                lane,
+                alone: false,
+                waits: false,
+            };
+            let _ = self.submit(Arc::clone(self) as _, &reserved);
         }
     }
 
@@ -481,17 +778,19 @@ impl<B: Backlog> SubQueue<B> {
     /// poll: the drain task that waits for room, while there is no other.
     ///
     /// # Errors
-    /// There is a piece, no drain task, and the pool refused one.
+    /// There is a piece, no drain task, and the pool refused one; or the process was forked.
     #[cfg(feature = "stream")]
     pub(crate) fn poll<T>(
-        &self,
-        drain: &Arc<dyn Drain>,
+        self: &Arc<Self>,
         submission: &mut Option<Submission>,
         context: &mut Context<'_>,
         mut take: impl FnMut(&mut B) -> Option<T>,
     ) -> Poll<Result<T, SubmitError>> {
-        let mut asked = false;
+        let (mut asked, mut spreads) = (false, true);
         loop {
+            if self.is_forked() {
+                return Poll::Ready(Err(SubmitError::Forked(())));
+            }
             if let Some(waiting) = submission
                 && let Poll::Ready(submitted) = waiting.as_mut().poll(context)
             {
@@ -507,88 +806,79 @@ impl<B: Backlog> SubQueue<B> {
                 drop_quietly((previous, waiter));
                 return Poll::Ready(Ok(found));
             }
-            let reserved = if submission.is_some() || (asked && state.drainers > 0) {
+            let reserved = if submission.is_some() || asked && state.lanes.drainers() > 0 {
                 None
             } else {
-                state.reserve(self.limit)
+                state.reserve(&self.site, true)
             };
-            if reserved.is_none() {
-                state.owner = Some(waiter);
+            let idle = if spreads && reserved.is_none() && submission.is_none() && state.stalls() {
+                state.lanes.reserve_at_idle_members()
+            } else {
+                Vec::new()
+            };
+            let sleeps = reserved.is_none() && idle.is_empty();
+            let unneeded = if sleeps {
                 state.owner_helps = false;
-            }
+                state.owner.replace(waiter)
+            } else {
+                Some(waiter)
+            };
             drop(state);
-            drop_quietly(previous);
+            drop_quietly((previous, unneeded));
             match reserved {
-                None => return Poll::Pending,
-                Some(true) => {
-                    let task = DrainTask(Some(Arc::clone(drain)));
-                    *submission = Some(Arc::clone(&self.submitter).submit_async(task));
+                Some(Reserved {
+                    lane, waits: true, ..
+                }) => {
+                    let task = DrainTask::new(Arc::clone(self) as _, lane);
+                    *submission = Some(Arc::clone(&self.site.submitter).submit_async(task));
                 }
-                Some(false) => {
+                Some(reserved) => {
                     asked = true;
-                    let _ = self.submit_reserved(drain, OnFull::Refuse);
+                    let _ = self.submit(Arc::clone(self) as _, &reserved);
+                }
+                None if sleeps => return Poll::Pending,
+                None => {
+                    // Step D7. At once: a future has no naps.
+                    self.submit_at(idle);
+                    spreads = false;
                 }
             }
         }
-    }
-
-    /// Submits a drain task that was reserved. One that is refused is uncounted.
-    fn submit_reserved(&self, drain: &Arc<dyn Drain>, on_full: OnFull) -> Result<(), SubmitError> {
-        let task = DrainTask(Some(Arc::clone(drain)));
-        Arc::clone(&self.submitter).submit(task, on_full)
-    }
-
-    /// How many pieces a turn has: the more, the shorter pieces are. 1 if they take long.
-    pub(crate) fn turn(&self) -> usize {
-        self.state.lock().turn
-    }
-
-    /// A drain task begins: its first piece, and how many its turn has.
-    fn begin(&self) -> (Option<B::Piece>, usize) {
-        let mut state = self.state.lock();
-        state.starting -= 1;
-        (state.next(), state.turn)
-    }
-
-    /// A turn took so long: how many pieces the next one has.
-    fn end_turn(&self, took: Duration) -> usize {
-        let mut state = self.state.lock();
-        if took < TURN / 2 {
-            state.turn = (state.turn * 2).min(LONGEST_TURN);
-        } else if took > TURN {
-            state.turn = (state.turn / 2).max(1);
-        }
-        state.turn
     }
 }
 
-/// Sleeps until the owner is woken, or for the nap.
-fn doze(parker: &Parker, nap: Option<Duration>) {
+/// Sleeps until the owner is woken, or for the nap. Whether it was woken.
+fn doze(parker: &Parker, nap: Option<Duration>) -> bool {
     match nap {
         // Not by the pool's clock, which may stand still: it is no deadline, but a bound on how
         // late a result may be.
         #[cfg(not(anthill_loom))]
         Some(nap) => {
             let clock = MonotonicClock;
-            clock.park_until(parker, clock.now() + nap);
+            clock.park_until(parker, clock.now() + nap)
         }
-        _ => parker.park(),
+        _ => {
+            parker.park();
+            true
+        }
     }
 }
 
 #[cfg(all(test, not(anthill_loom)))]
-mod tests {
+pub(crate) mod tests {
     use std::collections::VecDeque;
+    use std::panic::resume_unwind;
     use std::sync::{OnceLock, Weak};
 
     use super::*;
-    use crate::Pool;
+    use crate::{ManualClock, Pool};
 
     /// Pieces that come to nothing.
     struct Pieces(VecDeque<()>);
 
     impl Backlog for Pieces {
         type Piece = ();
+        type Number = ();
         type Done = ();
         type Garbage = ();
 
@@ -596,61 +886,138 @@ mod tests {
             self.0.len()
         }
 
-        fn start(&mut self) -> Option<()> {
-            self.0.pop_front()
+        fn start(&mut self) -> Option<((), ())> {
+            self.0.pop_front().map(|()| ((), ()))
         }
 
-        fn settle(&mut self, (): ()) {}
+        fn panicked(_: Payload, _: &TaskContext) {}
+
+        fn settle(&mut self, (): (), (): ()) {}
 
         fn is_ready(&self) -> bool {
             self.0.is_empty()
         }
     }
 
-    /// A pool that keeps what is submitted, and wants its workers for something.
-    struct Keeps(Demand, Lock<Vec<DrainTask>>);
+    /// A pool that keeps what is submitted, has that many workers, and wants them for something.
+    struct Keeps {
+        wanted: Lock<(Demand, usize)>,
+        tasks: Lock<Vec<DrainTask>>,
+    }
 
-    impl Submitter for Keeps {
-        fn submit(self: Arc<Self>, task: DrainTask, _: OnFull) -> Result<(), SubmitError> {
-            self.1.lock().push(task);
+    impl Keeps {
+        fn new(demand: Demand, workers: usize) -> Arc<Self> {
+            Arc::new(Self {
+                wanted: Lock::new((demand, workers)),
+                tasks: Lock::new(Vec::new()),
+            })
+        }
+
+        fn task(&self) -> DrainTask {
+            let task = self.tasks.lock().pop();
+            task.expect("a drain task was submitted")
+        }
+    }
+
+    impl Member for Arc<Keeps> {
+        fn offer(&self, task: DrainTask) -> Result<(), SubmitError> {
+            self.tasks.lock().push(task);
             Ok(())
         }
 
-        fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission {
-            Box::pin(std::future::ready(self.submit(task, OnFull::Refuse)))
+        fn workers(&self) -> usize {
+            self.wanted.lock().1
         }
 
-        fn demand(&self) -> Demand {
-            self.0
+        fn wanted(&self) -> (Demand, usize) {
+            *self.wanted.lock()
         }
+
+        fn has_worker(&self) -> bool {
+            true
+        }
+
+        fn runs(&self, _: &TaskContext) -> bool {
+            true
+        }
+    }
+
+    /// A pool at which each call panics.
+    struct Panics;
+
+    impl Member for Panics {
+        fn offer(&self, _: DrainTask) -> Result<(), SubmitError> {
+            resume_unwind(Box::new("the pool"))
+        }
+
+        fn workers(&self) -> usize {
+            1
+        }
+
+        fn wanted(&self) -> (Demand, usize) {
+            (Demand::None, 1)
+        }
+
+        fn has_worker(&self) -> bool {
+            true
+        }
+
+        fn runs(&self, _: &TaskContext) -> bool {
+            true
+        }
+    }
+
+    pub(crate) fn site_that_panics() -> Site {
+        let built = Pool::builder().capacity(1).build();
+        let built = built.expect("it has a capacity");
+        Site {
+            pool: PoolHandle::of(&built),
+            submitter: Arc::clone(built.core()) as _,
+            members: Box::new([Box::new(Panics) as _]),
+        }
+    }
+
+    /// A queue of that many pieces, each of which is done by `run`, and its pool's clock.
+    fn queue(
+        pool: &Arc<Keeps>,
+        pieces: usize,
+        run: impl Fn(&ManualClock) + Send + Sync + 'static,
+    ) -> Arc<SubQueue<Pieces>> {
+        let clock = ManualClock::new();
+        let built = Pool::builder().capacity(1).clock(clock.clone()).build();
+        let built = built.expect("it has a capacity");
+        let site = Site {
+            pool: PoolHandle::of(&built),
+            submitter: Arc::clone(built.core()) as _,
+            members: Box::new([Box::new(Arc::clone(pool)) as _]),
+        };
+        let pieces = Pieces(VecDeque::from(vec![(); pieces]));
+        SubQueue::new(site, pieces, Box::new(move |(), _| run(&clock)))
+    }
+
+    fn run(task: DrainTask) {
+        task.drain(&TaskContext::bare());
     }
 
     /// A queue of three pieces, whose drain task has been run once, on this thread: how many pieces
     /// are left, how many drain tasks are there then, and whether each piece that ran could add
     /// another one.
     fn after_one_task(demand: Demand) -> (usize, usize, Vec<bool>) {
-        let pool = Pool::builder().capacity(1).build().expect("it has one");
-        let keeps = Arc::new(Keeps(demand, Lock::new(Vec::new())));
-        let pieces = Pieces(VecDeque::from([(); 2]));
-        let submitter = Arc::clone(&keeps) as Arc<dyn Submitter>;
-        let queue = SubQueue::new(submitter, PoolHandle::of(&pool), 1, pieces);
-        let added = Arc::new(Lock::new(Vec::new()));
-        let itself = Arc::new(OnceLock::<Weak<dyn Drain>>::new());
-        let (ours, adds, inner) = (Arc::clone(&queue), Arc::clone(&added), Arc::clone(&itself));
-        let drain = drain_by(&queue, move |()| {
-            let drain = inner.get().and_then(Weak::upgrade);
-            let drain = drain.expect("it is set before it runs, and runs");
-            let taken = ours.offer(&drain, |_| ()); // As if one were added.
+        let (keeps, added) = (Keeps::new(demand, 1), Arc::new(Lock::new(Vec::new())));
+        let itself = Arc::new(OnceLock::<Weak<SubQueue<Pieces>>>::new());
+        let (adds, inner) = (Arc::clone(&added), Arc::clone(&itself));
+        let queue = queue(&keeps, 2, move |_| {
+            let queue = inner.get().and_then(Weak::upgrade);
+            let taken = queue.expect("it runs").offer(|_| ()); // As if one were added.
             adds.lock().push(taken.is_ok());
         });
-        assert!(itself.set(Arc::downgrade(&drain)).is_ok());
-        let first = queue.offer(&drain, |pieces| pieces.0.push_back(()));
+        assert!(itself.set(Arc::downgrade(&queue)).is_ok());
+        let first = queue.offer(|pieces| pieces.0.push_back(()));
         first.expect("nothing was asked yet");
-        let task = keeps.1.lock().pop().expect("the first piece wants one");
-        task.drain();
+        run(keeps.task());
         let left = queue.look(|pieces| pieces.pending());
-        let tasks = std::mem::take(&mut *keeps.1.lock());
-        let taken = std::mem::take(&mut *added.lock());
+        let taken = mem::take(&mut *added.lock());
+        let tasks = mem::take(&mut *keeps.tasks.lock());
         (left, tasks.len(), taken)
     }
 
@@ -668,5 +1035,88 @@ mod tests {
     fn at_a_released_pool_what_was_added_is_done_and_nothing_is_added() {
         let expected = (0, 0, vec![true, false, false]);
         assert_eq!(after_one_task(Demand::Released), expected);
+    }
+
+    #[test]
+    fn a_turn_has_more_pieces_the_shorter_they_are_and_one_if_they_are_long() {
+        let long = Arc::new(Lock::new(false));
+        let (is_long, keeps) = (Arc::clone(&long), Keeps::new(Demand::None, 1));
+        let queue = queue(&keeps, 1_000, move |clock| {
+            if *is_long.lock() {
+                clock.advance(2 * TURN);
+            }
+        });
+        queue.offer(|_| ()).expect("nothing was asked yet");
+        run(keeps.task());
+        assert_eq!(queue.pace().0, LONGEST_TURN);
+        *long.lock() = true;
+        queue
+            .offer(|pieces| pieces.0.extend([(); 6]))
+            .expect("as before");
+        run(keeps.task());
+        assert_eq!(queue.pace().0, 1, "each turn of one long piece halves it");
+    }
+
+    #[test]
+    fn a_turn_ends_with_the_piece_in_which_its_time_is_up() {
+        let ran = Arc::new(Lock::new(0));
+        let (counter, keeps) = (Arc::clone(&ran), Keeps::new(Demand::None, 1));
+        let queue = queue(&keeps, 1_000, move |clock| {
+            let mut ran = counter.lock();
+            *ran += 1;
+            if *ran > 1_000 {
+                clock.advance(2 * TURN);
+            }
+        });
+        queue.offer(|_| ()).expect("nothing was asked yet");
+        run(keeps.task());
+        assert_eq!((*ran.lock(), queue.pace().0), (1_000, LONGEST_TURN));
+        // By now a turn has many pieces. The first of them is long, and others wait.
+        keeps.wanted.lock().0 = Demand::Others;
+        queue
+            .offer(|pieces| pieces.0.extend([(); 9]))
+            .expect("as before");
+        for n in 1..=9 {
+            run(keeps.task());
+            assert_eq!(*ran.lock(), 1_000 + n);
+        }
+    }
+
+    #[test]
+    fn a_piece_that_panics_is_settled_and_the_drain_task_goes_on() {
+        let ran = Arc::new(Lock::new(0));
+        let (counter, keeps) = (Arc::clone(&ran), Keeps::new(Demand::None, 1));
+        let queue = queue(&keeps, 10, move |_| {
+            *counter.lock() += 1;
+            resume_unwind(Box::new("a piece"));
+        });
+        queue.offer(|_| ()).expect("nothing was asked yet");
+        run(keeps.task());
+        assert_eq!(
+            (*ran.lock(), queue.look(|pieces| pieces.pending())),
+            (10, 0)
+        );
+    }
+
+    #[test]
+    fn as_many_drain_tasks_are_there_as_the_pool_has_workers_when_a_turn_ends() {
+        let keeps = Keeps::new(Demand::Others, 1);
+        let queue = queue(&keeps, 100, |_| ());
+        queue.offer(|_| ()).expect("nothing was asked yet");
+        let tasks = || keeps.tasks.lock().len();
+        assert_eq!(tasks(), 1);
+        *keeps.wanted.lock() = (Demand::None, 4);
+        let first = keeps.task();
+        *keeps.wanted.lock() = (Demand::Others, 4);
+        run(first); // It learns of the others, and leaves; the owner submits one for each piece.
+        for _ in 0..9 {
+            queue.offer(|_| ()).expect("as before");
+        }
+        assert_eq!(tasks(), 4);
+        keeps.wanted.lock().1 = 2;
+        for _ in 0..4 {
+            run(keeps.task());
+        }
+        assert_eq!(tasks(), 2, "two of them have left for good");
     }
 }

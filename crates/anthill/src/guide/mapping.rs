@@ -48,8 +48,10 @@
 //! were pulled and never started.
 //!
 //! # Its share of the pool
-//! A mapping runs on as many workers as the pool has, and between its items other tasks get their turn,
-//! after a millisecond or after the item that runs. On a worker of the same pool `next` calls the
+//! A mapping runs on as many workers as the pool has, also if the pool is [tuned](crate::Pool::tune)
+//! meanwhile: it follows as items end. Between its items other tasks get their turn, after a millisecond
+//! and the item that runs then. On a multi-pool a member whose workers are blocked holds up nothing. On
+//! a worker of the same pool `next` calls the
 //! function itself rather than wait, so mappings may be nested as deep as the
 //! [nesting limit](super::nesting) allows.
 //!

@@ -27,7 +27,11 @@
 //!
 //! While it waits, the calling thread runs tasks of the scope that have not started, and no others: no
 //! stranger's task ends up on your stack. So a scope needs no free worker. It may be nested, be used
-//! inside a task, and run on a pool that is full or released: then the caller does it all.
+//! inside a task, and run on a pool that is full or released, or in a forked child: then the caller does
+//! it all.
+//!
+//! [`join`](crate::ScopedJoinHandle::join) runs the joined task if it has not started, and no other one.
+//! So tasks may spawn and join others as deep as calls may go.
 //!
 //! A task that was [submitted](crate::Scope::submit) and panics makes the scope panic at its end, as a
 //! thread of [`std::thread::scope`] does. One that was [spawned](crate::Scope::spawn) is its handle's

@@ -2,16 +2,20 @@
 //! take part, and that their waiters and their releases are heard.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::task::Context;
 use std::thread;
 use std::time::Duration;
 
 use futures_lite::{Stream, StreamExt};
-use multi_pool::MultiPool;
-use pool_core::{MapError, Pool, SubmitError};
+use multi_pool::{LeastTasks, Loads, MultiPool, RoundRobin, Strategy};
+use pool_core::{MapError, Pool, QueueDepth, SubmitError};
 use testkit::{CountingWaker, Gate, watchdog};
+
+use crate::support::{hold, hold_all};
 
 /// Only a net.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -167,5 +171,144 @@ fn as_a_stream_it_waits_for_the_room_of_any_pool_and_gives_panics_in_their_place
             }
         }
         gates[0].open();
+    });
+}
+
+/// Two pools of one worker, which have room for any number of tasks.
+fn queueing(strategy: impl Strategy) -> MultiPool {
+    let each = Pool::builder()
+        .capacity(1)
+        .queue_depth(QueueDepth::Unlimited);
+    let builder = MultiPool::builder(each).pools(2);
+    builder.strategy(strategy).build().unwrap()
+}
+
+/// Always the same pool.
+struct Only(usize);
+
+impl Strategy for Only {
+    fn choose(&self, _: &Loads<'_>) -> usize {
+        self.0
+    }
+}
+
+/// Maps in every way on these pools, one worker of which does not end its task.
+fn map_beside_a_blocked_worker(pools: &MultiPool) {
+    for window in [1, 2, 100] {
+        let ordered = pools.map(0..200_u32, |n| n).window(window);
+        assert!(ordered.map(Result::unwrap).eq(0..200));
+        let unordered = pools.map_unordered(0..200_u32, |n| n).window(window);
+        assert_eq!(unordered.map(Result::unwrap).sum::<u32>(), 199 * 100);
+        let stream = pools.map(0..200_u32, |n| n).window(window).into_stream();
+        let values: Vec<u32> = testkit::block_on(stream.map(Result::unwrap).collect());
+        assert!(values.into_iter().eq(0..200));
+    }
+    pools.for_each(0..200, drop).unwrap();
+    let sum = pools.scope(|scope| {
+        scope
+            .map(0..200_u32, |n| n)
+            .map(Result::unwrap)
+            .sum::<u32>()
+    });
+    assert_eq!(sum, 199 * 100);
+}
+
+#[test]
+fn a_member_whose_worker_is_blocked_holds_up_no_mapping() {
+    watchdog(LIMIT, || {
+        for pools in [
+            queueing(RoundRobin::new()),
+            queueing(LeastTasks),
+            queueing(Only(0)),
+        ] {
+            let gate = hold(&pools);
+            map_beside_a_blocked_worker(&pools);
+            gate.open();
+        }
+    });
+}
+
+#[test]
+fn a_mapping_that_began_while_all_workers_were_busy_goes_on_with_the_first_that_is_free() {
+    watchdog(LIMIT, || {
+        for free in [0, 1] {
+            for streams in [false, true] {
+                let pools = queueing(RoundRobin::new());
+                let gates = hold_all(&pools, 2);
+                let mapped = pools.map(0..200_u32, |n| n);
+                let consumer = thread::spawn(move || {
+                    if streams {
+                        let values = mapped.into_stream().map(Result::unwrap);
+                        testkit::block_on(values.fold(0, |sum, n| sum + n))
+                    } else {
+                        mapped.map(Result::unwrap).sum::<u32>()
+                    }
+                });
+                let queued = || pools.stats().queued;
+                crate::support::until(|| queued() > 0);
+                gates[free].open();
+                assert_eq!(consumer.join().unwrap(), 199 * 100);
+                gates.iter().for_each(Gate::open);
+            }
+        }
+    });
+}
+
+/// Panics while it is armed.
+#[derive(Clone, Default)]
+struct Panics(Arc<AtomicBool>);
+
+impl Strategy for Panics {
+    fn choose(&self, _: &Loads<'_>) -> usize {
+        assert!(!self.0.load(SeqCst), "the strategy");
+        0
+    }
+}
+
+#[test]
+fn a_scope_outlasts_its_tasks_though_the_strategy_panics() {
+    watchdog(LIMIT, || {
+        let strategy = Panics::default();
+        let pools = queueing(strategy.clone());
+        let (gate, ended, left) = (Gate::new(), AtomicUsize::new(0), AtomicBool::new(false));
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            pools.scope(|scope| {
+                for _ in 0..2 {
+                    scope.submit(|| {
+                        gate.wait();
+                        (0..1_000).for_each(|_| thread::yield_now());
+                        assert!(!left.load(SeqCst), "the task ran on after its scope");
+                        ended.fetch_add(1, SeqCst);
+                    });
+                }
+                gate.wait_for_arrivals(2);
+                strategy.0.store(true, SeqCst);
+                for _ in 0..2 {
+                    scope.submit(|| gate.open());
+                }
+            });
+        }));
+        left.store(true, SeqCst);
+        gate.open();
+        assert_eq!((unwound.is_ok(), ended.into_inner()), (true, 2));
+    });
+}
+
+#[test]
+fn a_strategy_that_panics_reaches_the_caller_of_next_and_no_item_is_lost() {
+    watchdog(LIMIT, || {
+        let strategy = Panics::default();
+        let pools = queueing(strategy.clone());
+        let mut results = pools.map(0..10, |n| n).window(1);
+        let mut values = Vec::new();
+        for armed in [false, true].into_iter().cycle() {
+            strategy.0.store(armed, SeqCst);
+            match catch_unwind(AssertUnwindSafe(|| results.next())) {
+                Ok(None) => break,
+                Ok(Some(value)) => values.push(value.unwrap()),
+                Err(_) => assert!(armed),
+            }
+        }
+        assert!(values.into_iter().eq(0..10));
     });
 }

@@ -1,7 +1,9 @@
 //! Mapping an iterator in a scope.
 //!
 //! The caller pulls the source and fetches results, in [`ScopedMap`]'s `next`. Each item is a task of
-//! the scope, whose value is its result; so the owner calls the function, too, while it waits.
+//! the scope, whose value is its result. While the owner waits for the first it runs those of its own
+//! items that have not started, and no other tasks: what waits for an item on this stack is a call of
+//! `next`, and nothing else.
 //!
 //! # Invariants
 //! 1. Tasks start in the items' order, so whatever comes before an item that was begun was begun, too.
@@ -19,16 +21,15 @@ use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::{Scope, ScopedJoinHandle};
 use crate::error::MapError;
+use crate::handle::PoolRef;
+use crate::map::window_of;
 use crate::task_group::judge;
-
-/// Items that may be pulled and not fetched, for each worker, where the window is not set.
-const WINDOW_PER_WORKER: usize = 4;
 
 /// The results of a mapping in a scope, as an iterator. See [`Scope::map`].
 ///
 /// [`next`](Iterator::next) pulls the source, hands what it gives to the pool, and waits for a
-/// result. Meanwhile it runs tasks of the scope that have not started: so one item more than the pool
-/// has workers may run at a time.
+/// result. Meanwhile it calls the function itself with items that have not started: so one item more
+/// than the pool has workers may run at a time.
 ///
 /// Dropping it cancels what has not started; what runs ends before the scope returns, and its value is
 /// dropped.
@@ -44,7 +45,10 @@ pub struct ScopedMap<'scope, 'env: 'scope, I: Iterator, T, E = Infallible> {
     name: &'static str,
     /// Of the items that were pulled and whose results were not fetched.
     handles: VecDeque<ScopedJoinHandle<'scope, Result<Option<T>, E>>>,
-    window: usize,
+    /// How many of these, from the front, are known to have started.
+    started: usize,
+    /// `None` if it is not set.
+    window: Option<usize>,
 }
 
 type Function<'scope, I, T, E> = dyn Fn(I) -> Result<T, E> + Send + Sync + 'scope;
@@ -117,7 +121,8 @@ where
             mapped: Arc::new(Mapped { end, stops, call }),
             name: type_name::<F>(),
             handles: VecDeque::new(),
-            window: scope.workers.saturating_mul(WINDOW_PER_WORKER),
+            started: 0,
+            window: None,
         }
     }
 
@@ -125,7 +130,7 @@ where
     /// that wait, that run, and whose results are kept. At least 1. So many are pulled before the first
     /// result is waited for.
     ///
-    /// If it is not set: 4 for each worker.
+    /// If it is not set: 4 for each worker, of which 256 count.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -142,7 +147,7 @@ where
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     pub fn window(mut self, items: usize) -> Self {
-        self.window = items.max(1);
+        self.window = Some(items.max(1));
         self
     }
 
@@ -150,17 +155,44 @@ where
         let (mapped, number) = (Arc::clone(&self.mapped), self.pulled);
         self.pulled += 1;
         let task = move || mapped.call(number, item);
-        let handle = self.scope.spawn_as(self.name, task);
+        let record = self.scope.record();
+        let handle = self.scope.spawn_as(self.name, record, task);
         self.handles.push_back(handle);
     }
 }
 
 impl<I: Iterator, T, E> ScopedMap<'_, '_, I, T, E> {
+    fn current_window(&self) -> usize {
+        let of_workers = || window_of(self.scope.queue.pace().1, 1);
+        self.window.unwrap_or_else(of_workers)
+    }
+
+    /// Calls the function with the first item that waits. `false` if there is none, or it may not be
+    /// called here.
+    fn help(&mut self) -> bool {
+        let queue = &self.scope.queue;
+        let pool = &queue.pool().0;
+        if pool.is_own_worker() && !pool.may_nest() {
+            return false;
+        }
+        let (handles, started) = (&self.handles, &mut self.started);
+        queue.help(|scoped| {
+            while let Some(handle) = handles.get(*started) {
+                *started += 1;
+                if let Some(task) = scoped.start_that(handle.number) {
+                    return Some(task);
+                }
+            }
+            None
+        })
+    }
+
     /// Pulls nothing any more, and forgets what was not fetched.
     fn stop(&mut self) {
         self.mapped.end();
         self.source = None;
         self.handles.clear();
+        self.started = 0;
     }
 }
 
@@ -173,7 +205,8 @@ where
     type Item = Result<T, MapError<E>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.handles.len() < self.window
+        let window = self.current_window();
+        while self.handles.len() < window
             && let Some(source) = &mut self.source
         {
             match source.next() {
@@ -181,7 +214,9 @@ where
                 None => self.source = None,
             }
         }
+        while !self.handles.front()?.is_finished() && self.help() {}
         let joined = self.handles.pop_front()?.join();
+        self.started = self.started.saturating_sub(1);
         // Skipped is only what comes after the end.
         let result = judge(joined).transpose()?;
         if matches!(result, Err(MapError::Refused(_))) || (self.mapped.stops && result.is_err()) {
@@ -209,7 +244,7 @@ impl<I: Iterator, T, E> Drop for ScopedMap<'_, '_, I, T, E> {
 impl<I: Iterator, T, E> fmt::Debug for ScopedMap<'_, '_, I, T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScopedMap")
-            .field("window", &self.window)
+            .field("window", &self.current_window())
             .field("in_flight", &self.handles.len())
             .finish_non_exhaustive()
     }

@@ -9,12 +9,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Packet, Scope, ScopedJoinHandle};
+use super::{Scope, ScopedJoinHandle};
 use crate::cancel::CancelToken;
-use crate::error::JoinError;
 use crate::task::options::TaskOptions;
 use crate::task::recorded::Recorded;
-use crate::task_hook::TaskOutcome;
 
 /// Gives a single task of a scope a name, a token that cancels it, a time to be started by; then hands
 /// it over. Made by [`Scope::task`].
@@ -81,11 +79,7 @@ impl<'scope> ScopedTaskBuilder<'scope, '_> {
     where
         F: FnOnce() -> T + Send + 'scope,
     {
-        let recorded = self.recorded();
-        self.scope.add(Box::new(move |context| {
-            let ran = recorded.run(type_name::<F>(), context, task, drop);
-            ran.ok().and_then(Result::err)
-        }));
+        self.scope.submit_as(Some(self.recorded()), task);
     }
 
     /// Hands the task over and returns a handle to its value: see [`Scope::spawn`].
@@ -94,27 +88,8 @@ impl<'scope> ScopedTaskBuilder<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.spawn_as(type_name::<F>(), task)
-    }
-
-    pub(super) fn spawn_as<F, T>(self, name: &'static str, task: F) -> ScopedJoinHandle<'scope, T>
-    where
-        F: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        let recorded = self.recorded();
-        let packet = Packet::new();
-        let ours = Arc::clone(&packet);
-        self.scope.add(Box::new(move |context| {
-            let ran = recorded.run(name, context, task, |value| value);
-            ours.settle(match ran {
-                Ok(ran) => ran.map_err(|payload| context.panicked(payload)),
-                Err(TaskOutcome::Expired) => Err(JoinError::Expired),
-                Err(_) => Err(JoinError::Cancelled),
-            });
-            None
-        }));
-        self.scope.handle(packet)
+        let recorded = Some(self.recorded());
+        self.scope.spawn_as(type_name::<F>(), recorded, task)
     }
 
     fn recorded(&self) -> Arc<Recorded> {

@@ -75,21 +75,6 @@ impl Recorded {
         drop(frame);
         ran
     }
-
-    /// Runs the task, and `then` with its value as a part of it; or drops it, if it is not to start any
-    /// more.
-    pub(crate) fn run<T, V>(
-        self: &Arc<Self>,
-        type_name: &'static str,
-        context: &TaskContext,
-        task: impl FnOnce() -> T,
-        then: impl FnOnce(T) -> V,
-    ) -> Result<Result<V, Payload>, TaskOutcome> {
-        match self.drop_unrun(type_name, context, task) {
-            Ok(why) => Err(why),
-            Err(task) => Ok(self.execute(type_name, context, || then(task()))),
-        }
-    }
 }
 
 impl Running for Recorded {

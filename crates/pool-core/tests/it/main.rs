@@ -40,6 +40,7 @@ mod reboot;
 mod release;
 mod release_now;
 mod scope;
+mod scope_user_code;
 mod smoke;
 mod spawn;
 mod stats;

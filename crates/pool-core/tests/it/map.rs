@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use pool_core::{JoinError, MapError, Pool, QueueDepth, SubmitError, WithinWorker};
+use pool_core::{JoinError, ManualClock, MapError, Pool, QueueDepth, SubmitError, WithinWorker};
 use testkit::{Gate, watchdog};
 
 /// Only a net.
@@ -250,6 +250,87 @@ fn a_task_that_waits_for_a_worker_comes_before_the_items_that_wait() {
 }
 
 #[test]
+fn a_task_that_waits_comes_before_the_next_item_though_items_were_short_until_now() {
+    watchdog(LIMIT, || {
+        let clock = ManualClock::new();
+        let built = Pool::builder()
+            .capacity(1)
+            .queue_depth(QueueDepth::Unlimited)
+            .clock(clock.clone())
+            .build();
+        let pool = built.expect("it has a capacity");
+        let (gate, (pulled, source)) = (Gate::new(), counted(3_000));
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (counter, held) = (Arc::clone(&ran), gate.clone());
+        // By the pool's clock 1,000 items take no time, so turns grow as long as they may be; then
+        // each takes longer than a turn should.
+        let results = pool.map(source, move |n| {
+            if n == 1_000 {
+                held.wait();
+            }
+            if n >= 1_000 {
+                clock.advance(Duration::from_millis(2));
+            }
+            counter.fetch_add(1, SeqCst)
+        });
+        let mapping = std::thread::spawn(move || results.window(3_000).flatten().count());
+        gate.wait_for_arrivals(1);
+        while pulled.load(SeqCst) < 3_000 {
+            std::thread::yield_now();
+        }
+        let other = pool.spawn(move || ran.load(SeqCst)).expect("there is room");
+        gate.open();
+        let before = other.join().expect("it ran");
+        assert_eq!(
+            before, 1_001,
+            "the item that ran was the last one before it"
+        );
+        assert_eq!(mapping.join().expect("no panic"), 3_000);
+    });
+}
+
+#[test]
+fn a_mapping_follows_the_size_of_its_pool_up() {
+    watchdog(LIMIT, || {
+        let (pool, gate) = (pool(1), Gate::new());
+        let (first, all) = (gate.clone(), Barrier::new(8));
+        // One worker's window has four items. The eight that wait for each other come when the
+        // mapping has had a chance to see the pool's new size.
+        let results = pool.map(0..12, move |n| match n {
+            0 => first.wait(),
+            1..4 => {}
+            _ => _ = all.wait(),
+        });
+        let consumer = std::thread::spawn(move || results.flatten().count());
+        gate.wait_for_arrivals(1);
+        pool.tune(8).expect("it may have eight");
+        gate.open();
+        assert_eq!(consumer.join().expect("no panic"), 12);
+    });
+}
+
+#[test]
+fn a_mapping_follows_the_size_of_its_pool_down() {
+    watchdog(LIMIT, || {
+        let (pool, gate, census) = (pool(4), Gate::new(), Census::default());
+        let (held, counted) = (gate.clone(), census.clone());
+        let results = pool.map(0..200, move |n| {
+            if n < 4 {
+                held.wait();
+            } else {
+                counted.within(|| (0..10).for_each(|_| std::thread::yield_now()));
+            }
+        });
+        let consumer = std::thread::spawn(move || results.flatten().count());
+        gate.wait_for_arrivals(4);
+        pool.tune(1).expect("it may have one");
+        gate.open();
+        assert_eq!(consumer.join().expect("no panic"), 200);
+        assert_eq!(census.most(), 1);
+    });
+}
+
+#[test]
 fn a_source_that_is_slower_than_the_workers_holds_up_no_result_that_is_ready() {
     let pool = pool(1);
     let (ended, pulled) = (Arc::new(AtomicUsize::new(0)), Cell::new(0));
@@ -296,18 +377,23 @@ fn for_each_returns_when_every_call_has_ended_and_the_first_error_stops_it()
 fn dropping_it_cancels_what_has_not_started_and_the_items_come_back_if_asked_for() {
     let pool = pool(1);
     let (gate, calls) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
-    let begin = |held: Gate, counter: Arc<AtomicUsize>| {
-        pool.map(0..100, move |n| {
+    let (pulled, source) = counted(100);
+    let (held, counter) = (gate.clone(), Arc::clone(&calls));
+    let mut results = pool
+        .map(source, move |n| {
             counter.fetch_add(1, SeqCst);
             if n > 0 {
                 held.wait();
             }
+            // A source that is slower than the first item is not pulled further.
+            while pulled.load(SeqCst) < 3 {
+                std::thread::yield_now();
+            }
         })
-    };
-    let mut results = begin(gate.clone(), Arc::clone(&calls)).window(10);
+        .window(10);
     results.next().expect("there is a first").expect("it runs");
     gate.wait_for_arrivals(1); // The second.
-    let unstarted: Vec<i32> = results.into_unstarted().collect();
+    let unstarted: Vec<usize> = results.into_unstarted().collect();
     assert!(!unstarted.is_empty() && unstarted.iter().all(|&n| (2..12).contains(&n)));
     gate.open();
     pool.wait_idle().expect("the second ends");
@@ -604,6 +690,50 @@ fn as_many_results_as_are_ready_come_without_a_wait() {
     assert_eq!([next(), next()], [(Some(0), 1), (Some(1), 0)]);
     gate.open();
     assert_eq!([next(), next()], [(Some(2), 0), (None, 0)]);
+}
+
+#[test]
+fn a_canceller_keeps_neither_the_function_nor_the_items_alive() {
+    let (pool, kept) = (pool(1), Arc::new(()));
+    let held = Arc::clone(&kept);
+    let results = pool.map(0..3, move |_| Arc::clone(&held));
+    let canceller = results.canceller();
+    assert_eq!(results.flatten().count(), 3);
+    pool.wait_idle().expect("it is no worker");
+    assert_eq!(Arc::strong_count(&kept), 1);
+    canceller.cancel();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_for_each_whose_source_forks_says_so_in_the_child() {
+    let test = "map::a_for_each_whose_source_forks_says_so_in_the_child";
+    let ended = testkit::in_child(test, || {
+        let (pool, gate, parent) = (pool(2), Gate::new(), std::process::id());
+        let (held, mut forked) = (gate.clone(), 0);
+        let source = (0..3).inspect(|&n| {
+            if n == 1 {
+                gate.wait_for_arrivals(1); // The pool's locks are free.
+                // SAFETY: the child runs what follows here, and leaves by `_exit`.
+                forked = unsafe { libc::fork() };
+                if std::process::id() == parent {
+                    gate.open();
+                }
+            }
+        });
+        let ended = watchdog(LIMIT, || pool.for_each(source, move |_| held.wait()));
+        if std::process::id() != parent {
+            let refused = matches!(ended, Err(MapError::Refused(SubmitError::Forked(()))));
+            // SAFETY: ends the process and nothing else.
+            unsafe { libc::_exit(i32::from(!refused)) };
+        }
+        let mut status = -1;
+        // SAFETY: `status` is ours to write.
+        let waited = unsafe { libc::waitpid(forked, &raw mut status, 0) };
+        assert_eq!((waited, status), (forked, 0));
+        ended.expect("all ran in the parent");
+    });
+    ended.expect("the child exits by itself");
 }
 
 #[cfg(feature = "stream")]

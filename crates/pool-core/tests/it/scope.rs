@@ -1,5 +1,6 @@
 //! Scopes: tasks that borrow.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -345,6 +346,29 @@ fn a_panic_of_a_task_surfaces_at_its_handle_or_at_the_end_of_the_scope() {
 }
 
 #[test]
+fn of_several_tasks_that_panic_the_first_is_the_scopes() {
+    let pool = pool(1);
+    pool.pause(); // All run here, one after the other.
+    for first in 0..3_usize {
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            pool.scope(|scope| {
+                for n in 0..5 {
+                    scope.submit(move || {
+                        if n >= first {
+                            std::panic::panic_any(n);
+                        }
+                    });
+                }
+            });
+        }));
+        let payload = unwound
+            .err()
+            .and_then(|payload| payload.downcast::<usize>().ok());
+        assert_eq!(payload.as_deref(), Some(&first));
+    }
+}
+
+#[test]
 fn a_value_of_a_leaked_handle_leaks_and_nothing_else() {
     let (pool, kept) = (pool(2), Arc::new(()));
     pool.scope(|scope| {
@@ -434,6 +458,250 @@ fn at_the_nesting_limit_a_join_is_refused_and_the_scope_ends_all_the_same() {
         task.expect("there is room").join().expect("it ends"),
         (true, 1)
     );
+}
+
+#[test]
+fn a_join_runs_the_joined_task_and_no_other() {
+    let pool = pool(1);
+    pool.pause();
+    let ran = Mutex::new(Vec::new());
+    pool.scope(|scope| {
+        let run = |n| ran.lock().expect("no panic").push(n);
+        let handles: Vec<_> = (0..4).map(|n| scope.spawn(move || run(n))).collect();
+        for handle in handles.into_iter().rev() {
+            handle.join().expect("it runs");
+        }
+    });
+    assert_eq!(ran.into_inner().expect("no panic"), [3, 2, 1, 0]);
+}
+
+#[test]
+fn a_join_of_a_task_that_has_started_waits_for_it_and_runs_no_other() {
+    let (pool, gate, begun) = (pool(1), Gate::new(), AtomicUsize::new(0));
+    pool.scope(|scope| {
+        let held = gate.clone();
+        let handle = scope.spawn(move || held.wait());
+        gate.wait_for_arrivals(1);
+        for _ in 0..10 {
+            scope.submit(|| begun.fetch_add(1, SeqCst));
+        }
+        let opener = gate.clone();
+        let opens = thread::spawn(move || opener.open());
+        handle.join().expect("it ends");
+        opens.join().expect("no panic");
+    });
+    assert_eq!(begun.into_inner(), 10);
+}
+
+/// Runs that many tasks, each of which spawns a child and joins it: how many joins were refused.
+fn refused_joins(pool: &Pool, tasks: usize) -> usize {
+    let refused = AtomicUsize::new(0);
+    pool.scope(|scope| {
+        for _ in 0..tasks {
+            scope.submit(|| {
+                let joined = scope.spawn(|| ()).join();
+                refused.fetch_add(usize::from(joined.is_err()), SeqCst);
+            });
+        }
+    });
+    refused.into_inner()
+}
+
+#[test]
+fn a_thousand_tasks_on_one_worker_each_join_a_child() {
+    watchdog(LIMIT, || {
+        let pool = pool(1);
+        let inner = pool.clone();
+        let task = pool.spawn(move || refused_joins(&inner, 1_000));
+        assert_eq!(task.expect("there is room").join().expect("it ends"), 0);
+    });
+}
+
+#[test]
+fn joins_of_children_do_not_pile_up_on_one_stack() {
+    watchdog(LIMIT, || {
+        let pool = pool(1);
+        pool.pause(); // All of them run here.
+        assert_eq!(refused_joins(&pool, 100_000), 0);
+    });
+}
+
+#[test]
+fn a_task_is_joined_at_any_place_among_those_that_wait() {
+    let pool = pool(1);
+    pool.pause();
+    for stride in [1, 3, 7, 64, 99] {
+        let ran = AtomicUsize::new(0);
+        pool.scope(|scope| {
+            let spawn = |n: usize| {
+                let ran = &ran;
+                scope.spawn(move || ran.fetch_add(n, SeqCst))
+            };
+            let mut handles: Vec<_> = (0..100).map(|n| Some(spawn(n))).collect();
+            for n in 0..90 {
+                let handle = handles[n * stride % 100].take();
+                handle.map(|handle| handle.join().expect("it runs"));
+            }
+        });
+        assert_eq!(ran.into_inner(), 99 * 100 / 2, "{stride}");
+    }
+}
+
+#[test]
+fn a_mapping_in_a_scope_of_an_unlimited_pool_reads_an_endless_source_no_further_than_its_window() {
+    let built = Pool::builder()
+        .capacity(1 << 20)
+        .queue_depth(QueueDepth::Unlimited)
+        .build();
+    let pool = built.expect("it has a capacity");
+    pool.pause(); // No thread is started: all run here.
+    let pulled = AtomicUsize::new(0);
+    pool.scope(|scope| {
+        let endless = (0..100_000).inspect(|_| _ = pulled.fetch_add(1, SeqCst));
+        let results = scope.map(endless, |n| n);
+        assert_eq!(results.take(3).flatten().sum::<i32>(), 3);
+    });
+    assert!(pulled.load(SeqCst) <= 1_026, "{}", pulled.load(SeqCst));
+}
+
+#[test]
+fn the_owner_of_a_mapping_calls_the_function_while_an_item_runs_elsewhere() {
+    watchdog(LIMIT, || {
+        let (pool, gate) = (pool(1), Gate::new());
+        let values = pool.scope(|scope| {
+            // The worker has the first item when the second is pulled, and the last one ends it.
+            let source = (0..4).inspect(|&n| {
+                if n == 1 {
+                    gate.wait_for_arrivals(1);
+                }
+            });
+            let mapped = scope.map(source, |n| {
+                match n {
+                    0 => gate.wait(),
+                    3 => gate.open(),
+                    _ => {}
+                }
+                (n, thread::current().id())
+            });
+            mapped.flatten().collect::<Vec<_>>()
+        });
+        let us = thread::current().id();
+        let here: Vec<_> = values.into_iter().map(|(n, on)| (n, on == us)).collect();
+        assert_eq!(here, [(0, false), (1, true), (2, true), (3, true)]);
+    });
+}
+
+/// Forks: the child does what `child` says and exits by itself; the parent waits for that.
+#[cfg(unix)]
+fn fork(child: impl FnOnce()) {
+    // SAFETY: the child touches nothing of other threads but the pool under test, and leaves by
+    // `_exit`.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        let ended = catch_unwind(AssertUnwindSafe(|| watchdog(LIMIT, child)));
+        // SAFETY: ends the process and nothing else.
+        unsafe { libc::_exit(i32::from(ended.is_err())) };
+    }
+    let mut status = -1;
+    // SAFETY: `status` is ours to write.
+    let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    assert_eq!((waited, status), (pid, 0));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_scope_that_begins_in_a_forked_child_runs_on_its_owner() {
+    let test = "scope::a_scope_that_begins_in_a_forked_child_runs_on_its_owner";
+    let ended = testkit::in_child(test, || {
+        let pool = pool(1);
+        fork(|| {
+            let ran = AtomicUsize::new(0);
+            let joined = pool.scope(|scope| {
+                (0..3).for_each(|_| scope.submit(|| ran.fetch_add(1, SeqCst)));
+                let mapped = scope.map(0..10, |n| n).flatten().sum::<i32>();
+                (scope.spawn(|| 7).join().ok(), mapped)
+            });
+            assert_eq!((joined, ran.into_inner()), ((Some(7), 45), 3));
+        });
+        assert_eq!(pool.scope(|scope| scope.spawn(|| 7).join().ok()), Some(7));
+    });
+    ended.expect("the child exits by itself");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_scope_that_began_before_a_fork_takes_no_tasks_in_the_child_and_ends_there() {
+    let test = "scope::a_scope_that_began_before_a_fork_takes_no_tasks_in_the_child_and_ends_there";
+    let ended = testkit::in_child(test, || {
+        let pool = pool(1);
+        let ran = AtomicUsize::new(0);
+        let (gate, held) = (Gate::new(), Gate::new());
+        let wait = held.clone();
+        pool.submit(move || wait.wait()).expect("there is room");
+        held.wait_for_arrivals(1);
+        pool.scope(|scope| {
+            let before = Cell::new(Some(scope.spawn(|| gate.wait())));
+            let mut mapped = scope.map(0..4, |n| n);
+            fork(|| {
+                let before = before.take().expect("it is taken here");
+                assert!(before.is_finished(), "a join says at once what it is");
+                assert!(matches!(before.join(), Err(JoinError::Forked)));
+                let refused = catch_unwind(AssertUnwindSafe(|| {
+                    scope.submit(|| ran.fetch_add(1, SeqCst));
+                }));
+                assert!(refused.is_err());
+                let named = scope
+                    .task()
+                    .name("named")
+                    .spawn(|| ran.fetch_add(1, SeqCst));
+                assert!(matches!(named.join(), Err(JoinError::Forked)));
+                let refused = mapped.next();
+                assert!(matches!(
+                    refused,
+                    Some(Err(MapError::Refused(pool_core::SubmitError::Forked(()))))
+                ));
+                assert!(mapped.next().is_none());
+            });
+            gate.open();
+        });
+        assert_eq!(ran.into_inner(), 0);
+        held.open();
+    });
+    ended.expect("the child exits by itself");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_task_that_forks_ends_its_scope_in_the_child_too() {
+    let test = "scope::a_task_that_forks_ends_its_scope_in_the_child_too";
+    let ended = testkit::in_child(test, || {
+        let (pool, parent) = (pool(1), std::process::id());
+        pool.pause(); // All run here.
+        let pid = AtomicUsize::new(0);
+        watchdog(LIMIT, || {
+            pool.scope(|scope| {
+                scope.submit(|| ());
+                scope.submit(|| {
+                    // SAFETY: the child runs what follows here, and leaves by `_exit`.
+                    let child = unsafe { libc::fork() };
+                    pid.store(usize::try_from(child).expect("it forks"), SeqCst);
+                });
+                scope.submit(|| ());
+            });
+        });
+        let pid = pid.into_inner();
+        if std::process::id() != parent {
+            // SAFETY: ends the process and nothing else.
+            unsafe { libc::_exit(i32::from(pid != 0)) };
+        }
+        let mut status = -1;
+        let pid = libc::pid_t::try_from(pid).expect("as it was given");
+        // SAFETY: `status` is ours to write.
+        let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        assert_eq!((waited, status), (pid, 0));
+    });
+    ended.expect("the child exits by itself");
 }
 
 #[cfg(unix)]

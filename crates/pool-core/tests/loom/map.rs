@@ -190,6 +190,46 @@ fn a_scoped_join_racing_the_worker_gets_the_value() {
     );
 }
 
+/// The pool shrinks while two drain tasks are at work: the one that leaves, or is about to begin,
+/// leaves its items to the other.
+#[test]
+fn a_pool_that_shrinks_racing_a_mapping_strands_no_item() {
+    check(
+        "a_pool_that_shrinks_racing_a_mapping_strands_no_item",
+        Some(1),
+        || {
+            let pool = untimed(2).build().unwrap();
+            let other = pool.clone();
+            let tune = spawn(move || other.tune(1).unwrap());
+            let results = pool.map([1, 2, 3], |n| n).window(3);
+            let results: Vec<u32> = results.map(Result::unwrap).collect();
+            assert_eq!(results, [1, 2, 3]);
+            tune.join().unwrap();
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// Two tasks, the later of which is joined: by its owner, or it has started on the worker.
+#[test]
+fn a_join_of_the_later_task_racing_the_worker_runs_each_once() {
+    check(
+        "a_join_of_the_later_task_racing_the_worker_runs_each_once",
+        Some(2),
+        || {
+            let (pool, calls) = (untimed(1).build().unwrap(), AtomicUsize::new(0));
+            let value = pool.scope(|scope| {
+                scope.submit(|| calls.fetch_add(1, Relaxed));
+                scope.spawn(|| calls.fetch_add(1, Relaxed)).join().is_ok()
+            });
+            assert_eq!((value, calls.load(Relaxed)), (true, 2));
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
 /// A stream's look and its waker against the end of an item, and against the drain task's own end: no
 /// result is left behind while the future sleeps.
 #[cfg(feature = "stream")]
