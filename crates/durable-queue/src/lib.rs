@@ -36,8 +36,8 @@
 //! - In a forked process, with what the parent has made: the pump is the parent's, and so is an
 //!   open file. Each call answers `Forked` there. Make the queue, and open the file, after the fork.
 //! - For order: jobs start by their times, then by their ids, but handlers end as they end.
-//! - Next to another version of `libsqlite3-sys`, of which a program links one: rusqlite from 0.32 to 0.43, sqlx 0.8 and 0.9, SeaORM 1,
-//!   and diesel 2.2 and 2.3 go together with the store on SQLite. With others, build without the feature `sqlite`.
+//! - Next to another version of `libsqlite3-sys`, of which a program links one: rusqlite from 0.32 to 0.43, sqlx 0.8 and 0.9, `SeaORM` 1,
+//!   and diesel 2.2 and 2.3 go together with the store on `SQLite`. With others, build without the feature `sqlite`.
 //! - For many levels of priority: a job is [urgent](DurableQueue::urgent) or it is not. A further level is a
 //!   queue of its own.
 //!
