@@ -41,6 +41,10 @@ use crate::task::options::TaskOptions;
 use crate::task::run::TaskContext;
 use crate::task::span::CarriedSpan;
 
+mod results;
+
+use results::Results;
+
 /// Items that may be pulled and not fetched, for each worker, where the window is not set: so many
 /// for each piece of a turn, which has the more of them the shorter items are.
 const PER_WORKER_AND_TURN: usize = 4;
@@ -179,75 +183,6 @@ enum Stage {
     Cancelled,
     /// Nor is anything fetched.
     Left,
-}
-
-enum Results<R> {
-    Ordered {
-        /// The number of the first item whose result has not been fetched.
-        head: u64,
-        /// From there, a place for each item that has started.
-        places: VecDeque<Option<R>>,
-    },
-    Unordered(VecDeque<R>),
-}
-
-impl<R> Results<R> {
-    fn new(order: Order) -> Self {
-        match order {
-            Order::Ordered => Self::Ordered {
-                head: 0,
-                places: VecDeque::new(),
-            },
-            Order::Unordered => Self::Unordered(VecDeque::new()),
-        }
-    }
-
-    /// An item starts: the number of its place.
-    fn start(&mut self) -> u64 {
-        match self {
-            Self::Ordered { head, places } => {
-                places.push_back(None);
-                *head + places.len() as u64 - 1
-            }
-            Self::Unordered(_) => 0,
-        }
-    }
-
-    fn keep(&mut self, number: u64, result: R) {
-        match self {
-            Self::Ordered { head, places } => {
-                let at = usize::try_from(number - *head);
-                let place = at.ok().and_then(|at| places.get_mut(at));
-                *place.expect("an item's place stands until it is fetched") = Some(result);
-            }
-            Self::Unordered(results) => results.push_back(result),
-        }
-    }
-
-    fn is_ready(&self) -> bool {
-        match self {
-            Self::Ordered { places, .. } => matches!(places.front(), Some(Some(_))),
-            Self::Unordered(results) => !results.is_empty(),
-        }
-    }
-
-    /// Moves what is ready to the end of `fetched`.
-    fn fetch(&mut self, fetched: &mut VecDeque<R>) {
-        match self {
-            Self::Ordered { head, places } => {
-                while let Some(result) = places.front_mut().and_then(Option::take) {
-                    places.pop_front();
-                    *head += 1;
-                    fetched.push_back(result);
-                }
-            }
-            Self::Unordered(results) => fetched.append(results),
-        }
-    }
-
-    fn take_all(&mut self) -> Self {
-        mem::replace(self, Self::Unordered(VecDeque::new()))
-    }
 }
 
 impl<I, R> Mapped<I, R> {
