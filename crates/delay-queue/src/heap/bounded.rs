@@ -113,3 +113,21 @@ fn a_list_that_is_cut_again_and_again_takes_few_steps_at_a_time() {
     });
     heap.pop_all();
 }
+
+/// An entry is expected to be moved when its time comes near, and not before.
+#[test]
+fn a_fill_of_any_size_moves_few_keys() {
+    for span in [1_u64 << 36, (1 << 35) + 1, 3 << 50] {
+        let mut heap = DelayHeap::new();
+        steps::take();
+        let mut moved = 0;
+        for count in 1..=1_500_000 {
+            heap.push((), scattered(count) % span);
+            moved += steps::take();
+            assert!(
+                count < 100_000 || moved <= count / 2,
+                "{moved} steps for {count} pushes in {span}"
+            );
+        }
+    }
+}

@@ -9,6 +9,11 @@
 //! later keys of that bucket go there. So no operation moves more than a few lists' keys. Keys that
 //! are all due at one time are cut by their order numbers.
 //!
+//! Cutting moves each key once more, so a rung should have enough buckets for its keys. How many
+//! keys will come is not known when the first rung is made, and a few keys in many buckets waste
+//! memory. So that rung begins with few buckets, and is *widened* once, when its keys are still so
+//! few that one operation can move them all.
+//!
 //! # Invariants
 //! 1. No key here is before the `edge`, nor is any that is pushed.
 //! 2. A rung ends where the current bucket of the rung before it ends, or sooner. Therefore the
@@ -33,6 +38,8 @@ const FEWEST_BUCKETS: usize = 16;
 const EXPECTED: usize = 1_024;
 const MOST_BUCKETS: usize = 1 << MOST_BITS;
 const MOST_BITS: u32 = 8;
+/// A rung that is widened gets as many buckets for each one.
+const WIDENING_BITS: u32 = 3;
 /// With as many rungs, another one is twice as long as the one beside it, or as its keys need.
 const MANY_RUNGS: usize = 8;
 
@@ -43,17 +50,29 @@ pub(super) struct Sizes {
     pub(super) limit: usize,
     /// A list of no more keys than this is sorted at once.
     pub(super) few: usize,
+    /// A list that comes to as many keys is a reason to look whether its rung should be widened.
+    watched: usize,
+    /// So many keys in a rung are worth more buckets ..
+    many: usize,
+    /// .. and more than these are too many to be moved at a time.
+    too_many: usize,
 }
 
 impl Sizes {
     pub(super) const USUAL: Self = Self {
         limit: 8_192,
         few: 64,
+        watched: 128,
+        many: 12_288,
+        too_many: 24_576,
     };
     /// The smallest ones, so that tests see every kind of cut with few keys.
     pub(super) const LEAST: Self = Self {
-        limit: CHUNK,
+        limit: 2 * CHUNK,
         few: 4,
+        watched: CHUNK,
+        many: 3 * CHUNK,
+        too_many: 64 * CHUNK,
     };
 }
 
@@ -68,6 +87,8 @@ pub(super) struct Far {
     /// Keys that never fall due.
     never: List,
     edge: Key,
+    /// A list with as many keys is long: its rung is widened, or the list is cut.
+    long: usize,
     sizes: Sizes,
 }
 
@@ -108,6 +129,7 @@ impl Far {
             rest: Rest::EMPTY,
             never: List::EMPTY,
             edge: Key::NEVER,
+            long: sizes.watched,
             sizes,
         }
     }
@@ -131,7 +153,7 @@ impl Far {
     #[inline(always)]
     pub(super) fn push<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
         let list = Self::root(&mut self.rungs, &mut self.rest, &mut self.never, key);
-        match chunks.push_to_short(list, key.slot(), self.sizes.limit) {
+        match chunks.push_to_short(list, key.slot(), self.long) {
             Some(place) => place,
             None => self.push_elsewhere(key, chunks, slots),
         }
@@ -146,9 +168,20 @@ impl Far {
     /// As `push`, also if the list is long, or a child's.
     #[inline(never)]
     fn push_elsewhere<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
-        let limit = self.sizes.limit;
-        if let Some(place) = chunks.push_to_short(self.list(key), key.slot(), limit) {
-            return place;
+        loop {
+            let is_in_rung = self.rungs.first().is_some_and(|rung| key < rung.end);
+            let long = if is_in_rung {
+                self.long
+            } else {
+                self.sizes.limit
+            };
+            if let Some(place) = chunks.push_to_short(self.list(key), key.slot(), long) {
+                return place;
+            }
+            if long == self.sizes.limit {
+                break;
+            }
+            self.widen(key, chunks, slots);
         }
         self.cut_list(key, chunks, slots);
         // Its keys can all have gone to one bucket again: that is cut when it gets more.
@@ -219,7 +252,12 @@ impl Far {
             let end = Key::at(self.edge.due);
             // Those that are in the heap now are the first of as many as there were before.
             let count = EXPECTED.max(slots.count() as usize);
-            self.rungs.push(Rung::new(span, count, end));
+            let mut buckets = buckets_for(count);
+            if self.rungs.is_empty() && count >= self.sizes.many {
+                buckets = MOST_BUCKETS << (WIDENING_BITS - 1);
+                self.long = self.sizes.limit;
+            }
+            self.rungs.push(Rung::new(span, buckets, end));
         }
         self.edge = Key::at(first);
         for &key in keys {
@@ -280,6 +318,7 @@ impl Far {
         }
         if self.is_empty() {
             self.edge = self.edge.max(Key::NEVER);
+            self.long = self.sizes.watched;
         }
     }
 
@@ -334,7 +373,7 @@ impl Far {
         if count <= self.sizes.few || span.first >= span.last {
             return false;
         }
-        let mut rung = Rung::new(span, count, end);
+        let mut rung = Rung::new(span, buckets_for(count), end);
         self.edge = self.edge.max(Key::at(span.first));
         *moved = (count, rung.spread(list, chunks, slots));
         self.rungs.push(rung);
@@ -369,6 +408,32 @@ impl Far {
         self.edge = rank(self.edge);
     }
 
+    /// Gives the rung of a long list more buckets, if it has many keys and not too many. If not,
+    /// lists may become longer before they are long.
+    #[cold]
+    fn widen<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) {
+        self.long = self.sizes.limit.min(self.long + self.sizes.watched / 4);
+        let Some(rung) = self.rungs.iter_mut().rev().find(|rung| key < rung.end) else {
+            return;
+        };
+        let keys: usize = rung.buckets.iter().map(|&list| chunks.linked(list)).sum();
+        if keys < self.sizes.many || rung.by_order {
+            return;
+        }
+        self.long = self.sizes.limit;
+        let bits = WIDENING_BITS.min(rung.shift);
+        if keys > self.sizes.too_many || rung.buckets.len() > MOST_BUCKETS || bits == 0 {
+            return;
+        }
+        let wide = alloc::vec![List::EMPTY; rung.buckets.len() << bits];
+        let lists = mem::replace(&mut rung.buckets, wide);
+        rung.shift -= bits;
+        rung.current <<= bits;
+        for list in lists {
+            rung.spread(list, chunks, slots);
+        }
+    }
+
     /// Makes a rung of the full list to which a key belongs.
     #[cold]
     fn cut_list<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) {
@@ -401,6 +466,7 @@ impl Far {
     fn cut_rest<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) {
         let Rest { list, mut span } = mem::replace(&mut self.rest, Rest::EMPTY);
         let before = self.rungs.first().map_or(0, Rung::length);
+        let buckets = self.rungs.first().map_or(0, |rung| rung.buckets.len());
         let times = 1 + u64::from(self.rungs.len() >= MANY_RUNGS);
         let length = before.saturating_mul(times);
         span.first = self.rungs.first().map_or(self.edge, |rung| rung.end).due;
@@ -408,7 +474,9 @@ impl Far {
             .last
             .max(span.first.saturating_add(length))
             .min(u64::MAX - 1);
-        let mut rung = Rung::new(span, self.sizes.limit, Key::NEVER);
+        let buckets = buckets.next_power_of_two();
+        let buckets = buckets.max(buckets_for(self.sizes.limit));
+        let mut rung = Rung::new(span, buckets, Key::NEVER);
         rung.spread(list, chunks, slots);
         self.rungs.insert(0, rung);
     }
@@ -448,6 +516,12 @@ impl Far {
     }
 }
 
+/// How many buckets a rung for so many keys should have.
+fn buckets_for(keys: usize) -> usize {
+    let count = (keys / SHARE).next_power_of_two();
+    count.clamp(FEWEST_BUCKETS, MOST_BUCKETS)
+}
+
 /// The number of a bucket, of which there are few.
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]
 fn small(bucket: u64) -> usize {
@@ -477,12 +551,11 @@ impl Rung {
         buckets: Vec::new(),
     };
 
-    /// For so many keys in this span, which ends at `end` at the latest.
-    fn new(span: Span, keys: usize, end: Key) -> Self {
-        let count = (keys / SHARE).next_power_of_two();
-        let count = count.clamp(FEWEST_BUCKETS, MOST_BUCKETS);
+    /// For keys in this span, which ends at `end` at the latest, with no more than so many
+    /// buckets, a power of two.
+    fn new(span: Span, most: usize, end: Key) -> Self {
         let length = span.last - span.first;
-        let shift = (u64::BITS - length.leading_zeros()).saturating_sub(count.ilog2());
+        let shift = (u64::BITS - length.leading_zeros()).saturating_sub(most.ilog2());
         let count = small(length >> shift) + 1;
         let covered = u128::from(span.first) + ((count as u128) << shift);
         Self {
