@@ -131,3 +131,19 @@ fn a_fill_of_any_size_moves_few_keys() {
         }
     }
 }
+
+/// Order numbers had 32 bits once, and began anew when they had run out: with all keys at once.
+#[test]
+fn operations_take_few_steps_also_at_the_2_to_the_32nd_push() {
+    for due in [scattered as fn(u64) -> u64, |index| index, |_| NEVER] {
+        let mut heap = Checked::new();
+        heap.0 = DelayHeap::beginning_with(u64::from(u32::MAX) - MANY, 0);
+        let ids: Vec<_> = (0..MANY).map(|index| heap.push(due(index))).collect();
+        for (index, id) in (0..100).zip(ids) {
+            heap.push(due(index));
+            heap.0.reset(id, due(index));
+            heap.check();
+        }
+        heap.pop_all();
+    }
+}

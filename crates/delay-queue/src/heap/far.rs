@@ -38,8 +38,12 @@ const FEWEST_BUCKETS: usize = 16;
 const EXPECTED: usize = 1_024;
 const MOST_BUCKETS: usize = 1 << MOST_BITS;
 const MOST_BITS: u32 = 8;
-/// A rung that is widened gets as many buckets for each one.
-const WIDENING_BITS: u32 = 3;
+/// A rung that is widened gets at most so many, or more than half as many.
+const MOST_WIDE_BUCKETS: usize = 512;
+/// In a rung that is cut by order numbers, those that are there get 2^-`ROOM_BITS` of the buckets.
+const ROOM_BITS: u32 = 4;
+/// Above this, the order number at which a bucket starts could overflow.
+const MOST_ORDER_SHIFT: u32 = u64::BITS - 2 * MOST_BITS;
 /// With as many rungs, another one is twice as long as the one beside it, or as its keys need.
 const MANY_RUNGS: usize = 8;
 
@@ -113,7 +117,7 @@ struct Rest {
     span: Span,
 }
 
-/// From one time to another, both included.
+/// From one time, or order number, to another, both included.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     first: u64,
@@ -254,7 +258,7 @@ impl Far {
             let count = EXPECTED.max(slots.count() as usize);
             let mut buckets = buckets_for(count);
             if self.rungs.is_empty() && count >= self.sizes.many {
-                buckets = MOST_BUCKETS << (WIDENING_BITS - 1);
+                buckets = MOST_WIDE_BUCKETS;
                 self.long = self.sizes.limit;
             }
             self.rungs.push(Rung::new(span, buckets, end));
@@ -287,7 +291,9 @@ impl Far {
                 continue;
             };
             let end = rung.end_of(rung.current);
-            let (by_order, mut is_one_time) = (rung.by_order, rung.shift == 0);
+            let by_order = rung.by_order;
+            // Whether more may come to this bucket, or to what is left of it.
+            let mut is_one_time = rung.shift == 0 || by_order && rung.is_last(rung.current);
             if let Some(start) = start {
                 self.edge = self.edge.max(start);
             }
@@ -398,16 +404,6 @@ impl Far {
         };
     }
 
-    /// Order numbers have changed. All lists must be empty.
-    pub(super) fn renumber(&mut self, rank: impl Fn(Key) -> Key) {
-        // The edge moves and the ends of rungs do not: one that is cut by order and used up would
-        // have keys before its end again, and no bucket for them.
-        while self.rungs.last().is_some_and(Rung::is_used_up) {
-            self.rungs.pop();
-        }
-        self.edge = rank(self.edge);
-    }
-
     /// Gives the rung of a long list more buckets, if it has many keys and not too many. If not,
     /// lists may become longer before they are long.
     #[cold]
@@ -421,8 +417,9 @@ impl Far {
             return;
         }
         self.long = self.sizes.limit;
-        let bits = WIDENING_BITS.min(rung.shift);
-        if keys > self.sizes.too_many || rung.buckets.len() > MOST_BUCKETS || bits == 0 {
+        let bits = (MOST_WIDE_BUCKETS / rung.buckets.len()).max(1).ilog2();
+        let bits = bits.min(rung.shift);
+        if keys > self.sizes.too_many || bits == 0 {
             return;
         }
         let wide = alloc::vec![List::EMPTY; rung.buckets.len() << bits];
@@ -447,9 +444,10 @@ impl Far {
             list = child.buckets[child.index(key)];
             rung = Some(child);
         }
+        let orders = || orders(list, chunks, slots);
         let child = match rung {
-            Some(rung) => rung.finer(rung.index(key)),
-            None => Some(Rung::of_one_time(u64::MAX)),
+            Some(rung) => rung.finer(rung.index(key), orders),
+            None => Some(Rung::of_one_time(u64::MAX, orders(), 0)),
         };
         if let Some(mut child) = child {
             child.spread(list, chunks, slots);
@@ -528,6 +526,18 @@ fn small(bucket: u64) -> usize {
     bucket as usize
 }
 
+/// The first and the last order number in a list.
+fn orders<T>(list: List, chunks: &Chunks, slots: &Slots<T>) -> Span {
+    let mut span = Span::NONE;
+    for (slot, place) in chunks.iter(list) {
+        steps::count_one();
+        if let Some(key) = slots.key_at(slot, place) {
+            span.include(key.order());
+        }
+    }
+    span
+}
+
 /// Moves the keys of a list out of here.
 fn gather<T>(mut list: List, into: &mut Vec<Key>, chunks: &mut Chunks, slots: &Slots<T>) {
     while let Some(chunk) = chunks.pop(&mut list) {
@@ -568,12 +578,15 @@ impl Rung {
         }
     }
 
-    /// For keys that are all due then.
-    fn of_one_time(due: u64) -> Self {
+    /// For keys that are all due then, of which those that are there have these order numbers. The
+    /// last bucket takes all that do not fit into the others.
+    fn of_one_time(due: u64, orders: Span, least_shift: u32) -> Self {
+        let length = orders.last.saturating_sub(orders.first);
+        let shift = (u64::BITS - length.leading_zeros()).saturating_sub(MOST_BITS - ROOM_BITS);
         Self {
-            start: 0,
+            start: orders.first,
             end: Key::behind(due, u64::MAX),
-            shift: u32::BITS - MOST_BITS,
+            shift: shift.max(least_shift).min(MOST_ORDER_SHIFT),
             by_order: true,
             current: 0,
             buckets: alloc::vec![List::EMPTY; MOST_BUCKETS],
@@ -581,9 +594,15 @@ impl Rung {
     }
 
     /// For the keys of one of its buckets, unless nothing separates them.
-    fn finer(&self, bucket: usize) -> Option<Self> {
+    fn finer(&self, bucket: usize, orders: impl FnOnce() -> Span) -> Option<Self> {
+        if self.by_order && self.is_last(bucket) && self.end.order() == u64::MAX {
+            // With longer buckets: so rungs of rungs are few, however many keys are due then.
+            let shift = self.shift + ROOM_BITS / 2;
+            return Some(Self::of_one_time(self.end.due, orders(), shift));
+        }
         if self.shift == 0 {
-            return (!self.by_order).then(|| Self::of_one_time(self.start_of(bucket)));
+            let due = self.start_of(bucket);
+            return (!self.by_order).then(|| Self::of_one_time(due, orders(), 0));
         }
         let shift = self.shift.saturating_sub(MOST_BITS);
         Some(Self {
@@ -600,6 +619,10 @@ impl Rung {
         self.current == self.buckets.len()
     }
 
+    fn is_last(&self, bucket: usize) -> bool {
+        bucket + 1 == self.buckets.len()
+    }
+
     fn length(&self) -> u64 {
         if self.by_order {
             return 0;
@@ -614,6 +637,9 @@ impl Rung {
 
     /// Behind the keys of a bucket.
     fn end_of(&self, bucket: usize) -> Key {
+        if self.by_order && self.is_last(bucket) {
+            return self.end;
+        }
         let length = (1 << self.shift) - 1;
         let last = self.start_of(bucket).saturating_add(length);
         if self.by_order {
@@ -626,13 +652,11 @@ impl Rung {
     /// this one ends.
     #[inline]
     fn index(&self, key: Key) -> usize {
-        let position = if self.by_order {
-            u64::from(key.order())
-        } else {
-            key.due
-        };
-        let index = position.saturating_sub(self.start) >> self.shift;
-        small(index).max(self.current)
+        if self.by_order {
+            let index = key.order().saturating_sub(self.start) >> self.shift;
+            return small(index.min(self.buckets.len() as u64 - 1)).max(self.current);
+        }
+        small(key.due.saturating_sub(self.start) >> self.shift).max(self.current)
     }
 
     /// The list in the bucket of a key.

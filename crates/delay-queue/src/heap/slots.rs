@@ -38,7 +38,7 @@ pub(super) struct Slots<T> {
 enum Slot<T> {
     Taken {
         due: u64,
-        order: u32,
+        order: u64,
         /// Never zero, which distinguishes the two kinds without memory of its own.
         place: Place,
         generation: u32,
@@ -222,14 +222,6 @@ impl<T> Slots<T> {
             *order = key.order();
             *place = there;
         }
-    }
-
-    /// Every order number, to be changed.
-    pub(super) fn orders_mut(&mut self) -> impl Iterator<Item = &mut u32> {
-        self.all.iter_mut().filter_map(|slot| match slot {
-            Slot::Taken { order, .. } => Some(order),
-            Slot::Vacant { .. } => None,
-        })
     }
 
     /// Frees the slot: gives its generation and its value.

@@ -58,13 +58,12 @@ fn an_entry_that_falls_due_costs_the_same_however_many_lie_ready_before_it() {
     }
 }
 
-/// Gathering changes nothing that can be seen but what it answers, also as order numbers end and
-/// are given anew.
+/// Gathering changes nothing that can be seen but what it answers.
 #[test]
 fn what_is_gathered_leaves_in_order_and_is_counted_whatever_happens_to_it() {
     let mut rng = Rng::from_env();
     for _ in 0..200 {
-        let mut heap = DelayHeap::beginning_with(u32::MAX - 30, 0);
+        let mut heap = DelayHeap::beginning_with(u64::from(u32::MAX - 30), 0);
         let mut twin = BTreeMap::new();
         let mut order = 0;
         for _ in 0..200 {
