@@ -46,6 +46,12 @@ impl<T> WaitQueue<T> {
         self.waiting.len()
     }
 
+    /// Whether nothing of any pusher is left.
+    #[cfg(all(test, not(anthill_loom)))]
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.waiting.is_empty() && self.ended.is_empty()
+    }
+
     /// Enqueues a pusher at the end.
     pub(crate) fn enqueue(&mut self, pusher: Pusher<T>) -> WaiterId {
         self.next_id += 1;

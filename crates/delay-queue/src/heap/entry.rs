@@ -22,6 +22,12 @@ impl EntryId {
         }
     }
 
+    /// What maps are sorted by.
+    #[cfg(feature = "std")]
+    pub(crate) fn key(self) -> (u64, u64) {
+        (self.heap, self.generation_and_slot)
+    }
+
     pub(super) fn heap(self) -> u64 {
         self.heap
     }

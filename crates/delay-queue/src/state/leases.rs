@@ -9,6 +9,7 @@
 //! its entry only after them, in another section; until then it stays here, and closing for
 //! good takes it back without waiting for the feeder.
 
+use std::collections::BTreeMap;
 use std::task::Waker;
 
 use sync_shim::Parker;
@@ -19,20 +20,23 @@ use crate::{CheckedOut, EntryId};
 
 /// What is reserved, and which closers wait for it to come back. Held under the queue's lock.
 pub(super) struct Leases<T> {
-    /// With each, what makes its feeder give it back. No user code: it may be cloned and dropped
-    /// under the lock.
-    out: Vec<(EntryId, Waker)>,
-    /// Those of them that their feeders have not collected yet.
-    uncollected: Vec<CheckedOut<T>>,
+    out: BTreeMap<(u64, u64), Lease<T>>,
     waiting: Vec<Parker>,
     recalled: bool,
+}
+
+/// One entry that is reserved.
+struct Lease<T> {
+    /// Makes its feeder give it back. No user code: it may be cloned and dropped under the lock.
+    feeder: Waker,
+    /// The entry, if its feeder has not collected it yet.
+    uncollected: Option<CheckedOut<T>>,
 }
 
 impl<T> Leases<T> {
     pub(super) fn new() -> Self {
         Self {
-            out: Vec::new(),
-            uncollected: Vec::new(),
+            out: BTreeMap::new(),
             waiting: Vec::new(),
             recalled: false,
         }
@@ -45,8 +49,8 @@ impl<T> Leases<T> {
     /// From now on nothing more is given, and what is out has to come back.
     pub(super) fn recall(&mut self, wakes: &mut WakeList) {
         self.recalled = true;
-        for (_, feeder) in &self.out {
-            wakes.push_internal(feeder.clone());
+        for lease in self.out.values() {
+            wakes.push_internal(lease.feeder.clone());
         }
     }
 
@@ -56,7 +60,7 @@ impl<T> Leases<T> {
     }
 
     fn end(&mut self, id: EntryId, effects: &mut Effects) {
-        self.out.retain(|&(out, _)| out != id);
+        self.out.remove(&id.key());
         if self.out.is_empty() {
             for parker in self.waiting.drain(..) {
                 effects.wakes().push_thread(parker);
@@ -70,7 +74,9 @@ impl<T> State<T> {
     /// is handed to the caller.
     pub(super) fn take_back_uncollected(&mut self, effects: &mut Effects) -> Vec<CheckedOut<T>> {
         let mut cleared = Vec::new();
-        for out in std::mem::take(&mut self.leases.uncollected) {
+        let leases = self.leases.out.values_mut();
+        let uncollected: Vec<_> = leases.filter_map(|lease| lease.uncollected.take()).collect();
+        for out in uncollected {
             self.leases.end(out.id(), effects);
             cleared.extend(self.heap.check_in(out).err());
         }
@@ -80,7 +86,7 @@ impl<T> State<T> {
 
 #[cfg(any(feature = "channel", anthill_loom))]
 mod leasing {
-    use super::{CheckedOut, EntryId, Waker};
+    use super::{CheckedOut, EntryId, Lease, Waker};
     use crate::state::{Effects, State};
     use crate::wait::{Effects as _, Unavailable};
 
@@ -105,22 +111,25 @@ mod leasing {
             let Some(out) = self.heap.check_out(self.now) else {
                 return Err(self.unavailable());
             };
-            self.leases.out.push((out.id(), feeder.clone()));
             // Settling again, as the driver does, finds nothing to add.
             self.settle(effects);
-            if effects.is_empty() {
-                return Ok(Leased::Now(out));
-            }
             let id = out.id();
-            self.leases.uncollected.push(out);
-            Ok(Leased::Later(id))
+            let (leased, uncollected) = if effects.is_empty() {
+                (Leased::Now(out), None)
+            } else {
+                (Leased::Later(id), Some(out))
+            };
+            let lease = Lease {
+                feeder: feeder.clone(),
+                uncollected,
+            };
+            self.leases.out.insert(id.key(), lease);
+            Ok(leased)
         }
 
         /// The leased entry, if it has not been taken back.
         pub(crate) fn collect(&mut self, id: EntryId) -> Option<CheckedOut<T>> {
-            let uncollected = &mut self.leases.uncollected;
-            let at = uncollected.iter().position(|out| out.id() == id)?;
-            Some(uncollected.swap_remove(at))
+            self.leases.out.get_mut(&id.key())?.uncollected.take()
         }
 
         /// A leased entry has been received. Its value is elsewhere.
