@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use sync_shim::foreign::drop_quietly;
+use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::{Clock, Parker};
 
 use crate::builder::DefaultClock;
 use crate::error::PushError;
+use crate::idle::sleep;
 use crate::queue::Shared;
 use crate::state::{Effects, State};
 use crate::wait::Waiter;
@@ -139,25 +140,55 @@ impl<T, C: Clock> Shared<T, C> {
             Entered::Over(done) => return done,
             Entered::Waits(id) => id,
         };
+        let mut place = Place {
+            shared: self,
+            id: Some(id),
+        };
         loop {
-            let timed_out = match deadline {
-                None => {
-                    parker.park();
-                    false
-                }
-                Some(when) => !self.config.clock.park_until(&parker, when),
-            };
+            let timed_out = !sleep(&self.config.clock, &parker, deadline);
             // A waiter that comes back unwoken is this thread's parker: no user code is dropped
             // under the lock.
             let wait = self.section(|state, _| match state.pushers.look(id) {
                 Wait::Waiting if timed_out => Err(state.pushers.leave(id)),
                 wait => Ok(wait),
             });
-            match wait {
-                Ok(Wait::Entered(id)) => return Ok(id),
-                Ok(Wait::Refused(value)) => return Err(PushError::Closed(value)),
-                Ok(Wait::Waiting) | Err(None) => {}
-                Err(Some(pusher)) => return Err(PushError::TimedOut(pusher.value)),
+            let result = match wait {
+                Ok(Wait::Entered(id)) => Ok(id),
+                Ok(Wait::Refused(value)) => Err(PushError::Closed(value)),
+                Ok(Wait::Waiting) | Err(None) => continue,
+                Err(Some(pusher)) => Err(PushError::TimedOut(pusher.value)),
+            };
+            place.id = None;
+            return result;
+        }
+    }
+
+    /// Takes a pusher's value back, if it waits still, and forgets the answer if not.
+    fn withdraw(&self, id: WaiterId) {
+        let (pusher, answer) =
+            self.section(|state, _| (state.pushers.leave(id), state.pushers.look(id)));
+        // The values and the waker are user code: the lock is free. Two that panic at once would
+        // end the process.
+        if let Some(Pusher { value, waiter, .. }) = pusher {
+            drop_quietly(waiter);
+            drop(value);
+        }
+        drop(answer);
+    }
+}
+
+/// A waiting thread's place. Its value is withdrawn if the clock panics.
+struct Place<'s, T, C: Clock> {
+    shared: &'s Shared<T, C>,
+    id: Option<WaiterId>,
+}
+
+impl<T, C: Clock> Drop for Place<'_, T, C> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            // Quietly: a panic while another one unwinds would end the process.
+            if let Err(payload) = guarded(|| self.shared.withdraw(id)) {
+                discard(payload);
             }
         }
     }
@@ -232,16 +263,7 @@ impl<T, C: Clock> Future for PushFuture<T, C> {
 impl<T, C: Clock> Drop for PushFuture<T, C> {
     fn drop(&mut self) {
         if let Stage::Queued(id) = self.stage {
-            let (pusher, answer) = self
-                .shared
-                .section(|state, _| (state.pushers.leave(id), state.pushers.look(id)));
-            // The values and the waker are user code: the lock is free. Two that panic at once would
-            // end the process.
-            if let Some(Pusher { value, waiter, .. }) = pusher {
-                drop_quietly(waiter);
-                drop(value);
-            }
-            drop(answer);
+            self.shared.withdraw(id);
         }
     }
 }

@@ -75,7 +75,9 @@ impl<T> State<T> {
     pub(super) fn take_back_uncollected(&mut self, effects: &mut Effects) -> Vec<CheckedOut<T>> {
         let mut cleared = Vec::new();
         let leases = self.leases.out.values_mut();
-        let uncollected: Vec<_> = leases.filter_map(|lease| lease.uncollected.take()).collect();
+        let uncollected: Vec<_> = leases
+            .filter_map(|lease| lease.uncollected.take())
+            .collect();
         for out in uncollected {
             self.leases.end(out.id(), effects);
             cleared.extend(self.heap.check_in(out).err());
