@@ -81,6 +81,10 @@ pub(crate) const MOST: usize = slots::LIMIT;
 /// let ready = heap.drain_ready(1_000, usize::MAX);
 /// assert!(ready.map(|entry| entry.value).eq(["bread", "tea"]));
 /// ```
+#[doc(alias = "PriorityQueue")]
+#[doc(alias = "timer")]
+#[doc(alias = "timeout")]
+#[doc(alias = "ttl")]
 pub struct DelayHeap<T> {
     line: Line,
     slots: Slots<T>,
@@ -248,6 +252,15 @@ impl<T> DelayHeap<T> {
     /// Takes up to `max` entries that are due by `now`, in order.
     ///
     /// Each leaves when the iterator yields it. What is not asked for stays.
+    ///
+    /// ```
+    /// use delay_queue::DelayHeap;
+    ///
+    /// let mut heap: DelayHeap<_> = [("a", 1), ("b", 2), ("c", 9)].into_iter().collect();
+    /// let ready: Vec<_> = heap.drain_ready(5, usize::MAX).map(|entry| entry.value).collect();
+    /// assert_eq!(ready, ["a", "b"]);
+    /// assert_eq!(heap.len(), 1);
+    /// ```
     pub fn drain_ready(&mut self, now: u64, max: usize) -> DrainReady<'_, T> {
         DrainReady::new(self, now, max)
     }
@@ -285,6 +298,17 @@ impl<T> DelayHeap<T> {
     /// Takes the next entry on probation, if it is due by `now`: it may come back.
     ///
     /// Until then it is not in the heap: it is not counted, and its id finds nothing.
+    ///
+    /// ```
+    /// use delay_queue::DelayHeap;
+    ///
+    /// let mut heap = DelayHeap::new();
+    /// heap.push("job", 1);
+    /// let out = heap.check_out(1).expect("it is due");
+    /// assert!(heap.is_empty());
+    /// let id = heap.check_in(out).expect("it is from this heap"); // Nobody wanted it.
+    /// assert!(heap.contains(id));
+    /// ```
     pub fn check_out(&mut self, now: u64) -> Option<CheckedOut<T>> {
         if !self.is_ready(now) {
             return None;

@@ -154,7 +154,16 @@ impl<T, C: Clock> Drop for Place<'_, T, C> {
     }
 }
 
-/// See [`DelayQueue::wait_idle_async`].
+/// Future that is ready once a queue is idle. See [`DelayQueue::wait_idle_async`].
+///
+/// ```
+/// use delay_queue::DelayQueue;
+///
+/// async fn drained(queue: &DelayQueue<u32>) {
+///     queue.wait_idle_async().await;
+///     println!("nothing is pending");
+/// }
+/// ```
 #[must_use = "a future does nothing until it is polled"]
 pub struct WaitIdleFuture<T, C: Clock = DefaultClock> {
     shared: Arc<Shared<T, C>>,

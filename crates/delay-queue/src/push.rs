@@ -26,16 +26,39 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// The due time is fixed at the call, whatever the wait. Waiting pushers are served first
     /// come, first served.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let sessions = DelayQueue::new();
+    /// let id = sessions.push("alice", Duration::from_secs(1_800))?;
+    /// assert!(sessions.contains(id)); // The id cancels it, or gives it another time.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`PushError::Closed`], with the value.
     #[doc(alias = "put")]
     #[doc(alias = "send")]
+    #[doc(alias = "schedule")]
+    #[doc(alias = "delay")]
+    #[doc(alias = "insert")]
     pub fn push(&self, value: T, delay: Duration) -> Result<EntryId, PushError<T>> {
         let (due, now) = self.0.due_after(delay);
         self.0.push(value, due, now, None)
     }
 
     /// As [`push`](DelayQueue::push), to fall due at `due`. A time that has passed is due at once.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let queue = DelayQueue::new();
+    /// queue.push_at("tea", Instant::now())?;
+    /// assert_eq!(queue.take()?.value, "tea");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`PushError::Closed`], with the value.
@@ -77,6 +100,23 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// The due time is fixed at this call. Once it waits it need not be polled: the call
     /// that frees a place enters the value. Dropped before that, it takes the value back and drops it. It panics
     /// if it is polled after it was ready.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::{DelayQueue, PushError};
+    ///
+    /// async fn fill(queue: &DelayQueue<u32>) -> Result<(), PushError> {
+    ///     for n in 0..3 {
+    ///         let pushed = queue.push_async(n, Duration::from_secs(1)).await;
+    ///         pushed.map_err(PushError::without_value)?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # let queue = DelayQueue::new();
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(fill(&queue))?;
+    /// # assert_eq!(queue.len(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn push_async(&self, value: T, delay: Duration) -> PushFuture<T, C> {
         let (due, _) = self.0.due_after(delay);
         PushFuture {
@@ -104,7 +144,7 @@ impl<T> State<T> {
         if !self.is_open() {
             Entered::Over(Err(PushError::Closed(value)))
         } else if self.has_room() {
-            Entered::Over(Ok(self.push(value, due, effects)))
+            Entered::Over(Ok(self.push_at_last(value, due, effects)))
         } else {
             let waiter = waiter();
             Entered::Waits(self.pushers.enqueue(Pusher { value, due, waiter }))
@@ -194,7 +234,7 @@ impl<T, C: Clock> Drop for Place<'_, T, C> {
     }
 }
 
-/// See [`DelayQueue::push_async`].
+/// Future of a push that waits for room. See [`DelayQueue::push_async`], which has an example.
 ///
 /// # Panics
 /// If it is polled after it was ready.

@@ -184,6 +184,12 @@ impl<T> State<T> {
         id
     }
 
+    /// As [`push`](Self::push), for those that have waited: not inlined once more.
+    #[inline(never)]
+    pub(crate) fn push_at_last(&mut self, value: T, due: u64, effects: &mut Effects) -> EntryId {
+        self.push(value, due, effects)
+    }
+
     /// An entry falls due then that did not before.
     #[inline]
     fn changed(&mut self, due: u64, effects: &mut Effects) {
@@ -212,6 +218,12 @@ impl<T> State<T> {
         self.counts.taken += 1;
         self.freed(effects);
         Ok(entry)
+    }
+
+    /// As [`take`](Self::take), for those that wait: not inlined once more.
+    #[inline(never)]
+    pub(crate) fn take_at_last(&mut self, effects: &mut Effects) -> Result<Entry<T>, Unavailable> {
+        self.take(effects)
     }
 
     /// Why nothing is due by the time known so far.
@@ -325,8 +337,7 @@ impl<T> State<T> {
             let Some((waiter, pusher)) = self.pushers.pop() else {
                 break;
             };
-            self.counts.pushed += 1;
-            let id = self.heap.push(pusher.value, pusher.due);
+            let id = self.push_at_last(pusher.value, pusher.due, effects);
             self.pushers.serve(waiter, id);
             effects.wakes().push(pusher.waiter);
         }

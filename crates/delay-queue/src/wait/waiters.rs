@@ -194,10 +194,10 @@ impl Waiters {
     }
 
     /// Restores the invariants after anything has changed. Notified waiters go into `wakes`, an
-    /// alarm to be set into `request`.
+    /// alarm to be set into `request`. Compiled once for all queues.
     pub fn settle(
         &mut self,
-        source: &mut impl ReadySource,
+        source: &mut dyn ReadySource,
         wakes: &mut WakeList,
         request: &mut Option<AlarmRequest>,
     ) {
@@ -261,7 +261,7 @@ impl Waiters {
     /// Invariant 2, where no thread is notified and the leader's time has not come.
     fn keep_time(
         &mut self,
-        source: &mut impl ReadySource,
+        source: &mut dyn ReadySource,
         wakes: &mut WakeList,
         request: &mut Option<AlarmRequest>,
     ) {
