@@ -375,10 +375,7 @@ impl Line {
             self.heap_limit = HEAP_LIMIT;
         }
         if self.run.is_empty() {
-            if !self.sort_by_counting() {
-                self.desk.sort_unstable_by(|one, other| other.cmp(one));
-                mem::swap(&mut self.desk, &mut self.run);
-            }
+            self.sort();
             for (index, key) in self.run.iter().enumerate() {
                 slots.moved(key.slot(), Place::run(index));
             }
@@ -392,6 +389,14 @@ impl Line {
             self.heap_limit = self.heap_limit.max(2 * self.heap.keys().len());
         }
         self.desk.shrink_to(HEAP_LIMIT);
+    }
+
+    /// Sorts the desk into the run, which is empty. Not generic: a sort is much code.
+    fn sort(&mut self) {
+        if !self.sort_by_counting() {
+            self.desk.sort_unstable_by(|one, other| other.cmp(one));
+            mem::swap(&mut self.desk, &mut self.run);
+        }
     }
 
     /// Sorts the desk into the run by counting, for each key, those that are due later, if the keys

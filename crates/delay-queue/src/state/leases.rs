@@ -20,23 +20,27 @@ use crate::{CheckedOut, EntryId};
 
 /// What is reserved, and which closers wait for it to come back. Held under the queue's lock.
 pub(super) struct Leases<T> {
-    out: BTreeMap<(u64, u64), Lease<T>>,
+    out: BTreeMap<(u64, u64), Lease>,
+    /// Those of them that their feeders have not collected yet.
+    uncollected: Vec<CheckedOut<T>>,
     waiting: Vec<Parker>,
     recalled: bool,
 }
 
 /// One entry that is reserved.
-struct Lease<T> {
+struct Lease {
     /// Makes its feeder give it back. No user code: it may be cloned and dropped under the lock.
     feeder: Waker,
-    /// The entry, if its feeder has not collected it yet.
-    uncollected: Option<CheckedOut<T>>,
+    /// Where the entry is among the uncollected ones.
+    #[cfg(any(feature = "channel", anthill_loom))]
+    uncollected: Option<usize>,
 }
 
 impl<T> Leases<T> {
     pub(super) fn new() -> Self {
         Self {
             out: BTreeMap::new(),
+            uncollected: Vec::new(),
             waiting: Vec::new(),
             recalled: false,
         }
@@ -74,11 +78,7 @@ impl<T> State<T> {
     /// is handed to the caller.
     pub(super) fn take_back_uncollected(&mut self, effects: &mut Effects) -> Vec<CheckedOut<T>> {
         let mut cleared = Vec::new();
-        let leases = self.leases.out.values_mut();
-        let uncollected: Vec<_> = leases
-            .filter_map(|lease| lease.uncollected.take())
-            .collect();
-        for out in uncollected {
+        for out in std::mem::take(&mut self.leases.uncollected) {
             self.leases.end(out.id(), effects);
             cleared.extend(self.heap.check_in(out).err());
         }
@@ -88,7 +88,7 @@ impl<T> State<T> {
 
 #[cfg(any(feature = "channel", anthill_loom))]
 mod leasing {
-    use super::{CheckedOut, EntryId, Lease, Waker};
+    use super::{CheckedOut, EntryId, Lease, Leases, Waker};
     use crate::state::{Effects, State};
     use crate::wait::{Effects as _, Unavailable};
 
@@ -119,7 +119,9 @@ mod leasing {
             let (leased, uncollected) = if effects.is_empty() {
                 (Leased::Now(out), None)
             } else {
-                (Leased::Later(id), Some(out))
+                let at = self.leases.uncollected.len();
+                self.leases.uncollected.push(out);
+                (Leased::Later(id), Some(at))
             };
             let lease = Lease {
                 feeder: feeder.clone(),
@@ -131,7 +133,16 @@ mod leasing {
 
         /// The leased entry, if it has not been taken back.
         pub(crate) fn collect(&mut self, id: EntryId) -> Option<CheckedOut<T>> {
-            self.leases.out.get_mut(&id.key())?.uncollected.take()
+            let Leases {
+                out, uncollected, ..
+            } = &mut self.leases;
+            let at = out.get_mut(&id.key())?.uncollected.take()?;
+            let collected = uncollected.swap_remove(at);
+            let moved = uncollected.get(at).map(|moved| moved.id().key());
+            if let Some(lease) = moved.and_then(|moved| out.get_mut(&moved)) {
+                lease.uncollected = Some(at);
+            }
+            Some(collected)
         }
 
         /// A leased entry has been received. Its value is elsewhere.
