@@ -85,16 +85,11 @@ impl<T> WaitQueue<T> {
             after: NONE,
             content: Content::Waiting(pusher),
         };
-        let at = self.free;
-        let at = match self.places.get_mut(at) {
-            Some(free) => {
-                self.free = mem::replace(free, place).after;
-                at
-            }
-            None => {
-                self.places.push(place);
-                self.places.len() - 1
-            }
+        let at = if let Some(free) = self.places.get_mut(self.free) {
+            mem::replace(&mut self.free, mem::replace(free, place).after)
+        } else {
+            self.places.push(place);
+            self.places.len() - 1
         };
         match self.places.get_mut(self.last) {
             Some(last) => last.after = at,
@@ -212,11 +207,67 @@ fn index(id: WaiterId) -> usize {
 
 #[cfg(all(test, not(anthill_loom)))]
 mod tests {
-    use crate::DelayQueue;
+    use std::collections::VecDeque;
     use std::future::Future;
     use std::pin::Pin;
     use std::task::{Context, Waker};
     use std::time::Duration;
+
+    use testkit::Rng;
+
+    use super::*;
+    use crate::{DelayHeap, DelayQueue};
+
+    /// The list against a `VecDeque`: pushers come, are served and leave at random.
+    #[test]
+    fn pushers_leave_first_come_first_served_whoever_withdraws() {
+        let mut rng = Rng::from_env();
+        let mut queue = WaitQueue::new();
+        let (mut twin, mut served) = (VecDeque::new(), Vec::new());
+        let mut heap = DelayHeap::new();
+        for value in 0..10_000 {
+            match rng.below(5) {
+                0 | 1 => {
+                    let waiter = Waiter::Task(Waker::noop().clone());
+                    let id = queue.enqueue(Pusher {
+                        value,
+                        due: 0,
+                        waiter,
+                    });
+                    twin.push_back((id, value));
+                }
+                2 => {
+                    let popped = queue.pop().map(|(id, pusher)| (id, pusher.value));
+                    assert_eq!(popped, twin.pop_front());
+                    if let Some((id, _)) = popped {
+                        let entry = heap.push((), 0);
+                        queue.serve(id, entry);
+                        served.push((id, entry));
+                    }
+                }
+                3 if !twin.is_empty() => {
+                    let (id, value) = twin.remove(rng.below(twin.len())).expect("it is there");
+                    assert!(matches!(queue.look(id), Wait::Waiting));
+                    assert_eq!(queue.leave(id).map(|pusher| pusher.value), Some(value));
+                }
+                4 if !served.is_empty() => {
+                    let (id, entry) = served.swap_remove(rng.below(served.len()));
+                    assert!(queue.leave(id).is_none());
+                    assert!(matches!(queue.look(id), Wait::Entered(found) if found == entry));
+                }
+                _ => {}
+            }
+            assert_eq!(queue.len(), twin.len());
+        }
+        queue.refuse_all(&mut WakeList::new());
+        for (id, value) in twin {
+            assert!(matches!(queue.look(id), Wait::Refused(refused) if refused == value));
+        }
+        for (id, _) in served {
+            assert!(matches!(queue.look(id), Wait::Entered(_)));
+        }
+        assert!(queue.is_forgotten());
+    }
 
     /// Whatever becomes of waiting pushers and their futures, no answer stays behind.
     #[test]
