@@ -170,7 +170,7 @@ impl<T> DelayHeap<T> {
         let (due, place) = self.find(id)?;
         let was_first = self.line.take_out(place, &mut self.slots);
         let (_, value) = self.slots.free(id.slot())?;
-        self.len -= 1;
+        self.left();
         if was_first {
             self.line.refill(&mut self.slots);
         }
@@ -486,10 +486,19 @@ impl<T> DelayHeap<T> {
     #[inline(always)]
     fn leave(&mut self, key: Key) -> Option<Entry<T>> {
         let (generation, value) = self.slots.free(key.slot())?;
-        self.len -= 1;
+        self.left();
         let id = self.id(key.slot(), generation);
         let due = key.due;
         Some(Entry { id, due, value })
+    }
+
+    /// An entry has left its slot.
+    #[inline]
+    fn left(&mut self) {
+        self.len -= 1;
+        if self.len == 0 && self.out.is_empty() {
+            self.slots.all_are_free();
+        }
     }
 
     /// The entry in this slot.
