@@ -4,7 +4,8 @@
 //! different peers compare only if they take turns within minutes. So each case runs the peers
 //! round by round in changing order, and shows the least, the median and the most of the rounds.
 //! `--quick` makes fewer rounds and smaller sizes, `--test` runs each once on next to nothing,
-//! `--peer NAME` leaves out the others, and a word runs only the cases whose names contain it.
+//! `--peer NAME` leaves out the others, `--size N` measures at N entries instead of the usual sizes
+//! (both can be repeated), and a word runs only the cases whose names contain it.
 
 mod crossing;
 mod lateness;

@@ -8,7 +8,8 @@ pub struct Rounds {
     pub is_quick: bool,
     pub is_test: bool,
     only: Option<String>,
-    peer: Option<String>,
+    peers: Vec<String>,
+    sizes: Vec<usize>,
 }
 
 /// What a peer is called, and what shows the figures of one round of it, one for each case.
@@ -21,8 +22,23 @@ impl Rounds {
         let has = |flag: &str| args.iter().any(|arg| arg == flag);
         let (is_quick, is_test) = (has("--quick"), has("--test"));
         let is_word = |arg: &&String| !arg.starts_with('-') && arg.parse::<f64>().is_err();
-        let after = |flag: &str| args.iter().skip_while(|arg| *arg != flag).nth(1).cloned();
-        let peer = after("--peer");
+        let after = |flag: &str| {
+            let pairs = args.iter().zip(args.iter().skip(1));
+            let words = pairs.filter(|(before, _)| *before == flag);
+            words.map(|(_, word)| word.clone()).collect::<Vec<_>>()
+        };
+        let peers = after("--peer");
+        let mut sizes: Vec<usize> = after("--size")
+            .iter()
+            .map(|size| size.parse().expect("a size is a number"))
+            .collect();
+        if sizes.is_empty() {
+            sizes = match (is_test, is_quick) {
+                (true, _) => vec![100],
+                (_, true) => vec![1_000, 100_000],
+                _ => vec![1_000, 100_000, 1_000_000],
+            };
+        }
         Self {
             count: match (is_test, is_quick) {
                 (true, _) => 1,
@@ -33,19 +49,16 @@ impl Rounds {
             is_test,
             only: args
                 .iter()
-                .find(|arg| is_word(arg) && Some(*arg) != peer.as_ref())
+                .find(|arg| is_word(arg) && !peers.contains(arg))
                 .cloned(),
-            peer,
+            peers,
+            sizes,
         }
     }
 
-    /// The sizes to measure, of these.
-    pub fn sizes(&self) -> &'static [usize] {
-        match (self.is_test, self.is_quick) {
-            (true, _) => &[100],
-            (_, true) => &[1_000, 100_000],
-            _ => &[1_000, 100_000, 1_000_000],
-        }
+    /// The sizes to measure.
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
     }
 
     /// Whether a case of this name, or one whose name begins so, is asked for.
@@ -57,9 +70,7 @@ impl Rounds {
 
     /// Whether this peer is asked for.
     pub fn has(&self, name: &str) -> bool {
-        self.peer
-            .as_ref()
-            .is_none_or(|peer| ["ours", peer].contains(&name))
+        self.peers.is_empty() || name == "ours" || self.peers.iter().any(|peer| peer == name)
     }
 
     /// Runs these cases, whose figures come from the same work, and prints a line for each peer

@@ -109,6 +109,19 @@ impl Wake for Interrupt {
 }
 
 /// The thread that feeds a [channel](DelayQueue::channel). Dropping it lets the thread go on.
+///
+/// ```
+/// use std::time::Duration;
+/// use delay_queue::DelayQueue;
+///
+/// let queue = DelayQueue::new();
+/// let (receiver, feeder) = queue.channel(0)?;
+/// queue.push("kept", Duration::ZERO)?;
+/// feeder.stop(); // What was not received is back in the queue.
+/// assert_eq!(queue.take()?.value, "kept");
+/// # drop(receiver);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Feeder {
     control: Control,

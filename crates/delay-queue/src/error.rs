@@ -86,6 +86,18 @@ impl<T> fmt::Display for PushError<T> {
 impl<T> error::Error for PushError<T> {}
 
 /// Nothing was taken.
+///
+/// ```
+/// use std::time::Duration;
+/// use delay_queue::{DelayQueue, TakeError};
+///
+/// let queue = DelayQueue::<u32>::new();
+/// match queue.take_timeout(Duration::ZERO) {
+///     Ok(expired) => println!("{}", expired.value),
+///     Err(TakeError::TimedOut) => println!("nothing yet"),
+///     Err(error) => println!("{error}"),
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TakeError {
@@ -130,6 +142,13 @@ impl error::Error for TakeError {
 }
 
 /// The queue cannot be built this way.
+///
+/// ```
+/// use delay_queue::{BuildError, DelayQueue};
+///
+/// let built = DelayQueue::<u32>::builder().bound(0).build();
+/// assert_eq!(built.unwrap_err(), BuildError::ZeroBound);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -5,6 +5,17 @@ use std::time::Instant;
 use crate::EntryId;
 
 /// An entry that was due when it was taken.
+///
+/// ```
+/// use std::time::Duration;
+/// use delay_queue::{DelayQueue, Expired};
+///
+/// let queue = DelayQueue::new();
+/// queue.push("tea", Duration::from_millis(1))?;
+/// let Expired { value, due, .. } = queue.take()?;
+/// println!("{value}, {:?} late", due.elapsed());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired<T> {
     /// What was pushed.
@@ -15,7 +26,8 @@ pub struct Expired<T> {
     pub due: Instant,
 }
 
-/// An entry that was still in a queue when that was closed for good.
+/// An entry that was still in a queue when that was closed for good:
+/// [`close_now`](crate::DelayQueue::close_now) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leftover<T> {
     /// What was pushed.
@@ -27,6 +39,16 @@ pub struct Leftover<T> {
 }
 
 /// A time that may be never.
+///
+/// ```
+/// use std::time::Duration;
+/// use delay_queue::{DelayQueue, Due};
+///
+/// let queue = DelayQueue::new();
+/// let id = queue.push("whenever", Duration::MAX)?;
+/// assert_eq!(queue.due(id), Some(Due::Never));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// At this point of the queue's clock, which may have passed.
@@ -54,7 +76,7 @@ pub struct Upcoming {
     pub due: Due,
 }
 
-/// Figures of a queue, all of one instant.
+/// Figures of a queue, all of one instant: [`stats`](crate::DelayQueue::stats) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

@@ -52,7 +52,8 @@ pub(crate) const MOST: usize = slots::LIMIT;
 /// Times are nanoseconds since an epoch that the owner picks; the heap has no clock. Among entries
 /// due at the same time, the one that was pushed first leaves first.
 ///
-/// It holds up to 2<sup>28</sup> entries, and needs up to 32 bytes for each beside its value.
+/// It holds up to 2<sup>28</sup> entries, and needs up to 32 bytes for each beside its value, whose
+/// size is rounded up to a multiple of eight.
 ///
 /// Not for: priorities (times that come in order, and those far away, are what it is quick with),
 /// and sharing between threads, for which there is `DelayQueue`.
@@ -62,10 +63,9 @@ pub(crate) const MOST: usize = slots::LIMIT;
 /// of them are O(log n), [`remove`](Self::remove) mostly O(1), [`peek_due`](Self::peek_due) always.
 ///
 /// A single call can be longer: one to whose entries the time has come, or that finds too many of
-/// them at one time, moves some thousands, whatever n is. O(n) are three: one that finds the memory
+/// them at one time, moves some thousands, whatever n is. O(n) are two: one that finds the memory
 /// full, which then grows as a `Vec` does, or is rid of what cancelled and reset entries have left
-/// behind; one that meets all of that, since most entries were cancelled; and one in 2<sup>32</sup>
-/// pushes.
+/// behind; and one that meets all of that, since most entries were cancelled.
 ///
 /// ```
 /// use delay_queue::DelayHeap;
@@ -81,13 +81,17 @@ pub(crate) const MOST: usize = slots::LIMIT;
 /// let ready = heap.drain_ready(1_000, usize::MAX);
 /// assert!(ready.map(|entry| entry.value).eq(["bread", "tea"]));
 /// ```
+#[doc(alias = "PriorityQueue")]
+#[doc(alias = "timer")]
+#[doc(alias = "timeout")]
+#[doc(alias = "ttl")]
 pub struct DelayHeap<T> {
     line: Line,
     slots: Slots<T>,
     /// Keys of entries that are checked out.
     out: Vec<Key>,
     len: usize,
-    next_order: u32,
+    next_order: u64,
     number: u64,
 }
 
@@ -100,7 +104,7 @@ impl<T> DelayHeap<T> {
     /// An empty heap whose order numbers and generations begin with these: so that tests see how
     /// they end.
     #[doc(hidden)]
-    pub fn beginning_with(next_order: u32, generation: u32) -> Self {
+    pub fn beginning_with(next_order: u64, generation: u32) -> Self {
         Self {
             line: Line::new(Sizes::USUAL),
             slots: Slots::new(generation),
@@ -154,7 +158,7 @@ impl<T> DelayHeap<T> {
         let key = Key::new(due, self.order(), slot);
         let place = self.line.push(key, &mut self.slots);
         let generation = self.slots.insert(key, place, value);
-        self.line.pushed(key, &mut self.slots);
+        self.line.pushed(due, &mut self.slots);
         self.len += 1;
         Ok(self.id(slot, generation))
     }
@@ -166,7 +170,7 @@ impl<T> DelayHeap<T> {
         let (due, place) = self.find(id)?;
         let was_first = self.line.take_out(place, &mut self.slots);
         let (_, value) = self.slots.free(id.slot())?;
-        self.len -= 1;
+        self.left();
         if was_first {
             self.line.refill(&mut self.slots);
         }
@@ -178,10 +182,8 @@ impl<T> DelayHeap<T> {
     /// It counts as a fresh push, also to an equal time: others that are due then come first.
     #[inline]
     pub fn reset(&mut self, id: EntryId, due: u64) -> Option<u64> {
-        // The order number first: if they have run out, keys move.
-        let order = self.order();
         let (old, place) = self.find(id)?;
-        let key = Key::new(due, order, id.slot());
+        let key = Key::new(due, self.order(), id.slot());
         let was_first = self.line.take_out(place, &mut self.slots);
         self.slots.moved(id.slot(), Place::NOWHERE);
         let place = self.line.push(key, &mut self.slots);
@@ -189,7 +191,7 @@ impl<T> DelayHeap<T> {
         if was_first {
             self.line.tidy(&mut self.slots);
         } else {
-            self.line.pushed(key, &mut self.slots);
+            self.line.pushed(due, &mut self.slots);
         }
         Some(old)
     }
@@ -224,7 +226,7 @@ impl<T> DelayHeap<T> {
     /// When the next entry falls due. O(1).
     #[inline]
     pub fn peek_due(&self) -> Option<u64> {
-        Some(self.first()?.due)
+        (self.len > 0).then(|| self.line.first_due())
     }
 
     /// Takes the next entry, due or not.
@@ -250,6 +252,15 @@ impl<T> DelayHeap<T> {
     /// Takes up to `max` entries that are due by `now`, in order.
     ///
     /// Each leaves when the iterator yields it. What is not asked for stays.
+    ///
+    /// ```
+    /// use delay_queue::DelayHeap;
+    ///
+    /// let mut heap: DelayHeap<_> = [("a", 1), ("b", 2), ("c", 9)].into_iter().collect();
+    /// let ready: Vec<_> = heap.drain_ready(5, usize::MAX).map(|entry| entry.value).collect();
+    /// assert_eq!(ready, ["a", "b"]);
+    /// assert_eq!(heap.len(), 1);
+    /// ```
     pub fn drain_ready(&mut self, now: u64, max: usize) -> DrainReady<'_, T> {
         DrainReady::new(self, now, max)
     }
@@ -287,6 +298,17 @@ impl<T> DelayHeap<T> {
     /// Takes the next entry on probation, if it is due by `now`: it may come back.
     ///
     /// Until then it is not in the heap: it is not counted, and its id finds nothing.
+    ///
+    /// ```
+    /// use delay_queue::DelayHeap;
+    ///
+    /// let mut heap = DelayHeap::new();
+    /// heap.push("job", 1);
+    /// let out = heap.check_out(1).expect("it is due");
+    /// assert!(heap.is_empty());
+    /// let id = heap.check_in(out).expect("it is from this heap"); // Nobody wanted it.
+    /// assert!(heap.contains(id));
+    /// ```
     pub fn check_out(&mut self, now: u64) -> Option<CheckedOut<T>> {
         if !self.is_ready(now) {
             return None;
@@ -312,7 +334,7 @@ impl<T> DelayHeap<T> {
         let Entry { id, value, .. } = out.0;
         let place = self.line.push(key, &mut self.slots);
         self.slots.check_in(key, place, value);
-        self.line.pushed(key, &mut self.slots);
+        self.line.tidy(&mut self.slots);
         self.len += 1;
         Ok(id)
     }
@@ -456,7 +478,7 @@ impl<T> DelayHeap<T> {
     #[inline]
     fn is_ready(&self, now: u64) -> bool {
         // Without an entry, the first key is the last one of all, and never due.
-        self.line.first().due <= by(now)
+        self.line.first_due() <= by(now)
     }
 
     /// The entry of a key that has left the line.
@@ -464,10 +486,19 @@ impl<T> DelayHeap<T> {
     #[inline(always)]
     fn leave(&mut self, key: Key) -> Option<Entry<T>> {
         let (generation, value) = self.slots.free(key.slot())?;
-        self.len -= 1;
+        self.left();
         let id = self.id(key.slot(), generation);
         let due = key.due;
         Some(Entry { id, due, value })
+    }
+
+    /// An entry has left its slot.
+    #[inline]
+    fn left(&mut self) {
+        self.len -= 1;
+        if self.len == 0 && self.out.is_empty() {
+            self.slots.all_are_free();
+        }
     }
 
     /// The entry in this slot.
@@ -494,34 +525,12 @@ impl<T> DelayHeap<T> {
         Some(key)
     }
 
-    /// The next order number.
+    /// The next order number. They do not run out: 2^64 of them last for centuries.
     #[inline]
-    fn order(&mut self) -> u32 {
-        if self.next_order == u32::MAX {
-            self.renumber();
-        }
+    fn order(&mut self) -> u64 {
         let order = self.next_order;
         self.next_order += 1;
         order
-    }
-
-    /// Numbers all keys from zero on, in the order they have.
-    #[cold]
-    fn renumber(&mut self) {
-        let checked_out = self.out.iter().map(|key| key.order());
-        let mut orders: Vec<u32> = self.slots.orders_mut().map(|order| *order).collect();
-        orders.extend(checked_out);
-        orders.sort_unstable();
-        let rank = |order| small(orders.partition_point(|&other| other < order));
-        let rank_key = |key: Key| Key::new(key.due, rank(key.order()), key.slot());
-        for order in self.slots.orders_mut() {
-            *order = rank(*order);
-        }
-        for key in &mut self.out {
-            *key = rank_key(*key);
-        }
-        self.line.renumber(rank_key, &mut self.slots);
-        self.next_order = small(orders.len());
     }
 }
 

@@ -75,6 +75,8 @@ mod expired;
 pub mod feeder;
 mod heap;
 #[cfg(feature = "std")]
+mod idle;
+#[cfg(feature = "std")]
 mod lock;
 #[cfg(feature = "std")]
 mod push;
@@ -106,6 +108,7 @@ pub use self::{
     builder::Builder,
     error::{BuildError, PushError, TakeError},
     expired::{Due, Expired, Leftover, Stats, Upcoming},
+    idle::WaitIdleFuture,
     push::PushFuture,
     queue::DelayQueue,
     take::TakeFuture,

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use sync_shim::foreign::drop_quietly;
+use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::{Clock, Parker};
 
 use crate::builder::DefaultClock;
 use crate::error::PushError;
+use crate::idle::sleep;
 use crate::queue::Shared;
 use crate::state::{Effects, State};
 use crate::wait::Waiter;
@@ -25,16 +26,39 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// The due time is fixed at the call, whatever the wait. Waiting pushers are served first
     /// come, first served.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let sessions = DelayQueue::new();
+    /// let id = sessions.push("alice", Duration::from_secs(1_800))?;
+    /// assert!(sessions.contains(id)); // The id cancels it, or gives it another time.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`PushError::Closed`], with the value.
     #[doc(alias = "put")]
     #[doc(alias = "send")]
+    #[doc(alias = "schedule")]
+    #[doc(alias = "delay")]
+    #[doc(alias = "insert")]
     pub fn push(&self, value: T, delay: Duration) -> Result<EntryId, PushError<T>> {
         let (due, now) = self.0.due_after(delay);
         self.0.push(value, due, now, None)
     }
 
     /// As [`push`](DelayQueue::push), to fall due at `due`. A time that has passed is due at once.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let queue = DelayQueue::new();
+    /// queue.push_at("tea", Instant::now())?;
+    /// assert_eq!(queue.take()?.value, "tea");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`PushError::Closed`], with the value.
@@ -76,6 +100,23 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// The due time is fixed at this call. Once it waits it need not be polled: the call
     /// that frees a place enters the value. Dropped before that, it takes the value back and drops it. It panics
     /// if it is polled after it was ready.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::{DelayQueue, PushError};
+    ///
+    /// async fn fill(queue: &DelayQueue<u32>) -> Result<(), PushError> {
+    ///     for n in 0..3 {
+    ///         let pushed = queue.push_async(n, Duration::from_secs(1)).await;
+    ///         pushed.map_err(PushError::without_value)?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # let queue = DelayQueue::new();
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(fill(&queue))?;
+    /// # assert_eq!(queue.len(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn push_async(&self, value: T, delay: Duration) -> PushFuture<T, C> {
         let (due, _) = self.0.due_after(delay);
         PushFuture {
@@ -103,7 +144,7 @@ impl<T> State<T> {
         if !self.is_open() {
             Entered::Over(Err(PushError::Closed(value)))
         } else if self.has_room() {
-            Entered::Over(Ok(self.push(value, due, effects)))
+            Entered::Over(Ok(self.push_at_last(value, due, effects)))
         } else {
             let waiter = waiter();
             Entered::Waits(self.pushers.enqueue(Pusher { value, due, waiter }))
@@ -139,31 +180,61 @@ impl<T, C: Clock> Shared<T, C> {
             Entered::Over(done) => return done,
             Entered::Waits(id) => id,
         };
+        let mut place = Place {
+            shared: self,
+            id: Some(id),
+        };
         loop {
-            let timed_out = match deadline {
-                None => {
-                    parker.park();
-                    false
-                }
-                Some(when) => !self.config.clock.park_until(&parker, when),
-            };
+            let timed_out = !sleep(&self.config.clock, &parker, deadline);
             // A waiter that comes back unwoken is this thread's parker: no user code is dropped
             // under the lock.
             let wait = self.section(|state, _| match state.pushers.look(id) {
                 Wait::Waiting if timed_out => Err(state.pushers.leave(id)),
                 wait => Ok(wait),
             });
-            match wait {
-                Ok(Wait::Entered(id)) => return Ok(id),
-                Ok(Wait::Refused(value)) => return Err(PushError::Closed(value)),
-                Ok(Wait::Waiting) | Err(None) => {}
-                Err(Some(pusher)) => return Err(PushError::TimedOut(pusher.value)),
+            let result = match wait {
+                Ok(Wait::Entered(id)) => Ok(id),
+                Ok(Wait::Refused(value)) => Err(PushError::Closed(value)),
+                Ok(Wait::Waiting) | Err(None) => continue,
+                Err(Some(pusher)) => Err(PushError::TimedOut(pusher.value)),
+            };
+            place.id = None;
+            return result;
+        }
+    }
+
+    /// Takes a pusher's value back, if it waits still, and forgets the answer if not.
+    fn withdraw(&self, id: WaiterId) {
+        let (pusher, answer) =
+            self.section(|state, _| (state.pushers.leave(id), state.pushers.look(id)));
+        // The values and the waker are user code: the lock is free. Two that panic at once would
+        // end the process.
+        if let Some(Pusher { value, waiter, .. }) = pusher {
+            drop_quietly(waiter);
+            drop(value);
+        }
+        drop(answer);
+    }
+}
+
+/// A waiting thread's place. Its value is withdrawn if the clock panics.
+struct Place<'s, T, C: Clock> {
+    shared: &'s Shared<T, C>,
+    id: Option<WaiterId>,
+}
+
+impl<T, C: Clock> Drop for Place<'_, T, C> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            // Quietly: a panic while another one unwinds would end the process.
+            if let Err(payload) = guarded(|| self.shared.withdraw(id)) {
+                discard(payload);
             }
         }
     }
 }
 
-/// See [`DelayQueue::push_async`].
+/// Future of a push that waits for room. See [`DelayQueue::push_async`], which has an example.
 ///
 /// # Panics
 /// If it is polled after it was ready.
@@ -232,16 +303,7 @@ impl<T, C: Clock> Future for PushFuture<T, C> {
 impl<T, C: Clock> Drop for PushFuture<T, C> {
     fn drop(&mut self) {
         if let Stage::Queued(id) = self.stage {
-            let (pusher, answer) = self
-                .shared
-                .section(|state, _| (state.pushers.leave(id), state.pushers.look(id)));
-            // The values and the waker are user code: the lock is free. Two that panic at once would
-            // end the process.
-            if let Some(Pusher { value, waiter, .. }) = pusher {
-                drop_quietly(waiter);
-                drop(value);
-            }
-            drop(answer);
+            self.shared.withdraw(id);
         }
     }
 }

@@ -70,6 +70,12 @@ use crate::{DelayHeap, Entry, EntryId, ReserveError, TakeError};
 ///
 /// let queue = DelayQueue::<Rc<u8>>::new();
 /// ```
+#[doc(alias = "timer")]
+#[doc(alias = "timeout")]
+#[doc(alias = "ttl")]
+#[doc(alias = "expire")]
+#[doc(alias = "schedule")]
+#[doc(alias = "HashWheel")]
 pub struct DelayQueue<T, C = DefaultClock>(pub(crate) Arc<Shared<T, C>>);
 
 pub(crate) struct Shared<T, C> {
@@ -137,6 +143,17 @@ impl<T, C: Clock> DelayQueue<T, C> {
     ///
     /// The due time is fixed at the call.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let queue = DelayQueue::builder().bound(1).build()?;
+    /// queue.try_push("first", Duration::ZERO)?;
+    /// let refused = queue.try_push("second", Duration::ZERO).unwrap_err();
+    /// assert_eq!(refused.into_value(), "second");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`PushError::Full`] and [`PushError::Closed`], with the value.
     #[doc(alias = "offer")]
@@ -156,6 +173,16 @@ impl<T, C: Clock> DelayQueue<T, C> {
 
     /// Takes the earliest entry if it is due. Never blocks.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::{DelayQueue, TakeError};
+    ///
+    /// let queue = DelayQueue::new();
+    /// queue.push("later", Duration::from_secs(60))?;
+    /// assert!(matches!(queue.try_take(), Err(TakeError::NotDue)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`TakeError::Empty`], [`TakeError::NotDue`] and [`TakeError::Closed`].
     #[doc(alias = "poll")]
@@ -173,6 +200,18 @@ impl<T, C: Clock> DelayQueue<T, C> {
     ///
     /// The answer is as long as it has to be, and its memory grows under the lock. For batches of a
     /// known size there is [`try_take_many`](DelayQueue::try_take_many).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let queue = DelayQueue::new();
+    /// queue.push("due", Duration::ZERO)?;
+    /// queue.push("later", Duration::from_secs(60))?;
+    /// let drained = queue.drain_ready(100);
+    /// assert_eq!(drained.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn drain_ready(&self, max: usize) -> Vec<Expired<T>> {
         let mut drained = Vec::new();
         // Why nothing is due is of no interest here.
@@ -181,12 +220,41 @@ impl<T, C: Clock> DelayQueue<T, C> {
     }
 
     /// Takes an entry back, due or not. `None` if it is no longer here, or never was.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let queue = DelayQueue::new();
+    /// let timeout = queue.push("no answer", Duration::from_secs(5))?;
+    /// // The answer has come:
+    /// assert_eq!(queue.cancel(timeout), Some("no answer"));
+    /// assert_eq!(queue.cancel(timeout), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    #[doc(alias = "remove")]
+    #[doc(alias = "timeout")]
     pub fn cancel(&self, id: EntryId) -> Option<T> {
         self.0.section(|state, effects| state.cancel(id, effects))
     }
 
     /// Gives an entry another time: `delay` from now. It keeps its id, and stands behind all
     /// others of the same time. `false` if it is no longer here, or never was.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let sessions = DelayQueue::new();
+    /// let id = sessions.push("alice", Duration::from_secs(60))?;
+    /// // She has come back:
+    /// assert!(sessions.reset(id, Duration::from_secs(1_800)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    #[doc(alias = "ttl")]
+    #[doc(alias = "reschedule")]
     pub fn reset(&self, id: EntryId, delay: Duration) -> bool {
         let (due, now) = self.0.due_after(delay);
         self.0.section(|state, effects| {
@@ -321,6 +389,20 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// What is in the queue can still be taken when it is due, cancelled, and reset. Consumers end
     /// with [`TakeError::Closed`] once nothing is left that can fall due. `false` if the queue was
     /// closed before.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let queue = DelayQueue::new();
+    /// queue.push("last", Duration::from_millis(1))?;
+    /// queue.close();
+    /// assert!(queue.push("too late", Duration::ZERO).is_err());
+    /// while let Ok(expired) = queue.take() {
+    ///     println!("{}", expired.value); // last
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "shut_down")]
     pub fn close(&self) -> bool {
         self.0.section(|state, effects| {
@@ -333,6 +415,18 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// Closes, also a closed queue, and takes out everything that is left, in order of due time.
     ///
     /// What the feeder of a channel has at hand is waited for: it gives it back at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let queue = DelayQueue::new();
+    /// queue.push("unsent", Duration::from_secs(60))?;
+    /// for leftover in queue.close_now() {
+    ///     println!("{} was due at {:?}", leftover.value, leftover.due);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn close_now(&self) -> Vec<Leftover<T>> {
         let heap = self.0.close_now();
         let epoch = self.0.epoch;
@@ -350,6 +444,18 @@ impl<T, C: Clock> DelayQueue<T, C> {
     }
 
     /// Figures of one instant.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let queue = DelayQueue::new();
+    /// queue.push("tick", Duration::ZERO)?;
+    /// queue.take()?;
+    /// let stats = queue.stats();
+    /// assert_eq!((stats.pushed, stats.taken, stats.len), (1, 1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         let state = self.0.state.lock();
         let wakes = state.waiters.counts();

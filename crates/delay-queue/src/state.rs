@@ -8,6 +8,7 @@
 //! 2. Pushers wait only while the queue is open and holds as much as its bound
 //!    allows.
 //! 3. If the queue is closed and nothing in it can fall due, no waiter is queued.
+//! 4. While the queue is idle, no thread or future waits for that.
 
 mod leases;
 #[cfg(all(test, not(anthill_loom)))]
@@ -18,6 +19,7 @@ use std::mem;
 use sync_shim::Parker;
 
 use crate::heap::MOST;
+use crate::idle::IdleWaiters;
 use crate::wait::{self, AlarmRequest, Effects as _, ReadySource, Unavailable, Waiters, WakeList};
 use crate::wait_queue::WaitQueue;
 use crate::{CheckedOut, DelayHeap, Entry, EntryId, NEVER, ReserveError};
@@ -35,6 +37,7 @@ pub(crate) struct State<T> {
     leases: Leases<T>,
     pub(crate) pushers: WaitQueue<T>,
     pub(crate) waiters: Waiters,
+    pub(crate) idle: IdleWaiters,
     pub(crate) counts: Counts,
 }
 
@@ -120,6 +123,7 @@ impl<T> State<T> {
             leases: Leases::new(),
             pushers: WaitQueue::new(),
             waiters: Waiters::new(),
+            idle: IdleWaiters::default(),
             counts: Counts::default(),
         }
     }
@@ -139,6 +143,11 @@ impl<T> State<T> {
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.heap.len() + self.leases.len() < self.bound
+    }
+
+    /// Whether nothing is in the queue, and nothing is reserved, which might come back.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.heap.is_empty() && self.leases.len() == 0
     }
 
     /// The earliest time in the queue; [`NEVER`] if there is none.
@@ -175,6 +184,12 @@ impl<T> State<T> {
         id
     }
 
+    /// As [`push`](Self::push), for those that have waited: not inlined once more.
+    #[inline(never)]
+    pub(crate) fn push_at_last(&mut self, value: T, due: u64, effects: &mut Effects) -> EntryId {
+        self.push(value, due, effects)
+    }
+
     /// An entry falls due then that did not before.
     #[inline]
     fn changed(&mut self, due: u64, effects: &mut Effects) {
@@ -203,6 +218,12 @@ impl<T> State<T> {
         self.counts.taken += 1;
         self.freed(effects);
         Ok(entry)
+    }
+
+    /// As [`take`](Self::take), for those that wait: not inlined once more.
+    #[inline(never)]
+    pub(crate) fn take_at_last(&mut self, effects: &mut Effects) -> Result<Entry<T>, Unavailable> {
+        self.take(effects)
     }
 
     /// Why nothing is due by the time known so far.
@@ -304,8 +325,8 @@ impl<T> State<T> {
     /// Entries have left: the first pushers get their places, and the waiters are settled.
     #[inline]
     fn freed(&mut self, effects: &mut Effects) {
-        // Mostly there are neither pushers nor consumers that wait.
-        if self.pushers.len() > 0 || self.waiters.waiting() > 0 {
+        // Mostly nothing waits.
+        if self.pushers.len() > 0 || self.waiters.waiting() > 0 || !self.idle.is_empty() {
             self.freed_slow(effects);
         }
     }
@@ -316,10 +337,12 @@ impl<T> State<T> {
             let Some((waiter, pusher)) = self.pushers.pop() else {
                 break;
             };
-            self.counts.pushed += 1;
-            let id = self.heap.push(pusher.value, pusher.due);
+            let id = self.push_at_last(pusher.value, pusher.due, effects);
             self.pushers.serve(waiter, id);
             effects.wakes().push(pusher.waiter);
+        }
+        if self.is_idle() && !self.idle.is_empty() {
+            self.idle.notify_all(effects.wakes());
         }
         self.end(effects);
         self.settle(effects);

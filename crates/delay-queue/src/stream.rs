@@ -21,6 +21,22 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// [no alarm](TakeError::NoAlarm) could be set; the stream may be polled on after it.
     ///
     /// Like [`take_async`](DelayQueue::take_async), it never yields while something is due.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::DelayQueue;
+    /// use futures_lite::{StreamExt, future::block_on};
+    ///
+    /// let queue = DelayQueue::new();
+    /// queue.push("second", Duration::from_millis(2))?;
+    /// queue.push("first", Duration::from_millis(1))?;
+    /// queue.close();
+    ///
+    /// let values = queue.stream().map(|expired| expired.map(|expired| expired.value));
+    /// let values: Result<Vec<_>, _> = block_on(values.try_collect());
+    /// assert_eq!(values?, ["first", "second"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stream(&self) -> TakeStream<T, C> {
         TakeStream {
             next: self.take_async(),
@@ -29,7 +45,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
     }
 }
 
-/// See [`DelayQueue::stream`].
+/// Stream of due entries. See [`DelayQueue::stream`], which has an example.
 #[must_use = "a stream does nothing until it is polled"]
 pub struct TakeStream<T, C: Clock = DefaultClock> {
     next: TakeFuture<T, C>,

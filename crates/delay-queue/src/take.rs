@@ -40,14 +40,39 @@ impl From<WaitError> for TakeError {
 impl<T, C: Clock> DelayQueue<T, C> {
     /// Takes the earliest entry. Blocks until one is due.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let queue = DelayQueue::new();
+    /// queue.push("later", Duration::from_millis(2))?;
+    /// queue.push("sooner", Duration::from_millis(1))?;
+    /// assert_eq!(queue.take()?.value, "sooner");
+    /// assert_eq!(queue.take()?.value, "later");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`TakeError::Closed`] once the queue is closed and nothing in it can fall due.
     #[doc(alias = "recv")]
+    #[doc(alias = "expire")]
+    #[doc(alias = "poll_expired")]
     pub fn take(&self) -> Result<Expired<T>, TakeError> {
         self.0.take(None)
     }
 
     /// As [`take`](DelayQueue::take), for at most this long.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::{DelayQueue, TakeError};
+    ///
+    /// let queue = DelayQueue::new();
+    /// queue.push("tomorrow", Duration::from_secs(86_400))?;
+    /// let taken = queue.take_timeout(Duration::from_millis(1));
+    /// assert!(matches!(taken, Err(TakeError::TimedOut)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`TakeError::TimedOut`] and [`TakeError::Closed`].
@@ -80,6 +105,18 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// after the other: a waker that blocks holds up the later ones of the same call. The alarm of
     /// the machine's clock is one thread for all queues of the process: a waker that blocks there
     /// delays all of them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use delay_queue::DelayQueue;
+    ///
+    /// let queue = DelayQueue::new();
+    /// queue.push("tick", Duration::from_millis(1))?;
+    /// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// let taken = runtime.block_on(queue.take_async())?;
+    /// assert_eq!(taken.value, "tick");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn take_async(&self) -> TakeFuture<T, C> {
         TakeFuture {
             shared: Arc::clone(&self.0),
@@ -96,7 +133,7 @@ impl<T, C: Clock> Shared<T, C> {
         });
         let entry = match taken {
             Ok(entry) => entry,
-            Err(_) => self.wait(&Parker::of_thread(), deadline, State::take)?,
+            Err(_) => self.wait(&Parker::of_thread(), deadline, State::take_at_last)?,
         };
         Ok(self.expired(entry))
     }
@@ -121,7 +158,7 @@ impl<T, C: Clock> Shared<T, C> {
     }
 }
 
-/// See [`DelayQueue::take_async`].
+/// Future of the next due entry. See [`DelayQueue::take_async`], which has an example.
 #[must_use = "a future does nothing until it is polled"]
 pub struct TakeFuture<T, C: Clock = DefaultClock> {
     shared: Arc<Shared<T, C>>,
@@ -133,7 +170,7 @@ impl<T, C: Clock> Future for TakeFuture<T, C> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { shared, id } = &mut *self;
-        let polled = shared.poll_wait(id, context, State::take);
+        let polled = shared.poll_wait(id, context, State::take_at_last);
         polled.map(|taken| Ok(shared.expired(taken?)))
     }
 }

@@ -168,7 +168,8 @@ impl<T, C: Clock> Shared<T, C> {
     }
 }
 
-/// See [`DelayQueue::take_many_async`].
+/// Future of the next batch. See [`DelayQueue::take_many_async`], and the example of
+/// [`take_many`](DelayQueue::take_many).
 #[must_use = "a future does nothing until it is polled"]
 pub struct TakeManyFuture<'a, T, C: Clock = DefaultClock> {
     shared: Arc<Shared<T, C>>,

@@ -4,18 +4,41 @@
 //! its owner, so an owner that sleeps, or a future that is never polled again, holds up no other.
 //! Held under the queue's lock.
 
-use std::collections::BTreeMap;
+use std::mem;
 
 use crate::EntryId;
-use crate::wait::WaiterId;
-use crate::wait::{Waiter, WakeList};
+use crate::wait::{Waiter, WaiterId, WakeList};
 
+/// A list through the places of one vector: each step is O(1). A map would be compiled anew for each
+/// type of values, and be half of what a queue of one more type costs.
 pub(crate) struct WaitQueue<T> {
-    waiting: BTreeMap<WaiterId, Pusher<T>>,
-    /// Not collected by their owners yet. A value in here was refused: the queue was closed.
-    ended: BTreeMap<WaiterId, Result<EntryId, T>>,
-    next_id: WaiterId,
+    places: Vec<Place<T>>,
+    /// The first and the last that waits.
+    first: usize,
+    last: usize,
+    waiting: usize,
+    /// The first place that is free. Those are linked by `after`.
+    free: usize,
+    used: usize,
 }
+
+struct Place<T> {
+    before: usize,
+    after: usize,
+    content: Content<T>,
+}
+
+enum Content<T> {
+    Free,
+    Waiting(Pusher<T>),
+    /// Not collected by its owner yet. A value in here was refused: the queue was closed.
+    Ended(Result<EntryId, T>),
+}
+
+/// No place.
+const NONE: usize = usize::MAX;
+/// The memory of more places than this is given back when none is used.
+const KEPT: usize = 64;
 
 pub(crate) struct Pusher<T> {
     pub(crate) value: T,
@@ -34,75 +57,217 @@ pub(crate) enum Wait<T> {
 }
 
 impl<T> WaitQueue<T> {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
-            waiting: BTreeMap::new(),
-            ended: BTreeMap::new(),
-            next_id: 0,
+            places: Vec::new(),
+            first: NONE,
+            last: NONE,
+            waiting: 0,
+            free: NONE,
+            used: 0,
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting
+    }
+
+    /// Whether nothing of any pusher is left.
+    #[cfg(all(test, not(anthill_loom)))]
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.used == 0 && self.waiting == 0 && self.places.len() <= KEPT
     }
 
     /// Enqueues a pusher at the end.
     pub(crate) fn enqueue(&mut self, pusher: Pusher<T>) -> WaiterId {
-        self.next_id += 1;
-        self.waiting.insert(self.next_id, pusher);
-        self.next_id
+        let place = Place {
+            before: self.last,
+            after: NONE,
+            content: Content::Waiting(pusher),
+        };
+        let at = if let Some(free) = self.places.get_mut(self.free) {
+            mem::replace(&mut self.free, mem::replace(free, place).after)
+        } else {
+            self.places.push(place);
+            self.places.len() - 1
+        };
+        match self.places.get_mut(self.last) {
+            Some(last) => last.after = at,
+            None => self.first = at,
+        }
+        self.last = at;
+        self.waiting += 1;
+        self.used += 1;
+        at as WaiterId
     }
 
-    /// Dequeues the first.
+    /// Dequeues the first, whose place is kept for its answer.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(WaiterId, Pusher<T>)> {
-        self.waiting.pop_first()
+        let id = self.first as WaiterId;
+        Some((id, self.unlink(id)?))
     }
 
     /// The popped pusher's value has been entered.
     pub(crate) fn serve(&mut self, id: WaiterId, entry: EntryId) {
-        self.ended.insert(id, Ok(entry));
+        self.end(id, Ok(entry));
     }
 
     /// All values are refused.
     pub(crate) fn refuse_all(&mut self, wakes: &mut WakeList) {
-        while let Some((id, pusher)) = self.waiting.pop_first() {
-            self.ended.insert(id, Err(pusher.value));
+        while let Some((id, pusher)) = self.pop() {
+            self.end(id, Err(pusher.value));
             wakes.push(pusher.waiter);
         }
     }
 
     /// The state of a pusher. The answer is given once if the wait is over.
     pub(crate) fn look(&mut self, id: WaiterId) -> Wait<T> {
-        match self.ended.remove(&id) {
-            Some(Ok(id)) => Wait::Entered(id),
-            Some(Err(value)) => Wait::Refused(value),
-            None => Wait::Waiting,
+        let Some(place) = self.places.get_mut(index(id)) else {
+            return Wait::Waiting;
+        };
+        match mem::replace(&mut place.content, Content::Free) {
+            Content::Ended(answer) => {
+                self.free(id);
+                match answer {
+                    Ok(id) => Wait::Entered(id),
+                    Err(value) => Wait::Refused(value),
+                }
+            }
+            other => {
+                place.content = other;
+                Wait::Waiting
+            }
         }
     }
 
     /// The waiting pusher is woken by this from now on. The old waiter is to be dropped when the
     /// lock is free.
     pub(crate) fn replace_waiter(&mut self, id: WaiterId, waiter: Waiter) -> Waiter {
-        match self.waiting.get_mut(&id) {
-            Some(pusher) => std::mem::replace(&mut pusher.waiter, waiter),
-            None => waiter,
+        match self.places.get_mut(index(id)) {
+            Some(Place {
+                content: Content::Waiting(pusher),
+                ..
+            }) => mem::replace(&mut pusher.waiter, waiter),
+            _ => waiter,
         }
     }
 
     /// The waiting pusher wants its value back.
     pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Pusher<T>> {
-        self.waiting.remove(&id)
+        let pusher = self.unlink(id)?;
+        self.free(id);
+        Some(pusher)
     }
+
+    /// Takes a pusher out of the list, if it waits.
+    fn unlink(&mut self, id: WaiterId) -> Option<Pusher<T>> {
+        let place = self.places.get_mut(index(id))?;
+        let pusher = match mem::replace(&mut place.content, Content::Free) {
+            Content::Waiting(pusher) => pusher,
+            other => {
+                place.content = other;
+                return None;
+            }
+        };
+        let (before, after) = (place.before, place.after);
+        match self.places.get_mut(before) {
+            Some(before) => before.after = after,
+            None => self.first = after,
+        }
+        match self.places.get_mut(after) {
+            Some(after) => after.before = before,
+            None => self.last = before,
+        }
+        self.waiting -= 1;
+        Some(pusher)
+    }
+
+    fn end(&mut self, id: WaiterId, answer: Result<EntryId, T>) {
+        if let Some(place) = self.places.get_mut(index(id)) {
+            place.content = Content::Ended(answer);
+        }
+    }
+
+    fn free(&mut self, id: WaiterId) {
+        if let Some(place) = self.places.get_mut(index(id)) {
+            place.after = mem::replace(&mut self.free, index(id));
+        }
+        self.used -= 1;
+        if self.used == 0 && self.places.len() > KEPT {
+            *self = Self::new();
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it was an index")]
+fn index(id: WaiterId) -> usize {
+    id as usize
 }
 
 #[cfg(all(test, not(anthill_loom)))]
 mod tests {
-    use crate::DelayQueue;
+    use std::collections::VecDeque;
     use std::future::Future;
     use std::pin::Pin;
     use std::task::{Context, Waker};
     use std::time::Duration;
+
+    use testkit::Rng;
+
+    use super::*;
+    use crate::{DelayHeap, DelayQueue};
+
+    /// The list against a `VecDeque`: pushers come, are served and leave at random.
+    #[test]
+    fn pushers_leave_first_come_first_served_whoever_withdraws() {
+        let mut rng = Rng::from_env();
+        let mut queue = WaitQueue::new();
+        let (mut twin, mut served) = (VecDeque::new(), Vec::new());
+        let mut heap = DelayHeap::new();
+        for value in 0..10_000 {
+            match rng.below(5) {
+                0 | 1 => {
+                    let waiter = Waiter::Task(Waker::noop().clone());
+                    let id = queue.enqueue(Pusher {
+                        value,
+                        due: 0,
+                        waiter,
+                    });
+                    twin.push_back((id, value));
+                }
+                2 => {
+                    let popped = queue.pop().map(|(id, pusher)| (id, pusher.value));
+                    assert_eq!(popped, twin.pop_front());
+                    if let Some((id, _)) = popped {
+                        let entry = heap.push((), 0);
+                        queue.serve(id, entry);
+                        served.push((id, entry));
+                    }
+                }
+                3 if !twin.is_empty() => {
+                    let (id, value) = twin.remove(rng.below(twin.len())).expect("it is there");
+                    assert!(matches!(queue.look(id), Wait::Waiting));
+                    assert_eq!(queue.leave(id).map(|pusher| pusher.value), Some(value));
+                }
+                4 if !served.is_empty() => {
+                    let (id, entry) = served.swap_remove(rng.below(served.len()));
+                    assert!(queue.leave(id).is_none());
+                    assert!(matches!(queue.look(id), Wait::Entered(found) if found == entry));
+                }
+                _ => {}
+            }
+            assert_eq!(queue.len(), twin.len());
+        }
+        queue.refuse_all(&mut WakeList::new());
+        for (id, value) in twin {
+            assert!(matches!(queue.look(id), Wait::Refused(refused) if refused == value));
+        }
+        for (id, _) in served {
+            assert!(matches!(queue.look(id), Wait::Entered(_)));
+        }
+        assert!(queue.is_forgotten());
+    }
 
     /// Whatever becomes of waiting pushers and their futures, no answer stays behind.
     #[test]
@@ -118,7 +283,7 @@ mod tests {
             } else {
                 queue.try_take().expect("it is due");
             }
-            let answers = || queue.0.peek(|state| state.pushers.ended.len());
+            let answers = || queue.0.peek(|state| state.pushers.used);
             assert_eq!(answers(), 1);
             drop(future);
             assert_eq!(answers(), 0);

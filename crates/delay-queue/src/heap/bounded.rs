@@ -113,3 +113,37 @@ fn a_list_that_is_cut_again_and_again_takes_few_steps_at_a_time() {
     });
     heap.pop_all();
 }
+
+/// An entry is expected to be moved when its time comes near, and not before.
+#[test]
+fn a_fill_of_any_size_moves_few_keys() {
+    for span in [1_u64 << 36, (1 << 35) + 1, 3 << 50] {
+        let mut heap = DelayHeap::new();
+        steps::take();
+        let mut moved = 0;
+        for count in 1..=1_500_000 {
+            heap.push((), scattered(count) % span);
+            moved += steps::take();
+            assert!(
+                count < 100_000 || moved <= count / 2,
+                "{moved} steps for {count} pushes in {span}"
+            );
+        }
+    }
+}
+
+/// Order numbers had 32 bits once, and began anew when they had run out: with all keys at once.
+#[test]
+fn operations_take_few_steps_also_at_the_2_to_the_32nd_push() {
+    for due in [scattered as fn(u64) -> u64, |index| index, |_| NEVER] {
+        let mut heap = Checked::new();
+        heap.0 = DelayHeap::beginning_with(u64::from(u32::MAX) - MANY, 0);
+        let ids: Vec<_> = (0..MANY).map(|index| heap.push(due(index))).collect();
+        for (index, id) in (0..100).zip(ids) {
+            heap.push(due(index));
+            heap.0.reset(id, due(index));
+            heap.check();
+        }
+        heap.pop_all();
+    }
+}

@@ -207,8 +207,17 @@ impl Chunks {
     /// Whether a full list has at least so many slots, if as many of them are stale as of all.
     #[inline]
     pub(super) fn is_long(&self, list: List, limit: usize) -> bool {
-        let linked = CHUNK * self.next[(list.end as usize - 1) / CHUNK] as usize;
+        let linked = self.linked(list);
         linked >= limit && self.likely_live(linked) >= limit
+    }
+
+    /// For how many slots chunks were linked to a list. None, if it stands for a child.
+    #[inline]
+    pub(super) fn linked(&self, list: List) -> usize {
+        if list.is_empty() || list.child().is_some() {
+            return 0;
+        }
+        CHUNK * self.next[(list.end as usize - 1) / CHUNK] as usize
     }
 
     #[cold]

@@ -6,6 +6,16 @@ use core::fmt;
 ///
 /// Once the entry has left its heap, its name means nothing, there or elsewhere: every method that
 /// takes it answers `None`. It never comes to mean another entry.
+///
+/// ```
+/// use delay_queue::DelayHeap;
+///
+/// let mut heap = DelayHeap::new();
+/// let first = heap.push("first", 1);
+/// heap.pop();
+/// heap.push("second", 1);
+/// assert_eq!(heap.get(first), None);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EntryId {
     heap: u64,
@@ -20,6 +30,12 @@ impl EntryId {
             heap,
             generation_and_slot: u64::from(generation) << 32 | u64::from(slot),
         }
+    }
+
+    /// What maps are sorted by.
+    #[cfg(feature = "std")]
+    pub(crate) fn key(self) -> (u64, u64) {
+        (self.heap, self.generation_and_slot)
     }
 
     pub(super) fn heap(self) -> u64 {
@@ -47,6 +63,15 @@ impl fmt::Debug for EntryId {
 }
 
 /// An entry that has left the heap, or (with a reference for its value) one that is looked at.
+///
+/// ```
+/// use delay_queue::{DelayHeap, Entry};
+///
+/// let mut heap = DelayHeap::new();
+/// let id = heap.push("tea", 300);
+/// let Entry { value, due, .. } = heap.remove(id).expect("it is there");
+/// assert_eq!((value, due), ("tea", 300));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<T> {
     /// Its name, which is stale once the entry has left.

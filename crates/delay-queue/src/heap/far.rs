@@ -9,6 +9,11 @@
 //! later keys of that bucket go there. So no operation moves more than a few lists' keys. Keys that
 //! are all due at one time are cut by their order numbers.
 //!
+//! Cutting moves each key once more, so a rung should have enough buckets for its keys. How many
+//! keys will come is not known when the first rung is made, and a few keys in many buckets waste
+//! memory. So that rung begins with few buckets, and is *widened* once, when its keys are still so
+//! few that one operation can move them all.
+//!
 //! # Invariants
 //! 1. No key here is before the `edge`, nor is any that is pushed.
 //! 2. A rung ends where the current bucket of the rung before it ends, or sooner. Therefore the
@@ -33,6 +38,12 @@ const FEWEST_BUCKETS: usize = 16;
 const EXPECTED: usize = 1_024;
 const MOST_BUCKETS: usize = 1 << MOST_BITS;
 const MOST_BITS: u32 = 8;
+/// A rung that is widened gets at most so many, or more than half as many.
+const MOST_WIDE_BUCKETS: usize = 512;
+/// In a rung that is cut by order numbers, those that are there get 2^-`ROOM_BITS` of the buckets.
+const ROOM_BITS: u32 = 4;
+/// Above this, the order number at which a bucket starts could overflow.
+const MOST_ORDER_SHIFT: u32 = u64::BITS - 2 * MOST_BITS;
 /// With as many rungs, another one is twice as long as the one beside it, or as its keys need.
 const MANY_RUNGS: usize = 8;
 
@@ -43,17 +54,29 @@ pub(super) struct Sizes {
     pub(super) limit: usize,
     /// A list of no more keys than this is sorted at once.
     pub(super) few: usize,
+    /// A list that comes to as many keys is a reason to look whether its rung should be widened.
+    watched: usize,
+    /// So many keys in a rung are worth more buckets ..
+    many: usize,
+    /// .. and more than these are too many to be moved at a time.
+    too_many: usize,
 }
 
 impl Sizes {
     pub(super) const USUAL: Self = Self {
         limit: 8_192,
         few: 64,
+        watched: 128,
+        many: 12_288,
+        too_many: 24_576,
     };
     /// The smallest ones, so that tests see every kind of cut with few keys.
     pub(super) const LEAST: Self = Self {
-        limit: CHUNK,
+        limit: 2 * CHUNK,
         few: 4,
+        watched: CHUNK,
+        many: 3 * CHUNK,
+        too_many: 64 * CHUNK,
     };
 }
 
@@ -68,6 +91,8 @@ pub(super) struct Far {
     /// Keys that never fall due.
     never: List,
     edge: Key,
+    /// A list with as many keys is long: its rung is widened, or the list is cut.
+    long: usize,
     sizes: Sizes,
 }
 
@@ -92,7 +117,7 @@ struct Rest {
     span: Span,
 }
 
-/// From one time to another, both included.
+/// From one time, or order number, to another, both included.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     first: u64,
@@ -108,6 +133,7 @@ impl Far {
             rest: Rest::EMPTY,
             never: List::EMPTY,
             edge: Key::NEVER,
+            long: sizes.watched,
             sizes,
         }
     }
@@ -131,7 +157,7 @@ impl Far {
     #[inline(always)]
     pub(super) fn push<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
         let list = Self::root(&mut self.rungs, &mut self.rest, &mut self.never, key);
-        match chunks.push_to_short(list, key.slot(), self.sizes.limit) {
+        match chunks.push_to_short(list, key.slot(), self.long) {
             Some(place) => place,
             None => self.push_elsewhere(key, chunks, slots),
         }
@@ -146,9 +172,20 @@ impl Far {
     /// As `push`, also if the list is long, or a child's.
     #[inline(never)]
     fn push_elsewhere<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
-        let limit = self.sizes.limit;
-        if let Some(place) = chunks.push_to_short(self.list(key), key.slot(), limit) {
-            return place;
+        loop {
+            let is_in_rung = self.rungs.first().is_some_and(|rung| key < rung.end);
+            let long = if is_in_rung {
+                self.long
+            } else {
+                self.sizes.limit
+            };
+            if let Some(place) = chunks.push_to_short(self.list(key), key.slot(), long) {
+                return place;
+            }
+            if long == self.sizes.limit {
+                break;
+            }
+            self.widen(key, chunks, slots);
         }
         self.cut_list(key, chunks, slots);
         // Its keys can all have gone to one bucket again: that is cut when it gets more.
@@ -219,7 +256,12 @@ impl Far {
             let end = Key::at(self.edge.due);
             // Those that are in the heap now are the first of as many as there were before.
             let count = EXPECTED.max(slots.count() as usize);
-            self.rungs.push(Rung::new(span, count, end));
+            let mut buckets = buckets_for(count);
+            if self.rungs.is_empty() && count >= self.sizes.many {
+                buckets = MOST_WIDE_BUCKETS;
+                self.long = self.sizes.limit;
+            }
+            self.rungs.push(Rung::new(span, buckets, end));
         }
         self.edge = Key::at(first);
         for &key in keys {
@@ -249,7 +291,9 @@ impl Far {
                 continue;
             };
             let end = rung.end_of(rung.current);
-            let (by_order, mut is_one_time) = (rung.by_order, rung.shift == 0);
+            let by_order = rung.by_order;
+            // Whether more may come to this bucket, or to what is left of it.
+            let mut is_one_time = rung.shift == 0 || by_order && rung.is_last(rung.current);
             if let Some(start) = start {
                 self.edge = self.edge.max(start);
             }
@@ -280,6 +324,7 @@ impl Far {
         }
         if self.is_empty() {
             self.edge = self.edge.max(Key::NEVER);
+            self.long = self.sizes.watched;
         }
     }
 
@@ -334,7 +379,7 @@ impl Far {
         if count <= self.sizes.few || span.first >= span.last {
             return false;
         }
-        let mut rung = Rung::new(span, count, end);
+        let mut rung = Rung::new(span, buckets_for(count), end);
         self.edge = self.edge.max(Key::at(span.first));
         *moved = (count, rung.spread(list, chunks, slots));
         self.rungs.push(rung);
@@ -359,14 +404,31 @@ impl Far {
         };
     }
 
-    /// Order numbers have changed. All lists must be empty.
-    pub(super) fn renumber(&mut self, rank: impl Fn(Key) -> Key) {
-        // The edge moves and the ends of rungs do not: one that is cut by order and used up would
-        // have keys before its end again, and no bucket for them.
-        while self.rungs.last().is_some_and(Rung::is_used_up) {
-            self.rungs.pop();
+    /// Gives the rung of a long list more buckets, if it has many keys and not too many. If not,
+    /// lists may become longer before they are long.
+    #[cold]
+    fn widen<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) {
+        self.long = self.sizes.limit.min(self.long + self.sizes.watched / 4);
+        let Some(rung) = self.rungs.iter_mut().rev().find(|rung| key < rung.end) else {
+            return;
+        };
+        let keys: usize = rung.buckets.iter().map(|&list| chunks.linked(list)).sum();
+        if keys < self.sizes.many || rung.by_order {
+            return;
         }
-        self.edge = rank(self.edge);
+        self.long = self.sizes.limit;
+        let bits = (MOST_WIDE_BUCKETS / rung.buckets.len()).max(1).ilog2();
+        let bits = bits.min(rung.shift);
+        if keys > self.sizes.too_many || bits == 0 {
+            return;
+        }
+        let wide = alloc::vec![List::EMPTY; rung.buckets.len() << bits];
+        let lists = mem::replace(&mut rung.buckets, wide);
+        rung.shift -= bits;
+        rung.current <<= bits;
+        for list in lists {
+            rung.spread(list, chunks, slots);
+        }
     }
 
     /// Makes a rung of the full list to which a key belongs.
@@ -382,9 +444,10 @@ impl Far {
             list = child.buckets[child.index(key)];
             rung = Some(child);
         }
+        let orders = || orders(list, chunks, slots);
         let child = match rung {
-            Some(rung) => rung.finer(rung.index(key)),
-            None => Some(Rung::of_one_time(u64::MAX)),
+            Some(rung) => rung.finer(rung.index(key), orders),
+            None => Some(Rung::of_one_time(u64::MAX, orders(), 0)),
         };
         if let Some(mut child) = child {
             child.spread(list, chunks, slots);
@@ -401,6 +464,7 @@ impl Far {
     fn cut_rest<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) {
         let Rest { list, mut span } = mem::replace(&mut self.rest, Rest::EMPTY);
         let before = self.rungs.first().map_or(0, Rung::length);
+        let buckets = self.rungs.first().map_or(0, |rung| rung.buckets.len());
         let times = 1 + u64::from(self.rungs.len() >= MANY_RUNGS);
         let length = before.saturating_mul(times);
         span.first = self.rungs.first().map_or(self.edge, |rung| rung.end).due;
@@ -408,7 +472,9 @@ impl Far {
             .last
             .max(span.first.saturating_add(length))
             .min(u64::MAX - 1);
-        let mut rung = Rung::new(span, self.sizes.limit, Key::NEVER);
+        let buckets = buckets.next_power_of_two();
+        let buckets = buckets.max(buckets_for(self.sizes.limit));
+        let mut rung = Rung::new(span, buckets, Key::NEVER);
         rung.spread(list, chunks, slots);
         self.rungs.insert(0, rung);
     }
@@ -448,10 +514,28 @@ impl Far {
     }
 }
 
+/// How many buckets a rung for so many keys should have.
+fn buckets_for(keys: usize) -> usize {
+    let count = (keys / SHARE).next_power_of_two();
+    count.clamp(FEWEST_BUCKETS, MOST_BUCKETS)
+}
+
 /// The number of a bucket, of which there are few.
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]
 fn small(bucket: u64) -> usize {
     bucket as usize
+}
+
+/// The first and the last order number in a list.
+fn orders<T>(list: List, chunks: &Chunks, slots: &Slots<T>) -> Span {
+    let mut span = Span::NONE;
+    for (slot, place) in chunks.iter(list) {
+        steps::count_one();
+        if let Some(key) = slots.key_at(slot, place) {
+            span.include(key.order());
+        }
+    }
+    span
 }
 
 /// Moves the keys of a list out of here.
@@ -477,12 +561,11 @@ impl Rung {
         buckets: Vec::new(),
     };
 
-    /// For so many keys in this span, which ends at `end` at the latest.
-    fn new(span: Span, keys: usize, end: Key) -> Self {
-        let count = (keys / SHARE).next_power_of_two();
-        let count = count.clamp(FEWEST_BUCKETS, MOST_BUCKETS);
+    /// For keys in this span, which ends at `end` at the latest, with no more than so many
+    /// buckets, a power of two.
+    fn new(span: Span, most: usize, end: Key) -> Self {
         let length = span.last - span.first;
-        let shift = (u64::BITS - length.leading_zeros()).saturating_sub(count.ilog2());
+        let shift = (u64::BITS - length.leading_zeros()).saturating_sub(most.ilog2());
         let count = small(length >> shift) + 1;
         let covered = u128::from(span.first) + ((count as u128) << shift);
         Self {
@@ -495,12 +578,15 @@ impl Rung {
         }
     }
 
-    /// For keys that are all due then.
-    fn of_one_time(due: u64) -> Self {
+    /// For keys that are all due then, of which those that are there have these order numbers. The
+    /// last bucket takes all that do not fit into the others.
+    fn of_one_time(due: u64, orders: Span, least_shift: u32) -> Self {
+        let length = orders.last.saturating_sub(orders.first);
+        let shift = (u64::BITS - length.leading_zeros()).saturating_sub(MOST_BITS - ROOM_BITS);
         Self {
-            start: 0,
+            start: orders.first,
             end: Key::behind(due, u64::MAX),
-            shift: u32::BITS - MOST_BITS,
+            shift: shift.max(least_shift).min(MOST_ORDER_SHIFT),
             by_order: true,
             current: 0,
             buckets: alloc::vec![List::EMPTY; MOST_BUCKETS],
@@ -508,9 +594,15 @@ impl Rung {
     }
 
     /// For the keys of one of its buckets, unless nothing separates them.
-    fn finer(&self, bucket: usize) -> Option<Self> {
+    fn finer(&self, bucket: usize, orders: impl FnOnce() -> Span) -> Option<Self> {
+        if self.by_order && self.is_last(bucket) && self.end.order() == u64::MAX {
+            // With longer buckets: so rungs of rungs are few, however many keys are due then.
+            let shift = self.shift + ROOM_BITS / 2;
+            return Some(Self::of_one_time(self.end.due, orders(), shift));
+        }
         if self.shift == 0 {
-            return (!self.by_order).then(|| Self::of_one_time(self.start_of(bucket)));
+            let due = self.start_of(bucket);
+            return (!self.by_order).then(|| Self::of_one_time(due, orders(), 0));
         }
         let shift = self.shift.saturating_sub(MOST_BITS);
         Some(Self {
@@ -527,6 +619,10 @@ impl Rung {
         self.current == self.buckets.len()
     }
 
+    fn is_last(&self, bucket: usize) -> bool {
+        bucket + 1 == self.buckets.len()
+    }
+
     fn length(&self) -> u64 {
         if self.by_order {
             return 0;
@@ -541,6 +637,9 @@ impl Rung {
 
     /// Behind the keys of a bucket.
     fn end_of(&self, bucket: usize) -> Key {
+        if self.by_order && self.is_last(bucket) {
+            return self.end;
+        }
         let length = (1 << self.shift) - 1;
         let last = self.start_of(bucket).saturating_add(length);
         if self.by_order {
@@ -553,13 +652,11 @@ impl Rung {
     /// this one ends.
     #[inline]
     fn index(&self, key: Key) -> usize {
-        let position = if self.by_order {
-            u64::from(key.order())
-        } else {
-            key.due
-        };
-        let index = position.saturating_sub(self.start) >> self.shift;
-        small(index).max(self.current)
+        if self.by_order {
+            let index = key.order().saturating_sub(self.start) >> self.shift;
+            return small(index.min(self.buckets.len() as u64 - 1)).max(self.current);
+        }
+        small(key.due.saturating_sub(self.start) >> self.shift).max(self.current)
     }
 
     /// The list in the bucket of a key.

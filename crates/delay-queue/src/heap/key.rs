@@ -4,69 +4,54 @@ use core::cmp::Ordering;
 
 /// When an entry falls due, where it stands among those due at the same time, and whose it is.
 ///
-/// The second half is packed so that two keys compare as two numbers of 128 bits do: without a
-/// branch.
+/// No two entries have one order number, so the slot does not take part in comparisons: two keys
+/// compare as two numbers of 128 bits do, without a branch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key {
     pub(super) due: u64,
-    /// The order in the upper half, the slot in the lower one.
-    order_and_slot: u64,
+    order: u64,
+    slot: u32,
 }
 
 impl Key {
     /// Before every entry's key.
-    pub(super) const FIRST: Self = Self {
-        due: 0,
-        order_and_slot: 0,
-    };
+    pub(super) const FIRST: Self = Self::new(0, 0, 0);
     /// Behind every entry's key.
-    pub(super) const LAST: Self = Self {
-        due: u64::MAX,
-        order_and_slot: u64::MAX,
-    };
+    pub(super) const LAST: Self = Self::new(u64::MAX, u64::MAX, u32::MAX);
 
     /// Before every key of an entry that never falls due, and behind all others.
     pub(super) const NEVER: Self = Self::at(u64::MAX);
 
     /// Before every entry's key that is due then, and behind those that are due earlier.
     pub(super) const fn at(due: u64) -> Self {
-        let order_and_slot = 0;
-        Self {
-            due,
-            order_and_slot,
-        }
+        Self::new(due, 0, 0)
     }
 
     /// Behind the keys that are due then and have an order number up to this one.
-    pub(super) fn behind(due: u64, order: u64) -> Self {
-        let order = u32::try_from(order).unwrap_or(u32::MAX);
+    pub(super) const fn behind(due: u64, order: u64) -> Self {
         Self::new(due, order.saturating_add(1), 0)
     }
 
-    pub(super) fn new(due: u64, order: u32, slot: u32) -> Self {
-        Self {
-            due,
-            order_and_slot: u64::from(order) << 32 | u64::from(slot),
-        }
+    pub(super) const fn new(due: u64, order: u64, slot: u32) -> Self {
+        Self { due, order, slot }
     }
 
     /// Behind this one, and before or equal to all others that are: no two have one order number,
     /// and the highest is not used.
     pub(super) fn next(self) -> Self {
-        Self::new(self.due, self.order().saturating_add(1), 0)
+        Self::behind(self.due, self.order)
     }
 
-    pub(super) fn order(self) -> u32 {
-        (self.order_and_slot >> 32) as u32
+    pub(super) fn order(self) -> u64 {
+        self.order
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the other half is cut off")]
     pub(super) fn slot(self) -> u32 {
-        self.order_and_slot as u32
+        self.slot
     }
 
     fn rank(self) -> u128 {
-        u128::from(self.due) << 64 | u128::from(self.order_and_slot)
+        u128::from(self.due) << 64 | u128::from(self.order)
     }
 }
 

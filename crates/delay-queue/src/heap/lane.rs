@@ -36,8 +36,8 @@ impl Lane {
     }
 
     #[inline]
-    pub(super) fn first(&self) -> Key {
-        self.first
+    pub(super) fn first(&self) -> &Key {
+        &self.first
     }
 
     /// Whether the key may be pushed, if need be after the last one has left.
@@ -148,14 +148,5 @@ impl Lane {
             return 0;
         }
         self.front - self.list.front()
-    }
-
-    /// Order numbers have changed.
-    pub(super) fn renumber(&mut self, rank: impl Fn(Key) -> Key) {
-        if !self.list.is_empty() {
-            self.first = rank(self.first);
-            self.last = rank(self.last);
-            self.second_last = rank(self.second_last);
-        }
     }
 }

@@ -44,8 +44,9 @@ pub(super) struct Line {
     chunks: Chunks,
     /// Where keys are sorted.
     desk: Vec<Key>,
-    /// The first key of all, and which list it is in.
-    first: Key,
+    /// When the first key of all is due, and which list it is in. Without keys, the last time of
+    /// all.
+    first_due: u64,
     source: Source,
 }
 
@@ -73,7 +74,7 @@ impl Line {
             far: Far::new(sizes),
             chunks: Chunks::new(),
             desk: Vec::new(),
-            first: Key::LAST,
+            first_due: u64::MAX,
             source: Source::Run,
         }
     }
@@ -86,10 +87,27 @@ impl Line {
         self.chunks.try_reserve(additional)
     }
 
+    /// When the first key is due, or the last time of all if there is none.
+    #[inline]
+    pub(super) fn first_due(&self) -> u64 {
+        self.first_due
+    }
+
     /// The first key, or the last one of all if there is none.
     #[inline]
     pub(super) fn first(&self) -> Key {
-        self.first
+        self.first_of(self.source)
+    }
+
+    #[inline]
+    fn first_of(&self, source: Source) -> Key {
+        let first = match source {
+            Source::Run => self.run.last(),
+            Source::Lane => Some(self.lane.first()),
+            Source::Heap => self.heap.keys().first(),
+            Source::Gathered => self.gathered.keys().first(),
+        };
+        first.copied().unwrap_or(Key::LAST)
     }
 
     /// Adds a key. The result is where it lies. Its slot must not say anything until then.
@@ -136,10 +154,12 @@ impl Line {
         }
     }
 
-    /// To be called after each push, when the slot says where the key lies.
+    /// To be called after each push of what is due then and has the highest order number, when the
+    /// slot says where the key lies.
     #[inline]
-    pub(super) fn pushed<T>(&mut self, key: Key, slots: &mut Slots<T>) {
-        if key < self.first || self.heap.keys().len() > self.heap_limit {
+    pub(super) fn pushed<T>(&mut self, due: u64, slots: &mut Slots<T>) {
+        let may_be_first = due < self.first_due || due == u64::MAX;
+        if may_be_first || self.heap.keys().len() > self.heap_limit {
             self.tidy(slots);
         }
     }
@@ -159,7 +179,7 @@ impl Line {
     )]
     #[inline(always)]
     pub(super) fn pop<T>(&mut self, slots: &mut Slots<T>) -> Key {
-        let first = self.first;
+        let first = self.first();
         match self.source {
             Source::Run => self.pop_run(slots),
             Source::Lane => self.lane.pop(&mut self.chunks, slots),
@@ -175,10 +195,11 @@ impl Line {
     #[cfg(feature = "std")]
     pub(super) fn gather<T>(&mut self, now: u64, limit: usize, slots: &mut Slots<T>) -> usize {
         while self.gathered.keys().len() < limit {
-            let (first, source) = self.first_ungathered(slots);
-            if first.due > now {
+            let (due, source) = self.first_ungathered(slots);
+            if due > now {
                 break;
             }
+            let first = self.first_of(source);
             match source {
                 Source::Lane => self.lane.pop(&mut self.chunks, slots),
                 Source::Heap => self.heap.remove(0, slots),
@@ -196,8 +217,7 @@ impl Line {
     /// The least due time of those that are not gathered.
     #[cfg(feature = "std")]
     pub(super) fn next_ungathered<T>(&mut self, slots: &mut Slots<T>) -> u64 {
-        let (first, _) = self.first_ungathered(slots);
-        first.due
+        self.first_ungathered(slots).0
     }
 
     fn remove_gathered<T>(&mut self, position: usize, slots: &mut Slots<T>) {
@@ -289,21 +309,6 @@ impl Line {
         self.desk = Vec::new();
     }
 
-    /// Changes order numbers, of which the slots know already. Keys keep the order they have.
-    pub(super) fn renumber<T>(&mut self, rank: impl Fn(Key) -> Key, slots: &mut Slots<T>) {
-        let keys = self.run.iter_mut().chain(self.heap.keys_mut());
-        let keys = keys.chain(self.gathered.keys_mut());
-        keys.for_each(|key| *key = rank(*key));
-        self.gathered_end = rank(self.gathered_end);
-        self.lane.renumber(&rank);
-        if self.first != Key::LAST {
-            self.first = rank(self.first);
-        }
-        self.far.renumber(&rank);
-        // Keys may lie where their old numbers have led.
-        self.sweep(self.chunks.capacity(), slots);
-    }
-
     /// The keys of the run in order.
     fn run<T>(&self, slots: &Slots<T>) -> impl Iterator<Item = Key> {
         let keys = self.run.iter().enumerate().rev();
@@ -327,35 +332,36 @@ impl Line {
     )]
     #[inline(always)]
     pub(super) fn refill<T>(&mut self, slots: &mut Slots<T>) {
-        self.first = self.gathered.first();
-        self.source = Source::Gathered;
-        if self.first == Key::LAST {
-            (self.first, self.source) = self.first_ungathered(slots);
-        }
+        (self.first_due, self.source) = match self.gathered.keys().first() {
+            Some(first) => (first.due, Source::Gathered),
+            None => self.first_ungathered(slots),
+        };
     }
 
-    /// The first key of those that are not gathered, and which list it is in.
+    /// When the first key of those that are not gathered is due, and which list it is in.
     #[expect(
         clippy::inline_always,
         reason = "measured: calls cost a tenth of a push and pop"
     )]
     #[inline(always)]
-    fn first_ungathered<T>(&mut self, slots: &mut Slots<T>) -> (Key, Source) {
+    fn first_ungathered<T>(&mut self, slots: &mut Slots<T>) -> (u64, Source) {
         loop {
-            let mut first = self.run.last().copied().unwrap_or(Key::LAST);
+            let mut first = self.run.last().unwrap_or(&Key::LAST);
             let mut source = Source::Run;
             if self.lane.first() < first {
                 first = self.lane.first();
                 source = Source::Lane;
             }
-            if self.heap.first() < first {
-                first = self.heap.first();
+            if let Some(near) = self.heap.keys().first()
+                && near < first
+            {
+                first = near;
                 source = Source::Heap;
             }
             // Mostly its time says it alone.
             let edge = self.far.edge();
-            if first.due < edge.due || first < edge || self.far.is_empty() {
-                return (first, source);
+            if first.due < edge.due || *first < edge || self.far.is_empty() {
+                return (first.due, source);
             }
             self.pull(slots);
         }
@@ -369,10 +375,7 @@ impl Line {
             self.heap_limit = HEAP_LIMIT;
         }
         if self.run.is_empty() {
-            if !self.sort_by_counting() {
-                self.desk.sort_unstable_by(|one, other| other.cmp(one));
-                mem::swap(&mut self.desk, &mut self.run);
-            }
+            self.sort();
             for (index, key) in self.run.iter().enumerate() {
                 slots.moved(key.slot(), Place::run(index));
             }
@@ -386,6 +389,14 @@ impl Line {
             self.heap_limit = self.heap_limit.max(2 * self.heap.keys().len());
         }
         self.desk.shrink_to(HEAP_LIMIT);
+    }
+
+    /// Sorts the desk into the run, which is empty. Not generic: a sort is much code.
+    fn sort(&mut self) {
+        if !self.sort_by_counting() {
+            self.desk.sort_unstable_by(|one, other| other.cmp(one));
+            mem::swap(&mut self.desk, &mut self.run);
+        }
     }
 
     /// Sorts the desk into the run by counting, for each key, those that are due later, if the keys

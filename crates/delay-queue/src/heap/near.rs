@@ -33,11 +33,6 @@ impl<const GATHERED: bool> Near<GATHERED> {
         }
     }
 
-    #[inline]
-    pub(super) fn first(&self) -> Key {
-        self.keys.first().copied().unwrap_or(Key::LAST)
-    }
-
     pub(super) fn keys(&self) -> &[Key] {
         &self.keys
     }

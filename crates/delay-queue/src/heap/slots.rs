@@ -3,8 +3,8 @@
 //! # Invariants
 //! 1. An id is live if its slot is taken and has the id's generation. A slot's generation rises
 //!    each time an entry leaves it for good, so no two entries of a slot share one.
-//! 2. A vacant slot is on the free list, or its entry is checked out, or it is retired: its
-//!    generations are used up.
+//! 2. A vacant slot is on the free list, or at `untouched` or behind it, or its entry is checked
+//!    out, or it is retired: its generations are used up.
 //! 3. `floor` is not below any generation that a slot which is no more would have had next.
 //!
 //! They hold from one number of the heap to the next, with which the generations begin again.
@@ -29,6 +29,8 @@ pub(super) struct Slots<T> {
     all: Vec<Slot<T>>,
     /// The first of the free slots, which are a list through their links.
     free: u32,
+    /// The slots from here on are free, too, and on no list.
+    untouched: u32,
     retired: usize,
     /// The generation new slots begin with.
     floor: u32,
@@ -38,7 +40,7 @@ pub(super) struct Slots<T> {
 enum Slot<T> {
     Taken {
         due: u64,
-        order: u32,
+        order: u64,
         /// Never zero, which distinguishes the two kinds without memory of its own.
         place: Place,
         generation: u32,
@@ -56,6 +58,7 @@ impl<T> Slots<T> {
         Self {
             all: Vec::new(),
             free: NONE,
+            untouched: 0,
             retired: 0,
             floor,
         }
@@ -92,14 +95,14 @@ impl<T> Slots<T> {
         if self.free != NONE {
             return Some(self.free);
         }
-        (self.all.len() < LIMIT).then(|| small(self.all.len()))
+        ((self.untouched as usize) < LIMIT).then_some(self.untouched)
     }
 
     /// Puts the value into the slot that [`next`](Self::next) returned. The result is its generation.
     #[inline]
     pub(super) fn insert(&mut self, key: Key, place: Place, value: T) -> u32 {
         let mut generation = self.floor;
-        let vacant = self.all.get_mut(self.free as usize);
+        let vacant = self.all.get_mut(key.slot() as usize);
         if let Some(slot) = &vacant
             && let Slot::Vacant {
                 generation: next,
@@ -107,7 +110,12 @@ impl<T> Slots<T> {
             } = **slot
         {
             generation = next;
-            self.free = link;
+            if key.slot() == self.free {
+                self.free = link;
+            }
+        }
+        if key.slot() == self.untouched {
+            self.untouched += 1;
         }
         let taken = Slot::Taken {
             due: key.due,
@@ -224,14 +232,6 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Every order number, to be changed.
-    pub(super) fn orders_mut(&mut self) -> impl Iterator<Item = &mut u32> {
-        self.all.iter_mut().filter_map(|slot| match slot {
-            Slot::Taken { order, .. } => Some(order),
-            Slot::Vacant { .. } => None,
-        })
-    }
-
     /// Frees the slot: gives its generation and its value.
     #[inline]
     pub(super) fn free(&mut self, index: u32) -> Option<(u32, T)> {
@@ -248,6 +248,16 @@ impl<T> Slots<T> {
         match mem::replace(slot, vacant) {
             Slot::Taken { value, .. } => Some((generation, value)),
             Slot::Vacant { .. } => None,
+        }
+    }
+
+    /// No entry is left, also none that is checked out: slots are taken in the order in which they lie
+    /// in memory from now on, which is not the order in which entries have left.
+    #[inline]
+    pub(super) fn all_are_free(&mut self) {
+        if self.retired == 0 {
+            self.free = NONE;
+            self.untouched = 0;
         }
     }
 
@@ -297,6 +307,7 @@ impl<T> Slots<T> {
     pub(super) fn begin_anew(&mut self) {
         self.all.clear();
         self.free = NONE;
+        self.untouched = 0;
         self.retired = 0;
         self.floor = 0;
     }
@@ -309,6 +320,7 @@ impl<T> Slots<T> {
             free.push(next);
             next = *link;
         }
+        free.extend(self.untouched..self.count());
         free.sort_unstable();
         while let (Some(&index), Some(last)) = (free.last(), self.all.last())
             && index as usize + 1 == self.all.len()
@@ -318,6 +330,7 @@ impl<T> Slots<T> {
             self.all.pop();
             free.pop();
         }
+        self.untouched = self.count();
         self.all.shrink_to(room.saturating_add(self.retired));
         // The first ones are filled first, so that the end may become free again.
         self.free = NONE;

@@ -7,7 +7,7 @@ std::thread_local! {
 }
 
 #[inline]
-pub(super) fn count_one() {
+pub(crate) fn count_one() {
     #[cfg(test)]
     STEPS.set(STEPS.get() + 1);
 }

@@ -9,6 +9,7 @@
 //! its entry only after them, in another section; until then it stays here, and closing for
 //! good takes it back without waiting for the feeder.
 
+use std::collections::BTreeMap;
 use std::task::Waker;
 
 use sync_shim::Parker;
@@ -19,19 +20,26 @@ use crate::{CheckedOut, EntryId};
 
 /// What is reserved, and which closers wait for it to come back. Held under the queue's lock.
 pub(super) struct Leases<T> {
-    /// With each, what makes its feeder give it back. No user code: it may be cloned and dropped
-    /// under the lock.
-    out: Vec<(EntryId, Waker)>,
+    out: BTreeMap<(u64, u64), Lease>,
     /// Those of them that their feeders have not collected yet.
     uncollected: Vec<CheckedOut<T>>,
     waiting: Vec<Parker>,
     recalled: bool,
 }
 
+/// One entry that is reserved.
+struct Lease {
+    /// Makes its feeder give it back. No user code: it may be cloned and dropped under the lock.
+    feeder: Waker,
+    /// Where the entry is among the uncollected ones.
+    #[cfg(any(feature = "channel", anthill_loom))]
+    uncollected: Option<usize>,
+}
+
 impl<T> Leases<T> {
     pub(super) fn new() -> Self {
         Self {
-            out: Vec::new(),
+            out: BTreeMap::new(),
             uncollected: Vec::new(),
             waiting: Vec::new(),
             recalled: false,
@@ -45,8 +53,8 @@ impl<T> Leases<T> {
     /// From now on nothing more is given, and what is out has to come back.
     pub(super) fn recall(&mut self, wakes: &mut WakeList) {
         self.recalled = true;
-        for (_, feeder) in &self.out {
-            wakes.push_internal(feeder.clone());
+        for lease in self.out.values() {
+            wakes.push_internal(lease.feeder.clone());
         }
     }
 
@@ -56,7 +64,7 @@ impl<T> Leases<T> {
     }
 
     fn end(&mut self, id: EntryId, effects: &mut Effects) {
-        self.out.retain(|&(out, _)| out != id);
+        self.out.remove(&id.key());
         if self.out.is_empty() {
             for parker in self.waiting.drain(..) {
                 effects.wakes().push_thread(parker);
@@ -80,7 +88,7 @@ impl<T> State<T> {
 
 #[cfg(any(feature = "channel", anthill_loom))]
 mod leasing {
-    use super::{CheckedOut, EntryId, Waker};
+    use super::{CheckedOut, EntryId, Lease, Leases, Waker};
     use crate::state::{Effects, State};
     use crate::wait::{Effects as _, Unavailable};
 
@@ -105,22 +113,36 @@ mod leasing {
             let Some(out) = self.heap.check_out(self.now) else {
                 return Err(self.unavailable());
             };
-            self.leases.out.push((out.id(), feeder.clone()));
             // Settling again, as the driver does, finds nothing to add.
             self.settle(effects);
-            if effects.is_empty() {
-                return Ok(Leased::Now(out));
-            }
             let id = out.id();
-            self.leases.uncollected.push(out);
-            Ok(Leased::Later(id))
+            let (leased, uncollected) = if effects.is_empty() {
+                (Leased::Now(out), None)
+            } else {
+                let at = self.leases.uncollected.len();
+                self.leases.uncollected.push(out);
+                (Leased::Later(id), Some(at))
+            };
+            let lease = Lease {
+                feeder: feeder.clone(),
+                uncollected,
+            };
+            self.leases.out.insert(id.key(), lease);
+            Ok(leased)
         }
 
         /// The leased entry, if it has not been taken back.
         pub(crate) fn collect(&mut self, id: EntryId) -> Option<CheckedOut<T>> {
-            let uncollected = &mut self.leases.uncollected;
-            let at = uncollected.iter().position(|out| out.id() == id)?;
-            Some(uncollected.swap_remove(at))
+            let Leases {
+                out, uncollected, ..
+            } = &mut self.leases;
+            let at = out.get_mut(&id.key())?.uncollected.take()?;
+            let collected = uncollected.swap_remove(at);
+            let moved = uncollected.get(at).map(|moved| moved.id().key());
+            if let Some(lease) = moved.and_then(|moved| out.get_mut(&moved)) {
+                lease.uncollected = Some(at);
+            }
+            Some(collected)
         }
 
         /// A leased entry has been received. Its value is elsewhere.

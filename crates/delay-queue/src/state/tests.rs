@@ -1,13 +1,18 @@
 //! What sections cost, counted in keys that are looked at: a clock would only show it in the large.
 
+use std::io;
 use std::task::Waker;
 
 use std::collections::{BTreeMap, btree_map::OccupiedEntry};
 
 use testkit::Rng;
 
+use sync_shim::Parker;
+
 use super::{Effects, State};
 use crate::heap::steps;
+use crate::wait::{Effects as _, Waiter, WaiterId};
+use crate::wait_queue::{Pusher, Wait};
 use crate::{DelayHeap, NEVER};
 
 /// So many entries fall due, at the time `due` says for each, and one future more than that waits.
@@ -42,7 +47,7 @@ fn taking_costs_the_same_however_many_are_called_and_have_not_come_yet() {
     for count in [500, 1_000, 2_000] {
         let mut state = waiting(count, |_| 7);
         let looked_at = run(&mut state, count, |_| 7);
-        assert!(looked_at <= 3 * u64::from(count), "{looked_at} of {count}");
+        assert!(looked_at <= 4 * u64::from(count), "{looked_at} of {count}");
     }
 }
 
@@ -54,17 +59,152 @@ fn an_entry_that_falls_due_costs_the_same_however_many_lie_ready_before_it() {
         let half = count / 2;
         let mut state = waiting(count, |n| 10 + u64::from(n.saturating_sub(half)));
         let looked_at = run(&mut state, half, |n| 10 + u64::from(n));
-        assert!(looked_at <= 3 * u64::from(count), "{looked_at} of {count}");
+        assert!(looked_at <= 4 * u64::from(count), "{looked_at} of {count}");
     }
 }
 
-/// Gathering changes nothing that can be seen but what it answers, also as order numbers end and
-/// are given anew.
+/// Threads and futures wait, some of them notified, and all of them leave, in three orders: those
+/// that lead or are notified pass that on, one by one.
+#[test]
+fn consumers_that_give_up_cost_the_same_however_many_wait_and_leave_nothing() {
+    for (count, ready) in [500, 1_000, 2_000].into_iter().flat_map(|count| {
+        let ready = [0, 1, count / 2, 2 * count];
+        ready.map(|ready| (count, ready))
+    }) {
+        for order in [in_order, backwards, from_the_middle] {
+            let mut state = State::new(usize::MAX, 0);
+            let mut effects = Effects::default();
+            state.push(0, 50, &mut effects);
+            let threads: Vec<_> = (0..count)
+                .map(|_| {
+                    let due = state.earliest();
+                    let (id, _) = state.waiters.enqueue_thread(Parker::new(), due);
+                    state.settle(&mut effects);
+                    id
+                })
+                .collect();
+            let futures = (0..count).map(|_| enqueue_future(&mut state, &mut effects));
+            let futures: Vec<_> = futures.collect();
+            for _ in 0..ready {
+                state.push(1, 0, &mut effects);
+            }
+            steps::take();
+            for id in order(threads) {
+                state.waiters.dequeue_thread(id);
+                state.settle(&mut effects);
+            }
+            for id in order(futures) {
+                let _ = state.waiters.dequeue_future(id);
+                state.settle(&mut effects);
+            }
+            let looked_at = steps::take();
+            assert!(looked_at <= 8 * count, "{looked_at} of {count}, {ready}");
+            assert!(state.waiters.is_forgotten());
+        }
+    }
+}
+
+/// No alarm can be set, which all of them are told, and they leave with that or without.
+#[test]
+fn futures_without_an_alarm_give_up_at_the_same_cost_and_leave_nothing() {
+    for count in [500, 1_000, 2_000] {
+        let mut state = State::new(usize::MAX, 0);
+        let mut effects = Effects::default();
+        state.push(0, 50, &mut effects);
+        let futures = (0..count).map(|_| enqueue_future(&mut state, &mut effects));
+        let futures: Vec<_> = futures.collect();
+        let request = effects.take_alarm_request().expect("only futures wait");
+        steps::take();
+        let error = Err(io::Error::other("there is none"));
+        let discarded = state.waiters.alarm_set(&request, error, effects.wakes());
+        drop(discarded);
+        for id in from_the_middle(futures) {
+            let _ = state.waiters.dequeue_future(id);
+            state.settle(&mut effects);
+        }
+        let looked_at = steps::take();
+        assert!(looked_at <= 2 * count, "{looked_at} of {count}");
+        assert!(state.waiters.is_forgotten());
+    }
+}
+
+/// Half of them withdraw, some are served, the others are refused.
+#[test]
+fn pushers_that_give_up_leave_nothing() {
+    let mut state = State::new(1, 0);
+    let mut effects = Effects::default();
+    state.push(0, 0, &mut effects);
+    let pushers = (0..1_000).map(|value| {
+        let waiter = Waiter::Task(Waker::noop().clone());
+        let due = 0;
+        state.pushers.enqueue(Pusher { value, due, waiter })
+    });
+    let pushers = from_the_middle(pushers.collect());
+    for id in &pushers[..500] {
+        assert!(state.pushers.leave(*id).is_some());
+    }
+    state.take(&mut effects).expect("it is due");
+    state.close(&mut effects);
+    let answers = pushers[500..].iter().map(|id| state.pushers.look(*id));
+    let entered = answers.filter(|answer| matches!(answer, Wait::Entered(_)));
+    assert_eq!(entered.count(), 1);
+    assert!(state.pushers.is_forgotten());
+}
+
+fn enqueue_future<T>(state: &mut State<T>, effects: &mut Effects) -> WaiterId {
+    let id = state.waiters.enqueue_future(Waker::noop().clone(), None);
+    state.settle(effects);
+    id
+}
+
+fn in_order(ids: Vec<WaiterId>) -> Vec<WaiterId> {
+    ids
+}
+
+fn backwards(mut ids: Vec<WaiterId>) -> Vec<WaiterId> {
+    ids.reverse();
+    ids
+}
+
+fn from_the_middle(mut ids: Vec<WaiterId>) -> Vec<WaiterId> {
+    let middle = ids.len() / 2;
+    ids.rotate_left(middle);
+    ids
+}
+
+/// Feeders that each have an entry give it back, or are rid of it.
+#[cfg(feature = "channel")]
+#[test]
+fn feeders_that_end_leave_nothing() {
+    use super::Leased;
+
+    let mut state = State::new(usize::MAX, 0);
+    let mut effects = Effects::default();
+    let entries = (0..1_000).map(|value| {
+        state.push(value, 0, &mut effects);
+        match state.check_out(Waker::noop(), &mut Effects::default()) {
+            Ok(Leased::Now(out)) => out,
+            _ => panic!("it is due, and nothing waits"),
+        }
+    });
+    let entries: Vec<_> = entries.collect();
+    assert_eq!((state.len(), state.leases.len()), (0, 1_000));
+    for (at, out) in entries.into_iter().enumerate() {
+        if at % 2 == 0 {
+            assert!(state.check_in(out, &mut effects).is_none());
+        } else {
+            state.gone(out.split().1, &mut effects);
+        }
+    }
+    assert_eq!((state.len(), state.leases.len()), (500, 0));
+}
+
+/// Gathering changes nothing that can be seen but what it answers.
 #[test]
 fn what_is_gathered_leaves_in_order_and_is_counted_whatever_happens_to_it() {
     let mut rng = Rng::from_env();
     for _ in 0..200 {
-        let mut heap = DelayHeap::beginning_with(u32::MAX - 30, 0);
+        let mut heap = DelayHeap::beginning_with(u64::from(u32::MAX - 30), 0);
         let mut twin = BTreeMap::new();
         let mut order = 0;
         for _ in 0..200 {

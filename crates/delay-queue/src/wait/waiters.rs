@@ -31,6 +31,7 @@ use sync_shim::{Alarm, Parker};
 
 use super::alarm::{AlarmRequest, Discarded, QueueAlarm};
 use crate::NEVER;
+use crate::heap::steps;
 
 /// What a queue has to give, as far as its waiters must know.
 pub trait ReadySource {
@@ -105,6 +106,16 @@ impl Waiters {
     #[inline]
     pub fn waiting(&self) -> usize {
         self.threads.len() + self.futures.len()
+    }
+
+    /// Whether nothing of any waiter is left.
+    #[cfg(all(test, not(anthill_loom)))]
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.waiting() == 0
+            && self.failed.is_empty()
+            && self.notified_threads == 0
+            && self.notified_futures.is_empty()
+            && self.leader.is_none()
     }
 
     /// How often waiters were notified so far.
@@ -183,10 +194,10 @@ impl Waiters {
     }
 
     /// Restores the invariants after anything has changed. Notified waiters go into `wakes`, an
-    /// alarm to be set into `request`.
+    /// alarm to be set into `request`. Compiled once for all queues.
     pub fn settle(
         &mut self,
-        source: &mut impl ReadySource,
+        source: &mut dyn ReadySource,
         wakes: &mut WakeList,
         request: &mut Option<AlarmRequest>,
     ) {
@@ -202,12 +213,14 @@ impl Waiters {
         let ready = source.ready(threads_coming + self.notified_futures.len() + queued);
         // What a future was notified of has been taken: the next ready thing is for another.
         while threads_coming + self.notified_futures.len() > ready {
+            steps::count_one();
             if self.notified_futures.pop_first().is_none() {
                 break;
             }
         }
         // Invariant 1.
         for _ in threads_coming + self.notified_futures.len()..ready {
+            steps::count_one();
             self.notify_one(leader_comes, wakes);
             self.counts.wakes += 1;
         }
@@ -223,7 +236,10 @@ impl Waiters {
         let leader = self.leader.map(|leader| leader.id);
         // The latest to fall asleep is the likeliest to find its memory in the cache.
         let mut latest = self.threads.keys().rev().copied();
-        let follower = latest.find(|&id| Some(id) != leader);
+        let follower = latest.find(|&id| {
+            steps::count_one();
+            Some(id) != leader
+        });
         if let Some(id) = follower.or(leader.filter(|_| !leader_comes)) {
             self.notify_thread(id, wakes);
         } else if let Some((id, waker)) = self.futures.pop_first() {
@@ -245,7 +261,7 @@ impl Waiters {
     /// Invariant 2, where no thread is notified and the leader's time has not come.
     fn keep_time(
         &mut self,
-        source: &mut impl ReadySource,
+        source: &mut dyn ReadySource,
         wakes: &mut WakeList,
         request: &mut Option<AlarmRequest>,
     ) {
@@ -289,6 +305,7 @@ impl Waiters {
         };
         if self.leader.is_none() && self.notified_threads == 0 {
             while let Some((id, waker)) = self.futures.pop_first() {
+                steps::count_one();
                 self.failed.insert(id, Arc::clone(&error));
                 wakes.push(Waiter::Task(waker));
             }

@@ -119,7 +119,7 @@ pub(crate) fn walk(
     ops: impl IntoIterator<Item = Op>,
     has_short_lists: bool,
 ) {
-    let heap = Heap::beginning_with(order, generation);
+    let heap = Heap::beginning_with(u64::from(order), generation);
     let mut pair = Pair {
         heap: if has_short_lists {
             heap.with_short_lists()
@@ -132,7 +132,7 @@ pub(crate) fn walk(
         pushes: 0,
     };
     // Its ids have the same slots and generations, and another heap.
-    let mut foreign = Heap::beginning_with(order, generation);
+    let mut foreign = Heap::beginning_with(u64::from(order), generation);
     pair.ids.push(foreign.push(0, 0));
     pair.ids.push(foreign.push(0, 1));
     for op in ops {

@@ -78,9 +78,9 @@ fn never_is_last_and_never_ready_and_can_be_reset() {
 }
 
 #[test]
-fn order_holds_when_order_numbers_run_out() {
+fn order_holds_across_two_to_the_32_pushes() {
     for before in 0..10 {
-        let mut heap = DelayHeap::beginning_with(u32::MAX - before, 0);
+        let mut heap = DelayHeap::beginning_with(u64::from(u32::MAX - before), 0);
         for value in 0..1_000 {
             heap.push(value, value % 3);
         }
@@ -94,8 +94,8 @@ fn order_holds_when_order_numbers_run_out() {
 }
 
 #[test]
-fn an_entry_checked_out_before_order_numbers_run_out_comes_back_to_its_place() {
-    let mut heap = DelayHeap::beginning_with(u32::MAX - 3, 0);
+fn an_entry_checked_out_before_the_2_to_the_32nd_push_comes_back_to_its_place() {
+    let mut heap = DelayHeap::beginning_with(u64::from(u32::MAX - 3), 0);
     heap.push(0, 5);
     heap.push(1, 5);
     let first = heap.check_out(5).unwrap();
@@ -107,8 +107,8 @@ fn an_entry_checked_out_before_order_numbers_run_out_comes_back_to_its_place() {
 }
 
 #[test]
-fn resetting_counts_as_a_push_also_when_order_numbers_run_out() {
-    let mut heap = DelayHeap::beginning_with(u32::MAX - 2, 0);
+fn resetting_counts_as_a_push_also_at_the_2_to_the_32nd() {
+    let mut heap = DelayHeap::beginning_with(u64::from(u32::MAX - 2), 0);
     let ids: Vec<_> = (0..2).map(|value| heap.push(value, 5)).collect();
     heap.reset(ids[0], 5);
     heap.reset(ids[1], 5);
@@ -170,11 +170,10 @@ fn clusters_far_apart_leave_in_order() {
     assert!(entries.is_sorted_by_key(|entry| (entry.due, entry.value)));
 }
 
-/// The last of the far keys that are cut by order have been pulled; then the numbers begin anew, and
-/// so do those of the keys that come.
+/// The last of the far keys that are cut by order have been pulled; then more come.
 #[test]
-fn what_never_falls_due_leaves_in_order_across_the_end_of_the_order_numbers() {
-    let mut heap = DelayHeap::beginning_with(u32::MAX - 40, 0).with_short_lists();
+fn what_never_falls_due_leaves_in_order_across_two_to_the_32_pushes() {
+    let mut heap = DelayHeap::beginning_with(u64::from(u32::MAX - 40), 0).with_short_lists();
     for n in 0..20 {
         heap.push(n, NEVER);
     }

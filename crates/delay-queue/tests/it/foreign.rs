@@ -265,3 +265,40 @@ fn dropping_the_last_handle_drops_each_value_once() {
     drop(queue);
     assert_eq!((values.alive(), values.dropped()), (0, 100));
 }
+
+/// A clock that panics where a thread would sleep.
+#[derive(Clone, Debug)]
+struct Sleepless(ManualClock);
+
+impl Clock for Sleepless {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+    fn park_until(&self, _: &Parker, _: Instant) -> bool {
+        panic!("a clock")
+    }
+    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+        self.0.wake_at(when, waker)
+    }
+}
+
+#[test]
+fn a_clock_that_panics_while_a_thread_waits_leaves_nothing_of_it() {
+    let clock = Sleepless(ManualClock::new());
+    let queue = DelayQueue::builder().clock(clock).bound(1);
+    let queue = queue.build().unwrap();
+    let values = DropCounter::new();
+    queue.push(values.token(), SECOND).unwrap();
+    let panics = |call: &dyn Fn()| catch_unwind(AssertUnwindSafe(call)).is_err();
+
+    assert!(panics(
+        &|| _ = queue.push_timeout(values.token(), NOW, SECOND)
+    ));
+    assert!(panics(&|| _ = queue.take_timeout(SECOND)));
+    assert!(panics(&|| _ = queue.wait_idle_timeout(SECOND)));
+    let stats = queue.stats();
+    assert_eq!((stats.waiting_pushers, stats.waiting_takers), (0, 0));
+    assert_eq!(values.alive(), 1);
+    queue.clear();
+    assert_eq!((values.alive(), queue.len()), (0, 0));
+}

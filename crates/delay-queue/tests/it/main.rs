@@ -21,6 +21,7 @@ mod early;
 mod errors;
 mod foreign;
 mod futures;
+mod idle;
 mod ids;
 mod many;
 mod memory;

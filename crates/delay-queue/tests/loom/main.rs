@@ -14,6 +14,7 @@ mod alarm;
 mod close;
 mod feeder;
 mod futures;
+mod idle;
 mod line;
 mod watch;
 
