@@ -189,6 +189,7 @@ fn a_worker_that_waits_at_its_place_gets_away_with_the_first_thread_that_is_gone
         let late = pool.try_spawn(|| 7).unwrap();
         passes.open();
         assert_eq!(late.join().unwrap(), 7);
+        until(|| pool.running() == 0);
         assert_eq!(journal.len(), 1);
         stuck.open();
         end(&pool);
