@@ -69,7 +69,7 @@ impl<R: Runner> Shared<R> {
     ) -> RequestAnswer<R> {
         let discards = matches!(on_full, OnFull::DiscardOldest | OnFull::DiscardNewest);
         // A discard hook submits, and its task is discarded, and so on: there is an end to that.
-        let refuses = on_full == OnFull::Refuse || discards && !self.first().may_nest();
+        let refuses = on_full == OnFull::Refuse || discards && !self.first().may_discard();
         let request = match (on_full, request) {
             (_, request) if refuses => {
                 return Err(self.count_refusal(SubmitError::Full(request)));

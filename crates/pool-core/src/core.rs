@@ -344,7 +344,9 @@ impl<R: Runner> Core<R> {
         let policy = match on_full {
             OnFull::Refuse => OnFullPolicy::Try,
             // A discard hook submits, and its task is discarded, and so on: there is an end to that.
-            OnFull::DiscardOldest | OnFull::DiscardNewest if !self.may_nest() => OnFullPolicy::Try,
+            OnFull::DiscardOldest | OnFull::DiscardNewest if !self.may_discard() => {
+                OnFullPolicy::Try
+            }
             // A stranger's task that runs here and submits, too: there is an end to that. And a
             // paused pool starts nothing.
             OnFull::RunInCaller if self.may_nest() && !state.paused => {
@@ -609,6 +611,11 @@ impl<R: Runner> Core<R> {
             ran.outcome
         });
         (outcome, resolve)
+    }
+
+    /// Whether the caller is not in a discard at the limit of its thread's nesting.
+    pub(crate) fn may_discard(&self) -> bool {
+        Tag::get().depth <= self.config.nesting_limit
     }
 
     pub(crate) fn own_worker(&self) -> OwnWorker {

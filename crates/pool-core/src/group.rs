@@ -293,12 +293,12 @@ impl<R: Runner> PoolHandle<R> {
 
     /// Whether the caller may run a task itself.
     pub fn may_run_in_caller(&self) -> bool {
-        self.may_nest() && !self.is_paused()
+        self.0.may_nest() && !self.is_paused()
     }
 
-    /// Whether the caller may go one level deeper in its thread's nesting.
-    pub fn may_nest(&self) -> bool {
-        self.0.may_nest()
+    /// Whether the caller may discard a task.
+    pub fn may_discard(&self) -> bool {
+        self.0.may_discard()
     }
 
     /// What the calling thread does at a full pool, by the pool's policy.

@@ -295,7 +295,7 @@ fn a_discard_hook_or_a_destructor_that_submits_again_is_refused_at_the_nesting_l
             pool.submit(|| ()).unwrap();
             assert_eq!(
                 (refusals.entries(), pool.stats().discarded),
-                (vec![true], 5)
+                (vec![true], 6)
             );
             gate.open();
             pool.wait_idle().unwrap();
@@ -308,7 +308,7 @@ fn a_discard_hook_or_a_destructor_that_submits_again_is_refused_at_the_nesting_l
         pool.submit(move || drop(again)).unwrap();
         assert_eq!(
             (refusals.entries(), pool.stats().discarded),
-            (vec![true], 5)
+            (vec![true], 6)
         );
         gate.open();
     });

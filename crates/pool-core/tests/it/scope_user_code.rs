@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Instant;
 
 use pool_core::{
-    Builder, CancelToken, Clock, Closures, JoinError, ManualClock, Pool, Scope,
-    ScopedJoinHandle, TaskEnd, TaskHook, TaskStart,
+    Builder, CancelToken, Clock, Closures, JoinError, ManualClock, Pool, Scope, ScopedJoinHandle,
+    TaskEnd, TaskHook, TaskStart,
 };
 use sync_shim::{Alarm, Parker};
 use testkit::{Gate, PanicOnDrop};
