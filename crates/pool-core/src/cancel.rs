@@ -198,11 +198,61 @@ impl CancelToken {
         }
     }
 
+    /// Returns a guard that cancels the token when it is dropped: by a return, a `?`, a panic, or with the
+    /// future that holds it.
+    ///
+    /// ```
+    /// use pool_core::{CancelToken, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// let token = CancelToken::new();
+    /// let ours = token.clone();
+    /// {
+    ///     let _guard = token.clone().drop_guard();
+    ///     pool.task().cancelled_by(&token).submit(move || ours.wait())?;
+    /// } // The task is asked to stop.
+    /// assert!(token.is_cancelled());
+    /// # pool.wait_idle()?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn drop_guard(self) -> CancelOnDrop {
+        CancelOnDrop(Some(self))
+    }
+
     /// Wakes the waiter when the token is cancelled, until the guard is dropped. To be called before
     /// a look at the token: one that was cancelled already wakes nothing.
     pub(crate) fn notify(&self, waiter: Waiter) -> Listening<'_> {
         let key = self.0.add(Listener::Waiter(waiter)).ok().flatten();
         Listening { node: &self.0, key }
+    }
+}
+
+/// Cancels its token when it is dropped. See [`CancelToken::drop_guard`].
+#[derive(Debug)]
+#[doc(alias = "DropGuard")]
+#[must_use = "dropping the guard cancels its token"]
+pub struct CancelOnDrop(Option<CancelToken>); // `None` once disarmed.
+
+impl CancelOnDrop {
+    /// Returns the token, which is not cancelled then.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    ///
+    /// let guard = CancelToken::new().drop_guard();
+    /// let token = guard.disarm(); // Everything went well.
+    /// assert!(!token.is_cancelled());
+    /// ```
+    pub fn disarm(mut self) -> CancelToken {
+        self.0.take().unwrap_or_default() // Only this takes it.
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(token) = &self.0 {
+            token.cancel();
+        }
     }
 }
 
