@@ -14,20 +14,24 @@ use crate::foreign::Payload;
 
 /// The task was not taken. It comes back unrun.
 ///
-/// Without a type, `SubmitError` is the bare reason. It is `Send`, `Sync` and `'static` whatever
-/// the task captures, so `?` turns it into any boxed error:
+/// It contains the task, so it can be shared between threads only if everything the task captures can.
+/// A boxed error that is `Send + Sync`, such as `anyhow::Error`, requires that: `?` does not compile if a
+/// capture is `Send` but not `Sync` (a `Cell`, a `Receiver`, most database connections).
+/// [`without_task`](Self::without_task) drops the task and leaves the reason, which is always `Send`,
+/// `Sync` and `'static`. That is the type `SubmitError` without a parameter.
 ///
 /// ```
 /// use pool_core::{Pool, SubmitError};
 /// use std::error::Error;
+/// use std::sync::mpsc::Receiver;
 ///
-/// fn greet(pool: &Pool, name: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
-///     let line = format!("hello {name}");
-///     pool.submit(move || println!("{line}")).map_err(SubmitError::without_task)?;
+/// fn print_all(pool: &Pool, lines: Receiver<String>) -> Result<(), Box<dyn Error + Send + Sync>> {
+///     pool.submit(move || lines.iter().for_each(|line| println!("{line}")))
+///         .map_err(SubmitError::without_task)?; // `Receiver` is not `Sync`.
 ///     Ok(())
 /// }
 /// # let pool = Pool::builder().capacity(1).build()?;
-/// # greet(&pool, "ant")?;
+/// # print_all(&pool, std::sync::mpsc::channel().1)?;
 /// # pool.wait_idle()?;
 /// # Ok::<(), Box<dyn Error + Send + Sync>>(())
 /// ```
@@ -264,7 +268,8 @@ pub enum JoinError {
 
 /// An item of a mapping has no result. `E` is the mapping function's own error.
 ///
-/// It is `Send`, `Sync` and `'static` if `E` is, so `?` turns it into any boxed error.
+/// If `E` implements [`Error`](std::error::Error), so does this, and `?` works as with any other error.
+/// `anyhow::Error` and boxed errors do not implement it: use [`into_error`](Self::into_error) for them.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MapError<E = Infallible> {
@@ -274,6 +279,50 @@ pub enum MapError<E = Infallible> {
     Panicked(Panicked),
     /// The pool refused to go on: the mapping is over.
     Refused(SubmitError),
+}
+
+impl<E> MapError<E> {
+    /// Returns the task's own error, or a panic or a refusal converted to its type.
+    ///
+    /// For functions and tasks that return `anyhow::Error` or a boxed error. These types do not
+    /// implement [`Error`](std::error::Error), so `MapError` does not either, and `?` needs this call:
+    ///
+    /// ```
+    /// use pool_core::{MapError, Pool};
+    /// use std::error::Error;
+    ///
+    /// type Boxed = Box<dyn Error + Send + Sync>;
+    ///
+    /// fn check(name: &str) -> Result<(), Boxed> {
+    ///     if name.is_empty() { Err("a name is empty".into()) } else { Ok(()) }
+    /// }
+    ///
+    /// fn check_all(pool: &Pool, names: [&'static str; 2]) -> Result<(), Boxed> {
+    ///     pool.try_for_each(names, check).map_err(MapError::into_error)?;
+    ///     Ok(())
+    /// }
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let failed = check_all(&pool, ["ant", ""]).unwrap_err();
+    /// assert_eq!(failed.to_string(), "a name is empty");
+    /// pool.release();
+    /// let refused = check_all(&pool, ["ant", "hill"]).unwrap_err();
+    /// assert!(matches!(refused.downcast_ref::<MapError>(), Some(MapError::Refused(_))));
+    /// # Ok::<(), Boxed>(())
+    /// ```
+    ///
+    /// The task's error keeps its type and its causes. The other cases arrive as a
+    /// [`MapError`] without an error of the task's, to which they can be downcast.
+    pub fn into_error(self) -> E
+    where
+        E: From<MapError>,
+    {
+        match self {
+            Self::Failed(error) => error,
+            Self::Panicked(panicked) => MapError::Panicked(panicked).into(),
+            Self::Refused(refused) => MapError::Refused(refused).into(),
+        }
+    }
 }
 
 impl<E: fmt::Display> fmt::Display for MapError<E> {

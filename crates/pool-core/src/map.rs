@@ -825,6 +825,18 @@ impl WorkerPool<Closures> {
     /// assert!(numbers.is_err());
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
+    ///
+    /// With anyhow, or a boxed error, [`MapError::into_error`] precedes the `?`:
+    ///
+    /// ```
+    /// use pool_core::{MapError, Pool};
+    ///
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// for size in pool.try_map(["Cargo.toml"], |path| anyhow::Ok(std::fs::metadata(path)?.len())) {
+    ///     println!("{} bytes", size.map_err(MapError::into_error)?);
+    /// }
+    /// # anyhow::Ok(())
+    /// ```
     pub fn try_map<I, F, T, E>(&self, items: I, map: F) -> Map<I::IntoIter, T, E>
     where
         I: IntoIterator<Item: Send + 'static>,
@@ -877,6 +889,18 @@ impl WorkerPool<Closures> {
     }
 
     /// As [`for_each`](Self::for_each), with a function that may fail.
+    ///
+    /// ```
+    /// use pool_core::{MapError, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// pool.try_for_each(["Cargo.toml"], |path| {
+    ///     println!("{} bytes", std::fs::metadata(path)?.len());
+    ///     anyhow::Ok(())
+    /// })
+    /// .map_err(MapError::into_error)?; // `anyhow::Error`, or a boxed error.
+    /// # anyhow::Ok(())
+    /// ```
     ///
     /// # Errors
     /// The first error. Nothing starts after it, and it is returned when what ran has ended.

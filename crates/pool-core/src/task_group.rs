@@ -734,6 +734,16 @@ impl<T: Send + 'static, E: Send + 'static, P: Host> TaskGroup<Result<T, E>, P> {
 
     /// As [`wait`](Self::wait), and a task's own `Err` is an error.
     ///
+    /// ```
+    /// use pool_core::{MapError, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let group = pool.group();
+    /// group.spawn(|| anyhow::Ok(std::fs::metadata("Cargo.toml")?.len()))?;
+    /// group.try_wait().map_err(MapError::into_error)?; // `anyhow::Error`, or a boxed error.
+    /// # anyhow::Ok(())
+    /// ```
+    ///
     /// # Errors
     /// The first, once all have ended.
     pub fn try_wait(&self) -> Result<(), MapError<E>> {
