@@ -14,6 +14,7 @@ use crate::body::{Body, Many, Paced, Step};
 use crate::error::ScheduleError;
 use crate::handle::{ScheduledHandle, SeriesHandle};
 use crate::plan::Plan;
+use crate::retry::{Retry, Retrying};
 use crate::series::Series;
 use crate::stats::Stats;
 use crate::timer::Core;
@@ -259,7 +260,7 @@ impl<P: Base> ScheduledPool<P> {
     /// Runs `task` first `first` from now, and then whenever it says: a run that continues names the
     /// delay from its end to the next run; one that breaks ends the series, with a value for the handle.
     ///
-    /// For polls that slow down, and for retries with a back-off of their own. A delay of 0 is the next
+    /// For polls that slow down; for retries see [`spawn_retrying`](Self::spawn_retrying). A delay of 0 is the next
     /// place in the queue, behind what is due. A panic ends the series.
     ///
     /// ```
@@ -295,6 +296,64 @@ impl<P: Base> ScheduledPool<P> {
         R: Send + 'static,
     {
         self.spawn_paced(first, None, task)
+    }
+
+    /// Runs `task` now, and again after a back-off as long as it fails. The handle has its value, or the last
+    /// error once `policy` gives up.
+    ///
+    /// Between two attempts the task holds no worker. It is a series: the handle counts the attempts
+    /// ([`runs`](SeriesHandle::runs)) and cancels them, a panic ends them, and so does a
+    /// [`release`](Self::release), unless the builder's
+    /// [`continue_series`](crate::Builder::continue_series) says otherwise. For an error that no retry
+    /// cures, let the value be a `Result`, too: return `Ok(Err(..))`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pool_core::Pool;
+    /// use scheduled_pool::{Retry, ScheduledPool};
+    ///
+    /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let policy = Retry::exponential(Duration::from_millis(1)).max_attempts(5.try_into()?);
+    /// let mut attempts = 0;
+    /// let fetched = scheduled.spawn_retrying(&policy, move || {
+    ///     attempts += 1;
+    ///     if attempts < 3 { Err("not yet") } else { Ok("the page") }
+    /// })?;
+    /// assert_eq!(fetched.join()?, Ok("the page")); // Or `Err` after the fifth attempt.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`ScheduleError`].
+    #[doc(alias = "retry")]
+    #[doc(alias = "backoff")]
+    pub fn spawn_retrying<F, T, E>(
+        &self,
+        policy: &Retry,
+        task: F,
+    ) -> Result<SeriesHandle<Result<T, E>>, ScheduleError<F>>
+    where
+        F: FnMut() -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.spawn_attempts(policy, None, task)
+    }
+
+    pub(crate) fn spawn_attempts<F, T, E>(
+        &self,
+        policy: &Retry,
+        options: Option<TaskOptions>,
+        task: F,
+    ) -> Result<SeriesHandle<Result<T, E>>, ScheduleError<F>>
+    where
+        F: FnMut() -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let plan = Plan::FixedDelay { delay: NEVER }; // Until the first attempt has failed.
+        let body = Retrying::new(task, policy.clone());
+        self.spawn_body(Duration::ZERO, plan, options, body, Retrying::into_task)
     }
 
     pub(crate) fn spawn_paced<F, R>(
