@@ -51,6 +51,21 @@ pub const DEFAULT_NAME: &str = "pool";
 /// | hooks, `thread_gate`, `worker_wrap` | none; one that sees what is discarded is needed if `on_full` discards |
 /// | `thread_name` | the pool's name, with a number |
 /// | `clock` | the monotonic clock |
+///
+/// ```
+/// use pool_core::{DropPolicy, Pool};
+/// use std::time::Duration;
+///
+/// let pool = Pool::builder()
+///     .name("thumbnails")
+///     .capacity(8)
+///     .queue_depth(64)
+///     .keep_alive(Duration::from_secs(30))
+///     .drop_policy(DropPolicy::Join)
+///     .build()?;
+/// assert_eq!(pool.name(), "thumbnails");
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[must_use = "a builder does nothing until `build` is called"]
 #[derive(Clone)]
 #[cfg_attr(
@@ -133,17 +148,22 @@ impl<R: Runner> Builder<R> {
     }
 
     /// The most live workers there may be.
+    #[doc(alias = "max_blocking_threads")]
+    #[doc(alias = "num_threads")]
+    #[doc(alias = "NewPool")]
     pub fn capacity(mut self, capacity: impl Into<Capacity>) -> Self {
         self.capacity = Some(capacity.into());
         self
     }
 
     /// As many workers as there are tasks: the pool is never full.
+    #[doc(alias = "NewPool")]
     pub fn unlimited(self) -> Self {
         self.capacity(Capacity::Unlimited)
     }
 
     /// How many accepted tasks may wait for a worker beyond the capacity.
+    #[doc(alias = "backpressure")]
     pub fn queue_depth(mut self, depth: impl Into<QueueDepth>) -> Self {
         self.depth = depth.into();
         self
@@ -196,6 +216,8 @@ impl<R: Runner> Builder<R> {
     /// assert_eq!(fresh.join()?, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "load_shed")]
+    #[doc(alias = "RejectedExecutionHandler")]
     #[doc(alias = "setRejectedExecutionHandler")]
     pub fn on_full(mut self, policy: OnFull) -> Self {
         self.on_full = policy;
@@ -218,6 +240,7 @@ impl<R: Runner> Builder<R> {
     }
 
     /// How long a worker may idle before it ends; `None`: it never does (ants' `DisablePurge`).
+    #[doc(alias = "thread_keep_alive")]
     #[doc(alias = "WithExpiryDuration")]
     #[doc(alias = "WithDisablePurge")]
     pub fn keep_alive(mut self, keep_alive: impl Into<Option<Duration>>) -> Self {
@@ -342,6 +365,20 @@ impl<R: Runner> Builder<R> {
     }
 
     /// Called on the worker for each panic of a task, before its handle learns of it.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (send, panics) = channel();
+    /// let pool = Pool::builder()
+    ///     .capacity(1)
+    ///     .panic_hook(move |panic| _ = send.send(panic.message().map(str::to_owned)))
+    ///     .build()?;
+    /// pool.submit(|| panic!("out of ink"))?;
+    /// assert_eq!(panics.recv()?.as_deref(), Some("out of ink"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[doc(alias = "WithPanicHandler")]
     pub fn panic_hook(mut self, hook: impl Fn(&TaskPanic<'_>) + Send + Sync + 'static) -> Self {
         self.panic_hook = Some(Arc::new(hook));

@@ -108,6 +108,16 @@ impl CancelToken {
 
     /// A token that is cancelled with this one, or alone. Costs one allocation, and O(log n) for the
     /// n-th child; dropped, it leaves nothing behind.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    ///
+    /// let shutdown = CancelToken::new();
+    /// let request = shutdown.child();
+    /// assert!(request.cancel() && !shutdown.is_cancelled());
+    /// let other = shutdown.child();
+    /// assert!(shutdown.cancel() && other.is_cancelled());
+    /// ```
     pub fn child(&self) -> Self {
         let child = Self::new();
         child.cancel_with(self);
@@ -128,6 +138,15 @@ impl CancelToken {
 
     /// Cancels it, and its children. `false` if that was done before. May call the wakers of futures
     /// that wait.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    ///
+    /// let token = CancelToken::new();
+    /// assert!(token.cancel());
+    /// assert!(!token.cancel()); // It was done before.
+    /// assert!(token.clone().is_cancelled());
+    /// ```
     pub fn cancel(&self) -> bool {
         let mut wakes = WakeList::new();
         let mut nodes = vec![Arc::clone(&self.0)];
@@ -164,6 +183,16 @@ impl CancelToken {
 
     /// Blocks until it is cancelled (`true`), at most for so long by the monotonic clock: a sleep
     /// that can be ended.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    /// use std::time::Duration;
+    ///
+    /// let token = CancelToken::new();
+    /// assert!(!token.wait_timeout(Duration::from_millis(1))); // The time was up.
+    /// token.cancel();
+    /// assert!(token.wait_timeout(Duration::from_secs(3600))); // Returns at once.
+    /// ```
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
         let clock = default_clock();
         let Some(deadline) = clock.after(timeout) else {
@@ -191,6 +220,16 @@ impl CancelToken {
     }
 
     /// Waits until it is cancelled, as a future. Works under any runtime.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    ///
+    /// let token = CancelToken::new();
+    /// let ours = token.clone();
+    /// std::thread::spawn(move || ours.cancel());
+    /// futures_lite::future::block_on(token.cancelled());
+    /// assert!(token.is_cancelled());
+    /// ```
     pub fn cancelled(&self) -> Cancelled {
         Cancelled {
             token: self.clone(),

@@ -82,6 +82,18 @@ pub enum WithinWorker {
 /// ([`SubmitError::NoDiscardHook`](crate::SubmitError::NoDiscardHook)), full or not.
 ///
 /// From Java's `RejectedExecutionHandler`.
+///
+/// ```
+/// use pool_core::{OnFull, Pool};
+///
+/// let pool = Pool::builder().capacity(1).on_full(OnFull::RunInCaller).build()?;
+/// let permit = pool.reserve()?; // The pool is full.
+/// let here = std::thread::current().id();
+/// let ran_on = pool.spawn(|| std::thread::current().id())?;
+/// assert_eq!(ran_on.join()?, here);
+/// drop(permit);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "RejectedExecutionHandler")]
 pub enum OnFull {

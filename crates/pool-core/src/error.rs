@@ -35,6 +35,8 @@ use crate::foreign::Payload;
 /// # pool.wait_idle()?;
 /// # Ok::<(), Box<dyn Error + Send + Sync>>(())
 /// ```
+#[doc(alias = "ErrPoolClosed")]
+#[doc(alias = "ErrPoolOverload")]
 #[non_exhaustive]
 pub enum SubmitError<T = ()> {
     /// As many tasks are in flight as there may be, and the call may not wait.
@@ -123,6 +125,16 @@ impl SubmitError {
 
 impl<T> SubmitError<T> {
     /// The task.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// pool.release();
+    /// let refused = pool.submit(|| println!("here, then")).unwrap_err();
+    /// (refused.into_task())();
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn into_task(self) -> T {
         self.split().1
     }
@@ -212,6 +224,7 @@ impl<T> error::Error for SubmitError<T> {
 }
 
 /// A wait ended without what was waited for.
+#[doc(alias = "ErrTimeout")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitError {
@@ -240,6 +253,19 @@ impl fmt::Display for WaitError {
 impl error::Error for WaitError {}
 
 /// Why a spawned task has no value.
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// use pool_core::JoinError;
+///
+/// match pool.spawn(|| -> u32 { panic!("out of ink") })?.join() {
+///     Err(JoinError::Panicked(panicked)) => assert_eq!(panicked.message(), Some("out of ink")),
+///     other => println!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[non_exhaustive]
 pub enum JoinError {
     /// The task panicked.
@@ -461,6 +487,7 @@ impl fmt::Display for JoinError {
 impl error::Error for JoinError {}
 
 /// A pool cannot be built as asked.
+#[doc(alias = "ErrInvalidPreAllocSize")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -299,6 +299,17 @@ impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Backlog for Mapped
 /// another worker.
 ///
 /// Dropping it cancels what has not started; what runs ends, and its value is dropped on its worker.
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// let mut lengths = pool.map(["one", "three"], str::len).window(16);
+/// assert_eq!(lengths.next().transpose()?, Some(3));
+/// assert_eq!(lengths.next().transpose()?, Some(5));
+/// assert!(lengths.next().is_none());
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[must_use = "a mapping does nothing until its results are fetched"]
 pub struct Map<I: Iterator, T, E = Infallible> {
     /// `None` once it has ended.
@@ -410,6 +421,17 @@ where
 
     /// Ends the mapping: the items that were pulled and have not started. What runs ends, and its
     /// value is dropped.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let mut squares = pool.map(0_u64..100, |n| n * n);
+    /// assert_eq!(squares.next().transpose()?, Some(0));
+    /// let left: Vec<u64> = squares.into_unstarted().collect(); // Pulled ahead, and not begun.
+    /// assert!(left.len() < 100);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn into_unstarted(self) -> impl Iterator<Item = I::Item> {
         let pending = self.queue.look(|mapped| mem::take(&mut mapped.pending));
         pending.into_iter()
@@ -798,6 +820,17 @@ impl WorkerPool<Closures> {
     }
 
     /// As [`map`](Self::map), but gives the results as they come.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let mut squares: Vec<u64> =
+    ///     pool.map_unordered(1..=3, |n| n * n).collect::<Result<_, _>>()?;
+    /// squares.sort_unstable(); // They come as they are ready.
+    /// assert_eq!(squares, [1, 4, 9]);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[doc(alias = "buffer_unordered")]
     #[doc(alias = "imap_unordered")]
     pub fn map_unordered<I, F, T>(&self, items: I, map: F) -> Map<I::IntoIter, T>

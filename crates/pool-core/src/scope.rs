@@ -88,6 +88,19 @@ impl Backlog for Scoped {
 }
 
 /// Where tasks that borrow are handed over. See [`WorkerPool::scope`].
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// let words = ["ant", "hill"];
+/// let lengths = pool.scope(|scope| {
+///     let handles = words.each_ref().map(|word| scope.spawn(|| word.len())); // Borrows.
+///     handles.map(|handle| handle.join().unwrap_or(0))
+/// });
+/// assert_eq!(lengths, [3, 4]);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 pub struct Scope<'scope, 'env: 'scope> {
     queue: Arc<SubQueue<Scoped>>,
     drain: Arc<dyn Drain>,
@@ -142,6 +155,19 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// has no room for is run by the scope's owner at its end.
     ///
     /// Costs one allocation.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let mut halves = [vec![3, 1], vec![4, 2]];
+    /// pool.scope(|scope| {
+    ///     for half in &mut halves {
+    ///         scope.submit(|| half.sort_unstable());
+    ///     }
+    /// }); // All have ended.
+    /// assert_eq!(halves, [[1, 3], [2, 4]]);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn submit<F, T>(&'scope self, task: F)
     where
         F: FnOnce() -> T + Send + 'scope,

@@ -63,6 +63,7 @@ use crate::wait_async::Deadline;
 /// ```
 ///
 /// From tokio's `JoinSet`, and Java's `ExecutorCompletionService`.
+#[doc(alias = "join_all")]
 #[doc(alias = "JoinSet")]
 #[doc(alias = "WaitGroup")]
 #[doc(alias = "ExecutorCompletionService")]
@@ -367,6 +368,18 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
 
     /// Hands a task over, as the pool's [`spawn`](WorkerPool::spawn) does.
     ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let group = pool.group();
+    /// for word in ["one", "three"] {
+    ///     group.spawn(move || word.len())?;
+    /// }
+    /// group.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
     pub fn spawn<F>(&self, task: F) -> Result<(), SubmitError<F>>
@@ -543,6 +556,19 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// Cancels the tasks that have not started: how many. They end with
     /// [`JoinError::Cancelled`]. Those that run are asked to stop; see
     /// [`current`](crate::current).
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(1).queue_depth(2).start_paused(true).build()?;
+    /// let group = pool.group();
+    /// group.spawn(|| ())?;
+    /// group.spawn(|| ())?;
+    /// assert_eq!(group.cancel(), 2); // Neither had started.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "abort_all")]
+    #[doc(alias = "shutdown")]
     pub fn cancel(&self) -> usize {
         self.shared.cancel()
     }
@@ -553,6 +579,21 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// On a worker of the same pool it runs tasks of the group that have not started, as
     /// [`JoinHandle::join`](crate::JoinHandle::join) does; one that may not be run there is given up with
     /// [`JoinError::WouldDeadlock`].
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let group = pool.group();
+    /// group.spawn(|| "one".len())?;
+    /// group.spawn(|| "three".len())?;
+    /// let mut sum = 0;
+    /// while let Some(length) = group.next() { // As they end.
+    ///     sum += length?;
+    /// }
+    /// assert_eq!(sum, 8);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn next(&self) -> Option<Result<T, JoinError>> {
         let next = self.next_until(None);
         next.unwrap_or_else(|_| unreachable!("a wait without a limit has an outcome"))
@@ -652,6 +693,7 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     ///
     /// # Errors
     /// The first error, once all have ended.
+    #[doc(alias = "join_all")]
     pub fn wait(&self) -> Result<(), JoinError> {
         let mut first = Ok(());
         while let Some(ended) = self.next() {
@@ -692,6 +734,19 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     }
 
     /// As [`next`](Self::next), as a future. Dropped, it has taken nothing.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let group = pool.group();
+    /// group.spawn_async(|| 42).await?;
+    /// assert_eq!(group.next_async().await.transpose()?, Some(42));
+    /// assert!(group.next_async().await.is_none());
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn next_async(&self) -> impl Future<Output = Option<Result<T, JoinError>>> + Send + '_ {
         poll_fn(|context| self.poll_next(context))
     }
@@ -854,6 +909,19 @@ pub(crate) fn judge<T, E>(ended: Joined<Result<T, E>>) -> Result<T, MapError<E>>
 /// Tasks that belong together.
 impl WorkerPool<Closures> {
     /// An empty group, for tasks that are waited for, taken as they end, or cancelled together.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let group = pool.group();
+    /// group.spawn(|| 1)?;
+    /// group.spawn(|| 2)?;
+    /// assert_eq!(group.len(), 2);
+    /// group.wait()?;
+    /// assert!(group.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[doc(alias = "JoinSet")]
     pub fn group<T: Send + 'static>(&self) -> TaskGroup<T> {
         TaskGroup::of(self)
