@@ -42,6 +42,8 @@ pub type DedupQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Pl
 pub type DedupDelayQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Delaying>;
 
 /// A [`DedupDelayQueue`] whose keys can fail, and are tried again after a while.
+#[doc(alias = "retry")]
+#[doc(alias = "backoff")]
 #[doc(alias = "RateLimitingInterface")]
 pub type DedupRetryQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Retrying>;
 

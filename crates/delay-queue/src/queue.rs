@@ -70,6 +70,9 @@ use crate::{DelayHeap, Entry, EntryId, ReserveError, TakeError};
 ///
 /// let queue = DelayQueue::<Rc<u8>>::new();
 /// ```
+#[doc(alias = "timer")]
+#[doc(alias = "ttl")]
+#[doc(alias = "expire")]
 pub struct DelayQueue<T, C = DefaultClock>(pub(crate) Arc<Shared<T, C>>);
 
 pub(crate) struct Shared<T, C> {

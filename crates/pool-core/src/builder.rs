@@ -379,6 +379,7 @@ impl<R: Runner> Builder<R> {
     /// assert_eq!(panics.recv()?.as_deref(), Some("out of ink"));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
+    #[doc(alias = "WithLogger")]
     #[doc(alias = "WithPanicHandler")]
     pub fn panic_hook(mut self, hook: impl Fn(&TaskPanic<'_>) + Send + Sync + 'static) -> Self {
         self.panic_hook = Some(Arc::new(hook));

@@ -266,6 +266,7 @@ impl error::Error for WaitError {}
 /// }
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
+#[doc(alias = "is_panic")]
 #[non_exhaustive]
 pub enum JoinError {
     /// The task panicked.

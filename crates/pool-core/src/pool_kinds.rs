@@ -30,6 +30,12 @@ use crate::worker_state::Stateful;
 /// assert_eq!(sum.load(Ordering::Relaxed), 499_500);
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
+#[doc(alias = "NewPool")]
+#[doc(alias = "ThreadPool")]
+#[doc(alias = "ThreadPoolExecutor")]
+#[doc(alias = "Executor")]
+#[doc(alias = "spawn_blocking")]
+#[doc(alias = "execute")]
 pub type Pool = WorkerPool<Closures>;
 
 /// A [`Pool`]'s handle that keeps nothing open.
@@ -60,6 +66,8 @@ pub type WeakPool = WeakWorkerPool<Closures>;
 /// assert_eq!(sum, 385);
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
+#[doc(alias = "NewPoolWithFunc")]
+#[doc(alias = "NewPoolWithFuncGeneric")]
 #[doc(alias = "PoolWithFunc")]
 #[doc(alias = "PoolWithFuncGeneric")]
 pub type FuncPool<T, R = ()> = WorkerPool<Func<T, R>>;
