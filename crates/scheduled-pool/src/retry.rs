@@ -80,7 +80,8 @@ impl Retry {
         }
         let half = nanos(delay / 2);
         let scattered = u128::from(random) * (u128::from(half) + 1);
-        Some(delay - Duration::from_nanos(u64::try_from(scattered >> 64).unwrap_or(half)))
+        let less = u64::try_from(scattered >> 64).unwrap_or(half);
+        Some(delay.saturating_sub(Duration::from_nanos(less)))
     }
 }
 
