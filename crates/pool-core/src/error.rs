@@ -224,6 +224,18 @@ impl<T> error::Error for SubmitError<T> {
 }
 
 /// A wait ended without what was waited for.
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// use pool_core::WaitError;
+///
+/// let inner = pool.clone();
+/// let within = pool.spawn(move || inner.wait_idle())?.join()?; // It would wait for itself.
+/// assert_eq!(within, Err(WaitError::WouldDeadlock));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[doc(alias = "ErrTimeout")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -297,6 +309,22 @@ pub enum JoinError {
 ///
 /// If `E` implements [`Error`](std::error::Error), so does this, and `?` works as with any other error.
 /// `anyhow::Error` and boxed errors do not implement it: use [`into_error`](Self::into_error) for them.
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// use pool_core::MapError;
+///
+/// for number in pool.try_map(["7", "x"], |text| text.parse::<u32>()) {
+///     match number {
+///         Ok(number) => assert_eq!(number, 7),
+///         Err(MapError::Failed(error)) => println!("no number: {error}"),
+///         Err(other) => return Err(other.into()), // A panic, or a release.
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MapError<E = Infallible> {
@@ -373,6 +401,17 @@ impl<E: error::Error + 'static> error::Error for MapError<E> {
 }
 
 /// What a task panicked with, and where.
+///
+/// ```
+/// # use pool_core::Pool;
+/// # let pool = Pool::builder().capacity(2).build()?;
+/// # use pool_core::JoinError;
+/// let broken = pool.spawn(|| panic!("out of ink"))?.join();
+/// let Err(JoinError::Panicked(panicked)) = broken else { unreachable!() };
+/// println!("in {}: {:?}", panicked.pool(), panicked.message());
+/// // Or passed on: `std::panic::resume_unwind(panicked.into_payload())`.
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 pub struct Panicked(Box<Panic>);
 
 struct Panic {
@@ -488,6 +527,14 @@ impl fmt::Display for JoinError {
 impl error::Error for JoinError {}
 
 /// A pool cannot be built as asked.
+///
+/// ```
+/// use pool_core::{BuildError, Pool};
+///
+/// assert!(matches!(Pool::builder().build(), Err(BuildError::NoCapacity)));
+/// let more = Pool::builder().capacity(2).min_workers(3).build();
+/// assert!(matches!(more, Err(BuildError::WorkersAboveCapacity { workers: 3, capacity: 2 })));
+/// ```
 #[doc(alias = "ErrInvalidPreAllocSize")]
 #[derive(Debug)]
 #[non_exhaustive]
@@ -548,6 +595,14 @@ impl error::Error for BuildError {
 }
 
 /// A capacity cannot be set. Nothing has changed.
+///
+/// ```
+/// # use pool_core::Pool;
+/// # let pool = Pool::builder().capacity(2).build()?;
+/// # use pool_core::TuneError;
+/// assert_eq!(pool.tune(0), Err(TuneError::ZeroCapacity));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TuneError {

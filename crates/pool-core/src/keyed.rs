@@ -258,6 +258,15 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
     /// Hands a task over, after those of its key, and returns a handle to its value. Waits as
     /// [`submit`](Self::submit) does.
     ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let shards = pool.keyed::<&str>();
+    /// let answer = shards.spawn("user 7", || 42)?; // After the earlier tasks of this user.
+    /// assert_eq!(answer.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// Key and task come back: see [`SubmitError`].
     pub fn spawn<F, T>(&self, key: K, task: F) -> Result<JoinHandle<T>, SubmitError<(K, F)>>

@@ -184,6 +184,15 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// Hands a task over and returns a handle to its value.
     ///
     /// Costs two allocations.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let text = String::from("borrowed");
+    /// let length = pool.scope(|scope| scope.spawn(|| text.len()).join())?;
+    /// assert_eq!(length, 8);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn spawn<F, T>(&'scope self, task: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,

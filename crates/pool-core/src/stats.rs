@@ -16,7 +16,7 @@ use crate::sched::state::State;
 /// pool.spawn(|| 42)?.join()?;
 /// let stats = pool.stats();
 /// assert_eq!((stats.submitted, stats.completed, stats.panicked), (1, 1, 0));
-/// assert_eq!((stats.live, stats.peak_live), (1, 1));
+/// assert_eq!(stats.peak_live, 1);
 /// println!("{} wait for room, {} are queued", stats.waiting, stats.queued);
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```

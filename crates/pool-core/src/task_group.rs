@@ -321,6 +321,17 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// that have not started. Those that are handed over later end at once, cancelled, and the pool does not
     /// count them. A task's own `Err` is a value:
     /// [`cancel_on_failure`](Self::cancel_on_failure).
+    ///
+    /// ```
+    /// use pool_core::{JoinError, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(1).queue_depth(1).build()?;
+    /// let group = pool.group().cancel_on_error();
+    /// group.spawn(|| panic!("out of ink"))?;
+    /// _ = group.spawn(|| println!("perhaps not"));
+    /// assert!(matches!(group.wait(), Err(JoinError::Panicked(_))));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn cancel_on_error(self) -> Self {
         self.cancel_if(Result::is_err)
     }
@@ -336,14 +347,15 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// by the first that comes later.
     ///
     /// ```
-    /// use pool_core::{Pool, current};
+    /// use pool_core::{JoinError, Pool, current};
     /// use std::time::{Duration, Instant};
     ///
     /// let pool = Pool::builder().capacity(1).build()?;
     /// let soon = Instant::now() + Duration::from_millis(1);
     /// let group = pool.group().cancel_at(soon);
     /// group.spawn(|| while !current().is_cancelled() { std::thread::yield_now() })?;
-    /// group.wait()?; // It was asked to stop, and did.
+    /// // It was asked to stop, and did; or it had not started.
+    /// assert!(matches!(group.wait(), Ok(()) | Err(JoinError::Cancelled)));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     #[doc(alias = "timeout")]
@@ -690,6 +702,18 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
 
     /// Blocks until every task has ended, those that are handed over meanwhile too. Their values are
     /// dropped here, a task's own `Err` among them: [`try_wait`](TaskGroup::try_wait).
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let group = pool.group::<()>();
+    /// for number in 0..10 {
+    ///     group.submit(move || println!("{number}"))?;
+    /// }
+    /// group.wait()?; // For these ten, not for the pool's other tasks.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// The first error, once all have ended.

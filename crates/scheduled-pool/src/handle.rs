@@ -37,7 +37,6 @@ use crate::schedule::Joinable;
 ///
 /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
 /// let tea = scheduled.spawn_after(Duration::from_millis(3), || "is ready")?;
-/// assert!(tea.due().is_some());
 /// assert_eq!(tea.join()?, "is ready"); // Or `.await`, on any runtime.
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```

@@ -190,8 +190,8 @@ impl<P: Base> ScheduledPool<P> {
     /// # use scheduled_pool::ScheduledPool;
     /// # use std::time::Duration;
     /// # let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
-    /// let second = Duration::from_secs(1);
-    /// let renewal = scheduled.spawn_at_fixed_rate(second, 10 * second, || println!("renew"))?;
+    /// let hour = Duration::from_secs(3600);
+    /// let renewal = scheduled.spawn_at_fixed_rate(hour, hour, || println!("renew"))?;
     /// assert!(renewal.next_due().is_some());
     /// drop(renewal); // The series goes on until the release.
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
@@ -223,8 +223,8 @@ impl<P: Base> ScheduledPool<P> {
     /// # use scheduled_pool::ScheduledPool;
     /// # use std::time::Duration;
     /// # let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
-    /// let minute = Duration::from_secs(60);
-    /// let sweep = scheduled.spawn_with_fixed_delay(minute, minute, || println!("sweep"))?;
+    /// let hour = Duration::from_secs(3600);
+    /// let sweep = scheduled.spawn_with_fixed_delay(hour, hour, || println!("sweep"))?;
     /// assert_eq!((sweep.runs(), scheduled.pending()), (0, 1));
     /// assert!(sweep.cancel());
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
