@@ -23,7 +23,7 @@
 //! | When do I want several pools? | [`several`] |
 //! | How do I make something fall due later: time-outs, leases? | [`later`] |
 //! | How do I run a task later, or again and again? | [`schedules`] |
-//! | How do I try again what has failed? | [`retrying`] |
+//! | How do I retry after a failure? | [`retrying`] |
 //! | How do I write a controller? | [`controllers`] |
 //! | How do I test code that uses a pool? | [`testing`] |
 //! | I come from ants | [`from_ants`] |

@@ -1,10 +1,10 @@
-//! Retrying: a task, a key, or a value that is tried again after a failure.
+//! Retrying after a failure: a call, a key, or a value.
 //!
-//! | what is tried again | take | back-off | gives up | the result |
+//! | to retry | use | back-off | gives up | result |
 //! |---|---|---|---|---|
-//! | one call, whose value you want | [`spawn_retrying`](crate::ScheduledPool::spawn_retrying) of a `ScheduledPool` | exponential with jitter, in the policy | after `max_attempts` | in the handle: the value, or the last error |
-//! | what a key names, which many events concern | [`DedupRetryQueue`](crate::DedupRetryQueue): `retry` of a key that was taken | per key and over all keys, a `RateLimiter` | after `max_attempts`; the key goes to `dead_letter` | none: the world is as it should be |
-//! | a value with its own count and time | [`DelayQueue`](crate::DelayQueue): push it again | yours | when you do not push it | yours |
+//! | one call with a value | [`spawn_retrying`](crate::ScheduledPool::spawn_retrying) of a `ScheduledPool` | exponential with jitter, in the policy | after `max_attempts` | in the handle: the value, or the last error |
+//! | the work on a key, for which many events come | [`DedupRetryQueue`](crate::DedupRetryQueue): `retry` of a key that was taken | per key and over all keys, a `RateLimiter` | after `max_attempts`; the key goes to `dead_letter` | none |
+//! | a value with its own count and time | [`DelayQueue`](crate::DelayQueue): push it again | yours | when you no longer push it | yours |
 //!
 //! All three are in memory. Jobs whose retries survive the process are in the crate `anthill-durable-queue`.
 //! None of them holds a worker between two attempts; a loop with a sleep does.
@@ -24,7 +24,7 @@
 //!
 //! let policy = Retry::exponential(Duration::from_millis(100)) // About 0.1, 0.2, 0.4, ... seconds,
 //!     .max_delay(Duration::from_secs(10))                     // at most ten,
-//!     .max_attempts(8.try_into()?);                           // seven times.
+//!     .max_attempts(8.try_into()?);                           // seven delays.
 //! let mut attempt = 0;
 //! let page = scheduled.spawn_retrying(&policy, move || {
 //!     attempt += 1;
@@ -46,9 +46,9 @@
 //! - **A panic is no failure**: it ends the task, and the handle has it.
 //!
 //! # A key
-//! A key that fails is retried as often as events concern it, never by two workers at once, and what came
-//! meanwhile is not lost. That is the loop in [`controllers`](super::controllers). There is no value and no
-//! payload: the worker looks at the object that the key names.
+//! A failed key is retried after its back-off, or at once when a new event adds it. Two workers never hold the same
+//! key, and events that come meanwhile are not lost. [`controllers`](super::controllers) shows the loop. There is
+//! no value and no payload: the worker looks at the object that the key names.
 //!
 //! # A value
 //! A [`DelayQueue`](crate::DelayQueue) hands a value out when its time has come. Pushing it again is the retry,
