@@ -23,6 +23,7 @@
 //! | When do I want several pools? | [`several`] |
 //! | How do I make something fall due later: time-outs, leases? | [`later`] |
 //! | How do I run a task later, or again and again? | [`schedules`] |
+//! | How do I retry after a failure? | [`retrying`] |
 //! | How do I write a controller? | [`controllers`] |
 //! | How do I test code that uses a pool? | [`testing`] |
 //! | I come from ants | [`from_ants`] |
@@ -100,6 +101,12 @@ pub mod nesting;
 pub mod numbers;
 pub mod ordering;
 pub mod panics;
+#[cfg(all(
+    feature = "delay-queue",
+    feature = "dedup-queue",
+    feature = "scheduled-pool"
+))]
+pub mod retrying;
 #[cfg(feature = "scheduled-pool")]
 pub mod schedules;
 pub mod scopes;

@@ -1,10 +1,28 @@
-//! Bounded, elastic worker pools, and what falls due: one crate to depend on, a pool that is simply
-//! there, and the guide.
+//! Bounded, elastic worker pools, delay queues, work queues and scheduled tasks: one crate to depend on, a
+//! default pool, and the [`guide`].
 //!
 //! A pool runs tasks on threads that it starts when there is work and ends when there is none. It
 //! has a capacity that is never exceeded: at a full pool a submit waits, is refused, or times out,
 //! and a refused task comes back. That is what code that blocks (files, databases, DNS, foreign
 //! functions) needs and what an unbounded queue does not give it.
+//!
+//! # Where to start
+#![cfg_attr(
+    all(
+        feature = "delay-queue",
+        feature = "dedup-queue",
+        feature = "scheduled-pool"
+    ),
+    doc = include_str!("guide/choosing.md")
+)]
+//!
+//! The methods of both kinds of pools are listed at [`WorkerPool`], what can be set at [`Builder`]. The
+//! [`guide`] has a page for each question: how to choose a capacity, what happens at a full pool, how to
+//! shut down, nest, test, and how to come from other pools.
+//!
+//! # The default pool
+//! [`default_pool`] and the functions of this module use one pool for the whole process, made when it is first
+//! used. [`configure`] says how.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -23,21 +41,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is here
-//! - Everything of [`pool_core`], at the root: [`Pool`] runs closures, [`FuncPool`] one function.
-//! - Everything of `multi-pool`, at the root too: `MultiPool` and `MultiFuncPool`.
-//! - [`delay_queue`], [`dedup_queue`] and [`scheduled_pool`] as modules: values that are handed out
-//!   when they are due, keys that are worked on by one worker at a time, tasks that run later.
-//!   Their main types are at the root as well.
-//! - [`default_pool`] and the functions beside it: a pool for the process, made when it is first
-//!   used and never before. [`configure`] says how.
-//! - [`guide`]: how to choose, shut down, nest, test, and how to come from other pools.
+//! # The crates
+//! Each crate is a module: [`pool_core`], and with their features `multi_pool`, `delay_queue`, `dedup_queue` and
+//! `scheduled_pool`. What programs name is at the root as well. Types that only appear in signatures (futures,
+//! markers, parts of hooks) are in the modules alone.
 //!
-//! # When not to use it
-//! - Data-parallel computation: rayon splits work by itself and balances it.
-//! - Input and output of an async runtime: a task here holds a thread while it waits.
-//!
-//! [`guide::choosing`] goes through it.
+//! Jobs in a database are a crate of their own, the package `anthill-durable-queue`.
 //!
 //! # Features
 //! | feature | default | what it does |
@@ -47,7 +56,7 @@
 //! | `dedup-queue` | yes | `DedupQueue`, the work queue for controllers |
 //! | `scheduled-pool` | yes | `ScheduledPool`: tasks that run later, or again and again |
 //! | `log` | no | reports panics of tasks through the `log` facade |
-//! | `tracing` | no | reports them through `tracing`; tasks may run in their submitter's span: [`carry_span`](Builder::carry_span) |
+//! | `tracing` | no | reports them through `tracing`; tasks may run in their submitter's span: `Builder::carry_span` |
 //! | `channel` | no | `DelayQueue::channel`: due entries through a crossbeam channel |
 //! | `stream` | no | `DelayQueue::stream`, `KeyQueue::stream`, `Map::into_stream`: due entries, guards of keys, results of a mapping, as a `Stream` |
 //! | `tokio` | no | `delay_queue::TokioClock`: alarms by tokio's own timer |
@@ -76,10 +85,23 @@ pub use functions::{
     wait_released, waiting,
 };
 #[cfg(feature = "multi-pool")]
+pub use multi_pool;
+#[cfg(feature = "multi-pool")]
 #[doc(inline)]
-pub use multi_pool::*;
+pub use multi_pool::{LeastTasks, MultiFuncPool, MultiPool, RoundRobin};
+pub use pool_core;
+#[cfg(not(anthill_loom))]
 #[doc(inline)]
-pub use pool_core::*;
+pub use pool_core::MonotonicClock;
+#[doc(inline)]
+pub use pool_core::{
+    BatchError, BuildError, Builder, CancelToken, Capacity, Clock, Current, DEFAULT_KEEP_ALIVE,
+    DEFAULT_NAME, DEFAULT_NESTING_LIMIT, DropPolicy, FuncPool, GraceEnd, JoinError, JoinHandle,
+    Keyed, ManualClock, Map, MapError, OnFull, Panicked, Permit, PollReserve, Pool, Priority,
+    QueueDepth, Reserve, Scope, Spawn, Stats, Submit, SubmitError, TaskBuilder, TaskGroup,
+    TaskHook, TuneError, WaitError, WeakFuncPool, WeakPool, WithinWorker, WorkerPool, Workers,
+    blocking, current,
+};
 #[cfg(feature = "scheduled-pool")]
 pub use scheduled_pool;
 #[cfg(feature = "scheduled-pool")]

@@ -152,6 +152,8 @@ impl<T: Payload, S: Store> Builder<T, S> {
     /// DurableQueue::builder("mails", store).rate(Duration::from_millis(100), three).build()
     /// # }
     /// ```
+    #[doc(alias = "throttle")]
+    #[doc(alias = "rate_limit")]
     #[doc(alias = "limit")]
     pub fn rate(mut self, interval: Duration, burst: NonZeroU32) -> Self {
         self.config.rate = Some(Rate { interval, burst });

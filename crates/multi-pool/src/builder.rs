@@ -22,6 +22,16 @@ use crate::strategy::{RoundRobin, Strategy};
 /// | `start_paused` | each pool is paused |
 /// | `within_worker` | on a worker of any pool, if every pool is full |
 /// | `name` | each pool is named after it, with its index |
+///
+/// ```
+/// use multi_pool::{LeastTasks, MultiPool};
+/// use pool_core::Pool;
+///
+/// let each = Pool::builder().name("io").capacity(8).queue_depth(64);
+/// let pool = MultiPool::builder(each).pools(4).strategy(LeastTasks).build()?;
+/// assert_eq!(pool.capacity().limit(), Some(32));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct MultiBuilder<R> {
     each: Builder<R>,

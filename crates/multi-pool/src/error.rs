@@ -5,6 +5,7 @@ use std::{error, fmt};
 use pool_core::{BuildError, WaitError};
 
 /// A multi-pool cannot be built as asked.
+#[doc(alias = "ErrInvalidMultiPoolSize")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MultiBuildError {

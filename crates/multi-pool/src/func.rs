@@ -25,6 +25,8 @@ use crate::multi::{MultiWorkerPool, WeakMultiWorkerPool};
 /// assert_eq!(sum, 385);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "NewMultiPoolWithFunc")]
+#[doc(alias = "NewMultiPoolWithFuncGeneric")]
 #[doc(alias = "MultiPoolWithFunc")]
 #[doc(alias = "MultiPoolWithFuncGeneric")]
 pub type MultiFuncPool<T, R = ()> = MultiWorkerPool<Func<T, R>>;

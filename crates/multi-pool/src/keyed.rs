@@ -42,6 +42,18 @@ pub struct MultiKeyed<K, S = RandomState> {
 
 impl MultiPool {
     /// Tasks with keys: see [`MultiKeyed`].
+    ///
+    /// ```
+    /// use multi_pool::MultiPool;
+    /// use pool_core::Pool;
+    ///
+    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// let accounts = pool.keyed::<u32>();
+    /// let first = accounts.spawn(7, || "debit")?;
+    /// let second = accounts.spawn(7, || "credit")?; // Not before the first has ended.
+    /// assert_eq!((first.join()?, second.join()?), ("debit", "credit"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn keyed<K: Hash + Eq + Send + 'static>(&self) -> MultiKeyed<K> {
         MultiKeyed::with_hasher(self, RandomState::new())
     }

@@ -85,6 +85,19 @@ impl MultiPool {
 
     /// As [`for_each`](Self::for_each), with a function that may fail.
     ///
+    /// ```
+    /// use multi_pool::MultiPool;
+    /// use pool_core::Pool;
+    ///
+    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// use pool_core::MapError;
+    ///
+    /// let check = |path| std::fs::metadata(path).map(drop);
+    /// let missing = pool.try_for_each(["Cargo.toml", "no such file"], check);
+    /// assert!(matches!(missing, Err(MapError::Failed(_))));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// The first error. Nothing starts after it, and it is returned when what ran has ended.
     pub fn try_for_each<I, F, E>(&self, items: I, call: F) -> Result<(), MapError<E>>
@@ -97,6 +110,22 @@ impl MultiPool {
     }
 
     /// An empty group of tasks: see [`Pool::group`](pool_core::WorkerPool::group).
+    ///
+    /// ```
+    /// use multi_pool::MultiPool;
+    /// use pool_core::Pool;
+    ///
+    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// let group = pool.group();
+    /// group.spawn(|| "one".len())?;
+    /// group.spawn(|| "three".len())?;
+    /// let mut sum = 0;
+    /// while let Some(length) = group.next() { // As they end, in whichever pool.
+    ///     sum += length?;
+    /// }
+    /// assert_eq!(sum, 8);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn group<T: Send + 'static>(&self) -> TaskGroup<T, Self> {
         TaskGroup::of(self)
     }
@@ -135,6 +164,21 @@ impl MultiPool {
 
     /// Runs `body`, which may hand over tasks that borrow, and returns when all of them have ended:
     /// see [`Pool::scope`](pool_core::WorkerPool::scope).
+    ///
+    /// ```
+    /// use multi_pool::MultiPool;
+    /// use pool_core::Pool;
+    ///
+    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// let mut halves = [vec![3, 1], vec![4, 2]];
+    /// pool.scope(|scope| {
+    ///     for half in &mut halves {
+    ///         scope.submit(|| half.sort_unstable());
+    ///     }
+    /// }); // All have ended.
+    /// assert_eq!(halves, [[1, 3], [2, 4]]);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Panics
     /// With the panic of `body`, or of a task that was submitted.

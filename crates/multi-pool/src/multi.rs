@@ -18,6 +18,18 @@ use crate::shared::Shared;
 /// all pools as their [`DropPolicy`](pool_core::DropPolicy) says.
 ///
 /// Figures are sums over the pools, each pool's taken at an instant of its own: exact at rest.
+///
+/// ```
+/// use multi_pool::{MultiFuncPool, MultiPool};
+/// use pool_core::{FuncPool, Pool};
+///
+/// let closures = MultiPool::builder(Pool::builder().capacity(2)).pools(4).build()?;
+/// assert_eq!(closures.spawn(|| 6 * 7)?.join()?, 42);
+/// let lengths = FuncPool::builder(|text: &str| text.len()).capacity(2);
+/// let lengths = MultiFuncPool::builder(lengths).pools(4).build()?;
+/// assert_eq!(lengths.spawn("one function")?.join()?, 12);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 pub struct MultiWorkerPool<R: Runner>(Arc<Owner<R>>);
 
 /// Counted by the handles alone: waiting futures hold what is shared.
@@ -84,6 +96,15 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// How many pools there are.
+    ///
+    /// ```
+    /// use multi_pool::MultiPool;
+    /// use pool_core::Pool;
+    ///
+    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// assert_eq!((pool.pools(), pool.capacity().limit()), (2, Some(4)));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn pools(&self) -> usize {
         self.0.pools.len()
     }
@@ -165,6 +186,15 @@ impl<R: Runner> MultiWorkerPool<R> {
 
     /// All figures; see [`Stats::plus`].
     ///
+    /// ```
+    /// # use multi_pool::MultiPool;
+    /// # use pool_core::Pool;
+    /// # let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// pool.spawn(|| ())?.join()?;
+    /// assert_eq!(pool.stats().completed, 1); // Over all pools.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Panics
     /// Never: there is at least one pool.
     pub fn stats(&self) -> Stats {
@@ -178,6 +208,17 @@ impl<R: Runner> MultiWorkerPool<R> {
     /// One pool's figures. Its `refused` are only the waiters it gave back in a release: other
     /// refusals are counted for the multi-pool alone. What a nested submit runs in place is counted in pool 0; a task that
     /// is cancelled, or joined in place, in the pool that had accepted it.
+    ///
+    /// ```
+    /// # use multi_pool::MultiPool;
+    /// # use pool_core::Pool;
+    /// # let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// use multi_pool::IndexError;
+    ///
+    /// assert_eq!(pool.stats_of(1)?.live, 0);
+    /// assert_eq!(pool.stats_of(2), Err(IndexError { index: 2, pools: 2 }));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// If there is no such pool.
@@ -204,6 +245,16 @@ impl<R: Runner> MultiWorkerPool<R> {
 
     /// Changes each pool's capacity, at any time, as [`WorkerPool::tune`] does.
     ///
+    /// ```
+    /// use multi_pool::MultiPool;
+    /// use pool_core::Pool;
+    ///
+    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// pool.tune(8)?; // Each of the two pools.
+    /// assert_eq!(pool.capacity().limit(), Some(16));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// For a capacity of zero, and for an unlimited one if the pools are preallocated: then
     /// nothing has changed. If there is no memory for a larger ring, the pools before that one are
@@ -216,6 +267,18 @@ impl<R: Runner> MultiWorkerPool<R> {
     /// Accepts nothing from now on, in any pool. `false` if that was done before. Does not block.
     ///
     /// Waiting tasks come back to their submitters; accepted tasks still run.
+    ///
+    /// ```
+    /// use multi_pool::MultiPool;
+    /// use pool_core::Pool;
+    ///
+    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// pool.submit(|| println!("the last one"))?;
+    /// assert!(pool.release()); // All pools. What was accepted still runs.
+    /// assert!(pool.submit(|| ()).is_err_and(|refused| refused.is_released()));
+    /// pool.wait_released()?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[doc(alias = "Release")]
     pub fn release(&self) -> bool {
         self.shared().release().0
@@ -279,6 +342,19 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// Waits until there is an instant at which nothing is in flight in any pool.
+    ///
+    /// ```
+    /// use multi_pool::MultiPool;
+    /// use pool_core::Pool;
+    ///
+    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// for number in 0..10 {
+    ///     pool.submit(move || println!("{number}"))?;
+    /// }
+    /// pool.wait_idle()?; // All ten have run, in whichever pool.
+    /// assert_eq!(pool.stats().completed, 10);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// See [`MultiWaitError`].

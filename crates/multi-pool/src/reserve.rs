@@ -40,6 +40,16 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// As [`reserve`](Self::reserve), but refuses if every pool is full. Never waits for room.
+    ///
+    /// ```
+    /// use multi_pool::MultiPool;
+    /// use pool_core::Pool;
+    ///
+    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// let permit = pool.try_reserve()?; // Room in one of the pools.
+    /// assert_eq!(permit.spawn(|| 6 * 7).join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn try_reserve(&self) -> Result<Permit<R>, SubmitError> {
         self.reserve_with(OnFull::Refuse)
     }

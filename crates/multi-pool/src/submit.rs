@@ -98,6 +98,17 @@ impl<R: Runner> MultiWorkerPool<R> {
     /// [`WithinWorker`](pool_core::WithinWorker)). Pools that were built
     /// [`nonblocking`](pool_core::Builder::nonblocking) refuse. May block for as long as starting a
     /// thread takes.
+    ///
+    /// ```
+    /// use multi_pool::MultiPool;
+    /// use pool_core::Pool;
+    ///
+    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// pool.submit(|| println!("in one of the two pools"))?;
+    /// pool.wait_idle()?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "execute")]
     #[doc(alias = "Submit")]
     #[doc(alias = "Invoke")]
     pub fn submit<T>(&self, task: T) -> Result<(), SubmitError<T>>
@@ -150,6 +161,16 @@ impl<R: Runner> MultiWorkerPool<R> {
 
     /// Hands a task over and returns a handle to its value. Waits as [`submit`](Self::submit) does.
     /// Costs what it costs [one pool](pool_core::WorkerPool::spawn).
+    ///
+    /// ```
+    /// # use multi_pool::MultiPool;
+    /// # use pool_core::Pool;
+    /// # let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// let answer = pool.spawn(|| 6 * 7)?;
+    /// assert_eq!(answer.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "spawn_blocking")]
     pub fn spawn<T>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
     where
         R: Accepts<T>,
@@ -192,6 +213,18 @@ impl<R: Runner> MultiWorkerPool<R> {
     }
 
     /// As [`spawn`](Self::spawn), as a future that resolves to the handle.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # use multi_pool::MultiPool;
+    /// # use pool_core::Pool;
+    /// # let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// let answer = pool.spawn_async(|| 6 * 7).await?; // Waits for room in any pool,
+    /// assert_eq!(answer.await?, 42); // then for the value.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn spawn_async<T>(
         &self,
         task: T,

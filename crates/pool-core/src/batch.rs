@@ -28,6 +28,17 @@ const FIRST_CHUNK: usize = if cfg!(anthill_loom) { 1 } else { 16 };
 const LARGEST_CHUNK: usize = if cfg!(anthill_loom) { 1 } else { 256 };
 
 /// Not all tasks of a batch were taken. The first so many were; the others come back, in order.
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(1).queue_depth(1).start_paused(true).build()?;
+/// let numbers = (0..5).map(|number| move || println!("{number}"));
+/// let refused = pool.try_submit_batch(numbers).unwrap_err();
+/// assert_eq!(refused.submitted(), 2);
+/// assert_eq!(refused.into_refused().count(), 3); // They come back, in order.
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 pub struct BatchError<I: Iterator> {
     reason: SubmitError,
     submitted: usize,

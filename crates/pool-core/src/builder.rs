@@ -51,6 +51,21 @@ pub const DEFAULT_NAME: &str = "pool";
 /// | hooks, `thread_gate`, `worker_wrap` | none; one that sees what is discarded is needed if `on_full` discards |
 /// | `thread_name` | the pool's name, with a number |
 /// | `clock` | the monotonic clock |
+///
+/// ```
+/// use pool_core::{DropPolicy, Pool};
+/// use std::time::Duration;
+///
+/// let pool = Pool::builder()
+///     .name("thumbnails")
+///     .capacity(8)
+///     .queue_depth(64)
+///     .keep_alive(Duration::from_secs(30))
+///     .drop_policy(DropPolicy::Join)
+///     .build()?;
+/// assert_eq!(pool.name(), "thumbnails");
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[must_use = "a builder does nothing until `build` is called"]
 #[derive(Clone)]
 #[cfg_attr(
@@ -133,17 +148,41 @@ impl<R: Runner> Builder<R> {
     }
 
     /// The most live workers there may be.
+    ///
+    /// ```
+    /// use pool_core::{Capacity, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(4).build()?;
+    /// assert_eq!(pool.capacity(), Capacity::Limited(4.try_into()?));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "max_blocking_threads")]
+    #[doc(alias = "num_threads")]
+    #[doc(alias = "NewPool")]
     pub fn capacity(mut self, capacity: impl Into<Capacity>) -> Self {
         self.capacity = Some(capacity.into());
         self
     }
 
     /// As many workers as there are tasks: the pool is never full.
+    #[doc(alias = "NewPool")]
     pub fn unlimited(self) -> Self {
         self.capacity(Capacity::Unlimited)
     }
 
     /// How many accepted tasks may wait for a worker beyond the capacity.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(1).queue_depth(2).start_paused(true).build()?;
+    /// for number in 0..3 { // One for the worker, two behind it.
+    ///     pool.try_submit(move || println!("{number}"))?;
+    /// }
+    /// assert!(pool.try_submit(|| ()).is_err_and(|refused| refused.is_full()));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "backpressure")]
     pub fn queue_depth(mut self, depth: impl Into<QueueDepth>) -> Self {
         self.depth = depth.into();
         self
@@ -159,6 +198,16 @@ impl<R: Runner> Builder<R> {
 
     /// How many threads and futures may wait in the wait queue for room; one more is refused. Zero
     /// refuses the first. Due tasks of a scheduled pool wait there, too, and are not counted.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(1).max_waiting(0).build()?; // No caller ever waits.
+    /// let permit = pool.reserve()?;
+    /// assert!(pool.submit(|| ()).is_err_and(|refused| refused.is_full()));
+    /// drop(permit);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[doc(alias = "WithMaxBlockingTasks")]
     pub fn max_waiting(mut self, most: usize) -> Self {
         self.max_waiting = Some(most);
@@ -196,6 +245,8 @@ impl<R: Runner> Builder<R> {
     /// assert_eq!(fresh.join()?, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "load_shed")]
+    #[doc(alias = "RejectedExecutionHandler")]
     #[doc(alias = "setRejectedExecutionHandler")]
     pub fn on_full(mut self, policy: OnFull) -> Self {
         self.on_full = policy;
@@ -222,6 +273,17 @@ impl<R: Runner> Builder<R> {
     }
 
     /// How long a worker may idle before it ends; `None`: it never does (ants' `DisablePurge`).
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use std::time::Duration;
+    ///
+    /// let bursts = Pool::builder().capacity(64).keep_alive(Duration::from_millis(100)).build()?;
+    /// let steady = Pool::builder().capacity(4).keep_alive(None).build()?; // Workers stay.
+    /// # drop((bursts, steady));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "thread_keep_alive")]
     #[doc(alias = "WithExpiryDuration")]
     #[doc(alias = "WithDisablePurge")]
     pub fn keep_alive(mut self, keep_alive: impl Into<Option<Duration>>) -> Self {
@@ -236,6 +298,14 @@ impl<R: Runner> Builder<R> {
     }
 
     /// So many workers are started at once. Unlike `min_workers`, they may expire.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(4).min_workers(2).prestart(2).build()?;
+    /// assert_eq!(pool.running(), 2); // Before the first task, and for as long as the pool is open.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn prestart(mut self, workers: usize) -> Self {
         self.prestart = workers;
         self
@@ -346,6 +416,21 @@ impl<R: Runner> Builder<R> {
     }
 
     /// Called on the worker for each panic of a task, before its handle learns of it.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (send, panics) = channel();
+    /// let pool = Pool::builder()
+    ///     .capacity(1)
+    ///     .panic_hook(move |panic| _ = send.send(panic.message().map(str::to_owned)))
+    ///     .build()?;
+    /// pool.submit(|| panic!("out of ink"))?;
+    /// assert_eq!(panics.recv()?.as_deref(), Some("out of ink"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "WithLogger")]
     #[doc(alias = "WithPanicHandler")]
     pub fn panic_hook(mut self, hook: impl Fn(&TaskPanic<'_>) + Send + Sync + 'static) -> Self {
         self.panic_hook = Some(Arc::new(hook));
@@ -375,6 +460,18 @@ impl<R: Runner> Builder<R> {
     ///
     /// The worker is busy with it: a task that is submitted meanwhile, by the hook itself for
     /// example, gets another worker, if there may be one more.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (send, started) = channel();
+    /// let hook = move || _ = send.send(std::thread::current().name().map(str::to_owned));
+    /// let pool = Pool::builder().name("io").capacity(1).start_hook(hook).build()?;
+    /// pool.submit(|| ())?;
+    /// assert_eq!(started.recv()?.as_deref(), Some("io-0"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn start_hook(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.start_hook = Some(Arc::new(hook));
         self
@@ -395,6 +492,16 @@ impl<R: Runner> Builder<R> {
     /// for the answer, also in a call that never waits for room. So do all that submit before there
     /// is a first worker. A submit to the same pool in the gate is then refused, as
     /// [`NoThread`](crate::SubmitError::NoThread) with [`io::ErrorKind::Deadlock`].
+    ///
+    /// ```
+    /// use pool_core::{Pool, SubmitError};
+    /// use std::io::ErrorKind;
+    ///
+    /// let gate = || Err(ErrorKind::QuotaExceeded.into()); // A budget that is used up.
+    /// let pool = Pool::builder().capacity(1).thread_gate(gate).build()?;
+    /// assert!(matches!(pool.submit(|| ()), Err(SubmitError::NoThread(..))));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn thread_gate(
         mut self,
         gate: impl Fn() -> io::Result<()> + Send + Sync + 'static,
@@ -404,6 +511,22 @@ impl<R: Runner> Builder<R> {
     }
 
     /// The clock of every time-out and of the keep-alive.
+    ///
+    /// ```
+    /// use pool_core::{ManualClock, Pool, SubmitError};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let pool = Pool::builder().capacity(1).keep_alive(None).clock(clock.clone()).build()?;
+    /// let permit = pool.reserve()?; // The pool is full.
+    /// let waiter = pool.clone();
+    /// let waits = std::thread::spawn(move || waiter.submit_timeout(|| (), Duration::from_secs(60)));
+    /// clock.wait_for_sleepers(1);
+    /// clock.advance(Duration::from_secs(60)); // A test need not sleep.
+    /// assert!(matches!(waits.join(), Ok(Err(SubmitError::TimedOut(_)))));
+    /// drop(permit);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self

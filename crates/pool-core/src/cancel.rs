@@ -108,6 +108,16 @@ impl CancelToken {
 
     /// A token that is cancelled with this one, or alone. Costs one allocation, and O(log n) for the
     /// n-th child; dropped, it leaves nothing behind.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    ///
+    /// let shutdown = CancelToken::new();
+    /// let request = shutdown.child();
+    /// assert!(request.cancel() && !shutdown.is_cancelled());
+    /// let other = shutdown.child();
+    /// assert!(shutdown.cancel() && other.is_cancelled());
+    /// ```
     pub fn child(&self) -> Self {
         let child = Self::new();
         child.cancel_with(self);
@@ -134,6 +144,15 @@ impl CancelToken {
 
     /// Cancels it, and its children. `false` if that was done before. May call the wakers of futures
     /// that wait.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    ///
+    /// let token = CancelToken::new();
+    /// assert!(token.cancel());
+    /// assert!(!token.cancel()); // It was done before.
+    /// assert!(token.clone().is_cancelled());
+    /// ```
     pub fn cancel(&self) -> bool {
         let mut wakes = WakeList::new();
         let mut nodes = vec![Arc::clone(&self.0)];
@@ -176,6 +195,16 @@ impl CancelToken {
 
     /// Blocks until it is cancelled (`true`), at most for so long by the monotonic clock: a sleep
     /// that can be ended.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    /// use std::time::Duration;
+    ///
+    /// let token = CancelToken::new();
+    /// assert!(!token.wait_timeout(Duration::from_millis(1))); // The time was up.
+    /// token.cancel();
+    /// assert!(token.wait_timeout(Duration::from_secs(3600))); // Returns at once.
+    /// ```
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
         let clock = default_clock();
         let Some(deadline) = clock.after(timeout) else {
@@ -203,6 +232,16 @@ impl CancelToken {
     }
 
     /// Waits until it is cancelled, as a future. Works under any runtime.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    ///
+    /// let token = CancelToken::new();
+    /// let ours = token.clone();
+    /// std::thread::spawn(move || ours.cancel());
+    /// futures_lite::future::block_on(token.cancelled());
+    /// assert!(token.is_cancelled());
+    /// ```
     pub fn cancelled(&self) -> Cancelled {
         Cancelled {
             token: self.clone(),
@@ -210,11 +249,61 @@ impl CancelToken {
         }
     }
 
+    /// Returns a guard that cancels the token when it is dropped: by a return, a `?`, a panic, or with the
+    /// future that holds it.
+    ///
+    /// ```
+    /// use pool_core::{CancelToken, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// let token = CancelToken::new();
+    /// let ours = token.clone();
+    /// {
+    ///     let _guard = token.clone().drop_guard();
+    ///     pool.task().cancelled_by(&token).submit(move || ours.wait())?;
+    /// } // The task is asked to stop.
+    /// assert!(token.is_cancelled());
+    /// # pool.wait_idle()?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn drop_guard(self) -> CancelOnDrop {
+        CancelOnDrop(Some(self))
+    }
+
     /// Wakes the waiter when the token is cancelled, until the guard is dropped. To be called before
     /// a look at the token: one that was cancelled already wakes nothing.
     pub(crate) fn notify(&self, waiter: Waiter) -> Listening<'_> {
         let key = self.0.add(Listener::Waiter(waiter)).ok().flatten();
         Listening { node: &self.0, key }
+    }
+}
+
+/// Cancels its token when it is dropped. See [`CancelToken::drop_guard`].
+#[derive(Debug)]
+#[doc(alias = "DropGuard")]
+#[must_use = "dropping the guard cancels its token"]
+pub struct CancelOnDrop(Option<CancelToken>); // `None` once disarmed.
+
+impl CancelOnDrop {
+    /// Returns the token, which is not cancelled then.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    ///
+    /// let guard = CancelToken::new().drop_guard();
+    /// let token = guard.disarm(); // Everything went well.
+    /// assert!(!token.is_cancelled());
+    /// ```
+    pub fn disarm(mut self) -> CancelToken {
+        self.0.take().unwrap_or_default() // Only this takes it.
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(token) = &self.0 {
+            token.cancel();
+        }
     }
 }
 

@@ -5,6 +5,16 @@ use std::fmt;
 /// The most live workers a pool may have.
 ///
 /// "Unlimited" is a value of its own, not a very large number: an unlimited pool is never full.
+///
+/// ```
+/// use pool_core::{Capacity, Pool};
+///
+/// let pool = Pool::builder().unlimited().build()?;
+/// assert_eq!((pool.capacity(), pool.free()), (Capacity::Unlimited, None));
+/// pool.tune(8)?; // A number is a capacity.
+/// assert_eq!(pool.capacity().limit(), Some(8));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Capacity {
     /// At most this many. Zero is refused where a capacity is set.
@@ -14,6 +24,15 @@ pub enum Capacity {
 }
 
 /// How many accepted tasks may wait beyond the capacity for a worker.
+///
+/// ```
+/// use pool_core::{Pool, QueueDepth};
+///
+/// let bounded = Pool::builder().capacity(2).queue_depth(16).build()?;
+/// let endless = Pool::builder().capacity(2).queue_depth(QueueDepth::Unlimited).build()?;
+/// # drop((bounded, endless));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueDepth {
     /// At most this many. Zero, the default, means that a task is accepted only when a worker

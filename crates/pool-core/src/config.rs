@@ -27,6 +27,16 @@ pub(crate) type ThreadGate = dyn Fn() -> io::Result<()> + Send + Sync;
 ///
 /// A `main` that returns ends the process whatever its pools still hold: wait first, with
 /// `wait_idle` or `release` and `wait_released`, or choose [`DropPolicy::Join`].
+///
+/// ```
+/// use pool_core::{DropPolicy, Pool};
+///
+/// let pool = Pool::builder().capacity(2).drop_policy(DropPolicy::Join).build()?;
+/// let written = pool.spawn(|| "to the disk")?;
+/// drop(pool); // Waits for it.
+/// assert!(written.is_finished());
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DropPolicy {
@@ -45,6 +55,16 @@ pub enum DropPolicy {
 }
 
 /// What a blocking submit does on one of the pool's own workers if the pool is full.
+///
+/// ```
+/// use pool_core::{Pool, WithinWorker};
+///
+/// let pool = Pool::builder().capacity(1).within_worker(WithinWorker::Refuse).build()?;
+/// let inner = pool.clone();
+/// let full = pool.spawn(move || inner.submit(|| ()).is_err_and(|refused| refused.is_full()));
+/// assert!(full?.join()?);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WithinWorker {
@@ -82,6 +102,18 @@ pub enum WithinWorker {
 /// ([`SubmitError::NoDiscardHook`](crate::SubmitError::NoDiscardHook)), full or not.
 ///
 /// From Java's `RejectedExecutionHandler`.
+///
+/// ```
+/// use pool_core::{OnFull, Pool};
+///
+/// let pool = Pool::builder().capacity(1).on_full(OnFull::RunInCaller).build()?;
+/// let permit = pool.reserve()?; // The pool is full.
+/// let here = std::thread::current().id();
+/// let ran_on = pool.spawn(|| std::thread::current().id())?;
+/// assert_eq!(ran_on.join()?, here);
+/// drop(permit);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "RejectedExecutionHandler")]
 pub enum OnFull {

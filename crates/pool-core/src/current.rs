@@ -262,6 +262,20 @@ impl Current {
     /// A token that is cancelled when the task is asked to stop: to be handed on, or waited with
     /// ([`CancelToken::wait_timeout`] is a sleep that ends then). To cancel it does not ask the task.
     /// Costs an allocation.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// use std::time::Duration;
+    ///
+    /// let poller = pool.spawn(|| {
+    ///     let stop = pool_core::current().token();
+    ///     while !stop.wait_timeout(Duration::from_millis(1)) {} // A sleep that ends early.
+    /// })?;
+    /// poller.cancel();
+    /// _ = poller.join();
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn token(&self) -> CancelToken {
         let token = CancelToken::new();
         if let Some(task) = &self.task {
@@ -287,6 +301,15 @@ impl Current {
     /// was started; below the pool's capacity at that time (and its
     /// [`max_compensation`](crate::Builder::max_compensation)). For state per worker: an index into a
     /// table, a shard. Known to hooks, too.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let slot = pool.spawn(|| pool_core::current().worker())?.join()?;
+    /// assert_eq!(slot, Some(0)); // The first worker.
+    /// assert_eq!(pool_core::current().worker(), None); // No worker of any pool.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn worker(&self) -> Option<usize> {
         self.worker.as_ref().map(|worker| worker.slot)
     }

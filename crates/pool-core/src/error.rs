@@ -14,23 +14,29 @@ use crate::foreign::Payload;
 
 /// The task was not taken. It comes back unrun.
 ///
-/// Without a type, `SubmitError` is the bare reason. It is `Send`, `Sync` and `'static` whatever
-/// the task captures, so `?` turns it into any boxed error:
+/// It contains the task, so it can be shared between threads only if everything the task captures can.
+/// A boxed error that is `Send + Sync`, such as `anyhow::Error`, requires that: `?` does not compile if a
+/// capture is `Send` but not `Sync` (a `Cell`, a `Receiver`, most database connections).
+/// [`without_task`](Self::without_task) drops the task and leaves the reason, which is always `Send`,
+/// `Sync` and `'static`. That is the type `SubmitError` without a parameter.
 ///
 /// ```
 /// use pool_core::{Pool, SubmitError};
 /// use std::error::Error;
+/// use std::sync::mpsc::Receiver;
 ///
-/// fn greet(pool: &Pool, name: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
-///     let line = format!("hello {name}");
-///     pool.submit(move || println!("{line}")).map_err(SubmitError::without_task)?;
+/// fn print_all(pool: &Pool, lines: Receiver<String>) -> Result<(), Box<dyn Error + Send + Sync>> {
+///     pool.submit(move || lines.iter().for_each(|line| println!("{line}")))
+///         .map_err(SubmitError::without_task)?; // `Receiver` is not `Sync`.
 ///     Ok(())
 /// }
 /// # let pool = Pool::builder().capacity(1).build()?;
-/// # greet(&pool, "ant")?;
+/// # print_all(&pool, std::sync::mpsc::channel().1)?;
 /// # pool.wait_idle()?;
 /// # Ok::<(), Box<dyn Error + Send + Sync>>(())
 /// ```
+#[doc(alias = "ErrPoolClosed")]
+#[doc(alias = "ErrPoolOverload")]
 #[non_exhaustive]
 pub enum SubmitError<T = ()> {
     /// As many tasks are in flight as there may be, and the call may not wait.
@@ -119,6 +125,16 @@ impl SubmitError {
 
 impl<T> SubmitError<T> {
     /// The task.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// pool.release();
+    /// let refused = pool.submit(|| println!("here, then")).unwrap_err();
+    /// (refused.into_task())();
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn into_task(self) -> T {
         self.split().1
     }
@@ -208,6 +224,19 @@ impl<T> error::Error for SubmitError<T> {
 }
 
 /// A wait ended without what was waited for.
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// use pool_core::WaitError;
+///
+/// let inner = pool.clone();
+/// let within = pool.spawn(move || inner.wait_idle())?.join()?; // It would wait for itself.
+/// assert_eq!(within, Err(WaitError::WouldDeadlock));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+#[doc(alias = "ErrTimeout")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitError {
@@ -236,6 +265,20 @@ impl fmt::Display for WaitError {
 impl error::Error for WaitError {}
 
 /// Why a spawned task has no value.
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// use pool_core::JoinError;
+///
+/// match pool.spawn(|| -> u32 { panic!("out of ink") })?.join() {
+///     Err(JoinError::Panicked(panicked)) => assert_eq!(panicked.message(), Some("out of ink")),
+///     other => println!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+#[doc(alias = "is_panic")]
 #[non_exhaustive]
 pub enum JoinError {
     /// The task panicked.
@@ -264,7 +307,24 @@ pub enum JoinError {
 
 /// An item of a mapping has no result. `E` is the mapping function's own error.
 ///
-/// It is `Send`, `Sync` and `'static` if `E` is, so `?` turns it into any boxed error.
+/// If `E` implements [`Error`](std::error::Error), so does this, and `?` works as with any other error.
+/// `anyhow::Error` and boxed errors do not implement it: use [`into_error`](Self::into_error) for them.
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// use pool_core::MapError;
+///
+/// for number in pool.try_map(["7", "x"], |text| text.parse::<u32>()) {
+///     match number {
+///         Ok(number) => assert_eq!(number, 7),
+///         Err(MapError::Failed(error)) => println!("no number: {error}"),
+///         Err(other) => return Err(other.into()), // A panic, or a release.
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MapError<E = Infallible> {
@@ -274,6 +334,50 @@ pub enum MapError<E = Infallible> {
     Panicked(Panicked),
     /// The pool refused to go on: the mapping is over.
     Refused(SubmitError),
+}
+
+impl<E> MapError<E> {
+    /// Returns the task's own error, or a panic or a refusal converted to its type.
+    ///
+    /// For functions and tasks that return `anyhow::Error` or a boxed error. These types do not
+    /// implement [`Error`](std::error::Error), so `MapError` does not either, and `?` needs this call:
+    ///
+    /// ```
+    /// use pool_core::{MapError, Pool};
+    /// use std::error::Error;
+    ///
+    /// type Boxed = Box<dyn Error + Send + Sync>;
+    ///
+    /// fn check(name: &str) -> Result<(), Boxed> {
+    ///     if name.is_empty() { Err("a name is empty".into()) } else { Ok(()) }
+    /// }
+    ///
+    /// fn check_all(pool: &Pool, names: [&'static str; 2]) -> Result<(), Boxed> {
+    ///     pool.try_for_each(names, check).map_err(MapError::into_error)?;
+    ///     Ok(())
+    /// }
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let failed = check_all(&pool, ["ant", ""]).unwrap_err();
+    /// assert_eq!(failed.to_string(), "a name is empty");
+    /// pool.release();
+    /// let refused = check_all(&pool, ["ant", "hill"]).unwrap_err();
+    /// assert!(matches!(refused.downcast_ref::<MapError>(), Some(MapError::Refused(_))));
+    /// # Ok::<(), Boxed>(())
+    /// ```
+    ///
+    /// The task's error keeps its type and its causes. The other cases arrive as a
+    /// [`MapError`] without an error of the task's, to which they can be downcast.
+    pub fn into_error(self) -> E
+    where
+        E: From<MapError>,
+    {
+        match self {
+            Self::Failed(error) => error,
+            Self::Panicked(panicked) => MapError::Panicked(panicked).into(),
+            Self::Refused(refused) => MapError::Refused(refused).into(),
+        }
+    }
 }
 
 impl<E: fmt::Display> fmt::Display for MapError<E> {
@@ -297,6 +401,17 @@ impl<E: error::Error + 'static> error::Error for MapError<E> {
 }
 
 /// What a task panicked with, and where.
+///
+/// ```
+/// # use pool_core::Pool;
+/// # let pool = Pool::builder().capacity(2).build()?;
+/// # use pool_core::JoinError;
+/// let broken = pool.spawn(|| panic!("out of ink"))?.join();
+/// let Err(JoinError::Panicked(panicked)) = broken else { unreachable!() };
+/// println!("in {}: {:?}", panicked.pool(), panicked.message());
+/// // Or passed on: `std::panic::resume_unwind(panicked.into_payload())`.
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 pub struct Panicked(Box<Panic>);
 
 struct Panic {
@@ -412,6 +527,15 @@ impl fmt::Display for JoinError {
 impl error::Error for JoinError {}
 
 /// A pool cannot be built as asked.
+///
+/// ```
+/// use pool_core::{BuildError, Pool};
+///
+/// assert!(matches!(Pool::builder().build(), Err(BuildError::NoCapacity)));
+/// let more = Pool::builder().capacity(2).min_workers(3).build();
+/// assert!(matches!(more, Err(BuildError::WorkersAboveCapacity { workers: 3, capacity: 2 })));
+/// ```
+#[doc(alias = "ErrInvalidPreAllocSize")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -471,6 +595,14 @@ impl error::Error for BuildError {
 }
 
 /// A capacity cannot be set. Nothing has changed.
+///
+/// ```
+/// # use pool_core::Pool;
+/// # let pool = Pool::builder().capacity(2).build()?;
+/// # use pool_core::TuneError;
+/// assert_eq!(pool.tune(0), Err(TuneError::ZeroCapacity));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TuneError {

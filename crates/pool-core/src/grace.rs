@@ -20,6 +20,20 @@ use crate::runner::Runner;
 use crate::wait_async::{Awaited, WaitFuture};
 
 /// How a release with grace has ended; see [`Pool::release_with_grace`](crate::Pool::release_with_grace).
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// use pool_core::GraceEnd;
+/// use std::time::Duration;
+///
+/// match pool.release_with_grace(Duration::from_secs(10))? {
+///     GraceEnd::Ended => println!("everything has run"),
+///     GraceEnd::CutShort(unstarted) => println!("{unstarted} tasks were dropped unrun"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraceEnd<T> {
     /// Every accepted task has run, and the pool has ended.

@@ -66,6 +66,15 @@ pub(crate) trait PoolRef: Send + Sync {
 /// poll, which is not to block. Both wait for another worker to start the task. So a task that
 /// blocks on a future of its own pool (`block_on`) holds its worker, and in a full pool may wait
 /// for ever: join there.
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// let sum = pool.spawn(|| (1..=10).sum::<u32>())?;
+/// assert_eq!(sum.join()?, 55); // Or `.await`, on any runtime.
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[must_use = "dropping a handle detaches its task; `submit` is cheaper where nothing waits for it"]
 pub struct JoinHandle<R> {
     raw: RawHandle,
@@ -96,6 +105,18 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// Blocks until the task has ended, at most for so long by the pool's clock. Runs nothing in
     /// place.
     ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// # use std::time::Duration;
+    /// let slow = pool.spawn(|| 42)?;
+    /// match slow.join_timeout(Duration::from_secs(5)) {
+    ///     Ok(value) => println!("{}", value?),
+    ///     Err(handle) => println!("still waiting: {}", handle.cancel()),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
@@ -114,6 +135,21 @@ impl<R: Send + 'static> JoinHandle<R> {
     }
 
     /// Takes the value if the task has ended. Never blocks.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let mut handle = pool.spawn(|| 42)?;
+    /// let value = loop {
+    ///     match handle.try_join() {
+    ///         Ok(value) => break value?,
+    ///         Err(unfinished) => handle = unfinished, // Something else can be done here.
+    ///     }
+    ///     # std::thread::yield_now();
+    /// };
+    /// assert_eq!(value, 42);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// The handle again, if it has not.
@@ -136,6 +172,17 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// `false`: it has started. If it has not ended it is asked to stop, which
     /// [`current`](crate::current)`().is_cancelled()` and the tokens that the task took from there
     /// show it; what it then returns is its value.
+    ///
+    /// ```
+    /// use pool_core::{JoinError, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(1).queue_depth(1).start_paused(true).build()?;
+    /// let queued = pool.spawn(|| "too late")?;
+    /// assert!(queued.cancel());
+    /// assert!(matches!(queued.join(), Err(JoinError::Cancelled)));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "abort")]
     pub fn cancel(&self) -> bool {
         self.raw.cancel()
     }

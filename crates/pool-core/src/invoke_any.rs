@@ -111,6 +111,18 @@ impl WorkerPool<Closures> {
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
+    /// With anyhow, or a boxed error, [`MapError::into_error`] precedes the `?`:
+    ///
+    /// ```
+    /// use pool_core::{MapError, Pool};
+    ///
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let mirrors = ["no such file", "Cargo.toml"].map(|path| move || anyhow::Ok(std::fs::read(path)?));
+    /// let bytes = pool.invoke_any(mirrors).map_err(MapError::into_error)?;
+    /// assert!(bytes.is_some());
+    /// # anyhow::Ok(())
+    /// ```
+    ///
     /// # Errors
     /// The last error, if none succeeds; or why the pool refused one. From Java's
     /// `ExecutorService.invokeAny`.

@@ -121,6 +121,18 @@ type Refused<K, F> = SubmitError<(K, F)>;
 
 impl WorkerPool<Closures> {
     /// Tasks with keys: see [`Keyed`].
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let accounts = pool.keyed::<u32>();
+    /// let first = accounts.spawn(7, || "debit")?;
+    /// let second = accounts.spawn(7, || "credit")?; // Not before the first has ended.
+    /// accounts.submit(8, || ())?; // Another key, at the same time if need be.
+    /// assert_eq!((first.join()?, second.join()?), ("debit", "credit"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn keyed<K: Hash + Eq + Send + 'static>(&self) -> Keyed<K> {
         Keyed::with_hasher(self, RandomState::new())
     }
@@ -246,6 +258,15 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
 
     /// Hands a task over, after those of its key, and returns a handle to its value. Waits as
     /// [`submit`](Self::submit) does.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let shards = pool.keyed::<&str>();
+    /// let answer = shards.spawn("user 7", || 42)?; // After the earlier tasks of this user.
+    /// assert_eq!(answer.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// Key and task come back: see [`SubmitError`].

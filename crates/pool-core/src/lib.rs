@@ -160,7 +160,7 @@ pub use accept::Accepts;
 pub use batch::BatchError;
 pub use blocking::blocking;
 pub use builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
-pub use cancel::{CancelToken, Cancelled};
+pub use cancel::{CancelOnDrop, CancelToken, Cancelled};
 pub use capacity::{Capacity, QueueDepth};
 pub use config::{DropPolicy, OnFull, WithinWorker};
 pub use current::{Current, current};

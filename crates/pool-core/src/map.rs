@@ -243,6 +243,17 @@ impl<I, T, E> Backlog for Mapped<I, Fetched<T, E>> {
 /// another worker.
 ///
 /// Dropping it cancels what has not started; what runs ends, and its value is dropped on its worker.
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// let mut lengths = pool.map(["one", "three"], str::len).window(16);
+/// assert_eq!(lengths.next().transpose()?, Some(3));
+/// assert_eq!(lengths.next().transpose()?, Some(5));
+/// assert!(lengths.next().is_none());
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[must_use = "a mapping does nothing until its results are fetched"]
 pub struct Map<I: Iterator, T, E = Infallible> {
     /// `None` once it has ended.
@@ -356,6 +367,17 @@ where
 
     /// Ends the mapping: the items that were pulled and have not started. What runs ends, and its
     /// value is dropped.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let mut squares = pool.map(0_u64..100, |n| n * n);
+    /// assert_eq!(squares.next().transpose()?, Some(0));
+    /// let left: Vec<u64> = squares.into_unstarted().collect(); // Pulled ahead, and not begun.
+    /// assert!(left.len() < 100);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn into_unstarted(self) -> impl Iterator<Item = I::Item> {
         let take = |mapped: &mut Mapped<_, _>| mem::take(&mut mapped.pending);
         let pending = if self.queue.is_forked() {
@@ -769,6 +791,17 @@ impl WorkerPool<Closures> {
     }
 
     /// As [`map`](Self::map), but gives the results as they come.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let mut squares: Vec<u64> =
+    ///     pool.map_unordered(1..=3, |n| n * n).collect::<Result<_, _>>()?;
+    /// squares.sort_unstable(); // They come as they are ready.
+    /// assert_eq!(squares, [1, 4, 9]);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[doc(alias = "buffer_unordered")]
     #[doc(alias = "imap_unordered")]
     pub fn map_unordered<I, F, T>(&self, items: I, map: F) -> Map<I::IntoIter, T>
@@ -795,6 +828,18 @@ impl WorkerPool<Closures> {
     /// let numbers: Result<Vec<i32>, _> = pool.try_map(&mut lines, |line| line.parse()).collect();
     /// assert!(numbers.is_err());
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// With anyhow, or a boxed error, [`MapError::into_error`] precedes the `?`:
+    ///
+    /// ```
+    /// use pool_core::{MapError, Pool};
+    ///
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// for size in pool.try_map(["Cargo.toml"], |path| anyhow::Ok(std::fs::metadata(path)?.len())) {
+    ///     println!("{} bytes", size.map_err(MapError::into_error)?);
+    /// }
+    /// # anyhow::Ok(())
     /// ```
     pub fn try_map<I, F, T, E>(&self, items: I, map: F) -> Map<I::IntoIter, T, E>
     where
@@ -848,6 +893,18 @@ impl WorkerPool<Closures> {
     }
 
     /// As [`for_each`](Self::for_each), with a function that may fail.
+    ///
+    /// ```
+    /// use pool_core::{MapError, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// pool.try_for_each(["Cargo.toml"], |path| {
+    ///     println!("{} bytes", std::fs::metadata(path)?.len());
+    ///     anyhow::Ok(())
+    /// })
+    /// .map_err(MapError::into_error)?; // `anyhow::Error`, or a boxed error.
+    /// # anyhow::Ok(())
+    /// ```
     ///
     /// # Errors
     /// The first error. Nothing starts after it, and it is returned when what ran has ended.

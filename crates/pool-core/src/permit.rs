@@ -56,6 +56,8 @@ use crate::submit::Admit;
 ///
 /// On one of the pool's own workers it is used as anywhere; a task that it spawns there may be
 /// joined in place.
+#[doc(alias = "semaphore")]
+#[doc(alias = "OwnedSemaphorePermit")]
 #[must_use = "dropping a permit gives its room back"]
 pub struct Permit<R: Runner> {
     // Before `open`: the drop of the last handle may wait for the pool's end, and so for this.
@@ -96,6 +98,15 @@ impl<R: Runner> Permit<R> {
     }
 
     /// Hands a task over as [`submit`](Self::submit) does, and returns a handle to its value.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let permit = pool.reserve()?;
+    /// assert_eq!(permit.spawn(|| 6 * 7).join()?, 42); // A permit is not refused.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn spawn<T>(self, task: T) -> JoinHandle<R::Value>
     where
         R: Accepts<T>,

@@ -18,6 +18,18 @@ use crate::stats::Stats;
 ///
 /// A handle: cloning it is cheap, clones are the same pool, and the last one's drop releases the
 /// pool as its [`DropPolicy`](crate::DropPolicy) says.
+///
+/// ```
+/// use pool_core::{FuncPool, Pool};
+///
+/// let closures = Pool::builder().capacity(4).build()?; // `WorkerPool<Closures>`
+/// closures.submit(|| println!("any closure"))?;
+/// let lengths = FuncPool::builder(|text: &str| text.len()).capacity(4).build()?;
+/// assert_eq!(lengths.spawn("one function")?.join()?, 12);
+/// closures.wait_idle()?;
+/// assert!(closures.release() && lengths.release());
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 pub struct WorkerPool<R: Runner>(Arc<Owner<R>>);
 
 /// Counted by the handles alone: workers, join handles and waiting futures hold the core.
@@ -102,6 +114,15 @@ impl<R: Runner> WorkerPool<R> {
     }
 
     /// All figures, at one instant.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// pool.spawn(|| ())?.join()?;
+    /// let stats = pool.stats();
+    /// assert_eq!((stats.submitted, stats.completed, stats.in_flight), (1, 1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         self.core().stats()
     }
@@ -164,6 +185,17 @@ impl<R: Runner> WorkerPool<R> {
     /// busy ones after their task; a thread that is being started at that moment still comes, and
     /// leaves at once.
     ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// pool.tune(8)?; // More workers for the rush hour.
+    /// assert_eq!(pool.free(), Some(8));
+    /// assert!(pool.tune(0).is_err());
+    /// assert_eq!(pool.capacity().limit(), Some(8));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// For a capacity of zero, and for an unlimited one if the pool is preallocated.
     #[doc(alias = "Tune")]
@@ -175,6 +207,17 @@ impl<R: Runner> WorkerPool<R> {
     ///
     /// Waiters get their tasks back; accepted tasks still run; idle workers
     /// end now and the others when nothing is left.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let answer = pool.spawn(|| 42)?;
+    /// assert!(pool.release());
+    /// assert!(pool.submit(|| ()).is_err_and(|refused| refused.is_released()));
+    /// assert_eq!(answer.join()?, 42); // It was accepted before.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[doc(alias = "Release")]
     pub fn release(&self) -> bool {
         self.core().release().0
@@ -184,6 +227,18 @@ impl<R: Runner> WorkerPool<R> {
     /// ending are waited for without a limit.
     ///
     /// May be called again after a time-out, and by several threads.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// use std::time::Duration;
+    ///
+    /// pool.submit(|| println!("the last one"))?;
+    /// pool.release_timeout(Duration::from_secs(60))?; // It has run, and the threads are gone.
+    /// assert_eq!(pool.running(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// See [`WaitError`]. The pool is released all the same.
@@ -196,12 +251,24 @@ impl<R: Runner> WorkerPool<R> {
     ///
     /// # Errors
     /// See [`WaitError`]. The pool is released all the same.
+    #[doc(alias = "ReleaseContext")]
     pub fn release_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
         self.core().release_and_wait(Some(deadline))
     }
 
     /// Waits until the pool has ended: it is released (by any thread), nothing is in flight, and
     /// every worker's thread is gone, its thread-locals dropped and its panic hooks returned.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let here = pool.clone();
+    /// std::thread::spawn(move || here.release());
+    /// pool.wait_released()?;
+    /// assert_eq!((pool.running(), pool.stats().ending), (0, 0));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker,
@@ -231,6 +298,18 @@ impl<R: Runner> WorkerPool<R> {
     /// last task's handle may resolve a moment after it, and a waker be called. A value for which
     /// there is no handle has been dropped with its task.
     ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// for number in 0..10 {
+    ///     pool.submit(move || println!("{number}"))?;
+    /// }
+    /// pool.wait_idle()?; // All ten have run.
+    /// assert_eq!(pool.stats().completed, 10);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker.
     pub fn wait_idle(&self) -> Result<(), WaitError> {
@@ -238,6 +317,20 @@ impl<R: Runner> WorkerPool<R> {
     }
 
     /// Waits until nothing is in flight, at most for so long.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// use pool_core::WaitError;
+    /// use std::time::Duration;
+    ///
+    /// let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    /// pool.submit(move || stopped.recv()).map_err(|refused| refused.without_task())?;
+    /// assert_eq!(pool.wait_idle_timeout(Duration::from_millis(1)), Err(WaitError::TimedOut));
+    /// drop(stop);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`wait_idle`](Self::wait_idle), and [`TimedOut`](WaitError::TimedOut).
@@ -257,12 +350,37 @@ impl<R: Runner> WorkerPool<R> {
     ///
     /// Workers that have not ended go on, and count against the capacity as ever. Those of
     /// `min_workers` that have are started again when there is work.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// pool.release();
+    /// pool.wait_released()?;
+    /// assert!(pool.reboot());
+    /// assert_eq!(pool.spawn(|| 42)?.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[doc(alias = "Reboot")]
     pub fn reboot(&self) -> bool {
         self.core().reboot()
     }
 
     /// A handle that does not keep the pool open, e.g. for a task that submits itself again.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let weak = pool.downgrade();
+    /// pool.submit(move || {
+    ///     if let Some(pool) = weak.upgrade() {
+    ///         _ = pool.try_submit(|| println!("the next round"));
+    ///     }
+    /// })?;
+    /// # pool.wait_idle()?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn downgrade(&self) -> WeakWorkerPool<R> {
         WeakWorkerPool(Arc::downgrade(&self.0))
     }
@@ -273,6 +391,15 @@ impl<R: Runner> WorkerPool<R> {
     }
 
     /// Whether the calling thread is one of the pool's workers.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let within = pool.clone();
+    /// assert!(pool.spawn(move || within.is_own_worker())?.join()?);
+    /// assert!(!pool.is_own_worker());
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn is_own_worker(&self) -> bool {
         self.core().is_own_worker()
     }

@@ -8,7 +8,7 @@ use crate::task::closures::Closures;
 use crate::task::func::Func;
 use crate::worker_state::Stateful;
 
-/// A pool that runs closures.
+/// A pool that runs closures. Its methods are listed at [`WorkerPool`].
 ///
 /// Closures are handed over with [`submit`](WorkerPool::submit) and [`spawn`](WorkerPool::spawn),
 /// which gives a handle to what the closure returns; there are calls that refuse at a full pool,
@@ -30,12 +30,18 @@ use crate::worker_state::Stateful;
 /// assert_eq!(sum.load(Ordering::Relaxed), 499_500);
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
+#[doc(alias = "NewPool")]
+#[doc(alias = "ThreadPool")]
+#[doc(alias = "ThreadPoolExecutor")]
+#[doc(alias = "Executor")]
+#[doc(alias = "spawn_blocking")]
+#[doc(alias = "execute")]
 pub type Pool = WorkerPool<Closures>;
 
 /// A [`Pool`]'s handle that keeps nothing open.
 pub type WeakPool = WeakWorkerPool<Closures>;
 
-/// A pool that calls one function with each argument submitted.
+/// A pool that calls one function with each argument submitted. Its methods are listed at [`WorkerPool`].
 ///
 /// Arguments are handed over with [`submit`](WorkerPool::submit), which drops the function's value,
 /// and [`spawn`](WorkerPool::spawn), which gives a handle to it; there are calls that refuse at a
@@ -60,6 +66,8 @@ pub type WeakPool = WeakWorkerPool<Closures>;
 /// assert_eq!(sum, 385);
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
+#[doc(alias = "NewPoolWithFunc")]
+#[doc(alias = "NewPoolWithFuncGeneric")]
 #[doc(alias = "PoolWithFunc")]
 #[doc(alias = "PoolWithFuncGeneric")]
 pub type FuncPool<T, R = ()> = WorkerPool<Func<T, R>>;

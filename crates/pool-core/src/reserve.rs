@@ -95,14 +95,37 @@ impl<R: Runner> WorkerPool<R> {
     /// [`nonblocking`](crate::Builder::nonblocking) refuses. May block for as long as starting the
     /// first thread takes.
     ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let permit = pool.reserve()?; // Waits while the pool is full.
+    /// let next = String::from("read from the socket now that there is room for it");
+    /// permit.submit(move || println!("{next}"));
+    /// # pool.wait_idle()?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// The reason alone: see [`SubmitError`].
+    #[doc(alias = "acquire")]
     pub fn reserve(&self) -> Result<Permit<R>, SubmitError> {
         self.reserve_with(self.core().on_full())
     }
 
     /// As [`reserve`](Self::reserve), but refuses at a full pool, as
     /// [`try_submit`](Self::try_submit) does.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// let permit = pool.try_reserve()?;
+    /// assert!(pool.try_reserve().is_err_and(|refused| refused.is_full()));
+    /// drop(permit);
+    /// assert!(pool.try_reserve().is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// The reason alone: see [`SubmitError`].
@@ -133,6 +156,17 @@ impl<R: Runner> WorkerPool<R> {
     /// to start the first worker, or to wait for its start. Once it is woken it has its room, also
     /// if it is not polled again. Dropping it, in whichever state, leaves nothing behind: no place
     /// in the line and no room. It keeps the pool open, as a permit does. Works under any runtime.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let permit = pool.reserve_async().await?;
+    /// assert_eq!(permit.spawn(|| 42).await?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// The reason alone: see [`SubmitError`].

@@ -117,6 +117,19 @@ impl Backlog for Scoped {
 }
 
 /// Where tasks that borrow are handed over. See [`WorkerPool::scope`].
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// let words = ["ant", "hill"];
+/// let lengths = pool.scope(|scope| {
+///     let handles = words.each_ref().map(|word| scope.spawn(|| word.len())); // Borrows.
+///     handles.map(|handle| handle.join().unwrap_or(0))
+/// });
+/// assert_eq!(lengths, [3, 4]);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 pub struct Scope<'scope, 'env: 'scope> {
     queue: Arc<SubQueue<Scoped>>,
     /// Both invariant, as in the standard library: neither may shrink to a shorter borrow.
@@ -145,6 +158,19 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// has no room for is run by the scope's owner at its end.
     ///
     /// Costs one allocation.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let mut halves = [vec![3, 1], vec![4, 2]];
+    /// pool.scope(|scope| {
+    ///     for half in &mut halves {
+    ///         scope.submit(|| half.sort_unstable());
+    ///     }
+    /// }); // All have ended.
+    /// assert_eq!(halves, [[1, 3], [2, 4]]);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Panics
     /// In a forked child, if the scope began before the fork: it does not wait there.
@@ -185,6 +211,15 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// Hands a task over and returns a handle to its value.
     ///
     /// Costs two allocations.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let text = String::from("borrowed");
+    /// let length = pool.scope(|scope| scope.spawn(|| text.len()).join())?;
+    /// assert_eq!(length, 8);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn spawn<F, T>(&'scope self, task: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,

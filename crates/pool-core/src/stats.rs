@@ -8,6 +8,18 @@ use crate::sched::state::State;
 /// At rest, `submitted = completed + panicked + cancelled + expired + released + discarded`; while
 /// tasks are in flight the left side is larger. `refused` stands apart: those tasks went back to
 /// their owners.
+///
+/// ```
+/// use pool_core::Pool;
+///
+/// let pool = Pool::builder().capacity(2).build()?;
+/// pool.spawn(|| 42)?.join()?;
+/// let stats = pool.stats();
+/// assert_eq!((stats.submitted, stats.completed, stats.panicked), (1, 1, 0));
+/// assert_eq!(stats.peak_live, 1);
+/// println!("{} wait for room, {} are queued", stats.waiting, stats.queued);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

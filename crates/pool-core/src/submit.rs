@@ -555,6 +555,8 @@ impl<R: Runner> WorkerPool<R> {
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
+    #[doc(alias = "execute")]
+    #[doc(alias = "fire_and_forget")]
     #[doc(alias = "Submit")]
     #[doc(alias = "Invoke")]
     pub fn submit<T>(&self, task: T) -> Result<(), SubmitError<T>>
@@ -581,6 +583,8 @@ impl<R: Runner> WorkerPool<R> {
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
+    #[doc(alias = "load_shed")]
+    #[doc(alias = "WithNonblocking")]
     pub fn try_submit<T>(&self, task: T) -> Result<(), SubmitError<T>>
     where
         R: Accepts<T>,
@@ -590,6 +594,19 @@ impl<R: Runner> WorkerPool<R> {
 
     /// As [`submit`](Self::submit), but waits at most for so long. A start of the first worker that
     /// it has to make itself takes as long as it takes.
+    ///
+    /// ```
+    /// use pool_core::{Pool, SubmitError};
+    /// use std::time::Duration;
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// let permit = pool.reserve()?; // The pool is full.
+    /// let refused = pool.submit_timeout(|| (), Duration::from_millis(1));
+    /// assert!(matches!(refused, Err(SubmitError::TimedOut(_))));
+    /// drop(permit);
+    /// pool.submit_timeout(|| (), Duration::from_secs(60))?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
@@ -619,8 +636,20 @@ impl<R: Runner> WorkerPool<R> {
     /// for its task to be accepted. Dropping it takes a task that has not been accepted back. It
     /// never runs the task in place. Works under any runtime.
     ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// pool.submit_async(|| println!("it was accepted")).await?; // Back-pressure: waits for room.
+    /// pool.wait_idle_async().await?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
+    #[doc(alias = "backpressure")]
     pub fn submit_async<T>(
         &self,
         task: T,
@@ -649,6 +678,7 @@ impl<R: Runner> WorkerPool<R> {
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
+    #[doc(alias = "spawn_blocking")]
     pub fn spawn<T>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
     where
         R: Accepts<T>,
@@ -658,6 +688,17 @@ impl<R: Runner> WorkerPool<R> {
 
     /// As [`spawn`](Self::spawn), but refuses at a full pool, as [`try_submit`](Self::try_submit)
     /// does.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// match pool.try_spawn(|| 6 * 7) {
+    ///     Ok(answer) => assert_eq!(answer.join()?, 42),
+    ///     Err(refused) => println!("{refused}"), // "the pool is full", for example.
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
@@ -705,8 +746,20 @@ impl<R: Runner> WorkerPool<R> {
     /// accepted; see [`submit_async`](Self::submit_async). Dropped after that, it detaches the
     /// task.
     ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let handle = pool.spawn_async(|| std::fs::metadata("Cargo.toml")).await?; // Waits for room,
+    /// assert!(handle.await??.len() > 0); // then for the value.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
+    #[doc(alias = "spawn_blocking")]
     pub fn spawn_async<T>(
         &self,
         task: T,

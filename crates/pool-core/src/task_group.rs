@@ -63,6 +63,7 @@ use crate::wait_async::Deadline;
 /// ```
 ///
 /// From tokio's `JoinSet`, and Java's `ExecutorCompletionService`.
+#[doc(alias = "join_all")]
 #[doc(alias = "JoinSet")]
 #[doc(alias = "WaitGroup")]
 #[doc(alias = "ExecutorCompletionService")]
@@ -320,6 +321,17 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// that have not started. Those that are handed over later end at once, cancelled, and the pool does not
     /// count them. A task's own `Err` is a value:
     /// [`cancel_on_failure`](Self::cancel_on_failure).
+    ///
+    /// ```
+    /// use pool_core::{JoinError, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(1).queue_depth(1).build()?;
+    /// let group = pool.group().cancel_on_error();
+    /// group.spawn(|| panic!("out of ink"))?;
+    /// _ = group.spawn(|| println!("perhaps not"));
+    /// assert!(matches!(group.wait(), Err(JoinError::Panicked(_))));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn cancel_on_error(self) -> Self {
         self.cancel_if(Result::is_err)
     }
@@ -335,14 +347,15 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// by the first that comes later.
     ///
     /// ```
-    /// use pool_core::{Pool, current};
+    /// use pool_core::{JoinError, Pool, current};
     /// use std::time::{Duration, Instant};
     ///
     /// let pool = Pool::builder().capacity(1).build()?;
     /// let soon = Instant::now() + Duration::from_millis(1);
     /// let group = pool.group().cancel_at(soon);
     /// group.spawn(|| while !current().is_cancelled() { std::thread::yield_now() })?;
-    /// group.wait()?; // It was asked to stop, and did.
+    /// // It was asked to stop, and did; or it had not started.
+    /// assert!(matches!(group.wait(), Ok(()) | Err(JoinError::Cancelled)));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     #[doc(alias = "timeout")]
@@ -366,6 +379,18 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     }
 
     /// Hands a task over, as the pool's [`spawn`](WorkerPool::spawn) does.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let group = pool.group();
+    /// for word in ["one", "three"] {
+    ///     group.spawn(move || word.len())?;
+    /// }
+    /// group.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
@@ -543,6 +568,19 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// Cancels the tasks that have not started: how many. They end with
     /// [`JoinError::Cancelled`]. Those that run are asked to stop; see
     /// [`current`](crate::current).
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(1).queue_depth(2).start_paused(true).build()?;
+    /// let group = pool.group();
+    /// group.spawn(|| ())?;
+    /// group.spawn(|| ())?;
+    /// assert_eq!(group.cancel(), 2); // Neither had started.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "abort_all")]
+    #[doc(alias = "shutdown")]
     pub fn cancel(&self) -> usize {
         self.shared.cancel()
     }
@@ -553,6 +591,21 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// On a worker of the same pool it runs tasks of the group that have not started, as
     /// [`JoinHandle::join`](crate::JoinHandle::join) does; one that may not be run there is given up with
     /// [`JoinError::WouldDeadlock`].
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let group = pool.group();
+    /// group.spawn(|| "one".len())?;
+    /// group.spawn(|| "three".len())?;
+    /// let mut sum = 0;
+    /// while let Some(length) = group.next() { // As they end.
+    ///     sum += length?;
+    /// }
+    /// assert_eq!(sum, 8);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn next(&self) -> Option<Result<T, JoinError>> {
         let next = self.next_until(None);
         next.unwrap_or_else(|_| unreachable!("a wait without a limit has an outcome"))
@@ -650,8 +703,21 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// Blocks until every task has ended, those that are handed over meanwhile too. Their values are
     /// dropped here, a task's own `Err` among them: [`try_wait`](TaskGroup::try_wait).
     ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let group = pool.group::<()>();
+    /// for number in 0..10 {
+    ///     group.submit(move || println!("{number}"))?;
+    /// }
+    /// group.wait()?; // For these ten, not for the pool's other tasks.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// The first error, once all have ended.
+    #[doc(alias = "join_all")]
     pub fn wait(&self) -> Result<(), JoinError> {
         let mut first = Ok(());
         while let Some(ended) = self.next() {
@@ -692,6 +758,19 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     }
 
     /// As [`next`](Self::next), as a future. Dropped, it has taken nothing.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let group = pool.group();
+    /// group.spawn_async(|| 42).await?;
+    /// assert_eq!(group.next_async().await.transpose()?, Some(42));
+    /// assert!(group.next_async().await.is_none());
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn next_async(&self) -> impl Future<Output = Option<Result<T, JoinError>>> + Send + '_ {
         poll_fn(|context| self.poll_next(context))
     }
@@ -733,6 +812,16 @@ impl<T: Send + 'static, E: Send + 'static, P: Host> TaskGroup<Result<T, E>, P> {
     }
 
     /// As [`wait`](Self::wait), and a task's own `Err` is an error.
+    ///
+    /// ```
+    /// use pool_core::{MapError, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let group = pool.group();
+    /// group.spawn(|| anyhow::Ok(std::fs::metadata("Cargo.toml")?.len()))?;
+    /// group.try_wait().map_err(MapError::into_error)?; // `anyhow::Error`, or a boxed error.
+    /// # anyhow::Ok(())
+    /// ```
     ///
     /// # Errors
     /// The first, once all have ended.
@@ -844,6 +933,19 @@ pub(crate) fn judge<T, E>(ended: Joined<Result<T, E>>) -> Result<T, MapError<E>>
 /// Tasks that belong together.
 impl WorkerPool<Closures> {
     /// An empty group, for tasks that are waited for, taken as they end, or cancelled together.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let group = pool.group();
+    /// group.spawn(|| 1)?;
+    /// group.spawn(|| 2)?;
+    /// assert_eq!(group.len(), 2);
+    /// group.wait()?;
+    /// assert!(group.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[doc(alias = "JoinSet")]
     pub fn group<T: Send + 'static>(&self) -> TaskGroup<T> {
         TaskGroup::of(self)

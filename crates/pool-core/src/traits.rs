@@ -32,6 +32,18 @@ pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Figures and life of a pool. Each method does what [`WorkerPool`]'s of the same name does; those
 /// whose names end in `until` wait without a limit if there is no deadline.
+///
+/// ```
+/// use pool_core::{FuncPool, Pool, Workers};
+///
+/// let closures = Pool::builder().name("closures").capacity(1).build()?;
+/// let lengths = FuncPool::builder(|text: String| text.len()).name("lengths").capacity(1).build()?;
+/// let all: [&dyn Workers; 2] = [&closures, &lengths];
+/// for pool in all {
+///     println!("{}: {} in flight", pool.name(), pool.stats().in_flight);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
 pub trait Workers: Send + Sync {
     /// The pool's name.
@@ -171,6 +183,19 @@ pub trait Submit<T>: Workers {
 
 /// Takes tasks of type `T` and returns handles to their values. Each method does what
 /// [`WorkerPool`]'s of the same name does; a refused task comes back in the error.
+///
+/// ```
+/// use pool_core::{FuncPool, Spawn};
+///
+/// /// On one pool, or on several behind one interface.
+/// fn length(pool: &impl Spawn<String, Value = usize>, text: &str) -> Option<usize> {
+///     pool.spawn(text.to_owned()).ok()?.join().ok()
+/// }
+///
+/// let lengths = FuncPool::builder(|text: String| text.len()).capacity(1).build()?;
+/// assert_eq!(length(&lengths, "ant"), Some(3));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
 pub trait Spawn<T>: Workers {
     /// What a task returns.
@@ -201,6 +226,17 @@ pub trait Spawn<T>: Workers {
 
 /// Gives permits: room first, the task later. Each method does what [`WorkerPool`]'s of the same
 /// name does. Not for trait objects, unlike the others.
+///
+/// ```
+/// use pool_core::{Pool, Reserve};
+///
+/// fn has_room(pool: &impl Reserve) -> bool {
+///     pool.try_reserve().is_ok() // The permit is dropped, and gives its room back.
+/// }
+///
+/// assert!(has_room(&Pool::builder().capacity(1).build()?));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
 pub trait Reserve: Workers + Clone + 'static {
     /// Which kind of tasks the permits are for.

@@ -204,6 +204,18 @@ impl<R: Runner> WorkerPool<R> {
     /// As [`wait_idle`](Self::wait_idle), as a future: resolves once there is an instant, after its
     /// first poll, at which nothing is in flight.
     ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// pool.submit(|| println!("done"))?;
+    /// pool.wait_idle_async().await?;
+    /// assert_eq!(pool.in_flight(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Forked`](WaitError::Forked) in a forked child.
     pub fn wait_idle_async(

@@ -20,6 +20,21 @@ use crate::timer::{Config, Core};
 /// | `thread_stack_size` | the platform's |
 ///
 /// The clock is the pool's.
+///
+/// ```
+/// use pool_core::Pool;
+/// use scheduled_pool::ScheduledPool;
+/// use std::time::Duration;
+///
+/// let scheduled = ScheduledPool::builder(Pool::builder().capacity(1).build()?)
+///     .run_pending(false) // At a release, drop what is not due yet.
+///     .thread_name("timer")
+///     .build()?;
+/// let reminder = scheduled.spawn_after(Duration::from_secs(3600), || ())?;
+/// scheduled.release();
+/// assert!(matches!(reminder.join(), Err(pool_core::JoinError::Released)));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[must_use = "a builder does nothing until `build` is called"]
 #[derive(Clone, Debug)]
 pub struct Builder<P = Pool> {

@@ -3,8 +3,11 @@
 use std::{error, fmt, io};
 
 /// The task was not scheduled. It comes back unrun.
+///
+/// [`without_task`](Self::without_task) is the reason alone, for `?` after tasks whose captures are `Send`
+/// and not `Sync`.
 #[non_exhaustive]
-pub enum ScheduleError<F> {
+pub enum ScheduleError<F = ()> {
     /// The scheduled pool, or the pool under it, is released.
     Released(F),
     /// A series with a period or a delay of 0 would always be due.
@@ -47,6 +50,30 @@ impl<F> ScheduleError<F> {
             | Self::NoThread(task, _)
             | Self::Forked(task)
             | Self::TooMany(task) => task,
+        }
+    }
+
+    /// The reason alone: `Send`, `Sync` and `'static`, whatever the task captures. Drops the task, here.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pool_core::Pool;
+    /// use scheduled_pool::{ScheduleError, ScheduledPool};
+    ///
+    /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let lines = std::sync::mpsc::channel::<String>().1; // A `Receiver` is not `Sync`.
+    /// let print = move || lines.iter().for_each(|line| println!("{line}"));
+    /// let printed = scheduled.spawn_after(Duration::ZERO, print).map_err(ScheduleError::without_task)?;
+    /// printed.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn without_task(self) -> ScheduleError {
+        match self {
+            Self::Released(_) => ScheduleError::Released(()),
+            Self::ZeroPeriod(_) => ScheduleError::ZeroPeriod(()),
+            Self::NoThread(_, refused) => ScheduleError::NoThread((), refused),
+            Self::Forked(_) => ScheduleError::Forked(()),
+            Self::TooMany(_) => ScheduleError::TooMany(()),
         }
     }
 

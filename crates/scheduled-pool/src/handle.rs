@@ -29,6 +29,17 @@ use crate::schedule::Joinable;
 /// very worker. So the join of a task that has not started is refused there, with
 /// [`JoinError::WouldDeadlock`]; the task still runs. A future that is polled there waits
 /// as anywhere.
+///
+/// ```
+/// use pool_core::Pool;
+/// use scheduled_pool::ScheduledPool;
+/// use std::time::Duration;
+///
+/// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+/// let tea = scheduled.spawn_after(Duration::from_millis(3), || "is ready")?;
+/// assert_eq!(tea.join()?, "is ready"); // Or `.await`, on any runtime.
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[must_use = "dropping a handle detaches its task"]
 pub struct ScheduledHandle<R>(Handle<R>);
 
@@ -41,6 +52,21 @@ pub struct ScheduledHandle<R>(Handle<R>);
 ///
 /// On a worker of the same pool a join is refused with [`JoinError::WouldDeadlock`], unless the
 /// last run is under way.
+///
+/// ```
+/// use pool_core::Pool;
+/// use scheduled_pool::ScheduledPool;
+/// use std::time::Duration;
+///
+/// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+/// let beat = Duration::from_millis(1);
+/// let heart = scheduled.spawn_at_fixed_rate(Duration::ZERO, beat, || println!("beat"))?;
+/// while heart.runs() < 3 {
+///     std::thread::yield_now();
+/// }
+/// assert!(heart.cancel());
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[must_use = "dropping a handle leaves its series running until the release"]
 pub struct SeriesHandle<R = ()>(Handle<R>);
 
@@ -105,6 +131,22 @@ impl<R: Send + 'static> ScheduledHandle<R> {
     /// What it captured is dropped at once, on this thread, its entry in the heap or in the pool's
     /// wait queue is removed, and the handle ends with [`JoinError::Cancelled`]. A task that
     /// runs is not interrupted.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use scheduled_pool::ScheduledPool;
+    /// use std::time::Duration;
+    ///
+    /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// use pool_core::JoinError;
+    ///
+    /// let reminder = scheduled.spawn_after(Duration::from_secs(3600), || "still unpaid")?;
+    /// assert!(reminder.cancel()); // It was paid.
+    /// assert_eq!(scheduled.pending(), 0);
+    /// assert!(matches!(reminder.join(), Err(JoinError::Cancelled)));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "abort")]
     pub fn cancel(&self) -> bool {
         self.0.cancel()
     }
@@ -131,6 +173,7 @@ impl<R: Send + 'static> ScheduledHandle<R> {
     ///
     /// # Errors
     /// Why it keeps the time that it has: see [`ResetError`].
+    #[doc(alias = "debounce")]
     pub fn reset_after(&self, delay: Duration) -> Result<(), ResetError> {
         self.0.reset_after(delay)
     }
@@ -204,12 +247,38 @@ impl<R: Send + 'static> SeriesHandle<R> {
     ///
     /// If no run is under way the closure is dropped at once, on this thread. A run is not
     /// interrupted; the series ends when it does, and the closure is dropped there.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # use scheduled_pool::ScheduledPool;
+    /// # use std::time::Duration;
+    /// # let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let hour = Duration::from_secs(3600);
+    /// let sweep = scheduled.spawn_with_fixed_delay(hour, hour, || println!("sweep"))?;
+    /// assert!(sweep.cancel());
+    /// assert!(!sweep.cancel()); // It was done before.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn cancel(&self) -> bool {
         self.0.cancel()
     }
 
     /// Gives the next run another time, `delay` from now, earlier or later than it had. Does not block.
     /// O(log n). Ticks of a fixed rate are counted from there.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # use scheduled_pool::ScheduledPool;
+    /// # use std::time::Duration;
+    /// # let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let hour = Duration::from_secs(3600);
+    /// let sweep = scheduled.spawn_with_fixed_delay(hour, hour, || println!("sweep"))?;
+    /// sweep.reset_after(Duration::ZERO)?; // Now, and then hourly again.
+    /// # while sweep.runs() == 0 {
+    /// #     std::thread::yield_now();
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// Why it keeps the time that it has: see [`ResetError`]. [`Due`](ResetError::Due) during a run, too.

@@ -54,7 +54,7 @@
 //! # What blocks, and what it costs
 //! | call | blocks | costs |
 //! |---|---|---|
-//! | `spawn_after`, `spawn_at`, `spawn_series`, .. | no; the first starts the timer thread | one allocation, O(log n), one critical section |
+//! | `spawn_after`, `spawn_at`, `spawn_series`, `spawn_retrying`, .. | no; the first starts the timer thread | one allocation, O(log n), one critical section |
 //! | `cancel` | no | O(log n); drops the captures here |
 //! | `reset_after`, `reset_at` | no | O(log n), one critical section |
 //! | `join` | until the end | nothing while it sleeps |
@@ -108,6 +108,7 @@ mod life;
 mod plan;
 mod pool;
 mod rest;
+mod retry;
 mod schedule;
 mod series;
 mod state;
@@ -123,6 +124,7 @@ pub use error::{ResetError, ScheduleError};
 pub use handle::{ScheduledHandle, SeriesHandle};
 pub use plan::Missed;
 pub use pool::{ScheduledPool, WeakScheduledPool};
+pub use retry::Retry;
 pub use series::{OnPanic, Series};
 pub use stats::Stats;
 pub use task_builder::ScheduledTaskBuilder;

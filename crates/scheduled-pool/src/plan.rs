@@ -11,6 +11,15 @@ use delay_queue::NEVER;
 /// What becomes of a tick at which the run before, waiting or running, had not ended.
 ///
 /// Each such tick is counted as missed, whatever becomes of it.
+///
+/// ```
+/// use scheduled_pool::{Missed, Series};
+/// use std::time::Duration;
+///
+/// // Each tick has a run, if late.
+/// let accounts = Series::at_fixed_rate(Duration::from_secs(60)).missed(Missed::Burst);
+/// # let _ = accounts;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Missed {

@@ -14,6 +14,7 @@ use crate::body::{Body, Many, Paced, Step};
 use crate::error::ScheduleError;
 use crate::handle::{ScheduledHandle, SeriesHandle};
 use crate::plan::Plan;
+use crate::retry::{Retry, Retrying};
 use crate::series::Series;
 use crate::stats::Stats;
 use crate::timer::Core;
@@ -40,6 +41,9 @@ use crate::unstarted::Unstarted;
 /// assert_eq!(answer.join()?, 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "timer")]
+#[doc(alias = "ScheduledThreadPool")]
+#[doc(alias = "ScheduledExecutorService")]
 pub struct ScheduledPool<P = Pool> {
     owner: Arc<Owner>,
     /// After the owner, so that it may be the last handle of the pool.
@@ -118,8 +122,22 @@ impl<P: Base> ScheduledPool<P> {
     /// delay too long to express is never. Does not block, but for the start of the timer thread at the first
     /// use. Costs one allocation and O(log n).
     ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use scheduled_pool::ScheduledPool;
+    /// use std::time::Duration;
+    ///
+    /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let answer = scheduled.spawn_after(Duration::from_millis(1), || 42)?;
+    /// assert_eq!(answer.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// The task comes back unrun: see [`ScheduleError`].
+    #[doc(alias = "timer")]
+    #[doc(alias = "set_timeout")]
+    #[doc(alias = "execute_after")]
     #[doc(alias = "schedule")]
     pub fn spawn_after<F, R>(
         &self,
@@ -135,6 +153,19 @@ impl<P: Base> ScheduledPool<P> {
 
     /// Runs `task` once, at `when`; at once if that has passed, after those that were due before it,
     /// and late by as much. Else as [`spawn_after`](ScheduledPool::spawn_after).
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # use scheduled_pool::ScheduledPool;
+    /// # use std::time::Duration;
+    /// # let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// use std::time::Instant;
+    ///
+    /// let when = Instant::now() + Duration::from_millis(1);
+    /// let late = scheduled.spawn_at(when, move || when.elapsed())?;
+    /// println!("it ran {:?} after its time", late.join()?);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// The task comes back unrun: see [`ScheduleError`].
@@ -154,8 +185,23 @@ impl<P: Base> ScheduledPool<P> {
     /// however long a run takes. Runs never overlap; ticks that are missed are dropped (see
     /// [`Missed`](crate::Missed)). A panic ends the series.
     ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # use scheduled_pool::ScheduledPool;
+    /// # use std::time::Duration;
+    /// # let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let hour = Duration::from_secs(3600);
+    /// let renewal = scheduled.spawn_at_fixed_rate(hour, hour, || println!("renew"))?;
+    /// assert!(renewal.next_due().is_some());
+    /// drop(renewal); // The series goes on until the release.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// The task comes back unrun: see [`ScheduleError`]; also for a period of 0.
+    #[doc(alias = "interval")]
+    #[doc(alias = "execute_at_fixed_rate")]
+    #[doc(alias = "set_interval")]
     #[doc(alias = "scheduleAtFixedRate")]
     pub fn spawn_at_fixed_rate<F>(
         &self,
@@ -172,8 +218,21 @@ impl<P: Base> ScheduledPool<P> {
     /// Runs `task` repeatedly: first `first` from now, then `delay` after the end of each
     /// run. A panic ends the series.
     ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # use scheduled_pool::ScheduledPool;
+    /// # use std::time::Duration;
+    /// # let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let hour = Duration::from_secs(3600);
+    /// let sweep = scheduled.spawn_with_fixed_delay(hour, hour, || println!("sweep"))?;
+    /// assert_eq!((sweep.runs(), scheduled.pending()), (0, 1));
+    /// assert!(sweep.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
     /// # Errors
     /// The task comes back unrun: see [`ScheduleError`]; also for a delay of 0.
+    #[doc(alias = "execute_with_fixed_delay")]
     #[doc(alias = "scheduleWithFixedDelay")]
     pub fn spawn_with_fixed_delay<F>(
         &self,
@@ -259,7 +318,7 @@ impl<P: Base> ScheduledPool<P> {
     /// Runs `task` first `first` from now, and then whenever it says: a run that continues names the
     /// delay from its end to the next run; one that breaks ends the series, with a value for the handle.
     ///
-    /// For polls that slow down, and for retries with a back-off of their own. A delay of 0 is the next
+    /// For polls that slow down; for retries see [`spawn_retrying`](Self::spawn_retrying). A delay of 0 is the next
     /// place in the queue, behind what is due. A panic ends the series.
     ///
     /// ```
@@ -295,6 +354,64 @@ impl<P: Base> ScheduledPool<P> {
         R: Send + 'static,
     {
         self.spawn_paced(first, None, task)
+    }
+
+    /// Runs `task` now, and again after a back-off as long as it fails. The handle has its value, or the last
+    /// error once `policy` gives up.
+    ///
+    /// Between two attempts the task holds no worker. It is a series: the handle counts the attempts
+    /// ([`runs`](SeriesHandle::runs)) and cancels them, a panic ends them, and so does a
+    /// [`release`](Self::release), unless the builder's
+    /// [`continue_series`](crate::Builder::continue_series) says otherwise. For an error that no retry
+    /// cures, let the value be a `Result`, too: return `Ok(Err(..))`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pool_core::Pool;
+    /// use scheduled_pool::{Retry, ScheduledPool};
+    ///
+    /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let policy = Retry::exponential(Duration::from_millis(1)).max_attempts(5.try_into()?);
+    /// let mut attempts = 0;
+    /// let fetched = scheduled.spawn_retrying(&policy, move || {
+    ///     attempts += 1;
+    ///     if attempts < 3 { Err("not yet") } else { Ok("the page") }
+    /// })?;
+    /// assert_eq!(fetched.join()?, Ok("the page")); // Or `Err` after the fifth attempt.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`ScheduleError`].
+    #[doc(alias = "retry")]
+    #[doc(alias = "backoff")]
+    pub fn spawn_retrying<F, T, E>(
+        &self,
+        policy: &Retry,
+        task: F,
+    ) -> Result<SeriesHandle<Result<T, E>>, ScheduleError<F>>
+    where
+        F: FnMut() -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.spawn_attempts(policy, None, task)
+    }
+
+    pub(crate) fn spawn_attempts<F, T, E>(
+        &self,
+        policy: &Retry,
+        options: Option<TaskOptions>,
+        task: F,
+    ) -> Result<SeriesHandle<Result<T, E>>, ScheduleError<F>>
+    where
+        F: FnMut() -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let plan = Plan::FixedDelay { delay: NEVER }; // Until the first attempt has failed.
+        let body = Retrying::new(task, policy.clone());
+        self.spawn_body(Duration::ZERO, plan, options, body, Retrying::into_task)
     }
 
     pub(crate) fn spawn_paced<F, R>(
@@ -361,6 +478,17 @@ impl<P: Base> ScheduledPool<P> {
     }
 
     /// All figures, at one instant.
+    ///
+    /// ```
+    /// # use pool_core::Pool;
+    /// # use scheduled_pool::ScheduledPool;
+    /// # use std::time::Duration;
+    /// # let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// scheduled.spawn_after(Duration::ZERO, || ())?.join()?;
+    /// let stats = scheduled.stats();
+    /// assert_eq!((stats.scheduled, stats.ended, stats.pending), (1, 1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         self.core().stats()
     }
@@ -377,6 +505,20 @@ impl<P: Base> ScheduledPool<P> {
     /// `continue_series` say otherwise). The pool stays open until all schedules have ended; then it
     /// is released too, by the call that ends the last one: this one, a cancel, or a worker's.
     /// To keep the pool, drop the scheduled pool instead.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use scheduled_pool::ScheduledPool;
+    /// use std::time::Duration;
+    ///
+    /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+    /// let pending = scheduled.spawn_after(Duration::from_millis(1), || "still runs")?;
+    /// assert!(scheduled.release());
+    /// assert!(scheduled.spawn_after(Duration::ZERO, || ()).is_err());
+    /// assert_eq!(pending.join()?, "still runs");
+    /// scheduled.wait_released()?; // And now the pool is released, too.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[doc(alias = "shutdown")]
     pub fn release(&self) -> bool {
         // In a forked child nothing is left to release, and the lock may be held.

@@ -5,6 +5,20 @@ use std::time::Duration;
 /// One snapshot of a scheduled pool, taken at one instant.
 ///
 /// `scheduled = unended + ended + cancelled + released`, always.
+///
+/// ```
+/// # use pool_core::Pool;
+/// # use scheduled_pool::ScheduledPool;
+/// # use std::time::Duration;
+/// # let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
+/// let hour = Duration::from_secs(3600);
+/// let reminder = scheduled.spawn_after(hour, || println!("still unpaid"))?;
+/// assert_eq!(scheduled.stats().pending, 1);
+/// reminder.cancel();
+/// let stats = scheduled.stats();
+/// assert_eq!((stats.pending, stats.cancelled), (0, 1));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -15,11 +29,11 @@ pub struct Stats {
     pub unended: usize,
     /// Schedules accepted so far; a series is one.
     pub scheduled: u64,
-    /// Those that ended by themselves: with a value, with a panic, or after their last run.
+    /// Schedules that ended by themselves: with a value, with a panic, or after their last run.
     pub ended: u64,
-    /// Those that were cancelled.
+    /// Number of cancelled schedules.
     pub cancelled: u64,
-    /// Those that a release ended.
+    /// Number of schedules that a release ended.
     pub released: u64,
     /// Runs that have ended, those that panicked included.
     pub runs: u64,

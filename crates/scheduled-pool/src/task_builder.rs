@@ -15,6 +15,7 @@ use crate::base::Base;
 use crate::error::ScheduleError;
 use crate::handle::{ScheduledHandle, SeriesHandle};
 use crate::pool::ScheduledPool;
+use crate::retry::Retry;
 use crate::series::Series;
 
 /// Gives a scheduled task a name, and a token that cancels it; then hands it over. Made by
@@ -165,6 +166,20 @@ impl<P: Base> ScheduledTaskBuilder<'_, P> {
         R: Send + 'static,
     {
         self.pool.spawn_paced(first, Some(self.options), task)
+    }
+
+    /// See [`ScheduledPool::spawn_retrying`].
+    pub fn spawn_retrying<F, T, E>(
+        self,
+        policy: &Retry,
+        task: F,
+    ) -> Result<SeriesHandle<Result<T, E>>, ScheduleError<F>>
+    where
+        F: FnMut() -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.pool.spawn_attempts(policy, Some(self.options), task)
     }
 }
 

@@ -35,6 +35,9 @@
 //! | [`release_with_grace`](crate::Pool::release_with_grace) | runs; is taken out when the grace is over | is asked then |
 //! | [`start_before`](crate::TaskBuilder::start_before) | is not run if it comes too late: [`JoinError::Expired`](crate::JoinError::Expired) | goes on |
 //!
+//! [`drop_guard`](crate::CancelToken::drop_guard) cancels a token when the code that waits for the tasks
+//! goes away, by a return, a `?`, a panic or a dropped future.
+//!
 //! Code that has no token at hand asks [`current`](crate::current): whatever was cancelled, the task's
 //! handle, its group, its tokens or the pool, [`is_cancelled`](crate::Current::is_cancelled) shows it.
 //!

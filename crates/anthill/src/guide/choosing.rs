@@ -1,19 +1,6 @@
 //! Choosing: which of these, or something else.
 //!
-//! | you have | take |
-//! |---|---|
-//! | tasks that block or take long, of many kinds | [`Pool`](crate::Pool) |
-//! | one function, called with many arguments | [`FuncPool`](crate::FuncPool): no box for each task, and refused arguments come back |
-//! | the same, so many submitters that they meet at one lock; or tenants that must not crowd each other out | [`several`](super::several) pools: `MultiPool` |
-//! | an iterator, a function, and the results | [`map`](super::mapping) on a pool |
-//! | a handful of tasks that borrow | a [scope](super::scopes) on a pool |
-//! | tasks to run later, or again and again | [`ScheduledPool`](super::schedules) |
-//! | values to come out when they are due: time-outs, leases | [`DelayQueue`](super::later), or a `DelayHeap` in a loop of yours |
-//! | one function, with a connection or a buffer for each worker | [`FuncPool::builder_with_state`](crate::FuncPool::builder_with_state) |
-//! | names of things to look at, many times, never by two at once | [`DedupQueue`](super::controllers) |
-//! | a computation to be split over the cores | rayon |
-//! | thousands of sockets | tokio, smol |
-//! | one thing in the background, for as long as the program runs | `std::thread::spawn` |
+#![doc = include_str!("choosing.md")]
 //!
 //! # The two questions
 //! **What does a task do while it waits?** A task here holds a thread, which costs some kilobytes and a

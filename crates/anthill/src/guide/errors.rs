@@ -16,8 +16,9 @@
 //! lower case.
 //!
 //! # `?`, with anyhow or a boxed error
-//! An error that brings a task back is as large as the task, and of its type. Where nothing is done
-//! with the task, say so: `without_task` leaves the bare reason, which any boxed error takes.
+//! An error that brings a task back is as large as the task, and of its type. A boxed error takes it only
+//! if all captures are `Sync`. Where nothing is done with the task, say so: `without_task` leaves the bare
+//! reason, which any boxed error takes, whatever the task captures.
 //!
 //! ```
 //! use anthill::{Pool, SubmitError};
@@ -41,6 +42,43 @@
 //! let refused = count_lines(&pool, "Cargo.toml").unwrap_err();
 //! assert!(refused.downcast_ref::<SubmitError>().is_some());
 //! # Ok::<(), anyhow::Error>(())
+//! ```
+//!
+//! A task's own error may be `anyhow::Error`, or boxed, too. Those types do not implement `Error`, so neither
+//! does a `MapError` of them. [`into_error`](crate::MapError::into_error) returns the task's own error, or a
+//! panic or refusal converted to its type. This applies to mappings, to `try_wait` of a group, and to
+//! `invoke_any`:
+//!
+//! ```
+//! use anthill::{MapError, Pool};
+//! use anyhow::{Context, Result};
+//!
+//! fn size(path: &str) -> Result<u64> {
+//!     Ok(std::fs::metadata(path).with_context(|| format!("cannot look at {path}"))?.len())
+//! }
+//!
+//! fn sizes(pool: &Pool) -> Result<u64> {
+//!     let mut sum = 0;
+//!     for bytes in pool.try_map(["Cargo.toml"], size) {
+//!         sum += bytes.map_err(MapError::into_error)?;
+//!     }
+//!     pool.try_for_each(["src"], |path| size(path).map(drop)).map_err(MapError::into_error)?;
+//!
+//!     let group = pool.group();
+//!     group.spawn(|| size("Cargo.toml"))?;
+//!     group.try_wait().map_err(MapError::into_error)?;
+//!
+//!     let mirrors = ["nowhere", "Cargo.toml"].map(|path| move || size(path));
+//!     pool.invoke_any(mirrors).map_err(MapError::into_error)?.context("there is a mirror")?;
+//!     pool.try_for_each(["nowhere"], |path| size(path).map(drop)).map_err(MapError::into_error)?;
+//!     Ok(sum)
+//! }
+//!
+//! let pool = Pool::builder().capacity(2).build()?;
+//! let missing = sizes(&pool).unwrap_err();
+//! assert_eq!(missing.to_string(), "cannot look at nowhere");
+//! assert!(missing.downcast_ref::<std::io::Error>().is_some()); // Its cause is still there.
+//! # anyhow::Ok(())
 //! ```
 //!
 //! # Using what comes back

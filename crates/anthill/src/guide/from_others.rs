@@ -31,8 +31,7 @@
 //! a panic leaves its worker alive, and `wait_idle` on a worker is an error, not a hang.
 //!
 //! # rayon
-//! Stay there for what rayon is for: splitting a computation over the cores (`par_iter`, `join`,
-//! scopes that borrow). Come here with what blocks, and with what must be bounded.
+//! Stay there for what rayon is for: splitting a computation over the cores (`par_iter`, `join`). Come here with what blocks, and with what must be bounded.
 //!
 //! | rayon | here |
 //! |---|---|

@@ -3,7 +3,7 @@
 //! | scheduled-thread-pool | here |
 //! |---|---|
 //! | `ScheduledThreadPool::new(n)` | `ScheduledPool::new(pool)`, over a [`Pool`](crate::Pool) with `capacity(n)` |
-//! | `builder().thread_name_pattern(..)` | `Pool::builder().name(..)`; the timer's: `ScheduledPool::builder(pool).thread_name(..)` |
+//! | `builder().thread_name_pattern(..)` | `Pool::builder().thread_name(\|slot\| ..)`, or `name(..)` alone; the timer's: `ScheduledPool::builder(pool).thread_name(..)` |
 //! | `execute(f)` | `scheduled.pool().submit(f)` |
 //! | `execute_after(d, f)` | [`spawn_after(d, f)`](crate::ScheduledPool::spawn_after) |
 //! | `execute_at_fixed_rate(first, rate, f)` | [`spawn_at_fixed_rate`](crate::ScheduledPool::spawn_at_fixed_rate) |

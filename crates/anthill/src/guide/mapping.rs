@@ -43,6 +43,20 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
+//! If the function returns `anyhow::Error` or a boxed error, [`into_error`](crate::MapError::into_error)
+//! precedes the `?`:
+//!
+//! ```
+//! use anthill::{MapError, Pool};
+//!
+//! let pool = Pool::builder().capacity(2).build()?;
+//! let sizes = pool.try_map(["Cargo.toml"], |path| anyhow::Ok(std::fs::metadata(path)?.len()));
+//! let sizes: anyhow::Result<Vec<u64>> =
+//!     sizes.map(|size| size.map_err(MapError::into_error)).collect();
+//! assert!(sizes?[0] > 0);
+//! # anyhow::Ok(())
+//! ```
+//!
 //! A pool that is released in the middle ends it with [`MapError::Refused`](crate::MapError), after the
 //! results of what had started. [`into_unstarted`](crate::Map::into_unstarted) gives the items back that
 //! were pulled and never started.

@@ -45,7 +45,8 @@
 //! - **The release**: `run_pending(false)` drops one-shots that are not due; `continue_series(true)`
 //!   goes on until they are cancelled.
 //! - **Its end**: `max_runs`, or the task itself. The closure of `spawn_series_until` returns a
-//!   `ControlFlow`; that of `spawn_self_paced` also names the delay to its next run.
+//!   `ControlFlow`; that of `spawn_self_paced` also names the delay to its next run. A task that may fail
+//!   is tried again by [`spawn_retrying`](crate::ScheduledPool::spawn_retrying), with a back-off.
 //! - **Over what**: a `Pool`, or a `MultiPool`, whose pool with a worker free gets what is due.
 //! - **Rest**: [`wait_idle`](crate::ScheduledPool::wait_idle) waits until nothing that is due is left to end
 //!   and the pool is idle. What is due later is not waited for.

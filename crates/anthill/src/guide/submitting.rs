@@ -21,8 +21,10 @@
 //!
 //! # A refused task comes back
 //! Unrun and whole, in the error, so it can be tried elsewhere or later, run by the caller (Java's
-//! `CallerRunsPolicy`), or dropped to shed load. `?` works too: the error is an `Error` whatever
-//! the task is.
+//! `CallerRunsPolicy`), or dropped to shed load. `?` works too, if everything the task captures is `Sync`.
+//! A `Cell`, a `Receiver` and most database connections are not: then
+//! `.map_err(SubmitError::without_task)?` passes the reason on and drops the task. That always compiles
+//! ([`SubmitError::without_task`](crate::SubmitError::without_task)).
 //!
 //! ```
 //! use anthill::{FuncPool, SubmitError};

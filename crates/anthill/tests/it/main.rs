@@ -1,6 +1,7 @@
 //! The umbrella's behaviour: the pool of the process, and what is re-exported.
 #![cfg(not(anthill_loom))]
 
+mod aliases;
 mod default_pool;
 mod reexports;
 #[cfg(feature = "dedup-queue")]

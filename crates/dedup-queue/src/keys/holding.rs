@@ -109,16 +109,17 @@ impl<K> Keys<K> {
         if !self.records[slot].asked.is_plain() {
             self.settle_asked(slot, is_over);
         }
+        if matches!(ending, Ending::Again { .. }) {
+            // The worker has asked for it: what is pending is no longer for failures alone.
+            self.records[slot].asked.set_cause(Cause::Asked);
+        }
         if self.records[slot].delivery == Delivery::Now {
             self.dirty -= 1;
             self.push_ready(slot);
         } else {
             match ending {
                 Ending::Failed { due, .. } => self.delay_retry(slot, due),
-                Ending::Again { due } => {
-                    self.records[slot].asked.set_cause(Cause::Asked); // The worker has asked for it.
-                    self.delay(slot, due, Policy::Earliest);
-                }
+                Ending::Again { due } => _ = self.delay(slot, due, Policy::Earliest),
                 Ending::Done | Ending::Forget | Ending::GiveUp => {
                     if self.records[slot].delivery == Delivery::Nothing {
                         self.rest(slot);

@@ -28,6 +28,8 @@ use super::RateLimiter;
 /// let delays = [1, 1, 1, 1].map(|failures| bucket.delay(&"a", failures, now).as_millis());
 /// assert_eq!(delays, [0, 0, 100, 200]);
 /// ```
+#[doc(alias = "throttle")]
+#[doc(alias = "rate_limit")]
 #[doc(alias = "BucketRateLimiter")]
 #[derive(Debug)]
 pub struct TokenBucket {

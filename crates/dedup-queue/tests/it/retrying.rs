@@ -402,3 +402,20 @@ fn an_early_try_goes_back_for_as_long_as_its_worker_says_and_no_less_than_its_ba
         assert_eq!(take_all(&queue), ["a"]);
     }
 }
+
+#[test]
+fn a_key_handed_back_while_its_try_is_due_outlives_the_failure_that_gives_it_up() {
+    let (builder, clock) = builder();
+    let two = NonZeroU32::new(2).unwrap();
+    let queue = builder.max_attempts(two).build();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    let tried = queue.add_rate_limited("a").unwrap();
+    assert!(matches!(tried, Retried::After(_)));
+    clock.advance(Duration::from_secs(3600));
+    assert!(queue.try_get().is_err(), "it falls due, and is held");
+    held.retry_after(Duration::ZERO);
+    let again = [(); 2].map(|()| queue.add_rate_limited("a").unwrap());
+    assert!(again.contains(&Retried::GivenUp), "{again:?}");
+    assert_eq!(*get(&queue), "a");
+}

@@ -26,6 +26,25 @@ fn a_child_is_cancelled_with_its_parent_and_a_parent_not_with_its_child() {
 }
 
 #[test]
+fn a_dropped_guard_cancels_its_token_and_a_disarmed_one_does_not() {
+    let token = CancelToken::new();
+    let child = token.child();
+    assert!(!token.clone().drop_guard().disarm().is_cancelled());
+    let guard = token.clone().drop_guard();
+    assert!(!token.is_cancelled());
+    drop(guard);
+    assert!(token.is_cancelled() && child.is_cancelled());
+
+    let token = CancelToken::new();
+    let guard = token.clone().drop_guard();
+    let unwound = thread::spawn(move || {
+        let _guard = guard;
+        std::panic::resume_unwind(Box::new("not counted, not printed"));
+    });
+    assert!(unwound.join().is_err() && token.is_cancelled());
+}
+
+#[test]
 fn a_clone_is_the_same_token_and_dropping_one_cancels_nothing() {
     let token = CancelToken::new();
     let child = token.child();

@@ -21,6 +21,7 @@ mod random;
 mod release;
 mod reset;
 mod rest;
+mod retrying;
 mod series;
 #[cfg(feature = "multi-pool")]
 mod several;
