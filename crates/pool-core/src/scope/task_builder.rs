@@ -60,7 +60,7 @@ impl<'scope> ScopedTaskBuilder<'scope, '_> {
     }
 
     /// The token cancels the task; of several, each does. If it has not started then, it is not run,
-    /// and its handle ends with [`JoinError::Cancelled`]; one that runs is asked to stop. The scope
+    /// and its handle ends with [`JoinError::Cancelled`](crate::JoinError::Cancelled); one that runs is asked to stop. The scope
     /// waits for it all the same.
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
         self.options.tokens.push(token.clone());
@@ -68,7 +68,7 @@ impl<'scope> ScopedTaskBuilder<'scope, '_> {
     }
 
     /// If the task has not started by then, by the pool's clock, it is not run, and its handle ends with
-    /// [`JoinError::Expired`].
+    /// [`JoinError::Expired`](crate::JoinError::Expired).
     pub fn start_before(mut self, when: Instant) -> Self {
         self.options.start_before = Some(when);
         self
