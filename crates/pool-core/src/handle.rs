@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use sync_shim::Clock;
 
+use crate::current::Frame;
 use crate::error::JoinError;
 use crate::sched::spin::{JOIN_SPIN, spin_until};
 use crate::task::cell::{Claim, SpawnCell, Stored};
-use crate::task::promise::{self, Joined, Listener, Promised};
+use crate::task::promise::{self, Joined, Promised};
 use crate::task::run::{Outcome, TaskContext};
 
 /// A handle that keeps pools open: a pool's own, or a multi-pool's.
@@ -89,7 +90,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// Why there is no value: the task panicked, was cancelled, or was released unrun; or, on an
     /// own worker, it may not be run in place.
     pub fn join(self) -> Result<R, JoinError> {
-        let ended = self.raw.wait(None);
+        let ended = self.raw.task.wait(None);
         self.value(ended.unwrap_or_else(|| unreachable!("a wait without a limit has an outcome")))
     }
 
@@ -99,7 +100,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
-        let ended = self.raw.wait(self.raw.pool.clock().after(timeout));
+        let ended = self.raw.task.wait(self.raw.task.pool.clock().after(timeout));
         self.value_or_self(ended)
     }
 
@@ -109,7 +110,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
     pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, Self> {
-        let ended = self.raw.wait(Some(deadline));
+        let ended = self.raw.task.wait(Some(deadline));
         self.value_or_self(ended)
     }
 
@@ -118,13 +119,13 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if it has not.
     pub fn try_join(self) -> Result<Result<R, JoinError>, Self> {
-        let ended = self.raw.try_take();
+        let ended = self.raw.task.try_take();
         self.value_or_self(ended)
     }
 
     /// Whether the task has ended. One load.
     pub fn is_finished(&self) -> bool {
-        self.raw.cell.is_ended()
+        self.raw.task.cell.is_ended()
     }
 
     /// Takes the task back if it has not started: `true` if so. O(1) amortised.
@@ -137,12 +138,12 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// [`current`](crate::current)`().is_cancelled()` and the tokens that the task took from there
     /// show it; what it then returns is its value.
     pub fn cancel(&self) -> bool {
-        self.raw.cancel()
+        self.raw.task.cancel()
     }
 
     fn value(&self, ended: Joined<Stored>) -> Joined<R> {
         ended.map(|stored| {
-            let value = self.raw.cell.take_value(stored);
+            let value = self.raw.task.cell.take_value(stored);
             value.expect("the value of a task is of its handle's type")
         })
     }
@@ -158,22 +159,44 @@ impl<R: Send + 'static> JoinHandle<R> {
 /// A handle of a task whose value is of any type. All that a [`JoinHandle`] does but to move the value:
 /// it is compiled once.
 pub struct RawHandle {
+    task: TaskRef,
+    /// A [`TaskRef`] was made of it, whose owner detaches the task.
+    is_moved: bool,
+}
+
+/// A spawned task and its pool. Dropping it does nothing to the task.
+#[derive(Clone)]
+pub(crate) struct TaskRef {
     cell: Arc<SpawnCell>,
     pool: Arc<dyn PoolRef>,
 }
 
 impl RawHandle {
     pub(crate) fn new(cell: Arc<SpawnCell>, pool: Arc<dyn PoolRef>) -> Self {
-        Self { cell, pool }
+        let task = TaskRef { cell, pool };
+        let is_moved = false;
+        Self { task, is_moved }
     }
 
     pub(crate) fn cell(&self) -> &Arc<SpawnCell> {
-        &self.cell
+        &self.task.cell
+    }
+
+    /// The same without a drop that detaches: the caller does, or takes the outcome.
+    pub(crate) fn into_task(mut self) -> TaskRef {
+        self.is_moved = true;
+        self.task.clone()
     }
 
     /// It is another pool that has accepted the task.
     pub(crate) fn set_pool(&mut self, pool: Arc<dyn PoolRef>) {
-        self.pool = pool;
+        self.task.pool = pool;
+    }
+}
+
+impl TaskRef {
+    pub(crate) fn cell(&self) -> &Arc<SpawnCell> {
+        &self.cell
     }
 
     fn try_take(&self) -> Option<Joined<Stored>> {
@@ -235,31 +258,31 @@ impl RawHandle {
         value.or_else(|| promise::join(&*self.cell, self.pool.clock(), deadline))
     }
 
-    /// Has the outcome go to a listener once the task has ended; or takes it, as it has.
-    pub(crate) fn listen(
-        &self,
-        listener: Arc<dyn Listener>,
-        number: u64,
-    ) -> Option<Joined<Stored>> {
-        self.cell.listen(listener, number)
-    }
-
     /// Runs the task here, if it has not started: `Some(true)`; `Some(false)` if that is not
     /// allowed, `None` if it has started.
     pub(crate) fn help(&self) -> Option<bool> {
-        (self.cell.claimed() == Claim::Unclaimed).then(|| self.run_in_place())
+        // Others than the caller may ask it to stop: it has to be told apart from the current task.
+        let part = || Frame::part(&self.cell);
+        (self.cell.claimed() == Claim::Unclaimed).then(|| self.run_in_place_as(part))
     }
 
     /// Runs the task here, if it has not started. `false` if that is not allowed.
     fn run_in_place(&self) -> bool {
+        self.run_in_place_as(|| ())
+    }
+
+    /// The same, while there is what `enter` returns.
+    fn run_in_place_as<F>(&self, enter: impl Fn() -> F) -> bool {
         if self.cell.claimed() != Claim::Unclaimed {
             return true;
         }
         let may_nest = self.pool.may_nest();
         if may_nest {
             self.withdraw(&mut || {
-                let run = &mut || self.cell.run_claimed(self.pool.context());
-                self.pool.nested(run)
+                self.pool.nested(&mut || {
+                    let _entered = enter();
+                    self.cell.run_claimed(self.pool.context())
+                })
             });
         }
         may_nest
@@ -275,12 +298,15 @@ impl RawHandle {
 
 impl Drop for RawHandle {
     fn drop(&mut self) {
-        if self.pool.is_forked() {
+        if self.is_moved {
+            return;
+        }
+        if self.task.pool.is_forked() {
             // The lock may be held by a thread that is not there, and what it protects be half
             // changed: it is neither taken nor dropped.
-            std::mem::forget(Arc::clone(&self.cell));
+            std::mem::forget(Arc::clone(&self.task.cell));
         } else {
-            self.cell.detach();
+            self.task.cell.detach();
         }
     }
 }
@@ -291,15 +317,15 @@ impl<R: Send + 'static> Future for JoinHandle<R> {
     /// Ready once the task has ended; polled again after that, it is ready with
     /// [`JoinError::Taken`].
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw.poll(context).map(|ended| self.value(ended))
+        self.raw.task.poll(context).map(|ended| self.value(ended))
     }
 }
 
 impl<R> fmt::Debug for JoinHandle<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinHandle")
-            .field("pool", &self.raw.pool.context().name)
-            .field("finished", &self.raw.cell.is_ended())
+            .field("pool", &self.raw.task.pool.context().name)
+            .field("finished", &self.raw.task.cell.is_ended())
             .finish()
     }
 }

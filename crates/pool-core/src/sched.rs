@@ -18,4 +18,6 @@ pub(crate) mod slots;
 pub(crate) mod spin;
 pub(crate) mod state;
 pub(crate) mod striped;
+#[allow(dead_code, reason = "groups use a part of it")]
+pub(crate) mod ticket_list;
 pub(crate) mod waiters;

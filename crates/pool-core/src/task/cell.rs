@@ -55,6 +55,8 @@ pub trait Content: Send {
     /// Moves the body or the value into `place`, an empty `Option` of its type. Of another type,
     /// nothing happens.
     fn take(&mut self, place: &mut dyn Any);
+    /// The value, if it is there.
+    fn value(&self) -> Option<&dyn Any>;
     /// Drops the body or the value.
     fn clear(&mut self);
 }
@@ -83,6 +85,13 @@ impl<B: Body> Content for State<B> {
             && let Self::Body(body) = mem::replace(self, Self::Empty)
         {
             *place = Some(body);
+        }
+    }
+
+    fn value(&self) -> Option<&dyn Any> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Body(_) | Self::Empty => None,
         }
     }
 
@@ -226,8 +235,21 @@ impl SpawnCell {
         place
     }
 
+    /// Whether `is` says so of the value, which stays where it is.
+    pub(crate) fn is_value(&self, _owned: &Stored, is: fn(&dyn Any) -> bool) -> bool {
+        // SAFETY: invariant 2: the value is the owner's of `_owned`.
+        unsafe { self.content(|content| content.value().is_some_and(is)) }
+    }
+
+    /// Drops the value. Panics if its destructor does.
+    pub(crate) fn drop_value(&self, stored: Stored) {
+        let Stored(()) = stored;
+        // SAFETY: invariant 2: the value was the owner's of `stored`, which ends here.
+        unsafe { self.content(Content::clear) };
+    }
+
     /// Drops an outcome that nobody takes, and its value with it.
-    fn drop_outcome(&self, outcome: Joined<Stored>) {
+    pub(crate) fn drop_outcome(&self, outcome: Joined<Stored>) {
         match outcome {
             // SAFETY: invariant 2: the value is the owner's of the `Stored`.
             Ok(Stored(())) => unsafe { self.drop_content() },
@@ -390,7 +412,7 @@ impl SpawnCell {
 
     /// Shows the outcome to the handle, now that room and figures show the end. A waker is left to
     /// the caller.
-    pub(crate) fn resolve_and_take_waker(&self) -> Option<Waker> {
+    pub(crate) fn resolve_and_take_waker(self: &Arc<Self>) -> Option<Waker> {
         let mut slot = self.slot.lock();
         if !slot.promise.keep() {
             return None;
@@ -409,7 +431,7 @@ impl SpawnCell {
     }
 
     /// The same, and calls the waker.
-    pub(crate) fn resolve(&self) {
+    pub(crate) fn resolve(self: &Arc<Self>) {
         if let Some(waker) = self.resolve_and_take_waker() {
             wake(waker);
         }

@@ -59,7 +59,7 @@ pub(crate) trait Listener: Send + Sync {
         self: Arc<Self>,
         number: u64,
         outcome: Joined<Stored>,
-        cell: &SpawnCell,
+        cell: &Arc<SpawnCell>,
     ) -> Option<Waker>;
 }
 

@@ -1,0 +1,458 @@
+//! A group without the type of its values, which stay in their cells until they are taken: compiled
+//! once.
+//!
+//! Neither lock is held while a task is cancelled, a value dropped or a waker called, which may all run
+//! user code. `taken` is locked before `state`.
+//!
+//! # Invariants, whenever the locks are free
+//! 1. A task of the group is in `members` until its end is in `ended` or `taken`, or is passed over, or it
+//!    was given up.
+//! 2. While an owner waits, `ended` and `taken` are empty, and `members` is not. One that waits for the
+//!    last end may have values in `ended`, whose drop runs no code.
+
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use sync_shim::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use sync_shim::waiter::Waiter;
+use sync_shim::{Mutex, MutexGuard};
+
+use super::members::{Member, Members};
+use crate::error::JoinError;
+use crate::foreign::{drop_quietly, wake};
+use crate::handle::{RawHandle, TaskRef};
+use crate::sched::ticket_list::TicketList;
+use crate::task::cell::{SpawnCell, Stored};
+use crate::task::promise::{Joined, Listener};
+
+/// What a task came to. Its owner takes the value or [drops](Ended::drop_value) it.
+pub(super) struct Ended {
+    /// The value is in its cell.
+    task: Option<TaskRef>,
+    outcome: Joined<Stored>,
+}
+
+impl Ended {
+    pub(super) fn error(why: JoinError) -> Self {
+        let outcome = Err(why);
+        Self {
+            task: None,
+            outcome,
+        }
+    }
+
+    pub(super) fn take<T: 'static>(self) -> Joined<T> {
+        let task = self.task;
+        self.outcome.map(|stored| {
+            let value = task.and_then(|task| task.cell().take_value(stored));
+            value.expect("the value of a group's task is of the group's type")
+        })
+    }
+
+    /// Panics if the value's destructor does.
+    pub(super) fn drop_value(self) -> Result<(), JoinError> {
+        let stored = self.outcome?;
+        if let Some(task) = self.task {
+            task.cell().drop_value(stored);
+        }
+        Ok(())
+    }
+
+    fn drop_quietly(self) {
+        match self.task {
+            Some(task) => task.cell().drop_outcome(self.outcome),
+            None => _ = drop_quietly(self.outcome),
+        }
+    }
+}
+
+/// What an owner waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// A value or an error.
+    Next,
+    /// An error, many values, or that no task is left. For owners that drop the values, where that runs no code.
+    End,
+}
+
+/// Which ends cancel the rest.
+#[derive(Clone, Copy)]
+pub(super) enum Fails {
+    Never,
+    /// Errors.
+    Errors,
+    /// Errors, and values of which this is true. No user code.
+    Values(fn(&dyn Any) -> bool),
+}
+
+/// Values that owners which wait for the last end leave lying, so that their number does not depend on
+/// that of the tasks.
+const ENOUGH: usize = 256;
+
+struct Owners {
+    next: TicketList<Waiter>,
+    end: TicketList<Waiter>,
+    /// Those that poll without a future of their own, by what tells wakers apart.
+    polls: BTreeMap<(usize, usize), Waker>,
+}
+
+impl Owners {
+    const fn new() -> Self {
+        Self {
+            next: TicketList::new(),
+            end: TicketList::new(),
+            polls: BTreeMap::new(),
+        }
+    }
+
+    fn of(&mut self, until: Until) -> &mut TicketList<Waiter> {
+        match until {
+            Until::Next => &mut self.next,
+            Until::End => &mut self.end,
+        }
+    }
+}
+
+struct State {
+    members: Members,
+    ended: VecDeque<Ended>,
+    owners: Owners,
+    fails: Fails,
+}
+
+impl State {
+    fn look(&self) -> Look {
+        match (self.members.len(), self.ended.len()) {
+            (0, _) => Look::Over,
+            (_, 0) => Look::Nothing,
+            _ => Look::Some,
+        }
+    }
+}
+
+/// A hint to owners that spin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+enum Look {
+    Nothing,
+    /// There is something to take.
+    Some,
+    /// No task is left.
+    Over,
+}
+
+pub(super) struct Shared {
+    /// What owners have moved out of `ended`, all at once, so as to meet its lock less often.
+    taken: Mutex<VecDeque<Ended>>,
+    state: Mutex<State>,
+    /// A [`Look`]. Relaxed: an owner takes the lock to see.
+    hint: AtomicU8,
+    /// It has failed: what is handed over later is cancelled. Stored under the lock. Relaxed: no other memory is
+    /// read because of it.
+    has_failed: AtomicBool,
+}
+
+/// User code that a task's end brings: called where wakers may be.
+struct AfterEnd {
+    owners: Mutex<Vec<Waker>>,
+    /// The rest of this group is to be cancelled.
+    cancels: Option<Arc<Shared>>,
+}
+
+impl Wake for AfterEnd {
+    fn wake(self: Arc<Self>) {
+        let owners = std::mem::take(&mut *self.owners.lock());
+        owners.into_iter().for_each(wake);
+        if let Some(group) = &self.cancels {
+            group.cancel();
+        }
+    }
+}
+
+/// An outcome that no owner takes.
+struct GivenUp(Mutex<Option<(Joined<Stored>, Arc<SpawnCell>)>>);
+
+impl Wake for GivenUp {
+    fn wake(self: Arc<Self>) {
+        let given_up = self.0.lock().take();
+        if let Some((outcome, cell)) = given_up {
+            cell.drop_outcome(outcome);
+        }
+    }
+}
+
+impl Listener for Shared {
+    fn ended(
+        self: Arc<Self>,
+        number: u64,
+        outcome: Joined<Stored>,
+        cell: &Arc<SpawnCell>,
+    ) -> Option<Waker> {
+        let mut state = self.state.lock();
+        match state.members.remove(number) {
+            Some(member) => self.keep(state, Some(member), outcome),
+            None => {
+                drop(state);
+                // It was given up meanwhile. A value's destructor is user code.
+                let given_up = Some((outcome, Arc::clone(cell)));
+                Some(Waker::from(Arc::new(GivenUp(Mutex::new(given_up)))))
+            }
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        let state = State {
+            members: Members::new(),
+            ended: VecDeque::new(),
+            owners: Owners::new(),
+            fails: Fails::Never,
+        };
+        Self {
+            taken: Mutex::new(VecDeque::new()),
+            state: Mutex::new(state),
+            hint: AtomicU8::new(Look::Over as u8),
+            has_failed: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn set_fails(&self, fails: Fails) {
+        self.state.lock().fails = fails;
+    }
+
+    /// Tasks that have not ended, and ends that were not taken.
+    pub(super) fn len(&self) -> usize {
+        let taken = self.taken.lock();
+        let state = self.state.lock();
+        taken.len() + state.ended.len() + state.members.len()
+    }
+
+    /// Whether an owner that spins has something to look at.
+    pub(super) fn seems_ready(&self, until: Until) -> bool {
+        let least = match until {
+            Until::Next => Look::Some,
+            Until::End => Look::Over,
+        };
+        self.hint.load(Relaxed) >= least as u8
+    }
+
+    /// Once the group has failed, what is handed over has ended, cancelled: no worker comes to see it, which
+    /// might start it before it is.
+    pub(super) fn ends_at_once(self: &Arc<Self>) -> bool {
+        let has_failed = self.has_failed.load(Relaxed);
+        if has_failed {
+            let user_code = self.keep(self.state.lock(), None, Err(JoinError::Cancelled));
+            user_code.into_iter().for_each(wake);
+        }
+        has_failed
+    }
+
+    /// A task was accepted.
+    pub(super) fn adopt(self: &Arc<Self>, handle: RawHandle, is_submitted: bool) {
+        let listener: Arc<dyn Listener> = Arc::clone(self) as _;
+        let task = handle.into_task();
+        let mut state = self.state.lock();
+        // Under the lock, so that the end finds the task.
+        let outcome = task.cell().listen(listener, state.members.next_number());
+        let has_failed = self.has_failed.load(Relaxed);
+        let failed = (has_failed && outcome.is_none()).then(|| task.clone());
+        let member = Member { task, is_submitted };
+        match outcome {
+            Some(outcome) => {
+                let user_code = self.keep(state, Some(member), outcome);
+                user_code.into_iter().for_each(wake);
+            }
+            None => {
+                state.members.insert(member);
+                self.show(&state);
+                drop(state);
+            }
+        }
+        if let Some(task) = failed {
+            task.cancel();
+        }
+    }
+
+    fn show(&self, state: &State) {
+        let look = state.look() as u8;
+        if self.hint.load(Relaxed) != look {
+            self.hint.store(look, Relaxed);
+        }
+    }
+
+    /// A task has ended: wakes threads. What is user code comes back.
+    fn keep(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        member: Option<Member>,
+        outcome: Joined<Stored>,
+    ) -> Option<Waker> {
+        let fails = match (&outcome, state.fails, &member) {
+            (Err(_), Fails::Errors | Fails::Values(_), _) => true,
+            (Ok(stored), Fails::Values(is), Some(it)) => it.task.cell().is_value(stored, is),
+            _ => false,
+        };
+        let fails = fails && !self.has_failed.load(Relaxed);
+        if fails {
+            self.has_failed.store(true, Relaxed);
+        }
+        let is_error = outcome.is_err();
+        let passed_over = match member {
+            Some(member) if member.is_submitted && !is_error => Some(member),
+            member => {
+                let task = member.map(|member| member.task);
+                state.ended.push_back(Ended { task, outcome });
+                None
+            }
+        };
+        self.show(&state);
+        let mut wakers = Vec::new();
+        let look = state.look();
+        if look == Look::Nothing {
+            drop(state); // Owners sleep on: there is more to come.
+        } else {
+            let ends = look == Look::Over || is_error || state.ended.len() >= ENOUGH;
+            let owners = &mut state.owners;
+            let end = ends.then(|| owners.end.take_all());
+            let woken = owners.next.take_all().chain(end.into_iter().flatten());
+            let polls = std::mem::take(&mut owners.polls);
+            drop(state);
+            for owner in woken {
+                match owner {
+                    Waiter::Thread(parker) => parker.unpark(),
+                    Waiter::Task(waker) => wakers.push(waker),
+                }
+            }
+            wakers.extend(polls.into_values());
+        }
+        drop(passed_over); // It left nothing whose drop would be user code.
+        if wakers.len() < 2 && !fails {
+            return wakers.pop();
+        }
+        Some(Waker::from(Arc::new(AfterEnd {
+            owners: Mutex::new(wakers),
+            cancels: fails.then(|| Arc::clone(self)),
+        })))
+    }
+
+    /// Cancels what has not started, the last ones first: how many. What runs is asked to stop.
+    pub(super) fn cancel(&self) -> usize {
+        let tasks = self.state.lock().members.newest_first();
+        tasks.into_iter().filter(TaskRef::cancel).count()
+    }
+
+    /// Takes an end, `None` if there is none and none comes; or has `wait` enter a waiter.
+    fn take_or<R>(
+        &self,
+        wait: impl FnOnce(&mut State) -> R,
+    ) -> Result<Option<Ended>, R> {
+        let mut taken = self.taken.lock();
+        if let Some(ended) = taken.pop_front() {
+            return Ok(Some(ended));
+        }
+        let mut state = self.state.lock();
+        if state.ended.is_empty() {
+            if state.members.len() == 0 {
+                return Ok(None);
+            }
+            return Err(wait(&mut state));
+        }
+        std::mem::swap(&mut *taken, &mut state.ended);
+        self.show(&state);
+        drop(state);
+        Ok(taken.pop_front())
+    }
+
+    /// An end that is there.
+    pub(super) fn take(&self) -> Poll<Option<Ended>> {
+        self.take_or(|_| ()).map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// Takes an end, or enters a waiter under this ticket.
+    pub(super) fn take_or_wait(
+        &self,
+        until: Until,
+        waiter: Waiter,
+    ) -> Result<Option<Ended>, u64> {
+        let mut waiter = Some(waiter);
+        let taken = self.take_or(|state| {
+            let waiter = waiter.take();
+            waiter.map_or(0, |waiter| state.owners.of(until).push(waiter))
+        });
+        drop_quietly(waiter); // Perhaps a waker: the locks are free.
+        taken
+    }
+
+    /// The waiter with this ticket waits no longer.
+    pub(super) fn leave(&self, until: Until, ticket: u64) {
+        let left = self.state.lock().owners.of(until).remove(ticket);
+        drop_quietly(left);
+    }
+
+    /// Takes an end, or has the waker of `context` called when there is one.
+    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Ended>> {
+        // A waker's clone is user code: before the lock.
+        let mut waker = Some(context.waker().clone());
+        let taken = self.take_or(|state| {
+            let waker = waker.take()?;
+            let key = (waker.data() as usize, std::ptr::from_ref(waker.vtable()) as usize);
+            state.owners.polls.insert(key, waker)
+        });
+        let (taken, unneeded) = match taken {
+            Ok(taken) => (Poll::Ready(taken), waker),
+            Err(known) => (Poll::Pending, known),
+        };
+        drop_quietly(unneeded);
+        taken
+    }
+
+    /// Runs a task of the group that has not started, or gives it up. `false` if there is none.
+    pub(super) fn help(self: &Arc<Self>) -> bool {
+        loop {
+            let unhelped = self.state.lock().members.next_unhelped();
+            let Some((number, task)) = unhelped else {
+                return false;
+            };
+            match task.help() {
+                Some(true) => return true,
+                Some(false) => {
+                    self.give_up(number);
+                    return true;
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// A task that may not be run here: it runs all the same, and its value is dropped.
+    fn give_up(self: &Arc<Self>, number: u64) {
+        let mut state = self.state.lock();
+        // None: it has ended meanwhile.
+        if let Some(member) = state.members.remove(number) {
+            let user_code = self.keep(state, None, Err(JoinError::WouldDeadlock));
+            member.task.cell().detach();
+            user_code.into_iter().for_each(wake);
+        }
+    }
+
+    /// The group is dropped: cancels what has not started, and detaches the rest. Values and wakers are dropped
+    /// here, and not by the last task that ends.
+    pub(super) fn close(&self) {
+        self.cancel();
+        let mut taken = self.taken.lock();
+        let mut state = self.state.lock();
+        let members = std::mem::replace(&mut state.members, Members::new());
+        let ended = [&mut *taken, &mut state.ended].map(std::mem::take);
+        let owners = std::mem::replace(&mut state.owners, Owners::new());
+        drop(state);
+        drop(taken);
+        for task in members.newest_first() {
+            task.cell().detach();
+        }
+        ended.into_iter().flatten().for_each(Ended::drop_quietly);
+        drop_quietly(owners);
+    }
+}
