@@ -90,7 +90,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// Why there is no value: the task panicked, was cancelled, or was released unrun; or, on an
     /// own worker, it may not be run in place.
     pub fn join(self) -> Result<R, JoinError> {
-        let ended = self.raw.task.wait(None);
+        let ended = self.raw.task().wait(None);
         self.value(ended.unwrap_or_else(|| unreachable!("a wait without a limit has an outcome")))
     }
 
@@ -100,7 +100,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
-        let ended = self.raw.task.wait(self.raw.task.pool.clock().after(timeout));
+        let ended = self.raw.task().wait(self.raw.task().pool.clock().after(timeout));
         self.value_or_self(ended)
     }
 
@@ -110,7 +110,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
     pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, Self> {
-        let ended = self.raw.task.wait(Some(deadline));
+        let ended = self.raw.task().wait(Some(deadline));
         self.value_or_self(ended)
     }
 
@@ -119,13 +119,13 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if it has not.
     pub fn try_join(self) -> Result<Result<R, JoinError>, Self> {
-        let ended = self.raw.task.try_take();
+        let ended = self.raw.task().try_take();
         self.value_or_self(ended)
     }
 
     /// Whether the task has ended. One load.
     pub fn is_finished(&self) -> bool {
-        self.raw.task.cell.is_ended()
+        self.raw.task().cell.is_ended()
     }
 
     /// Takes the task back if it has not started: `true` if so. O(1) amortised.
@@ -138,13 +138,13 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// [`current`](crate::current)`().is_cancelled()` and the tokens that the task took from there
     /// show it; what it then returns is its value.
     pub fn cancel(&self) -> bool {
-        self.raw.task.cancel()
+        self.raw.task().cancel()
     }
 
     fn value(&self, ended: Joined<Stored>) -> Joined<R> {
         ended.map(|stored| {
-            let value = self.raw.task.cell.take_value(stored);
-            value.expect("the value of a task is of its handle's type")
+            let value = self.raw.task().cell.take_value(stored);
+            value.expect(ITS_TYPE)
         })
     }
 
@@ -159,9 +159,8 @@ impl<R: Send + 'static> JoinHandle<R> {
 /// A handle of a task whose value is of any type. All that a [`JoinHandle`] does but to move the value:
 /// it is compiled once.
 pub struct RawHandle {
-    task: TaskRef,
-    /// A [`TaskRef`] was made of it, whose owner detaches the task.
-    is_moved: bool,
+    /// `None` while it is dropped, having been made a [`TaskRef`].
+    task: Option<TaskRef>,
 }
 
 /// A spawned task and its pool. Dropping it does nothing to the task.
@@ -171,32 +170,54 @@ pub(crate) struct TaskRef {
     pool: Arc<dyn PoolRef>,
 }
 
+const ITS_TYPE: &str = "the value of a task is of its handle's type";
+const ONCE: &str = "a handle is made a reference as the last thing";
+
 impl RawHandle {
     pub(crate) fn new(cell: Arc<SpawnCell>, pool: Arc<dyn PoolRef>) -> Self {
-        let task = TaskRef { cell, pool };
-        let is_moved = false;
-        Self { task, is_moved }
+        let task = Some(TaskRef { cell, pool });
+        Self { task }
     }
 
     pub(crate) fn cell(&self) -> &Arc<SpawnCell> {
-        &self.task.cell
+        self.task().cell()
     }
 
     /// The same without a drop that detaches: the caller does, or takes the outcome.
     pub(crate) fn into_task(mut self) -> TaskRef {
-        self.is_moved = true;
-        self.task.clone()
+        let task = self.task.take();
+        task.expect(ONCE)
+    }
+
+    fn task(&self) -> &TaskRef {
+        self.task.as_ref().expect(ONCE)
     }
 
     /// It is another pool that has accepted the task.
     pub(crate) fn set_pool(&mut self, pool: Arc<dyn PoolRef>) {
-        self.task.pool = pool;
+        self.task.as_mut().expect(ONCE).pool = pool;
     }
 }
 
 impl TaskRef {
     pub(crate) fn cell(&self) -> &Arc<SpawnCell> {
         &self.cell
+    }
+
+    /// Takes the value of a task that has ended.
+    pub(crate) fn take_value<R: 'static>(&self) -> Joined<R> {
+        self.taken()
+            .map(|stored| self.cell.take_value(stored).expect(ITS_TYPE))
+    }
+
+    /// Drops the value of a task that has ended. Panics if its destructor does.
+    pub(crate) fn drop_value(&self) -> Joined<()> {
+        self.taken().map(|stored| self.cell.drop_value(stored))
+    }
+
+    fn taken(&self) -> Joined<Stored> {
+        let outcome = self.cell.take_or_wait(None);
+        outcome.unwrap_or_else(|| unreachable!("it has ended"))
     }
 
     fn try_take(&self) -> Option<Joined<Stored>> {
@@ -298,15 +319,15 @@ impl TaskRef {
 
 impl Drop for RawHandle {
     fn drop(&mut self) {
-        if self.is_moved {
+        let Some(task) = &self.task else {
             return;
-        }
-        if self.task.pool.is_forked() {
+        };
+        if task.pool.is_forked() {
             // The lock may be held by a thread that is not there, and what it protects be half
             // changed: it is neither taken nor dropped.
-            std::mem::forget(Arc::clone(&self.task.cell));
+            std::mem::forget(Arc::clone(&task.cell));
         } else {
-            self.task.cell.detach();
+            task.cell.detach();
         }
     }
 }
@@ -317,15 +338,15 @@ impl<R: Send + 'static> Future for JoinHandle<R> {
     /// Ready once the task has ended; polled again after that, it is ready with
     /// [`JoinError::Taken`].
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw.task.poll(context).map(|ended| self.value(ended))
+        self.raw.task().poll(context).map(|ended| self.value(ended))
     }
 }
 
 impl<R> fmt::Debug for JoinHandle<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinHandle")
-            .field("pool", &self.raw.task.pool.context().name)
-            .field("finished", &self.raw.task.cell.is_ended())
+            .field("pool", &self.raw.task().pool.context().name)
+            .field("finished", &self.raw.task().cell.is_ended())
             .finish()
     }
 }

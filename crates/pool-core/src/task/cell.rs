@@ -22,7 +22,7 @@ use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
 
-use sync_shim::Mutex;
+use sync_shim::{Mutex, MutexGuard};
 use sync_shim::atomic::{
     AtomicBool, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
@@ -235,12 +235,6 @@ impl SpawnCell {
         place
     }
 
-    /// Whether `is` says so of the value, which stays where it is.
-    pub(crate) fn is_value(&self, _owned: &Stored, is: fn(&dyn Any) -> bool) -> bool {
-        // SAFETY: invariant 2: the value is the owner's of `_owned`.
-        unsafe { self.content(|content| content.value().is_some_and(is)) }
-    }
-
     /// Drops the value. Panics if its destructor does.
     pub(crate) fn drop_value(&self, stored: Stored) {
         let Stored(()) = stored;
@@ -249,7 +243,7 @@ impl SpawnCell {
     }
 
     /// Drops an outcome that nobody takes, and its value with it.
-    pub(crate) fn drop_outcome(&self, outcome: Joined<Stored>) {
+    fn drop_outcome(&self, outcome: Joined<Stored>) {
         match outcome {
             // SAFETY: invariant 2: the value is the owner's of the `Stored`.
             Ok(Stored(())) => unsafe { self.drop_content() },
@@ -412,7 +406,7 @@ impl SpawnCell {
 
     /// Shows the outcome to the handle, now that room and figures show the end. A waker is left to
     /// the caller.
-    pub(crate) fn resolve_and_take_waker(self: &Arc<Self>) -> Option<Waker> {
+    pub(crate) fn resolve_and_take_waker(&self) -> Option<Waker> {
         let mut slot = self.slot.lock();
         if !slot.promise.keep() {
             return None;
@@ -426,12 +420,12 @@ impl SpawnCell {
                 None
             }
             End::Wake(Waiter::Task(waker)) => Some(waker),
-            End::Give(listener, number, outcome) => listener.ended(number, outcome, self),
+            End::Tell(listener, number, is_error) => listener.ended(number, is_error, self),
         }
     }
 
     /// The same, and calls the waker.
-    pub(crate) fn resolve(self: &Arc<Self>) {
+    pub(crate) fn resolve(&self) {
         if let Some(waker) = self.resolve_and_take_waker() {
             wake(waker);
         }
@@ -482,17 +476,36 @@ impl SpawnCell {
         }
     }
 
-    /// Has the outcome go to a listener when the figures show the end; or takes it, as they do.
-    pub(crate) fn listen(
-        &self,
-        listener: Arc<dyn Listener>,
-        number: u64,
-    ) -> Option<Joined<Stored>> {
+    /// Has a listener told when the figures show the end; or says, as they do, whether it is an error.
+    pub(crate) fn listen(&self, listener: Arc<dyn Listener>, number: u32) -> Option<bool> {
         self.slot.lock().promise.listen(listener, number)
     }
 
+    /// Whether `is` says so of the value, if that can be taken. It stays where it is.
+    pub(crate) fn is_value(&self, is: fn(&dyn Any) -> bool) -> bool {
+        let slot = self.slot.lock();
+        // SAFETY: invariant 2: whoever takes the value takes the outcome first, under the lock.
+        matches!(slot.promise.kept(), Some(Ok(_)))
+            && unsafe { self.content(|content| content.value().is_some_and(is)) }
+    }
+
     pub(crate) fn detach(&self) {
-        let (outcome, stale) = self.slot.lock().promise.detach();
+        self.detach_from(self.slot.lock());
+    }
+
+    /// Detaches it if its listener has not been told of its end, and never will be then.
+    pub(crate) fn detach_listener(&self) -> bool {
+        let slot = self.slot.lock();
+        let is_listened = slot.promise.is_listened();
+        if is_listened {
+            self.detach_from(slot);
+        }
+        is_listened
+    }
+
+    fn detach_from(&self, mut slot: MutexGuard<'_, Slot>) {
+        let (outcome, stale) = slot.promise.detach();
+        drop(slot);
         // A panic of theirs would end here or at the worker, by chance; and an owner that is
         // unwinding would abort.
         drop_quietly(stale);

@@ -1,11 +1,11 @@
-//! A group's tasks that have not ended, in the order in which they were handed over.
+//! A group's tasks whose ends were not taken, in the order in which they were handed over.
 //!
 //! Not for: what they come to.
 //!
 //! # Invariants
 //! 1. Occupied slots form one list by `older` and `newer`, from `oldest` to `newest`; free ones another
 //!    by `newer`, from `free`.
-//! 2. A number names one task ever: it has the slot, and how many tasks were entered before it.
+//! 2. A task's number is its slot, until it is removed.
 //! 3. All tasks before `unhelped` were given out by [`next_unhelped`](Members::next_unhelped).
 
 use crate::handle::TaskRef;
@@ -16,17 +16,11 @@ const FEW: usize = 32;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-pub(super) struct Member {
-    pub(super) task: TaskRef,
-    /// Its good end is passed over.
-    pub(super) is_submitted: bool,
-}
-
 struct Slot {
-    serial: u32,
     older: u32,
     newer: u32,
-    member: Option<Member>,
+    is_submitted: bool,
+    task: Option<TaskRef>,
 }
 
 /// See the [module](self).
@@ -36,7 +30,6 @@ pub(super) struct Members {
     oldest: u32,
     newest: u32,
     unhelped: u32,
-    next_serial: u32,
     len: usize,
 }
 
@@ -48,33 +41,18 @@ impl Members {
             oldest: NONE,
             newest: NONE,
             unhelped: NONE,
-            next_serial: 0,
             len: 0,
         }
     }
 
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// The number that the next task gets.
-    pub(super) fn next_number(&self) -> u64 {
-        let at = match self.free {
-            NONE => self.slots.len(),
-            free => free as usize,
-        };
-        number(at as u32, self.next_serial)
-    }
-
-    pub(super) fn insert(&mut self, member: Member) {
+    /// Enters a task: its number.
+    pub(super) fn insert(&mut self, task: TaskRef, is_submitted: bool) -> u32 {
         let slot = Slot {
-            serial: self.next_serial,
             older: self.newest,
             newer: NONE,
-            member: Some(member),
+            is_submitted,
+            task: Some(task),
         };
-        self.next_serial = self.next_serial.wrapping_add(1);
         let at = self.free;
         let at = if at == NONE {
             self.slots.push(slot);
@@ -93,16 +71,23 @@ impl Members {
             self.unhelped = at;
         }
         self.len += 1;
+        at
     }
 
-    /// Takes a task out. `None` if it has left.
-    pub(super) fn remove(&mut self, number: u64) -> Option<Member> {
-        let at = number as u32;
+    /// Whether the task's good end is passed over.
+    pub(super) fn is_submitted(&self, at: u32) -> bool {
+        let slot = self.slots.get(at as usize);
+        slot.is_some_and(|slot| slot.is_submitted)
+    }
+
+    pub(super) fn task(&self, at: u32) -> Option<TaskRef> {
+        self.slots.get(at as usize)?.task.clone()
+    }
+
+    /// Takes a task out.
+    pub(super) fn remove(&mut self, at: u32) -> Option<TaskRef> {
         let slot = self.slots.get_mut(at as usize)?;
-        if u64::from(slot.serial) != number >> 32 {
-            return None;
-        }
-        let member = slot.member.take()?;
+        let task = slot.task.take()?;
         let (older, newer) = (slot.older, slot.newer);
         slot.newer = self.free;
         self.free = at;
@@ -121,16 +106,16 @@ impl Members {
         if self.len == 0 && self.slots.len() > FEW {
             (self.slots, self.free) = (Vec::new(), NONE);
         }
-        Some(member)
+        Some(task)
     }
 
     /// The oldest task that this has not given out, and its number.
-    pub(super) fn next_unhelped(&mut self) -> Option<(u64, TaskRef)> {
+    pub(super) fn next_unhelped(&mut self) -> Option<(u32, TaskRef)> {
         let at = self.unhelped;
         let slot = self.slots.get(at as usize)?;
-        let task = slot.member.as_ref()?.task.clone();
+        let task = slot.task.clone()?;
         self.unhelped = slot.newer;
-        Some((number(at, slot.serial), task))
+        Some((at, task))
     }
 
     /// All of them, the newest first.
@@ -139,14 +124,10 @@ impl Members {
         let tasks = std::iter::from_fn(|| {
             let slot = self.slots.get(at as usize)?;
             at = slot.older;
-            slot.member.as_ref().map(|member| member.task.clone())
+            slot.task.clone()
         });
         let mut all = Vec::with_capacity(self.len);
         all.extend(tasks);
         all
     }
-}
-
-fn number(at: u32, serial: u32) -> u64 {
-    u64::from(serial) << 32 | u64::from(at)
 }

@@ -5,10 +5,11 @@
 //! user code. `taken` is locked before `state`.
 //!
 //! # Invariants, whenever the locks are free
-//! 1. A task of the group is in `members` until its end is in `ended` or `taken`, or is passed over, or it
-//!    was given up.
-//! 2. While an owner waits, `ended` and `taken` are empty, and `members` is not. One that waits for the
+//! 1. A task of the group is in `members` until its end is moved to `taken` or passed over, or it is given
+//!    up. `pending` counts those of them that are not in `ended`.
+//! 2. While an owner waits, `ended` and `taken` are empty, and `pending` is not 0. One that waits for the
 //!    last end may have values in `ended`, whose drop runs no code.
+//! 3. An owner takes a task's value from the cell once it is in `ended`.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,53 +20,49 @@ use sync_shim::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use sync_shim::waiter::Waiter;
 use sync_shim::{Mutex, MutexGuard};
 
-use super::members::{Member, Members};
+use super::members::Members;
 use crate::error::JoinError;
 use crate::foreign::{drop_quietly, wake};
 use crate::handle::{RawHandle, TaskRef};
 use crate::sched::ticket_list::TicketList;
-use crate::task::cell::{SpawnCell, Stored};
+use crate::task::cell::SpawnCell;
 use crate::task::promise::{Joined, Listener};
 
-/// What a task came to. Its owner takes the value or [drops](Ended::drop_value) it.
-pub(super) struct Ended {
-    /// The value is in its cell.
-    task: Option<TaskRef>,
-    outcome: Joined<Stored>,
+/// The end of a task of the group.
+pub(super) enum Ended {
+    /// The outcome is in its cell.
+    Task(TaskRef),
+    /// There is no cell.
+    Error(JoinError),
 }
 
 impl Ended {
-    pub(super) fn error(why: JoinError) -> Self {
-        let outcome = Err(why);
-        Self {
-            task: None,
-            outcome,
-        }
-    }
-
     pub(super) fn take<T: 'static>(self) -> Joined<T> {
-        let task = self.task;
-        self.outcome.map(|stored| {
-            let value = task.and_then(|task| task.cell().take_value(stored));
-            value.expect("the value of a group's task is of the group's type")
-        })
+        match self {
+            Self::Task(task) => task.take_value(),
+            Self::Error(why) => Err(why),
+        }
     }
 
     /// Panics if the value's destructor does.
     pub(super) fn drop_value(self) -> Result<(), JoinError> {
-        let stored = self.outcome?;
-        if let Some(task) = self.task {
-            task.cell().drop_value(stored);
+        match self {
+            Self::Task(task) => task.drop_value(),
+            Self::Error(why) => Err(why),
         }
-        Ok(())
     }
 
     fn drop_quietly(self) {
-        match self.task {
-            Some(task) => task.cell().drop_outcome(self.outcome),
-            None => _ = drop_quietly(self.outcome),
+        if let Self::Task(task) = self {
+            task.cell().detach();
         }
     }
+}
+
+/// The same, in a group's list.
+enum End {
+    Task(u32),
+    Error(JoinError),
 }
 
 /// What an owner waits for.
@@ -90,6 +87,9 @@ pub(super) enum Fails {
 /// Values that owners which wait for the last end leave lying, so that their number does not depend on
 /// that of the tasks.
 const ENOUGH: usize = 256;
+
+/// Ends that an owner moves in one section.
+const BATCH: usize = 64;
 
 struct Owners {
     next: TicketList<Waiter>,
@@ -117,14 +117,17 @@ impl Owners {
 
 struct State {
     members: Members,
-    ended: VecDeque<Ended>,
+    pending: usize,
+    ended: VecDeque<End>,
     owners: Owners,
     fails: Fails,
+    /// The group was dropped.
+    is_closed: bool,
 }
 
 impl State {
     fn look(&self) -> Look {
-        match (self.members.len(), self.ended.len()) {
+        match (self.pending, self.ended.len()) {
             (0, _) => Look::Over,
             (_, 0) => Look::Nothing,
             _ => Look::Some,
@@ -171,35 +174,14 @@ impl Wake for AfterEnd {
     }
 }
 
-/// An outcome that no owner takes.
-struct GivenUp(Mutex<Option<(Joined<Stored>, Arc<SpawnCell>)>>);
-
-impl Wake for GivenUp {
-    fn wake(self: Arc<Self>) {
-        let given_up = self.0.lock().take();
-        if let Some((outcome, cell)) = given_up {
-            cell.drop_outcome(outcome);
-        }
-    }
-}
-
 impl Listener for Shared {
-    fn ended(
-        self: Arc<Self>,
-        number: u64,
-        outcome: Joined<Stored>,
-        cell: &Arc<SpawnCell>,
-    ) -> Option<Waker> {
+    fn ended(self: Arc<Self>, number: u32, is_error: bool, cell: &SpawnCell) -> Option<Waker> {
         let mut state = self.state.lock();
-        match state.members.remove(number) {
-            Some(member) => self.keep(state, Some(member), outcome),
-            None => {
-                drop(state);
-                // It was given up meanwhile. A value's destructor is user code.
-                let given_up = Some((outcome, Arc::clone(cell)));
-                Some(Waker::from(Arc::new(GivenUp(Mutex::new(given_up)))))
-            }
+        if state.is_closed {
+            return None;
         }
+        state.pending -= 1;
+        self.keep_task(state, number, is_error, cell)
     }
 }
 
@@ -207,9 +189,11 @@ impl Shared {
     pub(super) fn new() -> Self {
         let state = State {
             members: Members::new(),
+            pending: 0,
             ended: VecDeque::new(),
             owners: Owners::new(),
             fails: Fails::Never,
+            is_closed: false,
         };
         Self {
             taken: Mutex::new(VecDeque::new()),
@@ -227,7 +211,7 @@ impl Shared {
     pub(super) fn len(&self) -> usize {
         let taken = self.taken.lock();
         let state = self.state.lock();
-        taken.len() + state.ended.len() + state.members.len()
+        taken.len() + state.ended.len() + state.pending
     }
 
     /// Whether an owner that spins has something to look at.
@@ -244,7 +228,7 @@ impl Shared {
     pub(super) fn ends_at_once(self: &Arc<Self>) -> bool {
         let has_failed = self.has_failed.load(Relaxed);
         if has_failed {
-            let user_code = self.keep(self.state.lock(), None, Err(JoinError::Cancelled));
+            let user_code = self.keep_error(self.state.lock(), JoinError::Cancelled);
             user_code.into_iter().for_each(wake);
         }
         has_failed
@@ -254,23 +238,19 @@ impl Shared {
     pub(super) fn adopt(self: &Arc<Self>, handle: RawHandle, is_submitted: bool) {
         let listener: Arc<dyn Listener> = Arc::clone(self) as _;
         let task = handle.into_task();
+        let cell = Arc::clone(task.cell());
         let mut state = self.state.lock();
-        // Under the lock, so that the end finds the task.
-        let outcome = task.cell().listen(listener, state.members.next_number());
-        let has_failed = self.has_failed.load(Relaxed);
-        let failed = (has_failed && outcome.is_none()).then(|| task.clone());
-        let member = Member { task, is_submitted };
-        match outcome {
-            Some(outcome) => {
-                let user_code = self.keep(state, Some(member), outcome);
-                user_code.into_iter().for_each(wake);
-            }
-            None => {
-                state.members.insert(member);
-                self.show(&state);
-                drop(state);
-            }
+        let number = state.members.insert(task, is_submitted);
+        // Under the lock, so that the end finds the task counted.
+        if let Some(is_error) = cell.listen(listener, number) {
+            let user_code = self.keep_task(state, number, is_error, &cell);
+            return user_code.into_iter().for_each(wake);
         }
+        state.pending += 1;
+        self.show(&state);
+        let has_failed = self.has_failed.load(Relaxed);
+        let failed = if has_failed { state.members.task(number) } else { None };
+        drop(state);
         if let Some(task) = failed {
             task.cancel();
         }
@@ -283,31 +263,53 @@ impl Shared {
         }
     }
 
-    /// A task has ended: wakes threads. What is user code comes back.
+    /// A task has ended.
+    fn keep_task(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        number: u32,
+        is_error: bool,
+        cell: &SpawnCell,
+    ) -> Option<Waker> {
+        let fails = match state.fails {
+            Fails::Never => false,
+            Fails::Errors => is_error,
+            Fails::Values(is) => is_error || cell.is_value(is),
+        };
+        let is_passed_over = !is_error && state.members.is_submitted(number);
+        let passed_over = if is_passed_over {
+            state.members.remove(number)
+        } else {
+            state.ended.push_back(End::Task(number));
+            None
+        };
+        let user_code = self.keep(state, is_error, fails);
+        drop(passed_over); // It left nothing whose drop would be user code.
+        user_code
+    }
+
+    /// There is an error in place of a task's end.
+    fn keep_error(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        why: JoinError,
+    ) -> Option<Waker> {
+        let fails = !matches!(state.fails, Fails::Never);
+        state.ended.push_back(End::Error(why));
+        self.keep(state, true, fails)
+    }
+
+    /// What has changed at an end: wakes threads. What is user code comes back.
     fn keep(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
-        member: Option<Member>,
-        outcome: Joined<Stored>,
+        is_error: bool,
+        fails: bool,
     ) -> Option<Waker> {
-        let fails = match (&outcome, state.fails, &member) {
-            (Err(_), Fails::Errors | Fails::Values(_), _) => true,
-            (Ok(stored), Fails::Values(is), Some(it)) => it.task.cell().is_value(stored, is),
-            _ => false,
-        };
         let fails = fails && !self.has_failed.load(Relaxed);
         if fails {
             self.has_failed.store(true, Relaxed);
         }
-        let is_error = outcome.is_err();
-        let passed_over = match member {
-            Some(member) if member.is_submitted && !is_error => Some(member),
-            member => {
-                let task = member.map(|member| member.task);
-                state.ended.push_back(Ended { task, outcome });
-                None
-            }
-        };
         self.show(&state);
         let mut wakers = Vec::new();
         let look = state.look();
@@ -328,7 +330,6 @@ impl Shared {
             }
             wakers.extend(polls.into_values());
         }
-        drop(passed_over); // It left nothing whose drop would be user code.
         if wakers.len() < 2 && !fails {
             return wakers.pop();
         }
@@ -355,12 +356,17 @@ impl Shared {
         }
         let mut state = self.state.lock();
         if state.ended.is_empty() {
-            if state.members.len() == 0 {
+            if state.pending == 0 {
                 return Ok(None);
             }
             return Err(wait(&mut state));
         }
-        std::mem::swap(&mut *taken, &mut state.ended);
+        let State { members, ended, .. } = &mut *state;
+        let batch = BATCH.min(ended.len());
+        taken.extend(ended.drain(..batch).filter_map(|end| match end {
+            End::Task(number) => members.remove(number).map(Ended::Task),
+            End::Error(why) => Some(Ended::Error(why)),
+        }));
         self.show(&state);
         drop(state);
         Ok(taken.pop_front())
@@ -419,7 +425,7 @@ impl Shared {
             match task.help() {
                 Some(true) => return true,
                 Some(false) => {
-                    self.give_up(number);
+                    self.give_up(number, &task);
                     return true;
                 }
                 None => {}
@@ -428,12 +434,13 @@ impl Shared {
     }
 
     /// A task that may not be run here: it runs all the same, and its value is dropped.
-    fn give_up(self: &Arc<Self>, number: u64) {
-        let mut state = self.state.lock();
-        // None: it has ended meanwhile.
-        if let Some(member) = state.members.remove(number) {
-            let user_code = self.keep(state, None, Err(JoinError::WouldDeadlock));
-            member.task.cell().detach();
+    fn give_up(self: &Arc<Self>, number: u32, task: &TaskRef) {
+        if task.cell().detach_listener() {
+            let mut state = self.state.lock();
+            state.pending -= 1;
+            let removed = state.members.remove(number);
+            let user_code = self.keep_error(state, JoinError::WouldDeadlock);
+            drop(removed);
             user_code.into_iter().for_each(wake);
         }
     }
@@ -444,15 +451,16 @@ impl Shared {
         self.cancel();
         let mut taken = self.taken.lock();
         let mut state = self.state.lock();
+        state.is_closed = true;
         let members = std::mem::replace(&mut state.members, Members::new());
-        let ended = [&mut *taken, &mut state.ended].map(std::mem::take);
+        let ended = std::mem::take(&mut *taken);
         let owners = std::mem::replace(&mut state.owners, Owners::new());
         drop(state);
         drop(taken);
         for task in members.newest_first() {
             task.cell().detach();
         }
-        ended.into_iter().flatten().for_each(Ended::drop_quietly);
+        ended.into_iter().for_each(Ended::drop_quietly);
         drop_quietly(owners);
     }
 }

@@ -87,7 +87,7 @@ impl Group {
     /// first time an error, and then the end, so that no loop over the ends goes on for ever.
     fn forked(&self) -> Option<Ended> {
         let has_told = self.has_told.swap(true, Relaxed);
-        (!has_told).then(|| Ended::error(JoinError::Forked))
+        (!has_told).then(|| Ended::Error(JoinError::Forked))
     }
 
     pub(super) fn len(&self) -> usize {
