@@ -5,7 +5,7 @@
 //! # Invariants
 //! 1. Occupied slots form one list by `older` and `newer`, from `oldest` to `newest`; free ones another
 //!    by `newer`, from `free`.
-//! 2. A task's number is its slot, until it is removed.
+//! 2. A task's number is its slot, until it is removed, and a mark.
 //! 3. All tasks before `unhelped` were given out by [`next_unhelped`](Members::next_unhelped).
 
 use crate::handle::TaskRef;
@@ -13,13 +13,15 @@ use crate::handle::TaskRef;
 /// Slots that are kept once the last task has left.
 const FEW: usize = 32;
 
+/// A number's mark of a task whose good end is passed over.
+const SUBMITTED: u32 = 1 << 31;
+
 /// No slot.
 const NONE: u32 = u32::MAX;
 
 struct Slot {
     older: u32,
     newer: u32,
-    is_submitted: bool,
     task: Option<TaskRef>,
 }
 
@@ -45,23 +47,34 @@ impl Members {
         }
     }
 
-    /// Enters a task: its number.
-    pub(super) fn insert(&mut self, task: TaskRef, is_submitted: bool) -> u32 {
+    /// The number that the next task gets.
+    #[inline]
+    pub(super) fn next_number(&self, is_submitted: bool) -> u32 {
+        let at = match self.free {
+            NONE => u32::try_from(self.slots.len()).unwrap_or(NONE),
+            free => free,
+        };
+        assert!(at < SUBMITTED, "memory ends before");
+        if is_submitted { at | SUBMITTED } else { at }
+    }
+
+    /// Whether the good end of the task of that number is passed over.
+    #[inline]
+    pub(super) fn is_submitted(number: u32) -> bool {
+        number & SUBMITTED != 0
+    }
+
+    pub(super) fn insert(&mut self, task: TaskRef) {
+        let at = self.next_number(false);
         let slot = Slot {
             older: self.newest,
             newer: NONE,
-            is_submitted,
             task: Some(task),
         };
-        let at = self.free;
-        let at = if at == NONE {
-            self.slots.push(slot);
-            (self.slots.len() - 1) as u32
-        } else {
-            let free = std::mem::replace(&mut self.slots[at as usize], slot);
-            self.free = free.newer;
-            at
-        };
+        match self.slots.get_mut(at as usize) {
+            None => self.slots.push(slot),
+            Some(free) => self.free = std::mem::replace(free, slot).newer,
+        }
         match self.newest {
             NONE => self.oldest = at,
             newest => self.slots[newest as usize].newer = at,
@@ -71,21 +84,16 @@ impl Members {
             self.unhelped = at;
         }
         self.len += 1;
-        at
     }
 
-    /// Whether the task's good end is passed over.
-    pub(super) fn is_submitted(&self, at: u32) -> bool {
-        let slot = self.slots.get(at as usize);
-        slot.is_some_and(|slot| slot.is_submitted)
-    }
-
-    pub(super) fn task(&self, at: u32) -> Option<TaskRef> {
+    pub(super) fn task(&self, number: u32) -> Option<TaskRef> {
+        let at = number & !SUBMITTED;
         self.slots.get(at as usize)?.task.clone()
     }
 
     /// Takes a task out.
-    pub(super) fn remove(&mut self, at: u32) -> Option<TaskRef> {
+    pub(super) fn remove(&mut self, number: u32) -> Option<TaskRef> {
+        let at = number & !SUBMITTED;
         let slot = self.slots.get_mut(at as usize)?;
         let task = slot.task.take()?;
         let (older, newer) = (slot.older, slot.newer);

@@ -62,7 +62,10 @@ impl Ended {
 /// The same, in a group's list.
 enum End {
     Task(u32),
-    Error(JoinError),
+    /// It was not handed over, as the group has failed.
+    Cancelled,
+    /// It was given up.
+    WouldDeadlock,
 }
 
 /// What an owner waits for.
@@ -105,6 +108,10 @@ impl Owners {
             end: TicketList::new(),
             polls: BTreeMap::new(),
         }
+    }
+
+    fn wait(&self) -> bool {
+        self.next.len() + self.end.len() + self.polls.len() > 0
     }
 
     fn of(&mut self, until: Until) -> &mut TicketList<Waiter> {
@@ -228,7 +235,7 @@ impl Shared {
     pub(super) fn ends_at_once(self: &Arc<Self>) -> bool {
         let has_failed = self.has_failed.load(Relaxed);
         if has_failed {
-            let user_code = self.keep_error(self.state.lock(), JoinError::Cancelled);
+            let user_code = self.keep_error(self.state.lock(), End::Cancelled);
             user_code.into_iter().for_each(wake);
         }
         has_failed
@@ -238,11 +245,13 @@ impl Shared {
     pub(super) fn adopt(self: &Arc<Self>, handle: RawHandle, is_submitted: bool) {
         let listener: Arc<dyn Listener> = Arc::clone(self) as _;
         let task = handle.into_task();
-        let cell = Arc::clone(task.cell());
         let mut state = self.state.lock();
-        let number = state.members.insert(task, is_submitted);
+        let number = state.members.next_number(is_submitted);
         // Under the lock, so that the end finds the task counted.
-        if let Some(is_error) = cell.listen(listener, number) {
+        let ended = task.cell().listen(listener, number);
+        let ended = ended.map(|is_error| (is_error, Arc::clone(task.cell())));
+        state.members.insert(task);
+        if let Some((is_error, cell)) = ended {
             let user_code = self.keep_task(state, number, is_error, &cell);
             return user_code.into_iter().for_each(wake);
         }
@@ -276,8 +285,7 @@ impl Shared {
             Fails::Errors => is_error,
             Fails::Values(is) => is_error || cell.is_value(is),
         };
-        let is_passed_over = !is_error && state.members.is_submitted(number);
-        let passed_over = if is_passed_over {
+        let passed_over = if !is_error && Members::is_submitted(number) {
             state.members.remove(number)
         } else {
             state.ended.push_back(End::Task(number));
@@ -292,10 +300,10 @@ impl Shared {
     fn keep_error(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
-        why: JoinError,
+        why: End,
     ) -> Option<Waker> {
         let fails = !matches!(state.fails, Fails::Never);
-        state.ended.push_back(End::Error(why));
+        state.ended.push_back(why);
         self.keep(state, true, fails)
     }
 
@@ -313,7 +321,7 @@ impl Shared {
         self.show(&state);
         let mut wakers = Vec::new();
         let look = state.look();
-        if look == Look::Nothing {
+        if look == Look::Nothing || !state.owners.wait() {
             drop(state); // Owners sleep on: there is more to come.
         } else {
             let ends = look == Look::Over || is_error || state.ended.len() >= ENOUGH;
@@ -365,7 +373,8 @@ impl Shared {
         let batch = BATCH.min(ended.len());
         taken.extend(ended.drain(..batch).filter_map(|end| match end {
             End::Task(number) => members.remove(number).map(Ended::Task),
-            End::Error(why) => Some(Ended::Error(why)),
+            End::Cancelled => Some(Ended::Error(JoinError::Cancelled)),
+            End::WouldDeadlock => Some(Ended::Error(JoinError::WouldDeadlock)),
         }));
         self.show(&state);
         drop(state);
@@ -439,7 +448,7 @@ impl Shared {
             let mut state = self.state.lock();
             state.pending -= 1;
             let removed = state.members.remove(number);
-            let user_code = self.keep_error(state, JoinError::WouldDeadlock);
+            let user_code = self.keep_error(state, End::WouldDeadlock);
             drop(removed);
             user_code.into_iter().for_each(wake);
         }
