@@ -100,7 +100,10 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
-        let ended = self.raw.task().wait(self.raw.task().pool.clock().after(timeout));
+        let ended = self
+            .raw
+            .task()
+            .wait(self.raw.task().pool.clock().after(timeout));
         self.value_or_self(ended)
     }
 

@@ -515,3 +515,10 @@ impl WorkerPool<Closures> {
         TaskGroup::of(self)
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+impl<T: Send + 'static> TaskGroup<T> {
+    fn shared(&self) -> &shared::Shared {
+        &self.group.shared
+    }
+}

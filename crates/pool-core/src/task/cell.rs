@@ -22,13 +22,13 @@ use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
 
-use sync_shim::{Mutex, MutexGuard};
 use sync_shim::atomic::{
     AtomicBool, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
 };
 use sync_shim::cell::UnsafeCell;
 use sync_shim::waiter::Waiter;
+use sync_shim::{Mutex, MutexGuard};
 
 use crate::cancel::CancelToken;
 use crate::current::{Frame, Running};

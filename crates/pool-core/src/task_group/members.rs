@@ -139,3 +139,71 @@ impl Members {
         all
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+impl Members {
+    pub(super) fn is_empty(&self) -> bool {
+        self.newest_first().is_empty() && self.len == 0
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Pool, QueueDepth};
+
+    /// Numbers and cells, the newest first.
+    fn cells(members: &Members) -> Vec<*const ()> {
+        let tasks = members.newest_first();
+        let cells = tasks.iter().map(|task| Arc::as_ptr(task.cell()).cast());
+        cells.collect()
+    }
+
+    #[test]
+    fn tasks_leave_from_anywhere_and_the_others_keep_their_order() {
+        let pool = Pool::builder().capacity(1).start_paused(true);
+        let pool = pool.queue_depth(QueueDepth::Unlimited).build();
+        let pool = pool.expect("it has a capacity");
+        let (mut members, mut expected) = (Members::new(), Vec::new());
+        let insert = |members: &mut Members, is_submitted| {
+            let handle = pool.spawn(|| ()).expect("there is room").into_raw();
+            let task = handle.into_task();
+            let cell = Arc::as_ptr(task.cell()).cast::<()>();
+            let number = members.next_number(is_submitted);
+            assert_eq!(Members::is_submitted(number), is_submitted);
+            members.insert(task);
+            (number, cell)
+        };
+        for round in 0..3_usize {
+            for n in 0..100 {
+                expected.push(insert(&mut members, n % 2 == 0));
+            }
+            for _ in 0..70 {
+                let (number, cell) = expected.remove(expected.len() * (round + 1) / 4);
+                let removed = members.remove(number).expect("it is there");
+                assert_eq!(Arc::as_ptr(removed.cell()).cast::<()>(), cell);
+                assert!(members.remove(number).is_none());
+                let newest_first = expected.iter().rev().map(|it| it.1);
+                assert!(cells(&members).into_iter().eq(newest_first));
+            }
+            let unhelped: Vec<_> = std::iter::from_fn(|| members.next_unhelped()).collect();
+            assert!(unhelped.len() <= 100 && members.next_unhelped().is_none());
+        }
+        assert!(members.slots.len() <= 160, "places are used again");
+        for (number, _) in expected {
+            assert!(members.remove(number).is_some());
+        }
+        assert!(
+            members.is_empty() && members.slots.is_empty(),
+            "memory is given back"
+        );
+        insert(&mut members, false);
+        let mut helped = 0;
+        while members.next_unhelped().is_some() {
+            helped += 1;
+        }
+        assert_eq!(helped, 1);
+    }
+}

@@ -258,7 +258,11 @@ impl Shared {
         state.pending += 1;
         self.show(&state);
         let has_failed = self.has_failed.load(Relaxed);
-        let failed = if has_failed { state.members.task(number) } else { None };
+        let failed = if has_failed {
+            state.members.task(number)
+        } else {
+            None
+        };
         drop(state);
         if let Some(task) = failed {
             task.cancel();
@@ -297,11 +301,7 @@ impl Shared {
     }
 
     /// There is an error in place of a task's end.
-    fn keep_error(
-        self: &Arc<Self>,
-        mut state: MutexGuard<'_, State>,
-        why: End,
-    ) -> Option<Waker> {
+    fn keep_error(self: &Arc<Self>, mut state: MutexGuard<'_, State>, why: End) -> Option<Waker> {
         let fails = !matches!(state.fails, Fails::Never);
         state.ended.push_back(why);
         self.keep(state, true, fails)
@@ -354,10 +354,7 @@ impl Shared {
     }
 
     /// Takes an end, `None` if there is none and none comes; or has `wait` enter a waiter.
-    fn take_or<R>(
-        &self,
-        wait: impl FnOnce(&mut State) -> R,
-    ) -> Result<Option<Ended>, R> {
+    fn take_or<R>(&self, wait: impl FnOnce(&mut State) -> R) -> Result<Option<Ended>, R> {
         let mut taken = self.taken.lock();
         if let Some(ended) = taken.pop_front() {
             return Ok(Some(ended));
@@ -387,11 +384,7 @@ impl Shared {
     }
 
     /// Takes an end, or enters a waiter under this ticket.
-    pub(super) fn take_or_wait(
-        &self,
-        until: Until,
-        waiter: Waiter,
-    ) -> Result<Option<Ended>, u64> {
+    pub(super) fn take_or_wait(&self, until: Until, waiter: Waiter) -> Result<Option<Ended>, u64> {
         let mut waiter = Some(waiter);
         let taken = self.take_or(|state| {
             let waiter = waiter.take();
@@ -413,7 +406,10 @@ impl Shared {
         let mut waker = Some(context.waker().clone());
         let taken = self.take_or(|state| {
             let waker = waker.take()?;
-            let key = (waker.data() as usize, std::ptr::from_ref(waker.vtable()) as usize);
+            let key = (
+                waker.data() as usize,
+                std::ptr::from_ref(waker.vtable()) as usize,
+            );
             state.owners.polls.insert(key, waker)
         });
         let (taken, unneeded) = match taken {
@@ -471,5 +467,96 @@ impl Shared {
         }
         ended.into_iter().for_each(Ended::drop_quietly);
         drop_quietly(owners);
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::sched::ticket_list::steps;
+    use crate::{Clock, ManualClock, Pool, QueueDepth};
+    use testkit::{CountingWaker, Gate};
+
+    fn pool(clock: &ManualClock) -> Pool {
+        let pool = Pool::builder().capacity(1).clock(clock.clone());
+        let pool = pool.queue_depth(QueueDepth::Unlimited).build();
+        pool.expect("it has a capacity")
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_submitted_task_that_has_ended_well() {
+        testkit::watchdog(testkit::LIMIT, || {
+            let pool = pool(&ManualClock::new());
+            let group = pool.group::<()>();
+            for _ in 0..100 {
+                group.submit(|| [0_u8; 64]).expect("it waits for room");
+            }
+            let shared = &group.shared().state;
+            while shared.lock().pending > 0 {
+                std::thread::yield_now();
+            }
+            let state = shared.lock();
+            assert!(state.members.is_empty() && state.ended.is_empty());
+        });
+    }
+
+    #[test]
+    fn waits_that_give_up_leave_nothing_behind_however_many_wait() {
+        const WAITS: u64 = 20_000;
+        let clock = ManualClock::new();
+        let (pool, gate) = (pool(&clock), Gate::new());
+        let (group, held) = (pool.group::<()>(), gate.clone());
+        group.spawn(move || held.wait()).expect("there is room");
+        gate.wait_for_arrivals(1);
+        let waiters = || {
+            let state = group.shared().state.lock();
+            let owners = &state.owners;
+            (owners.next.len(), owners.end.len(), owners.polls.len())
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        let mut futures: Vec<Pin<Box<dyn Future<Output = _>>>> = Vec::new();
+        for _ in 0..WAITS {
+            futures.push(Box::pin(group.wait_async()));
+        }
+        // 10,007 is a prime, so each future is met once.
+        let steps_of_polls = steps::of(|| {
+            for n in 0..2 * WAITS {
+                let future = &mut futures[(n * 10_007 % WAITS) as usize];
+                assert!(future.as_mut().poll(&mut context).is_pending());
+            }
+        });
+        let steps_of_waits = steps::of(|| {
+            for _ in 0..WAITS {
+                assert!(group.wait_deadline(clock.now()).is_err());
+                assert!(group.next_deadline(clock.now()).is_err());
+            }
+        });
+        assert_eq!(waiters(), (0, WAITS as usize, 0));
+        let mut futures: Vec<_> = futures.into_iter().map(Some).collect();
+        let steps_of_drops = steps::of(|| {
+            for n in 0..WAITS {
+                futures[(n * 10_007 % WAITS) as usize] = None;
+            }
+        });
+        for steps in [steps_of_polls, steps_of_waits, steps_of_drops] {
+            assert!(steps < 48 * WAITS, "{steps}");
+        }
+        assert_eq!(waiters(), (0, 0, 0));
+        for _ in 0..100 {
+            assert!(group.poll_next(&mut context).is_pending());
+        }
+        assert_eq!(waiters(), (0, 0, 1), "a waker that is known");
+        let other = CountingWaker::new().waker();
+        assert!(
+            group
+                .poll_next(&mut Context::from_waker(&other))
+                .is_pending()
+        );
+        assert_eq!(waiters(), (0, 0, 2));
+        gate.open();
     }
 }

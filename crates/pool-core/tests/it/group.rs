@@ -285,10 +285,7 @@ fn a_future_is_woken_once_for_each_time_that_it_waits_however_often_it_is_polled
     pool.release();
     pool.wait_released().expect("it is no worker");
     assert_eq!(counts.0.load(SeqCst), 1);
-    assert!(matches!(
-        next.poll(&mut context),
-        Poll::Ready(Some(Ok(1)))
-    ));
+    assert!(matches!(next.poll(&mut context), Poll::Ready(Some(Ok(1)))));
     assert!(matches!(
         pin!(group.wait_async()).poll(&mut context),
         Poll::Ready(Ok(()))

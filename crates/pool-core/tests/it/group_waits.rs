@@ -32,7 +32,11 @@ fn a_forked_child_is_told_once_that_a_groups_tasks_stayed_behind() {
     let test = "group_waits::a_forked_child_is_told_once_that_a_groups_tasks_stayed_behind";
     let ended = testkit::in_child(test, || {
         bounded(|| {
-            let pool = Pool::builder().capacity(1).keep_alive(None).build().unwrap();
+            let pool = Pool::builder()
+                .capacity(1)
+                .keep_alive(None)
+                .build()
+                .unwrap();
             let gate = Gate::new();
             let held = gate.clone();
             let groups: [TaskGroup<Result<(), u8>>; 6] = std::array::from_fn(|_| pool.group());
@@ -71,7 +75,8 @@ fn a_forked_child_is_told_once_that_a_groups_tasks_stayed_behind() {
                     let awaited = || block_on(polled.next_async());
                     assert!(matches!(awaited(), Some(Err(JoinError::Forked))));
                     assert!(awaited().is_none());
-                    let refused = |it| matches!(it, Err(MapError::Refused(SubmitError::Forked(()))));
+                    let refused =
+                        |it| matches!(it, Err(MapError::Refused(SubmitError::Forked(()))));
                     assert!(refused(tried.try_wait()));
                     assert!(refused(block_on(tried_async.try_wait_async())));
                     let any = pool.invoke_any([|| Ok::<_, u8>(())]);
@@ -246,7 +251,10 @@ fn a_wait_until_the_groups_deadline_cancels() {
             clock.wait_for_sleepers(1);
             clock.advance(SECOND);
             let waited = waits.join().unwrap();
-            assert!(matches!(waited, Ok(Err(JoinError::Cancelled))), "{waited:?}");
+            assert!(
+                matches!(waited, Ok(Err(JoinError::Cancelled))),
+                "{waited:?}"
+            );
         });
         gate.open();
     });
@@ -270,7 +278,10 @@ fn a_task_that_finds_room_after_its_group_has_failed_is_cancelled() {
         pool.submit(move || holds.wait()).unwrap();
         let mut late = pin!(group.spawn_async(|| unreachable!("it is cancelled")));
         let mut context = Context::from_waker(Waker::noop());
-        assert!(late.as_mut().poll(&mut context).is_pending(), "the pool is full");
+        assert!(
+            late.as_mut().poll(&mut context).is_pending(),
+            "the pool is full"
+        );
         gates[0].open();
         assert!(matches!(group.next(), Some(Err(JoinError::Panicked(_)))));
         gates[1].wait_for_arrivals(1);
