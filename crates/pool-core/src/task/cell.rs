@@ -236,6 +236,7 @@ impl SpawnCell {
     }
 
     /// Drops the value. Panics if its destructor does.
+    #[expect(clippy::needless_pass_by_value, reason = "who has it owns the value")]
     pub(crate) fn drop_value(&self, stored: Stored) {
         let Stored(()) = stored;
         // SAFETY: invariant 2: the value was the owner's of `stored`, which ends here.

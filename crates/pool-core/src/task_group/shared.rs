@@ -476,7 +476,6 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Waker};
 
-    use super::*;
     use crate::sched::ticket_list::steps;
     use crate::{Clock, ManualClock, Pool, QueueDepth};
     use testkit::{CountingWaker, Gate};
@@ -506,7 +505,7 @@ mod tests {
 
     #[test]
     fn waits_that_give_up_leave_nothing_behind_however_many_wait() {
-        const WAITS: u64 = 20_000;
+        const WAITS: usize = 20_000;
         let clock = ManualClock::new();
         let (pool, gate) = (pool(&clock), Gate::new());
         let (group, held) = (pool.group::<()>(), gate.clone());
@@ -525,7 +524,7 @@ mod tests {
         // 10,007 is a prime, so each future is met once.
         let steps_of_polls = steps::of(|| {
             for n in 0..2 * WAITS {
-                let future = &mut futures[(n * 10_007 % WAITS) as usize];
+                let future = &mut futures[n * 10_007 % WAITS];
                 assert!(future.as_mut().poll(&mut context).is_pending());
             }
         });
@@ -535,15 +534,15 @@ mod tests {
                 assert!(group.next_deadline(clock.now()).is_err());
             }
         });
-        assert_eq!(waiters(), (0, WAITS as usize, 0));
+        assert_eq!(waiters(), (0, WAITS, 0));
         let mut futures: Vec<_> = futures.into_iter().map(Some).collect();
         let steps_of_drops = steps::of(|| {
             for n in 0..WAITS {
-                futures[(n * 10_007 % WAITS) as usize] = None;
+                futures[n * 10_007 % WAITS] = None;
             }
         });
         for steps in [steps_of_polls, steps_of_waits, steps_of_drops] {
-            assert!(steps < 48 * WAITS, "{steps}");
+            assert!(steps < 48 * WAITS as u64, "{steps}");
         }
         assert_eq!(waiters(), (0, 0, 0));
         for _ in 0..100 {
