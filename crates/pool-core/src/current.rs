@@ -3,7 +3,7 @@
 //! A worker sets its part once, as it starts. A worker that starts a task which has a cell, because it
 //! was spawned or given options, sets that; one that was submitted plainly costs nothing here. Tasks
 //! that run in place nest: one with options is set for its own time, and the outer one is back after
-//! it; one without is a part of the outer one.
+//! it; one without is a part of the outer one, and if it is a group's, it may be asked to stop itself.
 
 use std::cell::Cell;
 use std::fmt;
@@ -150,6 +150,15 @@ impl<'a> Frame<'a> {
         Self::enter(Entered::Other(task))
     }
 
+    /// For a task that runs in place as a part of the current one: it is asked to stop with that, and by
+    /// whoever may cancel the task itself.
+    pub(crate) fn part(cell: &Arc<SpawnCell>) -> PartFrame {
+        let (cell, outer) = (Arc::clone(cell), task());
+        let part = Arc::new(Part { cell, outer });
+        let task: *const Part = Arc::as_ptr(&part);
+        PartFrame(Frame::enter(Entered::Other(task)), part)
+    }
+
     #[inline]
     fn enter(task: Entered) -> Self {
         let outer = TASK.try_with(|cell| cell.replace(Some(task)));
@@ -166,6 +175,37 @@ impl Drop for Frame<'_> {
     fn drop(&mut self) {
         if self.is_set {
             let _gone = TASK.try_with(|cell| cell.set(self.outer));
+        }
+    }
+}
+
+/// The frame of a part of the current task. It is dropped before the part.
+#[must_use]
+pub(crate) struct PartFrame(
+    #[expect(dead_code, reason = "its drop is what counts")] Frame<'static>,
+    #[expect(dead_code, reason = "the frame borrows it")] Arc<Part>,
+);
+
+/// A task that has no name of its own, and runs as a part of another.
+struct Part {
+    cell: Arc<SpawnCell>,
+    outer: Option<Shared>,
+}
+
+impl Running for Part {
+    fn name(&self) -> Option<&str> {
+        self.outer.as_ref()?.task().name()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        let outer = self.outer.as_ref();
+        self.cell.is_cancelled() || outer.is_some_and(|outer| outer.task().is_cancelled())
+    }
+
+    fn cancel_with_task(&self, token: &CancelToken) {
+        self.cell.cancel_with_task(token);
+        if let Some(outer) = &self.outer {
+            outer.task().cancel_with_task(token);
         }
     }
 }

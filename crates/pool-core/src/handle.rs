@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use sync_shim::Clock;
 
+use crate::current::Frame;
 use crate::error::JoinError;
 use crate::sched::spin::{JOIN_SPIN, spin_until};
 use crate::task::cell::{Claim, SpawnCell, Stored};
-use crate::task::promise::{self, Joined, Listener, Promised};
+use crate::task::promise::{self, Joined, Promised};
 use crate::task::run::{Outcome, TaskContext};
 
 /// A handle that keeps pools open: a pool's own, or a multi-pool's.
@@ -98,7 +99,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// Why there is no value: the task panicked, was cancelled, or was released unrun; or, on an
     /// own worker, it may not be run in place.
     pub fn join(self) -> Result<R, JoinError> {
-        let ended = self.raw.wait(None);
+        let ended = self.raw.task().wait(None);
         self.value(ended.unwrap_or_else(|| unreachable!("a wait without a limit has an outcome")))
     }
 
@@ -120,7 +121,10 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
-        let ended = self.raw.wait(self.raw.pool.clock().after(timeout));
+        let ended = self
+            .raw
+            .task()
+            .wait(self.raw.task().pool.clock().after(timeout));
         self.value_or_self(ended)
     }
 
@@ -130,7 +134,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
     pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, Self> {
-        let ended = self.raw.wait(Some(deadline));
+        let ended = self.raw.task().wait(Some(deadline));
         self.value_or_self(ended)
     }
 
@@ -154,13 +158,13 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// # Errors
     /// The handle again, if it has not.
     pub fn try_join(self) -> Result<Result<R, JoinError>, Self> {
-        let ended = self.raw.try_take();
+        let ended = self.raw.task().try_take();
         self.value_or_self(ended)
     }
 
     /// Whether the task has ended. One load.
     pub fn is_finished(&self) -> bool {
-        self.raw.cell.is_ended()
+        self.raw.task().cell.is_ended()
     }
 
     /// Takes the task back if it has not started: `true` if so. O(1) amortised.
@@ -184,13 +188,13 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// ```
     #[doc(alias = "abort")]
     pub fn cancel(&self) -> bool {
-        self.raw.cancel()
+        self.raw.task().cancel()
     }
 
     fn value(&self, ended: Joined<Stored>) -> Joined<R> {
         ended.map(|stored| {
-            let value = self.raw.cell.take_value(stored);
-            value.expect("the value of a task is of its handle's type")
+            let value = self.raw.task().cell.take_value(stored);
+            value.expect(ITS_TYPE)
         })
     }
 
@@ -205,22 +209,65 @@ impl<R: Send + 'static> JoinHandle<R> {
 /// A handle of a task whose value is of any type. All that a [`JoinHandle`] does but to move the value:
 /// it is compiled once.
 pub struct RawHandle {
+    /// `None` while it is dropped, having been made a [`TaskRef`].
+    task: Option<TaskRef>,
+}
+
+/// A spawned task and its pool. Dropping it does nothing to the task.
+#[derive(Clone)]
+pub(crate) struct TaskRef {
     cell: Arc<SpawnCell>,
     pool: Arc<dyn PoolRef>,
 }
 
+const ITS_TYPE: &str = "the value of a task is of its handle's type";
+const ONCE: &str = "a handle is made a reference as the last thing";
+
 impl RawHandle {
     pub(crate) fn new(cell: Arc<SpawnCell>, pool: Arc<dyn PoolRef>) -> Self {
-        Self { cell, pool }
+        let task = Some(TaskRef { cell, pool });
+        Self { task }
     }
 
     pub(crate) fn cell(&self) -> &Arc<SpawnCell> {
-        &self.cell
+        self.task().cell()
+    }
+
+    /// The same without a drop that detaches: the caller does, or takes the outcome.
+    pub(crate) fn into_task(mut self) -> TaskRef {
+        let task = self.task.take();
+        task.expect(ONCE)
+    }
+
+    fn task(&self) -> &TaskRef {
+        self.task.as_ref().expect(ONCE)
     }
 
     /// It is another pool that has accepted the task.
     pub(crate) fn set_pool(&mut self, pool: Arc<dyn PoolRef>) {
-        self.pool = pool;
+        self.task.as_mut().expect(ONCE).pool = pool;
+    }
+}
+
+impl TaskRef {
+    pub(crate) fn cell(&self) -> &Arc<SpawnCell> {
+        &self.cell
+    }
+
+    /// Takes the value of a task that has ended.
+    pub(crate) fn take_value<R: 'static>(&self) -> Joined<R> {
+        self.taken()
+            .map(|stored| self.cell.take_value(stored).expect(ITS_TYPE))
+    }
+
+    /// Drops the value of a task that has ended. Panics if its destructor does.
+    pub(crate) fn drop_value(&self) -> Joined<()> {
+        self.taken().map(|stored| self.cell.drop_value(stored))
+    }
+
+    fn taken(&self) -> Joined<Stored> {
+        let outcome = self.cell.take_or_wait(None);
+        outcome.unwrap_or_else(|| unreachable!("it has ended"))
     }
 
     fn try_take(&self) -> Option<Joined<Stored>> {
@@ -282,31 +329,31 @@ impl RawHandle {
         value.or_else(|| promise::join(&*self.cell, self.pool.clock(), deadline))
     }
 
-    /// Has the outcome go to a listener once the task has ended; or takes it, as it has.
-    pub(crate) fn listen(
-        &self,
-        listener: Arc<dyn Listener>,
-        number: u64,
-    ) -> Option<Joined<Stored>> {
-        self.cell.listen(listener, number)
-    }
-
     /// Runs the task here, if it has not started: `Some(true)`; `Some(false)` if that is not
     /// allowed, `None` if it has started.
     pub(crate) fn help(&self) -> Option<bool> {
-        (self.cell.claimed() == Claim::Unclaimed).then(|| self.run_in_place())
+        // Others than the caller may ask it to stop: it has to be told apart from the current task.
+        let part = || Frame::part(&self.cell);
+        (self.cell.claimed() == Claim::Unclaimed).then(|| self.run_in_place_as(part))
     }
 
     /// Runs the task here, if it has not started. `false` if that is not allowed.
     fn run_in_place(&self) -> bool {
+        self.run_in_place_as(|| ())
+    }
+
+    /// The same, while there is what `enter` returns.
+    fn run_in_place_as<F>(&self, enter: impl Fn() -> F) -> bool {
         if self.cell.claimed() != Claim::Unclaimed {
             return true;
         }
         let may_nest = self.pool.may_nest();
         if may_nest {
             self.withdraw(&mut || {
-                let run = &mut || self.cell.run_claimed(self.pool.context());
-                self.pool.nested(run)
+                self.pool.nested(&mut || {
+                    let _entered = enter();
+                    self.cell.run_claimed(self.pool.context())
+                })
             });
         }
         may_nest
@@ -322,12 +369,15 @@ impl RawHandle {
 
 impl Drop for RawHandle {
     fn drop(&mut self) {
-        if self.pool.is_forked() {
+        let Some(task) = &self.task else {
+            return;
+        };
+        if task.pool.is_forked() {
             // The lock may be held by a thread that is not there, and what it protects be half
             // changed: it is neither taken nor dropped.
-            std::mem::forget(Arc::clone(&self.cell));
+            std::mem::forget(Arc::clone(&task.cell));
         } else {
-            self.cell.detach();
+            task.cell.detach();
         }
     }
 }
@@ -338,15 +388,15 @@ impl<R: Send + 'static> Future for JoinHandle<R> {
     /// Ready once the task has ended; polled again after that, it is ready with
     /// [`JoinError::Taken`].
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw.poll(context).map(|ended| self.value(ended))
+        self.raw.task().poll(context).map(|ended| self.value(ended))
     }
 }
 
 impl<R> fmt::Debug for JoinHandle<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinHandle")
-            .field("pool", &self.raw.pool.context().name)
-            .field("finished", &self.raw.cell.is_ended())
+            .field("pool", &self.raw.task().pool.context().name)
+            .field("finished", &self.raw.task().cell.is_ended())
             .finish()
     }
 }

@@ -166,10 +166,6 @@ impl Deadline {
         Self { at, alarm: None }
     }
 
-    pub(crate) fn at(&self) -> Option<Instant> {
-        self.at
-    }
-
     /// Whether the time is up; if not, `waker` is called when it is. A clock that has no thread to
     /// serve an alarm would never call it: then the time is up now.
     pub fn has_passed(&mut self, clock: &dyn Clock, waker: &Waker) -> bool {

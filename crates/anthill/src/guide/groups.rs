@@ -26,6 +26,9 @@
 //! | to hand over where nothing may block | [`spawn_async`](crate::TaskGroup::spawn_async), [`try_spawn`](crate::TaskGroup::try_spawn) |
 //! | the first success alone | [`Pool::invoke_any`](crate::Pool::invoke_any), [`invoke_any_async`](crate::Pool::invoke_any_async) |
 //!
+//! A wait ends with [`JoinError::Forked`](crate::JoinError::Forked) in a forked child. A cancel and a deadline reach a
+//! task that a worker runs in place while it waits for its group, too: it is asked to stop.
+//!
 //! A group's tasks stand in the pool's one queue like any others, and any thread, a task of the group
 //! too, may hand over more. [Mapping](super::mapping) is the cheaper way where the tasks are one function
 //! and come from one iterator.

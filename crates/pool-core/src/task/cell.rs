@@ -22,13 +22,13 @@ use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
 
-use sync_shim::Mutex;
 use sync_shim::atomic::{
     AtomicBool, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
 };
 use sync_shim::cell::UnsafeCell;
 use sync_shim::waiter::Waiter;
+use sync_shim::{Mutex, MutexGuard};
 
 use crate::cancel::CancelToken;
 use crate::current::{Frame, Running};
@@ -55,6 +55,8 @@ pub trait Content: Send {
     /// Moves the body or the value into `place`, an empty `Option` of its type. Of another type,
     /// nothing happens.
     fn take(&mut self, place: &mut dyn Any);
+    /// The value, if it is there.
+    fn value(&self) -> Option<&dyn Any>;
     /// Drops the body or the value.
     fn clear(&mut self);
 }
@@ -83,6 +85,13 @@ impl<B: Body> Content for State<B> {
             && let Self::Body(body) = mem::replace(self, Self::Empty)
         {
             *place = Some(body);
+        }
+    }
+
+    fn value(&self) -> Option<&dyn Any> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Body(_) | Self::Empty => None,
         }
     }
 
@@ -225,6 +234,14 @@ impl SpawnCell {
         unsafe { self.content(|content| content.take(&mut place)) };
         let Stored(()) = stored;
         place
+    }
+
+    /// Drops the value. Panics if its destructor does.
+    #[expect(clippy::needless_pass_by_value, reason = "who has it owns the value")]
+    pub(crate) fn drop_value(&self, stored: Stored) {
+        let Stored(()) = stored;
+        // SAFETY: invariant 2: the value was the owner's of `stored`, which ends here.
+        unsafe { self.content(Content::clear) };
     }
 
     /// Drops an outcome that nobody takes, and its value with it.
@@ -405,7 +422,7 @@ impl SpawnCell {
                 None
             }
             End::Wake(Waiter::Task(waker)) => Some(waker),
-            End::Give(listener, number, outcome) => listener.ended(number, outcome, self),
+            End::Tell(listener, number, is_error) => listener.ended(number, is_error, self),
         }
     }
 
@@ -461,17 +478,36 @@ impl SpawnCell {
         }
     }
 
-    /// Has the outcome go to a listener when the figures show the end; or takes it, as they do.
-    pub(crate) fn listen(
-        &self,
-        listener: Arc<dyn Listener>,
-        number: u64,
-    ) -> Option<Joined<Stored>> {
+    /// Has a listener told when the figures show the end; or says, as they do, whether it is an error.
+    pub(crate) fn listen(&self, listener: Arc<dyn Listener>, number: u32) -> Option<bool> {
         self.slot.lock().promise.listen(listener, number)
     }
 
+    /// Whether `is` says so of the value, if that can be taken. It stays where it is.
+    pub(crate) fn is_value(&self, is: fn(&dyn Any) -> bool) -> bool {
+        let slot = self.slot.lock();
+        // SAFETY: invariant 2: whoever takes the value takes the outcome first, under the lock.
+        matches!(slot.promise.kept(), Some(Ok(_)))
+            && unsafe { self.content(|content| content.value().is_some_and(is)) }
+    }
+
     pub(crate) fn detach(&self) {
-        let (outcome, stale) = self.slot.lock().promise.detach();
+        self.detach_from(self.slot.lock());
+    }
+
+    /// Detaches it if its listener has not been told of its end, and never will be then.
+    pub(crate) fn detach_listener(&self) -> bool {
+        let slot = self.slot.lock();
+        let is_listened = slot.promise.is_listened();
+        if is_listened {
+            self.detach_from(slot);
+        }
+        is_listened
+    }
+
+    fn detach_from(&self, mut slot: MutexGuard<'_, Slot>) {
+        let (outcome, stale) = slot.promise.detach();
+        drop(slot);
         // A panic of theirs would end here or at the worker, by chance; and an owner that is
         // unwinding would abort.
         drop_quietly(stale);

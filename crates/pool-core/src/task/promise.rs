@@ -19,7 +19,7 @@ use sync_shim::waiter::Waiter;
 use sync_shim::{Clock, Parker};
 
 use crate::error::JoinError;
-use crate::task::cell::{SpawnCell, Stored};
+use crate::task::cell::SpawnCell;
 
 /// A task's value, or why there is none.
 pub type Joined<R> = Result<R, JoinError>;
@@ -45,28 +45,23 @@ enum Handle {
     Held,
     /// There is one, and it is awaited.
     Awaited(Waiter),
-    /// There is one, and the value goes to this listener, under this number.
-    Listened(Arc<dyn Listener>, u64),
+    /// There is one, and this listener is told of the value, under this number.
+    Listened(Arc<dyn Listener>, u32),
     /// There is none: the value is dropped where it arises.
     Detached,
 }
 
-/// A part of this crate that takes the outcomes of many tasks as they arise, in place of their handles.
+/// A part of this crate that takes the outcomes of many tasks, in place of their handles.
 pub(crate) trait Listener: Send + Sync {
-    /// The task of that number, in that cell, has ended, and room and figures show it. Does not
-    /// unwind, and runs no user code: what is to be run for it comes back as a waker.
-    fn ended(
-        self: Arc<Self>,
-        number: u64,
-        outcome: Joined<Stored>,
-        cell: &SpawnCell,
-    ) -> Option<Waker>;
+    /// The task of that number, in that cell, has ended, and room and figures show it: its outcome can be
+    /// taken. Does not unwind, and runs no user code: what is to be run for it comes back as a waker.
+    fn ended(self: Arc<Self>, number: u32, is_error: bool, cell: &SpawnCell) -> Option<Waker>;
 }
 
 /// What is to be done for a task's end, once its lock is free.
-pub(crate) enum End<R> {
+pub(crate) enum End {
     Wake(Waiter),
-    Give(Arc<dyn Listener>, u64, Joined<R>),
+    Tell(Arc<dyn Listener>, u32, bool),
 }
 
 /// What a handle finds, and a waiter that is not needed: to be dropped when the lock is free.
@@ -135,27 +130,41 @@ impl<R> Promise<R> {
     }
 
     /// What is to be done now that it is kept.
-    pub(crate) fn take_end(&mut self) -> Option<End<R>> {
+    pub(crate) fn take_end(&mut self) -> Option<End> {
         if self.is_detached() {
             return None;
         }
         match mem::replace(&mut self.handle, Handle::Held) {
             Handle::Awaited(waiter) => Some(End::Wake(waiter)),
             Handle::Listened(listener, number) => {
-                let value = self.take_value();
-                value.map(|value| End::Give(listener, number, value))
+                let is_error = matches!(self.value, Value::Kept(Err(_)));
+                Some(End::Tell(listener, number, is_error))
             }
             Handle::Held | Handle::Detached => None,
         }
     }
 
-    /// Has the value go to a listener when it is there; or takes it, as it is. There is no waiter.
-    pub(crate) fn listen(&mut self, listener: Arc<dyn Listener>, number: u64) -> Option<Joined<R>> {
-        let (value, _) = self.take_or_wait(None);
-        if value.is_none() {
-            self.handle = Handle::Listened(listener, number);
+    /// Has a listener told when the value is there; or says of one that is whether it is an error. There is
+    /// no waiter.
+    pub(crate) fn listen(&mut self, listener: Arc<dyn Listener>, number: u32) -> Option<bool> {
+        if let Value::Kept(value) = &self.value {
+            return Some(value.is_err());
         }
-        value
+        self.handle = Handle::Listened(listener, number);
+        None
+    }
+
+    /// Whether a listener is still to be told.
+    pub(crate) fn is_listened(&self) -> bool {
+        matches!(self.handle, Handle::Listened(..))
+    }
+
+    /// The value that can be seen, where it lies.
+    pub(crate) fn kept(&self) -> Option<&Joined<R>> {
+        match &self.value {
+            Value::Kept(value) => Some(value),
+            Value::Pending | Value::LaidAside(_) | Value::Taken => None,
+        }
     }
 
     /// Who awaits it, if that is a thread: to wake one runs no user code.

@@ -22,6 +22,7 @@ mod futures;
 mod grace;
 mod group;
 mod group_failing;
+mod group_waits;
 mod hooks;
 mod in_place;
 mod keyed;

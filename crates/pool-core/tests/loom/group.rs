@@ -175,3 +175,49 @@ fn a_groups_next_racing_the_ends_of_both_kinds_takes_the_one_value() {
         },
     );
 }
+
+/// Values whose drop runs no code against the owner that drops them: it sleeps through the first end, and is
+/// woken by the last.
+#[test]
+fn a_groups_wait_racing_two_ends_is_woken_by_the_last() {
+    check(
+        "a_groups_wait_racing_two_ends_is_woken_by_the_last",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+            let group = pool.group();
+            group.spawn(runs.task()).unwrap();
+            group.spawn(runs.task()).unwrap();
+            group.wait().unwrap();
+            assert_eq!((runs.count(), group.len()), (2, 0));
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
+
+/// A cancel against the owner that runs the task in place: it has one end, and a task that has begun is asked
+/// to stop.
+#[test]
+fn a_groups_cancel_racing_its_owner_in_place_leaves_one_end() {
+    check(
+        "a_groups_cancel_racing_its_owner_in_place_leaves_one_end",
+        Some(2),
+        || {
+            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+            let group = Arc::new(pool.group());
+            let (owner, task) = (Arc::clone(&group), runs.task());
+            let outer = pool.spawn(move || {
+                owner.spawn(task).unwrap();
+                let first = owner.next().unwrap();
+                assert!(owner.next().is_none());
+                first.is_ok()
+            });
+            let cancelled = group.cancel();
+            let ran = outer.unwrap().join().unwrap();
+            assert_eq!((cancelled, runs.count()), if ran { (0, 1) } else { (1, 0) });
+            pool.wait_idle().unwrap();
+            end(&pool);
+        },
+    );
+}
