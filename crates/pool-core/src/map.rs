@@ -25,24 +25,21 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::accept::Accepts;
-use crate::config::OnFull;
 use crate::error::{MapError, SubmitError};
 use crate::foreign::{Payload, drop_quietly};
 use crate::handle::PoolRef;
 use crate::pool::WorkerPool;
-use crate::pool_handle::PoolHandle;
-use crate::submit::{Admit, AdmitHandle, Spawned};
 #[cfg(feature = "stream")]
 use crate::subqueue::Submission;
 use crate::subqueue::{Backlog, Helps, Site, SubQueue};
 use crate::task::closures::Closures;
-use crate::task::options::TaskOptions;
 use crate::task::run::TaskContext;
 use crate::task::span::CarriedSpan;
 
+mod host;
 mod results;
 
+pub use host::{Host, SpawnedOn};
 use results::Results;
 
 /// Items that may be pulled and not fetched, for each worker, where the window is not set: so many
@@ -54,91 +51,6 @@ const MOST_WORKERS: usize = 256;
 const SHORT: usize = 8;
 /// How late a result of short items may be.
 const NAP: Duration = Duration::from_millis(1);
-
-/// A pool of closures, or several, that a mapping or a scope runs on.
-pub trait Host: Clone + Send + Sync + 'static {
-    /// Where drain tasks run.
-    fn site(&self) -> Site;
-    /// Whose clock, panic hook and nesting limit hold.
-    fn pool_handle(&self) -> PoolHandle;
-    /// What a submit without a time limit does at a full pool, as built.
-    fn on_full(&self) -> OnFull;
-    /// Hands a task over.
-    ///
-    /// # Errors
-    /// The task comes back unrun.
-    fn spawn_on<F>(&self, task: F, on_full: OnFull) -> SpawnedOn<F>
-    where
-        Closures: Accepts<F>;
-    /// Hands a task over, with options.
-    ///
-    /// # Errors
-    /// The task comes back unrun.
-    fn spawn_with_options_on<F>(
-        &self,
-        task: F,
-        options: TaskOptions,
-        on_full: OnFull,
-    ) -> SpawnedOn<F>
-    where
-        Closures: Accepts<F>;
-    /// Hands a task over as a future that waits for room.
-    ///
-    /// # Errors
-    /// The task comes back unrun.
-    fn spawn_async_on<F>(
-        &self,
-        task: F,
-    ) -> impl Future<Output = SpawnedOn<F>> + Send + use<Self, F>
-    where
-        Closures: Accepts<F>;
-}
-
-/// The handle of a task that a [`Host`] has accepted, or the task.
-pub type SpawnedOn<F> = Spawned<<Closures as Accepts<F>>::Value, F>;
-
-impl<P> Host for P
-where
-    P: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'static,
-{
-    fn site(&self) -> Site {
-        Site::of(self.admit())
-    }
-
-    fn pool_handle(&self) -> PoolHandle {
-        self.admit().pool_handle()
-    }
-
-    fn on_full(&self) -> OnFull {
-        self.pool_handle().on_full()
-    }
-
-    fn spawn_on<F>(&self, task: F, on_full: OnFull) -> SpawnedOn<F>
-    where
-        Closures: Accepts<F>,
-    {
-        self.admit().spawn_task(task, None, on_full)
-    }
-
-    fn spawn_with_options_on<F>(
-        &self,
-        task: F,
-        options: TaskOptions,
-        on_full: OnFull,
-    ) -> SpawnedOn<F>
-    where
-        Closures: Accepts<F>,
-    {
-        self.admit().spawn_task(task, Some(options), on_full)
-    }
-
-    fn spawn_async_on<F>(&self, task: F) -> impl Future<Output = SpawnedOn<F>> + Send + use<P, F>
-    where
-        Closures: Accepts<F>,
-    {
-        Arc::clone(self.admit()).spawn_task_async(task, None)
-    }
-}
 
 /// How results are fetched, and what an error does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -77,7 +77,10 @@ fn links(text: &str) -> Vec<(usize, String)> {
     }
     let files = links.into_iter().filter_map(|(offset, target)| {
         let file = target.split('#').next()?;
-        let elsewhere = file.is_empty() || file.contains("://") || file.starts_with("mailto:");
+        let elsewhere = file.is_empty()
+            || file.contains("://")
+            || file.starts_with("mailto:")
+            || file.starts_with("crate::"); // A page of rustdoc's, which follows it.
         (!elsewhere).then(|| (offset, file.to_owned()))
     });
     files.collect()

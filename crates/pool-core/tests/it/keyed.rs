@@ -436,9 +436,7 @@ struct Bomb(u8);
 
 impl Drop for Bomb {
     fn drop(&mut self) {
-        if !thread::panicking() {
-            panic!("as it is dropped");
-        }
+        assert!(thread::panicking(), "as it is dropped");
     }
 }
 
