@@ -93,14 +93,18 @@ impl<T: Send + 'static, P: Host> TaskGroup<T, P> {
     /// it to the clock's thread, which calls wakers.
     ///
     /// ```
-    /// use pool_core::{Pool, current};
+    /// use pool_core::{JoinError, Pool, current};
     /// use std::time::{Duration, Instant};
     ///
     /// let pool = Pool::builder().capacity(1).build()?;
     /// let soon = Instant::now() + Duration::from_millis(1);
     /// let group = pool.group().cancel_at(soon);
     /// group.spawn(|| while !current().is_cancelled() { std::thread::yield_now() })?;
-    /// group.wait()?; // It was asked to stop, and did.
+    /// match group.wait() {
+    ///     Ok(()) => {} // It was asked to stop, and did.
+    ///     Err(JoinError::Cancelled) => {} // No worker had started it by then.
+    ///     Err(other) => return Err(other.into()),
+    /// }
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     #[doc(alias = "timeout")]
