@@ -30,7 +30,7 @@
 //! inside a task, and run on a pool that is full or released, or in a forked child: then the caller does
 //! it all.
 //!
-//! [`join`](crate::ScopedJoinHandle::join) runs the joined task if it has not started, and no other one.
+//! [`join`](crate::pool_core::ScopedJoinHandle::join) runs the joined task if it has not started, and no other one.
 //! So tasks may spawn and join others as deep as calls may go.
 //!
 //! A task that was [submitted](crate::Scope::submit) and panics makes the scope panic at its end, as a
