@@ -3,7 +3,7 @@
 use loom::future::block_on;
 use sync_shim::model::{check, spawn};
 
-use dedup_queue::{Clock, GetError, Outcome};
+use dedup_queue::{Clock, GetError, KeyQueue, Outcome};
 
 use super::{SECOND, beside, delaying, is_at_rest, plain};
 
@@ -42,7 +42,7 @@ fn the_last_done_racing_waits_for_idleness_ends_them() {
             let queue = plain();
             queue.add(1).unwrap();
             let held = queue.get().unwrap();
-            let thread = beside(&queue, |queue| queue.wait_idle());
+            let thread = beside(&queue, KeyQueue::wait_idle);
             let future = beside(&queue, |queue| block_on(queue.wait_idle_async()));
             drop(held);
             thread.join().unwrap();
