@@ -376,12 +376,14 @@ impl Model {
             self.ask(key, low);
         }
         self.yield_to_backoff(key);
+        if again.is_some() && !is_retry {
+            self.retries.remove(&key); // Its worker asks for it, whatever is owed already.
+        }
         if self.dirty.remove(&key) {
             self.ready.push(key);
         } else if let (Some(due), true) = (again, is_retry) {
             self.owe_retry(key, due);
         } else if let Some(due) = again {
-            self.retries.remove(&key);
             self.owe_later(key, due, Policy::Earliest);
         } else if !self.delayed.contains_key(&key) {
             self.rest(key);
