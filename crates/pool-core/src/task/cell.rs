@@ -38,7 +38,6 @@ use crate::sched::ready::Priority;
 use crate::task::promise::{End, Joined, Listener, Promise, Promised};
 use crate::task::record::TaskRecord;
 use crate::task::run::{Outcome, Resolver, TaskContext, TaskResult, Unrun};
-use crate::task_hook::TaskOutcome;
 
 /// What a spawned task does.
 pub(crate) trait Body: Send + 'static {
@@ -327,9 +326,10 @@ impl SpawnCell {
             // SAFETY: invariant 2: the caller has claimed the task.
             unsafe { self.drop_content() };
             context.not_run(record.label(self.type_name()), why);
-            let (outcome, error) = match why {
-                TaskOutcome::Expired => (Outcome::Expired, JoinError::Expired),
-                _ => (Outcome::Cancelled, JoinError::Cancelled),
+            let outcome = Outcome::not_run(why);
+            let error = match outcome {
+                Outcome::Expired => JoinError::Expired,
+                _ => JoinError::Cancelled,
             };
             return (outcome, self.stash(Err(error)));
         }
@@ -486,9 +486,11 @@ impl SpawnCell {
     /// Whether `is` says so of the value, if that can be taken. It stays where it is.
     pub(crate) fn is_value(&self, is: fn(&dyn Any) -> bool) -> bool {
         let slot = self.slot.lock();
+        if !matches!(slot.promise.kept(), Some(Ok(_))) {
+            return false;
+        }
         // SAFETY: invariant 2: whoever takes the value takes the outcome first, under the lock.
-        matches!(slot.promise.kept(), Some(Ok(_)))
-            && unsafe { self.content(|content| content.value().is_some_and(is)) }
+        unsafe { self.content(|content| content.value().is_some_and(is)) }
     }
 
     pub(crate) fn detach(&self) {

@@ -9,7 +9,6 @@ use crate::current::{Frame, Running};
 use crate::foreign::drop_quietly;
 use crate::task::record::TaskRecord;
 use crate::task::run::{Outcome, TaskContext, TaskResult};
-use crate::task_hook::TaskOutcome;
 
 /// A job without a record, in one allocation with the record that it is given.
 pub(crate) struct RecordedJob<J> {
@@ -46,10 +45,7 @@ impl<J: Send + 'static> RecordedJob<J> {
         if let Some(why) = self.record.forbids_start(context) {
             drop_quietly(job);
             context.not_run(self.record.label(type_name), why);
-            return TaskResult::without_handle(match why {
-                TaskOutcome::Expired => Outcome::Expired,
-                _ => Outcome::Cancelled,
-            });
+            return TaskResult::without_handle(Outcome::not_run(why));
         }
         let frame = Frame::of(&self);
         let ran = self.record.execute(type_name, context, || call(job));

@@ -45,6 +45,14 @@ impl Outcome {
         matches!(self, Self::Withdrawn | Self::PassedOn)
     }
 
+    /// What became of a task whose record forbids its start.
+    pub(crate) fn not_run(why: TaskOutcome) -> Self {
+        match why {
+            TaskOutcome::Expired => Self::Expired,
+            _ => Self::Cancelled,
+        }
+    }
+
     /// What became of a task without a handle.
     #[inline]
     pub(crate) fn of(ran: Result<(), Payload>) -> Self {
