@@ -169,10 +169,9 @@ impl<R: Runner> Core<R> {
     /// at once.
     pub(crate) fn admit_chunk(self: &Arc<Self>, Chunk(jobs): Chunk<'_, R::Job>) {
         // Step S2, for as many as there are credits.
-        if let Some(credit) = self.state.credit()
-            && credit.enter_all(jobs)
-        {
-            self.hint();
+        if let Some(credit) = self.state.credit() {
+            let searchers = credit.enter_all(jobs);
+            self.entered(searchers);
         }
         if jobs.len() > 0 {
             // Step S3.

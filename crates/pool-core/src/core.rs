@@ -197,9 +197,8 @@ impl<R: Runner> Core<R> {
     #[inline]
     pub(crate) unsafe fn filled(&self, place: Place<'_, R::Job>) {
         // SAFETY: the caller's.
-        if unsafe { place.filled() } {
-            self.hint();
-        }
+        let searchers = unsafe { place.filled() };
+        self.entered(searchers);
     }
 
     /// Accepts the job, if the pool is busy and has room. `take` moves it.
@@ -208,10 +207,20 @@ impl<R: Runner> Core<R> {
         let Some(credit) = self.state.credit() else {
             return false;
         };
-        if credit.enter(take()) {
-            self.hint();
-        }
+        let searchers = credit.enter(take());
+        self.entered(searchers);
         true
+    }
+
+    /// Step S2, with the inbox's lock given back: shows the task to workers that spin, or, if there
+    /// are none, to those that run tasks.
+    #[inline]
+    pub(crate) fn entered(&self, searchers: bool) {
+        if searchers {
+            self.hint();
+        } else {
+            self.state.show_wanted();
+        }
     }
 
     /// As [`admit`](Self::admit), for a caller that brings no job yet: a permit is out afterwards.

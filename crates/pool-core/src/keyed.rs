@@ -435,11 +435,9 @@ impl<K: Eq + Send + 'static> Shared<K> {
         let lane = lanes.open(hash, key);
         let job = self.turn(lane, work);
         if let Some(credit) = self.core.state.credit() {
-            let hint = credit.enter(job);
+            let searchers = credit.enter(job);
             drop(lanes);
-            if hint {
-                self.core.hint();
-            }
+            self.core.entered(searchers);
             return Ok(());
         }
         // As it was.

@@ -31,7 +31,7 @@ use crate::handle::PoolRef;
 use crate::pool::WorkerPool;
 #[cfg(feature = "stream")]
 use crate::subqueue::Submission;
-use crate::subqueue::{Backlog, Helps, Site, SubQueue};
+use crate::subqueue::{Backlog, Helps, Site, SubQueue, within};
 use crate::task::closures::Closures;
 use crate::task::run::TaskContext;
 use crate::task::span::CarriedSpan;
@@ -64,6 +64,16 @@ pub enum Order {
 /// The default window of a mapping on so many workers, with so many items in a turn.
 pub(crate) fn window_of(workers: usize, turn: usize) -> usize {
     workers.clamp(1, MOST_WORKERS) * turn * PER_WORKER_AND_TURN
+}
+
+/// Whether more of the source is to be pulled now.
+enum Pulled {
+    More,
+    /// Results are ready, and the workers have taken all items: if the source is slow, to pull more
+    /// of it would hold up these results. If the items are short, the workers only wait for this
+    /// thread, and as long as they do each item costs a wake-up.
+    Dry,
+    Enough,
 }
 
 type Fetched<T, E> = Result<T, MapError<E>>;
@@ -342,27 +352,45 @@ where
         if !self.is_window_set {
             self.window = window_of(workers, turn);
         }
-        while self.in_flight < self.window && self.pull(may_block) {}
+        let mut dry_since = None;
+        while self.in_flight < self.window {
+            match self.pull(may_block) {
+                Pulled::More => {}
+                Pulled::Dry if self.is_short() && within(NAP, &mut dry_since) => {}
+                Pulled::Dry | Pulled::Enough => return,
+            }
+        }
     }
 
-    /// Pulls an item and hands it over. `false` if there is none, or no more is wanted. If it may
-    /// not block, an item waits for room, if it has to, as the results are waited for.
-    fn pull(&mut self, may_block: bool) -> bool {
+    /// Whether items take microseconds.
+    fn is_short(&self) -> bool {
+        self.turn >= SHORT
+    }
+
+    /// Pulls an item and hands it over. If it may not block, an item waits for room, if it has to, as
+    /// the results are waited for.
+    fn pull(&mut self, may_block: bool) -> Pulled {
         let Some(item) = self.source.as_mut().and_then(Iterator::next) else {
             self.source = None;
-            return false;
+            return Pulled::Enough;
         };
         self.in_flight += 1;
         let is_fed = self.in_flight >= self.low_water();
         let add = |mapped: &mut Mapped<_, _>| {
             if mapped.stage >= Stage::Stopped {
-                return (Some(item), false);
+                return (Some(item), Pulled::Enough);
             }
             mapped.pending.push_back(item);
-            // The source is slower than the workers: to pull more of it would only hold up what is
-            // ready.
-            let is_slow = mapped.pending.len() <= 1;
-            (None, mapped.results.is_ready() && (is_slow || is_fed))
+            let pulled = if !mapped.results.is_ready() {
+                Pulled::More
+            } else if is_fed {
+                Pulled::Enough
+            } else if mapped.pending.len() <= 1 {
+                Pulled::Dry
+            } else {
+                Pulled::More
+            };
+            (None, pulled)
         };
         let added = if may_block {
             self.queue.add(add)
@@ -370,16 +398,16 @@ where
             self.queue.offer(add)
         };
         match added {
-            Ok((None, enough)) => !enough,
-            Ok((Some(unwanted), _)) => {
+            Ok((None, pulled)) => pulled,
+            Ok((Some(unwanted), pulled)) => {
                 self.source = None;
                 drop(unwanted);
-                false
+                pulled
             }
             Err(refused) => {
                 self.source = None;
                 self.refused = Some(refused);
-                false
+                Pulled::Enough
             }
         }
     }
@@ -400,7 +428,7 @@ where
         impl FnMut(&mut Mapped<I::Item, Fetched<T, E>>) -> Option<VecDeque<Fetched<T, E>>>
         + use<I, T, E>,
     ) {
-        let short = self.turn >= SHORT;
+        let short = self.is_short();
         let wake_at = if short { self.window / 4 } else { usize::MAX };
         let mut fetched = mem::take(&mut self.fetched);
         let take = move |mapped: &mut Mapped<_, _>| {

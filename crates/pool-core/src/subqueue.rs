@@ -9,7 +9,12 @@
 //! A drain task has *turns*. When one is over and other tasks wait for a worker, the drain task goes
 //! to the end of the pool's queue; if the pool is full, it ends, and the owner submits another. So a
 //! long mapping takes its share of a pool, and other tasks get theirs. A turn lasts a millisecond and
-//! the piece that runs then.
+//! the piece that runs then. The clock is read after each piece only while the worker is wanted for
+//! other tasks; and after the first, the second, the fourth piece and so on, for the length of the
+//! next turn.
+//!
+//! A drain task that finds no piece looks for some microseconds before it ends: if pieces come one
+//! after the other, each would otherwise wake a worker.
 //!
 //! Of a multi-pool's members each has drain tasks of its own (`lanes.rs`): one that waits in the queue
 //! of a member whose workers are blocked keeps no other member from the pieces.
@@ -19,7 +24,8 @@
 //! # Invariants, whenever the lock is free
 //! 1. The lanes count the drain tasks that were submitted, or are about to be, and have not ended; as
 //!    *starting* those of them that have not looked for a piece yet.
-//! 2. A drain task uncounts itself in a section that found no piece, or in one that wakes the owner
+//! 2. A drain task that looks for a late piece counts as starting. It uncounts itself in a section
+//!    that found no piece, or in one that wakes the owner
 //!    if pieces are left and it was the last, or where its pool has more of them than workers.
 //! 3. While the owner sleeps nothing is ready, and if a piece has not started there is a drain task;
 //!    an owner that helps sleeps only while every piece has started.
@@ -37,6 +43,7 @@ use std::time::{Duration, Instant};
 use backoff_spinlock::SpinLock as Lock;
 #[cfg(anthill_loom)]
 use sync_shim::Mutex as Lock;
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 #[cfg(not(anthill_loom))]
 use sync_shim::{Clock, MonotonicClock};
 use sync_shim::{Parker, fork_count};
@@ -47,6 +54,8 @@ use crate::foreign::{Payload, drop_quietly, guarded};
 use crate::handle::PoolRef;
 use crate::pool_handle::PoolHandle;
 use crate::sched::decide::Demand;
+use crate::sched::spin::{AdaptiveSpin, SpinPolicy, spin_until};
+use crate::sched::state::State as PoolState;
 use crate::submit::Admit;
 use crate::task::closures::Closures;
 use crate::task::erased::{Task, Work};
@@ -140,6 +149,8 @@ trait Member: Send + Sync {
     fn wanted(&self) -> (Demand, usize);
     /// Whether it is a multi-pool's member with a worker free.
     fn has_worker(&self) -> bool;
+    /// Whether its workers are wanted for other tasks than those they run. A hint, without the lock.
+    fn is_wanted(&self) -> bool;
     /// Whether tasks with that context are its own.
     fn runs(&self, context: &TaskContext) -> bool;
 }
@@ -155,8 +166,13 @@ impl Member for PoolHandle {
     }
 
     fn wanted(&self) -> (Demand, usize) {
-        let state = self.0.state.lock();
-        (state.demand(), state.capacity)
+        // A section: whether workers are wanted is settled anew.
+        let wanted = |state: &mut PoolState<_>| (state.demand(), state.capacity);
+        self.0.state.section(wanted)
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.0.state.is_wanted()
     }
 
     fn has_worker(&self) -> bool {
@@ -236,6 +252,8 @@ impl Site {
 /// A queue on a pool, or on the members of a multi-pool.
 pub(crate) struct SubQueue<B: Backlog> {
     state: Lock<State<B>>,
+    /// A hint to drain tasks that look for a piece.
+    work: AtomicBool,
     run: Box<Run<B>>,
     site: Site,
     /// `fork_count()` where its drain tasks and its owner are.
@@ -247,6 +265,8 @@ struct State<B> {
     lanes: Lanes,
     /// Pieces of the next turn at most.
     turn: usize,
+    /// How drain tasks look for a piece that comes late.
+    search: AdaptiveSpin,
     /// The pool was found released.
     closed: bool,
     /// The owner sleeps.
@@ -271,9 +291,20 @@ impl<B: Backlog> State<B> {
         Some(Reserved { lane, alone, waits })
     }
 
+    /// Step D2: the next piece of a drain task; if there is none, it is to look for one that comes
+    /// late.
+    fn next(&mut self, lane: usize, work: &AtomicBool) -> After<Started<B>> {
+        if let Some(piece) = self.backlog.start() {
+            return After::Next(piece);
+        }
+        self.lanes.restart(lane);
+        work.store(false, Relaxed); // A hint; the lock is held.
+        After::Dry(self.search.policy())
+    }
+
     /// The next piece of a drain task, which is uncounted if there is none.
-    fn next(&mut self, lane: usize) -> Option<Started<B>> {
-        let piece = self.backlog.start(); // Step D2.
+    fn next_or_end(&mut self, lane: usize) -> Option<Started<B>> {
+        let piece = self.backlog.start();
         if piece.is_none() {
             self.lanes.end(lane);
         }
@@ -376,22 +407,28 @@ trait Drain: Send + Sync {
 struct Turn {
     /// That of its pool.
     lane: usize,
-    /// Pieces that it may have still.
-    left: usize,
+    /// Pieces that it may have.
+    length: usize,
+    /// Pieces that have ended.
+    ended: usize,
     began: Option<Instant>,
+    /// Until the clock was read last.
     took: Duration,
 }
 
 impl Turn {
-    /// A piece has ended by `now`. Whether the turn may have another.
-    fn goes_on(&mut self, now: Option<Instant>) -> bool {
-        let times = now.zip(self.began);
-        // A clock that panics makes turns of one piece.
-        self.took = times.map_or(Duration::MAX, |(now, began)| {
-            now.saturating_duration_since(began)
-        });
-        self.left -= 1;
-        self.left > 0 && self.took <= TURN
+    /// A piece has ended. Whether the turn may have another.
+    fn goes_on(&mut self, is_wanted: bool, now: impl FnOnce() -> Option<Instant>) -> bool {
+        self.ended += 1;
+        let is_last = self.ended >= self.length;
+        if is_wanted || is_last || self.ended.is_power_of_two() {
+            // A clock that panics makes turns of one piece.
+            let times = now().zip(self.began);
+            self.took = times.map_or(Duration::MAX, |(now, began)| {
+                now.saturating_duration_since(began)
+            });
+        }
+        !is_last && self.took <= TURN
     }
 }
 
@@ -399,7 +436,9 @@ impl Turn {
 enum After<P> {
     /// Another one.
     Next(P),
-    /// None: there was no other, and the drain task is uncounted.
+    /// None: there was no other, and the drain task is counted as starting.
+    Dry(SpinPolicy),
+    /// None, and nothing is to be done any more.
     Ended,
     /// None: it was not to take another.
     TurnOver,
@@ -416,13 +455,15 @@ struct Reserved {
 
 impl<B: Backlog + Send + 'static> Drain for SubQueue<B> {
     fn drain(&self, this: &Arc<dyn Drain>, lane: usize, context: &TaskContext) {
-        let (mut turn, mut piece) = self.begin(lane, context);
-        while let Some(current) = piece {
-            piece = match self.run_one(current, Some(&mut turn)) {
-                After::Next(next) => Some(next),
+        let (mut turn, piece) = self.begin(lane, context);
+        let mut next = piece.map_or(After::Ended, After::Next);
+        loop {
+            next = match next {
+                After::Next(piece) => self.run_one(piece, Some(&mut turn)),
                 After::TurnOver => self.end_turn(this, &mut turn),
-                After::Ended => None,
-            };
+                After::Dry(policy) => self.search(turn.lane, policy),
+                After::Ended => return,
+            }
         }
     }
 
@@ -452,10 +493,12 @@ impl<B: Backlog> SubQueue<B> {
                 backlog,
                 lanes,
                 turn: 1,
+                search: AdaptiveSpin::default(),
                 closed: false,
                 owner: None,
                 owner_helps: false,
             }),
+            work: AtomicBool::new(false),
             run,
             site,
             forks: fork_count(),
@@ -513,15 +556,15 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
             mem::forget(done); // Its owner is in the other process.
             return After::Ended;
         }
-        let lane = turn.and_then(|turn| turn.goes_on(self.site.now()).then_some(turn.lane));
+        let lane = turn.and_then(|turn| {
+            let is_wanted = self.site.member(turn.lane).is_wanted();
+            let goes_on = turn.goes_on(is_wanted, || self.site.now());
+            goes_on.then_some(turn.lane)
+        });
         // Step D3.
         let mut state = self.state.lock();
         let garbage = state.backlog.settle(number, done);
-        let next = match lane.map(|lane| state.next(lane)) {
-            Some(Some(piece)) => After::Next(piece),
-            Some(None) => After::Ended,
-            None => After::TurnOver,
-        };
+        let next = lane.map_or(After::TurnOver, |lane| state.next(lane, &self.work));
         let owner = state.wake();
         drop(state);
         owner.into_iter().for_each(Waiter::wake);
@@ -534,25 +577,37 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         let here = self.site.lane_of(context);
         let mut state = self.state.lock();
         state.lanes.begin(lane, here);
-        let left = state.turn;
+        let length = state.turn;
         let piece = if state.lanes.has_too_many(here) {
             state.lanes.end(here);
             None
         } else {
-            state.next(here)
+            state.next_or_end(here)
         };
         drop(state);
         let turn = Turn {
             lane: here,
-            left,
+            length,
+            ended: 0,
             began: self.site.now(),
             took: Duration::ZERO,
         };
         (turn, piece)
     }
 
+    /// Looks for a piece that comes late, but not while the worker is wanted for other tasks.
+    fn search(&self, lane: usize, policy: SpinPolicy) -> After<Started<B>> {
+        let member = self.site.member(lane);
+        spin_until(policy, || self.work.load(Relaxed) || member.is_wanted());
+        let mut state = self.state.lock();
+        state.lanes.begin(lane, lane);
+        let piece = state.next_or_end(lane);
+        state.search.learn(piece.is_some());
+        piece.map_or(After::Ended, After::Next)
+    }
+
     /// A turn is over: the first piece of the next one, unless the worker is wanted elsewhere.
-    fn end_turn(&self, this: &Arc<dyn Drain>, turn: &mut Turn) -> Option<Started<B>> {
+    fn end_turn(&self, this: &Arc<dyn Drain>, turn: &mut Turn) -> After<Started<B>> {
         let lane = turn.lane;
         let (demand, workers) = self.site.member(lane).wanted();
         let mut state = self.state.lock();
@@ -560,7 +615,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         state.lanes.tune(lane, workers);
         if state.lanes.has_too_many(lane) {
             state.lanes.end(lane); // The others do the rest.
-            return None;
+            return After::Ended;
         }
         if demand == Demand::Others {
             state.lanes.restart(lane);
@@ -568,7 +623,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
             // Step D4. Refused, it is dropped, and so uncounted.
             let next_turn = DrainTask::new(Arc::clone(this), lane);
             let _ = self.site.member(lane).offer(next_turn);
-            return None;
+            return After::Ended;
         }
         if state.wants_more() && self.site.may_have_room() {
             drop(state);
@@ -577,11 +632,12 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         }
         // What was added before is done; nothing is after it.
         state.closed |= demand == Demand::Released;
-        let piece = state.next(lane);
-        turn.left = state.turn;
+        let next = state.next(lane, &self.work);
+        turn.length = state.turn;
+        turn.ended = 0;
         drop(state);
         turn.began = self.site.now();
-        piece
+        next
     }
 
     /// Submits drain tasks for all pieces that none is on its way to.
@@ -665,7 +721,11 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
             None
         };
         let (closed, owner) = (state.closed, state.wake());
+        let starting = state.lanes.starting() > 0;
         drop(state);
+        if starting {
+            self.work.store(true, Relaxed); // They look under the lock before they end.
+        }
         owner.into_iter().for_each(Waiter::wake);
         if closed && reserved.is_none() {
             return Err(SubmitError::Released(()));
@@ -846,6 +906,21 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
                 }
             }
         }
+    }
+}
+
+/// Whether less real time than that has passed since it was first asked. Not by the pool's clock,
+/// which may stand still: it is a bound on how late a result may be. In a model no time passes.
+pub(crate) fn within(limit: Duration, since: &mut Option<Instant>) -> bool {
+    #[cfg(not(anthill_loom))]
+    {
+        let now = MonotonicClock.now();
+        now.saturating_duration_since(*since.get_or_insert(now)) < limit
+    }
+    #[cfg(anthill_loom)]
+    {
+        let _ = (limit, since);
+        true
     }
 }
 

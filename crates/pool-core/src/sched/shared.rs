@@ -19,6 +19,9 @@
 //!    task ends would count it, free its room, take that task, and defer no effect.
 //! 4. While it says that the pool is full, the pool is open and has no room. The flag is set by a
 //!    whole section, and cleared under the state's lock before the freed room is observable.
+//! 5. While a task in the queue or the inbox waits for a worker and none is on its way to it, the
+//!    wanted flag is set, or is about to be by the thread that brought the task. Workers that take
+//!    tasks undecided leave it set: it is a hint.
 
 use std::mem::MaybeUninit;
 use std::ops::Deref;
@@ -36,8 +39,15 @@ use crate::task::run::Outcome;
 
 pub(crate) struct Shared<J> {
     halves: Pair<State<J>, Inbox<J>>,
+    flags: CachePadded<Flags>,
+}
+
+/// What threads see without the lock.
+struct Flags {
     /// Whether a call that does not wait is refused. Written under the state's lock.
-    full: CachePadded<AtomicBool>,
+    full: AtomicBool,
+    /// Whether a worker is wanted for other tasks than the one it runs.
+    wanted: AtomicBool,
 }
 
 /// Where tasks enter a busy pool.
@@ -59,7 +69,7 @@ pub(crate) struct Inbox<J> {
 /// a task drained from the inbox takes as much room in the queue as it took there.
 pub(crate) struct Whole<'a, J> {
     both: Both<'a, State<J>, Inbox<J>>,
-    full: &'a AtomicBool,
+    flags: &'a Flags,
 }
 
 /// Room in the inbox.
@@ -77,7 +87,10 @@ impl<J> Shared<J> {
         };
         Self {
             halves: Pair::new(state, inbox),
-            full: CachePadded::new(AtomicBool::new(false)),
+            flags: CachePadded::new(Flags {
+                full: AtomicBool::new(false),
+                wanted: AtomicBool::new(false),
+            }),
         }
     }
 
@@ -121,7 +134,7 @@ impl<J> Shared<J> {
     /// Step W6, with a lock that is held.
     #[inline]
     fn go_on(&self, state: &mut State<J>, outcome: Outcome) -> J {
-        store_if_changed(&self.full, false); // Before the end can be observed.
+        store_if_changed(&self.flags.full, false); // Before the end can be observed.
         let next = state.go_on(outcome);
         next.unwrap_or_else(|| unreachable!("the queue is not empty"))
     }
@@ -133,7 +146,7 @@ impl<J> Shared<J> {
     pub(crate) fn pass_on(&self, outcome: Outcome, yields: bool) -> Result<(), Whole<'_, J>> {
         let mut state = self.halves.first();
         if !yields && state.half().pass_on(outcome) {
-            store_if_changed(&self.full, false); // As in `next`.
+            store_if_changed(&self.flags.full, false); // As in `next`.
             return Ok(());
         }
         // Permits that were reserved undecided are counted now.
@@ -151,7 +164,19 @@ impl<J> Shared<J> {
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         // Relaxed: a thread that knows that a task has ended knows it from what followed the store.
-        self.full.load(Relaxed)
+        self.flags.full.load(Relaxed)
+    }
+
+    /// Whether a worker that runs a task is wanted for another (invariant 5).
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.flags.wanted.load(Relaxed) // A hint.
+    }
+
+    /// Step S2: a task has entered undecided, and no worker is on its way to it.
+    #[inline]
+    pub(crate) fn show_wanted(&self) {
+        store_if_changed(&self.flags.wanted, true);
     }
 
     #[inline]
@@ -164,7 +189,7 @@ impl<J> Shared<J> {
         }
         Whole {
             both,
-            full: &self.full,
+            flags: &self.flags,
         }
     }
 }
@@ -301,8 +326,8 @@ impl<J> Whole<'_, J> {
     }
 
     /// Settles, from the counters as they are now, how many tasks may enter undecided (invariant
-    /// 2), whether workers go on undecided (3), and which calls are refused without the lock (4);
-    /// then unlocks. The most important write of the protocol: all that is done without the lock
+    /// 2), whether workers go on undecided (3), which calls are refused without the lock (4), and
+    /// whether workers are wanted (5); then unlocks. The most important write of the protocol: all that is done without the lock
     /// rests on it.
     #[inline]
     pub(crate) fn unlock(mut self) {
@@ -315,8 +340,9 @@ impl<J> Whole<'_, J> {
             inbox.free = state.workers().saturating_sub(taken);
             load_stats.show_free(inbox.free > 0);
         }
-        // Step U3.
-        store_if_changed(self.full, state.is_full());
+        // Steps U3, U4.
+        store_if_changed(&self.flags.full, state.is_full());
+        store_if_changed(&self.flags.wanted, state.is_wanted());
     }
 }
 

@@ -59,16 +59,24 @@ pub(crate) struct AdaptiveSpin {
 impl AdaptiveSpin {
     /// Looks until `ready` says so, or for long enough.
     pub(crate) fn look(&mut self, ready: impl Fn() -> bool) {
-        let whole = self.short == 0;
-        let policy = if whole { SEARCH } else { SHORT_SEARCH };
-        let found = spin_until(policy, ready);
-        self.learn(whole, found);
+        let found = spin_until(self.policy(), ready);
+        self.learn(found);
     }
 
-    fn learn(&mut self, whole: bool, found: bool) {
+    /// How to look next.
+    pub(crate) fn policy(&self) -> SpinPolicy {
+        if self.short == 0 {
+            SEARCH
+        } else {
+            SHORT_SEARCH
+        }
+    }
+
+    /// Whether that found something.
+    pub(crate) fn learn(&mut self, found: bool) {
         if found {
             (self.short, self.last) = (0, 0);
-        } else if whole {
+        } else if self.short == 0 {
             self.last = (self.last * 2).clamp(1, MOST_SHORT);
             self.short = self.last;
         } else {
@@ -115,10 +123,10 @@ mod tests {
 
     /// How many short searches follow a whole one in vain.
     fn short_ones(spin: &mut AdaptiveSpin) -> u32 {
-        spin.learn(true, false);
+        spin.learn(false);
         let mut short = 0;
         while spin.short > 0 {
-            spin.learn(false, false);
+            spin.learn(false);
             short += 1;
         }
         short
@@ -130,10 +138,10 @@ mod tests {
         for expected in [1, 2, 4, 8, 8] {
             assert_eq!(short_ones(&mut spin), expected);
         }
-        spin.learn(true, true);
+        spin.learn(true);
         assert_eq!(short_ones(&mut spin), 1);
-        spin.learn(true, false);
-        spin.learn(false, true);
+        spin.learn(false);
+        spin.learn(true);
         assert_eq!(short_ones(&mut spin), 1, "a short one found work");
     }
 

@@ -182,6 +182,15 @@ impl<J> State<J> {
         }
     }
 
+    /// Whether a worker that runs a task is wanted for another, or is to go: none that searches or
+    /// is being started will see to it.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        let view = self.view();
+        let on_their_way = view.searching + usize::from(view.starting);
+        self.paused || view.queued > on_their_way || self.wait_queue.len() > 0 || view.excess() > 0
+    }
+
     /// Accepted tasks that have not started.
     ///
     /// One too few while a worker has a tombstone in its hands. It does nothing else before its

@@ -36,6 +36,8 @@ impl Backlog for Pieces {
 /// A pool that keeps what is submitted, has that many workers, and wants them for something.
 struct Keeps {
     wanted: Lock<(Demand, usize)>,
+    /// Called as a drain task asks whether its worker is wanted.
+    on_asked: OnceLock<Box<dyn Fn() + Send + Sync>>,
     tasks: Lock<Vec<DrainTask>>,
 }
 
@@ -43,6 +45,7 @@ impl Keeps {
     fn new(demand: Demand, workers: usize) -> Arc<Self> {
         Arc::new(Self {
             wanted: Lock::new((demand, workers)),
+            on_asked: OnceLock::new(),
             tasks: Lock::new(Vec::new()),
         })
     }
@@ -65,6 +68,11 @@ impl Member for Arc<Keeps> {
 
     fn wanted(&self) -> (Demand, usize) {
         *self.wanted.lock()
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.on_asked.get().into_iter().for_each(|call| call());
+        self.wanted.lock().0 == Demand::Others
     }
 
     fn has_worker(&self) -> bool {
@@ -90,6 +98,10 @@ impl Member for Panics {
 
     fn wanted(&self) -> (Demand, usize) {
         (Demand::None, 1)
+    }
+
+    fn is_wanted(&self) -> bool {
+        false
     }
 
     fn has_worker(&self) -> bool {
@@ -214,6 +226,26 @@ fn a_turn_ends_with_the_piece_in_which_its_time_is_up() {
         run(keeps.task());
         assert_eq!(*ran.lock(), 1_000 + n);
     }
+}
+
+#[test]
+fn a_drain_task_that_finds_no_piece_takes_one_that_comes_late_and_no_other_is_submitted_for_it() {
+    let ran = Arc::new(Lock::new(0));
+    let (counter, keeps) = (Arc::clone(&ran), Keeps::new(Demand::None, 2));
+    let queue = queue(&keeps, 1, move |_| *counter.lock() += 1);
+    let (late, added) = (Arc::downgrade(&queue), AtomicBool::new(false));
+    let add = move || {
+        let queue = late.upgrade().expect("it runs");
+        if queue.state.lock().lanes.starting() == 1 && !added.swap(true, Relaxed) {
+            let added = queue.offer(|pieces| pieces.0.push_back(()));
+            added.expect("the pool is open");
+        }
+    };
+    queue.offer(|_| ()).expect("nothing was asked yet");
+    let first = keeps.task();
+    assert!(keeps.on_asked.set(Box::new(add)).is_ok());
+    run(first);
+    assert_eq!((*ran.lock(), keeps.tasks.lock().len()), (2, 0));
 }
 
 #[test]

@@ -290,6 +290,36 @@ fn a_task_that_waits_comes_before_the_next_item_though_items_were_short_until_no
 }
 
 #[test]
+fn a_pause_ends_a_turn_with_the_item_that_runs_though_items_were_short_until_now() {
+    watchdog(LIMIT, || {
+        let clock = ManualClock::new();
+        let built = Pool::builder().capacity(1).clock(clock.clone()).build();
+        let pool = built.expect("it has a capacity");
+        let (gate, ran) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
+        let (counter, held) = (Arc::clone(&ran), gate.clone());
+        let results = pool.map(0..2_000, move |n| {
+            if n == 1_000 {
+                held.wait();
+            }
+            if n >= 1_000 {
+                clock.advance(Duration::from_millis(2));
+            }
+            counter.fetch_add(1, SeqCst)
+        });
+        let mapping = std::thread::spawn(move || results.window(2_000).flatten().count());
+        gate.wait_for_arrivals(1);
+        pool.pause();
+        gate.open();
+        while pool.stats().busy > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(ran.load(SeqCst), 1_001);
+        pool.resume();
+        assert_eq!(mapping.join().expect("no panic"), 2_000);
+    });
+}
+
+#[test]
 fn a_mapping_follows_the_size_of_its_pool_up() {
     watchdog(LIMIT, || {
         let (pool, gate) = (pool(1), Gate::new());
