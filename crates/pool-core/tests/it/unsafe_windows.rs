@@ -14,6 +14,8 @@ use pool_core::{
 };
 use testkit::{Counted, DropCounter};
 
+#[cfg(feature = "tracing")]
+use crate::support::until;
 use crate::support::{Journal, bounded, poll, pool};
 
 /// Where a task's user code acts.
@@ -332,7 +334,13 @@ where
                 };
                 let handle = handle.expect("there is room");
                 match way {
-                    Unrun::Cancelled => drop(handle.map(|handle| handle.cancel())),
+                    Unrun::Cancelled if spawned => {
+                        let handle = handle.expect("it was spawned");
+                        assert!(handle.cancel());
+                        let left = scenario.drops.alive();
+                        assert_eq!(left, 0, "the call drops what the task captured");
+                    }
+                    Unrun::Cancelled => {}
                     Unrun::Released => tasks.release_now(),
                     Unrun::Discarded => tasks.replace_oldest(),
                     Unrun::ForbiddenStart => _ = token.cancel(),
@@ -446,14 +454,14 @@ mod spans {
     }
 
     /// The span panics before the task's body is called, and the body's captures as they are dropped.
-    fn each_panics(hand_over: impl Fn(&Pool, (PanicOnDrop, Counted))) {
+    fn each_panics(hand_over: impl Fn(&Pool, (PanicOnDrop, Counted), &DropCounter)) {
         bounded(|| {
             let pool = Pool::builder().capacity(1).queue_depth(8).carry_span(true);
             let (pool, drops) = (pool.build().unwrap(), DropCounter::new());
             let spans = PanicsAtTasks(thread::current().id(), OnceLock::new());
             tracing::subscriber::with_default(spans, || {
                 tracing::info_span!("outer").in_scope(|| {
-                    hand_over(&pool, (PanicOnDrop::new(), drops.token()));
+                    hand_over(&pool, (PanicOnDrop::new(), drops.token()), &drops);
                 });
             });
             pool.wait_idle().unwrap();
@@ -465,12 +473,21 @@ mod spans {
 
     #[test]
     fn a_task_whose_span_and_captures_panic_costs_no_worker() {
-        each_panics(|pool, captured| pool.submit(|| drop(captured)).unwrap());
-        each_panics(|pool, captured| pool.keyed().submit(1, || drop(captured)).unwrap());
-        each_panics(|pool, captured| drop(pool.spawn(|| drop(captured)).unwrap()));
-        each_panics(|pool, captured| {
+        each_panics(|pool, captured, _| pool.submit(|| drop(captured)).unwrap());
+        each_panics(|pool, captured, _| pool.keyed().submit(1, || drop(captured)).unwrap());
+        each_panics(|pool, captured, _| drop(pool.spawn(|| drop(captured)).unwrap()));
+        each_panics(|pool, captured, _| {
             let joined = pool.spawn(|| drop(captured)).unwrap().join();
             assert!(matches!(joined, Err(JoinError::Panicked(_))));
+        });
+    }
+
+    #[test]
+    fn what_a_task_captured_is_gone_by_its_end_though_its_span_panics() {
+        each_panics(|pool, captured, drops| {
+            let handle = pool.spawn(|| drop(captured)).unwrap();
+            until(|| handle.is_finished());
+            assert_eq!(drops.alive(), 0);
         });
     }
 }
