@@ -147,7 +147,8 @@ mod tests {
                 return Waker::noop().clone();
             };
             let other = nested(depth, &counter);
-            other.clone().wake();
+            let clone = other.clone();
+            clone.wake();
             other
         })
     }
@@ -156,7 +157,8 @@ mod tests {
     fn a_clone_may_clone_wake_and_drop_wakers_of_its_own_kind() {
         let drops = DropCounter::new();
         let waker = nested(3, &drops);
-        waker.clone().wake();
+        let clone = waker.clone();
+        clone.wake();
         drop(waker.clone());
         waker.wake();
         assert_eq!(drops.alive(), 0);

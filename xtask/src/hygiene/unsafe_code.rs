@@ -183,8 +183,8 @@ fn code(line: &str) -> String {
         if rest.starts_with("//") {
             return code;
         }
-        let end = if rest.starts_with('"') {
-            let inside = rest[1..].replace("\\\\", "__").replace("\\\"", "__");
+        let end = if let Some(inside) = rest.strip_prefix('"') {
+            let inside = inside.replace("\\\\", "__").replace("\\\"", "__");
             inside.find('"').map_or(rest.len(), |end| end + 2)
         } else {
             1
@@ -221,17 +221,12 @@ fn owner_of(header: &str) -> (String, String) {
     };
     let at = |word: &str| words.iter().position(|other| *other == word);
     let after = |at: Option<usize>| name(words.get(at.map_or(0, |at| at + 1)).unwrap_or(&""));
-    match at("for") {
-        Some(middle) => {
-            let of = name(words[middle - 1]);
-            let owner = after(Some(middle));
-            (owner.clone(), format!("{of} for {owner}"))
-        }
-        None => {
-            let owner = after(at("impl").or(at("trait")));
-            (owner.clone(), owner)
-        }
+    if let Some(middle) = at("for") {
+        let (of, owner) = (name(words[middle - 1]), after(Some(middle)));
+        return (owner.clone(), format!("{of} for {owner}"));
     }
+    let owner = after(at("impl").or(at("trait")));
+    (owner.clone(), owner)
 }
 
 fn without_generics(header: &str) -> String {
