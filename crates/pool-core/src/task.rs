@@ -1,7 +1,7 @@
 //! What is submitted: how a task lies in the queue, runs, and hands its value to a handle.
 //!
-//! Knows no pool: nothing here decides where or when a task runs. All its `unsafe` is in [`erased`],
-//! [`pack`] and [`func`].
+//! Knows no pool: nothing here decides where or when a task runs. Most of the crate's `unsafe` code is
+//! here: `UNSAFE.md` lists it, with the user code that runs while an invariant is suspended.
 
 pub(crate) mod cell;
 pub(crate) mod closures;

@@ -116,3 +116,51 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::{Counted, DropCounter, PanicOnDrop};
+
+    #[test]
+    fn a_waker_whose_clone_and_drop_panic_is_dropped_once() {
+        for last in [drop::<Waker>, Waker::wake] {
+            let drops = DropCounter::new();
+            let held = (PanicOnDrop::new(), drops.token());
+            let waker = waker_cloned_by(move || panic!("{held:?}"));
+            let cloned = catch_unwind(AssertUnwindSafe(|| waker.clone()));
+            assert!(cloned.is_err());
+            assert_eq!((drops.alive(), drops.dropped()), (1, 0));
+            assert!(catch_unwind(AssertUnwindSafe(|| last(waker))).is_err());
+            assert_eq!((drops.alive(), drops.dropped()), (0, 1));
+        }
+    }
+
+    /// A waker whose clone makes another one of its kind, clones and wakes that, and returns it.
+    fn nested(depth: usize, drops: &DropCounter) -> Waker {
+        let (counter, held): (_, Counted) = (drops.clone(), drops.token());
+        waker_cloned_by(move || {
+            let _held = &held;
+            let Some(depth) = depth.checked_sub(1) else {
+                return Waker::noop().clone();
+            };
+            let other = nested(depth, &counter);
+            let clone = other.clone();
+            clone.wake();
+            other
+        })
+    }
+
+    #[test]
+    fn a_clone_may_clone_wake_and_drop_wakers_of_its_own_kind() {
+        let drops = DropCounter::new();
+        let waker = nested(3, &drops);
+        let clone = waker.clone();
+        clone.wake();
+        drop(waker.clone());
+        waker.wake();
+        assert_eq!(drops.alive(), 0);
+    }
+}

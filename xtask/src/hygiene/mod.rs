@@ -4,6 +4,7 @@ mod circles;
 mod models;
 mod pages;
 mod sources;
+mod unsafe_code;
 
 use anyhow::{Result, ensure};
 
@@ -16,6 +17,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     offences.extend(pages::check(workspace)?);
     offences.extend(circles::check(workspace)?);
     offences.extend(models::check(workspace)?);
+    offences.extend(unsafe_code::check(workspace)?);
     offences.extend(deps::too_many(workspace)?);
     if let Err(error) = cmutants::check_list(workspace) {
         offences.push(format!("{error:#}"));

@@ -304,8 +304,12 @@ impl<J> TaskQueue<J> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(anthill_loom)))]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use testkit::{Counted, DropCounter, PanicOnDrop};
+
     use super::*;
 
     #[test]
@@ -510,6 +514,43 @@ mod tests {
             5 * BLOCK / 2,
             "none was left out"
         );
+    }
+
+    /// Each way in which entries leave a queue.
+    const LEAVE: [fn(TaskQueue<Dropped>); 7] = [
+        drop,
+        |mut queue| while queue.pop().is_some() {},
+        |mut queue| drop(queue.take_all()),
+        |mut queue| _ = queue.take_all().nth(2),
+        |mut queue| {
+            let entry = queue.pop().expect("there are three");
+            queue.unpop(entry);
+        },
+        |mut queue| while !queue.sweep(|_| true).is_empty() {},
+        |mut queue| {
+            let mut all = TaskQueue::new();
+            all.append(&mut TaskQueue::with_capacity(1));
+            all.append_chunk(&mut queue);
+        },
+    ];
+
+    #[expect(dead_code, reason = "held for its drop")]
+    struct Dropped(Counted, Option<PanicOnDrop>);
+
+    #[test]
+    fn an_entry_is_dropped_once_however_it_leaves_though_one_of_them_panics() {
+        for leave in LEAVE {
+            for length in [3, BLOCK + 3, 3 * BLOCK] {
+                let (mut queue, drops) = (TaskQueue::new(), DropCounter::new());
+                for entry in 0..length {
+                    let bomb = (entry == 1).then(PanicOnDrop::new);
+                    queue.push(Dropped(drops.token(), bomb));
+                }
+                let left = catch_unwind(AssertUnwindSafe(|| leave(queue)));
+                assert!(left.is_err(), "the second entry panics");
+                assert_eq!((drops.alive(), drops.dropped()), (0, length));
+            }
+        }
     }
 
     #[test]

@@ -9,11 +9,13 @@
 //!    `Box::<W>::into_raw`, until the one [`take`] of it.
 //! 2. After that `take` the space is not used again.
 
+use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 const WORDS: usize = 7;
-pub(crate) type Space = MaybeUninit<[usize; WORDS]>;
+/// In a cell, as the value that lies there may change itself though it is only looked at.
+pub(crate) type Space = UnsafeCell<MaybeUninit<[usize; WORDS]>>;
 
 pub(crate) const fn fits<W>() -> bool {
     size_of::<W>() <= size_of::<Space>() && align_of::<W>() <= align_of::<Space>()
@@ -22,7 +24,7 @@ pub(crate) const fn fits<W>() -> bool {
 /// Moves a value into a space.
 #[inline]
 pub(crate) fn put<W>(value: W) -> Space {
-    let mut space = Space::uninit();
+    let mut space = Space::new(MaybeUninit::uninit());
     // SAFETY: it is a space's.
     unsafe { put_in(value, &raw mut space) };
     space
@@ -65,7 +67,7 @@ pub(crate) unsafe fn take<W>(space: *mut Space) -> W {
 /// # Safety
 /// The space holds a `W` as `put` put it there.
 pub(crate) unsafe fn look<W>(space: &Space) -> &W {
-    let space = &raw const *space;
+    let space = space.get().cast_const();
     if fits::<W>() {
         // SAFETY: the caller's; it is borrowed for as long as the space.
         unsafe { &*space.cast::<W>() }
@@ -122,6 +124,7 @@ impl<T> Drop for Packed<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::sync::Arc;
 
     fn comes_back_and_is_dropped_once<const N: usize>() {
@@ -143,6 +146,22 @@ mod tests {
         comes_back_and_is_dropped_once::<48>();
         comes_back_and_is_dropped_once::<49>();
         comes_back_and_is_dropped_once::<4096>();
+    }
+
+    /// Sees only that there is a space: were its bytes taken for unchangeable, the change would get lost
+    /// (in an optimized build; Miri says so in any).
+    #[inline(never)]
+    fn change(space: &Space) {
+        // SAFETY: the only caller has put it there.
+        unsafe { look::<Cell<usize>>(space) }.set(5);
+    }
+
+    #[test]
+    fn a_value_may_change_itself_where_it_lies() {
+        let mut space = put(Cell::new(1_usize));
+        change(&space);
+        // SAFETY: it was put there, and the space is not used again.
+        assert_eq!(unsafe { take::<Cell<usize>>(&raw mut space) }.get(), 5);
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl TaskRecord {
         }
     }
 
-    /// Runs the task, in the span of its submitter if that is carried.
+    /// Runs the task, in the span of its submitter if that is carried. Does not unwind.
     ///
     /// # Errors
     /// The payload, if it panicked.
@@ -78,7 +78,8 @@ impl TaskRecord {
         match ran {
             Ok(()) => Ok(value.expect("the task has returned")),
             Err(payload) => {
-                drop_quietly(value); // It is the subscriber that has panicked.
+                // It may be the subscriber that has panicked, before the task or after it.
+                drop_quietly((task, value));
                 Err(payload)
             }
         }

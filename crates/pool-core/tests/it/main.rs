@@ -52,6 +52,7 @@ mod task_options;
 mod thread_options;
 mod threads;
 mod tune;
+mod unsafe_windows;
 mod user_code;
 mod wait_async;
 mod worker_slots;
