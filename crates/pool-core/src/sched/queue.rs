@@ -211,6 +211,11 @@ impl<J> TaskQueue<J> {
         }
     }
 
+    /// The entry that was pushed last, if it is there still.
+    pub(crate) fn last(&self) -> Option<&J> {
+        self.back.back().map(Entry::get)
+    }
+
     /// All entries, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &J> {
         let middle = self.middle.iter().flatten();

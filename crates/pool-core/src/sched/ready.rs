@@ -13,6 +13,10 @@
 //! after at most `(n + 1) * MOST_PASSED` of higher ones that came before or after it. An entry that a
 //! handle took its task out of is no start.
 
+use std::sync::Arc;
+
+use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use crate::sched::queue::{Block, TaskQueue};
 
 /// Starts of higher levels that a level lets pass.
@@ -67,6 +71,26 @@ struct Others<J> {
     passed: Passed,
     /// The level that is swept next.
     broom: usize,
+    entered: Entered<J>,
+}
+
+/// The highest level of which a task lies in the inbox, for workers that do not hold its lock: they
+/// go on to the next task of the queue if none of a higher level has come since.
+pub(crate) struct Entered<J> {
+    priority_of: fn(&J) -> Priority,
+    /// [`LEVELS`] if none does. Written under the inbox's lock. Relaxed: a thread that knows that a
+    /// submit has returned finds its task's level here.
+    highest: Arc<AtomicUsize>,
+}
+
+impl<J> Entered<J> {
+    /// This task has entered the inbox.
+    pub(crate) fn note(&self, job: &J) {
+        let level = (self.priority_of)(job).level();
+        if level < self.highest.load(Relaxed) {
+            self.highest.store(level, Relaxed);
+        }
+    }
 }
 
 /// How often each level has been passed over since one of its own was started, while it had one.
@@ -120,6 +144,12 @@ impl<J> Others<J> {
         self.queue(normal, level)
     }
 
+    /// Whether the next task may be popped with what has entered the inbox left there.
+    fn has_next(&self, normal: &TaskQueue<J>) -> bool {
+        let next = self.passed.next(self.waiting(normal));
+        next.is_some_and(|level| level <= self.entered.highest.load(Relaxed))
+    }
+
     fn pop(&mut self, normal: &mut TaskQueue<J>) -> Option<J> {
         let waiting = self.waiting(normal);
         let level = self.passed.next(waiting)?;
@@ -138,8 +168,13 @@ impl<J> ReadyQueue<J> {
         Self {
             normal: TaskQueue::new(),
             others: levels.map(|levels| {
+                let entered = Entered {
+                    priority_of: levels.priority_of,
+                    highest: Arc::new(AtomicUsize::new(LEVELS)),
+                };
                 Box::new(Others {
                     levels,
+                    entered,
                     high: TaskQueue::new(),
                     low: TaskQueue::new(),
                     passed: Passed::default(),
@@ -171,11 +206,22 @@ impl<J> ReadyQueue<J> {
         self.others.is_some()
     }
 
-    /// The next to be started, of a queue without levels. A task is moved once more where two ways
-    /// meet, which a worker on the fast path feels.
+    /// Where the inbox shows what enters it, in a queue with levels.
+    pub(crate) fn entered(&self) -> Option<Entered<J>> {
+        let others = self.others.as_ref()?;
+        Some(Entered {
+            priority_of: others.entered.priority_of,
+            highest: Arc::clone(&others.entered.highest),
+        })
+    }
+
+    /// Whether there is a task, and none of a higher level lies in the inbox.
     #[inline]
-    pub(crate) fn pop_only(&mut self) -> Option<J> {
-        self.normal.pop()
+    pub(crate) fn has_next(&self) -> bool {
+        if self.others.is_some() {
+            return self.has_next_by_level();
+        }
+        self.normal.len() > 0
     }
 
     /// The next to be started.
@@ -193,6 +239,13 @@ impl<J> ReadyQueue<J> {
         if let Some(others) = &mut self.others {
             others.queue_of(&mut self.normal, &job).push(job);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn has_next_by_level(&self) -> bool {
+        let others = self.others.as_ref();
+        others.is_some_and(|others| others.has_next(&self.normal))
     }
 
     #[cold]
@@ -231,14 +284,15 @@ impl<J> ReadyQueue<J> {
         }
     }
 
-    /// Moves all of `other` to the end.
-    pub(crate) fn append(&mut self, other: &mut TaskQueue<J>) {
+    /// Moves all that entered the inbox to the end. Its lock is held.
+    pub(crate) fn append(&mut self, inbox: &mut TaskQueue<J>) {
         match &mut self.others {
-            None => self.normal.append(other),
+            None => self.normal.append(inbox),
             Some(others) => {
-                while let Some(job) = other.pop() {
+                while let Some(job) = inbox.pop() {
                     others.queue_of(&mut self.normal, &job).push(job);
                 }
+                others.entered.highest.store(LEVELS, Relaxed);
             }
         }
     }

@@ -16,7 +16,8 @@
 //! 2. While the inbox has room for `n` more, `n` tasks could be accepted one by one in whole
 //!    sections, and none of these would wake or start a worker, or notify any but spinning ones.
 //! 3. While the state is on the fast path and a task lies in its queue, a whole section in which a
-//!    task ends would count it, free its room, take that task, and defer no effect.
+//!    task ends would count it, free its room, take that task, and defer no effect; unless, in a
+//!    pool with priorities, one of a higher level lies in the inbox.
 //! 4. While it says that the pool is full, the pool is open and has no room. The flag is set by a
 //!    whole section, and cleared under the state's lock before the freed room is observable.
 //! 5. While a task in the queue or the inbox waits for a worker and none is on its way to it, the
@@ -34,6 +35,7 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::sched::load::LoadStats;
 use crate::sched::lock::{Both, First, Pair, Second};
 use crate::sched::queue::TaskQueue;
+use crate::sched::ready::Entered;
 use crate::sched::state::State;
 use crate::task::run::Outcome;
 
@@ -59,6 +61,8 @@ pub(crate) struct Inbox<J> {
     /// A worker spins for work.
     searchers: bool,
     queue: TaskQueue<J>,
+    /// In a pool with priorities.
+    entered: Option<Entered<J>>,
     load_stats: Option<Arc<LoadStats>>,
     /// With load statistics: how many more until no worker is free.
     free: usize,
@@ -82,6 +86,7 @@ impl<J> Shared<J> {
             reserved: 0,
             searchers: false,
             queue: TaskQueue::new(),
+            entered: state.queue.entered(),
             load_stats: state.load_stats.clone(),
             free: 0,
         };
@@ -115,7 +120,8 @@ impl<J> Shared<J> {
     }
 
     /// A task has ended: its worker's next one, if it may go on undecided (invariant 3); else the
-    /// lock, with nothing changed, for the section that decides.
+    /// lock, with nothing changed, for the section that decides. In a pool with priorities a task of
+    /// a higher level in the inbox is drained first.
     #[inline]
     pub(crate) fn next(&self, outcome: Outcome) -> Result<J, Whole<'_, J>> {
         let mut state = self.halves.first();
@@ -226,6 +232,9 @@ impl<J> Place<'_, J> {
     pub(crate) unsafe fn filled(mut self) -> bool {
         let inbox = self.inbox.half();
         inbox.show_taken();
+        if inbox.entered.is_some() {
+            inbox.show_level();
+        }
         inbox.searchers
     }
 }
@@ -273,6 +282,9 @@ impl<J> Credit<'_, J> {
         let inbox = self.0.half();
         let count = jobs.len().min(inbox.credits);
         inbox.credits -= count;
+        if let Some(entered) = &inbox.entered {
+            jobs.iter().take(count).for_each(|job| entered.note(job));
+        }
         if count == jobs.len() {
             inbox.queue.append_chunk(jobs);
         } else {
@@ -296,6 +308,14 @@ impl<J> Inbox<J> {
             load_stats.enter();
             self.free = self.free.saturating_sub(1);
             load_stats.show_free(self.free > 0);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn show_level(&self) {
+        if let (Some(entered), Some(job)) = (&self.entered, self.queue.last()) {
+            entered.note(job);
         }
     }
 

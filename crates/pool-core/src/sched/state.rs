@@ -342,7 +342,7 @@ impl<J> State<J> {
     /// Whether a worker whose task has ended takes the next, with nothing else to be decided.
     #[inline]
     pub(crate) fn may_go_on(&self) -> bool {
-        self.fast_path && self.queue.len() > 0
+        self.fast_path && self.queue.has_next()
     }
 
     /// Step W6: a task has ended; its worker takes the next, if there is one and it [may go
@@ -350,7 +350,7 @@ impl<J> State<J> {
     #[inline]
     pub(crate) fn go_on(&mut self, outcome: Outcome) -> Option<J> {
         self.end(outcome);
-        self.queue.pop_only() // There are no levels where there is a fast path.
+        self.queue.pop()
     }
 
     /// Tasks that entered through the inbox are counted, and join the queue.
@@ -367,8 +367,7 @@ impl<J> State<J> {
     pub(crate) fn grant_credits(&mut self) -> usize {
         self.spoken_for = false;
         let view = self.view();
-        let may_go_on = view.fast_path_enabled() && !self.queue.has_levels();
-        self.fast_path = self.wait_queue.len() == 0 && may_go_on;
+        self.fast_path = self.wait_queue.len() == 0 && view.fast_path_enabled();
         view.credits()
     }
 

@@ -21,7 +21,8 @@ impl<J> State<J> {
     pub(crate) fn pass_on(&mut self, outcome: Outcome) -> bool {
         // The last permit may have kept a worker (P4).
         let keeps_none = self.reserved > 1 || self.open && self.untimed.is_empty();
-        if !self.fast_path || self.reserved == 0 || !keeps_none || self.discards {
+        let is_decided = self.fast_path && !self.queue.has_levels();
+        if !is_decided || self.reserved == 0 || !keeps_none || self.discards {
             return false;
         }
         self.use_up_permit(outcome);
