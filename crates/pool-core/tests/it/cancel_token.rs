@@ -125,7 +125,7 @@ fn a_future_is_woken_by_its_last_waker_and_holds_none_once_it_is_dropped() {
     assert_eq!(first.wakers(), 0);
     token.cancel();
     assert_eq!((first.wakes(), last.wakes()), (0, 1));
-    assert_eq!(poll(&mut future), Poll::Ready(()));
+    assert_eq!(poll(&mut future), Poll::Ready(true));
     assert_eq!(last.wakers(), 0);
 }
 
@@ -167,5 +167,5 @@ fn a_waker_whose_clone_panics_leaves_the_token_usable() {
     }));
     assert!(polled.is_err());
     token.cancel();
-    assert_eq!(poll(&mut future), Poll::Ready(()));
+    assert_eq!(poll(&mut future), Poll::Ready(true));
 }
