@@ -130,6 +130,21 @@ fn a_future_is_woken_by_its_last_waker_and_holds_none_once_it_is_dropped() {
 }
 
 #[test]
+fn children_and_waits_that_are_gone_leave_nothing_behind_in_their_token() {
+    let token = CancelToken::new();
+    let clock = ManualClock::new();
+    for _ in 0..100 {
+        let child = token.child();
+        let (of_child, mut own) = (child.child(), token.cancelled());
+        assert!(poll(&mut own).is_pending());
+        assert!(!token.wait_deadline_by(&clock, clock.now()));
+        drop((child, of_child));
+    }
+    let shown = format!("{token:?}");
+    assert!(shown.contains("listeners: 0"), "{shown}");
+}
+
+#[test]
 fn a_waker_may_look_wait_cancel_and_drop_the_token_that_calls_it() {
     bounded(|| {
         let token = CancelToken::new();
