@@ -167,10 +167,6 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Bench) -> Result<()> {
 pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
     let sites = Sites::generate(workspace, FEW_SITES)?;
     let costs = sites.measure(1, &[Profile::Dev])?;
-    ensure!(
-        costs.len() == KINDS.len(),
-        "a kind of call sites is missing"
-    );
     println!("{} kinds of call sites are built and run", costs.len());
     Ok(())
 }

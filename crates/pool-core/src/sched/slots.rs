@@ -43,7 +43,9 @@ mod tests {
         let mut slots = Slots::default();
         for _ in 0..1000 {
             let taken = [(); 3].map(|()| slots.take());
-            taken.into_iter().for_each(|slot| slots.give_back(slot));
+            for slot in taken {
+                slots.give_back(slot);
+            }
         }
         assert_eq!((slots.free.len(), slots.next), (3, 3));
     }

@@ -253,7 +253,9 @@ mod tests {
         for _ in 0..10 {
             let keys: Vec<_> = (0..100).map(set).collect();
             assert_eq!(alarms.state.lock().pending.len(), 100);
-            keys.into_iter().for_each(|key| alarms.take_back(0, key));
+            for key in keys {
+                alarms.take_back(0, key);
+            }
             assert!(alarms.state.lock().pending.is_empty());
         }
     }
