@@ -103,6 +103,8 @@ xflags::xflags! {
             /// Our durable stores beside their peers instead (benches/stores), on real servers, which
             /// are started and stopped.
             optional --stores
+            /// What a call site costs to compile instead, ours and the peers': processor time and machine code.
+            optional --sites
             /// With --stores: ours and the yardsticks alone. The peers take a quarter of an hour to build.
             optional --no-peers
         }

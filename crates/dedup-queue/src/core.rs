@@ -105,6 +105,10 @@ impl<K: Key, S: Hasher, C: Clock> Driver for Core<K, S, C> {
         &self.clock
     }
 
+    fn is_forked(&self) -> bool {
+        fork_count() != self.forks
+    }
+
     fn now(&self) -> u64 {
         self.epoch.nanos(self.clock.now())
     }
@@ -175,11 +179,6 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             alarm_waker: Waker::from(Arc::new(AlarmWaker(Weak::clone(core)))),
             me: Weak::clone(core),
         })
-    }
-
-    /// Whether the threads that hold keys stayed behind in another process: then nobody waits.
-    pub(crate) fn is_forked(&self) -> bool {
-        fork_count() != self.forks
     }
 
     /// Runs a section under the lock, which settles if it must, then its deferred effects.

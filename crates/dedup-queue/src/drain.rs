@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use delay_queue::wait::Waiter;
+use delay_queue::wait::{Driver as _, Waiter};
 use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 

@@ -229,19 +229,8 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         deadline: Option<Instant>,
         mut take: impl FnMut(&mut Keys<K>) -> Option<T>,
     ) -> Result<T, GetError> {
-        if self.is_forked() {
-            return self.try_get(take).map_err(or_forked);
-        }
         let look = |state: &mut State<K>, _: &mut Effects<K>| state.look(&mut take);
         Ok(self.wait(&Parker::of_thread(), deadline, look)?)
-    }
-}
-
-/// What a call that may wait says instead of "empty" in a forked process.
-fn or_forked(error: GetError) -> GetError {
-    match error {
-        GetError::Empty => GetError::Forked,
-        other => other,
     }
 }
 
@@ -251,6 +240,7 @@ impl From<WaitError> for GetError {
             WaitError::Closed => Self::Closed,
             WaitError::TimedOut => Self::TimedOut,
             WaitError::NoAlarm(error) => Self::NoAlarm(error),
+            WaitError::Forked => Self::Forked,
         }
     }
 }
@@ -276,10 +266,6 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { queue, id } = &mut *self;
-        if queue.core().is_forked() {
-            let taken = queue.core().try_get(Keys::take).map_err(or_forked);
-            return Poll::Ready(taken.map(|taken| queue.held_noted(taken).into_owned()));
-        }
         let look = |state: &mut State<K>, _: &mut Effects<K>| state.look(Keys::take);
         let polled = queue.core().poll_wait(id, context, look);
         polled.map(|taken| Ok(queue.held_noted(taken?).into_owned()))

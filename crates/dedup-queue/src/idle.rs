@@ -8,7 +8,7 @@ use std::future::{Future, poll_fn};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use delay_queue::wait::Waiter;
+use delay_queue::wait::{Driver as _, Waiter};
 use sync_shim::foreign::drop_quietly;
 use sync_shim::{Clock, Parker};
 

@@ -23,7 +23,8 @@ pub const BUCKETS: [Duration; 10] = [
     Duration::from_secs(1000),
 ];
 
-/// Keeps what each queue has reported.
+/// Keeps what each queue has reported, also when the queue is gone: a page may show it then, and queues may share
+/// a name. A program whose queues come and go under names of their own [forgets](RecordingMetrics::forget) each.
 ///
 /// ```
 /// use dedup_queue::{DedupQueue, RecordingMetrics};
@@ -92,6 +93,24 @@ impl RecordingMetrics {
     /// What the queue of this name has reported; nothing, if there is none.
     pub fn of(&self, queue: &str) -> Figures {
         self.0.lock().get(queue).cloned().unwrap_or_default()
+    }
+
+    /// Forgets what the queue of this name has reported, and returns it. To be called once the queue's handles
+    /// and guards are gone: what is reported later is kept again.
+    ///
+    /// ```
+    /// use dedup_queue::{DedupQueue, RecordingMetrics};
+    /// use std::sync::Arc;
+    ///
+    /// let metrics = Arc::new(RecordingMetrics::new());
+    /// let queue = DedupQueue::builder().name("upload 17").metrics(Arc::clone(&metrics)).build();
+    /// queue.add("a")?;
+    /// drop(queue);
+    /// assert_eq!(metrics.forget("upload 17").adds_total, 1);
+    /// # Ok::<(), dedup_queue::ShutDown<&str>>(())
+    /// ```
+    pub fn forget(&self, queue: &str) -> Figures {
+        self.0.lock().remove(queue).unwrap_or_default()
     }
 
     fn change(&self, queue: &str, change: impl FnOnce(&mut Figures)) {

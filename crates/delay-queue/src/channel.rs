@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use crossbeam_channel::{Receiver, Select, Sender, bounded};
-use sync_shim::Clock;
 use sync_shim::thread::{JoinHandle, ThreadOptions, set_precise_timers, spawn_thread};
+use sync_shim::{Clock, fork_count};
 
+use crate::error::STAYED;
 use crate::feeder::{Control, Unsent, feed};
 use crate::heap::MOST;
+use crate::wait::Driver;
 use crate::{DelayQueue, Expired};
 
 impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
@@ -32,7 +34,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     /// Memory for the buffer is allocated at once.
     ///
     /// # Errors
-    /// If the thread cannot be started, or if `size` is more than a queue holds.
+    /// If the thread cannot be started, if `size` is more than a queue holds, or in a forked child.
     ///
     /// ```
     /// use std::time::Duration;
@@ -54,6 +56,9 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
                 "the buffer is larger than a queue can be",
             ));
         }
+        if self.0.is_forked() {
+            return Err(io::Error::other(STAYED));
+        }
         let (sender, receiver) = bounded(size);
         // Room for one: two interruptions before the feeder looks are one.
         let (interrupt, interrupted) = bounded(1);
@@ -70,7 +75,14 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
             ..ThreadOptions::default()
         };
         let thread = spawn_thread(options, body)?;
-        Ok((receiver, Feeder { control, thread }))
+        Ok((
+            receiver,
+            Feeder {
+                control,
+                thread,
+                forks: fork_count(),
+            },
+        ))
     }
 }
 
@@ -126,12 +138,17 @@ impl Wake for Interrupt {
 pub struct Feeder {
     control: Control,
     thread: JoinHandle,
+    /// The fork count where the thread is.
+    forks: usize,
 }
 
 impl Feeder {
     /// Ends the thread, and waits until it has ended. What it was about to send goes back into the
-    /// queue.
+    /// queue. Does nothing in a forked child, where the thread is not.
     pub fn stop(self) {
+        if fork_count() != self.forks {
+            return;
+        }
         self.control.stop();
         // It can have panicked only with the clock; it has ended then too.
         let _ = self.thread.join();

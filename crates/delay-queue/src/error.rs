@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::{error, fmt, io};
 
+pub(crate) const STAYED: &str = "the queue stayed behind in the process that forked";
+
 /// The value was not taken. It comes back.
 ///
 /// Without a type, `PushError` is the bare reason. It is `Send`, `Sync` and `'static` whatever the
@@ -30,6 +32,9 @@ pub enum PushError<T = ()> {
     Closed(T),
     /// The time was up before there was room.
     TimedOut(T),
+    /// The queue is full, and this process was forked after it was made: the threads that would make room
+    /// stayed behind.
+    Forked(T),
 }
 
 impl<T> PushError<T> {
@@ -49,6 +54,7 @@ impl<T> PushError<T> {
             Self::Full(value) => (PushError::Full(()), value),
             Self::Closed(value) => (PushError::Closed(()), value),
             Self::TimedOut(value) => (PushError::TimedOut(()), value),
+            Self::Forked(value) => (PushError::Forked(()), value),
         }
     }
 
@@ -69,6 +75,7 @@ impl<T> fmt::Debug for PushError<T> {
             Self::Full(_) => "Full(..)",
             Self::Closed(_) => "Closed(..)",
             Self::TimedOut(_) => "TimedOut(..)",
+            Self::Forked(_) => "Forked(..)",
         })
     }
 }
@@ -79,6 +86,7 @@ impl<T> fmt::Display for PushError<T> {
             Self::Full(_) => "the queue is full",
             Self::Closed(_) => "the queue is closed",
             Self::TimedOut(_) => "the queue stayed full until the time was up",
+            Self::Forked(_) => STAYED,
         })
     }
 }
@@ -111,6 +119,9 @@ pub enum TakeError {
     NotDue,
     /// Only futures wait, and nothing wakes them in time: the alarm could not be set.
     NoAlarm(Arc<io::Error>),
+    /// Nothing is due, and this process was forked after the queue was made: the threads that share it
+    /// stayed behind.
+    Forked,
 }
 
 impl TakeError {
@@ -128,6 +139,7 @@ impl fmt::Display for TakeError {
             Self::Empty => f.write_str("the queue is empty"),
             Self::NotDue => f.write_str("nothing is due yet"),
             Self::NoAlarm(error) => write!(f, "no alarm could be set: {error}"),
+            Self::Forked => f.write_str(STAYED),
         }
     }
 }

@@ -66,6 +66,8 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// Other threads may push at any time, so the queue may be busy again when the call returns.
     /// Entries that were taken are not waited for: their consumers may still work on them.
     ///
+    /// `true`, except in a forked child: the threads that would take what a queue holds there stayed behind.
+    ///
     /// ```
     /// use std::{thread, time::Duration};
     /// use delay_queue::DelayQueue;
@@ -81,8 +83,8 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// ```
     #[doc(alias = "join")]
     #[doc(alias = "flush")]
-    pub fn wait_idle(&self) {
-        self.0.wait_idle(None);
+    pub fn wait_idle(&self) -> bool {
+        self.0.wait_idle(None)
     }
 
     /// As [`wait_idle`](DelayQueue::wait_idle), for at most this long. `false` if the time was up
@@ -112,11 +114,16 @@ impl<T, C: Clock> DelayQueue<T, C> {
 impl<T, C: Clock> Shared<T, C> {
     fn wait_idle(&self, deadline: Option<Instant>) -> bool {
         let parker = Parker::of_thread();
+        let is_forked = self.is_forked();
         let enqueued = self.section(|state, _| {
-            (!state.is_idle()).then(|| state.idle.enqueue(Waiter::Thread(parker.clone())))
+            let is_idle = state.is_idle();
+            let waits = !is_idle && !is_forked;
+            let waiter = || Waiter::Thread(parker.clone());
+            waits.then(|| state.idle.enqueue(waiter())).ok_or(is_idle)
         });
-        let Some(id) = enqueued else {
-            return true;
+        let id = match enqueued {
+            Ok(id) => id,
+            Err(is_idle) => return is_idle,
         };
         let _place = Place { shared: self, id };
         loop {
@@ -160,8 +167,9 @@ impl<T, C: Clock> Drop for Place<'_, T, C> {
 /// use delay_queue::DelayQueue;
 ///
 /// async fn drained(queue: &DelayQueue<u32>) {
-///     queue.wait_idle_async().await;
-///     println!("nothing is pending");
+///     if queue.wait_idle_async().await {
+///         println!("nothing is pending");
+///     }
 /// }
 /// ```
 #[must_use = "a future does nothing until it is polled"]
@@ -171,18 +179,24 @@ pub struct WaitIdleFuture<T, C: Clock = DefaultClock> {
 }
 
 impl<T, C: Clock> Future for WaitIdleFuture<T, C> {
-    type Output = ();
+    type Output = bool;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
         let Self { shared, id } = &mut *self;
+        let is_forked = shared.is_forked();
         // Cloned before the lock is taken and dropped after it is free, for both are user code.
         let waiter = Waiter::Task(Waker::clone(context.waker()));
         let (unused, polled) = shared.section(|state, _| match *id {
+            Some(queued) if is_forked => match state.idle.leave(queued) {
+                Some(old) => (Some(old), Poll::Ready(false)),
+                None => (Some(waiter), Poll::Ready(true)),
+            },
             Some(queued) => match state.idle.replace(queued, waiter) {
                 Ok(old) => (Some(old), Poll::Pending),
-                Err(waiter) => (Some(waiter), Poll::Ready(())),
+                Err(waiter) => (Some(waiter), Poll::Ready(true)),
             },
-            None if state.is_idle() => (Some(waiter), Poll::Ready(())),
+            None if state.is_idle() => (Some(waiter), Poll::Ready(true)),
+            None if is_forked => (Some(waiter), Poll::Ready(false)),
             None => {
                 *id = Some(state.idle.enqueue(waiter));
                 (None, Poll::Pending)

@@ -38,6 +38,9 @@
 //!    and takes it leaves it at one wake-up; a future that is woken and dropped has its wake-up
 //!    passed on to the next.
 //!
+//! In a forked child no call waits for threads that stayed in the parent: what is due is taken, and where a call
+//! would wait it says `Forked`.
+//!
 //! # Features
 //! | feature | default | what it does |
 //! |---|---|---|

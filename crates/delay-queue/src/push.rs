@@ -37,7 +37,8 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// ```
     ///
     /// # Errors
-    /// [`PushError::Closed`], with the value.
+    /// [`PushError::Closed`], with the value. Every call that may wait says [`PushError::Forked`] instead in a
+    /// forked child.
     #[doc(alias = "put")]
     #[doc(alias = "send")]
     #[doc(alias = "schedule")]
@@ -126,18 +127,20 @@ impl<T, C: Clock> DelayQueue<T, C> {
     }
 }
 
-/// The value is in, or refused, or waits under this ticket.
+/// The value is in, or refused, or waits under this id.
 enum Entered<T> {
     Over(Result<EntryId, PushError<T>>),
     Waits(WaiterId),
 }
 
 impl<T> State<T> {
-    /// Enters the value, or enqueues it, with the waiter that `waiter` makes to be woken.
+    /// Enters the value, or enqueues it, with the waiter that `waiter` makes to be woken. In a forked child
+    /// it is refused instead.
     fn enter(
         &mut self,
         value: T,
         due: u64,
+        is_forked: bool,
         waiter: impl FnOnce() -> Waiter,
         effects: &mut Effects,
     ) -> Entered<T> {
@@ -145,6 +148,8 @@ impl<T> State<T> {
             Entered::Over(Err(PushError::Closed(value)))
         } else if self.has_room() {
             Entered::Over(Ok(self.push_at_last(value, due, effects)))
+        } else if is_forked {
+            Entered::Over(Err(PushError::Forked(value)))
         } else {
             let waiter = waiter();
             Entered::Waits(self.pushers.enqueue(Pusher { value, due, waiter }))
@@ -176,7 +181,10 @@ impl<T, C: Clock> Shared<T, C> {
     ) -> Result<EntryId, PushError<T>> {
         let parker = Parker::of_thread();
         let waiter = || Waiter::Thread(parker.clone());
-        let id = match self.section(|state, effects| state.enter(value, due, waiter, effects)) {
+        let is_forked = self.is_forked();
+        let entered =
+            self.section(|state, effects| state.enter(value, due, is_forked, waiter, effects));
+        let id = match entered {
             Entered::Over(done) => return done,
             Entered::Waits(id) => id,
         };
@@ -261,10 +269,11 @@ impl<T, C: Clock> Future for PushFuture<T, C> {
         let mut waker = Some(context.waker().clone());
         let mut waiter = || Waiter::Task(waker.take().expect("it is asked for once"));
         let this = &mut *self;
+        let is_forked = this.shared.is_forked();
         let polled = match std::mem::replace(&mut this.stage, Stage::Over) {
             Stage::Outside(value, due) => {
                 let entered = |state: &mut State<T>, effects: &mut Effects| {
-                    state.enter(value, due, &mut waiter, effects)
+                    state.enter(value, due, is_forked, &mut waiter, effects)
                 };
                 match this.shared.section(entered) {
                     Entered::Over(done) => Poll::Ready(done),
@@ -275,15 +284,22 @@ impl<T, C: Clock> Future for PushFuture<T, C> {
                 }
             }
             Stage::Queued(id) => {
-                let (wait, old_waiter) = this.shared.section(|state, _| {
+                let (wait, left, old_waiter) = this.shared.section(|state, _| {
                     let wait = state.pushers.look(id);
-                    let is_waiting = matches!(wait, Wait::Waiting);
-                    (
-                        wait,
-                        is_waiting.then(|| state.pushers.replace_waiter(id, waiter())),
-                    )
+                    match wait {
+                        Wait::Waiting if is_forked => (wait, state.pushers.leave(id), None),
+                        Wait::Waiting => {
+                            let old = state.pushers.replace_waiter(id, waiter());
+                            (wait, None, Some(old))
+                        }
+                        _ => (wait, None, None),
+                    }
                 });
                 drop_quietly(old_waiter); // User code: the lock is free.
+                if let Some(left) = left {
+                    drop_quietly(left.waiter);
+                    return Poll::Ready(Err(PushError::Forked(left.value)));
+                }
                 match wait {
                     Wait::Entered(id) => Poll::Ready(Ok(id)),
                     Wait::Refused(value) => Poll::Ready(Err(PushError::Closed(value))),

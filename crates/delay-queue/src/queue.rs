@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::foreign::{discard, drop_quietly, guarded};
-use sync_shim::{Clock, Parker};
+use sync_shim::{Clock, Parker, fork_count};
 
 use crate::builder::{Builder, Config, DefaultClock, default_clock};
 use crate::epoch::Epoch;
@@ -82,6 +82,8 @@ pub(crate) struct Shared<T, C> {
     state: Lock<State<T>>,
     pub(crate) config: Config<C>,
     pub(crate) epoch: Epoch,
+    /// The fork count where the queue was made.
+    forks: usize,
     /// The earliest due time, for a leader that spins until then. Written under the lock, and only
     /// if leaders spin.
     pub(crate) earliest: AtomicU64,
@@ -132,6 +134,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
             state: Lock::new(State::new(config.bound, config.capacity)),
             epoch: Epoch::new(config.clock.now()),
             earliest: AtomicU64::new(crate::NEVER),
+            forks: fork_count(),
             alarm_waker: Waker::from(Arc::new(AlarmWaker(Weak::clone(shared)))),
             config,
         }))
@@ -518,6 +521,10 @@ impl<T, C: Clock> Driver for Shared<T, C> {
         &self.config.clock
     }
 
+    fn is_forked(&self) -> bool {
+        fork_count() != self.forks
+    }
+
     #[inline]
     fn now(&self) -> u64 {
         self.epoch.nanos(self.config.clock.now())
@@ -603,15 +610,20 @@ impl<T, C: Clock> Shared<T, C> {
     }
 
     fn close_now(&self) -> DelayHeap<T> {
-        let parker = Parker::of_thread();
+        let parker = (!self.is_forked()).then(Parker::of_thread);
         loop {
-            let (heap, cleared) = self.section(|state, effects| state.close_now(&parker, effects));
+            let closed = |state: &mut State<T>, effects: &mut Effects| {
+                state.close_now(parker.as_deref(), effects)
+            };
+            let (heap, cleared) = self.section(closed);
             for out in cleared {
                 drop_quietly(out); // User code: the lock is free.
             }
-            match heap {
-                Some(heap) => return heap,
-                None => parker.park(),
+            if let Some(heap) = heap {
+                return heap;
+            }
+            if let Some(parker) = &parker {
+                parker.park();
             }
         }
     }

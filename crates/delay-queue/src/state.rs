@@ -292,17 +292,19 @@ impl<T> State<T> {
     }
 
     /// Closes, and takes everything back, unless something is reserved: then that is recalled, and
-    /// `parker` woken when it is back.
+    /// `parker` woken when it is back. Without a parker, in a forked child, that stays where it is.
     ///
     /// What comes with it was cleared while it was reserved, and is in no heap any more.
     pub(crate) fn close_now(
         &mut self,
-        parker: &Parker,
+        parker: Option<&Parker>,
         effects: &mut Effects,
     ) -> (Option<DelayHeap<T>>, Vec<CheckedOut<T>>) {
         self.close(effects);
         let cleared = self.take_back_uncollected(effects);
-        if self.leases.len() > 0 {
+        if let Some(parker) = parker
+            && self.leases.len() > 0
+        {
             self.leases.recall(effects.wakes());
             self.leases.wait(parker.clone());
             return (None, cleared);

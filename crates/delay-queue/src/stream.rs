@@ -18,7 +18,8 @@ impl<T, C: Clock> DelayQueue<T, C> {
     ///
     /// An entry is taken when it is yielded: a stream that is dropped takes nothing with it. There
     /// may be several of a queue; each entry comes out of one. An item is an error only if
-    /// [no alarm](TakeError::NoAlarm) could be set; the stream may be polled on after it.
+    /// [no alarm](TakeError::NoAlarm) could be set; the stream may be polled on after it. In a
+    /// [forked](TakeError::Forked) child the error is the last item.
     ///
     /// Like [`take_async`](DelayQueue::take_async), it never yields while something is due.
     ///
@@ -61,8 +62,8 @@ impl<T, C: Clock> Stream for TakeStream<T, C> {
         }
         // After its output, the future takes the next entry.
         let taken = ready!(Pin::new(&mut self.next).poll(context));
-        self.has_ended = matches!(taken, Err(TakeError::Closed));
-        Poll::Ready((!self.has_ended).then_some(taken))
+        self.has_ended = matches!(taken, Err(TakeError::Closed | TakeError::Forked));
+        Poll::Ready((!matches!(taken, Err(TakeError::Closed))).then_some(taken))
     }
 }
 

@@ -33,6 +33,7 @@ impl From<WaitError> for TakeError {
             WaitError::Closed => Self::Closed,
             WaitError::TimedOut => Self::TimedOut,
             WaitError::NoAlarm(error) => Self::NoAlarm(error),
+            WaitError::Forked => Self::Forked,
         }
     }
 }
@@ -53,7 +54,8 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// ```
     ///
     /// # Errors
-    /// [`TakeError::Closed`] once the queue is closed and nothing in it can fall due.
+    /// [`TakeError::Closed`] once the queue is closed and nothing in it can fall due. Every call that may wait
+    /// says [`TakeError::Forked`] instead in a forked child.
     #[doc(alias = "recv")]
     #[doc(alias = "expire")]
     #[doc(alias = "poll_expired")]

@@ -111,3 +111,22 @@ impl Drop for Registration {
         drop(removed); // What it captured is user code: the lock is free.
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registrations_that_are_dropped_in_any_order_leave_nothing() {
+        let notifiers = Notifiers::new();
+        for _ in 0..10 {
+            let name = |n| if n % 2 == 0 { "even" } else { "odd" };
+            let add = |n| notifiers.add(name(n), Notifier::new(|_| ()));
+            let mut registered: Vec<_> = (0..20).map(add).collect();
+            registered.drain(5..15);
+            assert_eq!(notifiers.0.lock().entries.len(), 10);
+            drop(registered);
+            assert_eq!(notifiers.0.lock().entries.len(), 0);
+        }
+    }
+}

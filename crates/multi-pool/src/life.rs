@@ -33,8 +33,12 @@ impl<R: Runner> Shared<R> {
         results
     }
 
-    /// Step 4 of `waiter.rs`, in every pool. Whether it was open, and the generations that end.
+    /// Step 4 of `waiter.rs`, in every pool. Whether it was open, and the generations that end. In a forked
+    /// child there is nothing to release.
     pub(crate) fn release(&self) -> (bool, Generations) {
+        if self.first().is_forked() {
+            return (false, self.generations());
+        }
         let released = self.each(PoolHandle::release);
         let was_open = released.iter().any(|&(was_open, _)| was_open);
         (
@@ -46,6 +50,9 @@ impl<R: Runner> Shared<R> {
     /// Releases, and takes out what has not started. Calls `keep` with each task's item, which
     /// must not panic.
     pub(crate) fn release_now(&self, keep: impl FnMut(R::Item)) -> usize {
+        if self.first().is_forked() {
+            return 0;
+        }
         let alike = self.lifecycle_lock.lock();
         self.release_now_under(alike, keep)
     }
@@ -78,7 +85,7 @@ impl<R: Runner> Shared<R> {
         grace: Duration,
         keep: impl FnMut(R::Item),
     ) -> Result<GraceEnd<usize>, MultiWaitError> {
-        let generations = self.unless_forked(|| self.release().1);
+        let generations = self.release().1;
         let waited = self.wait_for_end(&generations, self.first().clock().after(grace));
         self.after_grace(waited, &generations, keep)
     }
@@ -136,8 +143,12 @@ impl<R: Runner> Shared<R> {
         tuned
     }
 
-    /// What a wait for the end waits for.
+    /// What a wait for the end waits for. In a forked child none is asked for, for a thread that stayed in the
+    /// parent may hold the locks, and each wait says so.
     pub(crate) fn generations(&self) -> Generations {
+        if self.first().is_forked() {
+            return vec![0; self.members.len()];
+        }
         let _alike = self.lifecycle_lock.lock();
         self.members.iter().map(PoolHandle::generation).collect()
     }

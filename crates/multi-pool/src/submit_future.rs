@@ -73,7 +73,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
         let is_cancelled = self
             .cancelled
             .as_mut()
-            .is_some_and(|cancelled| Pin::new(cancelled).poll(context).is_ready());
+            .is_some_and(|cancelled| Pin::new(cancelled).poll(context) == Poll::Ready(true));
         if let Stage::New(_) = self.stage
             && let Stage::New(job) = mem::replace(&mut self.stage, Stage::Done)
         {
@@ -86,9 +86,14 @@ impl<R: Runner> Future for SubmitFuture<R> {
         }
         // Step 2: leaves the waker with the ticket, also at once after step 1, which had none. The
         // waker's clone is user code: if it panics, the drop of this future does steps 5 and 6.
-        if let Stage::Waiting(waiter) = &self.stage {
+        if let Stage::Waiting(waiter) = &self.stage
+            && self.shared.first().is_forked()
+        {
+            // Threads that stayed in the parent may hold the locks, so no place is given back.
+            answer = Some(of_task::<R>(waiter.ticket.abandon()));
+        } else if let Stage::Waiting(waiter) = &self.stage {
             let polled = waiter.ticket.poll(context.waker()).or_else(|| {
-                if !is_cancelled || self.shared.first().is_forked() {
+                if !is_cancelled {
                     return None;
                 }
                 // Step 5; or step 3 was faster.

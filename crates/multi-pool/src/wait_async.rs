@@ -33,7 +33,7 @@ impl<R: Runner> Shared<R> {
         grace: Duration,
         keep: impl FnMut(R::Item) + Send,
     ) -> Result<GraceEnd<usize>, MultiWaitError> {
-        let generations = self.unless_forked(|| self.release().1);
+        let generations = self.release().1;
         let deadline = self.first().clock().after(grace);
         let end = self.wait_for_end_async(generations.clone(), deadline);
         let waited = end.await;
@@ -55,16 +55,6 @@ impl<R: Runner> Shared<R> {
             if self.is_at_rest() {
                 return Ok(());
             }
-        }
-    }
-
-    /// Where the workers stayed in another process, as may have what holds the locks: no generation
-    /// is asked for, and each wait for one says so.
-    pub(crate) fn unless_forked(&self, generations: impl FnOnce() -> Generations) -> Generations {
-        if self.first().is_forked() {
-            vec![0; self.members.len()]
-        } else {
-            generations()
         }
     }
 }
@@ -92,7 +82,7 @@ impl<R: Runner> MultiWorkerPool<R> {
     ) -> impl Future<Output = Result<(), MultiWaitError>> + Send + use<R> {
         let shared = Arc::clone(self.shared());
         async move {
-            let generations = shared.unless_forked(|| shared.generations());
+            let generations = shared.generations();
             shared.wait_for_end_async(generations, None).await
         }
     }
@@ -118,7 +108,7 @@ impl<R: Runner> MultiWorkerPool<R> {
     ) -> impl Future<Output = Result<(), MultiWaitError>> + Send + use<R> {
         let shared = Arc::clone(self.shared());
         async move {
-            let generations = shared.unless_forked(|| shared.release().1);
+            let generations = shared.release().1;
             shared.wait_for_end_async(generations, deadline).await
         }
     }

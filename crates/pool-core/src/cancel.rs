@@ -65,7 +65,7 @@ use crate::foreign::drop_quietly;
 /// ```
 ///
 /// In a forked child an inherited token can be looked at and cancelled; what waits there takes a new
-/// one.
+/// one: of an inherited one, waits without a limit say `false` at once, for its threads stayed behind.
 ///
 /// From tokio-util's `CancellationToken`, and Go's `context`.
 #[derive(Clone)]
@@ -184,13 +184,17 @@ impl CancelToken {
         self.0.cancelled.load(Acquire) // Pairs with the store in `Node::cancel`.
     }
 
-    /// Blocks until it is cancelled.
-    pub fn wait(&self) {
+    /// Blocks until it is cancelled: `true`. In a forked child it does not wait for an inherited token.
+    pub fn wait(&self) -> bool {
+        if self.0.is_forked() {
+            return self.is_cancelled();
+        }
         let parker = Parker::of_thread();
         let _listening = self.notify(Waiter::Thread(parker.clone()));
         while !self.is_cancelled() {
             parker.park();
         }
+        true
     }
 
     /// Blocks until it is cancelled (`true`), at most for so long by the monotonic clock: a sleep
@@ -208,8 +212,7 @@ impl CancelToken {
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
         let clock = default_clock();
         let Some(deadline) = clock.after(timeout) else {
-            self.wait();
-            return true;
+            return self.wait();
         };
         self.wait_deadline_by(&*clock, deadline)
     }
@@ -231,7 +234,8 @@ impl CancelToken {
         true
     }
 
-    /// Waits until it is cancelled, as a future. Works under any runtime.
+    /// Waits until it is cancelled, as a future. Works under any runtime. The answer is that of
+    /// [`wait`](Self::wait).
     ///
     /// ```
     /// use pool_core::CancelToken;
@@ -316,12 +320,16 @@ impl Node {
         })
     }
 
+    fn is_forked(&self) -> bool {
+        fork_count() != self.forks
+    }
+
     /// The lock; in a forked child only if no thread that stayed in the parent holds it.
     fn inner(&self) -> Option<MutexGuard<'_, Inner>> {
-        if fork_count() == self.forks {
-            Some(self.inner.lock())
-        } else {
+        if self.is_forked() {
             self.inner.try_lock()
+        } else {
+            Some(self.inner.lock())
         }
     }
 
@@ -361,7 +369,7 @@ impl Node {
 
     /// A listener leaves, if it has not been notified.
     fn remove(&self, key: u64) {
-        if fork_count() == self.forks {
+        if !self.is_forked() {
             let removed = self.inner.lock().listeners.remove(&key);
             drop_quietly(removed); // Perhaps a waker: the lock is free.
         }
@@ -404,11 +412,12 @@ pub struct Cancelled {
 }
 
 impl Future for Cancelled {
-    type Output = ();
+    type Output = bool;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.token.is_cancelled() {
-            return Poll::Ready(());
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
+        let is_cancelled = self.token.is_cancelled();
+        if is_cancelled || self.token.0.is_forked() {
+            return Poll::Ready(is_cancelled);
         }
         // Cloned first: a waker's clone is user code.
         let waiter = Listener::Waiter(Waiter::Task(context.waker().clone()));
@@ -422,7 +431,7 @@ impl Future for Cancelled {
             }
             Err(unneeded) => {
                 drop_quietly(unneeded);
-                Poll::Ready(())
+                Poll::Ready(true)
             }
         }
     }

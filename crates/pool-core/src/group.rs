@@ -105,6 +105,14 @@ impl<J> Ticket<J> {
         self.0.poll(waker).map(answer)
     }
 
+    /// Ends the wait in a forked child, where no thread settles it any more.
+    ///
+    /// # Errors
+    /// The request, unless it had left the wait queues.
+    pub fn abandon(&self) -> Answer<Request<J>> {
+        answer(self.0.abandon().map(|()| 0))
+    }
+
     /// Takes the request back. `None` if it has been accepted, or given back by a release.
     pub fn withdraw(&self) -> Option<Request<J>> {
         self.0.withdraw()

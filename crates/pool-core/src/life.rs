@@ -24,13 +24,21 @@ enum End {
 }
 
 impl<R: Runner> Core<R> {
-    /// Stops acceptance. Whether it was open, and which generation ends.
+    /// Stops acceptance. Whether it was open, and which generation ends. In a forked child there is nothing
+    /// to release, and the lock may be held.
     pub(crate) fn release(self: &Arc<Self>) -> (bool, u64) {
+        if self.is_forked() {
+            return (false, 0);
+        }
         self.section(State::release)
     }
 
-    /// Releases, and takes out what has not started. Calls `keep` with each task's item.
+    /// Releases, and takes out what has not started. Calls `keep` with each task's item. Nothing in a forked
+    /// child, as above.
     pub(crate) fn release_now(self: &Arc<Self>, keep: impl FnMut(R::Item)) -> usize {
+        if self.is_forked() {
+            return 0;
+        }
         let jobs = self.section(|state, effects| self.take_unstarted(state, effects));
         self.dispose(jobs, keep)
     }

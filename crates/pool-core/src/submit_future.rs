@@ -80,7 +80,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
         let is_cancelled = self
             .cancelled
             .as_mut()
-            .is_some_and(|cancelled| Pin::new(cancelled).poll(context).is_ready());
+            .is_some_and(|cancelled| Pin::new(cancelled).poll(context) == Poll::Ready(true));
         if let Stage::Outside(_) = self.stage
             && let Stage::Outside(job) = mem::replace(&mut self.stage, Stage::Over)
         {

@@ -11,6 +11,8 @@
 mod child;
 mod drops;
 mod example;
+#[cfg(unix)]
+mod fork;
 mod gate;
 mod left_out;
 #[cfg(feature = "programs")]
@@ -22,6 +24,8 @@ mod watchdog;
 pub use child::in_child;
 pub use drops::{Counted, DropCounter, PanicOnDrop};
 pub use example::{Running, example};
+#[cfg(unix)]
+pub use fork::{ForkCase, check_in_forks, in_fork, ready};
 pub use gate::Gate;
 pub use left_out::left_out;
 #[cfg(feature = "programs")]

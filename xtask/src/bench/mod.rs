@@ -22,6 +22,7 @@ mod plan;
 mod program;
 mod report;
 mod rounds;
+mod sites;
 mod smoke;
 mod statistics;
 mod stores;
@@ -70,6 +71,13 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Bench) -> Result<()> {
         "--stores and --crates are two comparisons"
     );
     ensure!(flags.rounds != Some(0), "no rounds leave nothing to run");
+    if flags.sites {
+        ensure!(
+            !flags.crates && !flags.stores,
+            "--sites is a comparison by itself"
+        );
+        return sites::run(workspace, flags);
+    }
     let shell = shell(workspace)?;
     let begin = Instant::now();
     let mut report = Report {

@@ -6,15 +6,16 @@ use xshell::Shell;
 
 use super::plan::{Choice, Plan};
 use super::program::Program;
-use super::{COMPARE, crates, rounds, shell, stores};
+use super::{COMPARE, crates, rounds, shell, sites, stores};
 use crate::workspace::Workspace;
 
-/// Each quick case once on each of its quick pools, and each bench of the crates once. All
-/// unoptimized, because that builds sooner.
+/// Each quick case once on each of its quick pools, each bench of the crates once, and a few call sites of each
+/// kind. All unoptimized, because that builds sooner.
 pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
     let shell = shell(workspace)?;
     compare_once(workspace, &shell)?;
-    crates::smoke(&shell)
+    crates::smoke(&shell)?;
+    sites::smoke(workspace)
 }
 
 /// The same for our durable stores, on the servers that are installed.

@@ -1,6 +1,7 @@
 //! `cargo xtask hygiene`: the rules of this repository that no compiler checks.
 
 mod circles;
+mod forks;
 mod models;
 mod pages;
 mod sources;
@@ -18,6 +19,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     offences.extend(circles::check(workspace)?);
     offences.extend(models::check(workspace)?);
     offences.extend(unsafe_code::check(workspace)?);
+    offences.extend(forks::check(workspace)?);
     offences.extend(deps::too_many(workspace)?);
     if let Err(error) = cmutants::check_list(workspace) {
         offences.push(format!("{error:#}"));

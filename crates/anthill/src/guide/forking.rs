@@ -5,11 +5,16 @@
 //! will ever take, fails instead: `submit` and `spawn` return
 //! [`SubmitError::Forked`](crate::SubmitError::Forked) with the task, the waits
 //! [`WaitError::Forked`](crate::WaitError::Forked), a handle
-//! [`JoinError::Forked`](crate::JoinError::Forked), even if its task had ended before. Dropping an
+//! [`JoinError::Forked`](crate::JoinError::Forked), even if its task had ended before. Releasing or dropping an
 //! inherited pool does nothing, and an inherited handle leaks its task.
 //!
-//! Make no other calls on an inherited pool. Figures, `tune` and `release` take its lock, which
-//! may have been held, at the moment of the fork, by a thread that is not there.
+//! The same holds for every wait of this crate. A queue hands out what is ready, and where it would wait it says
+//! `Forked`; its `wait_idle` says `false` unless it is idle. A [`CancelToken`](crate::CancelToken) can be cancelled,
+//! and its `wait` says `false`.
+//!
+//! Make no other calls on an inherited pool. Figures, `tune` and `reboot` take its lock, which may have been held,
+//! at the moment of the fork, by a thread that is not there. So may a queue's lock: fork while no other thread uses
+//! a queue that the child is to use.
 //!
 //! A child that wants a pool makes one. A program that forks without `exec` may key it by process:
 //!

@@ -3,6 +3,8 @@
 
 mod aliases;
 mod default_pool;
+#[cfg(unix)]
+mod forks;
 mod reexports;
 #[cfg(feature = "dedup-queue")]
 mod waiting_metrics;

@@ -13,7 +13,7 @@ mod errors;
 mod expiring;
 mod foreign;
 #[cfg(unix)]
-mod forked;
+mod forks;
 mod futures;
 mod guards;
 mod idle;

@@ -178,3 +178,20 @@ fn durations_are_counted_in_decades() {
     assert_eq!((seen.count, seen.max), (5, Duration::from_secs(3600)));
     assert!(format!("{metrics:?}").starts_with("RecordingMetrics({\"q\": "));
 }
+
+#[test]
+fn queues_that_come_and_go_leave_no_figures_once_they_are_forgotten() {
+    let metrics = Arc::new(RecordingMetrics::new());
+    let kept = || format!("{metrics:?}").matches("adds_total").count();
+    for n in 0..100 {
+        let name = format!("of {n}");
+        let built = DedupRetryQueue::<u32>::builder().name(&*name);
+        let queue = built.metrics(Arc::clone(&metrics)).build();
+        queue.add(1).unwrap();
+        queue.add(2).unwrap();
+        drop(queue);
+        assert_eq!((metrics.of(&name).adds_total, kept()), (2, 1));
+        assert_eq!(metrics.forget(&name).adds_total, 2);
+        assert_eq!((metrics.of(&name), kept()), (Figures::default(), 0));
+    }
+}

@@ -48,6 +48,8 @@ pub enum WaitError {
     TimedOut,
     /// Only futures wait, and the alarm that would wake them could not be set.
     NoAlarm(Arc<io::Error>),
+    /// The look found nothing, in a forked child: the threads that share the queue stayed behind.
+    Forked,
 }
 
 /// A queue whose consumers wait.
@@ -61,6 +63,9 @@ pub trait Driver: Sized {
 
     /// The clock.
     fn clock(&self) -> &Self::Clock;
+
+    /// Whether this process was forked after the queue was made. Then nobody waits.
+    fn is_forked(&self) -> bool;
 
     /// The clock's time as a number. User code, so no lock may be held, or nothing changed yet.
     fn now(&self) -> u64;
@@ -164,7 +169,7 @@ pub trait Driver: Sized {
     /// `look` runs in a section whose time is known: it reads no clock.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] and [`WaitError::TimedOut`].
+    /// [`WaitError::Closed`], [`WaitError::TimedOut`] and [`WaitError::Forked`].
     fn wait<R>(
         &self,
         parker: &Parker,
@@ -187,6 +192,7 @@ pub trait Driver: Sized {
                 let step = match look(state, effects) {
                     Ok(found) => Step::Return(Ok(found)),
                     Err(Unavailable::Closed) => Step::Return(Err(WaitError::Closed)),
+                    Err(_) if self.is_forked() => Step::Return(Err(WaitError::Forked)),
                     Err(_) if timed_out => Step::Return(Err(WaitError::TimedOut)),
                     Err(_) if Self::has_user_code(state) => Step::LookAgain,
                     Err(_) => {
@@ -233,6 +239,7 @@ pub trait Driver: Sized {
                 let polled = match (look(state, effects), &left) {
                     (Ok(found), _) => Some(Poll::Ready(Ok(found))),
                     (Err(Unavailable::Closed), _) => Some(Poll::Ready(Err(WaitError::Closed))),
+                    (Err(_), _) if self.is_forked() => Some(Poll::Ready(Err(WaitError::Forked))),
                     (Err(_), Some(Left::NoAlarm(error))) => {
                         Some(Poll::Ready(Err(WaitError::NoAlarm(Arc::clone(error)))))
                     }

@@ -33,6 +33,13 @@ fn a_refused_value_comes_back_whole_and_the_error_says_why() {
             true,
             false,
         ),
+        (
+            PushError::Forked(Value(4)),
+            "the queue stayed behind in the process that forked",
+            "Forked(..)",
+            false,
+            false,
+        ),
     ];
     for (n, (error, display, debug, is_full, is_closed)) in (1..).zip(errors) {
         assert_eq!(error.to_string(), display);
@@ -52,6 +59,10 @@ fn a_take_says_why_there_is_nothing() {
         ),
         (TakeError::Empty, "the queue is empty"),
         (TakeError::NotDue, "nothing is due yet"),
+        (
+            TakeError::Forked,
+            "the queue stayed behind in the process that forked",
+        ),
     ];
     for (error, display) in told {
         assert_eq!(error.to_string(), display);

@@ -20,6 +20,8 @@ mod contents;
 mod early;
 mod errors;
 mod foreign;
+#[cfg(unix)]
+mod forks;
 mod futures;
 mod idle;
 mod ids;

@@ -1,6 +1,5 @@
 //! Forks: what the parent had answers so in the child, and goes on in the parent.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -12,28 +11,6 @@ use durable_queue::{
 use crate::support::{Folder, LONG, job};
 
 type Queue = DurableQueue<String, SqliteStore>;
-
-/// Runs `child` in a fork of this process; whether it came to its end in time.
-fn in_fork(child: impl FnOnce()) -> bool {
-    // SAFETY: the child leaves by `_exit`, and takes no lock of threads that it does not have: that it
-    // does not is what is tested.
-    match unsafe { libc::fork() } {
-        -1 => panic!("the process cannot fork"),
-        0 => {
-            // SAFETY: ends this process in time, if nothing else does.
-            unsafe { libc::alarm(30) };
-            let ended = catch_unwind(AssertUnwindSafe(child));
-            // SAFETY: ends the process at once, without its destructors.
-            unsafe { libc::_exit(i32::from(ended.is_err())) }
-        }
-        child => {
-            let mut status = 0;
-            // SAFETY: waits for our own child.
-            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-            (waited, status) == (child, 0)
-        }
-    }
-}
 
 fn queue(folder: &Folder, file: &str) -> Queue {
     Queue::new("queue", SqliteStore::open(folder.file(file)).unwrap())
@@ -92,7 +69,7 @@ fn in_a_forked_child_a_queue_says_so_and_the_parents_goes_on() {
 
             // Each has a copy: what the child drops is its own.
             let mut all = Some((parents, taken, waiting));
-            assert!(in_fork(|| {
+            let told = testkit::in_fork(|| {
                 let (parents, taken, mut waiting) = all.take().unwrap();
                 let mut context = Context::from_waker(Waker::noop());
                 let polled = Pin::new(&mut waiting).poll(&mut context);
@@ -107,7 +84,8 @@ fn in_a_forked_child_a_queue_says_so_and_the_parents_goes_on() {
                 own.push(job("own"), When::NOW).unwrap();
                 own.take().unwrap().ack().unwrap();
                 assert_eq!(own.shutdown(LONG), ShutDown::Finished);
-            }));
+            });
+            assert_eq!(told, Ok(()));
 
             let (parents, taken, waiting) = all.take().unwrap();
             for taken in taken {

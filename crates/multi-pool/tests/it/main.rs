@@ -10,6 +10,8 @@ mod batch;
 mod building;
 mod cancel;
 mod figures;
+#[cfg(unix)]
+mod forks;
 mod grace;
 mod group;
 mod keyed;

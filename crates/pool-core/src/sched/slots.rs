@@ -37,4 +37,16 @@ mod tests {
         slots.give_back(0);
         assert_eq!([slots.take(), slots.take(), slots.take()], [0, 1, 3]);
     }
+
+    #[test]
+    fn workers_that_come_and_go_leave_no_numbers_beyond_the_most_that_lived_at_once() {
+        let mut slots = Slots::default();
+        for _ in 0..1000 {
+            let taken = [(); 3].map(|()| slots.take());
+            for slot in taken {
+                slots.give_back(slot);
+            }
+        }
+        assert_eq!((slots.free.len(), slots.next), (3, 3));
+    }
 }

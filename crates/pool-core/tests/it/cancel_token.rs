@@ -125,8 +125,23 @@ fn a_future_is_woken_by_its_last_waker_and_holds_none_once_it_is_dropped() {
     assert_eq!(first.wakers(), 0);
     token.cancel();
     assert_eq!((first.wakes(), last.wakes()), (0, 1));
-    assert_eq!(poll(&mut future), Poll::Ready(()));
+    assert_eq!(poll(&mut future), Poll::Ready(true));
     assert_eq!(last.wakers(), 0);
+}
+
+#[test]
+fn children_and_waits_that_are_gone_leave_nothing_behind_in_their_token() {
+    let token = CancelToken::new();
+    let clock = ManualClock::new();
+    for _ in 0..100 {
+        let child = token.child();
+        let (of_child, mut own) = (child.child(), token.cancelled());
+        assert!(poll(&mut own).is_pending());
+        assert!(!token.wait_deadline_by(&clock, clock.now()));
+        drop((child, of_child));
+    }
+    let shown = format!("{token:?}");
+    assert!(shown.contains("listeners: 0"), "{shown}");
 }
 
 #[test]
@@ -167,5 +182,5 @@ fn a_waker_whose_clone_panics_leaves_the_token_usable() {
     }));
     assert!(polled.is_err());
     token.cancel();
-    assert_eq!(poll(&mut future), Poll::Ready(()));
+    assert_eq!(poll(&mut future), Poll::Ready(true));
 }

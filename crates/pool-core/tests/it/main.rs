@@ -17,6 +17,8 @@ mod ended;
 mod errand;
 mod errors;
 mod expiry;
+#[cfg(unix)]
+mod forks;
 mod func;
 mod futures;
 mod grace;

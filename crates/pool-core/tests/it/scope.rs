@@ -1,6 +1,5 @@
 //! Scopes: tasks that borrow.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -591,31 +590,13 @@ fn the_owner_of_a_mapping_calls_the_function_while_an_item_runs_elsewhere() {
     });
 }
 
-/// Forks: the child does what `child` says and exits by itself; the parent waits for that.
-#[cfg(unix)]
-fn fork(child: impl FnOnce()) {
-    // SAFETY: the child touches nothing of other threads but the pool under test, and leaves by
-    // `_exit`.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0);
-    if pid == 0 {
-        let ended = catch_unwind(AssertUnwindSafe(|| watchdog(LIMIT, child)));
-        // SAFETY: ends the process and nothing else.
-        unsafe { libc::_exit(i32::from(ended.is_err())) };
-    }
-    let mut status = -1;
-    // SAFETY: `status` is ours to write.
-    let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
-    assert_eq!((waited, status), (pid, 0));
-}
-
 #[cfg(unix)]
 #[test]
 fn a_scope_that_begins_in_a_forked_child_runs_on_its_owner() {
     let test = "scope::a_scope_that_begins_in_a_forked_child_runs_on_its_owner";
     let ended = testkit::in_child(test, || {
         let pool = pool(1);
-        fork(|| {
+        let told = testkit::in_fork(|| {
             let ran = AtomicUsize::new(0);
             let joined = pool.scope(|scope| {
                 (0..3).for_each(|_| scope.submit(|| ran.fetch_add(1, SeqCst)));
@@ -624,49 +605,8 @@ fn a_scope_that_begins_in_a_forked_child_runs_on_its_owner() {
             });
             assert_eq!((joined, ran.into_inner()), ((Some(7), 45), 3));
         });
+        assert_eq!(told, Ok(()));
         assert_eq!(pool.scope(|scope| scope.spawn(|| 7).join().ok()), Some(7));
-    });
-    ended.expect("the child exits by itself");
-}
-
-#[cfg(unix)]
-#[test]
-fn a_scope_that_began_before_a_fork_takes_no_tasks_in_the_child_and_ends_there() {
-    let test = "scope::a_scope_that_began_before_a_fork_takes_no_tasks_in_the_child_and_ends_there";
-    let ended = testkit::in_child(test, || {
-        let pool = pool(1);
-        let ran = AtomicUsize::new(0);
-        let (gate, held) = (Gate::new(), Gate::new());
-        let wait = held.clone();
-        pool.submit(move || wait.wait()).expect("there is room");
-        held.wait_for_arrivals(1);
-        pool.scope(|scope| {
-            let before = Cell::new(Some(scope.spawn(|| gate.wait())));
-            let mut mapped = scope.map(0..4, |n| n);
-            fork(|| {
-                let before = before.take().expect("it is taken here");
-                assert!(before.is_finished(), "a join says at once what it is");
-                assert!(matches!(before.join(), Err(JoinError::Forked)));
-                let refused = catch_unwind(AssertUnwindSafe(|| {
-                    scope.submit(|| ran.fetch_add(1, SeqCst));
-                }));
-                assert!(refused.is_err());
-                let named = scope
-                    .task()
-                    .name("named")
-                    .spawn(|| ran.fetch_add(1, SeqCst));
-                assert!(matches!(named.join(), Err(JoinError::Forked)));
-                let refused = mapped.next();
-                assert!(matches!(
-                    refused,
-                    Some(Err(MapError::Refused(pool_core::SubmitError::Forked(()))))
-                ));
-                assert!(mapped.next().is_none());
-            });
-            gate.open();
-        });
-        assert_eq!(ran.into_inner(), 0);
-        held.open();
     });
     ended.expect("the child exits by itself");
 }

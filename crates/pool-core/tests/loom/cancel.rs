@@ -129,7 +129,7 @@ fn a_task_that_takes_its_token_while_its_handle_asks_hears_of_it() {
             let handle = pool.spawn(|| current().token().wait()).unwrap();
             let taken_back = handle.cancel();
             match handle.join() {
-                Ok(()) => assert!(!taken_back),
+                Ok(is_cancelled) => assert!(is_cancelled && !taken_back),
                 Err(JoinError::Cancelled) => assert!(taken_back),
                 Err(other) => panic!("{other}"),
             }

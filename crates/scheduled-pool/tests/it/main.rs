@@ -9,6 +9,8 @@ mod cancel;
 mod elsewhere;
 mod extremes;
 mod foreign;
+#[cfg(unix)]
+mod forks;
 mod grace;
 mod handles;
 mod life;

@@ -1,4 +1,4 @@
-//! Processes: what a fork finds, and how one ends.
+//! Processes: how one ends, and what a fork may have left locked.
 #![cfg(unix)]
 
 use std::future::Future;
@@ -7,61 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Waker};
 
 use pool_core::{JoinError, Pool};
-use scheduled_pool::{ScheduleError, ScheduledPool};
+use scheduled_pool::ScheduledPool;
 
 use crate::support::{SECOND, secs};
-
-/// Runs `child` in a fork of this process; whether it returned `true`.
-fn in_fork(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the process is a test's own child, with few threads, and the fork makes no use of
-    // what they may have left locked.
-    match unsafe { libc::fork() } {
-        -1 => panic!("the process cannot fork"),
-        0 => {
-            let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
-            let code = i32::from(!passed.unwrap_or(false));
-            // SAFETY: ends the process at once, without its destructors.
-            unsafe { libc::_exit(code) }
-        }
-        child => {
-            let mut status = 0;
-            // SAFETY: waits for our own child.
-            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-            waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
-        }
-    }
-}
-
-#[test]
-fn in_a_forked_child_calls_say_that_the_threads_are_not_there() {
-    let ended = testkit::in_child(
-        "process::in_a_forked_child_calls_say_that_the_threads_are_not_there",
-        || {
-            let pool = Pool::builder().capacity(1).build().unwrap();
-            let scheduled = ScheduledPool::new(pool);
-            let pending = scheduled.spawn_after(secs(3600), || ()).unwrap();
-            assert!(in_fork(|| {
-                let refused = scheduled.spawn_after(SECOND, || ());
-                assert!(matches!(refused, Err(ScheduleError::Forked(_))));
-                assert_eq!(scheduled.wait_released(), Err(pool_core::WaitError::Forked));
-                assert!(!pending.cancel());
-                assert!(!scheduled.release());
-                assert_eq!(scheduled.release_now().len(), 0);
-                assert_eq!(scheduled.wait_idle(), Err(pool_core::WaitError::Forked));
-                let rest = testkit::block_on(scheduled.wait_idle_async());
-                assert_eq!(rest, Err(pool_core::WaitError::Forked));
-                let graced = scheduled.release_with_grace(SECOND).unwrap_err();
-                assert_eq!(graced, pool_core::WaitError::Forked);
-                let graced = testkit::block_on(scheduled.release_with_grace_async(SECOND));
-                assert_eq!(graced.unwrap_err(), pool_core::WaitError::Forked);
-                assert!(matches!(pending.join(), Err(JoinError::Forked)));
-                drop(scheduled);
-                true
-            }));
-        },
-    );
-    assert!(ended.is_ok(), "{ended:?}");
-}
 
 #[test]
 fn a_handle_in_a_forked_child_takes_no_lock_that_the_fork_may_have_left_held() {
@@ -83,14 +31,12 @@ fn a_handle_in_a_forked_child_takes_no_lock_that_the_fork_may_have_left_held() {
                     });
                 }
                 let all = (0..40).all(|round| {
-                    in_fork(|| {
-                        // SAFETY: takes a number only. The signal is the copy's watchdog.
-                        unsafe { libc::alarm(20) };
+                    let ended = testkit::in_fork(|| {
                         assert!(series.is_finished());
                         assert!(series.next_due().is_none() && !series.cancel());
                         // SAFETY: the copy ends without dropping the original.
                         let mut own = unsafe { std::ptr::read(&raw const series) };
-                        match round % 4 {
+                        let is_told = match round % 4 {
                             0 => matches!(own.join(), Err(JoinError::Forked)),
                             1 => matches!(own.try_join(), Ok(Err(JoinError::Forked))),
                             2 => {
@@ -101,8 +47,10 @@ fn a_handle_in_a_forked_child_takes_no_lock_that_the_fork_may_have_left_held() {
                                 drop(own);
                                 true
                             }
-                        }
-                    })
+                        };
+                        assert!(is_told);
+                    });
+                    ended.is_ok()
                 });
                 over.store(true, SeqCst);
                 assert!(all);

@@ -221,3 +221,42 @@ impl<T: Time> Alarms<T> {
         call(&self.time)
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    /// Its thread never looks.
+    struct Still(Instant);
+
+    impl Time for Still {
+        fn now(&self) -> Instant {
+            self.0
+        }
+
+        fn wait_until(&self, _: &mut MutexGuard<'_, State>, _: Instant) {}
+
+        fn notify(&self) {}
+    }
+
+    #[test]
+    fn alarms_that_are_taken_back_leave_nothing() {
+        let start = Instant::now();
+        let alarms = Alarms::new(Still(start));
+        let set = |n: u64| {
+            let when = start + Duration::from_secs(n % 7);
+            let waker = Waker::noop().clone();
+            alarms
+                .set(0, when, waker, || Ok(()))
+                .expect("there is a thread")
+        };
+        for _ in 0..10 {
+            let keys: Vec<_> = (0..100).map(set).collect();
+            assert_eq!(alarms.state.lock().pending.len(), 100);
+            for key in keys {
+                alarms.take_back(0, key);
+            }
+            assert!(alarms.state.lock().pending.is_empty());
+        }
+    }
+}

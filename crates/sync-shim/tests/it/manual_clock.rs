@@ -72,6 +72,7 @@ fn an_alarm_taken_back_does_not_fire_and_one_in_the_past_fires_at_once() {
             .wake_at(clock.now() + SECOND, counter.waker())
             .unwrap(),
     );
+    assert_eq!((clock.sleepers(), clock.next_due()), (0, None));
     clock.advance(2 * SECOND);
     assert_eq!((counter.wakes(), counter.wakers()), (0, 0));
     let _fired = clock.wake_at(clock.now(), counter.waker()).unwrap();

@@ -1,0 +1,175 @@
+//! Multi-pools in a forked child: no call waits there for workers, or for threads, that stayed behind.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "an answer is looked at where the call is made"
+)]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use multi_pool::{MultiKeyed, MultiPool, MultiReserveFuture, MultiWaitError};
+use pool_core::{
+    BatchError, Closures, MapError, OnFull, Pool, Reserve, Spawn, Submit, SubmitError, WaitError,
+    Workers,
+};
+use testkit::{ForkCase, check_in_forks, fork_cases, in_child, ready};
+
+use crate::support::{hold, hold_all, poll};
+
+const SECOND: Duration = Duration::from_secs(1);
+const STAYED: Result<(), WaitError> = Err(WaitError::Forked);
+
+type Started<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// What a child inherits. All workers wait at gates, so no lock is held at a fork.
+struct Inherited {
+    /// The workers of its two pools are busy, and their queues full.
+    full: MultiPool,
+    /// A worker of it is busy, and others would be started.
+    open: MultiPool,
+    later: Instant,
+    keyed: MultiKeyed<u8>,
+    reserving: MultiReserveFuture<Closures>,
+    submitting: Started<Result<(), SubmitError>>,
+    idle: Started<Result<(), MultiWaitError>>,
+    released: Started<Result<(), MultiWaitError>>,
+}
+
+fn refused<V, T>(answer: Result<V, SubmitError<T>>) -> bool {
+    matches!(answer, Err(SubmitError::Forked(_)))
+}
+
+fn batch_refused<I: Iterator>(answer: Result<usize, BatchError<I>>) -> bool {
+    answer.is_err_and(|error| {
+        let is_forked = matches!(error.reason(), SubmitError::Forked(()));
+        is_forked && error.submitted() == 0 && error.into_refused().count() == 2
+    })
+}
+
+fn map_refused<V, E>(answer: Result<V, MapError<E>>) -> bool {
+    matches!(answer, Err(MapError::Refused(SubmitError::Forked(()))))
+}
+
+/// Each of the pools says so.
+fn stayed<V>(answer: Result<V, MultiWaitError>) -> bool {
+    answer.is_err_and(|error| {
+        let pools = error.pools();
+        pools.len() == 2 && pools.iter().all(|(_, reason)| *reason == WaitError::Forked)
+    })
+}
+
+fn wait() -> OnFull {
+    OnFull::Wait(None)
+}
+
+const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
+    "MultiWorkerPool::submit" => refused(it.full.submit(|| ())) && refused(it.open.submit(|| ()));
+    "MultiWorkerPool::submit_timeout" => refused(it.full.submit_timeout(|| (), SECOND));
+    "MultiWorkerPool::submit_deadline" => refused(it.full.submit_deadline(|| (), it.later));
+    "MultiWorkerPool::submit_with" => refused(Submit::submit_with(&it.full, || (), wait()));
+    "MultiWorkerPool::submit_async" => refused(ready(it.full.submit_async(|| ())));
+    "MultiWorkerPool::submit_async" => refused(ready(&mut it.submitting));
+    "MultiWorkerPool::submit_batch" => batch_refused(it.full.submit_batch([|| (), || ()]));
+    "MultiWorkerPool::try_submit" => refused(it.full.try_submit(|| ()));
+    "MultiWorkerPool::try_submit_batch" => batch_refused(it.full.try_submit_batch([|| (), || ()]));
+    "MultiWorkerPool::spawn" => refused(it.full.spawn(|| ())) && refused(it.open.spawn(|| ()));
+    "MultiWorkerPool::spawn_timeout" => refused(it.full.spawn_timeout(|| (), SECOND));
+    "MultiWorkerPool::spawn_deadline" => refused(it.full.spawn_deadline(|| (), it.later));
+    "MultiWorkerPool::spawn_with" => refused(Spawn::spawn_with(&it.full, || (), wait()));
+    "MultiWorkerPool::spawn_async" => refused(ready(it.full.spawn_async(|| ())));
+    "MultiWorkerPool::try_spawn" => refused(it.full.try_spawn(|| ()));
+    "MultiWorkerPool::reserve" => refused(it.full.reserve());
+    "MultiWorkerPool::reserve_timeout" => refused(it.full.reserve_timeout(SECOND));
+    "MultiWorkerPool::reserve_deadline" => refused(it.full.reserve_deadline(it.later));
+    "MultiWorkerPool::reserve_with" => refused(Reserve::reserve_with(&it.full, wait()));
+    "MultiWorkerPool::reserve_async" => refused(ready(it.full.reserve_async()));
+    "MultiWorkerPool::try_reserve" => refused(it.full.try_reserve());
+    "MultiWorkerPool::wait_idle" => stayed(it.full.wait_idle());
+    "MultiWorkerPool::wait_idle_timeout" => stayed(it.full.wait_idle_timeout(SECOND));
+    "MultiWorkerPool::wait_idle_deadline" => stayed(it.full.wait_idle_deadline(it.later));
+    "MultiWorkerPool::wait_idle_async" => stayed(ready(it.full.wait_idle_async()));
+    "MultiWorkerPool::wait_idle_async" => stayed(ready(&mut it.idle));
+    "MultiWorkerPool::wait_released" => stayed(it.full.wait_released());
+    "MultiWorkerPool::wait_released_timeout" => stayed(it.full.wait_released_timeout(SECOND));
+    "MultiWorkerPool::wait_released_deadline" => stayed(it.full.wait_released_deadline(it.later));
+    "MultiWorkerPool::wait_released_async" => stayed(ready(it.full.wait_released_async()));
+    "MultiWorkerPool::wait_released_async" => stayed(ready(&mut it.released));
+    "MultiWorkerPool::release_timeout" => stayed(it.full.release_timeout(SECOND));
+    "MultiWorkerPool::release_deadline" => stayed(it.full.release_deadline(it.later));
+    "MultiWorkerPool::release_async" => stayed(ready(it.full.release_async(None)));
+    "MultiWorkerPool::release_with_grace" => stayed(it.full.release_with_grace(SECOND));
+    "MultiWorkerPool::release_with_grace_async" => stayed(ready(it.full.release_with_grace_async(SECOND)));
+    "MultiWorkerPool::map" => map_refused(it.full.map(0..3, |n| n).next().expect("an item"));
+    "MultiWorkerPool::map_unordered" => map_refused(it.full.map_unordered(0..3, |n| n).next().expect("an item"));
+    "MultiWorkerPool::try_map" => map_refused(it.full.try_map(0..3, Err::<(), u8>).next().expect("an item"));
+    "MultiWorkerPool::try_map_unordered" => {
+        map_refused(it.full.try_map_unordered(0..3, Err::<(), u8>).next().expect("an item"))
+    };
+    "MultiWorkerPool::for_each" => map_refused(it.full.for_each(0..3, drop));
+    "MultiWorkerPool::try_for_each" => map_refused(it.full.try_for_each(0..3, Err::<(), u8>));
+    "MultiWorkerPool::invoke_any" => map_refused(it.full.invoke_any([|| Ok::<_, u8>(())]));
+    "MultiWorkerPool::invoke_any_async" => map_refused(ready(it.full.invoke_any_async([|| Ok::<_, u8>(())])));
+    "MultiReserveFuture::poll" => refused(ready(&mut it.reserving));
+    "MultiReserveFuture::drop" => { drop(std::mem::replace(&mut it.reserving, it.full.reserve_async())); true };
+    "MultiWorkerPool::wait_idle_until" => Workers::wait_idle_until(&it.full, None) == STAYED;
+    "MultiWorkerPool::wait_released_until" => Workers::wait_released_until(&it.full, None) == STAYED;
+    "MultiWorkerPool::release_until" => Workers::release_until(&it.full, None) == STAYED;
+    // There is nothing to release.
+    "MultiWorkerPool::release" => !it.full.release() && !Workers::release(&it.full);
+    "MultiWorkerPool::release_now" => it.full.release_now() == 0 && Workers::release_now(&it.full) == 0;
+    // It runs on its owner.
+    "MultiWorkerPool::scope" => it.full.scope(|scope| scope.spawn(|| 3).join()).is_ok_and(|three| three == 3);
+    "MultiKeyed::submit" => refused(it.keyed.submit(1, || ()));
+    "MultiKeyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), SECOND));
+    "MultiKeyed::submit_deadline" => refused(it.keyed.submit_deadline(1, || (), it.later));
+    "MultiKeyed::submit_async" => refused(ready(it.keyed.submit_async(1, || ())));
+    "MultiKeyed::try_submit" => refused(it.keyed.try_submit(1, || ()));
+    "MultiKeyed::spawn" => refused(it.keyed.spawn(1, || ()));
+    "MultiKeyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), SECOND));
+    "MultiKeyed::spawn_deadline" => refused(it.keyed.spawn_deadline(1, || (), it.later));
+    "MultiKeyed::spawn_async" => refused(ready(it.keyed.spawn_async(1, || ())));
+    "MultiKeyed::try_spawn" => refused(it.keyed.try_spawn(1, || ()));
+};
+
+#[test]
+fn no_call_on_a_multi_pool_waits_in_a_forked_child() {
+    let ended = in_child(
+        "forks::no_call_on_a_multi_pool_waits_in_a_forked_child",
+        || {
+            let each = Pool::builder().capacity(1).queue_depth(1);
+            let full = MultiPool::builder(each).pools(2).build().unwrap();
+            let open = MultiPool::builder(Pool::builder().capacity(2))
+                .pools(2)
+                .build()
+                .unwrap();
+            let mut gates = hold_all(&full, 2);
+            gates.push(hold(&open));
+            full.submit_batch([|| (), || ()]).unwrap();
+            let mut inherited = Inherited {
+                later: Instant::now() + SECOND,
+                keyed: full.keyed(),
+                reserving: full.reserve_async(),
+                submitting: {
+                    let submitted = full.submit_async(|| ());
+                    Box::pin(async { submitted.await.map_err(SubmitError::without_task) })
+                },
+                idle: Box::pin(full.wait_idle_async()),
+                released: Box::pin(full.wait_released_async()),
+                full,
+                open,
+            };
+            assert!(poll(&mut inherited.reserving).is_pending());
+            assert!(poll(&mut inherited.submitting).is_pending());
+            assert!(poll(&mut inherited.idle).is_pending());
+            assert!(poll(&mut inherited.released).is_pending());
+            check_in_forks(&mut inherited, CASES);
+            // The parent's go on.
+            gates.iter().for_each(testkit::Gate::open);
+            drop((inherited.submitting, inherited.reserving));
+            inherited.full.wait_idle().unwrap();
+            inherited.full.spawn(|| ()).unwrap().join().unwrap();
+        },
+    );
+    assert!(ended.is_ok(), "{ended:?}");
+}

@@ -1,0 +1,376 @@
+//! Pools in a forked child: no call waits there for workers, or for threads, that stayed behind.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "an answer is looked at where the call is made"
+)]
+
+use std::future::Future;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use pool_core::{
+    BatchError, CancelToken, Cancelled, Closures, JoinError, JoinHandle, Keyed, ManualClock, Map,
+    MapError, OnFull, Permit, PollReserve, Pool, Reserve, ReserveFuture, ScopedJoinHandle,
+    ScopedMap, Spawn, Submit, SubmitError, TaskGroup, WaitError, Workers, blocking,
+};
+use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
+
+use crate::support::{hold, poll, pool, queueing};
+
+const SECOND: Duration = Duration::from_secs(1);
+const STAYED: Result<(), WaitError> = Err(WaitError::Forked);
+
+type Started<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// What a child inherits. All workers wait at gates, so no lock is held at a fork.
+struct Inherited {
+    /// Its worker is busy, and its queue full.
+    full: Pool,
+    /// Its one worker is busy, and others would be started.
+    open: Pool,
+    later: Instant,
+    /// Of a task that runs.
+    handle: Option<JoinHandle<()>>,
+    /// A task of it runs.
+    group: TaskGroup<Result<(), u8>>,
+    keyed: Keyed<u8>,
+    /// One item came out, and the next is being worked on.
+    map: Option<Map<Range<u32>, u32>>,
+    permits: Vec<Permit<Closures>>,
+    reserving: ReserveFuture<Closures>,
+    to_reserve: PollReserve<Pool>,
+    submitting: Started<Result<(), SubmitError>>,
+    idle: Started<Result<(), WaitError>>,
+    released: Started<Result<(), WaitError>>,
+    token: CancelToken,
+    cancelled: Cancelled,
+}
+
+fn refused<V, T>(answer: Result<V, SubmitError<T>>) -> bool {
+    matches!(answer, Err(SubmitError::Forked(_)))
+}
+
+fn batch_refused<I: Iterator>(answer: Result<usize, BatchError<I>>) -> bool {
+    answer.is_err_and(|error| {
+        let is_forked = matches!(error.reason(), SubmitError::Forked(()));
+        is_forked && error.submitted() == 0 && error.into_refused().count() == 2
+    })
+}
+
+fn map_refused<V, E>(answer: Result<V, MapError<E>>) -> bool {
+    matches!(answer, Err(MapError::Refused(SubmitError::Forked(()))))
+}
+
+fn lost<V>(answer: Result<V, JoinError>) -> bool {
+    matches!(answer, Err(JoinError::Forked))
+}
+
+fn wait() -> OnFull {
+    OnFull::Wait(None)
+}
+
+const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
+    "WorkerPool::submit" => refused(it.full.submit(|| ())) && refused(it.open.submit(|| ()));
+    "WorkerPool::submit_timeout" => refused(it.full.submit_timeout(|| (), SECOND));
+    "WorkerPool::submit_deadline" => refused(it.full.submit_deadline(|| (), it.later));
+    "WorkerPool::submit_with" => refused(it.full.submit_with(|| (), wait()));
+    "WorkerPool::submit_async" => refused(ready(it.full.submit_async(|| ())));
+    "WorkerPool::submit_async" => refused(ready(&mut it.submitting));
+    "WorkerPool::submit_batch" => batch_refused(it.full.submit_batch([|| (), || ()]));
+    "WorkerPool::try_submit" => refused(it.full.try_submit(|| ()));
+    "WorkerPool::try_submit_batch" => batch_refused(it.full.try_submit_batch([|| (), || ()]));
+    "WorkerPool::spawn" => refused(it.full.spawn(|| ())) && refused(it.open.spawn(|| ()));
+    "WorkerPool::spawn_timeout" => refused(it.full.spawn_timeout(|| (), SECOND));
+    "WorkerPool::spawn_deadline" => refused(it.full.spawn_deadline(|| (), it.later));
+    "WorkerPool::spawn_with" => refused(it.full.spawn_with(|| (), wait()));
+    "WorkerPool::spawn_async" => refused(ready(it.full.spawn_async(|| ())));
+    "WorkerPool::try_spawn" => refused(it.full.try_spawn(|| ()));
+    "WorkerPool::reserve" => refused(it.full.reserve());
+    "WorkerPool::reserve_timeout" => refused(it.full.reserve_timeout(SECOND));
+    "WorkerPool::reserve_deadline" => refused(it.full.reserve_deadline(it.later));
+    "WorkerPool::reserve_with" => refused(Reserve::reserve_with(&it.full, wait()));
+    "WorkerPool::reserve_async" => refused(ready(it.full.reserve_async()));
+    "WorkerPool::try_reserve" => refused(it.full.try_reserve());
+    "ReserveFuture::poll" => refused(ready(&mut it.reserving));
+    "ReserveFuture::drop" => { drop(std::mem::replace(&mut it.reserving, it.full.reserve_async())); true };
+    "PollReserve::poll_reserve" => {
+        let mut context = Context::from_waker(Waker::noop());
+        matches!(it.to_reserve.poll_reserve(&mut context), Poll::Ready(Err(SubmitError::Forked(()))))
+    };
+    // Its task is dropped unrun.
+    "Permit::submit" => {
+        it.permits.pop().expect("it is there").submit(|| unreachable!("no worker is here"));
+        true
+    };
+    "Permit::spawn" => lost(it.permits.pop().expect("it is there").spawn(|| ()).join());
+    "WorkerPool::wait_idle" => it.full.wait_idle() == STAYED;
+    "WorkerPool::wait_idle_timeout" => it.full.wait_idle_timeout(SECOND) == STAYED;
+    "WorkerPool::wait_idle_deadline" => it.full.wait_idle_deadline(it.later) == STAYED;
+    "WorkerPool::wait_idle_async" => ready(it.full.wait_idle_async()) == STAYED;
+    "WorkerPool::wait_idle_async" => ready(&mut it.idle) == STAYED;
+    "WorkerPool::wait_released" => it.full.wait_released() == STAYED;
+    "WorkerPool::wait_released_timeout" => it.full.wait_released_timeout(SECOND) == STAYED;
+    "WorkerPool::wait_released_deadline" => it.full.wait_released_deadline(it.later) == STAYED;
+    "WorkerPool::wait_released_async" => ready(it.full.wait_released_async()) == STAYED;
+    "WorkerPool::wait_released_async" => ready(&mut it.released) == STAYED;
+    // There is nothing to release.
+    "WorkerPool::release" | "Workers::release" => !it.full.release() && !Workers::release(&it.full);
+    "WorkerPool::release_now" | "Workers::release_now" => {
+        it.full.release_now() == 0 && Workers::release_now(&it.full) == 0
+    };
+    "WorkerPool::release_timeout" => it.full.release_timeout(SECOND) == STAYED;
+    "WorkerPool::release_deadline" => it.full.release_deadline(it.later) == STAYED;
+    "WorkerPool::release_async" => ready(it.full.release_async(None)) == STAYED;
+    "WorkerPool::release_with_grace" => it.full.release_with_grace(SECOND).map(drop) == STAYED;
+    "WorkerPool::release_with_grace_async" => {
+        ready(Box::pin(it.full.release_with_grace_async(SECOND))).map(drop) == STAYED
+    };
+    "WorkerPool::map" => map_refused(it.full.map(0..3, |n| n).next().expect("an item"));
+    "WorkerPool::map_unordered" => map_refused(it.full.map_unordered(0..3, |n| n).next().expect("an item"));
+    "WorkerPool::try_map" => map_refused(it.full.try_map(0..3, Err::<(), u8>).next().expect("an item"));
+    "WorkerPool::try_map_unordered" => {
+        map_refused(it.full.try_map_unordered(0..3, Err::<(), u8>).next().expect("an item"))
+    };
+    "WorkerPool::for_each" => map_refused(it.full.for_each(0..3, drop));
+    "WorkerPool::try_for_each" => map_refused(it.full.try_for_each(0..3, Err::<(), u8>));
+    "WorkerPool::invoke_any" => map_refused(it.full.invoke_any([|| Ok::<_, u8>(())]));
+    "WorkerPool::invoke_any_async" => map_refused(ready(it.full.invoke_any_async([|| Ok::<_, u8>(())])));
+    "Map::next" => {
+        let map = it.map.as_mut().expect("it is there");
+        map_refused(map.next().expect("an item")) && map.next().is_none()
+    };
+    "Map::drop" => { drop(it.map.take()); true };
+    // It runs on its owner.
+    "WorkerPool::scope" => it.full.scope(|scope| scope.spawn(|| 3).join()).is_ok_and(|three| three == 3);
+    "blocking" => blocking(|| 3) == 3;
+    // A pool of the child's own works, and ends.
+    "WorkerPool::wait_released" => {
+        let own = pool(1);
+        own.spawn(|| 2).is_ok_and(|two| two.join().is_ok()) && own.release_timeout(60 * SECOND).is_ok()
+    };
+};
+
+const TRAITS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
+    "Submit::submit" => refused(Submit::submit(&it.full, || ()));
+    "Submit::submit_timeout" => refused(Submit::submit_timeout(&it.full, || (), SECOND));
+    "Submit::submit_deadline" => refused(Submit::submit_deadline(&it.full, || (), it.later));
+    "Submit::submit_with" => refused(Submit::submit_with(&it.full, || (), wait()));
+    "Submit::submit_async" => refused(ready(Submit::submit_async(&it.full, || ())));
+    "Submit::try_submit" => refused(Submit::try_submit(&it.full, || ()));
+    "Spawn::spawn" => refused(Spawn::spawn(&it.full, || ()));
+    "Spawn::spawn_timeout" => refused(Spawn::spawn_timeout(&it.full, || (), SECOND));
+    "Spawn::spawn_deadline" => refused(Spawn::spawn_deadline(&it.full, || (), it.later));
+    "Spawn::spawn_with" => refused(Spawn::spawn_with(&it.full, || (), wait()));
+    "Spawn::spawn_async" => refused(ready(Spawn::spawn_async(&it.full, || ())));
+    "Spawn::try_spawn" => refused(Spawn::try_spawn(&it.full, || ()));
+    "Reserve::reserve" => refused(Reserve::reserve(&it.full));
+    "Reserve::reserve_timeout" => refused(Reserve::reserve_timeout(&it.full, SECOND));
+    "Reserve::reserve_deadline" => refused(Reserve::reserve_deadline(&it.full, it.later));
+    "Reserve::reserve_with" => refused(Reserve::reserve_with(&it.full, wait()));
+    "Reserve::reserve_async" => refused(ready(Reserve::reserve_async(&it.full)));
+    "Reserve::try_reserve" => refused(Reserve::try_reserve(&it.full));
+    "Workers::wait_idle" => Workers::wait_idle(&it.full) == STAYED;
+    "Workers::wait_idle_timeout" => Workers::wait_idle_timeout(&it.full, SECOND) == STAYED;
+    "Workers::wait_idle_deadline" => Workers::wait_idle_deadline(&it.full, it.later) == STAYED;
+    "Workers::wait_idle_until" | "WorkerPool::wait_idle_until" => {
+        Workers::wait_idle_until(&it.full, None) == STAYED
+    };
+    "Workers::wait_released" => Workers::wait_released(&it.full) == STAYED;
+    "Workers::wait_released_timeout" => Workers::wait_released_timeout(&it.full, SECOND) == STAYED;
+    "Workers::wait_released_deadline" => Workers::wait_released_deadline(&it.full, it.later) == STAYED;
+    "Workers::wait_released_until" | "WorkerPool::wait_released_until" => {
+        Workers::wait_released_until(&it.full, None) == STAYED
+    };
+    "Workers::release_timeout" => Workers::release_timeout(&it.full, SECOND) == STAYED;
+    "Workers::release_deadline" => Workers::release_deadline(&it.full, it.later) == STAYED;
+    "Workers::release_until" | "WorkerPool::release_until" => Workers::release_until(&it.full, None) == STAYED;
+    "Workers::release_with_grace" => Workers::release_with_grace(&it.full, SECOND).map(drop) == STAYED;
+};
+
+const TASKS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
+    "TaskBuilder::submit" => refused(it.full.task().submit(|| ())) && refused(it.full.task().name("n").submit(|| ()));
+    "TaskBuilder::submit_timeout" => refused(it.full.task().submit_timeout(|| (), SECOND));
+    "TaskBuilder::submit_deadline" => refused(it.full.task().submit_deadline(|| (), it.later));
+    "TaskBuilder::submit_async" => refused(ready(it.full.task().submit_async(|| ())));
+    "TaskBuilder::try_submit" => refused(it.full.task().try_submit(|| ()));
+    "TaskBuilder::spawn" => refused(it.full.task().spawn(|| ()));
+    "TaskBuilder::spawn_timeout" => refused(it.full.task().spawn_timeout(|| (), SECOND));
+    "TaskBuilder::spawn_deadline" => refused(it.full.task().spawn_deadline(|| (), it.later));
+    // A token that was made before the fork is no reason to say that the task was cancelled.
+    "TaskBuilder::spawn_async" => refused(ready(it.full.task().cancelled_by(&it.token).spawn_async(|| ())));
+    "TaskBuilder::try_spawn" => refused(it.full.task().try_spawn(|| ()));
+    "JoinHandle::join" => lost(it.handle.take().expect("it is there").join());
+    "JoinHandle::join_timeout" => {
+        it.handle.take().expect("it is there").join_timeout(SECOND).is_ok_and(lost)
+    };
+    "JoinHandle::join_deadline" => {
+        it.handle.take().expect("it is there").join_deadline(it.later).is_ok_and(lost)
+    };
+    "JoinHandle::try_join" => it.handle.take().expect("it is there").try_join().is_ok_and(lost);
+    "JoinHandle::poll" => lost(ready(it.handle.as_mut().expect("it is there")));
+    "Keyed::submit" => refused(it.keyed.submit(1, || ()));
+    "Keyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), SECOND));
+    "Keyed::submit_deadline" => refused(it.keyed.submit_deadline(1, || (), it.later));
+    "Keyed::submit_async" => refused(ready(it.keyed.submit_async(1, || ())));
+    "Keyed::try_submit" => refused(it.keyed.try_submit(1, || ()));
+    "Keyed::spawn" => refused(it.keyed.spawn(1, || ()));
+    "Keyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), SECOND));
+    "Keyed::spawn_deadline" => refused(it.keyed.spawn_deadline(1, || (), it.later));
+    "Keyed::spawn_async" => refused(ready(it.keyed.spawn_async(1, || ())));
+    "Keyed::try_spawn" => refused(it.keyed.try_spawn(1, || ()));
+    "TaskGroup::submit" => refused(it.group.submit(|| ()));
+    "TaskGroup::submit_async" => refused(ready(it.group.submit_async(|| ())));
+    "TaskGroup::try_submit" => refused(it.group.try_submit(|| ()));
+    "TaskGroup::spawn" => refused(it.group.spawn(|| Ok(())));
+    "TaskGroup::spawn_async" => refused(ready(it.group.spawn_async(|| Ok(()))));
+    "TaskGroup::try_spawn" => refused(it.group.try_spawn(|| Ok(())));
+    // That its tasks stayed behind is said once.
+    "TaskGroup::next" => it.group.next().is_some_and(lost) && it.group.next().is_none();
+    "TaskGroup::next_deadline" => {
+        matches!(it.group.next_deadline(it.later), Ok(Some(Err(JoinError::Forked))))
+    };
+    "TaskGroup::next_async" => ready(it.group.next_async()).is_some_and(lost);
+    "TaskGroup::poll_next" => {
+        let mut context = Context::from_waker(Waker::noop());
+        matches!(it.group.poll_next(&mut context), Poll::Ready(Some(Err(JoinError::Forked))))
+    };
+    "TaskGroup::wait" => lost(it.group.wait());
+    "TaskGroup::wait_deadline" => it.group.wait_deadline(it.later).is_ok_and(lost);
+    "TaskGroup::wait_async" => lost(ready(it.group.wait_async()));
+    "TaskGroup::try_wait" => map_refused(it.group.try_wait());
+    "TaskGroup::try_wait_async" => map_refused(ready(it.group.try_wait_async()));
+    "CancelToken::wait" => !it.token.wait() && it.token.cancel() && it.token.wait();
+    "CancelToken::wait_timeout" => !it.token.wait_timeout(Duration::MAX) && !it.token.wait_timeout(Duration::ZERO);
+    "CancelToken::wait_deadline" => !it.token.wait_deadline(Instant::now());
+    "CancelToken::wait_deadline_by" => {
+        let clock = ManualClock::new();
+        !it.token.wait_deadline_by(&clock, pool_core::Clock::now(&clock))
+    };
+    "Cancelled::poll" => !ready(&mut it.cancelled) && !ready(it.token.cancelled());
+    "Cancelled::drop" => { drop(std::mem::replace(&mut it.cancelled, it.token.cancelled())); true };
+    "CancelOnDrop::drop" => { drop(it.token.clone().drop_guard()); it.token.is_cancelled() };
+};
+
+#[cfg(feature = "stream")]
+const STREAMS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
+    "MapStream::poll_next" => {
+        use futures_lite::StreamExt;
+        let mut stream = it.map.take().expect("it is there").into_stream();
+        map_refused(ready(stream.next()).expect("an item")) && ready(stream.next()).is_none()
+    };
+};
+
+#[test]
+fn no_call_on_a_pool_waits_in_a_forked_child() {
+    let ended = in_child("forks::no_call_on_a_pool_waits_in_a_forked_child", || {
+        let (full, mapping) = (queueing(1), queueing(1));
+        let open = Pool::builder().capacity(4).build().unwrap();
+        let at_work = hold(&full, 1);
+        full.submit(|| ()).unwrap();
+        let gate = Gate::new();
+        let [of_handle, of_group, of_map] = [(); 3].map(|()| gate.clone());
+        let handle = open.spawn(move || of_handle.wait()).unwrap();
+        let group = open.group();
+        let in_group = move || {
+            of_group.wait();
+            Ok(())
+        };
+        group.spawn(in_group).unwrap();
+        let mut map = mapping.map(0..2, move |n| {
+            if n == 1 {
+                of_map.wait();
+            }
+            n
+        });
+        assert_eq!(map.next().unwrap().unwrap(), 0);
+        gate.wait_for_arrivals(3);
+        let token = CancelToken::new();
+        let mut inherited = Inherited {
+            later: Instant::now() + SECOND,
+            handle: Some(handle),
+            group,
+            keyed: full.keyed(),
+            map: Some(map),
+            permits: vec![open.reserve().unwrap()],
+            reserving: full.reserve_async(),
+            to_reserve: PollReserve::new(full.clone()),
+            submitting: {
+                let submitted = full.submit_async(|| ());
+                Box::pin(async { submitted.await.map_err(SubmitError::without_task) })
+            },
+            idle: Box::pin(full.wait_idle_async()),
+            released: Box::pin(full.wait_released_async()),
+            cancelled: token.cancelled(),
+            token,
+            full,
+            open,
+        };
+        assert!(poll(&mut inherited.reserving).is_pending());
+        assert!(poll(&mut inherited.submitting).is_pending());
+        assert!(poll(&mut inherited.idle).is_pending());
+        assert!(poll(&mut inherited.released).is_pending());
+        assert!(poll(&mut inherited.cancelled).is_pending());
+        check_in_forks(&mut inherited, POOLS);
+        check_in_forks(&mut inherited, TRAITS);
+        check_in_forks(&mut inherited, TASKS);
+        #[cfg(feature = "stream")]
+        check_in_forks(&mut inherited, STREAMS);
+        // The parent's go on.
+        gate.open();
+        at_work.open();
+        inherited.handle.take().unwrap().join().unwrap();
+        assert!(inherited.map.take().unwrap().next().unwrap().is_ok());
+        inherited.group.wait().unwrap();
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+/// What a child inherits that is forked within a scope.
+struct Scoped<'scope, 'env> {
+    scope: &'scope pool_core::Scope<'scope, 'env>,
+    /// Of a task that runs.
+    handle: Option<ScopedJoinHandle<'scope, ()>>,
+    map: Option<ScopedMap<'scope, 'env, Range<u32>, u32>>,
+}
+
+#[test]
+fn no_call_on_a_scope_waits_in_a_forked_child() {
+    let ended = in_child("forks::no_call_on_a_scope_waits_in_a_forked_child", || {
+        let (pool, gate) = (pool(2), Gate::new());
+        let held = hold(&pool, 1);
+        pool.scope(|scope| {
+            let handle = scope.spawn(|| gate.wait());
+            gate.wait_for_arrivals(1);
+            let mut scoped = Scoped {
+                scope,
+                handle: Some(handle),
+                map: Some(scope.map(0..4, |n| n)),
+            };
+            let cases = fork_cases! { it: Scoped<'_, '_>;
+                // It panics: it has no other way to say so.
+                "Scope::submit" => catch_unwind(AssertUnwindSafe(|| it.scope.submit(|| ()))).is_err();
+                "Scope::spawn" => lost(it.scope.spawn(|| ()).join());
+                "Scope::map" => map_refused(it.scope.map(0..3, |n| n).next().expect("an item"));
+                "Scope::try_map" => map_refused(it.scope.try_map(0..3, Err::<(), u8>).next().expect("an item"));
+                "ScopedTaskBuilder::submit" => {
+                    catch_unwind(AssertUnwindSafe(|| it.scope.task().name("n").submit(|| ()))).is_err()
+                };
+                "ScopedTaskBuilder::spawn" => lost(it.scope.task().name("n").spawn(|| ()).join());
+                "ScopedJoinHandle::join" => lost(it.handle.take().expect("it is there").join());
+                "ScopedJoinHandle::drop" => { drop(it.handle.take()); true };
+                "ScopedMap::next" => {
+                    let map = it.map.as_mut().expect("it is there");
+                    map_refused(map.next().expect("an item")) && map.next().is_none()
+                };
+                "ScopedMap::drop" => { drop(it.map.take()); true };
+            };
+            check_in_forks(&mut scoped, cases);
+            gate.open();
+        });
+        held.open();
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
