@@ -13,7 +13,7 @@ use sync_shim::Clock;
 
 use crate::current::Frame;
 use crate::error::JoinError;
-use crate::sched::spin::{JOIN_SPIN, spin_until};
+use crate::sched::join_spin::look_before_join;
 use crate::task::cell::{Claim, SpawnCell, Stored};
 use crate::task::promise::{self, Joined, Promised};
 use crate::task::run::{Outcome, TaskContext};
@@ -321,7 +321,7 @@ impl TaskRef {
             if deadline.is_none() && self.pool.is_own_worker() && !self.run_in_place() {
                 return Some(Err(JoinError::WouldDeadlock));
             }
-            spin_until(JOIN_SPIN, || self.cell.is_ended());
+            look_before_join(|| self.cell.is_ended());
         }
         // A value that is there needs no parker.
         let ended = self.cell.is_ended();

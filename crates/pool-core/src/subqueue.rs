@@ -54,7 +54,7 @@ use crate::foreign::{Payload, drop_quietly, guarded};
 use crate::handle::PoolRef;
 use crate::pool_handle::PoolHandle;
 use crate::sched::decide::Demand;
-use crate::sched::spin::{AdaptiveSpin, SpinPolicy, spin_until};
+use crate::sched::search::{Search, Searches};
 use crate::sched::state::State as PoolState;
 use crate::submit::Admit;
 use crate::task::closures::Closures;
@@ -266,7 +266,7 @@ struct State<B> {
     /// Pieces of the next turn at most.
     turn: usize,
     /// How drain tasks look for a piece that comes late.
-    search: AdaptiveSpin,
+    searches: Searches,
     /// The pool was found released.
     closed: bool,
     /// The owner sleeps.
@@ -299,7 +299,7 @@ impl<B: Backlog> State<B> {
         }
         self.lanes.restart(lane);
         work.store(false, Relaxed); // A hint; the lock is held.
-        After::Dry(self.search.policy())
+        After::Dry(self.searches.next())
     }
 
     /// The next piece of a drain task, which is uncounted if there is none.
@@ -437,7 +437,7 @@ enum After<P> {
     /// Another one.
     Next(P),
     /// None: there was no other, and the drain task is counted as starting.
-    Dry(SpinPolicy),
+    Dry(Search),
     /// None, and nothing is to be done any more.
     Ended,
     /// None: it was not to take another.
@@ -461,7 +461,7 @@ impl<B: Backlog + Send + 'static> Drain for SubQueue<B> {
             next = match next {
                 After::Next(piece) => self.run_one(piece, Some(&mut turn)),
                 After::TurnOver => self.end_turn(this, &mut turn),
-                After::Dry(policy) => self.search(turn.lane, policy),
+                After::Dry(search) => self.search(turn.lane, search),
                 After::Ended => return,
             }
         }
@@ -493,7 +493,7 @@ impl<B: Backlog> SubQueue<B> {
                 backlog,
                 lanes,
                 turn: 1,
-                search: AdaptiveSpin::default(),
+                searches: Searches::new(),
                 closed: false,
                 owner: None,
                 owner_helps: false,
@@ -596,13 +596,13 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
     }
 
     /// Looks for a piece that comes late, but not while the worker is wanted for other tasks.
-    fn search(&self, lane: usize, policy: SpinPolicy) -> After<Started<B>> {
+    fn search(&self, lane: usize, search: Search) -> After<Started<B>> {
         let member = self.site.member(lane);
-        spin_until(policy, || self.work.load(Relaxed) || member.is_wanted());
+        search.look(|| self.work.load(Relaxed) || member.is_wanted());
         let mut state = self.state.lock();
         state.lanes.begin(lane, lane);
         let piece = state.next_or_end(lane);
-        state.search.learn(piece.is_some());
+        state.searches.learn(search, piece.is_some());
         piece.map_or(After::Ended, After::Next)
     }
 

@@ -14,8 +14,8 @@ use crate::runner::Runner;
 use crate::sched::effects::Effects;
 use crate::sched::exits::Exit;
 use crate::sched::idle::{WakeReason, WorkerCell};
+use crate::sched::search::AdaptiveSpin;
 use crate::sched::shared::Whole;
-use crate::sched::spin::AdaptiveSpin;
 use crate::sched::state::{Found, Next, Rest, State};
 use crate::task::run::{Resolver, TaskResult};
 use crate::worker_state;
@@ -112,7 +112,7 @@ fn join<R: Runner>(core: &Arc<Core<R>>, threads: Vec<JoinHandle>) {
 /// as leaving.
 fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     let timed = core.config.keep_alive.is_some();
-    let mut search = AdaptiveSpin::default();
+    let mut search = AdaptiveSpin::new();
     loop {
         let now = timed.then(|| core.clock().now());
         let mut effects = Effects::new();
@@ -126,7 +126,11 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         drop(garbage); // The lock is free.
         core.wake_threads(&mut effects);
         let reason = match found {
-            Found::Park(rest) => park(core, cell, &rest),
+            Found::Park(rest) => {
+                let reason = park(core, cell, &rest);
+                search.woke();
+                reason
+            }
             Found::Next(next) => {
                 match run_until_idle(core, start_if_reserved(core, next, effects.start)) {
                     AfterRun::Search => {

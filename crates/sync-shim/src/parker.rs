@@ -80,11 +80,18 @@ impl Parker {
 
     /// Gives the token and wakes the owner if it sleeps.
     pub fn unpark(&self) {
+        self.unpark_sleeper();
+    }
+
+    /// As [`unpark`](Self::unpark). Returns whether the owner slept.
+    pub fn unpark_sleeper(&self) -> bool {
         // The token first, over any state, then the wake-up: an owner that is about to sleep finds
         // the word changed. Release pairs with the Acquire in `sleep` and `take_token`.
-        if self.0.swap(TOKEN, Release) == PARKED {
+        let slept = self.0.swap(TOKEN, Release) == PARKED;
+        if slept {
             self.0.wake_one();
         }
+        slept
     }
 
     /// Makes the owner's present or next sleep end without a token.

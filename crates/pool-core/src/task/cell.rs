@@ -34,6 +34,7 @@ use crate::cancel::CancelToken;
 use crate::current::{Frame, Running};
 use crate::error::JoinError;
 use crate::foreign::{Payload, drop_quietly, wake};
+use crate::sched::join_spin::has_unparked_joiner;
 use crate::sched::ready::Priority;
 use crate::task::promise::{End, Joined, Listener, Promise, Promised};
 use crate::task::record::TaskRecord;
@@ -418,7 +419,7 @@ impl SpawnCell {
         self.ended.store(true, Release); // Pairs with the load in `is_ended`.
         match end? {
             End::Wake(Waiter::Thread(parker)) => {
-                parker.unpark();
+                has_unparked_joiner(parker.unpark_sleeper());
                 None
             }
             End::Wake(Waiter::Task(waker)) => Some(waker),

@@ -24,6 +24,7 @@ use super::members::Members;
 use crate::error::JoinError;
 use crate::foreign::{drop_quietly, wake};
 use crate::handle::{RawHandle, TaskRef};
+use crate::sched::join_spin::has_unparked_joiner;
 use crate::sched::ticket_list::TicketList;
 use crate::task::cell::SpawnCell;
 use crate::task::promise::{Joined, Listener};
@@ -136,6 +137,7 @@ impl State {
     fn look(&self) -> Look {
         match (self.pending, self.ended.len()) {
             (0, _) => Look::Over,
+            (1, 0) => Look::Last,
             (_, 0) => Look::Nothing,
             _ => Look::Some,
         }
@@ -147,6 +149,8 @@ impl State {
 #[repr(u8)]
 enum Look {
     Nothing,
+    /// There is nothing to take, and one task is left.
+    Last,
     /// There is something to take.
     Some,
     /// No task is left.
@@ -241,6 +245,11 @@ impl Shared {
         has_failed
     }
 
+    /// Whether an owner waits for one task, as a join does: no others may end while it looks.
+    pub(super) fn has_one_left(&self) -> bool {
+        self.hint.load(Relaxed) == Look::Last as u8
+    }
+
     /// A task was accepted.
     pub(super) fn adopt(self: &Arc<Self>, handle: RawHandle, is_submitted: bool) {
         let listener: Arc<dyn Listener> = Arc::clone(self) as _;
@@ -321,7 +330,7 @@ impl Shared {
         self.show(&state);
         let mut wakers = Vec::new();
         let look = state.look();
-        if look == Look::Nothing || !state.owners.wait() {
+        if look < Look::Some || !state.owners.wait() {
             drop(state); // Owners sleep on: there is more to come.
         } else {
             let ends = look == Look::Over || is_error || state.ended.len() >= ENOUGH;
@@ -332,7 +341,7 @@ impl Shared {
             drop(state);
             for owner in woken {
                 match owner {
-                    Waiter::Thread(parker) => parker.unpark(),
+                    Waiter::Thread(parker) => has_unparked_joiner(parker.unpark_sleeper()),
                     Waiter::Task(waker) => wakers.push(waker),
                 }
             }

@@ -16,6 +16,7 @@ use super::tally::Tally;
 use crate::error::{JoinError, WaitError};
 use crate::handle::PoolRef;
 use crate::pool_handle::PoolHandle;
+use crate::sched::join_spin::look_before_join;
 use crate::sched::spin::{JOIN_SPIN, spin_until};
 use crate::wait_async::Deadline;
 
@@ -165,7 +166,12 @@ impl Group {
         }
         let helps = deadline.is_none() && self.pool.0.is_own_worker();
         if !helps {
-            spin_until(JOIN_SPIN, || self.shared.seems_ready(until));
+            let ready = || self.shared.seems_ready(until);
+            if self.shared.has_one_left() {
+                look_before_join(ready);
+            } else {
+                spin_until(JOIN_SPIN, ready); // More tasks end meanwhile, for one wake-up.
+            }
         }
         let parker = Parker::of_thread();
         loop {

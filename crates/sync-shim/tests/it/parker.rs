@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,29 @@ fn a_token_from_another_thread_ends_the_present_park() {
                 parker.park();
                 giver.join().unwrap();
                 assert!(!parker.take_token());
+            }
+        });
+    });
+}
+
+#[test]
+fn giving_a_token_says_whether_the_owner_slept() {
+    watchdog(LIMIT, || {
+        let parker = Parker::new();
+        assert!(!parker.unpark_sleeper());
+        assert!(!parker.unpark_sleeper(), "it has a token");
+        parker.park();
+        let slept = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !slept.load(Relaxed) {
+                    slept.store(parker.unpark_sleeper(), Relaxed);
+                    thread::yield_now();
+                }
+                parker.unpark(); // The owner may have looked too early.
+            });
+            while !slept.load(Relaxed) {
+                parker.park();
             }
         });
     });

@@ -1,0 +1,233 @@
+//! How a thread that joins a task and the worker that runs it look for each other before they sleep.
+//!
+//! Where each has a core, both look, and a round trip takes half a microsecond. Elsewhere a look that ends just
+//! before the other side is awake costs its own time and a wake-up, on both sides, in every trip. So the sides
+//! differ there: the joiner sleeps at once, and the worker that has woken it looks for as long as the joiner may
+//! need to submit the next task. `docs/decisions/waiting.md` has the tables.
+//!
+//! Not for: workers that have woken no joiner. They search as `AdaptiveSpin` says.
+//!
+//! # Memory orderings
+//! None: each thread reads what it has written itself.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use crate::sched::backoff::Backoff;
+use crate::sched::spin::{JOIN_SPIN, spin_for, spin_until};
+
+/// How long a worker that has woken a joiner looks for the next task: about three wake-ups.
+const LOOK: Duration = Duration::from_micros(15);
+
+/// A task that comes so soon after a worker began to look was worth the look, even if the worker slept by then.
+const SOON: Duration = Duration::from_micros(45);
+
+/// Looks that a thread leaves out in a row, at most.
+const MOST_LEFT_OUT: u32 = 64;
+
+sync_shim::thread_locals! {
+    // Two failures in a row, so that a thread that joins long and short tasks in turn looks for the short ones.
+    static JOINS: Cell<Backoff> = Cell::new(Backoff::new(1, MOST_LEFT_OUT));
+    static HAS_WOKEN_JOINER: Cell<bool> = Cell::new(false);
+}
+
+/// Looks a few times whether what the calling thread joins is `ready`, unless its last looks were in vain.
+pub(crate) fn look_before_join(ready: impl Fn() -> bool) {
+    if cfg!(anthill_loom) {
+        ready(); // As in `spin_until`.
+        return;
+    }
+    JOINS.with(|joins| {
+        let mut backoff = joins.get();
+        if backoff.is_due() {
+            backoff.learn(spin_until(JOIN_SPIN, ready));
+        }
+        joins.set(backoff);
+    });
+}
+
+/// The calling thread, perhaps a worker, has unparked a joiner. `slept`: the joiner slept.
+pub(crate) fn has_unparked_joiner(slept: bool) {
+    if slept {
+        HAS_WOKEN_JOINER.with(|woken| woken.set(true));
+    }
+}
+
+/// A worker's looks for the next task of joiners that it has woken.
+pub(crate) struct JoinerSpin {
+    backoff: Backoff,
+    /// When the last look began, if it was in vain and the worker has slept since.
+    began: Option<Instant>,
+}
+
+impl JoinerSpin {
+    pub(crate) fn new() -> Self {
+        Self {
+            backoff: Backoff::new(0, MOST_LEFT_OUT),
+            began: None,
+        }
+    }
+
+    /// Looks for a while whether there is work, if the worker has woken a joiner since the last call and such looks
+    /// pay. Returns whether there is, or `None` without a look.
+    #[inline(never)]
+    pub(crate) fn look(&mut self, ready: impl Fn() -> bool) -> Option<bool> {
+        let has_woken = HAS_WOKEN_JOINER.with(|woken| woken.replace(false));
+        if !has_woken || !self.backoff.is_due() {
+            return None;
+        }
+        self.began = spin_for(LOOK, ready);
+        let found = self.began.is_none();
+        if found {
+            self.backoff.learn(true);
+        }
+        Some(found)
+    }
+
+    /// The worker has slept, and was woken.
+    pub(crate) fn woke(&mut self) {
+        if let Some(began) = self.began.take() {
+            self.learn(began.elapsed());
+        }
+    }
+
+    /// A look was in vain, and the worker slept until so long after the look began.
+    fn learn(&mut self, until: Duration) {
+        self.backoff.learn(until <= SOON);
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use testkit::Gate;
+
+    use super::*;
+    use crate::{Pool, QueueDepth};
+
+    /// On a thread that has joined nothing and woken no joiner.
+    fn on_new_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| scope.spawn(run).join().expect("it does not panic"))
+    }
+
+    /// Wakes joiners until the worker looks. Returns how many looks it leaves out, and the outcome.
+    fn look(spin: &mut JoinerSpin, ready: bool) -> (u32, bool) {
+        let mut left_out = 0;
+        loop {
+            has_unparked_joiner(true);
+            if let Some(found) = spin.look(|| ready) {
+                return (left_out, found);
+            }
+            left_out += 1;
+        }
+    }
+
+    #[test]
+    fn a_worker_looks_once_after_it_has_woken_a_sleeping_joiner() {
+        on_new_thread(|| {
+            let mut spin = JoinerSpin::new();
+            let unexpected = || panic!("it looks");
+            assert_eq!(spin.look(unexpected), None);
+            has_unparked_joiner(false);
+            assert_eq!(spin.look(unexpected), None, "the joiner did not sleep");
+            has_unparked_joiner(true);
+            assert_eq!(spin.look(|| true), Some(true));
+            assert_eq!(spin.look(unexpected), None, "no other joiner was woken");
+        });
+    }
+
+    #[test]
+    fn a_worker_that_sleeps_long_after_each_look_leaves_more_and_more_looks_out() {
+        let mut spin = JoinerSpin::new();
+        let mut expected = 0;
+        for next in [1, 2, 4, 8, 16, 32, 64, 64] {
+            assert_eq!(look(&mut spin, false), (expected, false));
+            spin.learn(SOON + Duration::from_nanos(1));
+            expected = next;
+        }
+        assert_eq!(look(&mut spin, true), (64, true));
+        assert_eq!(look(&mut spin, false), (0, false), "the last look has paid");
+    }
+
+    #[test]
+    fn a_worker_that_is_woken_soon_after_each_look_goes_on_looking() {
+        let mut spin = JoinerSpin::new();
+        for _ in 0..10 {
+            assert_eq!(look(&mut spin, false), (0, false));
+            spin.learn(SOON);
+        }
+    }
+
+    #[test]
+    fn a_sleep_is_judged_only_after_a_look_in_vain() {
+        let mut spin = JoinerSpin::new();
+        assert_eq!(look(&mut spin, true), (0, true));
+        assert!(spin.began.is_none());
+        assert_eq!(look(&mut spin, false), (0, false));
+        assert!(spin.began.is_some());
+        spin.woke();
+        assert!(spin.began.is_none());
+    }
+
+    #[test]
+    fn a_joiner_whose_last_two_looks_were_in_vain_sleeps_at_once() {
+        let looks = |ready: bool| {
+            let count = Cell::new(0);
+            look_before_join(|| {
+                count.set(count.get() + 1);
+                ready
+            });
+            count.get() > 0
+        };
+        let ends = [false, false, true, true, false, false, true];
+        let looked = on_new_thread(|| ends.map(looks));
+        assert_eq!(looked, [true, true, false, true, true, true, false]);
+    }
+
+    /// Has a thread `wait` for a task of a pool with one worker, again and again, until the worker's next task finds
+    /// that the worker has woken a joiner.
+    fn ends_as_soon_as_the_joiner_sleeps(wait: impl Fn(&Pool, Gate) + Send + Sync + 'static) {
+        testkit::watchdog(testkit::LIMIT, move || {
+            let pool = Pool::builder().capacity(1);
+            let pool = pool.queue_depth(QueueDepth::Unlimited).build();
+            let pool = pool.expect("it has a capacity");
+            let (tell, told) = mpsc::channel();
+            let mut yields = 0;
+            let mut has_woken = false;
+            while !has_woken {
+                let gate = Gate::new();
+                thread::scope(|scope| {
+                    scope.spawn(|| wait(&pool, gate.clone()));
+                    gate.wait_for_arrivals(1);
+                    let tell = tell.clone();
+                    let next = move || tell.send(HAS_WOKEN_JOINER.with(Cell::take));
+                    pool.submit(next).expect("it is open");
+                    // More each time, so that the joiner sleeps in the end.
+                    (0..yields).for_each(|_| thread::yield_now());
+                    gate.open();
+                });
+                has_woken = told.recv().expect("the task runs");
+                yields += 1;
+            }
+        });
+    }
+
+    #[test]
+    fn a_worker_notes_that_it_has_woken_a_thread_that_joins() {
+        ends_as_soon_as_the_joiner_sleeps(|pool, gate| {
+            let handle = pool.spawn(move || gate.wait()).expect("it is open");
+            handle.join().expect("it does not panic");
+        });
+    }
+
+    #[test]
+    fn a_worker_notes_that_it_has_woken_a_groups_owner() {
+        ends_as_soon_as_the_joiner_sleeps(|pool, gate| {
+            let group = pool.group::<()>();
+            group.spawn(move || gate.wait()).expect("it is open");
+            group.next().expect("a task").expect("it does not panic");
+        });
+    }
+}
