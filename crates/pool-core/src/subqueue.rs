@@ -48,26 +48,25 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::{Clock, MonotonicClock};
 use sync_shim::{Parker, fork_count};
 
-use crate::config::OnFull;
 use crate::error::SubmitError;
 use crate::foreign::{Payload, drop_quietly, guarded};
 use crate::handle::PoolRef;
 use crate::pool_handle::PoolHandle;
 use crate::sched::decide::Demand;
 use crate::sched::search::{Search, Searches};
-use crate::sched::state::State as PoolState;
-use crate::submit::Admit;
-use crate::task::closures::Closures;
-use crate::task::erased::{Task, Work};
-use crate::task::run::{Outcome, TaskContext, TaskResult, execute_unseen};
-use crate::traits::BoxedFuture;
+use crate::task::run::{Outcome, TaskContext};
 use sync_shim::waiter::Waiter;
 
+mod drain_task;
 mod lanes;
+mod site;
 #[cfg(all(test, not(anthill_loom)))]
 pub(crate) mod tests;
 
+use drain_task::Drain;
+pub use drain_task::DrainTask;
 use lanes::Lanes;
+pub use site::{Site, Submission, Submitter};
 
 /// How long a turn is to take: others wait that long for a worker, beside the piece under way.
 const TURN: Duration = Duration::from_millis(1);
@@ -110,144 +109,6 @@ pub(crate) type Started<B> = (<B as Backlog>::Number, <B as Backlog>::Piece);
 /// Does a piece.
 pub(crate) type Run<B> =
     dyn Fn(<B as Backlog>::Piece, &TaskContext) -> <B as Backlog>::Done + Send + Sync;
-
-/// How drain tasks get to a pool, or to any of several.
-pub trait Submitter: Send + Sync {
-    /// Submits a drain task, and waits for room if it has to. A refused one is dropped.
-    ///
-    /// # Errors
-    /// Why it was refused.
-    fn submit(self: Arc<Self>, task: DrainTask) -> Result<(), SubmitError>;
-    /// As a future that waits for room.
-    fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission;
-}
-
-/// A drain task that waits for room.
-pub type Submission = BoxedFuture<Result<(), SubmitError>>;
-
-impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
-    fn submit(self: Arc<Self>, task: DrainTask) -> Result<(), SubmitError> {
-        let wait = OnFull::Wait(None);
-        self.refuses(wait)?;
-        let mut job = Some(Task::new(task));
-        self.admit_job(&mut job, wait, None).map(drop)
-    }
-
-    fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission {
-        let admitted = self.admit_async(Task::new(task), None);
-        Box::pin(async { admitted.await.map(drop).map_err(SubmitError::without_task) })
-    }
-}
-
-/// The pool, or each of several.
-trait Member: Send + Sync {
-    /// Submits a drain task if there is room. A refused one is dropped.
-    fn offer(&self, task: DrainTask) -> Result<(), SubmitError>;
-    /// How many workers there may be.
-    fn workers(&self) -> usize;
-    /// What else they are wanted for, and how many there may be.
-    fn wanted(&self) -> (Demand, usize);
-    /// Whether it is a multi-pool's member with a worker free.
-    fn has_worker(&self) -> bool;
-    /// Whether its workers are wanted for other tasks than those they run. A hint, without the lock.
-    fn is_wanted(&self) -> bool;
-    /// Whether tasks with that context are its own.
-    fn runs(&self, context: &TaskContext) -> bool;
-}
-
-impl Member for PoolHandle {
-    fn offer(&self, task: DrainTask) -> Result<(), SubmitError> {
-        let accepted = self.accept(Task::new(task));
-        accepted.map_err(SubmitError::without_task)
-    }
-
-    fn workers(&self) -> usize {
-        self.0.state.lock().capacity
-    }
-
-    fn wanted(&self) -> (Demand, usize) {
-        // A section: whether workers are wanted is settled anew.
-        let wanted = |state: &mut PoolState<_>| (state.demand(), state.capacity);
-        self.0.state.section(wanted)
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.0.state.is_wanted()
-    }
-
-    fn has_worker(&self) -> bool {
-        let load_stats = self.0.load_stats.as_ref();
-        load_stats.is_some_and(|load_stats| load_stats.has_worker())
-    }
-
-    fn runs(&self, context: &TaskContext) -> bool {
-        std::ptr::eq(self.0.context(), context)
-    }
-}
-
-/// Where drain tasks run.
-#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
-pub struct Site {
-    /// Whose clock, panic hook and nesting limit hold.
-    pool: PoolHandle,
-    /// Submits to any member.
-    submitter: Arc<dyn Submitter>,
-    /// Those of a multi-pool. Empty: the pool.
-    members: Box<[Box<dyn Member>]>,
-}
-
-impl Site {
-    /// The workers of what admits.
-    pub(crate) fn of<A: Admit<Closures> + Send + Sync + 'static>(admit: &Arc<A>) -> Self {
-        let members = admit.members().iter().cloned();
-        Self {
-            pool: admit.pool_handle(),
-            submitter: Arc::clone(admit) as _,
-            members: members.map(|pool| Box::new(pool) as _).collect(),
-        }
-    }
-
-    pub(crate) fn pool(&self) -> &PoolHandle {
-        &self.pool
-    }
-
-    fn member(&self, lane: usize) -> &dyn Member {
-        let member = self.members.get(lane);
-        member.map_or(&self.pool, |member| &**member)
-    }
-
-    /// The lane of the member whose worker has that context.
-    fn lane_of(&self, context: &TaskContext) -> usize {
-        let mut members = self.members.iter();
-        members.position(|member| member.runs(context)).unwrap_or(0)
-    }
-
-    /// `None` if the pool's clock has panicked, which is counted as a hook's panic.
-    fn now(&self) -> Option<Instant> {
-        let (context, mut now) = (self.pool.0.context(), None);
-        context.call_hook(|| now = Some(self.pool.clock().now()));
-        now
-    }
-
-    /// Whether a drain task might be accepted. Takes no lock.
-    fn may_have_room(&self) -> bool {
-        !self.members.is_empty() || !self.pool.0.state.is_full()
-    }
-
-    /// How many drain tasks each member may have: in a forked child there are no workers, and a
-    /// thread that is not there may hold their pools' locks.
-    fn limits(&self) -> impl Iterator<Item = usize> {
-        let forked = self.pool.is_forked();
-        let lanes = 0..self.members.len().max(1);
-        lanes.map(move |lane| {
-            if forked {
-                0
-            } else {
-                self.member(lane).workers()
-            }
-        })
-    }
-}
 
 /// A queue on a pool, or on the members of a multi-pool.
 pub(crate) struct SubQueue<B: Backlog> {
@@ -351,56 +212,6 @@ pub(crate) enum Helps {
     Always,
     /// Wherever it is called, and no drain task is submitted: no user code runs but in pieces.
     Alone,
-}
-
-/// A drain task before it has run. Dropped unrun, by a refusal or a `release_now`, it is uncounted.
-#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
-pub struct DrainTask {
-    queue: Option<Arc<dyn Drain>>,
-    lane: usize,
-}
-
-impl DrainTask {
-    fn new(queue: Arc<dyn Drain>, lane: usize) -> Self {
-        let queue = Some(queue);
-        Self { queue, lane }
-    }
-
-    fn drain(mut self, context: &TaskContext) {
-        if let Some(queue) = self.queue.take() {
-            queue.drain(&queue, self.lane, context);
-            drop_quietly(queue); // Perhaps with a mapping's function and what it captured.
-        }
-    }
-}
-
-// Without a name: a full pool does not discard it.
-impl Work for DrainTask {
-    fn run(self, context: &TaskContext) -> TaskResult {
-        execute_unseen(|| self.drain(context))
-    }
-
-    fn release(self) -> TaskResult {
-        drop(self);
-        TaskResult::without_handle(Outcome::Released)
-    }
-}
-
-impl Drop for DrainTask {
-    fn drop(&mut self) {
-        if let Some(queue) = self.queue.take() {
-            queue.abandon(self.lane);
-            drop_quietly(queue);
-        }
-    }
-}
-
-/// The drain tasks' side of a sub-queue.
-trait Drain: Send + Sync {
-    /// The body of a drain task of that lane, on a worker with that context. `this` is the queue.
-    fn drain(&self, this: &Arc<dyn Drain>, lane: usize, context: &TaskContext);
-    /// A drain task will not run.
-    fn abandon(&self, lane: usize);
 }
 
 /// A turn of a drain task.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::panic::resume_unwind;
 use std::sync::{OnceLock, Weak};
 
+use super::site::Member;
 use super::*;
 use crate::{ManualClock, Pool};
 
