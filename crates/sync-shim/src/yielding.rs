@@ -3,15 +3,17 @@
 //! A yield is the cheapest way to wait for a thread that is ready and has no core, as long as the
 //! threads that run instead have little to do. Where other processes compute, each yield lets one
 //! of their threads run for a whole time slice of some milliseconds, while a thread that sleeps is
-//! woken within microseconds. So each yield is timed, and after a long one the next few are left
-//! out. Where long ones follow each other, the process's share of processor time says whether other
+//! woken within microseconds. So each yield is timed, and after a long one the thread leaves out its
+//! next few: one that meets busy threads on each core, as a caller of a busy pool does, soon sleeps at
+//! once, while those that wait for each other go on yielding. Where long ones follow each other, the process's share of processor time says whether other
 //! processes ran meanwhile. If so, all yields are left out for a while: a multiple of the time that
 //! the last one took, and the factor doubles each time this is seen again. A core that was idle
 //! counts as another process's, once.
 //!
 //! Not for: semantic time. This is about the machine, so it reads the machine's clocks, and one
-//! process has one such memory.
+//! process has one memory of its share.
 
+use std::cell::Cell;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -38,12 +40,50 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(2);
 
 static POLICY: YieldPolicy = YieldPolicy::new();
 
+thread_local! {
+    static OWN: OwnYields = const { OwnYields::new() };
+}
+
+/// What a thread's own yields have shown.
+struct OwnYields {
+    /// How many yields are still to be left out.
+    left_out: Cell<u32>,
+    /// How many were, after the last long one; 0 if a short one has come since.
+    last_left_out: Cell<u32>,
+}
+
+impl OwnYields {
+    const fn new() -> Self {
+        Self {
+            left_out: Cell::new(0),
+            last_left_out: Cell::new(0),
+        }
+    }
+
+    /// Whether to yield.
+    #[inline]
+    fn allow(&self) -> bool {
+        let left_out = self.left_out.get();
+        self.left_out.set(left_out.saturating_sub(1));
+        left_out == 0
+    }
+
+    /// A short yield has ended.
+    #[inline]
+    fn took_little(&self) {
+        self.last_left_out.set(0);
+    }
+
+    /// A long yield has ended.
+    fn took_long(&self) {
+        let doubled = double(self.last_left_out.get(), LEFT_OUT);
+        self.last_left_out.set(doubled);
+        self.left_out.set(doubled);
+    }
+}
+
 /// All accesses are relaxed, and concurrent updates may be lost: the numbers are heuristics.
 struct YieldPolicy {
-    /// How many yields are still to be left out.
-    left_out: AtomicU32,
-    /// How many were, after the last long one; 0 if a short one has come since.
-    last_left_out: AtomicU32,
     /// When the back-off ends, in milliseconds of the process; 0 if there is none.
     until: AtomicU32,
     /// The factor of the last back-off; 0 if none was needed since.
@@ -64,24 +104,13 @@ struct Reading {
 impl YieldPolicy {
     const fn new() -> Self {
         Self {
-            left_out: AtomicU32::new(0),
-            last_left_out: AtomicU32::new(0),
             until: AtomicU32::new(0),
             last_factor: AtomicU32::new(0),
             last: Mutex::new(None),
         }
     }
 
-    /// Whether to yield. The time is asked for only where it matters.
-    #[inline]
-    fn allows(&self, now: impl FnOnce() -> Duration) -> bool {
-        let left_out = self.left_out.load(Relaxed);
-        if left_out > 0 {
-            self.left_out.store(left_out - 1, Relaxed);
-        }
-        left_out == 0 && !self.is_backing_off(now)
-    }
-
+    /// Whether other processes compute. The time is asked for only where it matters.
     #[inline]
     fn is_backing_off(&self, now: impl FnOnce() -> Duration) -> bool {
         let until = self.until.load(Relaxed);
@@ -97,23 +126,9 @@ impl YieldPolicy {
         backing_off
     }
 
-    /// A short yield has ended.
-    #[inline]
-    fn took_little(&self) {
-        if self.last_left_out.load(Relaxed) > 0 {
-            self.last_left_out.store(0, Relaxed);
-        }
-    }
-
     /// A long yield has ended. Some take long wherever threads exceed cores, and if our own threads
     /// had the `cores` then little was lost.
     #[cold]
-    fn took_long(&self, time: Duration, end: Reading, cores: u32) {
-        self.left_out
-            .store(double(&self.last_left_out, LEFT_OUT), Relaxed);
-        self.check_processor_share(time, end, cores);
-    }
-
     fn check_processor_share(&self, time: Duration, end: Reading, cores: u32) {
         let Some(mut last) = self.last.try_lock() else {
             return; // Another thread is checking.
@@ -133,7 +148,8 @@ impl YieldPolicy {
         if used >= wall * cores / 4 * 3 {
             self.last_factor.store(0, Relaxed);
         } else {
-            let times = double(&self.last_factor, BACK_OFF);
+            let times = double(self.last_factor.load(Relaxed), BACK_OFF);
+            self.last_factor.store(times, Relaxed);
             let back_off = time.saturating_mul(times).min(LONGEST_BACK_OFF);
             self.until
                 .store(millis(end.wall + back_off).max(1), Relaxed);
@@ -142,10 +158,8 @@ impl YieldPolicy {
 }
 
 /// Doubles it, within these bounds.
-fn double(number: &AtomicU32, [least, most]: [u32; 2]) -> u32 {
-    let doubled = (number.load(Relaxed) * 2).clamp(least, most);
-    number.store(doubled, Relaxed);
-    doubled
+fn double(number: u32, [least, most]: [u32; 2]) -> u32 {
+    (number * 2).clamp(least, most)
 }
 
 #[expect(
@@ -161,7 +175,8 @@ fn millis(time: Duration) -> u32 {
 /// to sleep.
 #[inline]
 pub fn yield_briefly(times: u32) -> bool {
-    if !POLICY.allows(|| since_first(Instant::now())) {
+    let is_allowed = OWN.with(OwnYields::allow);
+    if !is_allowed || POLICY.is_backing_off(|| since_first(Instant::now())) {
         return false;
     }
     let before = Instant::now();
@@ -172,9 +187,10 @@ pub fn yield_briefly(times: u32) -> bool {
             wall: since_first(before) + time,
             used: processor_time(),
         };
-        POLICY.took_long(time, end, cores());
+        OWN.with(OwnYields::took_long);
+        POLICY.check_processor_share(time, end, cores());
     } else {
-        POLICY.took_little();
+        OWN.with(OwnYields::took_little);
     }
     true
 }
@@ -230,9 +246,9 @@ mod tests {
     }
 
     /// How often it forbids a yield until it allows one.
-    fn left_out(policy: &YieldPolicy) -> u32 {
+    fn left_out(own: &OwnYields) -> u32 {
         let mut count = 0;
-        while !policy.allows(|| Duration::ZERO) {
+        while !own.allow() {
             count += 1;
         }
         count
@@ -240,16 +256,16 @@ mod tests {
 
     #[test]
     fn after_long_yields_in_a_row_more_and_more_are_left_out() {
-        let policy = YieldPolicy::new();
-        assert_eq!(left_out(&policy), 0);
+        let own = OwnYields::new();
+        assert_eq!(left_out(&own), 0);
         for expected in [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 2048] {
-            policy.took_long(YIELD, at(0, 0), 2);
-            assert_eq!(left_out(&policy), expected);
+            own.took_long();
+            assert_eq!(left_out(&own), expected);
         }
-        policy.took_little();
-        assert_eq!(left_out(&policy), 0);
-        policy.took_long(YIELD, at(0, 0), 2);
-        assert_eq!(left_out(&policy), 8, "a short one has come between");
+        own.took_little();
+        assert_eq!(left_out(&own), 0);
+        own.took_long();
+        assert_eq!(left_out(&own), 8, "a short one has come between");
     }
 
     #[test]

@@ -216,6 +216,13 @@ impl<J> TaskQueue<J> {
         self.back.back().map(Entry::get)
     }
 
+    /// Takes back that entry.
+    pub(crate) fn take_last(&mut self) -> Option<J> {
+        let last = self.back.pop_back()?;
+        self.len -= 1;
+        Some(last.into_inner())
+    }
+
     /// All entries, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &J> {
         let middle = self.middle.iter().flatten();

@@ -71,25 +71,52 @@ struct Others<J> {
     passed: Passed,
     /// The level that is swept next.
     broom: usize,
-    entered: Entered<J>,
-}
-
-/// The highest level of which a task lies in the inbox, for workers that do not hold its lock: they
-/// go on to the next task of the queue if none of a higher level has come since.
-pub(crate) struct Entered<J> {
-    priority_of: fn(&J) -> Priority,
-    /// [`LEVELS`] if none does. Written under the inbox's lock. Relaxed: a thread that knows that a
-    /// submit has returned finds its task's level here.
+    /// That of the [`Inlet`].
     highest: Arc<AtomicUsize>,
 }
 
-impl<J> Entered<J> {
-    /// This task has entered the inbox.
-    pub(crate) fn note(&self, job: &J) {
-        let level = (self.priority_of)(job).level();
+/// The inbox of a pool with priorities: what enters is sorted at once, so that a drain moves no task
+/// by itself.
+pub(crate) struct Inlet<J> {
+    priority_of: fn(&J) -> Priority,
+    /// The highest level of which a task lies in the inbox, or [`LEVELS`], for workers that do not hold
+    /// its lock: they go on to the next task of the queue if none of a higher level has come since.
+    /// Written under the inbox's lock. Relaxed: a thread that knows that a submit has returned finds
+    /// its task's level here.
+    highest: Arc<AtomicUsize>,
+    high: TaskQueue<J>,
+    low: TaskQueue<J>,
+}
+
+impl<J> Inlet<J> {
+    /// The last task of the middle level's queue has just entered: shows its level, and moves it to the
+    /// queue of that level.
+    pub(crate) fn sort_last(&mut self, normal: &mut TaskQueue<J>) {
+        let Some(last) = normal.last() else {
+            return;
+        };
+        let level = (self.priority_of)(last).level();
         if level < self.highest.load(Relaxed) {
             self.highest.store(level, Relaxed);
         }
+        let queue = match level {
+            0 => &mut self.high,
+            1 => return,
+            _ => &mut self.low,
+        };
+        if let Some(job) = normal.take_last() {
+            queue.push(job);
+        }
+    }
+
+    /// Tasks that are not of the middle level.
+    pub(crate) fn len(&self) -> usize {
+        self.high.len() + self.low.len()
+    }
+
+    /// See [`TaskQueue::trim`].
+    pub(crate) fn trim(&mut self) -> [Vec<Block<J>>; 2] {
+        [self.high.trim(), self.low.trim()]
     }
 }
 
@@ -147,7 +174,7 @@ impl<J> Others<J> {
     /// Whether the next task may be popped with what has entered the inbox left there.
     fn has_next(&self, normal: &TaskQueue<J>) -> bool {
         let next = self.passed.next(self.waiting(normal));
-        next.is_some_and(|level| level <= self.entered.highest.load(Relaxed))
+        next.is_some_and(|level| level <= self.highest.load(Relaxed))
     }
 
     fn pop(&mut self, normal: &mut TaskQueue<J>) -> Option<J> {
@@ -168,13 +195,9 @@ impl<J> ReadyQueue<J> {
         Self {
             normal: TaskQueue::new(),
             others: levels.map(|levels| {
-                let entered = Entered {
-                    priority_of: levels.priority_of,
-                    highest: Arc::new(AtomicUsize::new(LEVELS)),
-                };
                 Box::new(Others {
                     levels,
-                    entered,
+                    highest: Arc::new(AtomicUsize::new(LEVELS)),
                     high: TaskQueue::new(),
                     low: TaskQueue::new(),
                     passed: Passed::default(),
@@ -206,13 +229,15 @@ impl<J> ReadyQueue<J> {
         self.others.is_some()
     }
 
-    /// Where the inbox shows what enters it, in a queue with levels.
-    pub(crate) fn entered(&self) -> Option<Entered<J>> {
+    /// What the inbox needs, if this queue has levels.
+    pub(crate) fn inlet(&self) -> Option<Box<Inlet<J>>> {
         let others = self.others.as_ref()?;
-        Some(Entered {
-            priority_of: others.entered.priority_of,
-            highest: Arc::clone(&others.entered.highest),
-        })
+        Some(Box::new(Inlet {
+            priority_of: others.levels.priority_of,
+            highest: Arc::clone(&others.highest),
+            high: TaskQueue::new(),
+            low: TaskQueue::new(),
+        }))
     }
 
     /// Whether there is a task, and none of a higher level lies in the inbox.
@@ -285,16 +310,31 @@ impl<J> ReadyQueue<J> {
     }
 
     /// Moves all that entered the inbox to the end. Its lock is held.
-    pub(crate) fn append(&mut self, inbox: &mut TaskQueue<J>) {
-        match &mut self.others {
-            None => self.normal.append(inbox),
-            Some(others) => {
-                while let Some(job) = inbox.pop() {
-                    others.queue_of(&mut self.normal, &job).push(job);
-                }
-                others.entered.highest.store(LEVELS, Relaxed);
+    #[inline]
+    pub(crate) fn append(&mut self, entered: &mut TaskQueue<J>, inlet: Option<&mut Inlet<J>>) {
+        if entered.len() > 0 {
+            self.normal.append(entered);
+        }
+        if let Some(inlet) = inlet {
+            self.append_levels(inlet);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn append_levels(&mut self, inlet: &mut Inlet<J>) {
+        let Some(others) = &mut self.others else {
+            return;
+        };
+        for (queue, entered) in [
+            (&mut others.high, &mut inlet.high),
+            (&mut others.low, &mut inlet.low),
+        ] {
+            if entered.len() > 0 {
+                queue.append(entered);
             }
         }
+        others.highest.store(LEVELS, Relaxed);
     }
 
     /// All of them; those of one level oldest first.
@@ -437,6 +477,28 @@ mod tests {
     }
 
     #[test]
+    fn a_task_waits_for_one_of_a_higher_level_in_the_inbox_but_not_for_one_of_its_own() {
+        let (mut queue, mut inbox) = (queue(), TaskQueue::new());
+        let mut inlet = queue.inlet().expect("there are levels");
+        queue.push((Priority::Normal, 0));
+        for (entered, has_next) in [
+            (Priority::Low, true),
+            (Priority::Normal, true),
+            (Priority::High, false),
+        ] {
+            inbox.push((entered, 1));
+            inlet.sort_last(&mut inbox);
+            assert_eq!(queue.has_next(), has_next, "{entered:?} entered");
+        }
+        queue.append(&mut inbox, Some(&mut inlet));
+        assert!(queue.has_next());
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(order.len(), 4);
+        assert_eq!(order[0], (Priority::High, 1));
+        assert_eq!(order[1..3], [(Priority::Normal, 0), (Priority::Normal, 1)]);
+    }
+
+    #[test]
     fn the_first_of_a_level_is_started_after_at_most_so_many_of_higher_ones() {
         for (low, higher) in [
             (Priority::Low, [Priority::High, Priority::Normal]),
@@ -471,9 +533,15 @@ mod tests {
     fn sweeps_reach_every_level_and_what_came_in_one_go_is_sorted() {
         let (mut queue, mut inbox) = (queue(), TaskQueue::new());
         let all = [Priority::Low, Priority::High, Priority::Normal];
-        (0..300).for_each(|n| inbox.push((all[n as usize % 3], n)));
-        queue.append(&mut inbox);
-        assert_eq!((queue.len(), inbox.len()), (300, 0));
+        let mut inlet = queue.inlet().expect("there are levels");
+        for n in 0..300 {
+            inbox.push((all[n as usize % 3], n));
+            inlet.sort_last(&mut inbox);
+        }
+        assert!(!queue.has_next(), "it is in the inbox");
+        queue.append(&mut inbox, Some(&mut inlet));
+        assert!(queue.has_next());
+        assert_eq!((queue.len(), inbox.len(), inlet.len()), (300, 0, 0));
         let swept: usize = (0..2 * LEVELS)
             .map(|_| queue.sweep(|job| job.1 % 2 == 0).len())
             .sum();

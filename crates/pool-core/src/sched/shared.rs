@@ -35,7 +35,7 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::sched::load::LoadStats;
 use crate::sched::lock::{Both, First, Pair, Second};
 use crate::sched::queue::TaskQueue;
-use crate::sched::ready::Entered;
+use crate::sched::ready::Inlet;
 use crate::sched::state::State;
 use crate::task::run::Outcome;
 
@@ -62,7 +62,7 @@ pub(crate) struct Inbox<J> {
     searchers: bool,
     queue: TaskQueue<J>,
     /// In a pool with priorities.
-    entered: Option<Entered<J>>,
+    inlet: Option<Box<Inlet<J>>>,
     load_stats: Option<Arc<LoadStats>>,
     /// With load statistics: how many more until no worker is free.
     free: usize,
@@ -86,7 +86,7 @@ impl<J> Shared<J> {
             reserved: 0,
             searchers: false,
             queue: TaskQueue::new(),
-            entered: state.queue.entered(),
+            inlet: state.queue.inlet(),
             load_stats: state.load_stats.clone(),
             free: 0,
         };
@@ -190,8 +190,8 @@ impl<J> Shared<J> {
         let mut both = state.and_second();
         let (state, inbox) = both.halves();
         state.reserved += std::mem::take(&mut inbox.reserved);
-        if inbox.queue.len() > 0 {
-            state.drain_inbox(&mut inbox.queue);
+        if inbox.queue.len() > 0 || inbox.inlet.is_some() {
+            state.drain_inbox(&mut inbox.queue, inbox.inlet.as_deref_mut());
         }
         Whole {
             both,
@@ -232,8 +232,8 @@ impl<J> Place<'_, J> {
     pub(crate) unsafe fn filled(mut self) -> bool {
         let inbox = self.inbox.half();
         inbox.show_taken();
-        if inbox.entered.is_some() {
-            inbox.show_level();
+        if inbox.inlet.is_some() {
+            inbox.sort_last();
         }
         inbox.searchers
     }
@@ -282,14 +282,13 @@ impl<J> Credit<'_, J> {
         let inbox = self.0.half();
         let count = jobs.len().min(inbox.credits);
         inbox.credits -= count;
-        if let Some(entered) = &inbox.entered {
-            jobs.iter().take(count).for_each(|job| entered.note(job));
-        }
-        if count == jobs.len() {
+        if count == jobs.len() && inbox.inlet.is_none() {
             inbox.queue.append_chunk(jobs);
         } else {
-            let first = std::iter::from_fn(|| jobs.pop()).take(count);
-            first.for_each(|job| inbox.queue.push(job));
+            for job in std::iter::from_fn(|| jobs.pop()).take(count) {
+                inbox.queue.push(job);
+                inbox.sort_last();
+            }
         }
         if let Some(load_stats) = &inbox.load_stats {
             (0..count).for_each(|_| load_stats.enter());
@@ -313,15 +312,18 @@ impl<J> Inbox<J> {
 
     #[cold]
     #[inline(never)]
-    fn show_level(&self) {
-        if let (Some(entered), Some(job)) = (&self.entered, self.queue.last()) {
-            entered.note(job);
+    fn sort_last(&mut self) {
+        if let Some(inlet) = &mut self.inlet {
+            inlet.sort_last(&mut self.queue);
         }
     }
 
     /// A worker goes to sleep: memory to be dropped when the lock is free.
     pub(crate) fn trim(&mut self) -> impl Sized + use<J> {
-        self.queue.trim()
+        (
+            self.queue.trim(),
+            self.inlet.as_mut().map(|inlet| inlet.trim()),
+        )
     }
 }
 

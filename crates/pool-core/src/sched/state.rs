@@ -38,7 +38,7 @@ use crate::sched::exits::Ending;
 use crate::sched::idle::{IdleSet, WorkerCell};
 use crate::sched::load::LoadStats;
 use crate::sched::queue::{Block, TaskQueue};
-use crate::sched::ready::{Levels, ReadyQueue};
+use crate::sched::ready::{Inlet, Levels, ReadyQueue};
 use crate::sched::slots::Slots;
 use crate::sched::waiters::{Request, WaitQueue, WaiterEntry};
 use crate::task::run::Outcome;
@@ -355,10 +355,11 @@ impl<J> State<J> {
 
     /// Tasks that entered through the inbox are counted, and join the queue.
     #[inline]
-    pub(crate) fn drain_inbox(&mut self, entered: &mut TaskQueue<J>) {
-        self.in_flight += entered.len();
-        self.counts.submitted += entered.len() as u64;
-        self.queue.append(entered);
+    pub(crate) fn drain_inbox(&mut self, entered: &mut TaskQueue<J>, inlet: Option<&mut Inlet<J>>) {
+        let count = entered.len() + inlet.as_ref().map_or(0, |inlet| inlet.len());
+        self.in_flight += count;
+        self.counts.submitted += count as u64;
+        self.queue.append(entered, inlet);
     }
 
     /// Steps U1 and U2, as the lock is released: how many tasks may enter until it is taken again,
