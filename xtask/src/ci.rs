@@ -15,7 +15,7 @@ use crate::{
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     ("format", format),
     ("hygiene", hygiene::run),
     ("dependencies", |workspace| deps::run(workspace, true)),
@@ -28,6 +28,7 @@ const STEPS: [Step; 18] = [
     ("packages", packages::pack),
     ("tests", |workspace| test::run(workspace, false)),
     ("tests on one core", |workspace| test::run(workspace, true)),
+    ("stack", stack),
     ("stores", stores::in_ci),
     ("models", all_models),
     ("random schedules", shuttle::in_ci),
@@ -125,6 +126,16 @@ fn each_alone(workspace: &Workspace) -> Result<()> {
         .run()?;
     }
     Ok(())
+}
+
+/// How deep below the top of a worker's stack a task begins, which only an optimized build shows.
+fn stack(workspace: &Workspace) -> Result<()> {
+    let shell = workspace.shell()?;
+    Ok(cmd!(
+        shell,
+        "cargo test --release -p pool-core --test stack -- --ignored --nocapture"
+    )
+    .run()?)
 }
 
 fn all_models(workspace: &Workspace) -> Result<()> {

@@ -2,6 +2,7 @@
 //! releases, waits and tunes.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -615,7 +616,7 @@ impl<R: Runner> Core<R> {
         let mut resolve = None;
         let outcome = self.nested(&mut || {
             let job = job.take().expect("it is run once");
-            let ran = self.runner.run(job, &self.context);
+            let ran = self.runner.run(ManuallyDrop::new(job), &self.context);
             resolve = ran.resolve;
             ran.outcome
         });

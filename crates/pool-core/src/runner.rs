@@ -1,5 +1,6 @@
 //! The difference between a pool of closures and one that calls a function.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use crate::config::OnFull;
@@ -24,7 +25,10 @@ pub trait Runner: Send + Sync + Sized + 'static {
     type Item: Send + 'static;
 
     /// Runs a job on a worker. Does not unwind.
-    fn run(&self, job: Self::Job, context: &TaskContext) -> TaskResult;
+    ///
+    /// The job comes without its destructor, so that it can be taken out of the place where it lies,
+    /// and need not be moved first.
+    fn run(&self, job: ManuallyDrop<Self::Job>, context: &TaskContext) -> TaskResult;
     /// Ends a job that was taken out to be released. Does not unwind.
     fn release(&self, job: Self::Job) -> (TaskResult, Option<Self::Item>);
     /// Asked of each entry in the section that takes it out unrun, which ends the races for it.

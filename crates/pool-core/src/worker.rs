@@ -1,5 +1,6 @@
 //! A worker's life: search, run, park, leave.
 
+use std::mem::{self, ManuallyDrop};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
@@ -16,12 +17,25 @@ use crate::sched::exits::Exit;
 use crate::sched::idle::{WakeReason, WorkerCell};
 use crate::sched::search::AdaptiveSpin;
 use crate::sched::shared::Whole;
-use crate::sched::state::{Found, Next, Rest, State};
-use crate::task::run::{Resolver, TaskResult};
+use crate::sched::state::{Next, Rest, State};
+use crate::task::run::TaskResult;
 use crate::worker_state;
 
 /// The body of a worker's thread.
 pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
+    begin(&core, cell);
+    if core.config.worker_wrap.is_some() {
+        live_wrapped(&core, cell);
+    } else {
+        live(&core, cell);
+    }
+    // Perhaps the last reference: hooks and their captures are user code.
+    drop_quietly(core);
+}
+
+/// The thread is the pool's, and waits until it is counted.
+#[inline(never)]
+fn begin<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     Tag {
         group: core.group,
         depth: 0,
@@ -31,26 +45,27 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         pool: Arc::clone(&core.context.name),
         stop: Arc::clone(&core.context.stop),
         slot: cell.slot,
-        compensates: compensates(&core),
+        compensates: compensates(core),
         blocks: AtomicBool::new(false),
     })));
     // The starter counts the worker, then wakes it.
     cell.parker.park();
+}
+
+/// As [`live`], in what the user has put around it.
+#[inline(never)]
+fn live_wrapped<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
+    let mut lived = false;
+    let mut life = || {
+        if !lived {
+            lived = true;
+            live(core, cell);
+        }
+    };
     if let Some(wrap) = &core.config.worker_wrap {
-        let mut lived = false;
-        let mut life = || {
-            if !lived {
-                lived = true;
-                live(&core, cell);
-            }
-        };
         core.context.call_hook(|| wrap(&mut life));
-        life();
-    } else {
-        live(&core, cell);
     }
-    // Perhaps the last reference: hooks and their captures are user code.
-    drop_quietly(core);
+    life();
 }
 
 fn compensates<R: Runner>(core: &Arc<Core<R>>) -> Option<Weak<dyn Compensate>> {
@@ -61,15 +76,8 @@ fn compensates<R: Runner>(core: &Arc<Core<R>>) -> Option<Weak<dyn Compensate>> {
 /// From a worker's first look at the queue to its end. Does not unwind.
 fn live<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     let finished = loop {
-        if enter(core) == AfterRun::Search {
-            serve(core, cell);
-        }
-        if core.config.worker_state.is_some() {
-            worker_state::leave(&core.context);
-        }
-        if let Some(hook) = &core.config.stop_hook {
-            core.context.call_hook(|| hook());
-        }
+        serve(core, cell);
+        run_exit_code(core);
         if let Departure::Gone(finished) = depart(core, cell) {
             break finished;
         }
@@ -79,26 +87,34 @@ fn live<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     }
 }
 
-/// A worker begins. It is counted as searching; or as busy, if it has a hook to run first, or a
-/// state to make.
-fn enter<R: Runner>(core: &Arc<Core<R>>) -> AfterRun {
-    if !core.config.has_entry_code() {
-        return AfterRun::Search;
-    }
+/// A worker begins that has a hook to run first, or a state to make: it is counted as busy.
+#[inline(never)]
+fn enter<R: Runner>(core: &Arc<Core<R>>) -> Next<R::Job> {
     if let Some(hook) = &core.config.start_hook {
         core.context.call_hook(|| hook());
     }
     if let Some(states) = &core.config.worker_state {
         worker_state::enter(states, &core.context);
     }
-    let next = go_on(core, |state| {
+    go_on(core, |state| {
         state.entered();
         true
-    });
-    run_until_idle(core, next)
+    })
+}
+
+/// A worker serves no more: its state is dropped, and its stop hook is run.
+#[inline(never)]
+fn run_exit_code<R: Runner>(core: &Arc<Core<R>>) {
+    if core.config.worker_state.is_some() {
+        worker_state::leave(&core.context);
+    }
+    if let Some(hook) = &core.config.stop_hook {
+        core.context.call_hook(|| hook());
+    }
 }
 
 /// Joins threads that have ended, with nothing else to do.
+#[inline(never)]
 fn join<R: Runner>(core: &Arc<Core<R>>, threads: Vec<JoinHandle>) {
     let count = threads.len();
     for thread in threads {
@@ -108,42 +124,46 @@ fn join<R: Runner>(core: &Arc<Core<R>>, threads: Vec<JoinHandle>) {
     core.section(|state, effects| state.joined(count, effects));
 }
 
-/// Runs tasks until the worker is to leave. It arrives counted as searching, and returns counted
-/// as leaving.
+/// Runs tasks until the worker is to leave. It arrives counted as searching, or as busy if it has
+/// code to run first, and returns counted as leaving.
+///
+/// Each task begins below this frame, and an idle worker keeps the pages that its stack has ever
+/// reached (`docs/decisions/idle-memory.md`). So all but the step from one task to the next has
+/// frames of its own, and the places that a job passes through are as few as the compiler lets them be:
+/// `tests/stack.rs` measures that.
 fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     let timed = core.config.keep_alive.is_some();
     let mut search = AdaptiveSpin::new();
+    let mut starts = core.config.has_entry_code();
     loop {
-        let now = timed.then(|| core.clock().now());
-        let mut effects = Effects::new();
-        let (found, garbage) = core.state.lock().section(|state, inbox| {
-            core.work.store(false, Relaxed); // A hint; the lock is held and we look ourselves.
-            // Steps W1, W2.
-            let found = state.find(cell, now, &mut effects);
-            let parks = matches!(found, Found::Park(_));
-            (found, parks.then(|| (state.queue.trim(), inbox.trim())))
-        });
-        drop(garbage); // The lock is free.
-        core.wake_threads(&mut effects);
-        let reason = match found {
-            Found::Park(rest) => {
-                let reason = park(core, cell, &rest);
-                search.woke();
-                reason
-            }
-            Found::Next(next) => {
-                match run_until_idle(core, start_if_reserved(core, next, effects.start)) {
-                    AfterRun::Search => {
-                        search.look(|| core.work.load(Relaxed));
-                        WakeReason::Work
-                    }
-                    AfterRun::Leave => WakeReason::Retire,
+        let job = {
+            let next = if mem::take(&mut starts) {
+                enter(core)
+            } else {
+                find(core, cell, timed)
+            };
+            match next {
+                Next::Run(job) => job,
+                Next::Search => {
+                    search.look(|| core.work.load(Relaxed));
+                    continue;
                 }
+                Next::Park(rest) => {
+                    let reason = park(core, cell, &rest);
+                    search.woke();
+                    if reason == WakeReason::Retire {
+                        return;
+                    }
+                    continue;
+                }
+                Next::Leave => return,
+                Next::RunUserCode => unreachable!("user code has been run"),
             }
         };
-        if reason == WakeReason::Retire {
+        if run_until_idle(core, job) == AfterRun::Leave {
             return;
         }
+        search.look(|| core.work.load(Relaxed));
     }
 }
 
@@ -151,6 +171,60 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
 enum AfterRun {
     Search,
     Leave,
+}
+
+/// Runs a task, and the next, until there is none.
+#[inline]
+fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
+    loop {
+        // Step W5.
+        let mut result = core.runner.run(ManuallyDrop::new(job), &core.context);
+        let next = if result.runs_user_code {
+            finish(core, core.state.lock(), &mut result)
+        } else {
+            // Step W6; or W7, with the lock that was taken to find that out.
+            let next = core.state.next(result.outcome);
+            // Room and figures show the end: now the handle may.
+            let mut waker = None;
+            if next.is_ok() {
+                waker = resolve(&mut result);
+            }
+            match next {
+                // Not moved before: that would be one more place for it in the frame.
+                Ok(next) if waker.is_none() => {
+                    job = next;
+                    continue;
+                }
+                Ok(next) => put_off(core, next, waker),
+                Err(whole) => finish(core, whole, &mut result),
+            }
+        };
+        job = match next {
+            Next::Run(job) => job,
+            Next::Search => return AfterRun::Search,
+            Next::Leave => return AfterRun::Leave,
+            Next::Park(_) | Next::RunUserCode => unreachable!("user code has been run"),
+        };
+    }
+}
+
+/// Steps W1, W2: a searching worker looks at the queue. A start and user code have been run then.
+#[inline(never)]
+fn find<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, timed: bool) -> Next<R::Job> {
+    let now = if timed { core.context.now() } else { None };
+    let mut effects = Effects::new();
+    let mut garbage = None;
+    let next = core.state.lock().section(|state, inbox| {
+        core.work.store(false, Relaxed); // A hint; the lock is held and we look ourselves.
+        let next = state.find(cell, now, &mut effects);
+        if matches!(next, Next::Park(_)) {
+            garbage = Some((state.queue.trim(), inbox.trim()));
+        }
+        next
+    });
+    drop(garbage); // The lock is free.
+    core.wake_threads(&mut effects);
+    start_if_reserved(core, next, effects.start)
 }
 
 /// A section has decided what is `next`, and deferred no user code but the gate of the thread to be
@@ -182,43 +256,28 @@ fn start_reserved<R: Runner>(core: &Arc<Core<R>>, mut next: Next<R::Job>) -> Nex
     next
 }
 
-/// Does what is next, as long as there is a next.
-fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut next: Next<R::Job>) -> AfterRun {
-    loop {
-        next = match next {
-            Next::Run(job) => run_fast_path(core, job),
-            Next::Search => return AfterRun::Search,
-            Next::Leave => return AfterRun::Leave,
-            Next::RunUserCode => unreachable!("user code has been run"),
-        };
-    }
-}
-
-/// Runs a task, and the next, until something is to be decided. That has been done then, and what
-/// the last end brings with it.
-fn run_fast_path<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> Next<R::Job> {
-    loop {
-        // Step W5.
-        let result = core.runner.run(job, &core.context);
-        if result.runs_user_code {
-            return finish(core, core.state.lock(), result);
-        }
-        // Step W6; or W7, with the lock that was taken to find that out.
-        job = match core.state.next(result.outcome) {
-            Ok(next) => next,
-            Err(whole) => return finish(core, whole, result),
-        };
-        // Room and figures show the end: now the handle may.
-        if let Some(waker) = resolve(result.resolve) {
-            return call_waker(core, Next::Run(job), waker);
-        }
-    }
-}
-
 /// Shows a task's end to its handle, if it has one. A waker is left to the caller.
 #[inline]
-fn resolve(handle: Option<Resolver>) -> Option<Waker> {
+fn resolve(result: &mut TaskResult) -> Option<Waker> {
+    result.resolve.as_ref()?;
+    resolve_handle(result)
+}
+
+/// Apart: most tasks have no handle.
+#[inline(never)]
+fn resolve_handle(result: &mut TaskResult) -> Option<Waker> {
+    let handle = result.resolve.take();
     handle.and_then(|handle| handle.resolve_and_take_waker())
+}
+
+/// A worker with its next task in hand, which waits until the waker has been called, if there is one.
+#[cold]
+#[inline(never)]
+fn put_off<R: Runner>(core: &Arc<Core<R>>, job: R::Job, waker: Option<Waker>) -> Next<R::Job> {
+    match waker {
+        None => Next::Run(job),
+        Some(waker) => call_waker(core, Next::Run(job), waker),
+    }
 }
 
 /// The section in which a worker that has ended a task, or run deferred user code, finds out what
@@ -244,7 +303,7 @@ fn decide<R: Runner>(
 fn finish<R: Runner>(
     core: &Arc<Core<R>>,
     whole: Whole<'_, R::Job>,
-    result: TaskResult,
+    result: &mut TaskResult,
 ) -> Next<R::Job> {
     let mut effects = Effects::new();
     // Step W7.
@@ -253,17 +312,29 @@ fn finish<R: Runner>(
     });
     // Room and figures show the end: now the handle may. Before what may take its time, unless
     // it may itself.
-    let (first, last) = if result.runs_user_code {
-        (None, result.resolve)
+    let waker = if result.runs_user_code {
+        None
     } else {
-        (result.resolve, None)
+        resolve(result)
     };
-    let waker = resolve(first);
-    if waker.is_none() && last.is_none() && !effects.has_user_code() {
+    if waker.is_none() && result.resolve.is_none() && !effects.has_user_code() {
         return start_if_reserved(core, next, effects.start);
     }
+    finish_with_user_code(core, next, &mut effects, waker, result)
+}
+
+/// The rest of [`finish`], where user code is to be run.
+#[cold]
+#[inline(never)]
+fn finish_with_user_code<R: Runner>(
+    core: &Arc<Core<R>>,
+    next: Next<R::Job>,
+    effects: &mut Effects<R::Job>,
+    waker: Option<Waker>,
+    result: &mut TaskResult,
+) -> Next<R::Job> {
     let started = core.start_if_reserved(effects.start);
-    match (next, waker.or_else(|| resolve(last))) {
+    match (next, waker.or_else(|| resolve(result))) {
         (Next::RunUserCode, waker) => {
             // Step W8.
             waker.into_iter().for_each(wake);
@@ -318,8 +389,9 @@ fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) 
 
 /// Step W3: sleeps until notified of work (the notifier has counted this worker as searching) or
 /// retired (as leaving).
+#[inline(never)]
 fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> WakeReason {
-    let until = rest.since.and_then(|since| core.config.keep_until(since));
+    let mut until = rest.since.and_then(|since| core.config.keep_until(since));
     let mut timed = rest.timed;
     loop {
         let expired = match until.filter(|_| timed) {
@@ -327,9 +399,17 @@ fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> 
                 cell.parker.park();
                 false
             }
-            Some(when) => !core.clock().park_until(&cell.parker, when),
+            Some(when) => {
+                let mut woken = None;
+                core.context
+                    .call_hook(|| woken = Some(core.clock().park_until(&cell.parker, when)));
+                if woken.is_none() {
+                    until = None; // The clock has panicked: it is not asked again in this rest.
+                }
+                woken == Some(false)
+            }
         };
-        let now = expired.then(|| core.clock().now());
+        let now = if expired { core.context.now() } else { None };
         // Step W4.
         let reason = core.section(|state, effects| {
             if let Some(now) = now
@@ -370,6 +450,7 @@ enum Departure {
 }
 
 /// Step W10: gives the worker's place up, unless there is work it would leave behind.
+#[inline(never)]
 fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
     let mut own = cell.thread.lock().take();
     loop {

@@ -3,6 +3,7 @@
 //! Not for: who opens a lane (`keyed.rs`), nor which room is whose (`sched/state/permits.rs`).
 
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -54,7 +55,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
             if let Some(waker) = waker {
                 return self.put_off(lane, taken, waker);
             }
-            ended = next_of(&mut taken).run(context);
+            ended = Task::run(ManuallyDrop::new(next_of(&mut taken)), context);
         }
         ended
     }
@@ -192,7 +193,7 @@ impl<K: Eq + Send + 'static> Work for Turn<K, Taken> {
         if self.shared.core.state.lock().discards {
             return self.release();
         }
-        let ended = next_of(&mut self.first.0).run(context);
+        let ended = Task::run(ManuallyDrop::new(next_of(&mut self.first.0)), context);
         self.shared.go_on(self.lane, ended, self.first.0, context)
     }
 

@@ -126,18 +126,13 @@ pub(crate) enum Next<J> {
     Run(J),
     /// Look for work, counted as searching.
     Search,
+    /// Sleep, in the idle set: only of a worker that [searched](State::find).
+    Park(Rest),
     /// Go, counted as leaving.
     Leave,
     /// Run the deferred user code, counted as busy and without a task, and then
     /// [`go`](State::go) on.
     RunUserCode,
-}
-
-/// What a worker does that searched under the lock.
-pub(crate) enum Found<J> {
-    /// Found work, or the time to go.
-    Next(Next<J>),
-    Park(Rest),
 }
 
 /// How a worker parks.
@@ -451,6 +446,7 @@ impl<J> State<J> {
                 self.time_core_workers(effects);
             }
             Next::RunUserCode => {}
+            Next::Park(_) => unreachable!("a busy worker searches before it parks"),
         }
         self.notify_workers(effects);
     }
@@ -473,30 +469,30 @@ impl<J> State<J> {
         cell: &Arc<WorkerCell>,
         now: Option<Instant>,
         effects: &mut Effects<J>,
-    ) -> Found<J> {
+    ) -> Next<J> {
         self.searching -= 1;
         if self.view().excess() == 0
             && !self.paused
             && let Some(job) = self.queue.pop()
         {
             // Step W1.
-            return Found::Next(self.take(job, true, effects));
+            return self.take(job, true, effects);
         }
         match self.view().without_work(self.core_workers) {
             Without::Leave => {
                 self.leaving += 1;
                 self.notify_workers(effects); // As in `go`.
-                Found::Next(Next::Leave)
+                Next::Leave
             }
             // Step W2: in the section that found the queue empty.
-            Without::ParkTimed => Found::Park(Rest {
+            Without::ParkTimed => Next::Park(Rest {
                 since: self.idle.push(cell, now),
                 timed: true,
             }),
             Without::Park => {
                 let since = self.idle.push(cell, now);
                 self.keep(cell, since);
-                Found::Park(Rest {
+                Next::Park(Rest {
                     since,
                     timed: false,
                 })

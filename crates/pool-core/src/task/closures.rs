@@ -1,7 +1,7 @@
 //! Closures as tasks: the runner of a `Pool`.
 
 use std::any::type_name;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
 use crate::accept::{Accepts, Sealed};
@@ -27,8 +27,8 @@ impl Runner for Closures {
     type Job = Task;
     type Item = ();
 
-    fn run(&self, job: Task, context: &TaskContext) -> TaskResult {
-        job.run(context)
+    fn run(&self, job: ManuallyDrop<Task>, context: &TaskContext) -> TaskResult {
+        Task::run(job, context)
     }
 
     fn release(&self, job: Task) -> (TaskResult, Option<()>) {

@@ -127,8 +127,7 @@ impl Task {
     }
 
     #[inline]
-    pub(crate) fn run(self, context: &TaskContext) -> TaskResult {
-        let mut task = ManuallyDrop::new(self);
+    pub(crate) fn run(mut task: ManuallyDrop<Self>, context: &TaskContext) -> TaskResult {
         match task.table().kind {
             Kind::Closure(call) => context.execute_detached(task.table().name, || {
                 // SAFETY: invariant 1, and 2 through `ManuallyDrop`.

@@ -138,9 +138,9 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
     type Job = FuncJob<T, R>;
     type Item = T;
 
-    fn run(&self, job: FuncJob<T, R>, context: &TaskContext) -> TaskResult {
+    fn run(&self, job: ManuallyDrop<FuncJob<T, R>>, context: &TaskContext) -> TaskResult {
         let function = |argument: Packed<T>| drop((self.function)(argument.into_inner()));
-        match job.into_kind() {
+        match ManuallyDrop::into_inner(job).into_kind() {
             Kind::Plain(argument) => {
                 context.execute_detached(type_name::<T>, || function(argument))
             }

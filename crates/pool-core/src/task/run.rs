@@ -267,12 +267,24 @@ impl TaskContext {
         task: impl FnOnce() -> R,
     ) -> Result<R, Payload> {
         if self.task_hook.is_some() {
-            let (mut task, mut value) = (Some(task), None);
-            let run = &mut || value = task.take().map(|task| task());
-            self.execute_as(Label::of_type(name()), run)?;
-            return Ok(value.expect("the task has returned"));
+            return self.execute_for_hook(name(), &mut Some(task));
         }
-        guarded(task).inspect_err(|payload| self.report(Label::of_type(name()), &**payload))
+        guarded(task).inspect_err(|payload| self.report_unnamed(name(), &**payload))
+    }
+
+    /// As [`execute_by`](Self::execute_by), for a pool with a hook. Apart: the tasks of other pools do
+    /// not begin below its frame.
+    #[cold]
+    #[inline(never)]
+    fn execute_for_hook<R, F: FnOnce() -> R>(
+        &self,
+        name: &'static str,
+        task: &mut Option<F>,
+    ) -> Result<R, Payload> {
+        let mut value = None;
+        let run = &mut || value = task.take().map(|task| task());
+        self.execute_as(Label::of_type(name), run)?;
+        Ok(value.expect("the task has returned"))
     }
 
     /// As [`execute`](Self::execute), for a task that may have a name.
@@ -304,6 +316,14 @@ impl TaskContext {
         let mut now = None;
         self.call_hook(|| now = Some(self.clock.now()));
         now
+    }
+
+    /// As [`report`](Self::report), of a task without a name. Apart, as
+    /// [`execute_for_hook`](Self::execute_for_hook).
+    #[cold]
+    #[inline(never)]
+    fn report_unnamed(&self, type_name: &'static str, payload: &(dyn Any + Send)) {
+        self.report(Label::of_type(type_name), payload);
     }
 
     #[cold]

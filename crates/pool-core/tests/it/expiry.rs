@@ -7,7 +7,7 @@ use std::task::Waker;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pool_core::{Builder, Clock, Closures, ManualClock, Pool};
+use pool_core::{Builder, Clock, Closures, ManualClock, MonotonicClock, Pool};
 use sync_shim::{Alarm, Parker};
 use testkit::Gate;
 
@@ -337,4 +337,72 @@ fn a_kept_worker_is_timed_again_when_another_comes_and_kept_again_when_that_has_
         assert_eq!(clock.next_due(), None);
         end(&pool);
     });
+}
+
+/// Where a clock panics.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    Asked,
+    BeforeSleep,
+    AfterSleep,
+}
+
+#[derive(Clone, Debug)]
+struct Panics {
+    at: At,
+    /// How often it was asked to do what it panics at.
+    asked: Arc<AtomicUsize>,
+}
+
+impl Panics {
+    fn reach(&self, at: At) {
+        if self.at == at {
+            self.asked.fetch_add(1, SeqCst);
+            // After a sleep it has been asked before it panics.
+            assert!(at == At::AfterSleep, "a clock that panics");
+        }
+    }
+}
+
+impl Clock for Panics {
+    fn now(&self) -> Instant {
+        self.reach(At::Asked);
+        MonotonicClock.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.reach(At::BeforeSleep);
+        self.reach(At::AfterSleep);
+        let woken = MonotonicClock.park_until(parker, when);
+        assert!(self.at != At::AfterSleep, "a clock that panics");
+        woken
+    }
+
+    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+        MonotonicClock.wake_at(when, waker)
+    }
+}
+
+#[test]
+fn a_worker_whose_clock_panics_rests_without_a_time_limit_and_hears_of_the_next_task() {
+    for at in [At::Asked, At::BeforeSleep, At::AfterSleep] {
+        bounded(move || {
+            let asked = Arc::new(AtomicUsize::new(0));
+            let clock = Panics {
+                at,
+                asked: Arc::clone(&asked),
+            };
+            let builder = Pool::builder().capacity(1).clock(clock);
+            let pool = builder.keep_alive(3600 * SECOND).build().unwrap();
+            for n in 0..3 {
+                let before = asked.load(SeqCst);
+                assert_eq!(pool.spawn(move || n).unwrap().join().unwrap(), n);
+                until(|| asked.load(SeqCst) > before);
+            }
+            let stats = pool.stats();
+            assert_eq!((stats.completed, stats.threads_started), (3, 1), "{at:?}");
+            assert!(stats.hook_panics >= 2, "{at:?}: {}", stats.hook_panics);
+            end(&pool);
+        });
+    }
 }
