@@ -18,6 +18,7 @@
 //! 3. Locks are taken in this order: the lanes', then the pool's. No section of the pool touches
 //!    lanes. User code runs under neither, but for the key's `Eq`, under the lanes'.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -141,13 +142,36 @@ impl WorkerPool<Closures> {
 impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
     /// As [`WorkerPool::keyed`], with another hasher.
     pub fn with_hasher(pool: &WorkerPool<Closures>, hasher: S) -> Self {
-        let shards = [(); SHARDS as usize].map(|()| CachePadded::new(Mutex::new(Lanes::new())));
-        let core = Arc::clone(pool.core());
         Self {
             pool: pool.clone(),
-            shared: Arc::new(Shared { core, shards }),
+            shared: Shared::new(pool, 1),
             hasher,
         }
+    }
+
+    /// Lets up to this many tasks of a key run at the same time, 1 by default (0 counts as 1).
+    ///
+    /// The tasks of a key still start in the order of their acceptance, and the ones over the limit
+    /// wait without a worker. A limit above one is for keys that stand for a host or a tenant: tasks
+    /// no longer have what belongs to their key for themselves.
+    ///
+    /// The returned `Keyed` has keys of its own, also if this one has tasks already.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(8).queue_depth(100).build()?;
+    /// let hosts = pool.keyed().limit(2); // At most two requests to a host at a time.
+    /// for page in 0..10 {
+    ///     hosts.submit("example.org", move || println!("fetch page {page}"))?;
+    /// }
+    /// pool.wait_idle()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "returns a `Keyed` with the limit, and changes none"]
+    pub fn limit(self, tasks: u32) -> Self {
+        let shared = Shared::new(&self.pool, tasks.max(1));
+        Self { shared, ..self }
     }
 
     /// The pool that runs the tasks.
@@ -413,6 +437,13 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
 }
 
 impl<K: Eq + Send + 'static> Shared<K> {
+    fn new(pool: &WorkerPool<Closures>, limit: u32) -> Arc<Self> {
+        let lanes = || CachePadded::new(Mutex::new(Lanes::new(limit)));
+        let shards = [(); SHARDS as usize].map(|()| lanes());
+        let core = Arc::clone(pool.core());
+        Arc::new(Self { core, shards })
+    }
+
     fn shard(&self, hash: KeyHash) -> &Mutex<Lanes<K, Task>> {
         &self.shards[hash.shard(SHARDS)]
     }
@@ -422,13 +453,21 @@ impl<K: Eq + Send + 'static> Shared<K> {
     fn place<W: Work>(self: &Arc<Self>, hash: KeyHash, key: K, work: W) -> Result<(), (K, W)> {
         let mut lanes = self.shard(hash).lock();
         if let Some(lane) = lanes.find(hash, &key) {
+            let turn = lane.below_limit().map(|lane| self.empty_turn(lane));
             let Some(credit) = self.core.state.credit() else {
                 drop(lanes);
                 return Err((key, work));
             };
-            credit.reserve();
-            lane.push(|| Task::new(work));
-            drop(lanes);
+            if let Some(turn) = turn {
+                let searchers = credit.enter(turn);
+                lane.push_with_turn(|| Task::new(work));
+                drop(lanes);
+                self.core.entered(searchers);
+            } else {
+                credit.reserve();
+                lane.push(|| Task::new(work));
+                drop(lanes);
+            }
             drop_quietly(key); // User code: the lock is free, and the task is accepted.
             return Ok(());
         }
@@ -458,16 +497,28 @@ impl<K: Eq + Send + 'static> Shared<K> {
     ) {
         let mut lanes = self.shard(hash).lock();
         if let Some(lane) = lanes.find(hash, &key) {
-            lane.push(|| Task::new(work));
-            // Before its turn may come, which uses it up.
-            permit.keep();
-            drop(lanes);
+            if let Some(id) = lane.below_limit() {
+                lane.push_with_turn(|| Task::new(work));
+                drop(lanes);
+                permit.use_for(self.empty_turn(id));
+            } else {
+                lane.push(|| Task::new(work));
+                // Before its turn may come, which uses it up.
+                permit.keep();
+                drop(lanes);
+            }
             drop_quietly(key); // User code: the lock is free, and the task is accepted.
         } else {
             let lane = lanes.open(hash, key);
             drop(lanes);
             permit.use_for(self.turn(lane, work));
         }
+    }
+
+    /// Another turn of an open lane, for a task that waits in it.
+    #[cold]
+    fn empty_turn(self: &Arc<Self>, lane: LaneId) -> Task {
+        Arc::clone(self).again(lane, VecDeque::new())
     }
 
     fn turn<W: Work>(self: &Arc<Self>, lane: LaneId, first: W) -> Task {
