@@ -7,11 +7,15 @@
 //! the first of it, which takes the ended one's place in flight, and its permit's room is free. What
 //! the worker has taken goes with the turn. No thread waits for a key.
 //!
+//! With a limit above one a lane has up to so many turns. A further turn has no task with it: it takes
+//! the lane's first when it runs, and its task needs no permit, as the turn holds the room.
+//!
 //! The steps (K1, ..) stand in `PROTOCOL.md`.
 //!
 //! # What always holds
-//! 1. While a lane is open, it has one turn: a task in the pool's queue, or one that runs. A lane
-//!    without one is closed, and what waits in a lane or with its turn holds a permit. So a lane is opened only by a
+//! 1. While a lane is open, it has a turn, or up to the limit: a task in the pool's queue, or one that
+//!    runs. A lane without one is closed, and what waits in a lane or with its turn holds a permit, but for
+//!    one task for each turn that is to take its task out of the lane. So a lane is opened only by a
 //!    task that has been accepted: none waits behind one that waits for room.
 //! 2. A lane's order is that of its section, which is the one of acceptance. So calls that come one
 //!    after the other keep their order.
@@ -26,7 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use sync_shim::Mutex;
+use sync_shim::{Mutex, MutexGuard};
 
 use crate::config::OnFull;
 use crate::core::Core;
@@ -49,7 +53,8 @@ mod turn;
 /// Sets of lanes, each with a lock of its own.
 const SHARDS: u32 = if cfg!(anthill_loom) { 1 } else { 8 };
 
-/// Runs the tasks of one key in their order and one at a time; those of other keys beside them.
+/// Runs the tasks of one key in their order and one at a time, or up to a [limit](Self::limit) at a
+/// time; those of other keys beside them.
 ///
 /// Made by [`WorkerPool::keyed`]. What a lock per customer, or an actor's mailbox, is used for: a
 /// task has what belongs to its key for itself, and sees all that the ones before it wrote.
@@ -75,7 +80,7 @@ const SHARDS: u32 = if cfg!(anthill_loom) { 1 } else { 8 };
 ///
 /// # What it holds to
 /// - **Order**: tasks of a key run in the order of their acceptance. Calls that come one after the
-///   other are accepted in that order.
+///   other are accepted in that order. With a [limit](Self::limit) above one, tasks start in that order.
 /// - **Threads**: a key that waits holds none.
 /// - **Room**: an accepted task holds room in the pool until it has ended, also while it waits behind
 ///   its key; there it counts in [`Stats::reserved`](crate::Stats::reserved). So the pool's bound is
@@ -93,7 +98,7 @@ const SHARDS: u32 = if cfg!(anthill_loom) { 1 } else { 8 };
 /// | [`JoinHandle::cancel`] | drops the captures at once; the room is free when the turn comes |
 /// | [`JoinHandle::join`] on an own worker | does not run the task in place: refused with [`WouldDeadlock`](crate::JoinError::WouldDeadlock) if it has not started |
 /// | `release` | accepted tasks run |
-/// | `release_now` | drops what waits behind a key, too, at the latest when the task that runs has ended; its number counts one for each key in the queue. A `reboot` before that lets them run |
+/// | `release_now` | drops what waits behind a key, too, at the latest when the task that runs has ended; its number counts one for each key in the queue (with a [limit](Self::limit), up to the limit). A `reboot` before that lets them run |
 /// | `wait_idle` | waits for all of them |
 /// | a refusal | gives key and task back |
 ///
@@ -453,21 +458,16 @@ impl<K: Eq + Send + 'static> Shared<K> {
     fn place<W: Work>(self: &Arc<Self>, hash: KeyHash, key: K, work: W) -> Result<(), (K, W)> {
         let mut lanes = self.shard(hash).lock();
         if let Some(lane) = lanes.find(hash, &key) {
-            let turn = lane.below_limit().map(|lane| self.empty_turn(lane));
+            if lane.is_below_limit() {
+                return self.place_with_turn(lanes, hash, key, work);
+            }
             let Some(credit) = self.core.state.credit() else {
                 drop(lanes);
                 return Err((key, work));
             };
-            if let Some(turn) = turn {
-                let searchers = credit.enter(turn);
-                lane.push_with_turn(|| Task::new(work));
-                drop(lanes);
-                self.core.entered(searchers);
-            } else {
-                credit.reserve();
-                lane.push(|| Task::new(work));
-                drop(lanes);
-            }
+            credit.reserve();
+            lane.push(|| Task::new(work));
+            drop(lanes);
             drop_quietly(key); // User code: the lock is free, and the task is accepted.
             return Ok(());
         }
@@ -497,10 +497,11 @@ impl<K: Eq + Send + 'static> Shared<K> {
     ) {
         let mut lanes = self.shard(hash).lock();
         if let Some(lane) = lanes.find(hash, &key) {
-            if let Some(id) = lane.below_limit() {
+            if lane.is_below_limit() {
+                let turn = Arc::clone(self).again(lane.id(), VecDeque::new());
                 lane.push_with_turn(|| Task::new(work));
                 drop(lanes);
-                permit.use_for(self.empty_turn(id));
+                permit.use_for(turn);
             } else {
                 lane.push(|| Task::new(work));
                 // Before its turn may come, which uses it up.
@@ -515,10 +516,32 @@ impl<K: Eq + Send + 'static> Shared<K> {
         }
     }
 
-    /// Another turn of an open lane, for a task that waits in it.
+    /// Step K2a: takes the task of an open lane with fewer turns than the limit.
     #[cold]
-    fn empty_turn(self: &Arc<Self>, lane: LaneId) -> Task {
-        Arc::clone(self).again(lane, VecDeque::new())
+    #[inline(never)]
+    fn place_with_turn<W: Work>(
+        self: &Arc<Self>,
+        mut lanes: MutexGuard<'_, Lanes<K, Task>>,
+        hash: KeyHash,
+        key: K,
+        work: W,
+    ) -> Result<(), (K, W)> {
+        // Before the credit, which is a section: the key's `Eq` is the user's.
+        let Some(lane) = lanes.find(hash, &key) else {
+            drop(lanes);
+            return Err((key, work)); // By an `Eq` that has changed its mind.
+        };
+        let turn = Arc::clone(self).again(lane.id(), VecDeque::new());
+        let Some(credit) = self.core.state.credit() else {
+            drop(lanes);
+            return Err((key, work));
+        };
+        let searchers = credit.enter(turn);
+        lane.push_with_turn(|| Task::new(work));
+        drop(lanes);
+        self.core.entered(searchers);
+        drop_quietly(key); // User code: the lock is free, and the task is accepted.
+        Ok(())
     }
 
     fn turn<W: Work>(self: &Arc<Self>, lane: LaneId, first: W) -> Task {

@@ -111,10 +111,15 @@ impl<J> Found<'_, J> {
         self.waiting.extend(job);
     }
 
-    /// Which lane it is, if it has fewer turns than the limit.
+    /// Which lane it is.
+    pub(super) fn id(&self) -> LaneId {
+        self.id
+    }
+
+    /// Whether it has fewer turns than the limit.
     #[inline]
-    pub(super) fn below_limit(&self) -> Option<LaneId> {
-        (self.turns.all < self.limit).then_some(self.id)
+    pub(super) fn is_below_limit(&self) -> bool {
+        self.turns.all < self.limit
     }
 
     /// As [`push`](Self::push), for a task that comes with another turn of the lane.
@@ -419,11 +424,11 @@ mod tests {
         let lane = lanes.open(hash(7), "a");
         let at_limit = |lanes: &mut Lanes<_, _>| {
             let found = lanes.find(hash(7), &"a").expect("it is open");
-            found.below_limit().is_none()
+            !found.is_below_limit()
         };
         assert!(!at_limit(&mut lanes));
         let found = lanes.find(hash(7), &"a").expect("it is open");
-        assert_eq!(found.below_limit(), Some(lane));
+        assert_eq!(found.id(), lane);
         found.push_with_turn(|| 1);
         assert!(at_limit(&mut lanes));
         // All that waits is for the other turn.

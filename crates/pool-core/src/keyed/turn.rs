@@ -7,9 +7,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
+use sync_shim::MutexGuard;
+
 use crate::foreign::{drop_quietly, wake};
 use crate::keyed::Shared;
-use crate::keyed::lanes::LaneId;
+use crate::keyed::lanes::{LaneId, Lanes};
 use crate::sched::effects::Effects;
 use crate::sched::state::{Next, State};
 use crate::task::erased::{Task, Work};
@@ -69,10 +71,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
     fn refill(&self, lane: LaneId, taken: &mut VecDeque<Task>) -> bool {
         let mut lanes = self.shard(lane.hash()).lock();
         if lanes.limit() > 1 {
-            let (goes_on, closed) = lanes.claim_or_leave(lane);
-            drop(lanes);
-            drop_quietly(closed);
-            return goes_on;
+            return claim(lanes, lane);
         }
         let closed = lanes.take_or_close(lane, taken);
         drop(lanes);
@@ -83,8 +82,15 @@ impl<K: Eq + Send + 'static> Shared<K> {
     /// The task that a turn goes on to: the first that it has taken, or step K3d.
     #[inline]
     fn next(&self, lane: LaneId, taken: &mut VecDeque<Task>) -> Task {
-        let waiting = || self.shard(lane.hash()).lock().next_of(lane);
-        let next = taken.pop_front().or_else(waiting);
+        match taken.pop_front() {
+            Some(next) => next,
+            None => self.next_in_lane(lane),
+        }
+    }
+
+    #[cold]
+    fn next_in_lane(&self, lane: LaneId) -> Task {
+        let next = self.shard(lane.hash()).lock().next_of(lane);
         next.expect("a turn goes on with a task")
     }
 
@@ -176,6 +182,15 @@ impl<K: Eq + Send + 'static> Shared<K> {
         drop_quietly(key);
         first
     }
+}
+
+/// Step K3c.
+#[cold]
+fn claim<K>(mut lanes: MutexGuard<'_, Lanes<K, Task>>, lane: LaneId) -> bool {
+    let (goes_on, closed) = lanes.claim_or_leave(lane);
+    drop(lanes);
+    drop_quietly(closed);
+    goes_on
 }
 
 /// A task that its handle took back has kept its place: it ends now.

@@ -26,7 +26,9 @@ fn gated(keyed: &Keyed<u8>, key: u8) -> Gate {
 /// As many running tasks of key 1.
 fn hold(keyed: &Keyed<u8>, tasks: usize) -> Vec<Gate> {
     let gates: Vec<_> = (0..tasks).map(|_| gated(keyed, 1)).collect();
-    gates.iter().for_each(|gate| gate.wait_for_arrivals(1));
+    for gate in &gates {
+        gate.wait_for_arrivals(1);
+    }
     gates
 }
 
