@@ -71,6 +71,26 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         }
     }
 
+    /// Lets up to this many tasks of a key run at the same time, 1 by default: see [`Keyed::limit`].
+    ///
+    /// ```
+    /// use multi_pool::MultiPool;
+    /// use pool_core::Pool;
+    ///
+    /// let each = Pool::builder().capacity(4).queue_depth(100);
+    /// let hosts = MultiPool::builder(each).pools(2).build()?.keyed().limit(2);
+    /// hosts.submit("example.org", || println!("fetch a page"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "returns a `MultiKeyed` with the limit, and changes none"]
+    pub fn limit(self, tasks: u32) -> Self {
+        let each = self.each.iter().map(|keyed| keyed.clone().limit(tasks));
+        Self {
+            each: each.collect(),
+            ..self
+        }
+    }
+
     /// The pools that run the tasks.
     pub fn pool(&self) -> &MultiPool {
         &self.pool

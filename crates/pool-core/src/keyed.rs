@@ -7,17 +7,22 @@
 //! the first of it, which takes the ended one's place in flight, and its permit's room is free. What
 //! the worker has taken goes with the turn. No thread waits for a key.
 //!
+//! With a limit above one a lane has up to so many turns. A further turn has no task with it: it takes
+//! the lane's first when it runs, and its task needs no permit, as the turn holds the room.
+//!
 //! The steps (K1, ..) stand in `PROTOCOL.md`.
 //!
 //! # What always holds
-//! 1. While a lane is open, it has one turn: a task in the pool's queue, or one that runs. A lane
-//!    without one is closed, and what waits in a lane or with its turn holds a permit. So a lane is opened only by a
+//! 1. While a lane is open, it has a turn, or up to the limit: a task in the pool's queue, or one that
+//!    runs. A lane without one is closed, and what waits in a lane or with its turn holds a permit, but for
+//!    one task for each turn that is to take its task out of the lane. So a lane is opened only by a
 //!    task that has been accepted: none waits behind one that waits for room.
 //! 2. A lane's order is that of its section, which is the one of acceptance. So calls that come one
 //!    after the other keep their order.
 //! 3. Locks are taken in this order: the lanes', then the pool's. No section of the pool touches
 //!    lanes. User code runs under neither, but for the key's `Eq`, under the lanes'.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -25,7 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use sync_shim::Mutex;
+use sync_shim::{Mutex, MutexGuard};
 
 use crate::config::OnFull;
 use crate::core::Core;
@@ -48,7 +53,8 @@ mod turn;
 /// Sets of lanes, each with a lock of its own.
 const SHARDS: u32 = if cfg!(anthill_loom) { 1 } else { 8 };
 
-/// Runs the tasks of one key in their order and one at a time; those of other keys beside them.
+/// Runs the tasks of one key in their order and one at a time, or up to a [limit](Self::limit) at a
+/// time; those of other keys beside them.
 ///
 /// Made by [`WorkerPool::keyed`]. What a lock per customer, or an actor's mailbox, is used for: a
 /// task has what belongs to its key for itself, and sees all that the ones before it wrote.
@@ -74,7 +80,7 @@ const SHARDS: u32 = if cfg!(anthill_loom) { 1 } else { 8 };
 ///
 /// # What it holds to
 /// - **Order**: tasks of a key run in the order of their acceptance. Calls that come one after the
-///   other are accepted in that order.
+///   other are accepted in that order. With a [limit](Self::limit) above one, tasks start in that order.
 /// - **Threads**: a key that waits holds none.
 /// - **Room**: an accepted task holds room in the pool until it has ended, also while it waits behind
 ///   its key; there it counts in [`Stats::reserved`](crate::Stats::reserved). So the pool's bound is
@@ -92,7 +98,7 @@ const SHARDS: u32 = if cfg!(anthill_loom) { 1 } else { 8 };
 /// | [`JoinHandle::cancel`] | drops the captures at once; the room is free when the turn comes |
 /// | [`JoinHandle::join`] on an own worker | does not run the task in place: refused with [`WouldDeadlock`](crate::JoinError::WouldDeadlock) if it has not started |
 /// | `release` | accepted tasks run |
-/// | `release_now` | drops what waits behind a key, too, at the latest when the task that runs has ended; its number counts one for each key in the queue. A `reboot` before that lets them run |
+/// | `release_now` | drops what waits behind a key, too, at the latest when the task that runs has ended; its number counts one for each key in the queue (with a [limit](Self::limit), up to the limit). A `reboot` before that lets them run |
 /// | `wait_idle` | waits for all of them |
 /// | a refusal | gives key and task back |
 ///
@@ -141,13 +147,36 @@ impl WorkerPool<Closures> {
 impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
     /// As [`WorkerPool::keyed`], with another hasher.
     pub fn with_hasher(pool: &WorkerPool<Closures>, hasher: S) -> Self {
-        let shards = [(); SHARDS as usize].map(|()| CachePadded::new(Mutex::new(Lanes::new())));
-        let core = Arc::clone(pool.core());
         Self {
             pool: pool.clone(),
-            shared: Arc::new(Shared { core, shards }),
+            shared: Shared::new(pool, 1),
             hasher,
         }
+    }
+
+    /// Lets up to this many tasks of a key run at the same time, 1 by default (0 counts as 1).
+    ///
+    /// The tasks of a key still start in the order of their acceptance, and the ones over the limit
+    /// wait without a worker. A limit above one is for keys that stand for a host or a tenant: tasks
+    /// no longer have what belongs to their key for themselves.
+    ///
+    /// The returned `Keyed` has keys of its own, also if this one has tasks already.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(8).queue_depth(100).build()?;
+    /// let hosts = pool.keyed().limit(2); // At most two requests to a host at a time.
+    /// for page in 0..10 {
+    ///     hosts.submit("example.org", move || println!("fetch page {page}"))?;
+    /// }
+    /// pool.wait_idle()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "returns a `Keyed` with the limit, and changes none"]
+    pub fn limit(self, tasks: u32) -> Self {
+        let shared = Shared::new(&self.pool, tasks.max(1));
+        Self { shared, ..self }
     }
 
     /// The pool that runs the tasks.
@@ -413,6 +442,13 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
 }
 
 impl<K: Eq + Send + 'static> Shared<K> {
+    fn new(pool: &WorkerPool<Closures>, limit: u32) -> Arc<Self> {
+        let lanes = || CachePadded::new(Mutex::new(Lanes::new(limit)));
+        let shards = [(); SHARDS as usize].map(|()| lanes());
+        let core = Arc::clone(pool.core());
+        Arc::new(Self { core, shards })
+    }
+
     fn shard(&self, hash: KeyHash) -> &Mutex<Lanes<K, Task>> {
         &self.shards[hash.shard(SHARDS)]
     }
@@ -422,6 +458,9 @@ impl<K: Eq + Send + 'static> Shared<K> {
     fn place<W: Work>(self: &Arc<Self>, hash: KeyHash, key: K, work: W) -> Result<(), (K, W)> {
         let mut lanes = self.shard(hash).lock();
         if let Some(lane) = lanes.find(hash, &key) {
+            if lane.is_below_limit() {
+                return self.place_with_turn(lanes, hash, key, work);
+            }
             let Some(credit) = self.core.state.credit() else {
                 drop(lanes);
                 return Err((key, work));
@@ -458,16 +497,51 @@ impl<K: Eq + Send + 'static> Shared<K> {
     ) {
         let mut lanes = self.shard(hash).lock();
         if let Some(lane) = lanes.find(hash, &key) {
-            lane.push(|| Task::new(work));
-            // Before its turn may come, which uses it up.
-            permit.keep();
-            drop(lanes);
+            if lane.is_below_limit() {
+                let turn = Arc::clone(self).again(lane.id(), VecDeque::new());
+                lane.push_with_turn(|| Task::new(work));
+                drop(lanes);
+                permit.use_for(turn);
+            } else {
+                lane.push(|| Task::new(work));
+                // Before its turn may come, which uses it up.
+                permit.keep();
+                drop(lanes);
+            }
             drop_quietly(key); // User code: the lock is free, and the task is accepted.
         } else {
             let lane = lanes.open(hash, key);
             drop(lanes);
             permit.use_for(self.turn(lane, work));
         }
+    }
+
+    /// Step K2a: takes the task of an open lane with fewer turns than the limit.
+    #[cold]
+    #[inline(never)]
+    fn place_with_turn<W: Work>(
+        self: &Arc<Self>,
+        mut lanes: MutexGuard<'_, Lanes<K, Task>>,
+        hash: KeyHash,
+        key: K,
+        work: W,
+    ) -> Result<(), (K, W)> {
+        // Before the credit, which is a section: the key's `Eq` is the user's.
+        let Some(lane) = lanes.find(hash, &key) else {
+            drop(lanes);
+            return Err((key, work)); // By an `Eq` that has changed its mind.
+        };
+        let turn = Arc::clone(self).again(lane.id(), VecDeque::new());
+        let Some(credit) = self.core.state.credit() else {
+            drop(lanes);
+            return Err((key, work));
+        };
+        let searchers = credit.enter(turn);
+        lane.push_with_turn(|| Task::new(work));
+        drop(lanes);
+        self.core.entered(searchers);
+        drop_quietly(key); // User code: the lock is free, and the task is accepted.
+        Ok(())
     }
 
     fn turn<W: Work>(self: &Arc<Self>, lane: LaneId, first: W) -> Task {

@@ -22,6 +22,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! With a limit, up to that many tasks of a key run at the same time, for example requests to one host:
+//! `pool.keyed().limit(2)`. They still start in their order. See [`Keyed::limit`](crate::Keyed::limit).
+//!
 //! A `MultiPool` has `keyed` as well: each key has its place in one of the pools. A
 //! [`FuncPool`](crate::FuncPool) has not: its queue holds arguments as they are, and has no place for a turn
 //! of several. `pool.keyed()` of a [`Pool`](crate::Pool) with `move || function(argument)` does the same.
@@ -35,6 +38,7 @@
 //! | you want | take |
 //! |---|---|
 //! | one after the other, for each of many things | [`keyed`](crate::Pool::keyed) |
+//! | at most n at a time, for each of many things | [`keyed().limit(n)`](crate::Keyed::limit) |
 //! | one after the other, altogether | a pool of capacity 1 |
 //! | results in the order of the items | [`map`](super::mapping) |
 //! | the urgent before the rest | [priorities](crate::TaskBuilder::priority), or a pool for each |

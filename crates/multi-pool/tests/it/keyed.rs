@@ -137,3 +137,24 @@ fn a_released_multi_pool_gives_key_and_task_back() {
         ));
     });
 }
+
+#[test]
+fn a_limit_holds_for_each_key_in_whichever_pool_it_is() {
+    bounded(|| {
+        let keyed = keyed(3, 3, 1_000).limit(2);
+        for key in 0..20 {
+            let gates = [(); 3].map(|()| Gate::new());
+            for gate in gates.clone() {
+                keyed.submit(key, move || gate.wait()).unwrap();
+            }
+            gates[..2].iter().for_each(|gate| gate.wait_for_arrivals(1));
+            let stats = keyed.of(&key).pool().stats();
+            assert_eq!((stats.busy, stats.reserved), (2, 1), "key {key}");
+            gates[0].open();
+            gates[2].wait_for_arrivals(1);
+            gates.iter().for_each(Gate::open);
+            keyed.pool().wait_idle().unwrap();
+        }
+        assert_eq!(keyed.keys(), 0);
+    });
+}

@@ -6,7 +6,9 @@
 //! # Invariants
 //! 1. A key is in the table while its lane is open, and no longer.
 //! 2. No two open lanes have the same [`LaneId`].
-//! 3. The table has room for a few times its lanes, and there are at most [`FEW`] more spare queues than
+//! 3. A lane has at least one turn and at most the limit. Of the tasks that wait in it, as many hold no
+//!    permit as it has turns that are empty: each of these finds a task when it comes to one.
+//! 4. The table has room for a few times its lanes, and there are at most [`FEW`] more spare queues than
 //!    lanes: the memory of keys that are gone goes with them, however many others stay.
 
 use std::collections::VecDeque;
@@ -21,6 +23,8 @@ const FEW: usize = 64;
 const SPARE_TASKS: usize = 4;
 
 pub(super) struct Lanes<K, J> {
+    /// The most turns that a lane has at a time.
+    limit: u32,
     open: HashTable<Lane<K, J>>,
     /// The number of the next lane.
     next: u32,
@@ -35,7 +39,17 @@ pub(super) struct Lanes<K, J> {
 struct Lane<K, J> {
     id: LaneId,
     key: K,
+    turns: Turns,
     waiting: VecDeque<J>,
+}
+
+/// The turns of a lane.
+struct Turns {
+    /// At least one, and at most the limit.
+    all: u32,
+    /// Turns that have yet to take their next task out of the lane: as many of the tasks that wait
+    /// there hold no permit. None with a limit of one, where a turn has its next task with it.
+    empty: u32,
 }
 
 /// Which lane it is.
@@ -77,6 +91,9 @@ impl LaneId {
 
 /// An open lane that a task may join.
 pub(super) struct Found<'a, J> {
+    id: LaneId,
+    limit: u32,
+    turns: &'a mut Turns,
     waiting: &'a mut VecDeque<J>,
     spare: &'a mut Vec<VecDeque<J>>,
 }
@@ -93,17 +110,42 @@ impl<J> Found<'_, J> {
         let job = std::iter::once_with(job); // Made where it is to lie: no copy waits for its stores.
         self.waiting.extend(job);
     }
+
+    /// Which lane it is.
+    pub(super) fn id(&self) -> LaneId {
+        self.id
+    }
+
+    /// Whether it has fewer turns than the limit.
+    #[inline]
+    pub(super) fn is_below_limit(&self) -> bool {
+        self.turns.all < self.limit
+    }
+
+    /// As [`push`](Self::push), for a task that comes with another turn of the lane.
+    pub(super) fn push_with_turn(self, job: impl FnOnce() -> J) {
+        self.turns.all += 1;
+        self.turns.empty += 1;
+        self.push(job);
+    }
 }
 
 impl<K, J> Lanes<K, J> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(limit: u32) -> Self {
         Self {
+            limit,
             open: HashTable::new(),
             next: 0,
             reuses_numbers: false,
             most_open: 0,
             spare: Vec::new(),
         }
+    }
+
+    /// The most turns that a lane has at a time.
+    #[inline]
+    pub(super) fn limit(&self) -> u32 {
+        self.limit
     }
 
     /// Keys with an open lane.
@@ -120,6 +162,9 @@ impl<K, J> Lanes<K, J> {
         let is_it = |lane: &Lane<K, J>| lane.id.hash == hash && lane.key == *key;
         let lane = self.open.find_mut(hash.spread(), is_it)?;
         Some(Found {
+            id: lane.id,
+            limit: self.limit,
+            turns: &mut lane.turns,
             waiting: &mut lane.waiting,
             spare: &mut self.spare,
         })
@@ -132,6 +177,7 @@ impl<K, J> Lanes<K, J> {
         let lane = Lane {
             id,
             key,
+            turns: Turns { all: 1, empty: 0 },
             waiting: VecDeque::new(),
         };
         let rehash = |lane: &Lane<K, J>| lane.id.hash.spread();
@@ -179,6 +225,55 @@ impl<K, J> Lanes<K, J> {
         Some(lane.key)
     }
 
+    /// With a limit above one: a turn has ended its task. It is to take one that waits
+    /// ([`next_of`](Self::next_of)), unless all of them are for other turns; or it leaves. The key is
+    /// that of a lane that is closed, to be dropped when no lock is held.
+    pub(super) fn claim_or_leave(&mut self, id: LaneId) -> (bool, Option<K>) {
+        let is_it = |lane: &Lane<K, J>| lane.id == id;
+        let Ok(mut entry) = self.open.find_entry(id.hash.spread(), is_it) else {
+            return (false, None);
+        };
+        let Lane { turns, waiting, .. } = entry.get_mut();
+        if waiting.len() > turns.empty as usize {
+            turns.empty += 1;
+            return (true, None);
+        }
+        turns.all -= 1;
+        if turns.all > 0 {
+            return (false, None);
+        }
+        let (lane, _) = entry.remove();
+        self.keep(lane.waiting);
+        self.tidy();
+        (false, Some(lane.key))
+    }
+
+    /// The task that an empty turn goes on to: the first that waits.
+    pub(super) fn next_of(&mut self, id: LaneId) -> Option<J> {
+        let is_it = |lane: &Lane<K, J>| lane.id == id;
+        let lane = self.open.find_mut(id.hash.spread(), is_it)?;
+        let next = lane.waiting.pop_front()?;
+        lane.turns.empty -= 1;
+        let left = lane.waiting.len() + SPARE_TASKS;
+        if lane.waiting.capacity() > 4 * left {
+            lane.waiting.shrink_to(2 * left); // Of a burst that is over.
+        }
+        Some(next)
+    }
+
+    /// A turn leaves that has no task any more, and will not be run: all that waits but for other
+    /// turns, and the key, if the lane is closed. Both are to be dropped when no lock is held.
+    pub(super) fn abandon(&mut self, id: LaneId) -> Option<(Option<K>, VecDeque<J>)> {
+        let is_it = |lane: &Lane<K, J>| lane.id == id;
+        let lane = self.open.find_mut(id.hash.spread(), is_it)?;
+        if lane.turns.all > 1 {
+            lane.turns.all -= 1;
+            let others = lane.waiting.split_off(lane.turns.empty as usize);
+            return Some((None, others));
+        }
+        self.close(id).map(|(key, waiting)| (Some(key), waiting))
+    }
+
     /// Closes a lane: its key, and what waited there. Both are to be dropped when no lock is held.
     #[inline]
     pub(super) fn close(&mut self, id: LaneId) -> Option<(K, VecDeque<J>)> {
@@ -196,7 +291,7 @@ impl<K, J> Lanes<K, J> {
         }
     }
 
-    /// Invariant 3, when a lane has been closed.
+    /// Invariant 4, when a lane has been closed.
     #[inline]
     fn tidy(&mut self) {
         let open = self.open.len();
@@ -234,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_lane_is_found_by_its_key_while_it_is_open_also_where_hashes_are_equal() {
-        let mut lanes = Lanes::<&str, u32>::new();
+        let mut lanes = Lanes::<&str, u32>::new(1);
         let (a, b) = (lanes.open(hash(7), "a"), lanes.open(hash(7), "b"));
         assert_eq!(lanes.len(), 2);
         assert!(lanes.find(hash(7), &"c").is_none());
@@ -260,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_lane_that_outlives_all_numbers_keeps_its_own() {
-        let mut lanes = Lanes::<&str, u32>::new();
+        let mut lanes = Lanes::<&str, u32>::new(1);
         let old = lanes.open(hash(7), "old");
         lanes.next = u32::MAX;
         let (last, new) = (lanes.open(hash(7), "last"), lanes.open(hash(7), "new"));
@@ -286,7 +381,7 @@ mod tests {
     fn keys_that_are_gone_leave_no_memory_behind_while_others_stay() {
         const GONE: u64 = 200_000;
         const BUSY: usize = 64;
-        let mut lanes = Lanes::<u64, u64>::new();
+        let mut lanes = Lanes::<u64, u64>::new(1);
         let mut open: VecDeque<_> = (0..GONE)
             .map(|key| {
                 let lane = lanes.open(hash(key), key);
@@ -324,8 +419,77 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_turn_finds_the_first_task_whichever_turn_ends_before() {
+        let mut lanes = Lanes::<&str, u32>::new(2);
+        let lane = lanes.open(hash(7), "a");
+        let at_limit = |lanes: &mut Lanes<_, _>| {
+            let found = lanes.find(hash(7), &"a").expect("it is open");
+            !found.is_below_limit()
+        };
+        assert!(!at_limit(&mut lanes));
+        let found = lanes.find(hash(7), &"a").expect("it is open");
+        assert_eq!(found.id(), lane);
+        found.push_with_turn(|| 1);
+        assert!(at_limit(&mut lanes));
+        // All that waits is for the other turn.
+        assert_eq!(lanes.claim_or_leave(lane), (false, None));
+        assert!(!at_limit(&mut lanes));
+        let found = lanes.find(hash(7), &"a").expect("it is open");
+        found.push_with_turn(|| 2);
+        let found = lanes.find(hash(7), &"a").expect("it is open");
+        found.push(|| 3);
+        assert_eq!(lanes.next_of(lane), Some(1));
+        assert_eq!(lanes.claim_or_leave(lane), (true, None));
+        assert_eq!([2, 3].map(|_| lanes.next_of(lane)), [Some(2), Some(3)]);
+        assert_eq!(lanes.claim_or_leave(lane), (false, None));
+        assert_eq!(lanes.claim_or_leave(lane), (false, Some("a")));
+        assert_eq!(
+            (lanes.claim_or_leave(lane), lanes.len()),
+            ((false, None), 0)
+        );
+    }
+
+    #[test]
+    fn a_turn_that_is_abandoned_leaves_the_tasks_of_other_turns() {
+        let mut lanes = Lanes::<&str, u32>::new(3);
+        let lane = lanes.open(hash(7), "a");
+        for job in [1, 2] {
+            let found = lanes.find(hash(7), &"a").expect("it is open");
+            found.push_with_turn(|| job);
+        }
+        for job in [3, 4] {
+            lanes.find(hash(7), &"a").expect("it is open").push(|| job);
+        }
+        assert_eq!(lanes.next_of(lane), Some(1));
+        assert_eq!(lanes.abandon(lane), Some((None, VecDeque::from([3, 4]))));
+        assert_eq!(lanes.next_of(lane), Some(2));
+        assert_eq!(lanes.abandon(lane), Some((None, VecDeque::new())));
+        assert_eq!(lanes.abandon(lane), Some((Some("a"), VecDeque::new())));
+        assert_eq!((lanes.abandon(lane), lanes.len()), (None, 0));
+    }
+
+    #[test]
+    fn a_lane_of_several_turns_keeps_no_memory_of_a_burst_that_is_over() {
+        let mut lanes = Lanes::<u64, u64>::new(2);
+        let lane = lanes.open(hash(7), 7);
+        for job in 0..100_000 {
+            lanes
+                .find(lane.hash(), &7)
+                .expect("it is open")
+                .push(|| job);
+        }
+        for job in 0..100_000 {
+            assert_eq!(lanes.claim_or_leave(lane), (true, None));
+            assert_eq!(lanes.next_of(lane), Some(job));
+        }
+        let found = lanes.find(lane.hash(), &7).expect("it is open");
+        let kept = found.waiting.capacity();
+        assert!(kept <= 8 * SPARE_TASKS, "{kept}");
+    }
+
+    #[test]
     fn a_lane_that_stays_open_keeps_no_memory_of_a_burst_that_is_over() {
-        let mut lanes = Lanes::<u64, u64>::new();
+        let mut lanes = Lanes::<u64, u64>::new(1);
         let lane = lanes.open(hash(7), 7);
         let mut taken = VecDeque::new();
         for tasks in [100_000, 3, 3, 3] {
@@ -345,7 +509,7 @@ mod tests {
 
     #[test]
     fn keys_that_come_and_go_use_the_same_memory() {
-        let mut lanes = Lanes::new();
+        let mut lanes = Lanes::new(1);
         pass(&mut lanes, 0);
         let room = lanes.room();
         assert!(lanes.spare.len() == 1 && lanes.spare[0].capacity() > 0);

@@ -1,4 +1,5 @@
-//! A lane's turn: the one task of the pool that runs the lane's tasks, each in its place.
+//! A lane's turn: a task of the pool that runs the lane's tasks, each in its place. With a limit above
+//! one a lane has several.
 //!
 //! Not for: who opens a lane (`keyed.rs`), nor which room is whose (`sched/state/permits.rs`).
 
@@ -7,9 +8,11 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::task::Waker;
 
+use sync_shim::MutexGuard;
+
 use crate::foreign::{drop_quietly, wake};
 use crate::keyed::Shared;
-use crate::keyed::lanes::LaneId;
+use crate::keyed::lanes::{LaneId, Lanes};
 use crate::sched::effects::Effects;
 use crate::sched::state::{Next, State};
 use crate::task::erased::{Task, Work};
@@ -26,7 +29,8 @@ pub(super) struct Turn<K: Eq + Send + 'static, W> {
     pub(super) first: W,
 }
 
-/// What a turn has taken out of its lane, at least one task: it has been in the queue before.
+/// What a turn has taken out of its lane. With a limit of one at least one task: the turn has been in the
+/// queue before. Else none: the turn takes the lane's first task when it comes to run.
 struct Taken(VecDeque<Task>);
 
 impl<K: Eq + Send + 'static> Shared<K> {
@@ -55,23 +59,44 @@ impl<K: Eq + Send + 'static> Shared<K> {
             if let Some(waker) = waker {
                 return self.put_off(lane, taken, waker);
             }
-            ended = Task::run(ManuallyDrop::new(next_of(&mut taken)), context);
+            ended = Task::run(ManuallyDrop::new(self.next(lane, &mut taken)), context);
         }
         ended
     }
 
     /// Step K3: takes all that waits in the lane. Where nothing does, the lane is closed.
+    ///
+    /// With a limit above one it takes none of them yet (K3c): the turn is empty, and takes the first
+    /// that waits when it comes to run. Where all that wait are for other turns, it leaves the lane.
     #[inline]
     fn refill(&self, lane: LaneId, taken: &mut VecDeque<Task>) -> bool {
         let mut lanes = self.shard(lane.hash()).lock();
+        if lanes.limit() > 1 {
+            return claim(lanes, lane);
+        }
         let closed = lanes.take_or_close(lane, taken);
         drop(lanes);
         drop_quietly(closed); // The key is the user's, and the lock is free.
         !taken.is_empty()
     }
 
-    /// The lane's turn, to be put into the queue again.
-    fn again(self: Arc<Self>, lane: LaneId, taken: VecDeque<Task>) -> Task {
+    /// The task that a turn goes on to: the first that it has taken, or step K3d.
+    #[inline]
+    fn next(&self, lane: LaneId, taken: &mut VecDeque<Task>) -> Task {
+        match taken.pop_front() {
+            Some(next) => next,
+            None => self.next_in_lane(lane),
+        }
+    }
+
+    #[cold]
+    fn next_in_lane(&self, lane: LaneId) -> Task {
+        let next = self.shard(lane.hash()).lock().next_of(lane);
+        next.expect("a turn goes on with a task")
+    }
+
+    /// A turn of the lane, to be put into the queue: what it has taken, or empty.
+    pub(super) fn again(self: Arc<Self>, lane: LaneId, taken: VecDeque<Task>) -> Task {
         Task::new(Turn {
             shared: self,
             lane,
@@ -123,8 +148,8 @@ impl<K: Eq + Send + 'static> Shared<K> {
         TaskResult::without_handle(Outcome::PassedOn)
     }
 
-    /// Step K5: the lane's turn is not run. Closes the lane, and drops what the turn has taken
-    /// (`waiting`) and what waits there.
+    /// Step K5: a turn of the lane is not run. Closes the lane, unless it has other turns, and drops
+    /// what this turn has taken (`waiting`) and what waits there, but for other turns.
     #[cold]
     fn discard(
         &self,
@@ -133,8 +158,8 @@ impl<K: Eq + Send + 'static> Shared<K> {
         mut waiting: VecDeque<Task>,
     ) -> TaskResult {
         settle(&mut first);
-        let closed = self.shard(lane.hash()).lock().close(lane);
-        let Some((key, mut others)) = closed else {
+        let left = self.shard(lane.hash()).lock().abandon(lane);
+        let Some((key, mut others)) = left else {
             return first;
         };
         waiting.append(&mut others);
@@ -158,6 +183,15 @@ impl<K: Eq + Send + 'static> Shared<K> {
         drop_quietly(key);
         first
     }
+}
+
+/// Step K3c.
+#[cold]
+fn claim<K>(mut lanes: MutexGuard<'_, Lanes<K, Task>>, lane: LaneId) -> bool {
+    let (goes_on, closed) = lanes.claim_or_leave(lane);
+    drop(lanes);
+    drop_quietly(closed);
+    goes_on
 }
 
 /// A task that its handle took back has kept its place: it ends now.
@@ -193,18 +227,15 @@ impl<K: Eq + Send + 'static> Work for Turn<K, Taken> {
         if self.shared.core.state.lock().discards {
             return self.release();
         }
-        let ended = Task::run(ManuallyDrop::new(next_of(&mut self.first.0)), context);
+        let first = self.shared.next(self.lane, &mut self.first.0);
+        let ended = Task::run(ManuallyDrop::new(first), context);
         self.shared.go_on(self.lane, ended, self.first.0, context)
     }
 
     fn release(mut self) -> TaskResult {
-        let first = next_of(&mut self.first.0);
+        let first = self.shared.next(self.lane, &mut self.first.0);
         first.seize(Unrun::Released);
         self.shared
             .discard(self.lane, first.release(), self.first.0)
     }
-}
-
-fn next_of(taken: &mut VecDeque<Task>) -> Task {
-    taken.pop_front().expect("a turn goes on with a task")
 }

@@ -28,6 +28,7 @@ mod group_waits;
 mod hooks;
 mod in_place;
 mod keyed;
+mod keyed_limit;
 mod last_handle;
 mod line;
 mod map;

@@ -211,3 +211,67 @@ fn a_try_after_a_join_racing_the_keys_next_task_is_accepted() {
         },
     );
 }
+
+/// Two turns of one lane end as a third task of the key comes: it joins the lane or brings a turn, and
+/// the last turn closes the lane.
+#[test]
+fn two_turns_of_a_key_that_end_racing_a_third_task_run_it_and_close_the_lane() {
+    check(
+        "two_turns_of_a_key_that_end_racing_a_third_task_run_it_and_close_the_lane",
+        Some(2),
+        || {
+            let pool = roomy(2).build().unwrap();
+            let (keyed, ran) = (pool.keyed().limit(2), Arc::new(AtomicUsize::new(0)));
+            for _ in 0..3 {
+                let ran = Arc::clone(&ran);
+                submit(&keyed, move || _ = ran.fetch_add(1, Relaxed));
+            }
+            pool.wait_idle().unwrap();
+            let ran = ran.load(Relaxed);
+            assert_eq!((ran, keyed.keys(), pool.stats().reserved), (3, 0, 0));
+            end(&pool);
+        },
+    );
+}
+
+/// One turn runs while the other is in the queue, and each finds its task: the first that waits.
+#[test]
+fn tasks_of_a_key_with_two_turns_racing_their_submitter_start_in_order() {
+    check(
+        "tasks_of_a_key_with_two_turns_racing_their_submitter_start_in_order",
+        Some(3),
+        || {
+            let pool = roomy(1).build().unwrap();
+            let (keyed, line) = (pool.keyed().limit(2), Line::new());
+            (0..4).for_each(|n| submit(&keyed, line.task(n)));
+            pool.wait_idle().unwrap();
+            assert_eq!((line.len(), keyed.keys(), pool.stats().reserved), (4, 0, 0));
+            end(&pool);
+        },
+    );
+}
+
+/// A `release_now` that takes none, one or two turns of a lane out of the queue.
+#[test]
+fn two_turns_of_a_key_racing_a_release_now_leave_no_task_behind() {
+    check(
+        "two_turns_of_a_key_racing_a_release_now_leave_no_task_behind",
+        Some(3),
+        || {
+            let pool = roomy(1).build().unwrap();
+            let (keyed, line) = (pool.keyed().limit(2), Line::new());
+            submit(&keyed, line.any());
+            let behind = [(); 2].map(|()| keyed.spawn(1, line.any()).unwrap());
+            pool.release_now();
+            let ran = behind.map(|handle| match handle.join() {
+                Ok(()) => 1,
+                Err(JoinError::Released) => 0,
+                Err(other) => panic!("{other}"),
+            });
+            pool.wait_released().unwrap();
+            let ran: usize = ran.iter().sum();
+            assert!((ran..=ran + 1).contains(&line.len()));
+            assert_eq!((keyed.keys(), pool.stats().reserved), (0, 0));
+        },
+    );
+}

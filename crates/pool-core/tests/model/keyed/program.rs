@@ -6,6 +6,8 @@ pub(crate) struct Settings {
     pub(crate) capacity: usize,
     /// `None`: unlimited.
     pub(crate) depth: Option<usize>,
+    /// Tasks of a key that run at a time.
+    pub(crate) limit: u32,
 }
 
 /// Which of the keys; `None`: the pool itself, without a key.
@@ -104,6 +106,7 @@ pub(crate) fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
     let settings = Settings {
         capacity: usize::from(head[0] % 3) + 1,
         depth: (head[1] % 8 < 6).then_some(usize::from(head[1] % 8)),
+        limit: u32::from(head[1] / 8 % 3) + 1,
     };
     (settings, ops.collect())
 }

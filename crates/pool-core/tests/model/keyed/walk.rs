@@ -1,8 +1,8 @@
 //! A program walked on a real pool.
 //!
 //! # What must hold whenever the pool is at rest
-//! 1. The tasks of a key start in the order of their acceptance, each after the end of the one before.
-//! 2. As many tasks run as there are workers, or all that may: of each key one.
+//! 1. The tasks of a key start in the order of their acceptance, no more at a time than the limit.
+//! 2. As many tasks run as there are workers, or all that may: of each key up to the limit.
 //! 3. An accepted task holds room until it has ended, and nothing else does; one that its handle took
 //!    back does until its key's turn comes, which is at once if a worker is free.
 //! 4. A call is let in if there is room, and waiters in their order.
@@ -68,8 +68,7 @@ struct Walk {
     line: VecDeque<Waiter>,
     /// Without a key, accepted and not started.
     plain: VecDeque<Id>,
-    /// Of each key: accepted and not ended, and those that handles took back. One that runs is the
-    /// first.
+    /// Of each key: accepted and not started, and those that handles took back.
     lanes: BTreeMap<u8, VecDeque<Id>>,
     running: BTreeSet<Id>,
     open: bool,
@@ -96,7 +95,7 @@ impl Walk {
             .drop_policy(DropPolicy::Drain)
             .build()
             .expect("the settings are sound");
-        let keyed = pool.keyed();
+        let keyed = pool.keyed().limit(settings.limit);
         Self {
             settings,
             subject: Subject { pool, keyed },
@@ -296,12 +295,10 @@ impl Walk {
         self.board.tell(id, verdict);
         self.running.remove(&id);
         self.known[id as usize].end = Some(end);
-        if let Some(key) = self.known[id as usize].key {
-            let lane = self.lanes.get_mut(&key).expect("it is the first of it");
-            assert_eq!(lane.pop_front(), Some(id));
-            if self.discards {
-                self.end_lane(key);
-            }
+        if let Some(key) = self.known[id as usize].key
+            && self.discards
+        {
+            self.end_lane(key);
         }
     }
 
@@ -324,23 +321,29 @@ impl Walk {
     }
 
     fn release_now(&mut self) {
-        let idle: Vec<u8> = self
+        // Those with a turn in the queue.
+        let queued: Vec<u8> = self
             .lanes
             .keys()
             .copied()
-            .filter(|&key| !self.runs(key))
+            .filter(|&key| self.may_start(key, &self.running) > 0)
             .collect();
         let is_whole = |key: &u8| self.lanes[key].iter().all(|&id| !self.is_cancelled(id));
-        let certain = idle.iter().all(is_whole);
+        let certain = queued.iter().all(is_whole);
+        let turns = |&key: &u8| {
+            self.may_start(key, &self.running)
+                .min(self.lanes[&key].len())
+        };
+        let turns: usize = queued.iter().map(turns).sum();
         let number = self.subject.pool.release_now();
         if certain {
-            assert_eq!(number, self.plain.len() + idle.len(), "plain ones and keys");
+            assert_eq!(number, self.plain.len() + turns, "plain ones and turns");
         }
         for id in std::mem::take(&mut self.plain) {
             self.known[id as usize].end = Some(End::Released);
             assert_eq!(self.board.fate(id).drops, 1, "of {id}, released");
         }
-        for key in idle {
+        for key in queued {
             for &id in &self.lanes[&key] {
                 assert_eq!(self.board.fate(id).drops, 1, "of {id}, released");
             }
@@ -353,10 +356,15 @@ impl Walk {
         self.known[id as usize].end == Some(End::Cancelled)
     }
 
-    /// Whether a task of that key runs.
-    fn runs(&self, key: u8) -> bool {
-        let first = self.lanes.get(&key).and_then(VecDeque::front);
-        first.is_some_and(|id| self.running.contains(id))
+    /// How many of these tasks are of that key.
+    fn of_key<'a>(&self, key: u8, ids: impl IntoIterator<Item = &'a Id>) -> usize {
+        let is_it = |id: &&Id| self.known[**id as usize].key == Some(key);
+        ids.into_iter().filter(is_it).count()
+    }
+
+    /// How many of that key may start beside the ones that run.
+    fn may_start<'a>(&self, key: u8, running: impl IntoIterator<Item = &'a Id>) -> usize {
+        self.settings.limit as usize - self.of_key(key, running)
     }
 
     /// Waits until the pool is where it may be.
@@ -410,10 +418,11 @@ impl Walk {
         let ensure = |holds: bool, why| if holds { Ok(()) } else { Err(why) };
         ensure(!gone, "a task is on its way to its gate")?;
         // 2.
-        let waiting = |&(key, lane): &(&u8, &VecDeque<Id>)| {
-            !self.runs(*key) && lane.iter().any(|&id| !self.is_cancelled(id))
+        let startable = |(&key, lane): (&u8, &VecDeque<Id>)| {
+            let waiting = lane.iter().filter(|&&id| !self.is_cancelled(id)).count();
+            self.may_start(key, &self.running).min(waiting)
         };
-        let startable = self.plain.len() + self.lanes.iter().filter(waiting).count();
+        let startable = self.plain.len() + self.lanes.iter().map(startable).sum::<usize>();
         let busy = if self.paused {
             self.running.len()
         } else {
@@ -423,15 +432,23 @@ impl Walk {
         ensure(at_gates.len() == busy, "another number of tasks run")?;
         ensure(stats.busy == busy, "another number of workers are busy")?;
         // 3.
-        let plain_running = self.running.iter().filter(|id| self.is_plain(**id)).count();
-        let mut holding = self.plain.len() + plain_running;
+        let plain_starts = at_gates.iter().filter(|id| self.plain.contains(id)).count();
+        let mut holding = at_gates.len() + self.plain.len() - plain_starts;
         let mut perhaps = 0;
-        for lane in self.lanes.values() {
-            let cancelled = lane.iter().filter(|id| self.is_cancelled(**id)).count();
-            if let Some(first) = lane.iter().position(|id| at_gates.contains(id)) {
-                holding += lane.len() - first; // The turn has not come to those behind it.
+        for (&key, lane) in &self.lanes {
+            let of_key = self.of_key(key, at_gates);
+            ensure(
+                of_key <= self.settings.limit as usize,
+                "more of a key run than its limit",
+            )?;
+            // What lies before one that has started has gone.
+            let started = lane.iter().rposition(|id| at_gates.contains(id));
+            let rest = lane.iter().skip(started.map_or(0, |at| at + 1));
+            let cancelled = rest.clone().filter(|&&id| self.is_cancelled(id)).count();
+            if of_key == self.settings.limit as usize {
+                holding += rest.count(); // No turn has come to them.
             } else {
-                holding += lane.len() - cancelled;
+                holding += rest.count() - cancelled;
                 if self.paused || busy >= self.settings.capacity {
                     perhaps += cancelled;
                 }
@@ -451,10 +468,6 @@ impl Walk {
         ensure(full || self.line.is_empty(), "a call waits beside room")
     }
 
-    fn is_plain(&self, id: Id) -> bool {
-        self.known[id as usize].key.is_none()
-    }
-
     /// Notes what has started, and which of those that were taken back are gone for certain.
     fn rested(&mut self, stats: &Stats, at_gates: &[Id]) {
         let started: Vec<Id> = at_gates
@@ -463,6 +476,7 @@ impl Walk {
             .filter(|id| !self.running.contains(id))
             .collect();
         let plain_before = self.plain.clone();
+        let mut by_key = BTreeMap::<u8, Vec<Id>>::new();
         for id in started {
             // 1.
             match self.known[id as usize].key {
@@ -473,18 +487,23 @@ impl Walk {
                     );
                     self.plain.retain(|&other| other != id);
                 }
-                Some(key) => {
-                    assert!(!self.runs(key), "{id} starts beside one of its key");
-                    let (known, lanes) = (&self.known, &mut self.lanes);
-                    let lane = lanes.get_mut(&key).expect("it was accepted");
-                    while known[lane[0] as usize].end == Some(End::Cancelled) {
-                        lane.pop_front();
-                    }
-                    assert_eq!(lane[0], id, "the first of key {key} starts");
-                }
+                Some(key) => by_key.entry(key).or_default().push(id),
             }
             self.known[id as usize].ran = true;
             self.running.insert(id);
+        }
+        for (key, mut first_ones) in by_key {
+            let of_key = self.of_key(key, &self.running);
+            assert!(of_key <= self.settings.limit as usize, "of key {key}");
+            let lane = self.lanes.get_mut(&key).expect("they were accepted");
+            while !first_ones.is_empty() {
+                let first = lane.pop_front().expect("they were accepted");
+                if self.known[first as usize].end != Some(End::Cancelled) {
+                    let at = first_ones.iter().position(|&id| id == first);
+                    let at = at.unwrap_or_else(|| panic!("{first_ones:?} start before {first}"));
+                    first_ones.swap_remove(at);
+                }
+            }
         }
         let left = plain_before.len() - self.plain.len();
         let in_order = self.plain.iter().eq(plain_before.iter().skip(left));
@@ -502,7 +521,8 @@ impl Walk {
             }
         }
         self.lanes.retain(|_, lane| !lane.is_empty());
-        if self.lanes.is_empty() {
+        let is_keyed = |id: &Id| self.known[*id as usize].key.is_some();
+        if self.lanes.is_empty() && !self.running.iter().any(is_keyed) {
             assert_eq!(
                 self.subject.keyed.keys(),
                 0,
