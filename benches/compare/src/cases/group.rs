@@ -17,12 +17,21 @@ use measure::case::{Case, Outcome, Run};
 
 const POOLS: &[&str] = &[
     "anthill group",
+    HANDLES,
     CHANNEL,
     "tokio JoinSet",
     "tokio JoinSet, spawn_blocking",
 ];
 
-const QUICK: &[&str] = &["anthill group", CHANNEL, "tokio JoinSet, spawn_blocking"];
+const QUICK: &[&str] = &[
+    "anthill group",
+    HANDLES,
+    CHANNEL,
+    "tokio JoinSet, spawn_blocking",
+];
+
+/// The same tasks without a group, joined in the order in which they were spawned.
+const HANDLES: &str = "anthill, a handle each";
 
 /// What one writes without groups: each task sends its value, and the caller counts.
 const CHANNEL: &str = "anthill, a channel by hand";
@@ -59,6 +68,17 @@ fn grouped(name: &str, work: impl Fn(u32) -> u32 + Copy + Send + 'static) -> Opt
                     assert!(spawned.is_ok(), "the pool is open");
                 }
                 let values = std::iter::from_fn(|| group.next());
+                values
+                    .map(|value| u64::from(value.expect("it does not panic")))
+                    .sum()
+            })
+        }
+        HANDLES => {
+            let pool = anthill();
+            Box::new(move || {
+                let spawn = |number| pool.spawn(move || work(number)).expect("the pool is open");
+                let handles: Vec<_> = (0..TASKS).map(spawn).collect();
+                let values = handles.into_iter().map(pool_core::JoinHandle::join);
                 values
                     .map(|value| u64::from(value.expect("it does not panic")))
                     .sum()
