@@ -188,10 +188,10 @@ impl Chunks {
         let is_live: [bool; CHUNK] = array::from_fn(|index| {
             slots.is_at(chunk.slots[index], Place::chunks(chunk.front + index))
         });
-        for index in skipped..chunk.count {
+        let listed = is_live.into_iter().zip(chunk.slots).take(chunk.count);
+        for (is_live, slot) in listed.skip(skipped) {
             steps::count_one();
-            if is_live[index] {
-                let slot = chunk.slots[index];
+            if is_live {
                 slots.moved(slot, self.push(list, slot));
             } else {
                 self.forget_one();
