@@ -63,9 +63,9 @@ pub(crate) const MOST: usize = slots::LIMIT;
 /// of them are O(log n), [`remove`](Self::remove) mostly O(1), [`peek_due`](Self::peek_due) always.
 ///
 /// A single call can be longer: one to whose entries the time has come, or that finds too many of
-/// them at one time, moves some thousands, whatever n is. O(n) are two: one that finds the memory
-/// full, which then grows as a `Vec` does, or is rid of what cancelled and reset entries have left
-/// behind; and one that meets all of that, since most entries were cancelled.
+/// them at one time, moves some thousands, whatever n is. Two are O(n): a push that finds the memory
+/// full, which then grows as a `Vec` does; and a call that takes the first entry when most of the
+/// entries behind it were cancelled. Keys of cancelled and reset entries are removed a few at a time.
 ///
 /// ```
 /// use delay_queue::DelayHeap;

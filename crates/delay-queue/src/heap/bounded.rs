@@ -147,3 +147,58 @@ fn operations_take_few_steps_also_at_the_2_to_the_32nd_push() {
         heap.pop_all();
     }
 }
+
+const MORE: u64 = 300_000;
+
+/// Each entry is reset or replaced many times, in random order.
+fn churn(due: fn(u64) -> u64, mut change: impl FnMut(&mut DelayHeap<u64>, &mut EntryId, u64)) {
+    let mut heap = DelayHeap::new();
+    let mut ids: Vec<_> = (0..MORE)
+        .map(|index| heap.push(index, due(index)))
+        .collect();
+    steps::take();
+    let mut total = 0;
+    for index in 0..6 * MORE {
+        let id = &mut ids[(scattered(index + 77) % MORE) as usize];
+        change(&mut heap, id, due(MORE + index));
+        let steps = steps::take();
+        total += steps;
+        assert!(steps <= MOST, "{steps} steps at the {index}th change");
+    }
+    // A key is moved less than twice for each that is left stale, and memory does not grow for long.
+    assert!(total <= 2 * 6 * MORE, "{total} steps in all");
+    let capacity = heap.line.capacity() as u64;
+    assert!(4 * capacity <= 7 * MORE, "memory for {capacity} keys");
+}
+
+#[test]
+fn resets_and_replacements_at_300_000_entries_take_few_steps_at_a_time() {
+    for due in [scattered as fn(u64) -> u64, |index| index, |_| NEVER, |_| 7] {
+        churn(due, |heap, id, due| {
+            heap.reset(*id, due);
+        });
+        churn(due, |heap, id, due| {
+            let entry = heap.remove(*id).expect("it is live");
+            *id = heap.push(entry.value, due);
+        });
+    }
+}
+
+#[test]
+fn cancelling_all_but_one_of_300_000_entries_takes_few_steps_at_a_time() {
+    for due in [scattered as fn(u64) -> u64, |index| index] {
+        let (mut heap, mut ids) = (DelayHeap::new(), Vec::new());
+        ids.extend((0..MORE).map(|index| heap.push(index, due(index))));
+        ids.sort_by_key(|id| scattered(id.key().1));
+        steps::take();
+        while ids.len() > 1 {
+            heap.remove(ids.pop().expect("more than one is left"));
+            let steps = steps::take();
+            assert!(
+                steps <= MOST,
+                "{steps} steps with {} entries left",
+                ids.len()
+            );
+        }
+    }
+}

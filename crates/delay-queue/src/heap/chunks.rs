@@ -9,9 +9,11 @@
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
-use core::mem;
+use core::{array, mem};
 
 use super::place::Place;
+use super::slots::Slots;
+use super::steps;
 
 /// Slots in a chunk.
 pub(super) const CHUNK: usize = 16;
@@ -24,7 +26,8 @@ const SMALL: usize = 1 << 12;
 pub(super) struct Chunks {
     slots: Vec<u32>,
     /// For each chunk the one after it; for the last one of a list, how many were linked to it. (If
-    /// chunks before it have left meanwhile, they are counted still: only the lane has such.)
+    /// chunks before it have left meanwhile, they are counted still: only the lane has such; a sweep
+    /// of a far list counts them off.)
     next: Vec<u32>,
     free: u32,
     free_count: usize,
@@ -153,11 +156,47 @@ impl Chunks {
         self.slots.capacity()
     }
 
-    /// Whether memory is needed for the next chunk, although a good part of what there is goes to
-    /// stale ones.
+    /// Whether so many listed slots are stale that some should be removed: more than 7 of 8, or more
+    /// than a third when less than 1/32 of the memory is free.
     #[inline]
     pub(super) fn should_be_swept(&self) -> bool {
-        3 * self.stale > self.slots.len() && self.is_full()
+        let (listed, capacity) = (self.slots.len() - CHUNK * self.free_count, self.capacity());
+        let is_scarce = 32 * (capacity - listed) < capacity;
+        8 * self.stale > 7 * listed || 3 * self.stale > listed && is_scarce
+    }
+
+    /// Removes the stale slots of a list's first chunk, and moves its other slots to the list's end.
+    pub(super) fn sweep_first<T>(&mut self, list: &mut List, slots: &mut Slots<T>) {
+        let Some(chunk) = self.pop(list) else {
+            return;
+        };
+        if let Some(back) = list.back() {
+            self.next[back / CHUNK] -= 1;
+        }
+        self.move_live(&chunk, 0, list, slots);
+    }
+
+    /// Moves the live slots of a popped chunk, without the first few, to the end of a list.
+    pub(super) fn move_live<T>(
+        &mut self,
+        chunk: &Chunk,
+        skipped: usize,
+        list: &mut List,
+        slots: &mut Slots<T>,
+    ) {
+        // Looked up first, all at once: cache misses overlap then.
+        let is_live: [bool; CHUNK] = array::from_fn(|index| {
+            slots.is_at(chunk.slots[index], Place::chunks(chunk.front + index))
+        });
+        let listed = is_live.into_iter().zip(chunk.slots).take(chunk.count);
+        for (is_live, slot) in listed.skip(skipped) {
+            steps::count_one();
+            if is_live {
+                slots.moved(slot, self.push(list, slot));
+            } else {
+                self.forget_one();
+            }
+        }
     }
 
     pub(super) fn reserve(&mut self, slots: usize) {
@@ -321,10 +360,6 @@ impl Chunks {
         })
     }
 
-    fn is_full(&self) -> bool {
-        self.free == NONE && self.slots.len() + CHUNK > self.slots.capacity()
-    }
-
     /// Links another chunk to the end of the list.
     fn extend(&mut self, list: &mut List) {
         let chunk = self.take_chunk();
@@ -352,7 +387,7 @@ impl Chunks {
 
     fn new_chunk(&mut self) -> u32 {
         let chunk = small(self.next.len());
-        if self.is_full() {
+        if self.slots.len() + CHUNK > self.slots.capacity() {
             let len = self.slots.len();
             let more = if len < SMALL { len } else { len / 8 };
             self.reserve(more.max(4 * CHUNK));

@@ -44,6 +44,8 @@ const MOST_WIDE_BUCKETS: usize = 512;
 const ROOM_BITS: u32 = 4;
 /// Above this, the order number at which a bucket starts could overflow.
 const MOST_ORDER_SHIFT: u32 = u64::BITS - 2 * MOST_BITS;
+/// How many buckets a step of a sweep looks at, most of them empty.
+const SWEPT_BUCKETS: usize = 64;
 /// With as many rungs, another one is twice as long as the one beside it, or as its keys need.
 const MANY_RUNGS: usize = 8;
 
@@ -94,6 +96,17 @@ pub(super) struct Far {
     /// A list with as many keys is long: its rung is widened, or the list is cut.
     long: usize,
     sizes: Sizes,
+    sweep: Sweep,
+}
+
+/// Which list is swept next: those of the rungs come first, then those of the children, the rest, and
+/// the keys that are never due.
+#[derive(Debug)]
+struct Sweep {
+    rung: usize,
+    bucket: usize,
+    /// Chunks of this list that are not swept yet; zero before its first one.
+    chunks: usize,
 }
 
 #[derive(Debug)]
@@ -135,6 +148,7 @@ impl Far {
             edge: Key::NEVER,
             long: sizes.watched,
             sizes,
+            sweep: Sweep::START,
         }
     }
 
@@ -402,6 +416,49 @@ impl Far {
             edge: self.edge,
             ..Self::new(self.sizes)
         };
+    }
+
+    /// Removes the stale keys of one more chunk. False if all lists were swept; the next call begins
+    /// anew. Lists that have moved to another rung meanwhile can be missed.
+    pub(super) fn sweep_some<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) -> bool {
+        for _ in 0..SWEPT_BUCKETS {
+            let Sweep { rung, bucket, .. } = self.sweep;
+            let children = self.rungs.len();
+            let beside = children + self.children.len();
+            let list = match rung {
+                _ if rung < children => self.rungs[rung].buckets.get_mut(bucket),
+                _ if rung < beside => self.children[rung - children].buckets.get_mut(bucket),
+                _ if rung > beside => break,
+                _ => match bucket {
+                    0 => Some(&mut self.rest.list),
+                    1 => Some(&mut self.never),
+                    _ => None,
+                },
+            };
+            let Some(list) = list else {
+                self.sweep.next_rung();
+                continue;
+            };
+            let linked = chunks.linked(*list);
+            if linked == 0 {
+                self.sweep.next_bucket();
+                continue;
+            }
+            if self.sweep.chunks == 0 {
+                self.sweep.chunks = linked / CHUNK;
+            }
+            chunks.sweep_first(list, slots);
+            self.sweep.chunks -= 1;
+            if self.sweep.chunks == 0 {
+                self.sweep.next_bucket();
+            }
+            return true;
+        }
+        let has_more = self.sweep.rung <= self.rungs.len() + self.children.len();
+        if !has_more {
+            self.sweep = Sweep::START;
+        }
+        has_more
     }
 
     /// Gives the rung of a long list more buckets, if it has many keys and not too many. If not,
@@ -703,6 +760,26 @@ impl Rung {
             }
         }
         span
+    }
+}
+
+impl Sweep {
+    const START: Self = Self {
+        rung: 0,
+        bucket: 0,
+        chunks: 0,
+    };
+
+    fn next_rung(&mut self) {
+        *self = Self {
+            rung: self.rung + 1,
+            ..Self::START
+        };
+    }
+
+    fn next_bucket(&mut self) {
+        self.bucket += 1;
+        self.chunks = 0;
     }
 }
 

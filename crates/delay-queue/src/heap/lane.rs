@@ -14,6 +14,9 @@ use super::slots::Slots;
 #[derive(Debug)]
 pub(super) struct Lane {
     list: List,
+    /// While stale keys are removed: keys that come after those in `list`. Its chunks are moved to the
+    /// end of `list` one by one.
+    behind: List,
     /// Where the first key is.
     front: usize,
     /// That key, or the last one of all.
@@ -28,6 +31,7 @@ impl Lane {
     pub(super) const fn new() -> Self {
         Self {
             list: List::EMPTY,
+            behind: List::EMPTY,
             front: 0,
             first: Key::LAST,
             last: Key::FIRST,
@@ -56,7 +60,7 @@ impl Lane {
     #[cold]
     pub(super) fn leave_last<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) -> Option<Key> {
         let last = mem::replace(&mut self.last, self.second_last);
-        let place = self.list.back()?;
+        let place = self.behind.back().or(self.list.back())?;
         if !slots.is_at(last.slot(), Place::chunks(place)) {
             return None;
         }
@@ -72,7 +76,12 @@ impl Lane {
     #[inline]
     pub(super) fn push(&mut self, key: Key, chunks: &mut Chunks) -> Place {
         let was_empty = self.list.is_empty();
-        let place = chunks.push(&mut self.list, key.slot());
+        let list = if self.behind.is_empty() {
+            &mut self.list
+        } else {
+            &mut self.behind
+        };
+        let place = chunks.push(list, key.slot());
         if was_empty {
             self.front = self.list.front();
             self.first = key;
@@ -96,7 +105,7 @@ impl Lane {
 
     #[cold]
     fn skip<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) {
-        while let Some(index) = chunks.advance(&mut self.list, self.front) {
+        while let Some(index) = self.advance(chunks) {
             self.front = index;
             if let Some(key) = slots.key_at(chunks.at(index), Place::chunks(index)) {
                 self.first = key;
@@ -107,6 +116,45 @@ impl Lane {
         *self = Self::new();
     }
 
+    fn advance(&mut self, chunks: &mut Chunks) -> Option<usize> {
+        let next = chunks.advance(&mut self.list, self.front);
+        if next.is_some() || self.behind.is_empty() {
+            return next;
+        }
+        self.list = mem::replace(&mut self.behind, List::EMPTY);
+        Some(self.list.front())
+    }
+
+    /// Begins to remove stale keys.
+    pub(super) fn begin_sweep<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) {
+        if self.list.is_empty() || self.list.is_one_chunk() {
+            return;
+        }
+        let passed = self.passed();
+        self.behind = mem::replace(&mut self.list, List::EMPTY);
+        if let Some(chunk) = chunks.pop(&mut self.behind) {
+            chunks.move_live(&chunk, passed, &mut self.list, slots);
+        }
+        // The first key is not stale, so there is one.
+        self.front = self.list.front();
+    }
+
+    /// Removes the stale keys of one more chunk. False if [`begin_sweep`](Self::begin_sweep) was not
+    /// called, or nothing is left to do.
+    pub(super) fn sweep_some<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) -> bool {
+        let chunk = chunks.pop(&mut self.behind);
+        if let Some(chunk) = &chunk {
+            chunks.move_live(chunk, 0, &mut self.list, slots);
+        }
+        chunk.is_some()
+    }
+
+    /// The slots from the first key on, stale ones included.
+    fn listed(&self, chunks: &Chunks) -> impl Iterator<Item = (u32, Place)> {
+        let first = chunks.iter(self.list).skip(self.passed());
+        first.chain(chunks.iter(self.behind))
+    }
+
     /// Whether the first key is there.
     #[inline]
     pub(super) fn is_front(&self, index: usize) -> bool {
@@ -115,20 +163,21 @@ impl Lane {
 
     /// The keys from the first on.
     pub(super) fn iter<T>(&self, chunks: &Chunks, slots: &Slots<T>) -> impl Iterator<Item = Key> {
-        let all = chunks.iter(self.list).skip(self.passed());
+        let all = self.listed(chunks);
         all.filter_map(|(slot, place)| slots.key_at(slot, place))
     }
 
     /// Tells the slots that their keys lie nowhere, and lists those slots in order.
     pub(super) fn leave<T>(&mut self, chunks: &Chunks, slots: &mut Slots<T>) -> Vec<u32> {
         let mut left = Vec::new();
-        for (slot, place) in chunks.iter(self.list).skip(self.passed()) {
+        for (slot, place) in self.listed(chunks) {
             if let Some((_, place)) = slots.lift(slot, place) {
                 *place = Place::NOWHERE;
                 left.push(slot);
             }
         }
         self.list = List::EMPTY;
+        self.behind = List::EMPTY;
         left
     }
 

@@ -87,6 +87,12 @@ impl Line {
         self.chunks.try_reserve(additional)
     }
 
+    /// For how many keys the lists have memory.
+    #[cfg(all(test, feature = "std", not(anthill_loom)))]
+    pub(super) fn capacity(&self) -> usize {
+        self.chunks.capacity()
+    }
+
     /// When the first key is due, or the last time of all if there is none.
     #[inline]
     pub(super) fn first_due(&self) -> u64 {
@@ -120,9 +126,6 @@ impl Line {
         if key < self.gathered_end {
             return self.gathered.push(key, slots);
         }
-        if self.chunks.should_be_swept() {
-            self.sweep(self.chunks.capacity(), slots);
-        }
         if self.lane.takes(key) {
             if !self.lane.is_before(key) {
                 self.move_last_away(slots);
@@ -138,6 +141,9 @@ impl Line {
         if let Some(last) = self.lane.leave_last(&mut self.chunks, slots) {
             let place = self.push_beside_lane(last, slots);
             slots.moved(last.slot(), place);
+            if self.chunks.should_be_swept() {
+                self.sweep_some(slots);
+            }
         }
     }
 
@@ -235,6 +241,10 @@ impl Line {
         match place.get() {
             Where::Chunks(index) if !self.lane.is_front(index) => {
                 self.chunks.outdate_one();
+                if self.chunks.should_be_swept() {
+                    // If this moves the key that is taken out, that is stale in its new place.
+                    self.sweep_some(slots);
+                }
                 return false;
             }
             Where::Chunks(_) => self.lane.pop(&mut self.chunks, slots),
@@ -435,6 +445,15 @@ impl Line {
         }
     }
 
+    /// Removes the stale keys of one chunk, list after list.
+    #[inline(never)]
+    fn sweep_some<T>(&mut self, slots: &mut Slots<T>) {
+        let chunks = &mut self.chunks;
+        if !self.lane.sweep_some(chunks, slots) && !self.far.sweep_some(chunks, slots) {
+            self.lane.begin_sweep(chunks, slots);
+        }
+    }
+
     /// Makes the lists of the lane and of the far part anew, without what is stale.
     #[cold]
     fn sweep<T>(&mut self, capacity: usize, slots: &mut Slots<T>) {
@@ -443,6 +462,7 @@ impl Line {
         self.chunks = Chunks::with_capacity(capacity);
         // In the order of the slots, which is the order in which memory likes to be read.
         for (key, place) in slots.iter_mut() {
+            steps::count_one();
             if matches!(place.get(), Where::Chunks(_)) {
                 *place = self.far.put(key, &mut self.chunks);
             }
