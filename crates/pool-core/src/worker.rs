@@ -259,8 +259,10 @@ fn start_reserved<R: Runner>(core: &Arc<Core<R>>, mut next: Next<R::Job>) -> Nex
 /// Shows a task's end to its handle, if it has one. A waker is left to the caller.
 #[inline]
 fn resolve(result: &mut TaskResult) -> Option<Waker> {
-    result.resolve.as_ref()?;
-    resolve_handle(result)
+    match result.resolve {
+        None => None,
+        Some(_) => resolve_handle(result),
+    }
 }
 
 /// Apart: most tasks have no handle.

@@ -445,8 +445,8 @@ impl<J> State<J> {
                 self.leaving -= 1;
                 self.time_core_workers(effects);
             }
-            Next::RunUserCode => {}
             Next::Park(_) => unreachable!("a busy worker searches before it parks"),
+            Next::RunUserCode => {}
         }
         self.notify_workers(effects);
     }
