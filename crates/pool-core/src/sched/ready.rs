@@ -240,13 +240,22 @@ impl<J> ReadyQueue<J> {
         }))
     }
 
-    /// Whether there is a task, and none of a higher level lies in the inbox.
+    /// The length of a queue without levels.
     #[inline]
+    pub(crate) fn len_only(&self) -> usize {
+        self.normal.len()
+    }
+
+    /// The next to be started, of a queue without levels.
+    #[inline]
+    pub(crate) fn pop_only(&mut self) -> Option<J> {
+        self.normal.pop()
+    }
+
+    /// Whether a queue with levels has a task, and none of a higher level lies in the inbox.
     pub(crate) fn has_next(&self) -> bool {
-        if self.others.is_some() {
-            return self.has_next_by_level();
-        }
-        self.normal.len() > 0
+        let others = self.others.as_ref();
+        others.is_some_and(|others| others.has_next(&self.normal))
     }
 
     /// The next to be started.
@@ -264,13 +273,6 @@ impl<J> ReadyQueue<J> {
         if let Some(others) = &mut self.others {
             others.queue_of(&mut self.normal, &job).push(job);
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn has_next_by_level(&self) -> bool {
-        let others = self.others.as_ref();
-        others.is_some_and(|others| others.has_next(&self.normal))
     }
 
     #[cold]

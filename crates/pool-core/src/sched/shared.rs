@@ -125,6 +125,9 @@ impl<J> Shared<J> {
     #[inline]
     pub(crate) fn next(&self, outcome: Outcome) -> Result<J, Whole<'_, J>> {
         let mut state = self.halves.first();
+        if state.half().queue.has_levels() {
+            return self.next_by_level(state, outcome);
+        }
         if state.half().may_go_on() {
             return Ok(self.go_on(state.half(), outcome));
         }
@@ -137,12 +140,32 @@ impl<J> Shared<J> {
         Err(whole)
     }
 
+    /// The same in a pool with priorities. Apart: where two ways to pop a task meet, it is moved once
+    /// more, which a worker on the fast path feels.
+    #[cold]
+    #[inline(never)]
+    fn next_by_level<'a>(
+        &'a self,
+        mut state: First<'a, State<J>, Inbox<J>>,
+        outcome: Outcome,
+    ) -> Result<J, Whole<'a, J>> {
+        if state.half().may_go_on_by_level() {
+            store_if_changed(&self.flags.full, false); // As in `go_on`.
+            return Ok(popped(state.half().go_on_by_level(outcome)));
+        }
+        let mut whole = self.whole(state);
+        if whole.may_go_on_by_level() {
+            store_if_changed(&self.flags.full, false); // As in `go_on`.
+            return Ok(popped(whole.state_mut().go_on_by_level(outcome)));
+        }
+        Err(whole)
+    }
+
     /// Step W6, with a lock that is held.
     #[inline]
     fn go_on(&self, state: &mut State<J>, outcome: Outcome) -> J {
         store_if_changed(&self.flags.full, false); // Before the end can be observed.
-        let next = state.go_on(outcome);
-        next.unwrap_or_else(|| unreachable!("the queue is not empty"))
+        popped(state.go_on(outcome))
     }
 
     /// Step K3b: a task of a key has ended, and its worker goes on to the next of that key, whose
@@ -198,6 +221,12 @@ impl<J> Shared<J> {
             flags: &self.flags,
         }
     }
+}
+
+/// What was popped of a queue that has a task.
+#[inline]
+fn popped<J>(job: Option<J>) -> J {
+    job.unwrap_or_else(|| unreachable!("the queue is not empty"))
 }
 
 /// Writes only what changes: the line is read by others.

@@ -337,6 +337,11 @@ impl<J> State<J> {
     /// Whether a worker whose task has ended takes the next, with nothing else to be decided.
     #[inline]
     pub(crate) fn may_go_on(&self) -> bool {
+        self.fast_path && self.queue.len_only() > 0
+    }
+
+    /// The same in a queue with levels.
+    pub(crate) fn may_go_on_by_level(&self) -> bool {
         self.fast_path && self.queue.has_next()
     }
 
@@ -344,6 +349,12 @@ impl<J> State<J> {
     /// on](State::may_go_on). What is done after it was popped would move it once more.
     #[inline]
     pub(crate) fn go_on(&mut self, outcome: Outcome) -> Option<J> {
+        self.end(outcome);
+        self.queue.pop_only()
+    }
+
+    /// The same in a queue with levels.
+    pub(crate) fn go_on_by_level(&mut self, outcome: Outcome) -> Option<J> {
         self.end(outcome);
         self.queue.pop()
     }
