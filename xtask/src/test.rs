@@ -73,36 +73,51 @@ struct Phase {
     what: &'static str,
     /// For `cargo test`.
     option: &'static str,
+    /// A program has no documentation with examples.
+    also_of_xtask: bool,
 }
 
 const TESTS: Phase = Phase {
     what: "running the tests",
     option: "--tests",
+    also_of_xtask: true,
 };
 const DOC_TESTS: Phase = Phase {
     what: "compiling and running the examples in the documentation",
     option: "--doc",
+    also_of_xtask: false,
 };
 
 impl Phase {
     fn run(&self, shell: &Shell, one_core: bool) -> Result<()> {
-        let test = ["test", "--quiet", self.option];
-        if one_core {
-            cmd!(shell, "taskset -c 0 cargo {test...} {WHOLE...}").run()?;
+        let option = self.option;
+        let pinning: &[&str] = if one_core {
+            &["taskset", "-c", "0"]
         } else {
-            cmd!(shell, "cargo {test...} {WHOLE...}").run()?;
+            &[]
+        };
+        let test = |packages: &[&str]| {
+            let words = [pinning, &["cargo", "test", "--quiet", option], packages].concat();
+            shell.cmd(words[0]).args(&words[1..]).run()
+        };
+        test(&WHOLE)?;
+        if self.also_of_xtask {
+            test(&XTASK)?;
         }
         Ok(())
     }
 }
 
 /// What is built, also where one package's tests or examples are run: alone it would have its
-/// dependencies with other features, and these be built again.
-pub(crate) const WHOLE: [&str; 2] = ["--workspace", "--all-features"];
+/// dependencies with other features, and these be built again. For the same reason without this program,
+/// which cargo has built alone before it runs it.
+pub(crate) const WHOLE: [&str; 4] = ["--workspace", "--exclude", "xtask", "--all-features"];
+const XTASK: [&str; 2] = ["--package", "xtask"];
 
 /// Builds the tests. Apart from running them, because compiling on one core only costs time.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
     cmd!(shell, "cargo test {WHOLE...} --no-run").run()?;
+    cmd!(shell, "cargo test {XTASK...} --no-run").run()?;
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 
 use std::env;
 use std::io::Write;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// The limit for a test that has no reason for another one.
@@ -17,27 +17,49 @@ const SLOWDOWN: &str = "TESTKIT_SLOWDOWN";
 ///
 /// Only a net: a test must be able to fail without it.
 pub fn watchdog<R>(limit: Duration, test: impl FnOnce() -> R) -> R {
-    let name = thread::current().name().unwrap_or("unnamed").to_owned();
-    watchdog_of(&name, limit, test)
+    let _watchdog = Watchdog::start(thread::current().name().unwrap_or("unnamed"), limit);
+    test()
 }
 
 /// As [`watchdog`], of what bears that name.
 pub fn watchdog_of<R>(name: &str, limit: Duration, test: impl FnOnce() -> R) -> R {
-    let slowdown = env::var(SLOWDOWN).ok().and_then(|it| it.parse().ok());
-    let limit = limit.saturating_mul(slowdown.unwrap_or(1));
-    let (running, ended) = channel::<()>();
-    let farewell = format!("watchdog: `{name}` has not ended after {limit:?}; aborting");
-    let watching = thread::spawn(move || {
-        if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            // Straight to the stream: the test harness captures what the macros print, and the
-            // abort would swallow it. If it cannot be written, the abort still speaks.
-            let _ = writeln!(std::io::stderr(), "{farewell}");
-            std::process::abort();
+    let _watchdog = Watchdog::start(name, limit);
+    test()
+}
+
+/// Aborts the process unless it is dropped in time. A type of its own, so that the thread is compiled
+/// once and not for each test.
+struct Watchdog {
+    /// Dropped to call the thread off, by a test that returns and by one that panics.
+    running: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    fn start(name: &str, limit: Duration) -> Self {
+        let slowdown = env::var(SLOWDOWN).ok().and_then(|it| it.parse().ok());
+        let limit = limit.saturating_mul(slowdown.unwrap_or(1));
+        let (running, ended) = channel::<()>();
+        let farewell = format!("watchdog: `{name}` has not ended after {limit:?}; aborting");
+        let thread = thread::spawn(move || {
+            if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                // Straight to the stream: the test harness captures what the macros print, and the
+                // abort would swallow it. If it cannot be written, the abort still speaks.
+                let _ = writeln!(std::io::stderr(), "{farewell}");
+                std::process::abort();
+            }
+        });
+        Self {
+            running: Some(running),
+            thread: Some(thread),
         }
-    });
-    let result = test();
-    drop(running); // A panic drops it as well: either end calls the dog off.
-    // A thread that is ending as the process exits would count as a leak.
-    let _ = watching.join();
-    result
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        // A thread that is still ending as the process exits would count as a leak.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
 }

@@ -100,13 +100,13 @@ fn a_task_that_runs_or_has_run_cannot_be_cancelled() {
 }
 
 #[test]
-fn a_million_cancelled_schedules_leave_nothing_behind() {
+fn three_hundred_thousand_cancelled_schedules_leave_nothing_behind() {
     bounded(|| {
         let rig = Rig::new(1);
         let drops = DropCounter::new();
-        let tenth = 100_000;
-        for round in 0..10 {
-            let handles: Vec<_> = (0..tenth)
+        let third = 100_000;
+        for round in 0..3 {
+            let handles: Vec<_> = (0..third)
                 .map(|number| {
                     let token = drops.token();
                     let delay = secs(600 + (number * 31) % 977);
@@ -115,7 +115,7 @@ fn a_million_cancelled_schedules_leave_nothing_behind() {
                         .unwrap()
                 })
                 .collect();
-            assert_eq!(rig.scheduled.pending() as u64, tenth);
+            assert_eq!(rig.scheduled.pending() as u64, third);
             assert!(handles.iter().all(ScheduledHandle::cancel));
             assert_eq!(drops.alive(), 0, "round {round}");
             assert_eq!(rig.scheduled.stats().unended, 0);

@@ -8,7 +8,7 @@ use testkit::{LIMIT, watchdog};
 
 #[test]
 fn each_of_many_files_comes_once_and_in_order() {
-    const FILES: usize = 5_000;
+    const FILES: usize = 2_000;
     let tree = Tree::new("many");
     // Spread over directories, and made in an order that is not the sorted one.
     for n in (0..FILES).map(|n| n * 1_009 % FILES) {
