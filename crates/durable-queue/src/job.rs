@@ -108,8 +108,11 @@ impl Tokens {
     }
 }
 
-/// What happens to a job whose key is pending already: which time counts, and which payload. The
-/// id stays in any case. A job that has been started is not pending: a push beside it is new.
+/// What happens to a push whose key has an open job already: which time counts, and which payload. The id stays in
+/// any case.
+///
+/// A job is open until it is started, and again when it comes back, unless another one of its key is open then. So
+/// a push beside a job that runs is a job of its own, and neither of the two ends in the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Merge {
@@ -154,7 +157,7 @@ pub struct NewJob<'a> {
     pub payload: &'a [u8],
     /// When it falls due.
     pub when: When,
-    /// At most one job of a key is pending. Any bytes.
+    /// At most one job of a key is open, and takes in what is pushed. Any bytes.
     pub key: Option<&'a [u8]>,
     /// What happens if the key is pending already.
     pub merge: Merge,
@@ -219,7 +222,7 @@ impl Put {
 pub enum Which<'a> {
     /// By its id.
     Id(JobId),
-    /// The pending one of this key, or else one that runs.
+    /// The open one of this key; or else one that waits for its next try; or else one that runs.
     Key(&'a [u8]),
 }
 

@@ -134,8 +134,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
             .map(Put::id)
     }
 
-    /// As [`push`](Self::push), with a key: at most one job of a key is pending, and `merge` says
-    /// what becomes of it.
+    /// As [`push`](Self::push), with a key: at most one job of a key is open, and `merge` says what a further push
+    /// makes of it. See [`Merge`] for when a job is open.
     ///
     /// # Errors
     /// What the store met, with the value.
@@ -154,9 +154,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// both, so it is neither lost nor doubled by whatever kills a process, and times that pass
     /// while all are down are made up for by one run.
     ///
-    /// It may be put in at each start of the program: the pending job of the key has the new schedule
-    /// then and the new value, and comes at the earlier one of its time and the schedule's. It ends
-    /// when it is cancelled by its key; if a handler has it at that moment, this run is the last.
+    /// It may be put in at each start of the program: the job of the key has the new schedule then and the new
+    /// value, and comes at the earlier one of its time and the schedule's. A run that is in progress goes on, and is
+    /// tried again if it fails; the change is for the next one. The job ends when it is cancelled by its key; if a
+    /// handler has it at that moment, this run is the last.
     /// A run whose attempts have all failed is given up, and the next one comes; a
     /// [buried](crate::Claimed::bury) job does not, until it is driven again.
     ///

@@ -23,10 +23,18 @@
 //!    horizon: delayed jobs cost nothing, nor do those that are due in front of an urgent one.
 //! 7. A job that was urgent stays so until it is done or cancelled: through merges, retries, repetitions,
 //!    releases, burials and redrives.
-//! 8. Where keys are [serial](Store::serialize_keys), no claim takes a job while a lease that lives holds
-//!    another one of its key. A claim that comes upon such a job puts it off, to the horizon after the end
-//!    of that lease; a settle that ends the lease brings it back to its own time. A claim that takes a job
-//!    fences off whoever held another one of its key under a lease that has ended.
+//! 8. Of each key at most one job is *open*: pushes of the key are merged into it. A start ends that. A job that is
+//!    held no more is open again, unless another one of its key is; then it waits beside that one, as a job of
+//!    its own. So once a job has been started, only an acknowledgement, a burial or a cancel ends it.
+//! 9. Where keys are [serial](Store::serialize_keys), no claim takes a job while a lease that lives holds
+//!    another one of its key, nor an open job while another one of its key, which has been started, waits. A
+//!    claim that finds such a job puts it off: to the horizon after that lease ends, or after the other one
+//!    is due, and no sooner than [`SHORTLY`]. What ends the lease, or cancels the other job, brings it back to its
+//!    own time. A claim that takes a job fences off whoever held another one of its key under a lease
+//!    that has ended.
+//! 10. A push with a schedule, of a key whose job has one and has been started, changes that job: its payload
+//!     and its schedule, and its next repetition comes no later than the push has said. With
+//!     [`Merge::Keep`](crate::Merge::Keep) it changes nothing.
 
 use std::fmt;
 use std::time::Duration;
@@ -60,7 +68,7 @@ pub trait Store: Send + Sync + 'static {
     /// What the store met.
     fn turn(&self, queue: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn>;
 
-    /// Takes a job out, unless a handler has it: then it loses its schedule. One that is claimed and
+    /// Takes a job out, unless a handler has it: then it loses its schedule. By a key, all jobs of the key lose theirs. One that is claimed and
     /// not started is taken from its holder, which is recalled if it does not confirm: see the module.
     ///
     /// # Errors
@@ -198,14 +206,12 @@ pub enum Act<'a> {
     /// Done: the job goes.
     Ack,
     /// Done for this time: the job, which has a schedule, is pending again, under its id and as if it
-    /// had never been claimed. One that has none is done for good, as by `Ack`. If another one of
-    /// its key is pending, that one stands for both.
+    /// had never been claimed. One that has none is done for good, as by `Ack`.
     Again {
-        /// Its next time.
+        /// Its next time; an earlier one if a push beside its run has said it.
         when: When,
     },
-    /// The attempt failed: the job is pending again. If another one of its key is pending, that one
-    /// stands for both, with the schedule of this one if it has none; and it is urgent if either was.
+    /// The attempt failed: the job is pending again.
     Retry {
         /// Its new time.
         when: When,
@@ -215,8 +221,7 @@ pub enum Act<'a> {
         /// Why, in words.
         error: &'a str,
     },
-    /// Given back as if it had never been claimed: due as before, the attempt not counted. If
-    /// another one of its key is pending, that one stands for both.
+    /// Given back as if it had never been claimed: due as before, the attempt not counted.
     Release,
 }
 
@@ -370,6 +375,10 @@ pub const RECALL: StoreTime = StoreTime::from_micros(i64::MIN);
 
 /// Where the counts of [`StoreStats`] end.
 pub const COUNT_LIMIT: u32 = 10_000;
+
+/// A job of a serial key that must wait for another one which is due now is looked at again after so long, or when
+/// the other one has ended. For stores.
+pub const SHORTLY: Duration = Duration::from_millis(1);
 
 /// Figures of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

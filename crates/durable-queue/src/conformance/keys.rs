@@ -1,7 +1,7 @@
 //! One pending job of each key, and what a further push makes of it.
 
 use super::{
-    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, keyed, put, put_one, settle, start,
+    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, ids, keyed, put, put_one, settle, start,
     start_one,
 };
 use crate::job::{Cancelled, Merge, Put, Reset, Which};
@@ -144,24 +144,72 @@ pub fn a_key_that_runs_may_be_pending_beside(fixture: &impl Fixture) {
     assert_ne!(third, again.id);
 }
 
-/// Also a job that is given back.
-pub fn a_retry_beside_a_pending_job_of_its_key_ends_in_that(fixture: &impl Fixture) {
+/// Each ends in its own way. Whatever brings the first one back, and whatever the policy of the second push was.
+pub fn a_job_that_comes_back_beside_an_open_one_of_its_key_stays_a_job_of_its_own(
+    fixture: &impl Fixture,
+) {
+    let store = fixture.store();
+    let when = When::NOW;
+    let until = Merge::DebounceUntil(SECOND.into());
+    let policies = [
+        Merge::Keep,
+        Merge::Earliest,
+        Merge::Latest,
+        Merge::Debounce,
+        until,
+    ];
+    let acts = [Some(Act::Retry { when }), Some(Act::Release), None];
+    let cases = policies
+        .into_iter()
+        .flat_map(|merge| acts.map(|act| (merge, act)));
+    for (merge, act) in cases {
+        let first = put_one(store, keyed("key", b"first", when, merge));
+        let running = start_one(store);
+        let second = put_one(store, keyed("key", b"second", when, merge));
+        assert_ne!(first, second);
+        if let Some(act) = act {
+            assert_eq!(settle(store, &running, act), Verdict::Done);
+        } else {
+            // Its holder has died.
+            fixture.advance(LEASE);
+            let reset = store.reset(QUEUE, Which::Id(first), when);
+            assert_eq!(reset.expect("a reset"), Reset::Moved);
+        }
+        // The second one is open, and no other.
+        let third = put(store, &[keyed("key", b"third", when, merge)])[0];
+        assert_eq!(third.id(), second, "{merge:?}");
+        let both = start(store);
+        let mut found = ids(&both);
+        found.sort_unstable();
+        assert_eq!(found, [first, second], "{merge:?}");
+        let of_first = both.iter().find(|lease| lease.id == first);
+        assert_eq!(of_first.expect("it is there").payload, b"first");
+        for lease in &both {
+            assert_eq!(settle(store, lease, Act::Ack), Verdict::Done);
+        }
+        assert_eq!(store.stats(QUEUE).expect("figures").jobs, 0);
+    }
+}
+
+/// A later push is merged into it.
+pub fn a_job_that_comes_back_alone_is_open_again(fixture: &impl Fixture) {
     let store = fixture.store();
     for act in [Act::Retry { when: When::NOW }, Act::Release] {
-        put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
-        let running = start_one(store);
-        let second = put_one(store, keyed("key", b"second", When::NOW, Merge::Keep));
-        assert_eq!(settle(store, &running, act), Verdict::Done);
-        let next = start_one(store);
-        assert_eq!(next.id, second);
-        assert!(start(store).is_empty());
-        // Alone, it is pending itself.
-        assert_eq!(settle(store, &next, act), Verdict::Done);
-        let merged = put(store, &[keyed("key", b"third", When::NOW, Merge::Latest)]);
-        assert_eq!(merged, [Put::Merged(second)]);
-        let last = start_one(store);
-        assert_eq!(settle(store, &last, Act::Ack), Verdict::Done);
+        let id = put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
+        assert_eq!(settle(store, &start_one(store), act), Verdict::Done);
+        let merged = put(store, &[keyed("key", b"second", When::NOW, Merge::Latest)]);
+        assert_eq!(merged, [Put::Merged(id)]);
+        let lease = start_one(store);
+        assert_eq!((lease.id, &lease.payload[..]), (id, &b"second"[..]));
+        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
     }
+    let id = put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
+    start_one(store);
+    fixture.advance(LEASE);
+    let reset = store.reset(QUEUE, Which::Id(id), When::NOW);
+    assert_eq!(reset.expect("a reset"), Reset::Moved);
+    let kept = put(store, &[keyed("key", b"second", When::NOW, Merge::Keep)]);
+    assert_eq!(kept, [Put::Kept(id)]);
 }
 
 /// It stays a dead letter.
@@ -180,8 +228,8 @@ pub fn a_redrive_beside_a_pending_job_of_its_key_is_refused(fixture: &impl Fixtu
     assert_eq!(start_one(store).id, first);
 }
 
-/// If there is one, and else the one that runs.
-pub fn a_cancel_by_key_means_the_pending_job(fixture: &impl Fixture) {
+/// If there is one; else one that waits for its next try; else one that runs.
+pub fn a_cancel_by_key_means_the_open_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let cancel = || store.cancel(QUEUE, "key".into()).expect("an answer");
     put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
@@ -193,6 +241,19 @@ pub fn a_cancel_by_key_means_the_pending_job(fixture: &impl Fixture) {
         attempts: 0,
     };
     assert_eq!(cancel(), expected);
+    assert_eq!(cancel(), Cancelled::Taken);
+    // One that waits, which is not the first; and one that is open besides.
+    put_one(store, keyed("key", b"third", When::NOW, Merge::Keep));
+    let third = start_one(store);
+    put_one(store, keyed("key", b"fourth", SECOND, Merge::Keep));
+    let retry = Act::Retry {
+        when: SECOND.into(),
+    };
+    assert_eq!(settle(store, &third, retry), Verdict::Done);
+    for (payload, attempts) in [(&b"fourth"[..], 0), (b"third", 1)] {
+        let payload = payload.to_vec();
+        assert_eq!(cancel(), Cancelled::Gone { payload, attempts });
+    }
     assert_eq!(cancel(), Cancelled::Taken);
     assert_eq!(settle(store, &running, Act::Ack), Verdict::Done);
     assert_eq!(cancel(), Cancelled::Never);

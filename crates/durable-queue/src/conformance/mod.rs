@@ -114,31 +114,36 @@ macro_rules! conformance_tests {
             a_time_that_is_asked_for_moves_the_bound_of_a_debounce
             a_merge_takes_a_claim_ahead_from_its_holder
             a_key_that_runs_may_be_pending_beside
-            a_retry_beside_a_pending_job_of_its_key_ends_in_that
+            a_job_that_comes_back_beside_an_open_one_of_its_key_stays_a_job_of_its_own
+            a_job_that_comes_back_alone_is_open_again
             a_redrive_beside_a_pending_job_of_its_key_is_refused
-            a_cancel_by_key_means_the_pending_job
+            a_cancel_by_key_means_the_open_job
             a_job_that_repeats_comes_again_under_its_id
             a_repetition_is_the_holders_alone
             a_job_without_a_schedule_does_not_come_again
             a_cancel_of_a_job_that_repeats_ends_it
-            a_pending_job_of_the_key_takes_the_schedule_over
+            a_job_that_repeats_goes_on_beside_an_open_one_of_its_key
+            a_push_that_repeats_changes_the_job_that_runs_and_adds_none
+            a_cancel_by_key_ends_all_schedules_of_the_key
             a_merge_replaces_the_schedule_by_its_own
             a_dead_letter_keeps_its_schedule
-            a_job_goes_back_to_its_key_before_a_start_that_comes_after_it
+            a_job_goes_back_to_its_key_after_a_start_that_comes_before_it
             an_urgent_job_that_is_due_is_claimed_before_others
             urgent_jobs_are_claimed_no_more_than_a_claim_asks_for
             an_urgent_job_is_claimed_no_earlier_for_it
             a_claim_by_time_takes_urgent_jobs_in_their_turn
             a_merge_makes_the_pending_job_urgent
-            a_pending_job_that_stands_for_an_urgent_one_is_urgent
             a_job_that_is_done_leaves_its_urgency_to_none
             an_urgent_job_stays_so
             a_job_whose_key_is_held_waits
             a_job_that_waited_for_its_key_has_its_own_time
-            each_end_of_a_lease_frees_its_key
+            each_end_of_a_job_frees_its_key
+            a_job_that_comes_back_is_not_overtaken_by_the_next_one_of_its_key
+            a_cancel_of_a_job_that_waits_frees_its_key
             a_turn_that_frees_a_key_claims_what_waited_for_it
             a_lease_that_is_extended_keeps_its_key
             a_dead_holder_keeps_its_key_until_its_lease_ends
+            a_claim_fences_off_who_held_another_job_of_the_key
             a_lease_that_ended_unclaimed_is_still_good_for_its_key
             a_job_that_is_claimed_ahead_holds_its_key
             what_waits_for_its_key_hides_nothing

@@ -98,25 +98,76 @@ pub fn a_cancel_of_a_job_that_repeats_ends_it(fixture: &impl Fixture) {
     assert_eq!(cancel(), Cancelled::Never);
 }
 
-/// It is neither lost nor doubled, whichever of the two had it.
-pub fn a_pending_job_of_the_key_takes_the_schedule_over(fixture: &impl Fixture) {
+/// It keeps its schedule, and the other one has none.
+pub fn a_job_that_repeats_goes_on_beside_an_open_one_of_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     for act in [again(SECOND), Act::Retry { when: When::NOW }, Act::Release] {
-        put_one(store, repeating("key", When::NOW));
+        let id = put_one(store, repeating("key", When::NOW));
         let running = start_one(store);
-        let other = put_one(store, keyed("key", b"other", SECOND, Merge::Keep));
+        let other = put_one(store, keyed("key", b"other", When::NOW, Merge::Keep));
+        assert_ne!(id, other);
         assert_eq!(settle(store, &running, act), Verdict::Done);
-        let [pending] = &listed(store)[..] else {
-            panic!("one stands for both: {act:?}");
-        };
-        assert_eq!((pending.id, pending.schedule.as_deref()), (other, HOURLY));
-        assert!(
-            store
-                .cancel(QUEUE, other.into())
-                .expect("an answer")
-                .is_gone()
-        );
+        let mut jobs = listed(store);
+        jobs.sort_by_key(|job| job.id);
+        let found: Vec<_> = jobs
+            .iter()
+            .map(|job| (job.id, job.schedule.as_deref()))
+            .collect();
+        assert_eq!(found, [(id, HOURLY), (other, None)], "{act:?}");
+        for id in [id, other] {
+            assert!(store.cancel(QUEUE, id.into()).expect("an answer").is_gone());
+        }
     }
+}
+
+/// As a program does at each start, while another process has a run of it.
+pub fn a_push_that_repeats_changes_the_job_that_runs_and_adds_none(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, repeating("key", When::NOW));
+    let running = start_one(store);
+    let push = |merge| {
+        let job = NewJob {
+            schedule: Some("daily"),
+            ..keyed("key", b"new", SECOND, merge)
+        };
+        put(store, &[job])[0]
+    };
+    assert_eq!(push(Merge::Keep), Put::Kept(id));
+    assert_eq!(push(Merge::Earliest), Put::Merged(id));
+    // Nothing of the run is lost: it is tried again, and then comes at the time that the push has said.
+    assert_eq!(
+        settle(store, &running, Act::Retry { when: When::NOW }),
+        Verdict::Done
+    );
+    let lease = start_one(store);
+    assert_eq!((lease.id, lease.attempts), (id, 2));
+    assert_eq!(
+        (&lease.payload[..], lease.schedule.as_deref()),
+        (&b"new"[..], Some("daily"))
+    );
+    assert_eq!(settle(store, &lease, again(SECOND * 100)), Verdict::Done);
+    assert!(start(store).is_empty());
+    fixture.advance(SECOND);
+    let lease = start_one(store);
+    assert_eq!((lease.id, lease.attempts), (id, 1));
+    // Once.
+    assert_eq!(settle(store, &lease, again(SECOND * 100)), Verdict::Done);
+    fixture.advance(SECOND * 99);
+    assert!(start(store).is_empty());
+    fixture.advance(SECOND);
+    assert_eq!(start_one(store).id, id);
+}
+
+/// Also that of a run, whatever else is open.
+pub fn a_cancel_by_key_ends_all_schedules_of_the_key(fixture: &impl Fixture) {
+    let store = fixture.store();
+    put_one(store, repeating("key", When::NOW));
+    let lease = start_one(store);
+    put_one(store, keyed("key", b"other", SECOND, Merge::Keep));
+    let cancelled = store.cancel(QUEUE, "key".into()).expect("an answer");
+    assert!(cancelled.is_gone());
+    assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Done);
+    assert!(listed(store).is_empty());
 }
 
 /// One that has none leaves it as it is.
@@ -135,28 +186,34 @@ pub fn a_merge_replaces_the_schedule_by_its_own(fixture: &impl Fixture) {
     assert_eq!(push(Some("daily")).as_deref(), Some("daily"));
 }
 
-/// Settles are carried out in their order: the start that follows is of a job that stands for both.
-pub fn a_job_goes_back_to_its_key_before_a_start_that_comes_after_it(fixture: &impl Fixture) {
+/// Settles are carried out in their order: the key is free for the first one, which is open again.
+pub fn a_job_goes_back_to_its_key_after_a_start_that_comes_before_it(fixture: &impl Fixture) {
     let store = fixture.store();
     for act in [again(SECOND), Act::Retry { when: When::NOW }, Act::Release] {
-        put_one(store, repeating("key", When::NOW));
+        let id = put_one(store, repeating("key", When::NOW));
         let running = start_one(store);
         let other = put_one(store, keyed("key", b"other", When::NOW, Merge::Keep));
         let ahead = claim_ahead(store);
         let lease = LEASE;
         let settles =
-            [(&running, act), (&ahead, Act::Start { lease })].map(|(lease, act)| Settle {
+            [(&ahead, Act::Start { lease }), (&running, act)].map(|(lease, act)| Settle {
                 id: lease.id,
                 token: lease.token,
                 act,
             });
         assert_eq!(turn(store, &settles, None).verdicts, [Verdict::Done; 2]);
-        let [begun] = &listed(store)[..] else {
-            panic!("one stands for both: {act:?}");
+        let state = |id| {
+            let found = listed(store).into_iter().find(|job| job.id == id);
+            found.expect("it is there").state
         };
-        assert_eq!((begun.id, begun.state), (other, JobState::Running));
-        assert_eq!(begun.schedule.as_deref(), HOURLY);
+        assert_eq!(
+            (state(id), state(other)),
+            (JobState::Waiting, JobState::Running)
+        );
+        let kept = keyed("key", b"", When::NOW, Merge::Keep);
+        assert_eq!(put(store, &[kept]), [Put::Kept(id)], "{act:?}");
         assert_eq!(settle(store, &ahead, Act::Ack), Verdict::Done);
+        assert!(store.cancel(QUEUE, id.into()).expect("an answer").is_gone());
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     put_one, settle, start, start_one, turn,
 };
 use crate::clock::SharedClock;
-use crate::job::{JobId, Merge, Reset, Which};
+use crate::job::{JobId, Merge, NewJob, Reset, Which};
 use crate::store::{Act, Claim, Lease, Settle, Store, Verdict};
 use crate::time::{StoreTime, When};
 
@@ -68,17 +68,10 @@ pub fn a_job_that_waited_for_its_key_has_its_own_time(fixture: &impl Fixture) {
     );
 }
 
-/// Whatever the end is. Where the job goes back to its key, the one that waits stands for both.
-pub fn each_end_of_a_lease_frees_its_key(fixture: &impl Fixture) {
+/// For good.
+pub fn each_end_of_a_job_frees_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
-    let when = When::After(SECOND * 100);
-    for act in [
-        Act::Ack,
-        Act::Retry { when },
-        Act::Again { when },
-        Act::Bury { error: "no" },
-        Act::Release,
-    ] {
+    for act in [Act::Ack, Act::Bury { error: "no" }] {
         let (first, second) = one_runs_and_one_waits(store);
         assert_eq!(settle(store, &first, act), Verdict::Done, "{act:?}");
         let lease = start_one(store);
@@ -86,6 +79,56 @@ pub fn each_end_of_a_lease_frees_its_key(fixture: &impl Fixture) {
         assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
         assert!(start(store).is_empty(), "{act:?}");
     }
+}
+
+/// However long it waits for its next try, and though the other one is due before.
+pub fn a_job_that_comes_back_is_not_overtaken_by_the_next_one_of_its_key(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let back_off = SECOND * 100;
+    let when = When::After(back_off);
+    for act in [Act::Retry { when }, Act::Again { when }, Act::Release] {
+        store
+            .serialize_keys(QUEUE, true)
+            .expect("the store takes it");
+        let repeats = matches!(act, Act::Again { .. });
+        let first = NewJob {
+            schedule: repeats.then_some("hourly"),
+            ..keyed("key", b"first", When::NOW, Merge::Keep)
+        };
+        let first = put_one(store, first);
+        let lease = start_one(store);
+        let second = push(store, "key", b"second");
+        assert!(start(store).is_empty(), "its key is held");
+        assert_eq!(settle(store, &lease, act), Verdict::Done);
+        if !matches!(act, Act::Release) {
+            assert!(start(store).is_empty(), "{act:?}");
+            fixture.advance(back_off);
+        }
+        let begun = start(store);
+        assert_eq!(ids(&begun), [first], "{act:?}");
+        assert_eq!(settle(store, &begun[0], Act::Ack), Verdict::Done);
+        let lease = start_one(store);
+        assert_eq!((lease.id, &lease.payload[..]), (second, &b"second"[..]));
+        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+    }
+}
+
+/// And watches hear of it.
+pub fn a_cancel_of_a_job_that_waits_frees_its_key(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let (first, second) = one_runs_and_one_waits(store);
+    let retry = Act::Retry {
+        when: (SECOND * 100).into(),
+    };
+    assert_eq!(settle(store, &first, retry), Verdict::Done);
+    assert!(start(store).is_empty());
+    let heard = Heard::new();
+    let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
+    heard.earliest();
+    let cancelled = store.cancel(QUEUE, Which::Id(first.id)).expect("an answer");
+    assert!(cancelled.is_gone());
+    heard.is_announced(&mut *watch, "the key");
+    assert_eq!(start_one(store).id, second);
 }
 
 /// By its own turn as well.
@@ -119,36 +162,49 @@ pub fn a_lease_that_is_extended_keeps_its_key(fixture: &impl Fixture) {
     assert!([first.id, second].contains(&leases[0].id));
 }
 
-/// Then one of the two runs, and who held the other is refused from then on.
+/// Then its job is the next one of the key, and who held it is refused from then on.
 pub fn a_dead_holder_keeps_its_key_until_its_lease_ends(fixture: &impl Fixture) {
     let store = fixture.store();
-    for dead_comes_first in [true, false] {
-        let (first, second) = one_runs_and_one_waits(store);
-        fixture.advance(LEASE + HORIZON);
-        if !dead_comes_first {
-            let past = StoreTime::from_micros(0);
-            let reset = store.reset(QUEUE, Which::Id(second), past.into());
-            assert_eq!(reset.expect("a reset"), Reset::Moved);
-        }
-        let lease = start_one(store);
-        let order = [first.id, second];
-        let [next, last] = if dead_comes_first {
-            order
-        } else {
-            [second, first.id]
-        };
-        assert_eq!(lease.id, next);
-        // At once: to be put off would fence it off as well.
-        let act = Act::Extend { lease: LEASE };
-        assert_eq!(settle(store, &first, act), Verdict::Stale);
-        assert!(start(store).is_empty(), "both are due, and one may run");
-        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
-        let lease = start_one(store);
-        // An attempt of a dead holder counts.
-        let attempts = if last == first.id { 2 } else { 1 };
-        assert_eq!((lease.id, lease.attempts), (last, attempts));
-        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
-    }
+    let (first, second) = one_runs_and_one_waits(store);
+    fixture.advance(LEASE + HORIZON);
+    let past = StoreTime::from_micros(0);
+    let reset = store.reset(QUEUE, Which::Id(second), past.into());
+    assert_eq!(reset.expect("a reset"), Reset::Moved);
+    let lease = start_one(store);
+    // An attempt of a dead holder counts.
+    assert_eq!((lease.id, lease.attempts), (first.id, 2));
+    let act = Act::Extend { lease: LEASE };
+    assert_eq!(settle(store, &first, act), Verdict::Stale);
+    assert!(start(store).is_empty(), "both are due, and one may run");
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+    let lease = start_one(store);
+    assert_eq!((lease.id, lease.attempts), (second, 1));
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+}
+
+/// Of two that were started, while keys were not serial yet, whichever is claimed first: the holder of the other is
+/// refused from then on.
+pub fn a_claim_fences_off_who_held_another_job_of_the_key(fixture: &impl Fixture) {
+    let store = fixture.store();
+    push(store, "key", b"first");
+    let first = start_one(store);
+    push(store, "key", b"second");
+    let second = start_one(store);
+    store
+        .serialize_keys(QUEUE, true)
+        .expect("the store takes it");
+    fixture.advance(LEASE);
+    let lease = start_one(store);
+    let other = if lease.id == first.id {
+        &second
+    } else {
+        &first
+    };
+    let act = Act::Extend { lease: LEASE };
+    assert_eq!(settle(store, other, act), Verdict::Stale);
+    assert!(start(store).is_empty());
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+    assert_eq!(start_one(store).id, other.id);
 }
 
 /// It is late, and nobody has claimed the key meanwhile.
@@ -163,21 +219,16 @@ pub fn a_lease_that_ended_unclaimed_is_still_good_for_its_key(fixture: &impl Fix
     assert_eq!(start_one(store).id, second);
 }
 
-/// A key is pending once, so the other one has run before, and was given another time.
+/// So the next one of the key is not claimed beside it.
 pub fn a_job_that_is_claimed_ahead_holds_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
-    store
-        .serialize_keys(QUEUE, true)
-        .expect("the store takes it");
-    let other = push(store, "key", b"other");
-    start_one(store);
-    fixture.advance(LEASE * 2);
-    let when = When::After(SECOND);
-    let reset = store.reset(QUEUE, Which::Id(other), when);
-    assert_eq!(reset.expect("a reset"), Reset::Moved);
-    let ahead = put_one(store, keyed("key", b"ahead", HORIZON, Merge::Keep));
+    let (first, second) = one_runs_and_one_waits(store);
+    let retry = Act::Retry {
+        when: HORIZON.into(),
+    };
+    assert_eq!(settle(store, &first, retry), Verdict::Done);
     let lease = claim_ahead(store);
-    assert_eq!(lease.id, ahead);
+    assert_eq!(lease.id, first.id);
     fixture.advance(SECOND);
     assert!(start(store).is_empty(), "the key is held");
     assert_eq!(
@@ -186,7 +237,7 @@ pub fn a_job_that_is_claimed_ahead_holds_its_key(fixture: &impl Fixture) {
     );
     assert!(start(store).is_empty());
     assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
-    assert_eq!(start_one(store).id, other);
+    assert_eq!(start_one(store).id, second);
 }
 
 /// As many as a claim asks for, if there are so many whose keys are free.

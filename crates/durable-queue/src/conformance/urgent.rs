@@ -167,39 +167,6 @@ pub fn a_merge_makes_the_pending_job_urgent(fixture: &impl Fixture) {
     assert_eq!((lease.id, lease.urgent), (id, true));
 }
 
-/// However it came back to its key.
-pub fn a_pending_job_that_stands_for_an_urgent_one_is_urgent(fixture: &impl Fixture) {
-    let store = fixture.store();
-    let acts = [
-        Act::Retry { when: When::NOW },
-        Act::Release,
-        Act::Again { when: When::NOW },
-    ];
-    for (act, schedules) in
-        acts.into_iter()
-            .zip([[None; 2], [Some("a"), None], [Some("a"), Some("b")]])
-    {
-        for is_first in [true, false] {
-            let jobs = [is_first, !is_first].map(|is_urgent| NewJob {
-                urgent: is_urgent,
-                schedule: schedules[usize::from(!is_urgent)],
-                ..keyed("key", b"job", When::NOW, Merge::Keep)
-            });
-            put_one(store, jobs[0]);
-            let running = start_one(store);
-            put_one(store, job(b"before", When::NOW));
-            fixture.advance(SECOND);
-            let id = put_one(store, jobs[1]);
-            assert_eq!(settle(store, &running, act), Verdict::Done);
-            let first = start_one(store);
-            assert_eq!((first.id, first.urgent), (id, true), "{act:?}");
-            assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
-            assert_eq!(settle(store, &start_one(store), Act::Ack), Verdict::Done);
-            assert!(start(store).is_empty());
-        }
-    }
-}
-
 /// It has no time to come at, and its successor is a job of its own.
 pub fn a_job_that_is_done_leaves_its_urgency_to_none(fixture: &impl Fixture) {
     let store = fixture.store();

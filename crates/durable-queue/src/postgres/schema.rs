@@ -17,7 +17,7 @@ use crate::store::Result;
 use crate::time::StoreTime;
 
 /// Each step makes version `index + 1` of the one before.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     include_str!("sql/step_1.sql"),
     include_str!("sql/step_2.sql"),
     include_str!("sql/step_3.sql"),
@@ -25,6 +25,7 @@ const STEPS: [&str; 7] = [
     include_str!("sql/step_5.sql"),
     include_str!("sql/step_6.sql"),
     include_str!("sql/step_7.sql"),
+    include_str!("sql/step_8.sql"),
 ];
 
 const FUNCTIONS: [&str; 4] = [

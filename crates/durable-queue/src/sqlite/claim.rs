@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 use super::{Queue, execute, failure, find, id_of, number, sql, statement};
 use crate::error::StoreError;
 use crate::job::Token;
-use crate::store::{Claim, Claimed, Lease, Result};
+use crate::store::{Claim, Claimed, Lease, Result, SHORTLY};
 use crate::time::StoreTime;
 
 /// Claims what is due and what falls due soon; first what is due and urgent, if it comes first.
@@ -110,8 +110,9 @@ pub(super) fn claim(
 type Find<'a> = &'a dyn Fn(u32, &mut Vec<Lease>) -> Result<()>;
 type Hold<'a> = &'a dyn Fn(&mut Lease) -> Result<usize>;
 
-/// Whether no lease that lives holds another job of the key. If one does, the job is put off; if not, who
-/// held another one, under a lease that has ended, is fenced off.
+/// Whether no lease that lives holds another job of the key, nor, if this one is open, another one waits that has
+/// been started. If so, the job is put off; if not, who held another one, under a lease that has ended, is
+/// fenced off.
 fn has_its_key(
     connection: &Connection,
     now: StoreTime,
@@ -124,16 +125,20 @@ fn has_its_key(
     };
     let id = number(lease.id);
     let others = params![queue.id, key, id];
-    let until = find(connection, sql::OTHERS_HELD, others, |row| row.get(0))?.flatten();
-    let Some(until) = until.map(StoreTime::from_micros) else {
+    let times = |row: &Row<'_>| Ok([row.get(0)?, row.get(1)?]);
+    let found: Option<[Option<i64>; 2]> = find(connection, sql::OTHERS, others, times)?;
+    let [lease, begun] = found
+        .unwrap_or_default()
+        .map(|it| it.map(StoreTime::from_micros));
+    let held = lease.filter(|end| *end > now);
+    let begun = begun.map(|due| due.max(now.after(SHORTLY)));
+    let Some(until) = held.or(begun) else {
+        if lease.is_some() {
+            execute(connection, sql::FENCE_OFF, others)?;
+        }
         return Ok(true);
     };
-    if until <= now {
-        execute(connection, sql::FENCE_OFF, others)?;
-        return Ok(true);
-    }
-    // So that it is looked at again when that lease ends, and not before: it may be claimed the horizon
-    // before it is due.
+    // So that it is looked at again then, and not before: it may be claimed the horizon before it is due.
     let due = until.after(claim.horizon).as_micros();
     execute(connection, sql::PUT_OFF, params![id, due])?;
     Ok(false)

@@ -38,7 +38,7 @@ use self::watch::FileWatch;
 use self::writes::Listening;
 use crate::clock::SharedClock;
 use crate::error::{ErrorKind, StoreError};
-use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
+use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which};
 use crate::notify::{ANYTHING, Notifier, Notifiers};
 use crate::own::Own;
 use crate::store::{
@@ -346,6 +346,10 @@ fn enqueue(
     let mut puts = Vec::with_capacity(jobs.len());
     for job in jobs {
         let at = job.when.resolve(now);
+        if let Some(put) = reschedule(connection, queue, job, at)? {
+            puts.push(put);
+            continue;
+        }
         let most = job.merge.most(now);
         let read = |row: &Row<'_>| {
             Ok((
@@ -398,6 +402,29 @@ fn enqueue(
     Ok((puts, earliest))
 }
 
+/// A push that repeats, of a key whose job repeats and has been started, changes that one.
+fn reschedule(
+    connection: &Connection,
+    queue: Queue,
+    job: &NewJob<'_>,
+    at: StoreTime,
+) -> Result<Option<Put>> {
+    let (Some(key), Some(schedule)) = (job.key, job.schedule) else {
+        return Ok(None);
+    };
+    let of_key = params![queue.id, key];
+    let found = find(connection, sql::BEGUN_SCHEDULE, of_key, |row| {
+        row.get::<_, i64>(0)
+    })?;
+    let Some(id) = found else { return Ok(None) };
+    if job.merge == Merge::Keep {
+        return Ok(Some(Put::Kept(id_of(id))));
+    }
+    let values = params![id, job.payload, schedule, job.urgent, at.as_micros()];
+    execute(connection, sql::RESCHEDULE, values)?;
+    Ok(Some(Put::Merged(id_of(id))))
+}
+
 /// Settles in order. And whether a job has waited for a key that is free now.
 fn settle_all(
     connection: &Connection,
@@ -434,17 +461,6 @@ fn settle(
     let id = number(settle.id);
     let token = settle.token.as_bytes();
     let held = params![id, token];
-    // Another pending job of the key stands for this one, and repeats in its place; it is urgent if either
-    // was. But one that is to come again by its schedule, and has none, is done. Of two acts one wants a
-    // started job.
-    let ends_in_rival = |started: i64, without_schedule: bool| {
-        let found = find(connection, sql::RIVAL, held, |_| Ok(()))?.is_some();
-        if found {
-            let values = params![id, token, started, without_schedule];
-            execute(connection, sql::ADOPT, values)?;
-        }
-        Ok(found)
-    };
     let is_held =
         || Ok::<_, StoreError>(find(connection, sql::IS_HELD, held, |_| Ok(()))?.is_some());
     let changed = match settle.act {
@@ -462,12 +478,6 @@ fn settle(
             execute(connection, sql::EXTEND, params![id, token, until])?
         }
         Act::Ack => execute(connection, sql::DELETE_STARTED, held)?,
-        Act::Again { .. } if ends_in_rival(1, false)? => {
-            execute(connection, sql::DELETE_STARTED, held)?
-        }
-        Act::Retry { .. } if ends_in_rival(1, true)? => {
-            execute(connection, sql::DELETE_STARTED, held)?
-        }
         Act::Again { when } => {
             let [at, most] = [when.resolve(now), StoreTime::NEVER].map(StoreTime::as_micros);
             match execute(connection, sql::AGAIN, params![id, token, at, most])? {
@@ -484,7 +494,6 @@ fn settle(
             execute(connection, sql::BURY, buried)?;
             execute(connection, sql::DELETE_STARTED, held)?
         }
-        Act::Release if ends_in_rival(0, true)? => execute(connection, sql::DELETE_HELD, held)?,
         Act::Release => execute(connection, sql::RELEASE, held)?,
     };
     if changed != 0 {
@@ -528,6 +537,10 @@ fn read_list(
 /// A job that a caller has named.
 struct Found {
     id: i64,
+    queue: i64,
+    /// If the keys of the queue are serial.
+    serial_key: Option<Vec<u8>>,
+    run: i64,
     /// A handler has it, or may have it: its holder does not ask first.
     taken: bool,
     /// Its holder is to be recalled if it loses it.
@@ -543,6 +556,7 @@ impl Found {
     }
 }
 
+/// By a key: the open job of it, or else one that waits, or else one that runs.
 fn named(
     connection: &Connection,
     now: StoreTime,
@@ -556,8 +570,12 @@ fn named(
         let (started, due, at): (bool, i64, i64) = (row.get(1)?, row.get(2)?, row.get(5)?);
         let is_unconfirmed = is_unconfirmed(row, 6)?;
         let now = now.as_micros();
+        let key: Option<Vec<u8>> = row.get(7)?;
         Ok(Found {
             id: row.get(0)?,
+            queue: queue.id,
+            serial_key: key.filter(|_| queue.serial_keys),
+            run: row.get(8)?,
             taken: (started || is_unconfirmed && at <= now) && due > now,
             is_unconfirmed,
             attempts: row.get(3)?,
@@ -566,7 +584,16 @@ fn named(
     };
     match which {
         Which::Id(id) => find(connection, sql::BY_ID, params![queue.id, number(id)], read),
-        Which::Key(key) => find(connection, sql::BY_KEY, params![queue.id, key], read),
+        Which::Key(key) => {
+            let mut statement = statement(connection, sql::BY_KEY)?;
+            let found = statement.query_map(params![queue.id, key], read);
+            let found: rusqlite::Result<Vec<Found>> = found.map_err(failure)?.collect();
+            // In the order of `run`, so that the open one is the first.
+            Ok(found
+                .map_err(failure)?
+                .into_iter()
+                .min_by_key(|it| (it.run != 0, it.taken)))
+        }
     }
 }
 
@@ -600,7 +627,11 @@ impl Store for SqliteStore {
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
         let never = StoreTime::NEVER;
         let (cancelled, announced) = self.change(true, |tx, now| {
-            Ok(match named(tx, now, name, which)? {
+            let found = named(tx, now, name, which)?;
+            if let (Which::Key(key), Some(found)) = (which, &found) {
+                execute(tx, sql::END_SCHEDULES, params![found.queue, key])?;
+            }
+            Ok(match found {
                 None => (Cancelled::Never, never),
                 Some(found) if found.taken => {
                     execute(tx, sql::END_SCHEDULE, [found.id])?;
@@ -608,7 +639,11 @@ impl Store for SqliteStore {
                 }
                 Some(found) => {
                     execute(tx, sql::DELETE, [found.id])?;
-                    let announced = found.announced(never);
+                    let frees_key = match &found.serial_key {
+                        Some(key) => execute(tx, sql::BRING_BACK, params![found.queue, key])? > 0,
+                        None => false,
+                    };
+                    let announced = found.announced(if frees_key { ANYTHING } else { never });
                     let Found {
                         attempts, payload, ..
                     } = found;

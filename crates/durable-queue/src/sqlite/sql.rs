@@ -14,6 +14,7 @@ pub(super) const INSERT: &str = "INSERT INTO durable_job
 /// A claim that was made ahead is over with it.
 pub(super) const MERGE: &str = "UPDATE durable_job
     SET due = ?2, at = ?2, payload = ?3, schedule = coalesce(?4, schedule),
+        most = CASE WHEN ?4 IS NULL THEN most ELSE 9223372036854775807 END,
         urgent = max(urgent, ?5), token = NULL
     WHERE id = ?1";
 
@@ -47,10 +48,14 @@ pub(super) const SOON: &str =
 pub(super) const CLAIM_AHEAD: &str = "UPDATE durable_job
     SET token = ?2, due = max(at, ?3), started = 0 WHERE id = ?1";
 
-/// Until when others of a job's key are held: by leases that have ended, too. The index is named, or `SQLite`
-/// would look for the latest of all jobs, and go back from there.
-pub(super) const OTHERS_HELD: &str = "SELECT max(due) FROM durable_job INDEXED BY durable_job_key
-    WHERE queue = ?1 AND key = ?2 AND id <> ?3 AND token IS NOT NULL";
+/// Until when others of a job's key are held, by leases that have ended, too; and if the job is open: when the last
+/// of those is due that have been started. The index is named, or `SQLite` would look for the latest of all
+/// jobs, and go back from there.
+pub(super) const OTHERS: &str = "SELECT max(due) FILTER (WHERE token IS NOT NULL),
+        max(due) FILTER (WHERE run > 0
+            AND (SELECT run FROM durable_job AS own WHERE own.id = ?3) = 0)
+    FROM durable_job INDEXED BY durable_job_key
+    WHERE queue = ?1 AND key = ?2 AND id <> ?3";
 
 /// Its key is held: not before that ends.
 pub(super) const PUT_OFF: &str = "UPDATE durable_job
@@ -93,37 +98,51 @@ pub(super) const EXTEND: &str =
 pub(super) const DELETE_STARTED: &str =
     "DELETE FROM durable_job WHERE id = ?1 AND token = ?2 AND started = 1";
 
-/// What stands for a job that goes back to its key. None: it may go back itself.
-pub(super) const RIVAL: &str = "SELECT 1 FROM durable_job AS held JOIN durable_job AS pending
-    ON pending.queue = held.queue AND pending.key = held.key AND pending.run = 0
-    WHERE held.id = ?1 AND held.token = ?2 AND held.run <> 0";
+/// `run` of a job that is held no more: open still or again, unless another one of its key is.
+macro_rules! reopened {
+    () => {
+        "CASE WHEN EXISTS (SELECT 1 FROM durable_job AS other INDEXED BY durable_job_key
+            WHERE other.queue = durable_job.queue AND other.key = durable_job.key AND other.run = 0)
+            THEN run ELSE 0 END"
+    };
+}
 
-/// The job that stands for another keeps that one's schedule, unless it has its own, and is urgent if either
-/// was. `?4`: also if that one, without a schedule, would come again.
-pub(super) const ADOPT: &str = "UPDATE durable_job AS pending
-    SET schedule = coalesce(pending.schedule, held.schedule), urgent = max(pending.urgent, held.urgent)
-    FROM durable_job AS held
-    WHERE held.id = ?1 AND held.token = ?2 AND held.started >= ?3
-        AND (held.schedule IS NOT NULL OR ?4)
-        AND (held.schedule IS NOT NULL AND pending.schedule IS NULL OR held.urgent > pending.urgent)
-        AND pending.queue = held.queue AND pending.key = held.key AND pending.run = 0";
-
-/// Only while it has a schedule: a cancel may have taken it.
-pub(super) const AGAIN: &str = "UPDATE durable_job
-    SET due = ?3, at = ?3, most = ?4, attempts = 0, token = NULL, started = 0, run = 0
-    WHERE id = ?1 AND token = ?2 AND started = 1 AND schedule IS NOT NULL";
+/// Only while it has a schedule: a cancel may have taken it. `most` is the earliest time that a push beside the run
+/// has said, or never (`?4`).
+pub(super) const AGAIN: &str = concat!(
+    "UPDATE durable_job
+    SET due = min(?3, most), at = min(?3, most), most = ?4, attempts = 0, token = NULL, started = 0,
+        run = ",
+    reopened!(),
+    " WHERE id = ?1 AND token = ?2 AND started = 1 AND schedule IS NOT NULL"
+);
 
 pub(super) const END_SCHEDULE: &str = "UPDATE durable_job SET schedule = NULL WHERE id = ?1";
 
-pub(super) const RETRY: &str = "UPDATE durable_job
-    SET due = ?3, at = ?3, most = max(most, ?3), token = NULL, started = 0, run = 0
-    WHERE id = ?1 AND token = ?2 AND started = 1";
+pub(super) const END_SCHEDULES: &str = "UPDATE durable_job INDEXED BY durable_job_key
+    SET schedule = NULL WHERE queue = ?1 AND key = ?2 AND schedule IS NOT NULL";
 
-pub(super) const RELEASE: &str = "UPDATE durable_job
-    SET due = at, attempts = attempts - started, token = NULL, started = 0, run = 0
-    WHERE id = ?1 AND token = ?2";
+/// The job of a key that repeats and has been started.
+pub(super) const BEGUN_SCHEDULE: &str = "SELECT id FROM durable_job INDEXED BY durable_job_key
+    WHERE queue = ?1 AND key = ?2 AND run > 0 AND schedule IS NOT NULL ORDER BY run LIMIT 1";
 
-pub(super) const DELETE_HELD: &str = "DELETE FROM durable_job WHERE id = ?1 AND token = ?2";
+/// A push that repeats, beside it. `most`: the time at which it is to come next.
+pub(super) const RESCHEDULE: &str = "UPDATE durable_job
+    SET payload = ?2, schedule = ?3, urgent = max(urgent, ?4), most = ?5 WHERE id = ?1";
+
+pub(super) const RETRY: &str = concat!(
+    "UPDATE durable_job
+    SET due = ?3, at = ?3, most = max(most, ?3), token = NULL, started = 0, run = ",
+    reopened!(),
+    " WHERE id = ?1 AND token = ?2 AND started = 1"
+);
+
+pub(super) const RELEASE: &str = concat!(
+    "UPDATE durable_job
+    SET due = at, attempts = attempts - started, token = NULL, started = 0, run = ",
+    reopened!(),
+    " WHERE id = ?1 AND token = ?2"
+);
 
 pub(super) const BURY: &str = "INSERT INTO durable_dead
     (id, queue, attempts, buried, key, payload, error, schedule, urgent)
@@ -131,18 +150,22 @@ pub(super) const BURY: &str = "INSERT INTO durable_dead
     WHERE id = ?1 AND token = ?2 AND started = 1";
 
 pub(super) const BY_ID: &str =
-    "SELECT id, started, due, attempts, payload, at, token FROM durable_job
+    "SELECT id, started, due, attempts, payload, at, token, key, run FROM durable_job
     WHERE id = ?2 AND queue = ?1";
 
-/// The pending one comes first.
+/// The open one comes first.
 pub(super) const BY_KEY: &str =
-    "SELECT id, started, due, attempts, payload, at, token FROM durable_job
-    WHERE queue = ?1 AND key = ?2 ORDER BY run LIMIT 1";
+    "SELECT id, started, due, attempts, payload, at, token, key, run FROM durable_job
+    WHERE queue = ?1 AND key = ?2 ORDER BY run";
 
 pub(super) const DELETE: &str = "DELETE FROM durable_job WHERE id = ?1";
 
-pub(super) const MOVE: &str = "UPDATE durable_job
-    SET due = ?2, at = ?2, most = max(most, ?2), token = NULL, started = 0 WHERE id = ?1";
+pub(super) const MOVE: &str = concat!(
+    "UPDATE durable_job
+    SET due = ?2, at = ?2, most = max(most, ?2), token = NULL, started = 0, run = ",
+    reopened!(),
+    " WHERE id = ?1"
+);
 
 /// From a place in the hot index on: what is of the same moment, and then all after it. As one
 /// comparison of pairs, `SQLite` would read all of that moment again for each page.
@@ -191,7 +214,7 @@ pub(super) const READS: [&str; 35] = [
     CLAIM_DUE_KEYED,
     SOON,
     CLAIM_AHEAD,
-    OTHERS_HELD,
+    OTHERS,
     PUT_OFF,
     FENCE_OFF,
     KEY_OF,
@@ -203,13 +226,13 @@ pub(super) const READS: [&str; 35] = [
     IS_HELD,
     EXTEND,
     DELETE_STARTED,
-    RIVAL,
-    ADOPT,
+    END_SCHEDULES,
+    BEGUN_SCHEDULE,
+    RESCHEDULE,
     AGAIN,
     END_SCHEDULE,
     RETRY,
     RELEASE,
-    DELETE_HELD,
     BURY,
     BY_ID,
     BY_KEY,

@@ -10,11 +10,11 @@ use std::time::Duration;
 use sync_shim::Mutex;
 
 use super::faults::{Call, Fault, Plan};
-use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
+use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which};
 use crate::notify::{ANYTHING, Notifier, Notifiers, Registration};
 use crate::store::{
-    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, Lease, ListedJob, RECALL, Result, Settle,
-    Store, StoreStats, Turn, Verdict, Watch, announced,
+    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, Lease, ListedJob, RECALL, Result, SHORTLY,
+    Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
 };
 use crate::time::{StoreClock, StoreTime, When};
 
@@ -59,7 +59,7 @@ struct Job {
     due: StoreTime,
     token: Option<Token>,
     started: bool,
-    /// It was started since it was pending: its key is free for another.
+    /// It was started since it was open: its key is free for another.
     ran: bool,
     attempts: u32,
     key: Option<Vec<u8>>,
@@ -123,25 +123,54 @@ impl Job {
 }
 
 impl Queue {
-    fn pending(&self, key: &[u8]) -> Option<JobId> {
-        let mut jobs = self.jobs.iter();
-        let is_it = |job: &Job| !job.ran && job.key.as_deref() == Some(key);
-        jobs.find_map(|(id, job)| is_it(job).then_some(*id))
+    fn of_key(&self, key: &[u8]) -> impl Iterator<Item = (JobId, &Job)> {
+        let jobs = self.jobs.iter().map(|(id, job)| (*id, job));
+        jobs.filter(move |(_, job)| job.key.as_deref() == Some(key))
     }
 
-    fn named(&self, which: Which<'_>) -> Option<JobId> {
+    /// The open job of the key.
+    fn open(&self, key: &[u8]) -> Option<JobId> {
+        let mut jobs = self.of_key(key);
+        jobs.find_map(|(id, job)| (!job.ran).then_some(id))
+    }
+
+    /// The open job of a key, or else one that waits, or else one that runs.
+    fn named(&self, now: StoreTime, which: Which<'_>) -> Option<JobId> {
         match which {
             Which::Id(id) => self.jobs.contains_key(&id).then_some(id),
-            Which::Key(key) => self.pending(key).or_else(|| {
-                let mut jobs = self.jobs.iter();
-                jobs.find_map(|(id, job)| (job.key.as_deref() == Some(key)).then_some(*id))
-            }),
+            Which::Key(key) => {
+                let place = |job: &Job| (job.ran, job.is_taken(now));
+                let first = self.of_key(key).min_by_key(|(id, job)| (place(job), *id));
+                first.map(|(id, _)| id)
+            }
+        }
+    }
+
+    /// A job that was started and is held no more is open again, unless another one of its key is.
+    fn reopen(&mut self, id: JobId) {
+        let key = self.jobs.get(&id).and_then(|job| job.key.clone());
+        let has_rival = key.is_some_and(|key| self.open(&key).is_some());
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.ran &= has_rival;
         }
     }
 
     fn put(&mut self, now: StoreTime, job: &NewJob<'_>) -> (Put, StoreTime) {
         let new = job.when.resolve(now);
-        if let Some(id) = job.key.and_then(|key| self.pending(key)) {
+        let repeats = |(id, old): (JobId, &Job)| (old.ran && old.schedule.is_some()).then_some(id);
+        let begun = job.key.filter(|_| job.schedule.is_some());
+        if let Some(id) = begun.and_then(|key| self.of_key(key).find_map(repeats)) {
+            if job.merge == Merge::Keep {
+                return (Put::Kept(id), StoreTime::NEVER);
+            }
+            let old = self.jobs.get_mut(&id).expect("it is there");
+            job.payload.clone_into(&mut old.payload);
+            old.schedule = job.schedule.map(str::to_owned);
+            old.urgent |= job.urgent;
+            old.most = new;
+            return (Put::Merged(id), StoreTime::NEVER);
+        }
+        if let Some(id) = job.key.and_then(|key| self.open(key)) {
             let old = self.jobs.get_mut(&id).expect("it is pending");
             return match job.merge.merged(old.at, old.most, new) {
                 None => (Put::Kept(id), StoreTime::NEVER),
@@ -151,6 +180,7 @@ impl Queue {
                     job.payload.clone_into(&mut old.payload);
                     if let Some(schedule) = job.schedule {
                         old.schedule = Some(schedule.to_owned());
+                        old.most = StoreTime::NEVER;
                     }
                     old.urgent |= job.urgent;
                     (Put::Merged(id), announced)
@@ -200,26 +230,29 @@ impl Queue {
         self.serial_keys && put_off.by_ref().map(|job| job.due = job.at).count() > 0
     }
 
-    /// Whether a job may be claimed as far as its key goes. If not, it is put off; if so, holders of others
-    /// of the key, whose leases have ended, are fenced off.
+    /// Whether a job may be claimed as far as its key goes. If not, it is put off: until the lease of another
+    /// one of the key has ended, or until one is due that was started before. If so, holders of others of the
+    /// key, whose leases have ended, are fenced off.
     fn has_its_key(&mut self, id: JobId, now: StoreTime, claim: &Claim) -> bool {
         let key = self.jobs[&id].key.clone();
         if !self.serial_keys || key.is_none() {
             return true;
         }
+        let is_open = !self.jobs[&id].ran;
         let is_other = |(other, job): &(&JobId, &mut Job)| **other != id && job.key == key;
         let others = self.jobs.iter_mut().filter(is_other).map(|(_, job)| job);
-        let held: Vec<&mut Job> = others.filter(|job| job.token.is_some()).collect();
-        match held.iter().map(|job| job.due).max() {
-            Some(end) if end > now => {
-                let job = self.jobs.get_mut(&id).expect("it is there");
-                (job.token, job.started) = (None, false);
-                job.due = job.at.max(end.after(claim.horizon));
-                return false;
-            }
-            _ => {}
+        let others: Vec<&mut Job> = others.collect();
+        let held = others.iter().filter(|job| job.token.is_some());
+        let lease = held.map(|job| job.due).max().filter(|end| *end > now);
+        let begun = others.iter().filter(|job| is_open && job.ran);
+        let begun = begun.map(|job| job.due.max(now.after(SHORTLY))).max();
+        if let Some(end) = lease.or(begun) {
+            let job = self.jobs.get_mut(&id).expect("it is there");
+            (job.token, job.started) = (None, false);
+            job.due = job.at.max(end.after(claim.horizon));
+            return false;
         }
-        for other in held {
+        for other in others {
             (other.token, other.started) = (None, false);
         }
         true
@@ -227,16 +260,13 @@ impl Queue {
 
     fn settle(&mut self, now: StoreTime, settle: &Settle<'_>) -> Verdict {
         let Settle { id, token, act } = *settle;
-        let Some(job) = self.jobs.get(&id).filter(|job| job.token == Some(token)) else {
+        let is_held = |job: &&mut Job| job.token == Some(token);
+        let Some(job) = self.jobs.get_mut(&id).filter(is_held) else {
             return Verdict::Stale;
         };
-        let key = job.key.clone().filter(|_| job.ran);
-        let rival = key.and_then(|key| self.pending(&key));
-        let paused = self.paused;
-        let job = self.jobs.get_mut(&id).expect("it was there");
         match act {
             Act::Start { lease } => {
-                if paused || !job.started && job.at > now {
+                if self.paused || !job.started && job.at > now {
                     return Verdict::NotDue;
                 }
                 job.start(now.after(lease));
@@ -244,22 +274,21 @@ impl Queue {
             Act::Release => {
                 job.attempts -= u32::from(job.started);
                 job.free(job.at);
-                job.ran = false;
-                self.end_in(id, rival);
+                self.reopen(id);
             }
             _ if !job.started => return Verdict::Stale,
             Act::Extend { lease } => job.due = now.after(lease),
             Act::Ack => _ = self.jobs.remove(&id),
             Act::Again { .. } if job.schedule.is_none() => _ = self.jobs.remove(&id),
             Act::Again { when } => {
-                job.free(when.resolve(now));
-                (job.ran, job.attempts, job.most) = (false, 0, StoreTime::NEVER);
-                self.end_in(id, rival);
+                // A push beside the run may have said an earlier time.
+                job.free(when.resolve(now).min(job.most));
+                (job.attempts, job.most) = (0, StoreTime::NEVER);
+                self.reopen(id);
             }
             Act::Retry { when } => {
                 job.put_at(when.resolve(now));
-                job.ran = false;
-                self.end_in(id, rival);
+                self.reopen(id);
             }
             Act::Bury { error } => {
                 let job = self.jobs.remove(&id).expect("it was there");
@@ -279,14 +308,27 @@ impl Queue {
         Verdict::Done
     }
 
-    /// If another pending job of its key stands for this one, that repeats in its place, and is urgent if
-    /// either was.
-    fn end_in(&mut self, id: JobId, rival: Option<JobId>) {
-        let Some(rival) = rival else { return };
-        let ended = self.jobs.remove(&id).expect("it was there");
-        let rival = self.jobs.get_mut(&rival).expect("it is pending");
-        rival.schedule = rival.schedule.take().or(ended.schedule);
-        rival.urgent |= ended.urgent;
+    fn cancel(&mut self, now: StoreTime, which: Which<'_>) -> (Cancelled, StoreTime) {
+        let never = StoreTime::NEVER;
+        let Some(id) = self.named(now, which) else {
+            return (Cancelled::Never, never);
+        };
+        let is_meant =
+            |job: &Job| matches!(which, Which::Key(key) if job.key.as_deref() == Some(key));
+        let is_taken = self.jobs[&id].is_taken(now);
+        for (other, job) in &mut self.jobs {
+            if *other == id && is_taken || is_meant(job) {
+                job.schedule = None;
+            }
+        }
+        if is_taken {
+            return (Cancelled::Taken, never);
+        }
+        let job = self.jobs.remove(&id).expect("it was found");
+        let frees_key = self.bring_back(job.key.as_deref());
+        let announced = job.announced(if frees_key { ANYTHING } else { never });
+        let (payload, attempts) = (job.payload, job.attempts);
+        (Cancelled::Gone { payload, attempts }, announced)
     }
 
     /// By the moment at which they may be claimed, then by id.
@@ -407,23 +449,7 @@ impl Store for SimStore {
 
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
         self.0.plan.run(Call::Cancel, |heard| {
-            let never = StoreTime::NEVER;
-            let (cancelled, announced) = self.step(name, |queue, now| match queue.named(which) {
-                None => (Cancelled::Never, never),
-                Some(id) if queue.jobs[&id].is_taken(now) => {
-                    queue.jobs.get_mut(&id).expect("it was found").schedule = None;
-                    (Cancelled::Taken, never)
-                }
-                Some(id) => {
-                    let job = queue.jobs.remove(&id).expect("it was found");
-                    let announced = job.announced(never);
-                    let cancelled = Cancelled::Gone {
-                        payload: job.payload,
-                        attempts: job.attempts,
-                    };
-                    (cancelled, announced)
-                }
-            });
+            let (cancelled, announced) = self.step(name, |queue, now| queue.cancel(now, which));
             self.notify(heard, name, announced);
             Ok(cancelled)
         })
@@ -432,7 +458,7 @@ impl Store for SimStore {
     fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {
         self.0.plan.run(Call::Reset, |heard| {
             let never = StoreTime::NEVER;
-            let (reset, announced) = self.step(name, |queue, now| match queue.named(which) {
+            let (reset, announced) = self.step(name, |queue, now| match queue.named(now, which) {
                 None => (Reset::Never, never),
                 Some(id) if queue.jobs[&id].is_taken(now) => (Reset::Taken, never),
                 Some(id) => {
@@ -440,6 +466,7 @@ impl Store for SimStore {
                     let at = when.resolve(now);
                     let announced = job.announced(at);
                     job.put_at(at);
+                    queue.reopen(id);
                     (Reset::Moved, announced)
                 }
             });
@@ -549,7 +576,7 @@ impl Store for SimStore {
                 for id in ids {
                     let key = queue.dead.get(id).map(|dead| dead.key.clone());
                     let is_free =
-                        |key: Option<Vec<u8>>| key.is_none_or(|key| queue.pending(&key).is_none());
+                        |key: Option<Vec<u8>>| key.is_none_or(|key| queue.open(&key).is_none());
                     if !key.is_some_and(is_free) {
                         continue;
                     }

@@ -1,6 +1,6 @@
 -- What is asked for about single jobs, queues and dead letters.
 
--- The job that is meant, locked: by its id, or the pending one of a key, or else one that runs.
+-- The job that is meant, locked: by its id; or of a key the open one, or else one that waits, or else one that runs.
 -- `o_taken`: a handler has it, or may have it, if its holder does not ask first (`o_unconfirmed`).
 CREATE OR REPLACE FUNCTION SCHEMA.named_5(p_queue text, p_id bigint, p_key bytea)
 RETURNS TABLE (
@@ -21,7 +21,10 @@ BEGIN
         RETURN QUERY
         SELECT j.id, (j.started OR SCHEMA.is_unconfirmed(j.token) AND j.at <= v_now) AND j.due > v_now,
             j.attempts, j.payload, j.queue, SCHEMA.is_unconfirmed(j.token) FROM SCHEMA.job j
-        WHERE j.queue = v_queue AND j.key = p_key ORDER BY j.run LIMIT 1 FOR UPDATE;
+        WHERE j.queue = v_queue AND j.key = p_key
+        ORDER BY j.run <> 0, (j.started OR SCHEMA.is_unconfirmed(j.token) AND j.at <= v_now) AND j.due > v_now,
+            j.run
+        LIMIT 1 FOR UPDATE;
     END IF;
 END
 $$;
@@ -32,15 +35,27 @@ RETURNS TABLE (o_taken boolean, o_attempts integer, o_payload bytea)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_found record;
+    v_key bytea;
 BEGIN
     SELECT * INTO v_found FROM SCHEMA.named_5(p_queue, p_id, p_key);
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    IF p_key IS NOT NULL THEN
+        UPDATE SCHEMA.job j SET schedule = NULL
+        WHERE j.queue = v_found.o_queue AND j.key = p_key AND j.schedule IS NOT NULL;
+    END IF;
     IF v_found.o_taken THEN
         UPDATE SCHEMA.job j SET schedule = NULL WHERE j.id = v_found.o_id AND j.schedule IS NOT NULL;
     ELSE
-        DELETE FROM SCHEMA.job j WHERE j.id = v_found.o_id;
+        DELETE FROM SCHEMA.job j WHERE j.id = v_found.o_id RETURNING j.key INTO v_key;
+        -- What waited for it, if keys are serial, is due at its own time.
+        UPDATE SCHEMA.job j SET due = j.at
+        WHERE j.queue = v_found.o_queue AND j.key = v_key AND j.token IS NULL AND j.due IS DISTINCT FROM j.at
+            AND (SELECT q.serial_keys FROM SCHEMA.queue q WHERE q.id = v_found.o_queue);
+        IF FOUND THEN
+            PERFORM SCHEMA.notify(v_found.o_queue, (-9223372036854775808)::bigint, '');
+        END IF;
         IF v_found.o_unconfirmed THEN
             PERFORM SCHEMA.recall(v_found.o_queue);
         END IF;
@@ -67,7 +82,7 @@ BEGIN
     o_soon := o_due < SCHEMA.after(v_now, SOON);
     IF NOT o_taken THEN
         UPDATE SCHEMA.job j SET due = o_due, at = o_due, most = greatest(j.most, o_due), token = NULL,
-            started = false
+            started = false, run = SCHEMA.reopened(j.queue, j.key, j.run)
         WHERE j.id = v_found.o_id;
         IF v_found.o_unconfirmed THEN
             PERFORM SCHEMA.recall(v_found.o_queue);

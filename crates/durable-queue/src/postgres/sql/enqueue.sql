@@ -167,6 +167,7 @@ DECLARE
     v_most bigint;
     v_new record;
     v_old record;
+    v_begun bigint;
 BEGIN
     FOR v_new IN
         SELECT * FROM unnest(p_times, p_delays, p_payloads, p_keys, p_merges, p_mosts, p_most_delays,
@@ -177,6 +178,24 @@ BEGIN
     LOOP
         v_at := SCHEMA.resolve(v_now, v_new.time, v_new.delay);
         v_most := coalesce(SCHEMA.resolve(v_now, v_new.most, v_new.most_delay), c_never);
+        -- A push that repeats, of a key whose job repeats and has been started, changes that one.
+        v_begun := NULL;
+        IF v_new.schedule IS NOT NULL THEN
+            SELECT j.id INTO v_begun FROM SCHEMA.job j
+            WHERE j.queue = v_queue AND j.key = v_new.key AND j.run <> 0 AND j.schedule IS NOT NULL
+            ORDER BY j.run LIMIT 1 FOR UPDATE;
+        END IF;
+        IF v_begun IS NOT NULL THEN
+            o_id := v_begun;
+            o_put := CASE WHEN v_new.merge = 0 THEN 2 ELSE 1 END;
+            o_due := c_never;
+            o_soon := false;
+            UPDATE SCHEMA.job j SET payload = v_new.payload, schedule = v_new.schedule,
+                urgent = j.urgent OR v_new.urgent, most = v_at
+            WHERE j.id = v_begun AND v_new.merge <> 0;
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
         LOOP
             SELECT j.id, j.at, j.most, j.token INTO v_old FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.key = v_new.key AND j.run = 0 FOR UPDATE;
@@ -194,7 +213,8 @@ BEGIN
                     ELSE least(v_at, v_old.most) END;
                 -- A claim that was made ahead is over with it.
                 UPDATE SCHEMA.job j SET due = o_due, at = o_due, payload = v_new.payload,
-                    schedule = coalesce(v_new.schedule, j.schedule), urgent = j.urgent OR v_new.urgent,
+                    schedule = coalesce(v_new.schedule, j.schedule),
+                    most = CASE WHEN v_new.schedule IS NULL THEN j.most ELSE c_never END, urgent = j.urgent OR v_new.urgent,
                     token = NULL
                 WHERE j.id = o_id;
                 IF SCHEMA.is_unconfirmed(v_old.token) THEN

@@ -1,7 +1,8 @@
 -- Where one job of each key runs at a time.
 
 -- Claims up to `p_room` jobs, one by one, of those that are due, or fall due by the horizon if they are not to
--- be begun. A job whose key is held is put off, which makes room for what comes after it.
+-- be begun. A job whose key is held is put off, and so is an open one beside one of its key that was started
+-- before and waits. What is put off, or locked by another transaction, makes room for what comes after it.
 --
 -- All jobs of the key are locked before one is claimed or put off, so that a settle of one of them is either
 -- seen here, or sees what was done here. If another transaction is at one of them, the job is left as it is:
@@ -17,77 +18,75 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_last CONSTANT bigint := CASE WHEN p_begins OR p_urgent THEN p_now
         ELSE SCHEMA.after(p_now, p_horizon) END;
+    -- So soon after the present an open job is looked at again.
+    c_shortly CONSTANT bigint := 1000;
     v_room bigint := p_room;
-    v_ids bigint[];
-    v_id bigint;
+    -- Where the claim goes on.
+    v_due bigint := (-9223372036854775808)::bigint;
+    v_id bigint := 0;
     v_key bytea;
+    v_run bigint;
     v_others bigint;
     v_locked bigint;
     v_held bigint;
-    v_put_off boolean;
+    v_begun bigint;
 BEGIN
-    LOOP
-        v_put_off := false;
+    WHILE v_room > 0 LOOP
         IF p_urgent THEN
-            v_ids := ARRAY(
-                SELECT j.id FROM SCHEMA.job j
-                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = p_queue AND NOT q.paused)
-                    AND j.urgent AND j.due <= p_now
-                ORDER BY j.due, j.id LIMIT v_room
-            );
+            SELECT j.id, j.due, j.key, j.run INTO v_id, v_due, v_key, v_run FROM SCHEMA.job j
+            WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = p_queue AND NOT q.paused)
+                AND j.urgent AND j.due <= p_now
+                AND j.due >= v_due AND (j.due, j.id) > (v_due, v_id)
+            ORDER BY j.due, j.id LIMIT 1 FOR UPDATE SKIP LOCKED;
         ELSE
-            v_ids := ARRAY(
-                SELECT j.id FROM SCHEMA.job j
-                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = p_queue AND NOT q.paused)
-                    AND j.due <= v_last AND (j.token IS NULL OR j.due <= p_now)
-                ORDER BY j.due, j.id LIMIT v_room
-            );
+            SELECT j.id, j.due, j.key, j.run INTO v_id, v_due, v_key, v_run FROM SCHEMA.job j
+            WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = p_queue AND NOT q.paused)
+                AND j.due <= v_last AND (j.token IS NULL OR j.due <= p_now)
+                AND j.due >= v_due AND (j.due, j.id) > (v_due, v_id)
+            ORDER BY j.due, j.id LIMIT 1 FOR UPDATE SKIP LOCKED;
         END IF;
-        FOREACH v_id IN ARRAY v_ids LOOP
-            SELECT j.key INTO v_key FROM SCHEMA.job j
-            WHERE j.id = v_id AND j.due <= v_last AND (j.token IS NULL OR j.due <= p_now)
-            FOR UPDATE SKIP LOCKED;
-            CONTINUE WHEN NOT FOUND;
-            IF v_key IS NOT NULL THEN
-                SELECT count(*), max(o.due) FILTER (WHERE o.token IS NOT NULL) INTO v_locked, v_held
-                FROM (
-                    SELECT j.due, j.token FROM SCHEMA.job j
-                    WHERE j.queue = p_queue AND j.key = v_key AND j.id <> v_id
-                    FOR UPDATE SKIP LOCKED
-                ) o;
-                SELECT count(*) INTO v_others FROM SCHEMA.job j
-                WHERE j.queue = p_queue AND j.key = v_key AND j.id <> v_id;
-                CONTINUE WHEN v_locked <> v_others;
-                IF v_held > p_now THEN
-                    -- It may be claimed the horizon before it is due: when that lease ends, not before.
-                    UPDATE SCHEMA.job j SET token = NULL, started = false,
-                        due = greatest(j.at, SCHEMA.after(v_held, p_horizon))
-                    WHERE j.id = v_id;
-                    v_put_off := true;
-                    CONTINUE;
-                END IF;
-                IF v_held IS NOT NULL THEN
-                    UPDATE SCHEMA.job j SET token = NULL, started = false
-                    WHERE j.queue = p_queue AND j.key = v_key AND j.id <> v_id AND j.token IS NOT NULL;
-                END IF;
+        EXIT WHEN NOT FOUND;
+        IF v_key IS NOT NULL THEN
+            SELECT count(*), max(o.due) FILTER (WHERE o.token IS NOT NULL),
+                max(o.due) FILTER (WHERE o.run <> 0 AND v_run = 0)
+            INTO v_locked, v_held, v_begun
+            FROM (
+                SELECT j.due, j.token, j.run FROM SCHEMA.job j
+                WHERE j.queue = p_queue AND j.key = v_key AND j.id <> v_id
+                FOR UPDATE SKIP LOCKED
+            ) o;
+            SELECT count(*) INTO v_others FROM SCHEMA.job j
+            WHERE j.queue = p_queue AND j.key = v_key AND j.id <> v_id;
+            CONTINUE WHEN v_locked <> v_others;
+            v_begun := CASE WHEN v_held > p_now THEN v_held
+                ELSE greatest(v_begun, CASE WHEN v_begun IS NOT NULL THEN SCHEMA.after(p_now, c_shortly) END) END;
+            IF v_begun IS NOT NULL THEN
+                -- It may be claimed the horizon before it is due: then, not before.
+                UPDATE SCHEMA.job j SET token = NULL, started = false,
+                    due = greatest(j.at, SCHEMA.after(v_begun, p_horizon))
+                WHERE j.id = v_id;
+                CONTINUE;
             END IF;
-            IF p_begins THEN
-                RETURN QUERY
-                UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(p_now, p_lease),
-                    started = true, attempts = j.attempts + 1,
-                    run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
-                WHERE j.id = v_id
-                RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent;
-            ELSE
-                RETURN QUERY
-                UPDATE SCHEMA.job j SET token = p_token, started = false,
-                    due = greatest(j.at, SCHEMA.after(p_now, p_lease))
-                WHERE j.id = v_id
-                RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent;
+            IF v_held IS NOT NULL THEN
+                UPDATE SCHEMA.job j SET token = NULL, started = false
+                WHERE j.queue = p_queue AND j.key = v_key AND j.id <> v_id AND j.token IS NOT NULL;
             END IF;
-            v_room := v_room - 1;
-        END LOOP;
-        EXIT WHEN NOT v_put_off OR v_room <= 0;
+        END IF;
+        IF p_begins THEN
+            RETURN QUERY
+            UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(p_now, p_lease),
+                started = true, attempts = j.attempts + 1,
+                run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
+            WHERE j.id = v_id
+            RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent;
+        ELSE
+            RETURN QUERY
+            UPDATE SCHEMA.job j SET token = p_token, started = false,
+                due = greatest(j.at, SCHEMA.after(p_now, p_lease))
+            WHERE j.id = v_id
+            RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent;
+        END IF;
+        v_room := v_room - 1;
     END LOOP;
 END
 $$;

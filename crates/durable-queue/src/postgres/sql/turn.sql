@@ -1,5 +1,13 @@
 -- The hot path: settles and claims in one statement, one round trip and one commit.
 
+-- What `run` is of a job that is held no more: zero, so that it is open, unless another one of its key is.
+CREATE OR REPLACE FUNCTION SCHEMA.reopened(p_queue bigint, p_key bytea, p_run bigint) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN p_run <> 0 AND EXISTS (
+        SELECT FROM SCHEMA.job o WHERE o.queue = p_queue AND o.key = p_key AND o.run = 0
+    ) THEN p_run ELSE 0 END
+$$;
+
 -- A settle that is carried out by itself. Acts: 3 retry, 4 bury, 5 release, 6 again.
 CREATE OR REPLACE FUNCTION SCHEMA.settle(
     p_now bigint, p_act smallint, p_id bigint, p_token uuid, p_time bigint, p_delay boolean, p_error text
@@ -7,9 +15,6 @@ CREATE OR REPLACE FUNCTION SCHEMA.settle(
 LANGUAGE plpgsql AS $$
 DECLARE
     v_at bigint := SCHEMA.resolve(p_now, p_time, p_delay);
-    v_rival bigint;
-    v_schedule text;
-    v_urgent boolean;
 BEGIN
     IF p_act = 4 THEN
         WITH gone AS (
@@ -20,35 +25,25 @@ BEGIN
         FROM gone g;
         RETURN FOUND;
     END IF;
-    -- What stands for a job that goes back to its key. If none is seen, and one comes meanwhile, the
-    -- index refuses, the call is undone as a whole, and made again. Both are locked: the schedule that
-    -- is handed on is not one that a cancel ends meanwhile, and goes to no job that is begun meanwhile.
-    SELECT pending.id, held.schedule, held.urgent AND (p_act <> 6 OR held.schedule IS NOT NULL)
-    INTO v_rival, v_schedule, v_urgent
-    FROM SCHEMA.job held JOIN SCHEMA.job pending
-        ON pending.queue = held.queue AND pending.key = held.key AND pending.run = 0
-    WHERE held.id = p_id AND held.token = p_token AND held.run <> 0 AND (held.started OR p_act = 5)
-    FOR UPDATE;
-    IF FOUND THEN
-        UPDATE SCHEMA.job j SET schedule = coalesce(j.schedule, v_schedule), urgent = j.urgent OR v_urgent
-        WHERE j.id = v_rival
-            AND (j.schedule IS NULL AND v_schedule IS NOT NULL OR v_urgent AND NOT j.urgent);
-        DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token;
-    ELSIF p_act = 6 THEN
+    -- A job that goes back to its key is open again, unless another one is. If none is seen, and one comes
+    -- meanwhile, the index refuses, the call is undone as a whole, and made again.
+    IF p_act = 6 THEN
         -- Only while it has a schedule: a cancel may have taken it.
-        UPDATE SCHEMA.job j SET due = v_at, at = v_at, most = 9223372036854775807, attempts = 0,
-            token = NULL, started = false, run = 0
+        -- A push beside the run may have said an earlier time.
+        UPDATE SCHEMA.job j SET due = least(v_at, j.most), at = least(v_at, j.most),
+            most = 9223372036854775807, attempts = 0,
+            token = NULL, started = false, run = SCHEMA.reopened(j.queue, j.key, j.run)
         WHERE j.id = p_id AND j.token = p_token AND j.started AND j.schedule IS NOT NULL;
         IF NOT FOUND THEN
             DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started;
         END IF;
     ELSIF p_act = 3 THEN
         UPDATE SCHEMA.job j SET due = v_at, at = v_at, most = greatest(j.most, v_at), token = NULL,
-            started = false, run = 0
+            started = false, run = SCHEMA.reopened(j.queue, j.key, j.run)
         WHERE j.id = p_id AND j.token = p_token AND j.started;
     ELSE
         UPDATE SCHEMA.job j SET due = j.at, attempts = j.attempts - j.started::integer, token = NULL,
-            started = false, run = 0
+            started = false, run = SCHEMA.reopened(j.queue, j.key, j.run)
         WHERE j.id = p_id AND j.token = p_token;
     END IF;
     RETURN FOUND;

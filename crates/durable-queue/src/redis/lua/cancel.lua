@@ -1,15 +1,27 @@
 -- Takes a job out. After what `announce.lua` takes: `id` or `key`, and which. Answers with nothing if there is none; 0 if a handler has it,
 -- and then it comes no more; else 1, its payload and its attempts.
-local job = named(ARGV[4], ARGV[5])
+local now = clock()
+local job = named(ARGV[4], ARGV[5], now)
 if not job then
   return {}
 end
-if is_taken(job, clock()) then
-  if job.schedule then
-    job.schedule = false
-    change(job)
-    write()
+local is_job_taken = is_taken(job, now)
+local function end_schedule(one)
+  if one.schedule then
+    one.schedule = false
+    change(one)
   end
+end
+if is_job_taken then
+  end_schedule(job)
+end
+if ARGV[4] == 'key' then
+  for _, one in ipairs(of_key(ARGV[5])) do
+    end_schedule(one)
+  end
+end
+if is_job_taken then
+  write()
   return { 0 }
 end
 if is_unconfirmed(job) then
@@ -18,4 +30,9 @@ end
 local payload = redis.call('HGET', PAYLOADS, job.id)
 remove(job, 'wholly')
 write()
+if job.key and redis.call('HGET', STATE, 'serial_keys') and bring_back(job.key) then
+  write()
+  -- The process that calls is told as well.
+  recall()
+end
 return { 1, payload, job.attempts }

@@ -9,6 +9,8 @@
 -- in URGENT as well, with the same score. JOBS has a record of all that is not as with most jobs: see `pack`.
 local DUE, LEASES, URGENT, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE = unpack(KEYS)
 local NEVER = 9007199254740992
+-- What must wait for another job of its key, which is due now, is looked at again after so long.
+local SHORTLY = 1000
 -- What a call is given at once: Lua's stack has 8000 places. Even, for pairs.
 local CHUNK = 4000
 
@@ -168,21 +170,7 @@ local function pending(key)
   return id and find(id)
 end
 
--- By id, or by key: the pending one, or else the first that runs.
-local function named(kind, name)
-  if kind == 'id' then
-    return find(name)
-  end
-  local job = pending(name)
-  if job then
-    return job
-  end
-  local of_key = running(name)
-  local found = redis.call('ZRANGEBYLEX', RUNNING, '[' .. of_key .. '0', '(' .. of_key .. ':', 'LIMIT', 0, 1)
-  return found[1] and find(string.sub(found[1], -16))
-end
-
--- All of a key: the pending one, and those that run.
+-- All of a key: the open one, and those that were started.
 local function of_key(key)
   local member = running(key)
   local found = redis.call('ZRANGEBYLEX', RUNNING, '[' .. member .. '0', '(' .. member .. ':')
@@ -204,11 +192,46 @@ local function is_taken(job, now)
   return (job.started or is_unconfirmed(job) and job.at <= now) and job.due > now
 end
 
+-- By id, or by key: the open one, or else one that waits, or else one that runs.
+local function named(kind, name, now)
+  if kind == 'id' then
+    return find(name)
+  end
+  local jobs = of_key(name)
+  for _, job in ipairs(jobs) do
+    if not job.ran or not is_taken(job, now) then
+      return job
+    end
+  end
+  return jobs[1]
+end
+
 -- No lease holds it any more, and it is due at this time.
 local function free(job, at)
   job.token, job.started = false, false
   job.at, job.due, job.is_moved = at, at, true
   change(job)
+end
+
+-- A job that was started and is held no more is open again, unless another one of its key is.
+local function reopen(job)
+  if job.ran and not pending(job.key) then
+    redis.call('ZREM', RUNNING, running(job.key) .. job.id)
+    redis.call('HSET', PENDING, job.key, job.id)
+    job.ran = false
+  end
+end
+
+-- Of a serial key: what was put off is due at its own time. Answers whether there is any.
+local function bring_back(key)
+  local any = false
+  for _, job in ipairs(of_key(key)) do
+    if not job.token and job.due > job.at then
+      free(job, job.at)
+      any = true
+    end
+  end
+  return any
 end
 
 -- As `free`; a time that was asked for moves the bound of a debounce with it.

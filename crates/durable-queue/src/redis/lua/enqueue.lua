@@ -26,6 +26,15 @@ end
 -- Else it is the new time, up to the bound that the first push has set.
 local merged_times = { earliest = math.min, latest = math.max }
 
+-- The job of the key that repeats and has been started.
+local function begun_schedule(key)
+  for _, job in ipairs(of_key(key)) do
+    if job.ran and job.schedule then
+      return job
+    end
+  end
+end
+
 local index = 4
 while ARGV[index] do
   local at, payload, policy = resolve(ARGV[index], now), ARGV[index + 1], ARGV[index + 2]
@@ -38,8 +47,20 @@ while ARGV[index] do
     local key, schedule = given(ARGV[index + 1]), given(ARGV[index + 2])
     local urgent = ARGV[index + 3] == '1'
     index = index + 4
+    local begun = key and schedule and begun_schedule(key)
     local old = key and pending(key)
-    if old then
+    if begun then
+      ids[#ids + 1] = tonumber(begun.id)
+      if policy == 'keep' then
+        letters[#letters + 1] = 'k'
+      else
+        -- A push that repeats changes that one. It comes at this time once its run has ended.
+        letters[#letters + 1] = 'm'
+        begun.schedule, begun.most, begun.urgent = schedule, at, begun.urgent or urgent
+        change(begun)
+        push(payloads, begun.id, payload)
+      end
+    elseif old then
       ids[#ids + 1] = tonumber(old.id)
       if policy == 'keep' then
         letters[#letters + 1] = 'k'
@@ -52,7 +73,9 @@ while ARGV[index] do
           recall()
         end
         free(old, at)
-        old.schedule = schedule or old.schedule
+        if schedule then
+          old.schedule, old.most = schedule, NEVER
+        end
         old.urgent = old.urgent or urgent
         push(payloads, old.id, payload)
         earliest = math.min(earliest, at)

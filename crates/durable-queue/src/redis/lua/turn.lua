@@ -10,26 +10,6 @@ local now = clock()
 local is_paused, is_serial = unpack(redis.call('HMGET', STATE, 'paused', 'serial_keys'))
 local count = tonumber(ARGV[4])
 
--- It goes back to its key. If another job of that is pending, that one stands for both.
-local function give_back(job)
-  if not job.ran then
-    return
-  end
-  redis.call('ZREM', RUNNING, running(job.key) .. job.id)
-  job.ran = false
-  local rival = pending(job.key)
-  if not rival then
-    redis.call('HSET', PENDING, job.key, job.id)
-    return
-  end
-  if job.schedule and not rival.schedule or job.urgent and not rival.urgent then
-    rival.schedule = rival.schedule or job.schedule
-    rival.urgent = rival.urgent or job.urgent
-    change(rival)
-  end
-  job.is_gone = 'wholly'
-end
-
 -- Only the first start of a claim counts, so it may be asked for again.
 local function start(job, due)
   if not job.started then
@@ -61,7 +41,7 @@ local acts = {
       job.attempts = job.attempts - 1
     end
     free(job, job.at)
-    give_back(job)
+    reopen(job)
     freed = true
   end,
   extend = function(job, lease)
@@ -73,7 +53,7 @@ local acts = {
   end,
   retry = function(job, when)
     put_at(job, resolve(when, now))
-    give_back(job)
+    reopen(job)
     freed = true
   end,
   again = function(job, when)
@@ -81,9 +61,10 @@ local acts = {
     if not job.schedule then
       return remove(job, 'wholly')
     end
-    free(job, resolve(when, now))
+    -- A push beside the run may have said an earlier time.
+    free(job, math.min(resolve(when, now), job.most))
     job.attempts, job.most = 0, NEVER
-    give_back(job)
+    reopen(job)
     freed = true
   end,
   bury = function(job, error)
@@ -119,15 +100,11 @@ for index = 1, count do
     end
   end
 end
--- What was put off is due at its own time.
 local flags = is_paused and 1 or 0
 for _, key in ipairs(ended) do
-  for _, job in ipairs(of_key(key)) do
-    if not job.token and job.due > job.at then
-      free(job, job.at)
-      freed = true
-      flags = is_paused and 3 or 2
-    end
+  if bring_back(key) then
+    freed = true
+    flags = is_paused and 3 or 2
   end
 end
 write()
@@ -164,16 +141,22 @@ known = {}
 
 local is_put_off = false
 
--- Whether no lease that lives holds another job of a serial key. If one does, the job is put off: it may be
--- claimed the horizon before it is due, so when that lease ends, and not before. If not, who held another
--- one, under a lease that has ended, is fenced off.
+-- Whether no lease that lives holds another job of a serial key, nor, if this one is open, another one waits that
+-- has been started. If so, the job is put off: it may be claimed the horizon before it is due, so then, and not
+-- before. If not, who held another one, under a lease that has ended, is fenced off.
 local function has_its_key(job)
-  local held, others = 0, {}
+  local held, begun, others = 0, 0, {}
   for _, other in ipairs(of_key(job.key)) do
     if other ~= job and other.token then
       held = math.max(held, other.due)
       push(others, other)
     end
+    if other ~= job and other.ran and not job.ran then
+      begun = math.max(begun, other.due, after(now, SHORTLY))
+    end
+  end
+  if held <= now then
+    held = begun
   end
   if held > now then
     job.token, job.started = false, false

@@ -415,11 +415,7 @@ impl Ledger {
                 let is_gone = job.gone.is_some()
                     || known.perhaps_gone.contains(&job.lineage)
                     || pushes.any(|it| it.gone.is_some() && it.lineage == job.lineage && is_it(it));
-                // What is given back, perhaps by a pump, while another of its key is pending leaves it to that
-                // one.
-                let mut others = known.jobs.iter();
-                let has_rival = others.any(|(it, other)| it != id && other.lineage == job.lineage);
-                let is_over = job.acked.is_some() || job.perhaps_over || is_gone || has_rival;
+                let is_over = job.acked.is_some() || job.perhaps_over || is_gone;
                 if letter.is_none() && !is_over {
                     known.faults.push(format!("job {id} is lost: {job:?}"));
                 }

@@ -1,5 +1,5 @@
-//! A schedule that goes from a running job to the pending one of its key, while another transaction has
-//! changed one of the two and not committed.
+//! A running job that repeats goes back to its key, while another transaction has changed it, or the open job of its
+//! key, and has not committed.
 
 use std::thread;
 
@@ -15,9 +15,9 @@ const KEYED: NewJob<'_> = NewJob {
     ..JOB
 };
 
-/// The jobs that have a schedule, after the running one was settled while `change` was on its way.
-/// `change` may name the two jobs, `RUNNING` and `PENDING`.
-fn settled_beside(change: &str) -> Option<Vec<&'static str>> {
+/// The jobs that have a schedule, after the running one was settled while `change` was on its way, and waited for
+/// that if it says so. `change` may name the two jobs, `RUNNING` and `OPEN`.
+fn settled_beside(change: &str, waits: bool) -> Option<Vec<&'static str>> {
     let database = Database::new()?;
     let name = format!("{}_settles", database.schema);
     let address = format!("{}?application_name={name}", database.address);
@@ -38,12 +38,12 @@ fn settled_beside(change: &str) -> Option<Vec<&'static str>> {
         urgent_first: true,
     };
     store.turn("queue", &[], Some(claim)).unwrap();
-    let pending = store.enqueue("queue", &[KEYED]).unwrap()[0].id();
+    let open = store.enqueue("queue", &[KEYED]).unwrap()[0].id();
     let named = |text: &str| {
         let number = |id: JobId| id.as_u64().to_string();
         text.replace("SCHEMA", &database.schema)
             .replace("RUNNING", &number(running))
-            .replace("PENDING", &number(pending))
+            .replace("OPEN", &number(open))
     };
 
     let mut other = database.session();
@@ -62,35 +62,32 @@ fn settled_beside(change: &str) -> Option<Vec<&'static str>> {
             "SELECT count(*) FROM pg_stat_activity
             WHERE application_name = '{name}' AND wait_event_type = 'Lock'"
         );
-        watchdog(LIMIT, || while database.get::<i64>(&waiting) == 0 {});
+        watchdog(LIMIT, || {
+            while waits && database.get::<i64>(&waiting) == 0 || !waits && !settled.is_finished() {
+                thread::yield_now();
+            }
+        });
         other.batch_execute("COMMIT").unwrap();
         settled.join().unwrap();
     });
     let jobs = store.list("queue", None, 10).unwrap();
     let repeating = jobs.iter().filter(|job| job.schedule.is_some());
-    let which = repeating.map(|job| {
-        if job.id == running {
-            "running"
-        } else {
-            "pending"
-        }
-    });
+    let which = repeating.map(|job| if job.id == running { "running" } else { "open" });
     Some(which.collect())
 }
 
 #[test]
-fn a_schedule_that_a_cancel_ends_meanwhile_is_not_handed_on() {
+fn a_cancel_on_its_way_ends_the_schedule_of_a_run_that_is_settled_beside_it() {
     let cancel = "SELECT SCHEMA.cancel('queue', RUNNING, NULL)";
-    if let Some(repeating) = settled_beside(cancel) {
+    if let Some(repeating) = settled_beside(cancel, true) {
         assert!(repeating.is_empty(), "{repeating:?}");
     }
 }
 
 #[test]
-fn a_schedule_stays_with_its_job_if_the_pending_one_is_begun_meanwhile() {
-    let begin = "UPDATE SCHEMA.job SET started = true, run = id, token = gen_random_uuid(),
-        due = 9223372036854775807 WHERE id = PENDING";
-    if let Some(repeating) = settled_beside(begin) {
+fn a_settle_waits_for_no_lock_on_the_open_job_of_its_key() {
+    let change = "SELECT FROM SCHEMA.job WHERE id = OPEN FOR UPDATE";
+    if let Some(repeating) = settled_beside(change, false) {
         assert_eq!(repeating, ["running"]);
     }
 }

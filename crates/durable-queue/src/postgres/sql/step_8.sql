@@ -1,0 +1,1 @@
+-- Version 8: a job that comes back beside an open one of its key stays a job of its own. The functions say so.
