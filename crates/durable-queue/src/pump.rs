@@ -35,7 +35,7 @@ use crate::queue::Shared;
 use crate::schedule::{self, UnreadableSchedule};
 use crate::stats::Counters;
 use crate::store::{
-    Act, Claim, Claimed, Lease, RECALL, Result, Settle, Store, Turn, Verdict, Watch,
+    Act, Claim, Claimed, LOCKED_AGAIN, Lease, RECALL, Result, Settle, Store, Turn, Verdict, Watch,
 };
 use crate::time::StoreTime;
 
@@ -52,6 +52,8 @@ const LONGEST_SYNC: Duration = Duration::from_millis(20);
 /// What is held back for jobs that fall due is so for this many times as long as its commit takes: so
 /// most jobs of a steady stream are not late by it.
 const HOLD: u32 = 4;
+/// The longest pause between two looks at what another transaction has locked: by so much it may come late.
+const LONGEST_LOCKED_PAUSE: Duration = Duration::from_millis(100);
 /// A lease is renewed after this part of it, so that a renewal that fails can be tried again.
 const RENEW_AFTER: u32 = 3;
 
@@ -93,6 +95,8 @@ pub(crate) struct Pump<S> {
     claimed_at: Option<Instant>,
     /// How many claims were answered since one that went by time alone.
     urgent_claims: u32,
+    /// How many claims in a row have found nothing, though there was something.
+    in_vain: u32,
     paused: bool,
     failures: u32,
     retry_at: Option<Instant>,
@@ -106,6 +110,8 @@ struct Ahead {
     until: Instant,
     /// Those that were heard when it was claimed. After a further one the store is asked in any case.
     recalls: u64,
+    /// How often its start was refused, though its time had come.
+    refused: u32,
 }
 
 struct Running {
@@ -176,6 +182,7 @@ impl<S: Store> Pump<S> {
             first_free: UNKNOWN,
             claimed_at: None,
             urgent_claims: 0,
+            in_vain: 0,
             paused: false,
             failures: 0,
             retry_at: None,
@@ -636,7 +643,10 @@ impl<S: Store> Pump<S> {
                         ahead.lease.started = true;
                         started.push(ahead.lease);
                     }
-                    Verdict::NotDue => self.put_ahead(ahead),
+                    Verdict::NotDue => {
+                        ahead.refused += u32::from(ahead.lease.due <= now && !paused);
+                        self.put_ahead(ahead);
+                    }
                     Verdict::Stale => {} // Cancelled, moved, or merged.
                 },
             }
@@ -651,6 +661,14 @@ impl<S: Store> Pump<S> {
         }) = claimed
         {
             (self.first, self.first_free) = (first, first_free);
+            let is_locked = leases.is_empty() && now <= first && first <= now.after(LOCKED_AGAIN);
+            self.in_vain = if is_locked { self.in_vain + 1 } else { 0 };
+            if is_locked {
+                self.first = first.max(now.after(locked_pause(self.in_vain)));
+                // What is locked is free, as far as leases go.
+                let ahead = self.first.after(self.horizon.current());
+                self.first_free = first_free.max(ahead);
+            }
             self.claimed_at = Some(received);
             self.urgent_claims = (self.urgent_claims + 1) % FAIR;
             started.extend(leases);
@@ -674,6 +692,7 @@ impl<S: Store> Pump<S> {
                     lease,
                     until: sent + span,
                     recalls: self.recalls,
+                    refused: 0,
                 });
                 continue;
             }
@@ -730,7 +749,11 @@ impl<S: Store> Pump<S> {
         let Lease { due, urgent, .. } = ahead.lease;
         // Before those that are due as well. One that is not due, as the store says, waits for its time.
         let now = || self.store_now(self.shared.control.clock.now());
-        let place = if urgent && due <= now() { UNKNOWN } else { due };
+        let place = match ahead.refused {
+            0 if urgent && due <= now() => UNKNOWN,
+            0 => due,
+            refused => now().after(locked_pause(refused)),
+        };
         self.ahead.push(ahead, key(place));
     }
 
@@ -847,6 +870,12 @@ fn called<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
         discard(payload);
         Err(StoreError::lost_answer(ErrorKind::Other))
     })
+}
+
+/// Before the store is asked again about what another transaction has locked, the `times`th time in a row.
+fn locked_pause(times: u32) -> Duration {
+    let doubled = LOCKED_AGAIN * (1 << times.saturating_sub(1).min(16));
+    doubled.min(LONGEST_LOCKED_PAUSE)
 }
 
 fn earliest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {

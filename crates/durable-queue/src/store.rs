@@ -281,8 +281,8 @@ pub enum Verdict {
     Done,
     /// The token is not valid for the job, or there is no such job. Nothing was changed.
     Stale,
-    /// A start: the job's time has not come by the store's clock, or its queue is paused. It is held
-    /// as before.
+    /// A start: the job's time has not come by the store's clock, or its queue is paused, or another transaction has
+    /// locked the job. It is held as before.
     NotDue,
 }
 
@@ -363,7 +363,8 @@ pub struct Claimed {
     /// In order of time, then of id.
     pub leases: Vec<Lease>,
     /// The earliest moment at which one of the queue's jobs may be claimed to be started, leases
-    /// that end included: in the past if one may be now. [`StoreTime::NEVER`] if there is none.
+    /// that end included: in the past if one may be now. [`StoreTime::NEVER`] if there is none. Of what is due and
+    /// locked by another transaction, so that it was passed over, [`LOCKED_AGAIN`] from now.
     pub first: StoreTime,
     /// The time of the earliest job that no lease holds. [`StoreTime::NEVER`] if there is none.
     pub first_free: StoreTime,
@@ -379,6 +380,10 @@ pub const COUNT_LIMIT: u32 = 10_000;
 /// A job of a serial key that must wait for another one which is due now is looked at again after so long, or when
 /// the other one has ended. For stores.
 pub const SHORTLY: Duration = Duration::from_millis(1);
+
+/// What was due and locked is looked at again after so long; by this crate's pump after twice as long each time
+/// that nothing else was found either. For stores.
+pub const LOCKED_AGAIN: Duration = Duration::from_millis(2);
 
 /// Figures of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

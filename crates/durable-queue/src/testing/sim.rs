@@ -3,7 +3,7 @@
 //! Not for: keeping anything. What it holds is gone with the process; clones share it, as processes
 //! share a store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use super::faults::{Call, Fault, Plan};
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which};
 use crate::notify::{ANYTHING, Notifier, Notifiers, Registration};
 use crate::store::{
-    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, Lease, ListedJob, RECALL, Result, SHORTLY,
-    Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
+    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, LOCKED_AGAIN, Lease, ListedJob, RECALL,
+    Result, SHORTLY, Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
 };
 use crate::time::{StoreClock, StoreTime, When};
 
@@ -47,6 +47,8 @@ struct Queue {
     paused: bool,
     /// One job of each key runs at a time.
     serial_keys: bool,
+    /// Another transaction has them: they are neither claimed nor started.
+    locked: BTreeSet<JobId>,
 }
 
 #[derive(Clone)]
@@ -266,7 +268,7 @@ impl Queue {
         };
         match act {
             Act::Start { lease } => {
-                if self.paused || !job.started && job.at > now {
+                if self.paused || self.locked.contains(&id) || !job.started && job.at > now {
                     return Verdict::NotDue;
                 }
                 job.start(now.after(lease));
@@ -343,6 +345,7 @@ impl Queue {
         let end = now.after(claim.horizon);
         let max = if self.paused { 0 } else { claim.max };
         let (mut started, mut ahead) = (0, 0);
+        let mut is_short = false;
         let mut leases: Vec<Lease> = Vec::new();
         let mut order = self.in_order();
         if claim.urgent_first {
@@ -351,7 +354,10 @@ impl Queue {
         }
         for (due, id) in order {
             let job = &self.jobs[&id];
-            let may = due <= now || due <= end && job.token.is_none();
+            let is_here = due <= now || due <= end && job.token.is_none();
+            let is_locked = self.locked.contains(&id);
+            is_short |= due <= now && is_locked;
+            let may = is_here && !is_locked;
             let has_room = due <= now && started < claim.start || ahead < claim.ahead;
             if !may || started + ahead >= max || !has_room || !self.has_its_key(id, now, claim) {
                 continue;
@@ -373,9 +379,13 @@ impl Queue {
         let first =
             |dues: &mut dyn Iterator<Item = StoreTime>| dues.min().unwrap_or(StoreTime::NEVER);
         let free = self.jobs.values().filter(|job| job.token.is_none());
+        let is_passed_over =
+            |(id, job): &(&JobId, &Job)| is_short && job.due <= now && self.locked.contains(id);
+        let others = self.jobs.iter().filter(|it| !is_passed_over(it));
+        let again = is_short.then(|| now.after(LOCKED_AGAIN));
         Claimed {
             leases,
-            first: first(&mut self.jobs.values().map(|job| job.due)),
+            first: first(&mut others.map(|(_, job)| job.due).chain(again)),
             first_free: first(&mut free.map(|job| job.due)),
         }
     }
@@ -398,6 +408,18 @@ impl SimStore {
             notifiers: Notifiers::new(),
             plan: Plan::new(plan),
         }))
+    }
+
+    /// As if another transaction had locked the job, or ended: a claim passes over it, and a start is to be
+    /// tried again, as with a database that skips locked rows.
+    pub fn lock_job(&self, name: &str, id: JobId, locked: bool) {
+        self.step(name, |queue, _| {
+            if locked {
+                queue.locked.insert(id);
+            } else {
+                queue.locked.remove(&id);
+            }
+        });
     }
 
     /// One step on a queue, as a transaction of a database would be.

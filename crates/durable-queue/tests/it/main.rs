@@ -17,6 +17,7 @@ mod faults;
 mod futures;
 mod horizon;
 mod leases;
+mod locked;
 mod party;
 #[cfg(unix)]
 mod process;

@@ -82,8 +82,9 @@ BEGIN
     o_soon := o_due < SCHEMA.after(v_now, SOON);
     IF NOT o_taken THEN
         UPDATE SCHEMA.job j SET due = o_due, at = o_due, most = greatest(j.most, o_due), token = NULL,
-            started = false, run = SCHEMA.reopened(j.queue, j.key, j.run)
+            started = false
         WHERE j.id = v_found.o_id;
+        PERFORM SCHEMA.reopen(v_found.o_id);
         IF v_found.o_unconfirmed THEN
             PERFORM SCHEMA.recall(v_found.o_queue);
         END IF;

@@ -1,11 +1,26 @@
 -- The hot path: settles and claims in one statement, one round trip and one commit.
 
--- What `run` is of a job that is held no more: zero, so that it is open, unless another one of its key is.
-CREATE OR REPLACE FUNCTION SCHEMA.reopened(p_queue bigint, p_key bytea, p_run bigint) RETURNS bigint
-LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN p_run <> 0 AND EXISTS (
-        SELECT FROM SCHEMA.job o WHERE o.queue = p_queue AND o.key = p_key AND o.run = 0
-    ) THEN p_run ELSE 0 END
+-- A job that was started and is held no more is open again, unless another one of its key is. If a transaction is on
+-- its way that has pushed one, this waits for it a moment, and then takes it for committed: all that a process
+-- has claimed would wait with it.
+CREATE OR REPLACE FUNCTION SCHEMA.reopen(p_id bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_limit text;
+BEGIN
+    PERFORM FROM SCHEMA.job j WHERE j.id = p_id AND j.run <> 0 AND NOT EXISTS (
+        SELECT FROM SCHEMA.job o WHERE o.queue = j.queue AND o.key = j.key AND o.run = 0);
+    IF FOUND THEN
+        v_limit := current_setting('lock_timeout');
+        BEGIN
+            PERFORM set_config('lock_timeout', '1ms', true);
+            UPDATE SCHEMA.job j SET run = 0 WHERE j.id = p_id;
+            PERFORM set_config('lock_timeout', v_limit, true);
+        EXCEPTION WHEN unique_violation OR lock_not_available THEN
+            NULL; -- The limit is as it was: what the block has done is undone.
+        END;
+    END IF;
+END
 $$;
 
 -- A settle that is carried out by itself. Acts: 3 retry, 4 bury, 5 release, 6 again.
@@ -25,28 +40,31 @@ BEGIN
         FROM gone g;
         RETURN FOUND;
     END IF;
-    -- A job that goes back to its key is open again, unless another one is. If none is seen, and one comes
-    -- meanwhile, the index refuses, the call is undone as a whole, and made again.
     IF p_act = 6 THEN
         -- Only while it has a schedule: a cancel may have taken it.
         -- A push beside the run may have said an earlier time.
         UPDATE SCHEMA.job j SET due = least(v_at, j.most), at = least(v_at, j.most),
             most = 9223372036854775807, attempts = 0,
-            token = NULL, started = false, run = SCHEMA.reopened(j.queue, j.key, j.run)
+            token = NULL, started = false
         WHERE j.id = p_id AND j.token = p_token AND j.started AND j.schedule IS NOT NULL;
         IF NOT FOUND THEN
             DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started;
+            RETURN FOUND;
         END IF;
     ELSIF p_act = 3 THEN
         UPDATE SCHEMA.job j SET due = v_at, at = v_at, most = greatest(j.most, v_at), token = NULL,
-            started = false, run = SCHEMA.reopened(j.queue, j.key, j.run)
+            started = false
         WHERE j.id = p_id AND j.token = p_token AND j.started;
     ELSE
         UPDATE SCHEMA.job j SET due = j.at, attempts = j.attempts - j.started::integer, token = NULL,
-            started = false, run = SCHEMA.reopened(j.queue, j.key, j.run)
+            started = false
         WHERE j.id = p_id AND j.token = p_token;
     END IF;
-    RETURN FOUND;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM SCHEMA.reopen(p_id);
+    RETURN true;
 END
 $$;
 
@@ -62,15 +80,25 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_done integer[] := '{}';
     v_more integer[];
+    v_free bigint[];
 BEGIN
     IF 0 = ANY (p_acts) THEN
+        -- Not those that another transaction has locked: one that has merged a push, and commits later, must not
+        -- hold up all that this process has. They are asked for again.
+        v_free := ARRAY(
+            SELECT j.id FROM SCHEMA.job j
+            WHERE j.id = ANY (ARRAY(
+                SELECT a.id FROM unnest(p_acts, p_ids) AS a(act, id) WHERE a.act = 0
+            ))
+            FOR UPDATE SKIP LOCKED
+        );
         -- Only the first start of a claim counts, so it may be asked for again.
         WITH begun AS (
             UPDATE SCHEMA.job j SET due = SCHEMA.after(p_now, a.time),
                 attempts = j.attempts + (NOT j.started)::integer, started = true,
                 run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
             FROM unnest(p_acts, p_ids, p_tokens, p_times) WITH ORDINALITY AS a(act, id, token, time, ord)
-            WHERE a.act = 0 AND j.id = ANY (ARRAY[a.id]) AND j.token = a.token
+            WHERE a.act = 0 AND a.id = ANY (v_free) AND j.id = ANY (ARRAY[a.id]) AND j.token = a.token
                 AND (j.started OR j.at <= p_now)
                 AND NOT (SELECT q.paused FROM SCHEMA.queue q WHERE q.id = p_queue)
             RETURNING a.ord

@@ -1,6 +1,7 @@
 //! `PostgreSQL`: the contract.
 
 mod announcing;
+mod beside_transactions;
 mod crashing;
 mod encrypting;
 mod failing;

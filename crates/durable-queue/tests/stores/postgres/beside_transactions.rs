@@ -1,0 +1,132 @@
+//! A transaction of the application that has pushed a job, and does not commit: what it has locked waits for it, and
+//! nothing else does. A call that waited would hang, and the test with it.
+
+use std::time::Duration;
+
+use durable_queue::store::{Act, Claim, Lease, Settle, Verdict};
+use durable_queue::{EnqueueIn, JobId, Merge, NewJob, Store, Token, When};
+use testkit::{LIMIT, watchdog};
+
+use super::Database;
+use crate::alike::JOB;
+
+const HORIZON: Duration = LIMIT;
+
+fn keyed(key: &'static [u8], merge: Merge) -> NewJob<'static> {
+    NewJob {
+        key: Some(key),
+        merge,
+        ..JOB
+    }
+}
+
+fn claim(start: u32, ahead: u32) -> Claim {
+    Claim {
+        token: Token::random(),
+        max: start + ahead,
+        start,
+        ahead,
+        horizon: HORIZON,
+        lease: LIMIT * 10,
+        urgent_first: true,
+    }
+}
+
+fn settle(lease: &Lease, act: Act<'static>) -> Settle<'static> {
+    Settle {
+        id: lease.id,
+        token: lease.token,
+        act,
+    }
+}
+
+#[test]
+fn a_turn_and_all_other_calls_wait_for_no_transaction_of_the_application() {
+    // What it pushes, and whether that locks the job that lies ahead.
+    let pushes: [(NewJob<'_>, bool); 7] = [
+        (JOB, false),
+        (keyed(b"new", Merge::Keep), false),
+        (keyed(b"due", Merge::Keep), false),
+        (keyed(b"due", Merge::Latest), false),
+        (keyed(b"runs", Merge::Keep), false),
+        (keyed(b"ahead", Merge::Keep), true),
+        (keyed(b"ahead", Merge::Latest), true),
+    ];
+    for serial in [false, true] {
+        for (pushed, locks_ahead) in pushes {
+            let Some(database) = Database::new() else {
+                return;
+            };
+            let options = database.options().busy_timeout(LIMIT * 10);
+            let store = options.open(&database.address).unwrap();
+            store.serialize_keys("queue", serial).unwrap();
+            let begin = |job: NewJob<'_>| {
+                store.enqueue("queue", &[job]).unwrap();
+                let turn = store.turn("queue", &[], Some(claim(1, 0))).unwrap();
+                turn.claimed.unwrap().leases.remove(0)
+            };
+            let [acked, retried, released] = [
+                JOB,
+                keyed(b"runs", Merge::Keep),
+                keyed(b"other", Merge::Keep),
+            ]
+            .map(begin);
+            store
+                .enqueue("queue", &[keyed(b"ahead", Merge::Keep)])
+                .unwrap();
+            let turn = store.turn("queue", &[], Some(claim(0, 1))).unwrap();
+            let ahead = turn.claimed.unwrap().leases.remove(0);
+            store
+                .enqueue("queue", &[keyed(b"due", Merge::Keep), JOB])
+                .unwrap();
+
+            let mut session = database.session();
+            let mut transaction = session.transaction().unwrap();
+            store
+                .enqueue_in(&mut transaction, "queue", &[pushed])
+                .unwrap();
+            let start = settle(&ahead, Act::Start { lease: LIMIT * 10 });
+            let settles = [
+                start,
+                settle(&released, Act::Extend { lease: LIMIT * 10 }),
+                settle(&acked, Act::Ack),
+                settle(&retried, Act::Retry { when: When::NOW }),
+                settle(&released, Act::Release),
+            ];
+            let turn = watchdog(LIMIT, || {
+                store.turn("queue", &settles, Some(claim(1, 1))).unwrap()
+            });
+            let mut expected = [Verdict::Done; 5];
+            if locks_ahead {
+                expected[0] = Verdict::NotDue;
+            }
+            assert_eq!(turn.verdicts, expected, "{pushed:?}");
+            assert_eq!(turn.claimed.unwrap().leases.len(), 2, "{pushed:?}");
+            watchdog(LIMIT, || {
+                store.list("queue", None, 10).unwrap();
+                store.stats("queue").unwrap();
+                store.pause("queue", false).unwrap();
+            });
+            store
+                .enqueue("queue", &[JOB, keyed(b"last", Merge::Keep)])
+                .unwrap();
+            let cancelled = store.cancel("queue", "last".into()).unwrap();
+            assert!(cancelled.is_gone());
+            transaction.commit().unwrap();
+
+            if locks_ahead {
+                // A merge has taken it from its holder; else it can be started now.
+                let verdict = store.turn("queue", &[start], None).unwrap().verdicts[0];
+                let is_merged = pushed.merge == Merge::Latest;
+                assert_eq!(verdict == Verdict::Stale, is_merged, "{pushed:?}");
+            }
+            let jobs = store.list("queue", None, 20).unwrap();
+            let mut ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            // All but the one that was acknowledged, with the one that was pushed last, and what the transaction has added.
+            let added = matches!(pushed.key, None | Some(b"new" | b"runs"));
+            assert_eq!(ids.len(), 6 + usize::from(added), "{pushed:?}");
+        }
+    }
+}
