@@ -128,6 +128,8 @@ mod take;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
+mod version;
 mod worker;
 
 #[cfg(feature = "json")]

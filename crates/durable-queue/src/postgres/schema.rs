@@ -15,6 +15,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::pump::SAFETY_LOOK;
 use crate::store::Result;
 use crate::time::StoreTime;
+use crate::version::Version;
 
 /// Each step makes version `index + 1` of the one before.
 const STEPS: [&str; 8] = [
@@ -42,6 +43,9 @@ pub(super) const TURN: &str = "turn_7";
 /// The version that this crate writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]
 pub(super) const VERSION: u32 = STEPS.len() as u32;
+
+/// The oldest version that may work on what this one writes.
+const OLDEST: u32 = 8;
 
 /// The longest name: a channel's has 63 bytes, prefix included.
 const LONGEST_NAME: usize = 40;
@@ -92,10 +96,8 @@ impl Schema {
     pub(super) fn migrate(&self, client: &mut Client) -> Result<()> {
         let failed = |error| no_session(&error);
         // Looked at first without a write: a role that may change nothing may open what is current.
-        match self.version(client)? {
-            VERSION => return Ok(()),
-            found if found > VERSION => return Err(newer(found)),
-            _ => {}
+        if self.version(client)?.is_usable(VERSION)? {
+            return Ok(());
         }
         let mut transaction = client.transaction().map_err(failed)?;
         // One process at a time, until the commit.
@@ -106,24 +108,23 @@ impl Schema {
             )
             .map_err(failed)?;
         let found = self.version(&mut transaction)?;
-        if found > VERSION {
-            return Err(newer(found));
+        if found.is_usable(VERSION)? {
+            return Ok(());
         }
         let mut all = vec![format!("CREATE SCHEMA IF NOT EXISTS \"{}\";", self.0)];
-        if found < VERSION {
-            let steps = STEPS[found as usize..].iter().chain(&FUNCTIONS);
-            all.extend(steps.map(|text| self.render(text)));
-            all.push(self.render(&format!(
-                "CREATE TABLE IF NOT EXISTS SCHEMA.version (version integer NOT NULL);
-                DELETE FROM SCHEMA.version;
-                INSERT INTO SCHEMA.version VALUES ({VERSION});"
-            )));
-        }
+        let steps = STEPS[found.number as usize..].iter().chain(&FUNCTIONS);
+        all.extend(steps.map(|text| self.render(text)));
+        all.push(self.render(&format!(
+            "CREATE TABLE IF NOT EXISTS SCHEMA.version (version integer NOT NULL);
+            ALTER TABLE SCHEMA.version ADD COLUMN IF NOT EXISTS oldest integer;
+            DELETE FROM SCHEMA.version;
+            INSERT INTO SCHEMA.version (version, oldest) VALUES ({VERSION}, {OLDEST});"
+        )));
         transaction.batch_execute(&all.join("\n")).map_err(failed)?;
         transaction.commit().map_err(|error| failure(&error))
     }
 
-    fn version(&self, client: &mut impl postgres::GenericClient) -> Result<u32> {
+    fn version(&self, client: &mut impl postgres::GenericClient) -> Result<Version> {
         let failed = |error| no_session(&error);
         let is_there = client.query_one(
             "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c
@@ -132,18 +133,21 @@ impl Schema {
             &[&self.0],
         );
         if !is_there.map_err(failed)?.get::<_, bool>(0) {
-            return Ok(0);
+            return Ok(Version::NONE);
         }
-        let version = self.render("SELECT version::bigint FROM SCHEMA.version");
+        // Versions before 8 do not say it, and none of them may work on what another one wrote.
+        let version = self.render(
+            "SELECT v.version::bigint, coalesce((to_jsonb(v) ->> 'oldest')::bigint, v.version)
+            FROM SCHEMA.version v",
+        );
         let version = client.query_opt(&version, &[]).map_err(failed)?;
-        let version = version.and_then(|row| u32::try_from(row.get::<_, i64>(0)).ok());
+        let version = version.and_then(|row| {
+            let number = |column| u32::try_from(row.get::<_, i64>(column)).ok();
+            Some(Version {
+                number: number(0)?,
+                oldest: number(1)?,
+            })
+        });
         version.ok_or_else(|| StoreError::new(ErrorKind::Corrupt))
     }
-}
-
-fn newer(found: u32) -> StoreError {
-    StoreError::new(ErrorKind::Newer {
-        found,
-        known: VERSION,
-    })
 }

@@ -13,6 +13,7 @@ use redis::{Cmd, Connection, RedisResult, ToRedisArgs};
 use super::failure::{bad_prefix, no_session};
 use crate::error::{ErrorKind, StoreError};
 use crate::store::Result;
+use crate::version::Version;
 
 /// The version of the keys and records that this crate writes.
 ///
@@ -91,23 +92,33 @@ impl Layout {
             }
             found => found,
         };
-        let mut found = found.and_then(|text| text.parse().ok());
-        if let Some(older @ 1..VERSION) = found {
+        let mut found = found.as_deref().and_then(version);
+        if let Some(Version {
+            number: older @ 1..VERSION,
+            ..
+        }) = found
+        {
             let mut raise = redis::cmd("EVAL");
             raise.arg(RAISE).arg(1).arg(&key).arg(older).arg(VERSION);
             let raised: RedisResult<Option<String>> = raise.query(connection);
             let raised = raised.map_err(|error| no_session(&error))?;
-            found = raised.and_then(|text| text.parse().ok());
+            found = raised.as_deref().and_then(version);
         }
-        match found {
-            Some(VERSION) => Ok(()),
-            Some(found) if found > VERSION => Err(StoreError::new(ErrorKind::Newer {
-                found,
-                known: VERSION,
-            })),
-            _ => Err(StoreError::new(ErrorKind::Corrupt)),
-        }
+        let is_usable = found.map(|found| found.is_usable(VERSION)).transpose()?;
+        is_usable
+            .filter(|it| *it)
+            .map(drop)
+            .ok_or_else(|| StoreError::new(ErrorKind::Corrupt))
     }
+}
+
+/// As it is written down: a number, and after a colon the oldest version that may work on it, if that is another one.
+fn version(text: &str) -> Option<Version> {
+    let (number, oldest) = text.split_once(':').unwrap_or((text, text));
+    Some(Version {
+        number: number.parse().ok()?,
+        oldest: oldest.parse().ok()?,
+    })
 }
 
 fn call(

@@ -8,9 +8,10 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use super::failure;
 use crate::error::{ErrorKind, StoreError};
 use crate::store::Result;
+use crate::version::Version;
 
 /// Each step makes version `index + 1` of the one before. A step that was released is never changed.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     // `due` is the next moment at which the job may be claimed: its time, or the end of the lease.
     // So what a dead holder has left falls due by itself, and one index serves all that is hot.
     // `at` is the job's own time, `most` the bound of a debounce. `run` is 0 while the job is pending, else the
@@ -54,50 +55,46 @@ const STEPS: [&str; 5] = [
     CREATE INDEX durable_job_urgent ON durable_job (queue, due, id) WHERE urgent = 1;",
     // Whether one job of each key runs at a time.
     "ALTER TABLE durable_queue ADD COLUMN serial_keys INTEGER NOT NULL DEFAULT 0;",
+    // The oldest version that may work on it, beside the version: no table of jobs is changed.
+    "",
 ];
 
 /// The version that this crate writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
+/// The oldest version that may work on what this one writes.
+const OLDEST: u32 = 6;
+
 /// Makes the tables, or those of an older version anew, or leaves them.
 pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
     // Looked at first without a write, so that a current file may be opened while another party
     // writes.
-    match version(connection)? {
-        VERSION => return Ok(()),
-        found if found > VERSION => return Err(newer(found)),
-        _ => {}
+    if version(connection)?.is_usable(VERSION)? {
+        return Ok(());
     }
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(failure)?;
     // Again: another process may have done it meanwhile.
     let found = version(&transaction)?;
-    if found > VERSION {
-        return Err(newer(found));
+    if found.is_usable(VERSION)? {
+        return Ok(());
     }
-    for step in &STEPS[found as usize..] {
+    for step in &STEPS[found.number as usize..] {
         transaction.execute_batch(step).map_err(failure)?;
     }
     transaction
         .execute_batch(&format!(
-            "CREATE TABLE IF NOT EXISTS durable_version (version INTEGER NOT NULL) STRICT;
-            DELETE FROM durable_version;
-            INSERT INTO durable_version VALUES ({VERSION});"
+            "DROP TABLE IF EXISTS durable_version;
+            CREATE TABLE durable_version (version INTEGER NOT NULL, oldest INTEGER NOT NULL) STRICT;
+            INSERT INTO durable_version VALUES ({VERSION}, {OLDEST});"
         ))
         .map_err(failure)?;
     transaction.commit().map_err(failure)
 }
 
-fn newer(found: u32) -> StoreError {
-    StoreError::new(ErrorKind::Newer {
-        found,
-        known: VERSION,
-    })
-}
-
-fn version(connection: &Connection) -> Result<u32> {
+fn version(connection: &Connection) -> Result<Version> {
     let is_there = connection
         .query_row(
             "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'durable_version'",
@@ -107,10 +104,15 @@ fn version(connection: &Connection) -> Result<u32> {
         .optional()
         .map_err(failure)?;
     if is_there.is_none() {
-        return Ok(0);
+        return Ok(Version::NONE);
     }
     let version = connection
-        .query_row("SELECT version FROM durable_version", [], |row| row.get(0))
+        .query_row("SELECT * FROM durable_version", [], |row| {
+            let number = row.get("version")?;
+            // Versions before 6 do not say it, and none of them may work on what another one wrote.
+            let oldest = row.get("oldest").unwrap_or(number);
+            Ok(Version { number, oldest })
+        })
         .optional()
         .map_err(failure)?;
     version.ok_or_else(|| StoreError::new(ErrorKind::Corrupt))
@@ -133,7 +135,7 @@ mod tests {
             )
             .expect("a job");
         migrate(&mut connection).expect("a migration");
-        assert_eq!(version(&connection).expect("a version"), VERSION);
+        assert_eq!(version(&connection).expect("a version").number, VERSION);
         let count = |table: &str| -> u32 {
             connection
                 .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
@@ -170,22 +172,38 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_newer_version_is_refused_and_left_as_it_is() {
+    /// Of what a newer version has written; and whether it is left as it is.
+    fn opened_by_an_older_one(oldest: u32) -> Result<()> {
         let mut connection = Connection::open_in_memory().expect("memory");
         migrate(&mut connection).expect("a migration");
-        let newer = VERSION + 1;
+        let newer = Version {
+            number: VERSION + 1,
+            oldest,
+        };
+        let write = "UPDATE durable_version SET version = ?1, oldest = ?2";
         connection
-            .execute("UPDATE durable_version SET version = ?1", [newer])
+            .execute(write, [newer.number, newer.oldest])
             .expect("an update");
-        let error = migrate(&mut connection).expect_err("it is newer");
+        let opened = migrate(&mut connection);
+        assert_eq!(version(&connection).expect("a version"), newer);
+        opened
+    }
+
+    #[test]
+    fn a_newer_version_is_opened_if_it_says_that_this_one_may_work_on_it() {
+        opened_by_an_older_one(VERSION).expect("it may");
+        opened_by_an_older_one(1).expect("it may");
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_and_left_as_it_is_if_it_says_that_this_one_may_not() {
+        let error = opened_by_an_older_one(VERSION + 1).expect_err("it is newer");
         assert_eq!(
             error.kind(),
             ErrorKind::Newer {
-                found: newer,
+                found: VERSION + 1,
                 known: VERSION
             }
         );
-        assert_eq!(version(&connection).expect("a version"), newer);
     }
 }

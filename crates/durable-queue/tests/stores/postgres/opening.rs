@@ -17,7 +17,7 @@ fn tables_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
     let Some(database) = Database::new() else {
         return;
     };
-    database.sql("UPDATE SCHEMA.version SET version = version + 1");
+    database.sql("UPDATE SCHEMA.version SET version = version + 1, oldest = version + 1");
     let error = database.options().open(&database.address).unwrap_err();
     let ErrorKind::Newer { found, known } = error.kind() else {
         panic!("{error}");
@@ -30,11 +30,28 @@ fn tables_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
     );
 }
 
+/// As while a program is replaced, and processes of the version before are started again.
+#[test]
+fn tables_of_a_newer_version_that_says_so_are_used_as_they_are() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql("UPDATE SCHEMA.version SET version = version + 1");
+    let newer: i32 = database.get("SELECT version FROM SCHEMA.version");
+    let store = database.another_store();
+    store.enqueue("queue", &[JOB]).unwrap();
+    assert_eq!(count(&store), 1);
+    assert_eq!(
+        database.get::<i32>("SELECT version FROM SCHEMA.version"),
+        newer
+    );
+}
+
 #[test]
 fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
     // What each version has added, and how it is taken away.
     const ADDED: [(i32, &str); 6] = [
-        (8, ""), // Functions only.
+        (8, "ALTER TABLE SCHEMA.version DROP COLUMN oldest"),
         (7, "ALTER TABLE SCHEMA.queue DROP COLUMN serial_keys"),
         (
             6,

@@ -34,6 +34,27 @@ fn keys_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
     }
 }
 
+/// As while a program is replaced, and processes of the version before are started again.
+#[test]
+fn keys_of_a_newer_version_that_says_so_are_used_as_they_are() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let version = keys.key("version");
+    let current: u32 = keys.run(cmd("GET").arg(&version));
+    let newer = format!("{}:{current}", current + 1);
+    keys.run::<()>(cmd("SET").arg(&version).arg(&newer));
+    let store = keys.options().open(&keys.address).unwrap();
+    store.enqueue("queue", &[JOB]).unwrap();
+    assert_eq!(count(&store), 1);
+    assert_eq!(keys.run::<String>(cmd("GET").arg(&version)), newer);
+
+    let refused = format!("{}:{}", current + 2, current + 1);
+    keys.run::<()>(cmd("SET").arg(&version).arg(&refused));
+    let error = keys.options().open(&keys.address).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Newer { found, .. } if found == current + 2));
+}
+
 /// What version 1 wrote, whose records do not say what is urgent.
 #[test]
 fn keys_of_version_1_become_this_one_and_keep_their_jobs() {
