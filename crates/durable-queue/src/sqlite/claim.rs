@@ -51,6 +51,10 @@ pub(super) fn claim(
         let values = params![queue.id, micros, room];
         read_leases(connection, sql::DUE, values, token, into)
     };
+    let due_ahead = |room: u32, into: &mut Vec<Lease>| {
+        let values = params![queue.id, micros, room];
+        read_leases(connection, sql::DUE_AHEAD, values, token, into)
+    };
     let soon = |room: u32, into: &mut Vec<Lease>| {
         let values = params![queue.id, end, room, micros];
         read_leases(connection, sql::SOON, values, token, into)
@@ -91,7 +95,9 @@ pub(super) fn claim(
         }
     }
     take(&due, &begin, start, &mut leases)?;
-    take(&soon, &keep, ahead.min(max - count(&leases)), &mut held)?;
+    let room = ahead.min(max - count(&leases));
+    take(&due_ahead, &keep, room, &mut held)?;
+    take(&soon, &keep, room, &mut held)?;
     leases.append(&mut held);
     // By their own times, not by those at which they could be claimed.
     leases.sort_by_key(|lease| (lease.due, lease.id));

@@ -872,6 +872,71 @@ mod tests {
     }
 
     /// What is asked for on the hot path is found, never looked for.
+    /// In steps of `SQLite`'s own machine, of the statements that looked at each of them once.
+    #[test]
+    fn a_claim_passes_over_nothing_that_leases_hold() {
+        let steps = |held: u32| {
+            let store = SqliteStore::open(":memory:").expect("memory");
+            let jobs = vec![NewJob::plain(b"job", When::NOW); held as usize];
+            store.enqueue("queue", &jobs).expect("jobs");
+            let claim = |max| Claim {
+                token: Token::random(),
+                max,
+                start: max / 2,
+                ahead: max - max / 2,
+                horizon: Duration::from_secs(60),
+                lease: Duration::from_secs(30),
+                urgent_first: true,
+            };
+            let claimed = |max| {
+                store
+                    .turn("queue", &[], Some(claim(max)))
+                    .expect("a turn")
+                    .claimed
+            };
+            assert_eq!(claimed(held).expect("a claim").leases.len(), held as usize);
+            let free = NewJob::plain(b"free", When::After(Duration::from_secs(40)));
+            store.enqueue("queue", &[free]).expect("a job");
+            let link = store.0.link().expect("no fork");
+            let mut all = 0;
+            for text in [
+                sql::DUE,
+                sql::DUE_AHEAD,
+                sql::SOON,
+                sql::FIRST,
+                sql::FIRST_FREE,
+            ] {
+                let mut statement = link.connection.prepare(text).expect("a statement");
+                let now = WallClock.now();
+                let end = now.after(Duration::from_secs(60)).as_micros();
+                // The queue, a time, how many, and the time now, as far as the statement has them.
+                let until = if text == sql::SOON {
+                    end
+                } else {
+                    now.as_micros()
+                };
+                let values = [1, until, 10, now.as_micros()];
+                let values = rusqlite::params_from_iter(&values[..statement.parameter_count()]);
+                let mut rows = statement.query(values).expect("rows");
+                while rows.next().expect("a row").is_some() {}
+                drop(rows);
+                all += statement.get_status(rusqlite::StatementStatus::VmStep);
+            }
+            drop(link);
+            assert_eq!(
+                claimed(10).expect("a claim").leases.len(),
+                1,
+                "the free one"
+            );
+            all
+        };
+        let (few, many) = (steps(10), steps(10_000));
+        assert!(
+            many <= few + 50,
+            "{few} steps next to ten, {many} next to 10,000"
+        );
+    }
+
     #[test]
     fn no_statement_scans_the_jobs_or_sorts_them() {
         let store = SqliteStore::open(":memory:").expect("memory");
@@ -886,7 +951,7 @@ mod tests {
                 .expect("a plan");
             let steps: Vec<String> = steps.map(|step| step.expect("a step")).collect();
             let is_bad = |step: &String| {
-                let of_jobs = ["durable_job", "held", "pending"]
+                let of_jobs = ["durable_job", "other", "own"]
                     .iter()
                     .any(|it| step.contains(it));
                 (step.contains("SCAN") && of_jobs) || step.contains("TEMP B-TREE")
@@ -894,6 +959,9 @@ mod tests {
             assert!(!steps.iter().any(is_bad), "{text}\n{steps:#?}");
             let by_urgency = steps.iter().any(|step| step.contains("durable_job_urgent"));
             assert_eq!(by_urgency, text == sql::DUE_URGENT, "{text}\n{steps:#?}");
+            let by_lease = steps.iter().any(|step| step.contains("durable_job_free"));
+            let is_free = [sql::SOON, sql::FIRST_FREE].contains(&text);
+            assert_eq!(by_lease, is_free, "{text}\n{steps:#?}");
             let by_key = steps.iter().any(|step| step.contains("durable_job_key"));
             assert!(by_key || !text.contains("key = "), "{text}\n{steps:#?}");
         }

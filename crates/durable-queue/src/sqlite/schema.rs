@@ -55,8 +55,9 @@ const STEPS: [&str; 6] = [
     CREATE INDEX durable_job_urgent ON durable_job (queue, due, id) WHERE urgent = 1;",
     // Whether one job of each key runs at a time.
     "ALTER TABLE durable_queue ADD COLUMN serial_keys INTEGER NOT NULL DEFAULT 0;",
-    // The oldest version that may work on it, beside the version: no table of jobs is changed.
-    "",
+    // What no lease holds: a claim ahead passes over nothing else. (And beside the version the oldest one that may
+    // work on the tables.)
+    "CREATE INDEX durable_job_free ON durable_job (queue, due, id) WHERE token IS NULL;",
 ];
 
 /// The version that this crate writes.

@@ -1,7 +1,7 @@
 //! The statements of the hot path, in one place, so that a test can ask `SQLite` for the plan of each.
 //!
 //! `?1` is the queue wherever there is one. What reads `durable_job` does so by its id, by
-//! `durable_job_due` from the earliest on, by `durable_job_urgent` in the same way, or by its key.
+//! `durable_job_due` from the earliest on, by `durable_job_urgent` or `durable_job_free` in the same way, or by its key.
 
 pub(super) const QUEUE: &str = "SELECT id, paused, serial_keys FROM durable_queue WHERE name = ?1";
 
@@ -38,11 +38,16 @@ pub(super) const CLAIM_DUE: &str = "UPDATE durable_job
 pub(super) const CLAIM_DUE_KEYED: &str = "UPDATE durable_job
     SET token = ?2, due = ?3, started = 1, attempts = attempts + 1, run = id WHERE id = ?1";
 
-/// What falls due by `?2` and no lease holds, or whose lease has ended (by `?4`).
-pub(super) const SOON: &str =
+/// As `DUE`, as it is while it is not started.
+pub(super) const DUE_AHEAD: &str =
     "SELECT id, at, 0, attempts, key, payload, schedule, urgent FROM durable_job
-    WHERE queue = ?1 AND due <= ?2
-        AND (token IS NULL OR due <= ?4) ORDER BY due, id LIMIT ?3";
+    WHERE queue = ?1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
+
+/// What falls due by `?2`, later than `?4`, and no lease holds. By an index which has nothing else, named so that no
+/// statistics choose another: those that leases hold may be many.
+pub(super) const SOON: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent
+    FROM durable_job INDEXED BY durable_job_free
+    WHERE queue = ?1 AND token IS NULL AND due > ?4 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
 /// Claims what is not started.
 pub(super) const CLAIM_AHEAD: &str = "UPDATE durable_job
@@ -77,7 +82,7 @@ pub(super) const FIRST: &str =
     "SELECT due FROM durable_job WHERE queue = ?1 ORDER BY due, id LIMIT 1";
 
 /// The earliest that may be claimed ahead.
-pub(super) const FIRST_FREE: &str = "SELECT due FROM durable_job
+pub(super) const FIRST_FREE: &str = "SELECT due FROM durable_job INDEXED BY durable_job_free
     WHERE queue = ?1 AND token IS NULL ORDER BY due, id LIMIT 1";
 
 pub(super) const HELD_BY: &str = "SELECT
@@ -205,13 +210,14 @@ pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)
 
 /// All that reads jobs, with the number of its parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 35] = [
+pub(super) const READS: [&str; 36] = [
     PENDING,
     MERGE,
     DUE_URGENT,
     DUE,
     CLAIM_DUE,
     CLAIM_DUE_KEYED,
+    DUE_AHEAD,
     SOON,
     CLAIM_AHEAD,
     OTHERS,
