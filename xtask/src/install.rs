@@ -235,11 +235,9 @@ mod tests {
         let test = Test::new(&["pg_ctl"]);
         test.failures.set(2);
         let error = test.complete().0.expect_err("apt-get has failed");
-        let text = format!("{error:#}");
-        assert!(
-            text.contains("redis-server") && text.contains("no such version"),
-            "{text}"
-        );
+        let message = format!("{error:#}");
+        assert!(message.contains("redis-server"), "{message}");
+        assert!(message.contains("no such version"), "{message}");
     }
 
     #[test]
