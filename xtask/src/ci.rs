@@ -19,7 +19,7 @@ use crate::{
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
 const SUITES_OF_STORES: &str = "stores";
-/// How to have those that were left out.
+/// How to run the tests that were left out.
 const INCLUDE: &str =
     "`CI=true cargo xtask ci --only stores` installs what these tests need, and runs them";
 

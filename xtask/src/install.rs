@@ -22,7 +22,7 @@ const PACKAGE_LISTS: &str = "/var/lib/apt/lists";
 const APT_GET: [&str; 3] = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
 const INSTALL: [&str; 3] = ["install", "-y", "--no-install-recommends"];
 
-/// A program, and Debian's package of it.
+/// A program, and the Debian package that contains it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program {
     /// Any one of them is enough.
@@ -39,7 +39,7 @@ fn is_true(value: Option<&str>) -> bool {
     matches!(value, Some("true" | "1"))
 }
 
-/// Installs the missing ones of `programs`.
+/// Installs the programs that are missing.
 ///
 /// # Errors
 /// If one of them is missing after that, or apt-get fails, or this user may not call it.

@@ -130,7 +130,7 @@ pub(crate) fn are_up(workspace: &Workspace) -> bool {
 }
 
 /// Starts the servers that are installed and not up. Answers with their variables and addresses,
-/// and says which are left out. In a run of CI none is: they are installed first.
+/// and says which are left out. A run of CI installs missing servers first, or fails.
 pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'static str, String)>> {
     let shell = workspace.shell()?;
     if install::is_ci() {
@@ -210,7 +210,7 @@ fn check_left_out(is_ci: bool, left_out: &str) -> Result<()> {
     Ok(())
 }
 
-/// The parts of the suites that the last [`in_ci`] has left out, a line for each time.
+/// The tests that the last [`in_ci`] has left out, one line each time.
 pub(crate) fn left_out(workspace: &Workspace) -> Result<String> {
     Ok(fs::read_to_string(left_out_file(workspace))?)
 }

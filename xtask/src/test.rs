@@ -54,10 +54,10 @@ pub(crate) fn run(workspace: &Workspace, one_core: bool) -> Result<()> {
     Ok(())
 }
 
-/// How to have the parts that need a server.
+/// How to run the tests that need a server.
 const INCLUDE: &str = "`cargo xtask ci --only stores` starts the servers that are installed, and runs the tests on them";
 
-/// The last words: which parts were left out, and how to `include` them.
+/// Names the tests that were left out, and how to `include` them.
 pub(crate) fn summary(left_out: &str, include: &str) -> String {
     let parts: BTreeSet<&str> = left_out.lines().collect();
     if parts.is_empty() {
