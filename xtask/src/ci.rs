@@ -1,7 +1,10 @@
 //! `cargo xtask ci`: everything a change must pass, cheapest first.
 //!
-//! It needs a stable toolchain, a C compiler and the package registry, and installs nothing. It
-//! ends with a line per step and stops at the first that fails.
+//! It needs a stable toolchain, a C compiler and the package registry. It ends with a line per step
+//! and stops at the first that fails.
+//!
+//! It installs nothing, and its last line names the stores' tests that were left out. With `CI=true` it
+//! installs the servers that are missing, and fails if a test was left out.
 
 use std::time::{Duration, Instant};
 
@@ -14,6 +17,11 @@ use crate::{
 };
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
+
+const SUITES_OF_STORES: &str = "stores";
+/// How to run the tests that were left out.
+const INCLUDE: &str =
+    "`CI=true cargo xtask ci --only stores` installs what these tests need, and runs them";
 
 const STEPS: [Step; 19] = [
     ("format", format),
@@ -29,7 +37,7 @@ const STEPS: [Step; 19] = [
     ("tests", |workspace| test::run(workspace, false)),
     ("tests on one core", |workspace| test::run(workspace, true)),
     ("stack", stack),
-    ("stores", stores::in_ci),
+    (SUITES_OF_STORES, stores::in_ci),
     ("models", all_models),
     ("random schedules", shuttle::in_ci),
     ("examples", examples::smoke),
@@ -66,11 +74,17 @@ pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<()> {
         println!("{verdict:<6} {:>6.1} s  {name}", time.as_secs_f32());
     }
     outcome?;
-    println!(
-        "ci: all {} steps passed, {:.0} s",
-        steps.len(),
-        begin.elapsed().as_secs_f32()
-    );
+    let count = steps.len();
+    let seconds = begin.elapsed().as_secs();
+    let left_out = if steps.iter().any(|(name, _)| *name == SUITES_OF_STORES) {
+        format!(
+            "; {}",
+            test::summary(&stores::left_out(workspace)?, INCLUDE)
+        )
+    } else {
+        String::new()
+    };
+    println!("ci: all {count} steps passed, {seconds} s{left_out}");
     Ok(())
 }
 

@@ -8,7 +8,8 @@ use anyhow::bail;
 xflags::xflags! {
     /// Every chore of the workspace.
     cmd xtask {
-        /// Everything a change must pass, in at most 25 minutes on two cores.
+        /// Everything a change must pass, in at most 25 minutes on two cores. With CI=true it installs the
+        /// servers that are missing, and leaves out no test of a store.
         cmd ci {
             /// Only the steps whose name contains this.
             optional --only step: String

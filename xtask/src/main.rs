@@ -6,7 +6,7 @@
 //! 1. A chore ends with one summary line and exit code 0, or with a one-line error: exit code 1
 //!    when a check failed, 2 when a tool is missing (the line says how to get it) or the command
 //!    line is not understood.
-//! 2. No chore installs anything unless it is asked with `--install`.
+//! 2. No chore installs anything unless it is asked with `--install`, or runs in CI (`CI=true`).
 //! 3. Build products stay below the target directory; each set of compiler flags has its own
 //!    folder there, so that chores do not evict each other's artifacts.
 
@@ -20,6 +20,7 @@ mod examples;
 mod flags;
 mod fuzz;
 mod hygiene;
+mod install;
 mod loom;
 mod models;
 mod packages;

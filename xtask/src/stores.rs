@@ -24,7 +24,8 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 use crate::flags;
-use crate::test::WHOLE;
+use crate::install::{self, Program};
+use crate::test::{LEFT_OUT, WHOLE};
 use crate::workspace::{MissingTool, Workspace, succeeds};
 
 /// A server that does not listen by then does not start.
@@ -36,10 +37,8 @@ struct Server {
     name: &'static str,
     /// Names its address, for the tests.
     variable: &'static str,
-    /// The package of Debian's that it is in.
-    apt: &'static str,
-    /// What starts it: the first of these that is installed.
-    programs: &'static [&'static str],
+    /// What starts it: the first of its names that is installed.
+    program: Program,
     start: fn(&Place<'_>) -> Result<String>,
     stop: fn(&Place<'_>) -> Result<()>,
 }
@@ -48,18 +47,34 @@ const SERVERS: [Server; 2] = [
     Server {
         name: "postgres",
         variable: "DURABLE_POSTGRES_URL",
-        apt: "postgresql",
-        programs: &["pg_ctl"],
+        program: Program {
+            names: &["pg_ctl"],
+            package: "postgresql",
+        },
         start: start_postgres,
         stop: stop_postgres,
     },
     Server {
         name: "redis",
         variable: "DURABLE_REDIS_URL",
-        apt: "redis-server",
-        programs: &["redis-server", "valkey-server"],
+        program: Program {
+            names: &["redis-server", "valkey-server"],
+            package: "redis-server",
+        },
         start: start_redis,
         stop: stop_redis,
+    },
+];
+
+/// Programs that tests start themselves: a pooler, and one that makes certificates.
+const OF_TESTS: [Program; 2] = [
+    Program {
+        names: &["pgbouncer"],
+        package: "pgbouncer",
+    },
+    Program {
+        names: &["openssl"],
+        package: "openssl",
     },
 ];
 
@@ -75,7 +90,7 @@ struct Place<'a> {
 impl<'a> Place<'a> {
     /// If the server is installed.
     fn of(workspace: &Workspace, shell: &'a Shell, server: &Server) -> Option<Self> {
-        let (programs, program) = find(server.programs)?;
+        let (programs, program) = find(server.program.names)?;
         Some(Self {
             shell,
             folder: workspace.target.join("stores").join(server.name),
@@ -115,9 +130,14 @@ pub(crate) fn are_up(workspace: &Workspace) -> bool {
 }
 
 /// Starts the servers that are installed and not up. Answers with their variables and addresses,
-/// and says which are left out.
+/// and says which are left out. A run of CI installs missing servers first, or fails.
 pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'static str, String)>> {
     let shell = workspace.shell()?;
+    if install::is_ci() {
+        let programs = SERVERS.iter().map(|server| server.program);
+        let programs: Vec<Program> = programs.chain(OF_TESTS).collect();
+        install::complete(&shell, &programs)?;
+    }
     let known = read_env(workspace);
     let mut urls = Vec::new();
     for server in &SERVERS {
@@ -130,7 +150,7 @@ pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'sta
             let Some(place) = Place::of(workspace, &shell, server) else {
                 println!(
                     "stores: {} is not installed, so its tests are left out: apt-get install {}",
-                    server.name, server.apt
+                    server.name, server.program.package
                 );
                 continue;
             };
@@ -168,9 +188,35 @@ pub(crate) fn down(workspace: &Workspace, only: Option<&str>) -> Result<()> {
     write_env(workspace, &left)
 }
 
-/// The suites of the stores against real servers. What has no server is left out, and said so.
+/// The suites of the stores against real servers. In a run of CI it fails if a test was left out.
 pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
-    with_servers(workspace, |shell| suites(workspace, shell))
+    let file = left_out_file(workspace);
+    fs::create_dir_all(&workspace.target)?;
+    fs::write(&file, "")?;
+    with_servers(workspace, |shell| {
+        shell.set_var(LEFT_OUT, &file);
+        suites(workspace, shell)
+    })?;
+    check_left_out(install::is_ci(), &left_out(workspace)?)
+}
+
+fn check_left_out(is_ci: bool, left_out: &str) -> Result<()> {
+    let parts: Vec<&str> = left_out.lines().collect();
+    let parts = parts.join(", ");
+    ensure!(
+        !is_ci || parts.is_empty(),
+        "a run of CI leaves nothing out, and this was: {parts}"
+    );
+    Ok(())
+}
+
+/// The tests that the last [`in_ci`] has left out, one line each time.
+pub(crate) fn left_out(workspace: &Workspace) -> Result<String> {
+    Ok(fs::read_to_string(left_out_file(workspace))?)
+}
+
+fn left_out_file(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("stores-left-out.txt")
 }
 
 /// With a shell in which the tests find the servers, for as long as that takes.
@@ -258,18 +304,34 @@ fn lines(urls: &[(&str, String)]) -> String {
     lines.collect()
 }
 
-/// The first of these programs that is there, and its folder: one of the path, or where Debian puts those of
-/// `PostgreSQL`.
-fn find(programs: &[&'static str]) -> Option<(PathBuf, &'static str)> {
+/// Debian's packages put most programs of `PostgreSQL` there, in `VERSION/bin`.
+const DEBIAN_POSTGRES: &str = "/usr/lib/postgresql";
+/// Debian's packages put servers there. It is in root's path only.
+const SBIN: &str = "/usr/sbin";
+
+/// The first of these programs that is installed, and its folder.
+pub(crate) fn find(programs: &[&'static str]) -> Option<(PathBuf, &'static str)> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
-    let versions = fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut versions: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
-    versions.sort();
-    folders.extend(versions.into_iter().rev());
+    folders.push(SBIN.into());
+    folders.extend(debian_postgres(Path::new(DEBIAN_POSTGRES)));
+    find_in(&folders, programs)
+}
+
+/// The folders of the programs of `PostgreSQL`, that of the newest version first.
+fn debian_postgres(folder: &Path) -> Vec<PathBuf> {
+    let versions = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut versions: Vec<PathBuf> = versions.map(|version| version.path()).collect();
+    // By the major version, so that 9.6 is older than 15.
+    versions.sort_by_key(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let major = name.split('.').next().and_then(|major| major.parse().ok());
+        std::cmp::Reverse(major.unwrap_or(0_u32))
+    });
+    versions.into_iter().map(|path| path.join("bin")).collect()
+}
+
+fn find_in(folders: &[PathBuf], programs: &[&'static str]) -> Option<(PathBuf, &'static str)> {
     programs.iter().find_map(|&program| {
         let folder = folders
             .iter()
@@ -298,7 +360,7 @@ fn password() -> String {
 /// `PostgreSQL` refuses to run as root: then it runs as a user without rights, who gets the folder.
 fn without_rights(place: &Place<'_>) -> Result<(&'static str, Vec<&'static str>)> {
     let Place { shell, folder, .. } = place;
-    if cmd!(shell, "id -u").quiet().read()? != "0" {
+    if !install::is_root(shell)? {
         return Ok(("env", Vec::new()));
     }
     let mut users = ["postgres", "nobody"].into_iter();
@@ -448,12 +510,37 @@ fn stop_redis(place: &Place<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::find;
+    use super::*;
 
     #[test]
     fn the_first_program_that_is_installed_is_taken_and_none_if_there_is_none() {
         let found = find(&["no-server-has-this-name", "cargo", "rustc"]);
         assert_eq!(found.map(|(_, program)| program), Some("cargo"));
         assert_eq!(find(&["no-server-has-this-name"]), None);
+    }
+
+    #[test]
+    fn the_newest_postgresql_is_found_where_debian_puts_it() {
+        let debian = env::temp_dir().join(format!("xtask-stores-{}", std::process::id()));
+        for version in ["9.6", "14", "17"] {
+            let bin = debian.join(version).join("bin");
+            fs::create_dir_all(&bin).expect("a folder");
+            fs::write(bin.join("pg_ctl"), "").expect("a file");
+        }
+        // The newest has a client only.
+        fs::create_dir_all(debian.join("18/bin")).expect("a folder");
+        let found = find_in(&debian_postgres(&debian), &["pg_ctl"]);
+        fs::remove_dir_all(&debian).expect("it is there");
+        assert_eq!(found, Some((debian.join("17/bin"), "pg_ctl")));
+        assert_eq!(debian_postgres(&debian), [""; 0].map(PathBuf::from));
+    }
+
+    #[test]
+    fn a_run_of_ci_that_has_left_a_test_out_fails_and_names_it() {
+        assert!(check_left_out(true, "").is_ok());
+        let left_out = "tests with TLS (there is no openssl)\n";
+        assert!(check_left_out(false, left_out).is_ok());
+        let error = check_left_out(true, left_out).expect_err("something was left out");
+        assert!(error.to_string().contains("tests with TLS"), "{error}");
     }
 }

@@ -13,7 +13,7 @@ use crate::workspace::{Workspace, require};
 /// The runtimes of the sanitizers are there for this one.
 pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// Names the file in which tests write down what they leave out (`testkit::left_out`).
-const LEFT_OUT: &str = "TESTKIT_LEFT_OUT";
+pub(crate) const LEFT_OUT: &str = "TESTKIT_LEFT_OUT";
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
 
 /// Runs the tests, pinned to the first core if `one_core`.
@@ -49,23 +49,22 @@ pub(crate) fn run(workspace: &Workspace, one_core: bool) -> Result<()> {
     let seconds = begin.elapsed().as_secs();
     println!(
         "test: all passed{place}, {seconds} s; {}",
-        summary(&fs::read_to_string(&left_out)?)
+        summary(&fs::read_to_string(&left_out)?, INCLUDE)
     );
     Ok(())
 }
 
-/// The last words: which parts were left out, and how to have them.
-fn summary(left_out: &str) -> String {
+/// How to run the tests that need a server.
+const INCLUDE: &str = "`cargo xtask ci --only stores` starts the servers that are installed, and runs the tests on them";
+
+/// Names the tests that were left out, and how to `include` them.
+pub(crate) fn summary(left_out: &str, include: &str) -> String {
     let parts: BTreeSet<&str> = left_out.lines().collect();
     if parts.is_empty() {
         return "nothing was left out".to_owned();
     }
     let parts: Vec<&str> = parts.into_iter().collect();
-    format!(
-        "left out: {}. `cargo xtask ci --only stores` starts the servers that are installed, and runs the \
-         tests on them",
-        parts.join(", ")
-    )
+    format!("left out: {}. {include}", parts.join(", "))
 }
 
 /// A part of a run.
@@ -166,8 +165,9 @@ mod tests {
 
     #[test]
     fn each_part_that_was_left_out_is_named_once_with_the_command_that_runs_it() {
-        assert_eq!(summary(""), "nothing was left out");
-        let line = summary("tests on B (b is not set)\ntests on A (a)\ntests on A (a)\n");
+        assert_eq!(summary("", INCLUDE), "nothing was left out");
+        let left_out = "tests on B (b is not set)\ntests on A (a)\ntests on A (a)\n";
+        let line = summary(left_out, INCLUDE);
         assert!(
             line.starts_with(
                 "left out: tests on A (a), tests on B (b is not set). `cargo xtask ci"
