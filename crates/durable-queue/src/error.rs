@@ -234,6 +234,10 @@ pub enum SettleError {
     /// An answer of the store was lost, and the job was not held any more when it was asked again.
     /// Most likely the first call was carried out.
     Unknown,
+    /// The store refuses this settle whenever it is asked, and carries out others. The lease is not renewed any
+    /// more, so the job comes again when it ends; after a refused [`extend`](crate::Claimed::extend) the holder
+    /// has the job as before.
+    Refused(StoreError),
     /// The queue's shutdown did not wait for the answer any longer. The lease ends by itself.
     ShutDown,
     /// The job was taken before a fork: it is the parent's, which still has it.
@@ -250,6 +254,7 @@ impl SettleError {
 impl fmt::Display for SettleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Refused(_) => "the store refused the settle for good",
             Self::Stale => "the lease was lost",
             Self::Unknown => "the store's answer was lost, and the job is not held any more",
             Self::ShutDown => "the queue shut down before the store had answered",
@@ -258,7 +263,14 @@ impl fmt::Display for SettleError {
     }
 }
 
-impl error::Error for SettleError {}
+impl error::Error for SettleError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Refused(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 /// The error's text and those of its sources, with `: ` between them. A text that the one before ends with is
 /// left out: many errors repeat their source.

@@ -115,6 +115,7 @@ mod queue;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod reply;
+mod running;
 mod schedule;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod sizes;

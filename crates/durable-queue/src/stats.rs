@@ -9,6 +9,7 @@ pub(crate) struct Counters {
     pub(crate) taken: AtomicU64,
     pub(crate) stale: AtomicU64,
     pub(crate) errors: AtomicU64,
+    pub(crate) refused: AtomicU64,
 }
 
 impl Default for Counters {
@@ -19,6 +20,7 @@ impl Default for Counters {
             taken: zero(),
             stale: zero(),
             errors: zero(),
+            refused: zero(),
         }
     }
 }
@@ -36,6 +38,7 @@ impl Counters {
             taken: read(&self.taken),
             stale: read(&self.stale),
             errors: read(&self.errors),
+            refused: read(&self.refused),
         }
     }
 }
@@ -53,4 +56,6 @@ pub struct Stats {
     pub stale: u64,
     /// Calls of the pump that the store has failed.
     pub errors: u64,
+    /// Settles that the store has refused for good: [`SettleError::Refused`](crate::SettleError::Refused).
+    pub refused: u64,
 }

@@ -9,7 +9,7 @@ use durable_queue::store::{Act, Claim, Settle};
 use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{ErrorKind, FIRST_PAUSE, LEASE, SettleError, Store, Token, When};
 
-use crate::support::{SECOND, Time, bounded, job};
+use crate::support::{SECOND, Time, beside, bounded, job};
 
 /// Claims what is due, as another process would.
 fn steal(store: &impl Store) -> Vec<(durable_queue::JobId, Token)> {
@@ -58,6 +58,28 @@ fn without_a_heartbeat_a_lease_ends_unless_its_handler_extends_it() {
         let stolen = steal(queue.store());
         assert_eq!(stolen.len(), 1);
         assert_eq!(stolen[0].0, taken.id());
+    });
+}
+
+#[test]
+fn a_lease_beyond_all_clocks_is_held_and_settled() {
+    bounded(|| {
+        let time = Time::new();
+        let builder = time.builder(time.sim()).lease(Duration::MAX);
+        let queue = builder.build().unwrap();
+        let soon = Duration::from_millis(100);
+        queue.push(job("now"), When::NOW).unwrap();
+        queue.push(job("ahead"), soon).unwrap();
+        let now = queue.take().unwrap();
+        now.extend(Duration::MAX).unwrap();
+        let taker = beside(&queue, |queue| queue.take().unwrap());
+        time.advance(soon);
+        let ahead = taker.join().unwrap();
+        time.clock.advance(LEASE * 2);
+        assert!(steal(queue.store()).is_empty());
+        for job in [now, ahead] {
+            job.ack().unwrap();
+        }
     });
 }
 

@@ -24,6 +24,7 @@ mod processes;
 mod programs;
 mod rate;
 mod readme;
+mod refused;
 #[cfg(feature = "cron")]
 mod repeating;
 mod settling;
