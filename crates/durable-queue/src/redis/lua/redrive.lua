@@ -6,8 +6,8 @@ for index = 4, #ARGV do
   local id = ARGV[index]
   local letter = redis.call('HGET', LETTERS, id)
   if letter then
-    local _, _, _, key, schedule, urgent = cmsgpack.unpack(letter)
-    if not (key and pending(key)) then
+    local is_read, _, _, _, key, schedule, urgent = pcall(cmsgpack.unpack, letter)
+    if is_read and not (key and pending(key)) then
       redis.call('ZREM', DEAD, id)
       redis.call('HDEL', LETTERS, id)
       local job = read(id, false, false, now)
