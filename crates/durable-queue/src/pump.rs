@@ -109,10 +109,38 @@ struct Ahead {
 }
 
 struct Running {
-    /// When the lease is to be renewed.
+    /// When the lease is to be renewed; or ends, after the attempt's timeout.
     renew_at: Option<Instant>,
+    ends_at: Instant,
+    /// From then on the lease is not renewed.
+    timeout_at: Option<Instant>,
+    is_timed_out: bool,
     lost: LostFlag,
     repeat: Option<Repeat>,
+}
+
+impl Running {
+    /// The lease is so long from `sent`.
+    fn leased(&mut self, sent: Instant, span: Duration) {
+        self.ends_at = sent + span;
+        self.renew_at = self.renew_at.map(|_| sent + span / RENEW_AFTER);
+    }
+
+    /// Whether the lease, whose renewal is near, is renewed. After the attempt's timeout it is not, and the guard
+    /// learns of its end.
+    fn renews(&mut self, now: Instant, counters: &Counters) -> bool {
+        if self.timeout_at.is_none_or(|at| now < at) {
+            return true;
+        }
+        if !mem::replace(&mut self.is_timed_out, true) {
+            Counters::count(&counters.timed_out, 1);
+        }
+        self.renew_at = Some(self.ends_at).filter(|ends_at| now < *ends_at);
+        if self.renew_at.is_none() {
+            self.lost.set();
+        }
+        false
+    }
 }
 
 /// A started job comes again when it is acknowledged.
@@ -369,10 +397,13 @@ impl<S: Store> Pump<S> {
             .any(is_due)
         {
             let near = now + self.config().lease / (2 * RENEW_AFTER);
-            let renewed = self.running.iter();
-            let renewed =
-                renewed.filter(|(_, running)| running.renew_at.is_some_and(|at| at <= near));
-            items.extend(renewed.map(|(held, _)| Item::Renew(*held)));
+            let counters = &self.shared.control.counters;
+            let renewed = self.running.iter_mut().filter_map(|(held, running)| {
+                let is_near = running.renew_at.is_some_and(|at| at <= near);
+                let renews = is_near && running.renews(now, counters);
+                renews.then_some(Item::Renew(*held))
+            });
+            items.extend(renewed);
         }
 
         let tick = key(store_now);
@@ -664,6 +695,7 @@ impl<S: Store> Pump<S> {
         let Config {
             lease: span,
             heartbeat,
+            attempt_timeout,
             ..
         } = *self.config();
         let mut supplied = Vec::new();
@@ -692,11 +724,14 @@ impl<S: Store> Pump<S> {
                 continue;
             }
             let lost = LostFlag::new();
-            let renew_at = heartbeat.then(|| sent + span / RENEW_AFTER);
+            let timeout_at = attempt_timeout.and_then(|timeout| sent.checked_add(timeout));
             self.running.insert(
                 held,
                 Running {
-                    renew_at,
+                    renew_at: heartbeat.then(|| sent + span / RENEW_AFTER),
+                    ends_at: sent + span,
+                    timeout_at,
+                    is_timed_out: false,
                     lost: lost.clone(),
                     repeat,
                 },
@@ -739,7 +774,7 @@ impl<S: Store> Pump<S> {
         match verdict {
             Verdict::Done => {
                 if let Some(running) = self.running.get_mut(&held) {
-                    running.renew_at = Some(sent + span / RENEW_AFTER);
+                    running.leased(sent, span);
                 }
             }
             Verdict::Stale | Verdict::NotDue => self.is_lost(held),
@@ -772,7 +807,7 @@ impl<S: Store> Pump<S> {
             }
             (Verdict::Done, Wish::Extend(span)) => {
                 if let Some(running) = self.running.get_mut(&held) {
-                    running.renew_at = running.renew_at.map(|_| sent + *span / RENEW_AFTER);
+                    running.leased(sent, *span);
                 }
                 Ok(())
             }
