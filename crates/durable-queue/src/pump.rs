@@ -13,9 +13,9 @@
 //! 5. Nothing that was handed in is forgotten: it is sent until the store answers, or refuses it for good, or
 //!    until the shutdown's deadline.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{iter, mem};
 
 use dedup_queue::TokenBucket;
 use delay_queue::DelayHeap;
@@ -101,8 +101,8 @@ pub(crate) struct Pump<S> {
 
 struct Ahead {
     lease: Lease,
-    /// When the lease ends, unless that is too far away for a clock.
-    until: Option<Instant>,
+    /// When the lease ends.
+    until: Instant,
     /// Those that were heard when it was claimed. After a further one the store is asked in any case.
     recalls: u64,
 }
@@ -347,9 +347,10 @@ impl<S: Store> Pump<S> {
 
         // All that are near their renewal go with the first that needs it.
         if self.running.next_renewal().is_some_and(|at| at <= now) {
-            let near = now.checked_add(self.config().lease / (2 * RENEW_AFTER));
-            let near = near.unwrap_or(now);
-            items.extend(iter::from_fn(|| self.running.pop_renewal(near)).map(Item::Renew));
+            let near = now + self.config().lease / (2 * RENEW_AFTER);
+            let counters = &self.shared.control.counters;
+            let renewed = self.running.take_renewals(now, near, counters);
+            items.extend(renewed.into_iter().map(Item::Renew));
         }
 
         let tick = key(store_now);
@@ -367,7 +368,7 @@ impl<S: Store> Pump<S> {
             };
             let Some(entry) = entry else { break };
             let ahead = entry.value;
-            if ahead.until.is_some_and(|until| until <= now) {
+            if ahead.until <= now {
                 continue; // The lease has ended: the job is free for others.
             }
             if !gives_all_back && starts < wanted {
@@ -736,6 +737,7 @@ impl<S: Store> Pump<S> {
         let Config {
             lease: span,
             heartbeat,
+            attempt_timeout,
             ..
         } = *self.config();
         let mut supplied = Vec::new();
@@ -744,7 +746,7 @@ impl<S: Store> Pump<S> {
             if !lease.started {
                 self.put_ahead(Ahead {
                     lease,
-                    until: sent.checked_add(span),
+                    until: sent + span,
                     recalls: self.recalls,
                 });
                 continue;
@@ -764,7 +766,9 @@ impl<S: Store> Pump<S> {
                 continue;
             }
             let lost = LostFlag::new();
-            self.running.insert(held, lost.clone(), repeat);
+            let timeout_at = attempt_timeout.and_then(|timeout| sent.checked_add(timeout));
+            self.running
+                .insert(held, lost.clone(), repeat, sent + span, timeout_at);
             if heartbeat {
                 self.running.renew_after(held, sent, span);
             }
@@ -805,7 +809,7 @@ impl<S: Store> Pump<S> {
         let span = self.config().lease;
         match verdict {
             Verdict::Done => {
-                self.running.renew_after(held, sent, span);
+                self.running.renewed(held, sent, span);
             }
             Verdict::Stale | Verdict::NotDue => self.is_lost(held),
         }
@@ -836,7 +840,7 @@ impl<S: Store> Pump<S> {
                 Err(SettleError::Stale)
             }
             (Verdict::Done, Wish::Extend(span)) => {
-                self.running.extend(held, sent, *span);
+                self.running.extended(held, sent, *span);
                 Ok(())
             }
             (Verdict::Done, _) => {
@@ -971,7 +975,8 @@ mod tests {
                 token: Token::random(),
             };
             let span = if number == 1 { HOUR } else { HOUR * 2 };
-            pump.running.insert(job, LostFlag::new(), None);
+            pump.running
+                .insert(job, LostFlag::new(), None, clock.now() + HOUR, None);
             pump.running
                 .renew_after(job, clock.now(), span * RENEW_AFTER);
         }

@@ -2,16 +2,18 @@
 //!
 //! # What always holds
 //! 1. A time of renewal belongs to a job that is here.
-//! 2. No call looks at more jobs than it returns, and one: what a pass of the pump costs does not grow with
-//!    the jobs that are held.
+//! 2. No call looks at more jobs than those whose times are near: what a pass of the pump costs does not grow
+//!    with the jobs that are held.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::time::{Duration, Instant};
 
 use delay_queue::{DelayHeap, EntryId};
 
 use crate::control::{Held, LostFlag};
 use crate::schedule::{self, UnreadableSchedule};
+use crate::stats::Counters;
 use crate::store::Lease;
 use crate::time::StoreTime;
 
@@ -27,8 +29,13 @@ pub(crate) struct RunningJobs {
 }
 
 struct Running {
-    /// Absent if the lease is not renewed, or while a renewal is under way.
+    /// When the lease is to be renewed; or ends, after the attempt's timeout. Absent if neither is of interest, or
+    /// while a renewal is under way.
     renewal: Option<EntryId>,
+    ends_at: Instant,
+    /// From then on the lease is not renewed.
+    timeout_at: Option<Instant>,
+    is_timed_out: bool,
     lost: LostFlag,
     repeat: Option<Repeat>,
 }
@@ -78,9 +85,19 @@ impl RunningJobs {
         self.jobs.get(held)?.repeat.as_ref()
     }
 
-    pub(crate) fn insert(&mut self, held: Held, lost: LostFlag, repeat: Option<Repeat>) {
+    pub(crate) fn insert(
+        &mut self,
+        held: Held,
+        lost: LostFlag,
+        repeat: Option<Repeat>,
+        ends_at: Instant,
+        timeout_at: Option<Instant>,
+    ) {
         let running = Running {
             renewal: None,
+            ends_at,
+            timeout_at,
+            is_timed_out: false,
             lost,
             repeat,
         };
@@ -101,9 +118,30 @@ impl RunningJobs {
 
     /// The lease of a job that is here is to be renewed once a part of `span` has passed since `sent`.
     pub(crate) fn renew_after(&mut self, held: Held, sent: Instant, span: Duration) {
-        // What ends in the far future is renewed never.
-        let at = sent.checked_add(span / RENEW_AFTER);
-        let due = at.map_or(delay_queue::NEVER, |at| self.key(at));
+        self.look_at(held, sent + span / RENEW_AFTER);
+    }
+
+    /// The lease is so long from `sent`: it was renewed.
+    pub(crate) fn renewed(&mut self, held: Held, sent: Instant, span: Duration) {
+        if let Some(running) = self.jobs.get_mut(&held) {
+            running.ends_at = sent + span;
+        }
+        self.renew_after(held, sent, span);
+    }
+
+    /// As [`renewed`](Self::renewed), by the job's holder. The lease may be one that is not renewed from here.
+    pub(crate) fn extended(&mut self, held: Held, sent: Instant, span: Duration) {
+        let Some(running) = self.jobs.get_mut(&held) else {
+            return;
+        };
+        running.ends_at = sent + span;
+        if running.renewal.is_some() {
+            self.renew_after(held, sent, span);
+        }
+    }
+
+    fn look_at(&mut self, held: Held, at: Instant) {
+        let due = self.key(at);
         let Some(running) = self.jobs.get_mut(&held) else {
             return;
         };
@@ -113,27 +151,45 @@ impl RunningJobs {
         }
     }
 
-    /// As [`renew_after`](Self::renew_after), if the lease is renewed at all.
-    pub(crate) fn extend(&mut self, held: Held, sent: Instant, span: Duration) {
-        let is_renewed = |running: &Running| running.renewal.is_some();
-        if self.jobs.get(&held).is_some_and(is_renewed) {
-            self.renew_after(held, sent, span);
+    /// The jobs whose leases are to be renewed by `near`. They have no time of renewal until they are given one.
+    ///
+    /// After the attempt's timeout a lease is not renewed, and the guard learns of its end.
+    pub(crate) fn take_renewals(
+        &mut self,
+        now: Instant,
+        near: Instant,
+        counters: &Counters,
+    ) -> Vec<Held> {
+        let (mut renewed, mut not_renewed) = (Vec::new(), Vec::new());
+        while let Some(entry) = self.renewals.pop_ready(self.key(near)) {
+            steps::count_one();
+            let held = entry.value;
+            let running = self.jobs.get_mut(&held).expect("it is here");
+            running.renewal = None;
+            if running.timeout_at.is_none_or(|at| now < at) {
+                renewed.push(held);
+                continue;
+            }
+            if !mem::replace(&mut running.is_timed_out, true) {
+                Counters::count(&counters.timed_out, 1);
+            }
+            if running.ends_at <= now {
+                running.lost.set();
+            } else {
+                not_renewed.push((held, running.ends_at));
+            }
         }
-    }
-
-    /// The next job whose lease is to be renewed by `until`. It has no time of renewal until it is given one.
-    pub(crate) fn pop_renewal(&mut self, until: Instant) -> Option<Held> {
-        steps::count_one();
-        let held = self.renewals.pop_ready(self.key(until))?.value;
-        self.jobs.get_mut(&held).expect("it is here").renewal = None;
-        Some(held)
+        for (held, ends_at) in not_renewed {
+            self.look_at(held, ends_at);
+        }
+        renewed
     }
 
     /// When the next lease is to be renewed.
     pub(crate) fn next_renewal(&self) -> Option<Instant> {
         steps::count_one();
         let due = self.renewals.peek_due()?;
-        (due != delay_queue::NEVER).then(|| self.epoch + Duration::from_nanos(due))
+        Some(self.epoch + Duration::from_nanos(due))
     }
 
     fn key(&self, at: Instant) -> u64 {

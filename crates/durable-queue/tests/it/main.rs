@@ -36,4 +36,5 @@ mod taking;
 mod twin;
 mod unconfirmed;
 mod urgent;
+mod user_code;
 mod worker;
