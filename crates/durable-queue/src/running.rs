@@ -218,3 +218,47 @@ pub(crate) mod steps {
         STEPS.take()
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+    use crate::job::{JobId, Token};
+
+    const SPAN: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn jobs_that_are_gone_leave_no_times_of_renewals_behind() {
+        let now = Instant::now();
+        let counters = Counters::default();
+        let mut jobs = RunningJobs::new(now);
+        let held: Vec<Held> = (0..9)
+            .map(|id| Held {
+                id: JobId::from_u64(id),
+                token: Token::random(),
+            })
+            .collect();
+        for _ in 0..3 {
+            for held in &held {
+                // As by a store that hands out the same lease again: the later one counts.
+                for _ in 0..2 {
+                    jobs.insert(*held, LostFlag::new(), None, now + SPAN, None);
+                    jobs.renewed(*held, now, SPAN);
+                }
+                jobs.extended(*held, now, SPAN * 2);
+            }
+            assert_eq!((jobs.jobs.len(), jobs.renewals.len()), (9, 9));
+            // Some leave while their renewal is under way.
+            assert_eq!(jobs.take_renewals(now, now + SPAN, &counters).len(), 9);
+            for held in &held[..5] {
+                jobs.renewed(*held, now, SPAN);
+            }
+            assert_eq!(jobs.renewals.len(), 5);
+            for held in &held {
+                assert!(jobs.remove(held).is_some());
+                jobs.renewed(*held, now, SPAN);
+            }
+            assert!(jobs.is_empty() && jobs.renewals.is_empty());
+            assert_eq!(jobs.next_renewal(), None);
+        }
+    }
+}

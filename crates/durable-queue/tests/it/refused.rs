@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use durable_queue::store::{Act, Claim, Settle};
-use durable_queue::testing::{Fault, SimStore};
+use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     Claimed, DurableQueue, ErrorKind, FIRST_PAUSE, HORIZON, JobId, LEASE, Retried, SettleError,
     When,
@@ -244,6 +244,34 @@ fn a_store_that_panics_at_one_settle_carries_out_the_others() {
             .collect();
         let refused = acks.into_iter().map(|ack| ack.wait().is_err());
         assert_eq!(refused.collect::<Vec<_>>(), [false, true, false]);
+    });
+}
+
+/// What the claim holds comes again when its lease has ended.
+#[test]
+fn a_lost_claim_that_cannot_be_asked_for_holds_up_nothing() {
+    bounded(|| {
+        let time = Time::new();
+        let is_lost = AtomicBool::new(true);
+        let store = SimStore::with_faults(time.store.clone(), move |call| match call {
+            Call::Turn if is_lost.swap(false, SeqCst) => Fault::After,
+            Call::HeldBy => REFUSED,
+            _ => Fault::None,
+        });
+        let queue = time.queue(store);
+        queue.push(job("held"), When::NOW).unwrap();
+        let taker = beside(&queue, |queue| queue.take().unwrap());
+        time.advance(FIRST_PAUSE);
+        time.clock.wait_for_sleepers(1);
+        queue.push(job("other"), When::NOW).unwrap();
+        let other = taker.join().unwrap();
+        assert_eq!(&**other, "other");
+        other.ack().unwrap();
+        let taker = beside(&queue, |queue| queue.take().unwrap());
+        time.advance(LEASE);
+        let held = taker.join().unwrap();
+        assert_eq!((&**held, held.attempt()), ("held", 2));
+        held.ack().unwrap();
     });
 }
 
