@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::redis::cmd;
 use durable_queue::conformance::Fixture as _;
 use durable_queue::store::{Act, DeadJob, Lease, Settle, Verdict};
-use durable_queue::{DurableQueue, JobId, NewJob, Put, RedisStore, Store};
+use durable_queue::{Cancelled, DurableQueue, JobId, NewJob, Put, RedisStore, Store};
 
 use super::Keys;
 use crate::alike::{JOB, claim_of, count};
@@ -122,6 +122,26 @@ fn a_queue_of_whose_keys_one_is_gone_goes_on_and_what_is_lost_is_a_dead_letter()
         assert_eq!(store.delete_dead("queue", &ids(&dead)).unwrap(), dead.len());
         assert!(store.dead("queue", None, 100).unwrap().is_empty(), "{gone}");
     }
+}
+
+#[test]
+fn jobs_whose_payloads_are_gone_are_not_found_by_what_held_them_and_can_be_cancelled() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let store = &keys.store;
+    let puts = store.enqueue("queue", &[JOB, JOB]).unwrap();
+    let claim = claim_of(1);
+    store.turn("queue", &[], Some(claim)).unwrap();
+    keys.run::<()>(cmd("UNLINK").arg(part(&keys, "payload")));
+    let held = store.held_by("queue", claim.token, claim.lease).unwrap();
+    assert!(held.is_empty());
+    let gone = Cancelled::Gone {
+        payload: Vec::new(),
+        attempts: 0,
+    };
+    assert_eq!(store.cancel("queue", puts[1].id().into()).unwrap(), gone);
+    assert_eq!(count(store), 1);
 }
 
 /// What is no record at all, and records of other things.
