@@ -59,6 +59,15 @@ local function is_text(value)
   return not value or type(value) == 'string'
 end
 
+-- A dead letter: its attempts, when it was buried, why, its key, its schedule, and whether it is urgent. Nothing if it
+-- is gone, or cannot be read.
+local function read_letter(letter)
+  local is_read, attempts, buried, error, key, schedule, urgent = pcall(cmsgpack.unpack, letter)
+  if is_read and type(error) == 'string' then
+    return attempts, buried, error, key, schedule, urgent
+  end
+end
+
 -- By ids, each job is one table, however often it is asked for.
 local known = {}
 

@@ -4,8 +4,8 @@ local ids = redis.call('ZRANGEBYSCORE', DEAD, '(' .. ARGV[2], '+inf', 'LIMIT', 0
 local payloads = fetch(PAYLOADS, ids)
 local answer = {}
 for index, letter in ipairs(fetch(LETTERS, ids)) do
-  local is_read, attempts, buried, error, key, schedule, urgent = pcall(cmsgpack.unpack, letter)
-  if not is_read or type(error) ~= 'string' then
+  local attempts, buried, error, key, schedule, urgent = read_letter(letter)
+  if not error then
     attempts, buried, error, key, schedule, urgent = 0, 0, 'its letter is gone, or cannot be read', false, false, false
   end
   push(answer, tonumber(ids[index]), key)

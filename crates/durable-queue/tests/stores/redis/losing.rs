@@ -173,8 +173,14 @@ fn jobs_whose_records_cannot_be_read_are_buried_and_the_others_go_on() {
                 .all(|dead| dead.error.contains("cannot be read"))
         );
         assert!(dead.iter().all(|dead| dead.payload == JOB.payload));
-        assert_eq!(store.redrive("queue", &ids(&dead)).unwrap(), 2);
-        assert_eq!(worked_off(store), ids(&dead));
+        // So it is with letters.
+        let id = format!("{:016}", dead[1].id.as_u64());
+        keys.run::<()>(cmd("HSET").arg(part(&keys, "letter")).arg(id).arg(record));
+        let letter = &store.dead("queue", None, 10).unwrap()[1];
+        assert!(letter.id == dead[1].id && letter.error.contains("cannot be read"));
+        assert_eq!(store.redrive("queue", &ids(&dead)).unwrap(), 1);
+        assert_eq!(worked_off(store), [dead[0].id]);
+        assert_eq!(store.delete_dead("queue", &ids(&dead)).unwrap(), 1);
     }
 }
 

@@ -106,6 +106,7 @@ fn pushes_are_refused_while_the_server_may_delete_jobs_and_what_it_has_goes_on()
     });
     assert_eq!(what(&error), (ErrorKind::Evicting, CarriedOut::No));
     assert!(shown(&error).contains("noeviction"));
+    assert!(store.enqueue("other", &[JOB]).is_err());
     let turn = store.turn("queue", &[], Some(CLAIM())).unwrap();
     let leases = turn.claimed.unwrap().leases;
     let ack = |lease: &Lease| Settle {
