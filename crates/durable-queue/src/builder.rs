@@ -21,6 +21,8 @@ use crate::store::Store;
 
 /// How long a lease is, if not said: within this the jobs of a killed process come again.
 pub const LEASE: Duration = Duration::from_secs(10);
+/// The longest lease, a year.
+pub const LONGEST_LEASE: Duration = Duration::from_secs(365 * 86_400);
 /// How many attempts a job has, if not said.
 pub const MAX_ATTEMPTS: u32 = 20;
 /// The first back-off, if not said. It doubles up to [`LONGEST_BACK_OFF`], and is scattered.
@@ -54,6 +56,7 @@ pub(crate) struct Config {
     pub(crate) lease: Duration,
     pub(crate) prefetch: usize,
     pub(crate) heartbeat: bool,
+    pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) confirm: bool,
     pub(crate) rate: Option<Rate>,
     pub(crate) on_error: Option<Hook>,
@@ -66,6 +69,7 @@ impl fmt::Debug for Config {
             .field("lease", &self.lease)
             .field("prefetch", &self.prefetch)
             .field("heartbeat", &self.heartbeat)
+            .field("attempt_timeout", &self.attempt_timeout)
             .field("confirm", &self.confirm)
             .field("rate", &self.rate)
             .finish_non_exhaustive()
@@ -95,6 +99,7 @@ impl<T: Payload, S: Store> Builder<T, S> {
                 lease: LEASE,
                 prefetch: 0,
                 heartbeat: true,
+                attempt_timeout: None,
                 confirm: true,
                 rate: None,
                 on_error: None,
@@ -120,8 +125,8 @@ impl<T: Payload, S: Store> Builder<T, S> {
         self
     }
 
-    /// How long a lease is: [`LEASE`] if not said. The jobs of a process that is killed come again
-    /// within that time. It is renewed after a third of it.
+    /// How long a lease is: [`LEASE`] if not said, at most [`LONGEST_LEASE`]. The jobs of a process that is killed
+    /// come again within that time. It is renewed after a third of it.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.config.lease = lease;
         self
@@ -167,6 +172,31 @@ impl<T: Payload, S: Store> Builder<T, S> {
         self
     }
 
+    /// How long the lease of a started job is renewed: as long as its handler has it, if not said. After `timeout`
+    /// it is renewed no more, ends within one [`lease`](Self::lease), and another process gets the job: so a handler
+    /// that hangs does not keep its job for ever. The handler itself runs on; its
+    /// [`is_lost`](crate::Claimed::is_lost) is true from the end of the lease on, and its settle is refused once the
+    /// job was claimed again. The attempt counts, so a job whose handlers always hang is buried after its last one.
+    /// [`Stats::timed_out`](crate::Stats::timed_out) counts such attempts.
+    ///
+    /// The time counts from the hand-out, so it includes the wait within a batch. A handler that is alive and needs
+    /// longer [extends](crate::Claimed::extend) its lease. There is no default, because a second run next to a slow
+    /// first one is a worse surprise than a wait, and only the program knows how long its handlers may take.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use durable_queue::{BuildError, DurableQueue, Store};
+    /// # fn bounded<S: Store>(store: S) -> Result<DurableQueue<String, S>, BuildError> {
+    /// DurableQueue::builder("mails", store).attempt_timeout(Duration::from_secs(300)).build()
+    /// # }
+    /// ```
+    #[doc(alias = "timeout")]
+    #[doc(alias = "deadline")]
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.config.attempt_timeout = Some(timeout);
+        self
+    }
+
     /// Whether the store is asked, at its time, if a job that was claimed ahead may start: it is, if not
     /// said, with one round trip for all that is due. So a [`cancel`](DurableQueue::cancel) that says it won is
     /// final, and a job is late by that round trip.
@@ -202,7 +232,7 @@ impl<T: Payload, S: Store> Builder<T, S> {
     }
 
     /// How long a job whose attempt has failed waits for the next: scattered and exponential, if not
-    /// said.
+    /// said. A limiter that panics has said [`FIRST_BACK_OFF`].
     pub fn back_off(mut self, limiter: impl RateLimiter<JobId> + 'static) -> Self {
         self.policy.limiter = Box::new(limiter);
         self
@@ -226,12 +256,12 @@ impl<T: Payload, S: Store> Builder<T, S> {
     /// # Errors
     /// See [`BuildError`].
     pub fn build(self) -> Result<DurableQueue<T, S>, BuildError> {
-        if self
-            .config
-            .horizon
-            .is_some_and(|horizon| self.config.lease <= horizon)
-        {
+        let Config { horizon, lease, .. } = self.config;
+        if lease <= horizon.unwrap_or(Duration::ZERO) {
             return Err(BuildError::ShortLease);
+        }
+        if lease > LONGEST_LEASE {
+            return Err(BuildError::LongLease);
         }
         Ok(self.make())
     }
@@ -253,14 +283,17 @@ impl<T: Payload, S: Store> Builder<T, S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A lease that is no longer than the horizon may end before its job is due.
+    /// A lease that is no longer than the horizon, or is zero, may end before its job is due.
     ShortLease,
+    /// The lease is longer than [`LONGEST_LEASE`].
+    LongLease,
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ShortLease => f.write_str("a lease is longer than the horizon"),
+            Self::LongLease => f.write_str("a lease is a year at most"),
         }
     }
 }

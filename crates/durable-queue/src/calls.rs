@@ -13,6 +13,9 @@ use sync_shim::waiter::{Waiter, WakeList};
 
 use crate::claimed::Ready;
 
+/// A call waits for so many jobs at most: the demand of all calls stays a number.
+const MOST_WANTED: usize = 1 << 20;
+
 /// Names a call. A later one is greater.
 pub(crate) type Ticket = u64;
 
@@ -47,6 +50,7 @@ impl Calls {
     }
 
     pub(crate) fn enqueue(&mut self, wanted: usize, waiter: Waiter) -> Ticket {
+        let wanted = wanted.min(MOST_WANTED);
         let ticket = self.next;
         self.next += 1;
         self.demand += wanted;

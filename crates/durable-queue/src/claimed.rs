@@ -8,16 +8,22 @@ use std::time::Duration;
 
 use dedup_queue::RateLimiter;
 use sync_shim::Clock;
-use sync_shim::foreign::{discard, guarded};
+use sync_shim::foreign::{discard, drop_quietly, guarded};
 
+use crate::builder::{FIRST_BACK_OFF, LONGEST_LEASE};
 use crate::control::{Command, Control, Held, LostFlag, Wish};
-use crate::error::SettleError;
+use crate::error::{SettleError, storable};
 use crate::job::JobId;
-use crate::payload::Payload;
+use crate::payload::{Payload, decoded};
 use crate::reply::{Reply, SettleFuture};
 use crate::store::Lease;
 use crate::take::Acks;
 use crate::time::{StoreTime, When};
+
+/// Error of a job whose handler panicked.
+pub(crate) const PANICKED: &str = "the handler panicked";
+/// Error of a job that was dropped and not settled.
+const DROPPED: &str = "the job was dropped without being settled";
 
 /// A started job on its way from the pump to a call that takes it.
 #[derive(Debug)]
@@ -48,13 +54,18 @@ impl fmt::Debug for Policy {
 
 /// A job that was due and was started here, and its lease, which is renewed while this lives.
 ///
-/// Dropped without being settled, it is given back at once, and the attempt is not counted; dropped
-/// by a panic, the attempt has failed, as by [`retry`](Claimed::retry). Neither waits for the
-/// store's answer.
+/// Dropping a job without settling it is a failed attempt, as by [`retry`](Claimed::retry): an early return with
+/// `?`, a cancelled future, an aborted task and a panic all count. So a handler that never settles its job is not
+/// called again without a pause, and the job is buried after its last attempt. Once the queue is closed in this
+/// process (a shutdown), a dropped job is given back instead, as by [`release`](Claimed::release). The drop does not
+/// wait for the store's answer.
+///
+/// If the value's own destructor panics as the job is settled, that panic ends there: the job is settled as it was
+/// asked for.
 ///
 /// A holder that lost its lease (the process slept, or the store was out of reach for too long) is fenced
 /// off: it cannot settle the job, and each call here says so.
-#[must_use = "dropped, it is given back"]
+#[must_use = "dropping it without settling it is a failed attempt"]
 pub struct Claimed<T> {
     value: T,
     guard: Guard,
@@ -80,30 +91,33 @@ pub enum Retried {
 }
 
 impl<T: Payload> Claimed<T> {
-    /// The jobs of a call. What cannot be read is buried, and is not among them.
+    /// Decodes the jobs of a call. Those that cannot be decoded have failed this attempt, and are left out.
     pub(crate) fn all_of(
         given: Vec<Ready>,
         control: &Arc<Control>,
         policy: &Arc<Policy>,
     ) -> Vec<Self> {
-        // All have a guard before the first is decoded: if that panics, which is user code, the others
-        // are not forgotten.
-        let guard = |Ready { lease, lost }| Guard {
+        let jobs = given.into_iter();
+        jobs.filter_map(|job| Self::of(job, control, policy))
+            .collect()
+    }
+
+    pub(crate) fn of(given: Ready, control: &Arc<Control>, policy: &Arc<Policy>) -> Option<Self> {
+        let Ready { lease, lost } = given;
+        let mut guard = Guard {
             lease,
             lost,
             control: Arc::clone(control),
             policy: Arc::clone(policy),
             settled: false,
         };
-        let guards: Vec<Guard> = given.into_iter().map(guard).collect();
-        let read = |mut guard: Guard| match T::decode(mem::take(&mut guard.lease.payload)) {
+        match decoded(mem::take(&mut guard.lease.payload)) {
             Ok(value) => Some(Self { value, guard }),
             Err(error) => {
-                guard.send(Wish::Bury(error.to_string()), None);
+                guard.fail(Some(&error.to_string()));
                 None
             }
-        };
-        guards.into_iter().filter_map(read).collect()
+        }
     }
 }
 
@@ -138,7 +152,8 @@ impl<T> Claimed<T> {
         self.guard.lease.attempts
     }
 
-    /// Whether the lease is known to be lost: a handler may end early then.
+    /// Whether the lease is known to be lost, or has ended after the
+    /// [attempt's timeout](crate::Builder::attempt_timeout): a handler may end early then.
     pub fn is_lost(&self) -> bool {
         self.guard.lost.is_set()
     }
@@ -161,25 +176,29 @@ impl<T> Claimed<T> {
     /// As [`ack`](Self::ack), without waiting: it goes with one of the pump's next turns, in a gap
     /// between jobs that fall due if there is one soon. A crash before that hands the job out again;
     /// a lost lease is counted in [`Stats`](crate::Stats) alone.
-    pub fn ack_later(mut self) {
-        self.guard.settled = true;
-        let ack = Command::ack_later(self.guard.held());
-        self.guard.control.command(ack);
+    pub fn ack_later(self) {
+        let (guard, ack) = self.into_ack(Acks::Later);
+        guard.control.command(ack);
     }
 
     /// As [`ack_later`](Self::ack_later), but the command is the caller's to hand to `control`, if
     /// this job is of that queue.
-    pub(crate) fn ack_with(mut self, control: &Arc<Control>, acks: Acks) -> Option<Command> {
+    pub(crate) fn ack_with(self, control: &Arc<Control>, acks: Acks) -> Option<Command> {
         if !Arc::ptr_eq(&self.guard.control, control) {
             self.ack_later();
             return None;
         }
-        self.guard.settled = true;
-        let held = self.guard.held();
-        Some(match acks {
-            Acks::First => Command::new(held, Wish::Ack, None),
-            Acks::Later => Command::ack_later(held),
-        })
+        Some(self.into_ack(acks).1)
+    }
+
+    fn into_ack(self, acks: Acks) -> (Guard, Command) {
+        let mut guard = self.into_guard();
+        guard.settled = true;
+        let ack = match acks {
+            Acks::First => Command::new(guard.held(), Wish::Ack, None),
+            Acks::Later => Command::ack_later(guard.held()),
+        };
+        (guard, ack)
     }
 
     /// The attempt failed. The job comes again after the queue's back-off, or is buried if no
@@ -199,13 +218,13 @@ impl<T> Claimed<T> {
     }
 
     /// As [`retry`](Self::retry), without waiting.
-    pub fn retry_later(mut self) {
-        self.guard.fail(None);
+    pub fn retry_later(self) {
+        self.into_guard().fail(None);
     }
 
     /// As [`retry_later`](Self::retry_later), for this reason.
-    pub(crate) fn fail(mut self, error: &str) {
-        self.guard.fail(Some(error));
+    pub(crate) fn fail(self, error: &str) {
+        self.into_guard().fail(Some(error));
     }
 
     /// As [`retry`](Self::retry), but the job comes again when it is said, whatever the back-off.
@@ -222,7 +241,36 @@ impl<T> Claimed<T> {
         self.settle(wish, retried)
     }
 
-    /// The job is given up: it becomes a dead letter, with `error`. Blocks until the store has it.
+    /// Gives the job back as if it had never been claimed: it is due as before, for whichever process claims it
+    /// first, and the attempt is not counted. For a handler that cannot run the job here and now. Blocks until the
+    /// store has it.
+    ///
+    /// ```
+    /// # use durable_queue::{Claimed, SettleError};
+    /// # fn mail(_: &str) {}
+    /// fn handle(job: Claimed<String>, may_send: bool) -> Result<(), SettleError> {
+    ///     if !may_send {
+    ///         return job.release(); // Another process may.
+    ///     }
+    ///     mail(&job);
+    ///     job.ack()
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`SettleError`].
+    #[doc(alias = "nack")]
+    pub fn release(self) -> Result<(), SettleError> {
+        self.release_async().wait()
+    }
+
+    /// As [`release`](Self::release), as a future: see [`ack_async`](Self::ack_async).
+    pub fn release_async(self) -> SettleFuture {
+        self.settle(Wish::Release, ())
+    }
+
+    /// The job is given up: it becomes a dead letter, with `error`, of which [`LONGEST_ERROR`](crate::LONGEST_ERROR)
+    /// bytes are kept. Blocks until the store has it.
     ///
     /// # Errors
     /// See [`SettleError`].
@@ -232,10 +280,11 @@ impl<T> Claimed<T> {
 
     /// As [`bury`](Self::bury), as a future: see [`ack_async`](Self::ack_async).
     pub fn bury_async(self, error: impl Into<String>) -> SettleFuture {
-        self.settle(Wish::Bury(error.into()), ())
+        self.settle(Wish::Bury(storable(error.into())), ())
     }
 
-    /// The lease ends so long from now, unless it is renewed. Blocks until the store has it.
+    /// The lease ends so long from now, at most [`LONGEST_LEASE`](crate::LONGEST_LEASE), unless it is renewed.
+    /// Blocks until the store has it.
     ///
     /// # Errors
     /// See [`SettleError`].
@@ -248,17 +297,23 @@ impl<T> Claimed<T> {
         let reply = Reply::new();
         let command = Command::new(
             self.guard.held(),
-            Wish::Extend(lease),
+            Wish::Extend(lease.min(LONGEST_LEASE)),
             Some(Arc::clone(&reply)),
         );
         self.guard.control.command(command);
         SettleFuture::new(reply, ())
     }
 
-    fn settle<R: Copy>(mut self, wish: Wish, settled: R) -> SettleFuture<R> {
+    fn settle<R: Copy>(self, wish: Wish, settled: R) -> SettleFuture<R> {
         let reply = Reply::new();
-        self.guard.send(wish, Some(Arc::clone(&reply)));
+        self.into_guard().send(wish, Some(Arc::clone(&reply)));
         SettleFuture::new(reply, settled)
+    }
+
+    /// Drops the value, whose destructor is user code: its panic must not fail a job that is settled otherwise.
+    fn into_guard(self) -> Guard {
+        drop_quietly(self.value);
+        self.guard
     }
 }
 
@@ -288,17 +343,17 @@ impl Guard {
                 || format!("attempt {attempts} failed, and it was the last"),
                 str::to_owned,
             );
-            return (Wish::Bury(error), Retried::Buried);
+            return (Wish::Bury(storable(error)), Retried::Buried);
         }
         if let Some(when) = when {
             return (Wish::Retry(when), Retried::Again(when));
         }
         let now = self.control.clock.now();
-        // User code: no lock is held. If it panics, the job is not to wait for ever.
+        // User code: no lock is held. If it panics, the job neither waits for ever nor comes at once.
         let delay = guarded(|| self.policy.limiter.delay(&self.lease.id, attempts, now));
         let delay = delay.unwrap_or_else(|payload| {
             discard(payload);
-            Duration::ZERO
+            FIRST_BACK_OFF
         });
         (Wish::Retry(delay.into()), Retried::Again(delay.into()))
     }
@@ -320,7 +375,9 @@ impl Drop for Guard {
         )]
         let is_panic = std::thread::panicking();
         if is_panic {
-            self.fail(Some("the handler panicked"));
+            self.fail(Some(PANICKED));
+        } else if self.control.is_open() {
+            self.fail(Some(DROPPED));
         } else {
             self.send(Wish::Release, None);
         }

@@ -234,6 +234,10 @@ pub enum SettleError {
     /// An answer of the store was lost, and the job was not held any more when it was asked again.
     /// Most likely the first call was carried out.
     Unknown,
+    /// The store refuses this settle whenever it is asked, and carries out others. The lease is not renewed any
+    /// more, so the job comes again when it ends; after a refused [`extend`](crate::Claimed::extend) the holder
+    /// has the job as before.
+    Refused(StoreError),
     /// The queue's shutdown did not wait for the answer any longer. The lease ends by itself.
     ShutDown,
     /// The job was taken before a fork: it is the parent's, which still has it.
@@ -250,6 +254,7 @@ impl SettleError {
 impl fmt::Display for SettleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Refused(_) => "the store refused the settle for good",
             Self::Stale => "the lease was lost",
             Self::Unknown => "the store's answer was lost, and the job is not held any more",
             Self::ShutDown => "the queue shut down before the store had answered",
@@ -258,20 +263,78 @@ impl fmt::Display for SettleError {
     }
 }
 
-impl error::Error for SettleError {}
+impl error::Error for SettleError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Refused(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
-/// The error's text and those of its sources, with `: ` between them. A text that the one before ends with is
-/// left out: many errors repeat their source.
+/// The longest error text that is kept with a dead letter, in bytes. A longer one is cut, and ends with `[cut]`.
+pub const LONGEST_ERROR: usize = 64 << 10;
+/// Ends a text that was cut.
+const CUT: &str = " [cut]";
+/// Sources of an error that are read, so that a chain without an end does not hold a thread.
+const MOST_CAUSES: usize = 64;
+
+/// The text as every store takes it: of bounded length, and without NUL, which `PostgreSQL` refuses.
+pub(crate) fn storable(mut text: String) -> String {
+    if text.len() > LONGEST_ERROR {
+        text.truncate(boundary(&text, LONGEST_ERROR - CUT.len()));
+        text.push_str(CUT);
+    }
+    if text.contains('\0') {
+        text = text.replace('\0', " ");
+    }
+    text
+}
+
+/// The last boundary of a character that is at most `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0)
+}
+
+/// Takes text until it is too long to be kept whole; the rest is not even formatted.
+struct Bounded(String);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let room = (LONGEST_ERROR + CUT.len()).saturating_sub(self.0.len());
+        if part.len() <= room {
+            self.0.push_str(part);
+            return Ok(());
+        }
+        self.0.push_str(&part[..boundary(part, room)]);
+        Err(fmt::Error)
+    }
+}
+
+/// The error's text and those of its sources, with `: ` between them, cut where they are too long. A text that
+/// the one before ends with is left out: many errors repeat their source.
 pub(crate) fn with_causes(error: &dyn error::Error) -> String {
-    let mut text = error.to_string();
+    // An error of the user's own formatting leaves what was written until then.
+    let text_of = |error: &dyn error::Error| {
+        let mut text = Bounded(String::new());
+        fmt::write(&mut text, format_args!("{error}")).ok();
+        text.0
+    };
+    let mut text = text_of(error);
     let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
+    for _ in 0..MOST_CAUSES {
+        let Some(cause) = next.filter(|_| text.len() <= LONGEST_ERROR) else {
+            break;
+        };
+        let cause_text = text_of(cause);
         if !text.ends_with(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);
         }
         next = cause.source();
     }
-    text
+    storable(text)
 }

@@ -47,7 +47,7 @@
 //! - A **claim** holds jobs under a **lease**, which ends by itself, and under a random **fencing
 //!   token**: a holder that lost its lease cannot settle the job, and each try says so.
 //! - A handler **settles** its job: [`ack`](Claimed::ack), [`retry`](Claimed::retry),
-//!   [`bury`](Claimed::bury); dropped, it is released.
+//!   [`bury`](Claimed::bury), [`release`](Claimed::release). Dropping a job without settling it is a failed attempt.
 //! - The **pump** is the one thread of a queue and process that talks to the store about claims.
 //! - Of what is due, **urgent** jobs are claimed first. That is all: they are claimed no earlier, and one of each
 //!   eight claims of a process goes by time alone, so the others are not starved.
@@ -115,6 +115,7 @@ mod queue;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod reply;
+mod running;
 mod schedule;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod sizes;
@@ -144,9 +145,11 @@ pub use self::schedule::{Schedule, ScheduleError};
 pub use self::sqlite::SqliteStore;
 pub use self::{
     batch::Push,
-    builder::{BuildError, Builder, FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, MAX_ATTEMPTS},
+    builder::{
+        BuildError, Builder, FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS,
+    },
     claimed::{Claimed, Retried},
-    error::{CarriedOut, ErrorKind, PushError, SettleError, StoreError, TakeError},
+    error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
     horizon::{HORIZON, LONGEST_HORIZON},
     job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},
     notify::{Notifier, Notifiers, Registration},

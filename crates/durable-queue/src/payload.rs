@@ -3,7 +3,12 @@
 use std::borrow::Cow;
 use std::{error, fmt};
 
+use sync_shim::foreign::{discard, guarded};
+
 /// A value that is stored as bytes.
+///
+/// Both calls may panic. A panic of [`encode`](Self::encode) reaches the caller of the push, and nothing is stored.
+/// A panic of [`decode`](Self::decode) counts as a [`DecodeError`].
 pub trait Payload: Sized + Send + 'static {
     /// The bytes to be stored.
     ///
@@ -14,7 +19,9 @@ pub trait Payload: Sized + Send + 'static {
     /// The value of what was stored.
     ///
     /// # Errors
-    /// If these bytes are none of its values, as those that another version has written.
+    /// If these bytes are none of its values, as those that another version has written. The attempt has failed
+    /// then: the job comes again after the queue's back-off, perhaps to a process of the version that can decode it,
+    /// and is buried with the error if no attempt is left. The other jobs of a batch are handed out.
     fn decode(bytes: Vec<u8>) -> Result<Self, DecodeError>;
 }
 
@@ -37,6 +44,14 @@ impl Payload for String {
     fn decode(bytes: Vec<u8>) -> Result<Self, DecodeError> {
         Self::from_utf8(bytes).map_err(|error| DecodeError::new(error.utf8_error().to_string()))
     }
+}
+
+/// Decodes what was stored. A panic of the decoder is an error, too.
+pub(crate) fn decoded<T: Payload>(bytes: Vec<u8>) -> Result<T, DecodeError> {
+    guarded(|| T::decode(bytes)).unwrap_or_else(|payload| {
+        discard(payload); // The panic hook has shown it.
+        Err(DecodeError::new("its decoder panicked"))
+    })
 }
 
 /// Any value that serde knows, stored as JSON.
@@ -102,7 +117,10 @@ impl fmt::Display for EncodeError {
 
 impl error::Error for EncodeError {}
 
-/// What is stored is no value of the queue's type. Such a job is buried.
+/// What is stored is no value of the queue's type.
+///
+/// A job with such a payload has failed this attempt: it comes again after the back-off, so that in a rolling
+/// deployment a process of the newer version gets it, and is buried with this error after its last attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError(String);
 

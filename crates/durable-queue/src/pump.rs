@@ -10,10 +10,9 @@
 //! 3. Nothing is claimed that the rate does not let start at once; what has lost its turn is released when it
 //!    falls due.
 //! 4. Of what is due, urgent jobs go first: in claims, but for one of each [`FAIR`], and among what lies ahead.
-//! 5. Nothing that was handed in is forgotten: it is sent until the store answers, or until the
-//!    shutdown's deadline.
+//! 5. Nothing that was handed in is forgotten: it is sent until the store answers, or refuses it for good, or
+//!    until the shutdown's deadline.
 
-use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +31,8 @@ use crate::job::Tokens;
 use crate::notify::Notifier;
 use crate::offset::Offset;
 use crate::queue::Shared;
-use crate::schedule::{self, UnreadableSchedule};
+use crate::running::{RENEW_AFTER, Repeat, RunningJobs};
+use crate::schedule::UnreadableSchedule;
 use crate::stats::Counters;
 use crate::store::{
     Act, Claim, Claimed, LOCKED_AGAIN, Lease, RECALL, Result, Settle, Store, Turn, Verdict, Watch,
@@ -54,8 +54,6 @@ const LONGEST_SYNC: Duration = Duration::from_millis(20);
 const HOLD: u32 = 4;
 /// The longest pause between two looks at what another transaction has locked: by so much it may come late.
 const LONGEST_LOCKED_PAUSE: Duration = Duration::from_millis(100);
-/// A lease is renewed after this part of it, so that a renewal that fails can be tried again.
-const RENEW_AFTER: u32 = 3;
 
 /// One claim of so many that are answered goes by time alone, so that urgent jobs without end do not starve the
 /// others.
@@ -73,8 +71,7 @@ pub(crate) struct Pump<S> {
     offset: Option<Offset>,
     /// Claimed and not started, by their times; those before all that were due and urgent when they came.
     ahead: DelayHeap<Ahead>,
-    /// Started and not settled: each has a guard, or is on its way to one.
-    running: BTreeMap<Held, Running>,
+    running: RunningJobs,
     /// To be sent, again perhaps.
     pending: Vec<Command>,
     horizon: Horizon,
@@ -100,6 +97,9 @@ pub(crate) struct Pump<S> {
     paused: bool,
     failures: u32,
     retry_at: Option<Instant>,
+    /// How often in a row claims were refused for good, and until when none is made because of it.
+    refused_claims: u32,
+    claim_at: Option<Instant>,
     watch: Option<Box<dyn Watch>>,
     look_at: Option<Instant>,
 }
@@ -114,34 +114,6 @@ struct Ahead {
     refused: u32,
 }
 
-struct Running {
-    /// When the lease is to be renewed.
-    renew_at: Option<Instant>,
-    lost: LostFlag,
-    repeat: Option<Repeat>,
-}
-
-/// A started job comes again when it is acknowledged.
-struct Repeat {
-    schedule: String,
-    /// The time that is worked off.
-    due: StoreTime,
-}
-
-impl Repeat {
-    fn of(lease: &Lease) -> Option<Self> {
-        let schedule = lease.schedule.clone()?;
-        let due = lease.due;
-        Some(Self { schedule, due })
-    }
-
-    /// Not a time that has passed: one run makes up for all of those. Nor the one that is worked off,
-    /// if the store's clock shows an earlier one now. None if there is no further one.
-    fn next(&self, store_now: StoreTime) -> Result<Option<StoreTime>, UnreadableSchedule> {
-        schedule::next_after(&self.schedule, self.due.max(store_now))
-    }
-}
-
 struct LostClaim {
     claim: Claim,
     sent: Instant,
@@ -153,6 +125,9 @@ enum Item {
     Renew(Held),
     Start(Ahead),
 }
+
+/// The items of a turn that has failed, and why.
+type Sent = std::result::Result<(), (Vec<Item>, StoreError)>;
 
 /// What a pass of the pump does.
 struct Plan {
@@ -169,11 +144,11 @@ impl<S: Store> Pump<S> {
             recalls: 0,
             rate: shared.config.rate.map(Rate::bucket),
             allowed: 0,
+            running: RunningJobs::new(shared.control.clock.now()),
             shared,
             tokens: Tokens::new(),
             offset: None,
             ahead: DelayHeap::new(),
-            running: BTreeMap::new(),
             pending: Vec::new(),
             sync: Duration::ZERO,
             hold_until: None,
@@ -186,6 +161,8 @@ impl<S: Store> Pump<S> {
             paused: false,
             failures: 0,
             retry_at: None,
+            refused_claims: 0,
+            claim_at: None,
             watch: None,
             look_at: None,
         }
@@ -270,6 +247,7 @@ impl<S: Store> Pump<S> {
             }
             return None; // Calls may have been served meanwhile.
         }
+        self.claim_at = self.claim_at.filter(|at| now < *at);
         let looked = if wanted > 0 { self.look(now) } else { Ok(()) };
         if let Err(error) = looked {
             self.fail(now, error);
@@ -281,7 +259,8 @@ impl<S: Store> Pump<S> {
             // With a token left, what the next claim is for is known, and needs no other.
             let is_spent = demand > 0 && wanted == 0;
             let token = is_spent.then(|| self.next_token(now)).flatten();
-            return Some((threshold, earliest([when, deadline, token])));
+            let when = earliest([when, deadline, token, self.claim_at]);
+            return Some((threshold, when));
         }
         let unasked = mem::take(&mut plan.unasked);
         self.enter(unasked, now);
@@ -331,13 +310,21 @@ impl<S: Store> Pump<S> {
         while let Some(LostClaim { claim, sent }) = self.lost.last() {
             let (claim, sent) = (*claim, *sent);
             let Shared { store, name, .. } = &*self.shared;
-            let mut leases = called(|| store.held_by(name, claim.token, claim.lease))?;
+            let leases = called(|| store.held_by(name, claim.token, claim.lease));
+            let mut leases = match leases {
+                // Its leases end by themselves. All else would wait for it for ever.
+                Err(error) if may_be_for_good(&error) => {
+                    self.lost.pop();
+                    self.report(&error);
+                    continue;
+                }
+                leases => leases?,
+            };
             self.lost.pop();
             let is_known = |lease: &Lease| {
                 let held = Held::of(lease);
                 let mut ahead = self.ahead.iter();
-                self.running.contains_key(&held)
-                    || ahead.any(|it| Held::of(&it.value.lease) == held)
+                self.running.contains(&held) || ahead.any(|it| Held::of(&it.value.lease) == held)
             };
             leases.retain(|lease| !is_known(lease));
             self.enter(leases, sent);
@@ -357,8 +344,7 @@ impl<S: Store> Pump<S> {
         let commands = self.take_sendable(now, store_now, wanted, closing);
         let repeated = |mut command: Command| {
             if let Wish::Ack = command.wish
-                && let Some(running) = self.running.get(&command.held)
-                && let Some(repeat) = &running.repeat
+                && let Some(repeat) = self.running.repeat(&command.held)
                 && let Ok(Some(next)) = repeat.next(store_now)
             {
                 command.wish = Wish::Again(next.into());
@@ -368,18 +354,11 @@ impl<S: Store> Pump<S> {
         let mut items: Vec<Item> = commands.into_iter().map(repeated).collect();
 
         // All that are near their renewal go with the first that needs it.
-        let is_due = |at: Instant| at <= now;
-        if self
-            .running
-            .values()
-            .filter_map(|running| running.renew_at)
-            .any(is_due)
-        {
+        if self.running.next_renewal().is_some_and(|at| at <= now) {
             let near = now + self.config().lease / (2 * RENEW_AFTER);
-            let renewed = self.running.iter();
-            let renewed =
-                renewed.filter(|(_, running)| running.renew_at.is_some_and(|at| at <= near));
-            items.extend(renewed.map(|(held, _)| Item::Renew(*held)));
+            let counters = &self.shared.control.counters;
+            let renewed = self.running.take_renewals(now, near, counters);
+            items.extend(renewed.into_iter().map(Item::Renew));
         }
 
         let tick = key(store_now);
@@ -474,7 +453,7 @@ impl<S: Store> Pump<S> {
 
     /// When a claim would find something, as far as is known.
     fn next_claim(&self, wanted: usize) -> StoreTime {
-        if self.paused {
+        if self.paused || self.claim_at.is_some() {
             return StoreTime::NEVER;
         }
         match self.room(wanted) {
@@ -510,11 +489,7 @@ impl<S: Store> Pump<S> {
 
     /// There is nothing to do until then.
     fn rest(&mut self, now: Instant, wanted: usize) -> (StoreTime, Option<Instant>) {
-        let renewal = self
-            .running
-            .values()
-            .filter_map(|running| running.renew_at)
-            .min();
+        let renewal = self.running.next_renewal();
         let Some(offset) = self.offset else {
             return (UNKNOWN, renewal);
         };
@@ -529,7 +504,8 @@ impl<S: Store> Pump<S> {
             _ => claim.after(self.horizon.current()),
         };
         let held = self.hold_until;
-        let safety = self.claimed_at.map(|at| at + SAFETY_LOOK);
+        let claimed_at = self.claimed_at.filter(|_| self.claim_at.is_none());
+        let safety = claimed_at.map(|at| at + SAFETY_LOOK);
         let look = self
             .look_at
             .filter(|_| self.watch.as_ref().is_some_and(|it| it.every().is_some()));
@@ -539,9 +515,20 @@ impl<S: Store> Pump<S> {
         )
     }
 
-    /// One round trip.
+    /// One round trip; more if what the plan asks for is refused for good.
     fn turn(&mut self, plan: Plan) {
         let Plan { items, claim, .. } = plan;
+        match self.send(items, claim) {
+            Ok(()) => {}
+            Err((items, error)) if may_be_for_good(&error) => {
+                self.single_out(items, claim.is_some(), error);
+            }
+            Err((items, error)) => self.keep(items, error),
+        }
+    }
+
+    /// One round trip. What it was to do comes back if there was no answer.
+    fn send(&mut self, mut items: Vec<Item>, claim: Option<Claim>) -> Sent {
         let Shared {
             store,
             name,
@@ -572,49 +559,132 @@ impl<S: Store> Pump<S> {
                 Counters::count(&control.counters.turns, 1);
                 self.horizon.learn(received - sent);
                 self.succeed(items, turn, sent, received);
+                Ok(())
             }
             Err(error) => {
-                if let Some(claim) = claim.filter(|_| error.carried_out() == CarriedOut::Perhaps) {
-                    self.lost.push(LostClaim { claim, sent });
+                if error.carried_out() == CarriedOut::Perhaps {
+                    self.lost
+                        .extend(claim.map(|claim| LostClaim { claim, sent }));
+                    for item in &mut items {
+                        if let Item::Command(command) = item {
+                            command.perhaps_done = true;
+                        }
+                    }
                 }
-                self.keep(items, error.carried_out());
-                self.fail(received, error);
+                Err((items, error))
             }
         }
     }
 
+    /// A turn was refused for what it asks for. The settles are sent by halves, down to those that are refused by
+    /// themselves, and all others are carried out. If none is, it was the claim.
+    fn single_out(&mut self, items: Vec<Item>, claimed: bool, error: StoreError) {
+        // Whether the store was seen to answer since: else it may be the store, and none of the settles.
+        let mut answers = false;
+        let mut found_any = false;
+        let mut parts = Vec::new();
+        let mut refused = None;
+        if claimed {
+            parts.push(items);
+        } else {
+            refused = Some((items, error.clone()));
+        }
+        loop {
+            match refused.take() {
+                Some((mut part, _)) if part.len() > 1 => {
+                    parts.push(part.split_off(part.len() / 2));
+                    parts.push(part);
+                }
+                Some((mut part, error)) => {
+                    if !answers && let Err((_, error)) = self.send(Vec::new(), None) {
+                        parts.push(part);
+                        return self.keep(in_order(parts), error);
+                    }
+                    answers = true;
+                    if let Some(item) = part.pop() {
+                        self.refused(item, error);
+                        found_any = true;
+                    }
+                }
+                None => {}
+            }
+            let Some(part) = parts.pop() else {
+                if claimed && !found_any {
+                    self.claim_refused(error);
+                }
+                return;
+            };
+            match self.send(part, None) {
+                Ok(()) => answers = true,
+                Err((part, error)) if may_be_for_good(&error) => refused = Some((part, error)),
+                Err((part, error)) => {
+                    parts.push(part);
+                    return self.keep(in_order(parts), error);
+                }
+            }
+        }
+    }
+
+    /// The store refuses this by itself, and carries out other turns.
+    fn refused(&mut self, item: Item, error: StoreError) {
+        Counters::count(&self.shared.control.counters.refused, 1);
+        self.report(&error);
+        // But for an extension, the lease is not renewed any more: its job comes again.
+        match item {
+            Item::Command(command) => {
+                match command.wish {
+                    Wish::Extend(_) => {}
+                    Wish::Start(_) => self.is_lost(command.held),
+                    _ => _ = self.running.remove(&command.held),
+                }
+                command.answer(Err(SettleError::Refused(error)));
+            }
+            Item::Renew(held) => self.is_lost(held),
+            Item::Start(_) => {}
+        }
+    }
+
+    /// As `refused`: only claims wait.
+    fn claim_refused(&mut self, error: StoreError) {
+        self.report(&error);
+        let now = self.shared.control.clock.now();
+        self.claim_at = now.checked_add(pause_after(self.refused_claims));
+        self.refused_claims += 1;
+        self.shared.control.failed(Some(error));
+    }
+
     /// What a turn without an answer was to do is done later.
-    fn keep(&mut self, items: Vec<Item>, carried_out: CarriedOut) {
+    fn keep(&mut self, items: Vec<Item>, error: StoreError) {
+        let now = self.shared.control.clock.now();
         for item in items {
             match item {
-                Item::Command(mut command) => {
-                    command.perhaps_done |= carried_out == CarriedOut::Perhaps;
-                    self.pending.push(command);
-                }
-                Item::Renew(_) => {} // Its time has come as before.
+                Item::Command(command) => self.pending.push(command),
+                Item::Renew(held) => self.running.renew_after(held, now, Duration::ZERO),
                 // A start may be asked for twice.
                 Item::Start(ahead) => self.put_ahead(ahead),
             }
         }
+        self.fail(now, error);
     }
 
     fn fail(&mut self, now: Instant, error: StoreError) {
-        let pause = FIRST_PAUSE
-            .saturating_mul(1 << self.failures.min(16))
-            .min(LONGEST_PAUSE);
+        self.retry_at = now.checked_add(pause_after(self.failures));
         self.failures += 1;
-        self.retry_at = now.checked_add(pause);
+        self.report(&error);
+        self.shared.control.failed(Some(error));
+    }
+
+    fn report(&self, error: &StoreError) {
         let Shared {
             control, config, ..
         } = &*self.shared;
         Counters::count(&control.counters.errors, 1);
         if let Some(hook) = &config.on_error {
             // User code: no lock is held, and its panic ends here.
-            if let Err(payload) = guarded(|| hook(&error)) {
+            if let Err(payload) = guarded(|| hook(error)) {
                 discard(payload);
             }
         }
-        control.failed(Some(error));
     }
 
     fn succeed(&mut self, items: Vec<Item>, turn: Turn, sent: Instant, received: Instant) {
@@ -624,8 +694,12 @@ impl<S: Store> Pump<S> {
             verdicts,
             claimed,
         } = turn;
-        if mem::take(&mut self.failures) > 0 {
+        let had_failed = mem::take(&mut self.failures) > 0;
+        let had_refused = claimed.is_some() && mem::take(&mut self.refused_claims) > 0;
+        if had_failed {
             self.retry_at = None;
+        }
+        if (had_failed || had_refused) && self.refused_claims == 0 {
             self.shared.control.failed(None);
         }
         let offset = self
@@ -682,6 +756,7 @@ impl<S: Store> Pump<S> {
         let Config {
             lease: span,
             heartbeat,
+            attempt_timeout,
             ..
         } = *self.config();
         let mut supplied = Vec::new();
@@ -711,15 +786,12 @@ impl<S: Store> Pump<S> {
                 continue;
             }
             let lost = LostFlag::new();
-            let renew_at = heartbeat.then(|| sent + span / RENEW_AFTER);
-            self.running.insert(
-                held,
-                Running {
-                    renew_at,
-                    lost: lost.clone(),
-                    repeat,
-                },
-            );
+            let timeout_at = attempt_timeout.and_then(|timeout| sent.checked_add(timeout));
+            self.running
+                .insert(held, lost.clone(), repeat, sent + span, timeout_at);
+            if heartbeat {
+                self.running.renew_after(held, sent, span);
+            }
             supplied.push(Ready { lease, lost });
         }
         let control = &self.shared.control;
@@ -761,17 +833,15 @@ impl<S: Store> Pump<S> {
         let span = self.config().lease;
         match verdict {
             Verdict::Done => {
-                if let Some(running) = self.running.get_mut(&held) {
-                    running.renew_at = Some(sent + span / RENEW_AFTER);
-                }
+                self.running.renewed(held, sent, span);
             }
             Verdict::Stale | Verdict::NotDue => self.is_lost(held),
         }
     }
 
     fn is_lost(&mut self, held: Held) {
-        if let Some(running) = self.running.remove(&held) {
-            running.lost.set();
+        if let Some(lost) = self.running.remove(&held) {
+            lost.set();
             Counters::count(&self.shared.control.counters.stale, 1);
         }
     }
@@ -794,9 +864,7 @@ impl<S: Store> Pump<S> {
                 Err(SettleError::Stale)
             }
             (Verdict::Done, Wish::Extend(span)) => {
-                if let Some(running) = self.running.get_mut(&held) {
-                    running.renew_at = running.renew_at.map(|_| sent + *span / RENEW_AFTER);
-                }
+                self.running.extended(held, sent, *span);
                 Ok(())
             }
             (Verdict::Done, _) => {
@@ -864,6 +932,25 @@ impl Wish {
     }
 }
 
+/// Whether the same call may fail each time for what it asks for, as far as the error says.
+fn may_be_for_good(error: &StoreError) -> bool {
+    use ErrorKind::{Corrupt, Other, TooLarge, Unencodable};
+    matches!(error.kind(), Corrupt | Other | TooLarge | Unencodable)
+}
+
+/// Of parts that were taken from the end.
+fn in_order(mut parts: Vec<Vec<Item>>) -> Vec<Item> {
+    parts.reverse();
+    parts.into_iter().flatten().collect()
+}
+
+/// The pause after so many failures in a row and one more.
+fn pause_after(failures: u32) -> Duration {
+    FIRST_PAUSE
+        .saturating_mul(1 << failures.min(16))
+        .min(LONGEST_PAUSE)
+}
+
 /// A call of a store, which is user code. One that panics may have been carried out.
 fn called<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
     guarded(call).unwrap_or_else(|payload| {
@@ -889,4 +976,56 @@ fn key(time: StoreTime) -> u64 {
 
 fn time(key: u64) -> StoreTime {
     StoreTime::from_micros((key ^ (1 << 63)).cast_signed())
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use sync_shim::ManualClock;
+
+    use super::*;
+    use crate::job::{JobId, Token};
+    use crate::queue::DurableQueue;
+    use crate::running::steps;
+    use crate::testing::{ManualStoreClock, SimStore};
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    /// How many jobs a pass looks at for their renewals, and how many turns it makes, with so many jobs held: one
+    /// of them is renewed before the others.
+    fn passes(held: u64) -> [(u64, u64); 2] {
+        let clock = ManualClock::new();
+        let store = SimStore::new(ManualStoreClock::new(&clock));
+        let builder = DurableQueue::<String, _>::builder("queue", store);
+        let queue = builder.clock(clock.clone()).build();
+        let queue = queue.expect("it can be built");
+        let mut pump = Pump::new(Arc::clone(queue.shared()));
+        for number in 1..=held {
+            let job = Held {
+                id: JobId::from_u64(number),
+                token: Token::random(),
+            };
+            let span = if number == 1 { HOUR } else { HOUR * 2 };
+            pump.running
+                .insert(job, LostFlag::new(), None, clock.now() + HOUR, None);
+            pump.running
+                .renew_after(job, clock.now(), span * RENEW_AFTER);
+        }
+        [Duration::ZERO, HOUR].map(|passes| {
+            clock.advance(passes);
+            steps::take();
+            let before = pump.shared.control.counters.stats().turns;
+            pump.pass(&pump.shared.control.collect(), clock.now());
+            let turns = pump.shared.control.counters.stats().turns - before;
+            (steps::take(), turns)
+        })
+    }
+
+    #[test]
+    fn a_pass_costs_the_same_however_many_jobs_are_held() {
+        let few = passes(2);
+        assert_eq!(few.map(|(_, turns)| turns), [0, 1]);
+        for held in [100, 10_000] {
+            assert_eq!(passes(held), few);
+        }
+    }
 }

@@ -17,7 +17,7 @@ use crate::control::Control;
 use crate::error::{ErrorKind, PushError, StoreError, TakeError};
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Which};
 use crate::notify::ANYTHING;
-use crate::payload::{DecodeError, Payload};
+use crate::payload::{DecodeError, Payload, decoded};
 use crate::pump::Pump;
 use crate::stats::Stats;
 use crate::store::{DeadJob, EnqueueIn, ListedJob, Result, Store, StoreStats};
@@ -315,7 +315,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
                 .map_err(CancelError::Store)?
             {
                 Cancelled::Gone { payload, attempts } => Cancelled::Gone {
-                    payload: T::decode(payload).map_err(CancelError::Unreadable)?,
+                    payload: decoded(payload).map_err(CancelError::Unreadable)?,
                     attempts,
                 },
                 Cancelled::Taken => Cancelled::Taken,

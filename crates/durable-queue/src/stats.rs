@@ -8,7 +8,9 @@ pub(crate) struct Counters {
     pub(crate) turns: AtomicU64,
     pub(crate) taken: AtomicU64,
     pub(crate) stale: AtomicU64,
+    pub(crate) timed_out: AtomicU64,
     pub(crate) errors: AtomicU64,
+    pub(crate) refused: AtomicU64,
 }
 
 impl Default for Counters {
@@ -18,7 +20,9 @@ impl Default for Counters {
             turns: zero(),
             taken: zero(),
             stale: zero(),
+            timed_out: zero(),
             errors: zero(),
+            refused: zero(),
         }
     }
 }
@@ -35,7 +39,9 @@ impl Counters {
             turns: read(&self.turns),
             taken: read(&self.taken),
             stale: read(&self.stale),
+            timed_out: read(&self.timed_out),
             errors: read(&self.errors),
+            refused: read(&self.refused),
         }
     }
 }
@@ -51,6 +57,10 @@ pub struct Stats {
     pub taken: u64,
     /// Leases that were found to be lost.
     pub stale: u64,
+    /// Attempts that took longer than [`attempt_timeout`](crate::Builder::attempt_timeout).
+    pub timed_out: u64,
     /// Calls of the pump that the store has failed.
     pub errors: u64,
+    /// Settles that the store has refused for good: [`SettleError::Refused`](crate::SettleError::Refused).
+    pub refused: u64,
 }

@@ -25,6 +25,9 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Takes the earliest job. Blocks until one is due. A store that fails is tried again and
     /// again: see [`last_error`](Self::last_error).
     ///
+    /// A job whose payload cannot be [decoded](Payload::decode) is not handed out, by this call or any other: its
+    /// attempt has failed, and it comes again after the back-off.
+    ///
     /// # Errors
     /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
     #[doc(alias = "recv")]

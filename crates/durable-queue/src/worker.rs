@@ -11,7 +11,7 @@ use pool_core::Pool;
 use sync_shim::Clock;
 use sync_shim::foreign::{discard, guarded};
 
-use crate::claimed::Claimed;
+use crate::claimed::{Claimed, PANICKED};
 use crate::error::with_causes;
 use crate::payload::Payload;
 use crate::queue::{DurableQueue, ShutDown};
@@ -22,7 +22,8 @@ use crate::take::Acks;
 ///
 /// A handler that returns `Ok` has done its job, which is acknowledged as by
 /// [`ack_later`](Claimed::ack_later). One that returns an error, or panics, has failed: the job comes again after the queue's back-off, or
-/// is buried with the error if no attempt is left. Leases are renewed meanwhile.
+/// is buried with the error if no attempt is left. The same holds for a payload that cannot be [decoded](Payload::decode).
+/// Leases are renewed meanwhile, up to [`Builder::attempt_timeout`](crate::Builder::attempt_timeout).
 ///
 /// How many jobs run at a time, [`concurrency`](WorkerBuilder::concurrency) says; how many start in a span of
 /// time, [`Builder::rate`](crate::Builder::rate) of the queue.
@@ -157,7 +158,7 @@ fn handle<T: Payload, E: Into<Box<dyn Error + Send + Sync>>>(
         Ok(Err(error)) => job.fail(&error),
         Err(payload) => {
             discard(payload); // The panic hook has shown it.
-            job.fail("the handler panicked");
+            job.fail(PANICKED);
         }
     }
     None

@@ -160,6 +160,12 @@ pub(super) fn too_old(version: &str) -> StoreError {
     ))
 }
 
+/// Of a call whose session took all of its time to begin.
+pub(super) fn no_time() -> StoreError {
+    let text = "there was no session in time";
+    StoreError::new(ErrorKind::Unavailable).with_source(Said(text.to_owned()))
+}
+
 /// Of a server that would delete jobs to have memory.
 pub(super) fn evicts() -> StoreError {
     let text = "its maxmemory-policy deletes keys: set noeviction";

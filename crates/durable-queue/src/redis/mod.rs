@@ -25,7 +25,9 @@
 //! Not for:
 //! - jobs that do not fit into the server's memory, delayed ones and dead letters included. When it is
 //!   full, pushes are [`Full`](crate::ErrorKind::Full), and what is there goes on;
-//! - a server that deletes keys to have memory (`maxmemory-policy allkeys-..`): it is refused;
+//! - a server that deletes keys to have memory (`maxmemory-policy allkeys-..`): it is refused at the opening, and
+//!   pushes are [`Evicting`](crate::ErrorKind::Evicting) once it is seen to have become one, within a second. Jobs of
+//!   which it has deleted a part become dead letters when they fall due;
 //! - a failover that must lose nothing: replicas follow later, so what was answered for may be gone, and what
 //!   was acknowledged may come again;
 //! - a cluster: the client talks to one server. All keys of a queue are in one slot;
@@ -64,7 +66,7 @@ pub use options::{CONNECT_TIMEOUT, PREFIX, RESPONSE_TIMEOUT, RedisOptions, SESSI
 pub use values::{KEY_LIMIT, PAYLOAD_LIMIT, PUSH_LIMIT};
 
 use self::failure::no_thread;
-use self::script::Call;
+use self::script::{Call, Need};
 use self::session::Sessions;
 use self::values::{
     Answer, SIZES, add_claim, add_held_by, add_job, add_settle, add_time, add_which, id_text, point,
@@ -74,7 +76,7 @@ use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::listen::Hub;
 use crate::notify::{ANYTHING, Notifier};
 use crate::store::{
-    COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, Result, Settle, Store, StoreStats,
+    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, Result, Settle, Store, StoreStats,
     Turn, Watch, announced,
 };
 use crate::time::{StoreTime, When};
@@ -167,6 +169,13 @@ impl Store for RedisStore {
     }
 
     fn turn(&self, name: &str, settles: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
+        let is_too_large = |settle: &Settle<'_>| matches!(settle.act, Act::Bury { error } if error.len() > PAYLOAD_LIMIT);
+        if settles.iter().any(is_too_large) {
+            return Err(StoreError::new(ErrorKind::TooLarge));
+        }
+        if let Some(claim) = claim {
+            self.0.sessions.learn_lease(claim.lease);
+        }
         let answer = self.call(Call::Turn, name, |command| {
             command.arg(settles.len());
             for settle in settles {
@@ -208,7 +217,7 @@ impl Store for RedisStore {
             Cancelled::Taken
         } else {
             Cancelled::Gone {
-                payload: answer.bytes()?,
+                payload: answer.maybe_bytes()?.unwrap_or_default(),
                 attempts: answer.count()?,
             }
         })
@@ -244,7 +253,7 @@ impl Store for RedisStore {
         // announced.
         let mut forget = redis::cmd("HDEL");
         forget.arg(sessions.layout().state(name)).arg("head");
-        sessions.with(true, |connection| forget.exec(connection))?;
+        sessions.with(Need::Sure, |connection| forget.exec(connection))?;
         Ok(watch)
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use redis::io::tcp::TcpSettings;
-use redis::{Client, Connection, IntoConnectionInfo, ProtocolVersion};
+use redis::{Client, Connection, IntoConnectionInfo, ProtocolVersion, RedisError, RedisResult};
 
 use super::failure::{evicts, no_session, too_old, unreadable_address};
 use super::layout::Layout;
@@ -75,6 +75,11 @@ impl RedisOptions {
 
     /// How long a call waits for its answer, before it is [`Unavailable`](crate::ErrorKind::Unavailable)
     /// and may have been carried out: [`RESPONSE_TIMEOUT`] if not said. At least a millisecond.
+    ///
+    /// The calls by which a process holds its jobs wait for a quarter of the shortest
+    /// [`lease`](crate::Builder::lease) of all queues on this store, but a second at least, if that is less: so leases are renewed in time
+    /// when a connection falls silent. A server that is stopped for longer than that at times (by slow scripts, or
+    /// a fork) is for longer leases.
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.response_timeout = timeout.max(Duration::from_millis(1));
         self
@@ -135,7 +140,7 @@ impl RedisOptions {
             response_timeout: self.response_timeout,
             layout,
         };
-        let mut connection = connector.connect()?;
+        let mut connection = connector.connect(Duration::MAX)?;
         check(&mut connection)?;
         let channel = connector.layout.channel();
         // Without this right pushes would be announced to no process, and found late.
@@ -164,23 +169,33 @@ impl RedisOptions {
 
 /// Whether the server will do.
 fn check(connection: &mut Connection) -> Result<()> {
-    let info: String = redis::cmd("INFO")
-        .query(connection)
-        .map_err(|error| no_session(&error))?;
-    let field = |name: &str| {
-        let mut lines = info.lines();
-        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        value.unwrap_or_default()
-    };
+    let failed = |error: RedisError| no_session(&error);
+    let info = info(connection, "server").map_err(failed)?;
     // Valkey says here which version of Redis it is like.
-    let version = field("redis_version");
+    let version = field(&info, "redis_version");
     let major = version.split('.').next().and_then(|it| it.parse().ok());
     if major.is_some_and(|major: u32| major < OLDEST) {
         return Err(too_old(version));
     }
-    // Policies of `volatile` touch only what expires, and no key here does.
-    if field("maxmemory_policy").starts_with("allkeys") {
+    if may_evict(connection).map_err(failed)? {
         return Err(evicts());
     }
     Ok(())
+}
+
+/// Whether the server may delete jobs to have memory.
+pub(super) fn may_evict(connection: &mut Connection) -> RedisResult<bool> {
+    let info = info(connection, "memory")?;
+    // Policies of `volatile` touch only what expires, and no key here does.
+    Ok(field(&info, "maxmemory_policy").starts_with("allkeys"))
+}
+
+fn info(connection: &mut Connection, section: &str) -> RedisResult<String> {
+    redis::cmd("INFO").arg(section).query(connection)
+}
+
+fn field<'a>(info: &'a str, name: &str) -> &'a str {
+    let mut lines = info.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.unwrap_or_default()
 }

@@ -86,24 +86,45 @@ impl Call {
         self.parts().1
     }
 
-    /// Whether its caller can do little if the answer is lost. The pump asks again what became of a
-    /// turn, and to read twice does no harm.
-    pub(super) fn must_be_sure(self) -> bool {
+    pub(super) fn need(self) -> Need {
         match self {
-            Self::Enqueue
-            | Self::Cancel
+            Self::Enqueue => Need::Push,
+            Self::Cancel
             | Self::Reset
             | Self::Pause
             | Self::SerializeKeys
             | Self::Redrive
-            | Self::DeleteDead => true,
-            Self::Turn | Self::HeldBy | Self::Stats | Self::List | Self::Dead => false,
+            | Self::DeleteDead => Need::Sure,
+            Self::Turn | Self::HeldBy => Need::Quick,
+            Self::Stats | Self::List | Self::Dead => Need::Nothing,
         }
     }
 }
 
+/// What a call wants of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// To read twice does no harm.
+    Nothing,
+    /// Its caller can do little if the answer is lost.
+    Sure,
+    /// As `Sure`, and the server may delete nothing of what is put in.
+    Push,
+    /// It is a pump's, which asks again what became of a turn, and whose leases end if it waits for long.
+    Quick,
+}
+
+impl Need {
+    pub(super) fn is_sure(self) -> bool {
+        matches!(self, Self::Sure | Self::Push)
+    }
+}
+
 /// All of a store's.
-pub(super) struct Scripts(Vec<Text>);
+pub(super) struct Scripts {
+    texts: Vec<Text>,
+    has_own_clock: bool,
+}
 
 /// A script as it is sent, and as it is named afterwards.
 pub(super) struct Text {
@@ -114,6 +135,7 @@ pub(super) struct Text {
 impl Scripts {
     /// `clock`: the key of a test's, if it is not the server's.
     pub(super) fn new(clock: Option<&str>) -> Self {
+        let has_own_clock = clock.is_some();
         let clock = clock.map_or(CLOCK.to_owned(), |key| {
             format!("local function clock()\n  return tonumber(redis.call('GET', '{key}'))\nend\n")
         });
@@ -124,10 +146,18 @@ impl Scripts {
             let hash = Script::new(&text).get_hash().to_owned();
             Text { text, hash }
         };
-        Self(Call::ALL.into_iter().map(text).collect())
+        Self {
+            texts: Call::ALL.into_iter().map(text).collect(),
+            has_own_clock,
+        }
     }
 
     pub(super) fn get(&self, call: Call) -> &Text {
-        &self.0[call as usize]
+        &self.texts[call as usize]
+    }
+
+    /// Whether times are those of a test, and not the server's.
+    pub(super) fn has_own_clock(&self) -> bool {
+        self.has_own_clock
     }
 }

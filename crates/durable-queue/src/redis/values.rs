@@ -204,7 +204,7 @@ impl Answer {
         Ok(JobId::from_u64(self.number()?.unsigned_abs()))
     }
 
-    fn maybe_bytes(&mut self) -> Result<Option<Vec<u8>>> {
+    pub(super) fn maybe_bytes(&mut self) -> Result<Option<Vec<u8>>> {
         match self.next()? {
             Value::Nil => Ok(None),
             Value::BulkString(bytes) => Ok(Some(bytes)),
@@ -297,7 +297,8 @@ impl Answer {
             Ok(DeadJob {
                 id: answer.id()?,
                 key: answer.maybe_bytes()?,
-                payload: answer.bytes()?,
+                // It may be gone.
+                payload: answer.maybe_bytes()?.unwrap_or_default(),
                 attempts: answer.count()?,
                 buried: answer.time()?,
                 error: answer.maybe_text()?.ok_or_else(unreadable)?,

@@ -103,6 +103,10 @@ pub struct SqliteOptions {
 impl SqliteOptions {
     /// How long a call waits for another process that writes, before it is
     /// [`ErrorKind::Busy`]: [`BUSY_TIMEOUT`] if not said.
+    ///
+    /// Leases are renewed by such a call. So if another process holds the file's lock for two thirds of a
+    /// [lease](crate::Builder::lease) (of the default 10 seconds, for 6.7), or for longer than that, the lease may end
+    /// and the job run twice: transactions of the application on this file are to be shorter than that.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self

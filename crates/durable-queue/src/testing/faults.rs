@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{ErrorKind, StoreError};
-use crate::store::Result;
+use crate::store::{Claim, Result, Settle};
 
 /// A call of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,23 +52,43 @@ pub enum Fault {
     Refused(ErrorKind),
 }
 
-/// Says what becomes of each call.
+type Says = dyn Fn(Call, &[Settle<'_>], Option<&Claim>) -> Fault + Send + Sync;
+
+/// Says what becomes of each call; of a turn, by what is asked for.
 #[derive(Clone)]
-pub(super) struct Plan(Arc<dyn Fn(Call) -> Fault + Send + Sync>);
+pub(super) struct Plan(Arc<Says>);
 
 impl Plan {
     pub(super) fn new(plan: impl Fn(Call) -> Fault + Send + Sync + 'static) -> Self {
-        Self(Arc::new(plan))
+        Self(Arc::new(move |call, _, _| plan(call)))
+    }
+
+    pub(super) fn of_turns(
+        plan: impl Fn(&[Settle<'_>], Option<&Claim>) -> Fault + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(move |call, settles, claim| match call {
+            Call::Turn => plan(settles, claim),
+            _ => Fault::None,
+        }))
     }
 
     /// Carries a call out, or not. `carry_out` is told whether it is announced.
-    pub(super) fn run<R>(
+    pub(super) fn run<R>(&self, call: Call, carry_out: impl FnMut(bool) -> Result<R>) -> Result<R> {
+        Self::carry_out((self.0)(call, &[], None), carry_out)
+    }
+
+    pub(super) fn run_turn<R>(
         &self,
-        call: Call,
-        mut carry_out: impl FnMut(bool) -> Result<R>,
+        settles: &[Settle<'_>],
+        claim: Option<&Claim>,
+        carry_out: impl FnMut(bool) -> Result<R>,
     ) -> Result<R> {
+        Self::carry_out((self.0)(Call::Turn, settles, claim), carry_out)
+    }
+
+    fn carry_out<R>(fault: Fault, mut carry_out: impl FnMut(bool) -> Result<R>) -> Result<R> {
         let lost = || StoreError::lost_answer(ErrorKind::Unavailable);
-        match (self.0)(call) {
+        match fault {
             Fault::None => carry_out(true),
             Fault::Before => Err(lost()),
             Fault::After => {

@@ -402,11 +402,24 @@ impl SimStore {
         clock: impl StoreClock,
         plan: impl Fn(Call) -> Fault + Send + Sync + 'static,
     ) -> Self {
+        Self::with_plan(clock, Plan::new(plan))
+    }
+
+    /// An empty store. `plan` is asked before each turn, with what the turn settles and claims, what becomes
+    /// of it. No other call fails.
+    pub fn with_turn_faults(
+        clock: impl StoreClock,
+        plan: impl Fn(&[Settle<'_>], Option<&Claim>) -> Fault + Send + Sync + 'static,
+    ) -> Self {
+        Self::with_plan(clock, Plan::of_turns(plan))
+    }
+
+    fn with_plan(clock: impl StoreClock, plan: Plan) -> Self {
         Self(Arc::new(Shared {
             queues: Mutex::new(BTreeMap::new()),
             clock: Arc::new(clock),
             notifiers: Notifiers::new(),
-            plan: Plan::new(plan),
+            plan,
         }))
     }
 
@@ -451,7 +464,7 @@ impl Store for SimStore {
     }
 
     fn turn(&self, name: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
-        self.0.plan.run(Call::Turn, |heard| {
+        self.0.plan.run_turn(settle, claim.as_ref(), |heard| {
             let (turn, frees_key) = self.step(name, |queue, now| {
                 let (verdicts, frees_key) = queue.settle_all(now, settle);
                 let claimed = claim.map(|claim| queue.claim(now, &claim));

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use sync_shim::Clock as _;
+
 use durable_queue::store::{Act, Claim, Settle};
 use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{ErrorKind, FIRST_PAUSE, LEASE, SettleError, Store, Token, When};
@@ -41,6 +43,68 @@ fn a_lease_is_renewed_while_its_handler_lives() {
         }
         assert!(!taken.is_lost());
         taken.ack().unwrap();
+    });
+}
+
+/// The handler hangs: its lease is renewed at thirds of a lease until the timeout, and then ends.
+#[test]
+fn a_lease_is_renewed_until_the_attempts_timeout_and_another_process_gets_the_job() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.builder(time.sim()).attempt_timeout(LEASE).build();
+        let queue = queue.unwrap();
+        queue.push(job("job"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        let mut passed = Duration::ZERO;
+        while !taken.is_lost() {
+            assert!(steal(queue.store()).is_empty(), "after {passed:?}");
+            // A step of less than a renewal, and no step while the pump is about to look.
+            time.advance(SECOND);
+            passed += SECOND;
+            assert!(passed <= LEASE * 2, "it is renewed for ever");
+            // The pump sleeps again, or has nothing to wake up for.
+            while !taken.is_lost()
+                && time
+                    .clock
+                    .next_due()
+                    .is_none_or(|at| at <= time.clock.now())
+            {
+                std::thread::yield_now();
+            }
+        }
+        assert!(
+            passed > LEASE,
+            "it was renewed until the timeout: {passed:?}"
+        );
+        assert_eq!(queue.stats().timed_out, 1);
+        assert_eq!(steal(queue.store()).len(), 1);
+        assert!(taken.ack().unwrap_err().is_stale());
+        assert_eq!(queue.stats().timed_out, 1);
+    });
+}
+
+#[test]
+fn a_handler_that_extends_its_lease_after_the_attempts_timeout_has_it_for_that_long() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.builder(time.sim()).attempt_timeout(SECOND).build();
+        let queue = queue.unwrap();
+        queue.push(job("job"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        time.advance(LEASE / 2);
+        time.clock.wait_for_sleepers(1);
+        assert_eq!(queue.stats().timed_out, 1);
+        taken.extend(LEASE * 2).unwrap();
+        time.advance(LEASE * 2 - SECOND);
+        time.clock.wait_for_sleepers(1);
+        assert!(!taken.is_lost() && steal(queue.store()).is_empty());
+        time.advance(SECOND);
+        while !taken.is_lost() {
+            std::thread::yield_now();
+        }
+        // The job is there for others; until one has it, a handler that is late may still say how it ended.
+        taken.ack().unwrap();
+        assert_eq!(queue.store_stats().unwrap().jobs, 0);
     });
 }
 

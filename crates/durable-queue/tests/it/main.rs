@@ -25,6 +25,7 @@ mod processes;
 mod programs;
 mod rate;
 mod readme;
+mod refused;
 #[cfg(feature = "cron")]
 mod repeating;
 mod settling;
@@ -36,4 +37,5 @@ mod taking;
 mod twin;
 mod unconfirmed;
 mod urgent;
+mod user_code;
 mod worker;

@@ -252,7 +252,10 @@ fn a_file_of_a_newer_version_is_an_error_that_says_so() {
     let path = folder.file("jobs");
     let newer = Connection::open(&path).unwrap();
     newer
-        .execute("UPDATE durable_version SET version = version + 1, oldest = version + 1", [])
+        .execute(
+            "UPDATE durable_version SET version = version + 1, oldest = version + 1",
+            [],
+        )
         .unwrap();
     let error = options(&clock).open(&path).unwrap_err();
     let ErrorKind::Newer { found, known } = error.kind() else {

@@ -57,10 +57,24 @@ local function pack(job)
   end
 end
 
+local function is_text(value)
+  return not value or type(value) == 'string'
+end
+
+-- A dead letter: its attempts, when it was buried, why, its key, its schedule, and whether it is urgent. Nothing if it
+-- is gone, or cannot be read.
+local function read_letter(letter)
+  local is_read, attempts, buried, error, key, schedule, urgent = pcall(cmsgpack.unpack, letter)
+  if is_read and type(error) == 'string' then
+    return attempts, buried, error, key, schedule, urgent
+  end
+end
+
 -- By ids, each job is one table, however often it is asked for.
 local known = {}
 
--- `place` and `due` may be unknown: what is held is in LEASES.
+-- `place` and `due` may be unknown: what is held is in LEASES. A job whose record cannot be read is broken: a
+-- claim buries it (`turn.lua`), and no other call finds it.
 local function read(id, record, place, due)
   local job = known[id]
   if job then
@@ -69,16 +83,21 @@ local function read(id, record, place, due)
   job = { id = id, place = place, due = due, at = due, attempts = 0, most = NEVER, has_record = record,
     token = false, started = false, ran = false, key = false, schedule = false, urgent = false }
   if record then
-    local at
-    job.token, job.started, job.ran, job.attempts, at, job.most, job.key, job.schedule, job.urgent =
-      cmsgpack.unpack(record)
-    -- A record of version 1 does not say it.
-    job.urgent = job.urgent or false
-    job.was_urgent = job.urgent
-    if job.token then
-      job.place = LEASES
+    local is_read, token, started, ran, attempts, at, most, key, schedule, urgent =
+      pcall(cmsgpack.unpack, record)
+    if is_read and type(attempts) == 'number' and type(most) == 'number' and is_text(token) and is_text(key)
+      and is_text(schedule) then
+      job.token, job.started, job.ran, job.attempts, job.most = token, started, ran, attempts, most
+      -- A record of version 1 does not say whether it is urgent.
+      job.key, job.schedule, job.urgent = key, schedule, urgent or false
+      job.was_urgent = job.urgent
+      if token then
+        job.place = LEASES
+      end
+      job.at = at or job.at
+    else
+      job.is_broken = true
     end
-    job.at = at or job.at
   end
   known[id] = job
   return job
@@ -87,16 +106,17 @@ end
 -- The job of this id, if there is one. The score is looked up, which `read` spares.
 local function find(id)
   local job = known[id]
-  if job then
-    return not job.is_gone and job or nil
+  if not job then
+    local due, place = redis.call('ZSCORE', DUE, id), DUE
+    if not due then
+      due, place = redis.call('ZSCORE', LEASES, id), LEASES
+    end
+    if not due then
+      return nil
+    end
+    job = read(id, redis.call('HGET', JOBS, id), place, tonumber(due))
   end
-  local due, place = redis.call('ZSCORE', DUE, id), DUE
-  if not due then
-    due, place = redis.call('ZSCORE', LEASES, id), LEASES
-  end
-  if due then
-    return read(id, redis.call('HGET', JOBS, id), place, tonumber(due))
-  end
+  return not (job.is_gone or job.is_broken) and job or nil
 end
 
 -- What was changed, to be written all at once, and by few calls.

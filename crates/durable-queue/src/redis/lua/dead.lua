@@ -1,9 +1,13 @@
--- Dead letters by their ids: how many, and after which. Eight values of each.
+-- Dead letters by their ids: how many, and after which. Eight values of each. A letter that is gone, or cannot be
+-- read, has little to say.
 local ids = redis.call('ZRANGEBYSCORE', DEAD, '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[1])
 local payloads = fetch(PAYLOADS, ids)
 local answer = {}
 for index, letter in ipairs(fetch(LETTERS, ids)) do
-  local attempts, buried, error, key, schedule, urgent = cmsgpack.unpack(letter)
+  local attempts, buried, error, key, schedule, urgent = read_letter(letter)
+  if not error then
+    attempts, buried, error, key, schedule, urgent = 0, 0, 'its letter is gone, or cannot be read', false, false, false
+  end
   push(answer, tonumber(ids[index]), key)
   push(answer, payloads[index], attempts)
   push(answer, buried, error)

@@ -4,7 +4,11 @@
 --
 -- Answers with the earliest time that was set; a letter for each: n new, m merged, k kept; and the ids.
 local now = clock()
-local last = tonumber(redis.call('HGET', STATE, 'last') or 0)
+local last = tonumber(redis.call('HGET', STATE, 'last'))
+if not last then
+  -- If the state alone was deleted, jobs have ids that are not known here. None is as high as the clock.
+  last = redis.call('EXISTS', DUE, LEASES, PAYLOADS, DEAD) > 0 and now or 0
+end
 local before = last
 local earliest = NEVER
 local times, payloads, letters, ids = {}, {}, {}, {}

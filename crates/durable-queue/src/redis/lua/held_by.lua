@@ -10,6 +10,9 @@ for index, record in ipairs(fetch(JOBS, ids)) do
   end
 end
 for index, payload in ipairs(fetch(PAYLOADS, held_ids)) do
-  push_lease(answer, held[index], payload)
+  -- What has none is buried when its lease has ended.
+  if payload then
+    push_lease(answer, held[index], payload)
+  end
 end
 return answer

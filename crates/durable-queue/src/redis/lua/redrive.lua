@@ -4,23 +4,20 @@ local now = clock()
 local count = 0
 for index = 4, #ARGV do
   local id = ARGV[index]
-  local letter = redis.call('HGET', LETTERS, id)
-  if letter then
-    local _, _, _, key, schedule, urgent = cmsgpack.unpack(letter)
-    if not (key and pending(key)) then
-      redis.call('ZREM', DEAD, id)
-      redis.call('HDEL', LETTERS, id)
-      local job = read(id, false, false, now)
-      -- A letter of version 1 does not say whether it is urgent.
-      job.key, job.schedule, job.urgent = key, schedule, urgent or false
-      change(job)
-      if key then
-        redis.call('HSET', PENDING, key, id)
-      end
-      -- The next one of its key finds it.
-      write()
-      count = count + 1
+  local _, _, error, key, schedule, urgent = read_letter(redis.call('HGET', LETTERS, id))
+  if error and not (key and pending(key)) then
+    redis.call('ZREM', DEAD, id)
+    redis.call('HDEL', LETTERS, id)
+    local job = read(id, false, false, now)
+    -- A letter of version 1 does not say whether it is urgent.
+    job.key, job.schedule, job.urgent = key, schedule, urgent or false
+    change(job)
+    if key then
+      redis.call('HSET', PENDING, key, id)
     end
+    -- The next one of its key finds it.
+    write()
+    count = count + 1
   end
 end
 if count > 0 then

@@ -196,6 +196,11 @@ local function claim(job, due)
   return true
 end
 
+-- A job of which a part is gone cannot be run. It is no job any more, and leaves a dead letter that says so.
+local function lose(job)
+  acts.bury(job, 'a part of what was stored of it is gone, or cannot be read')
+end
+
 -- What is put off makes room for what comes after it.
 local function claim_all(some)
   repeat
@@ -231,11 +236,23 @@ claim_all(function()
     local candidate = candidates[index]
     local job = read(candidate.id, record, candidate.place, candidate.due)
     -- Not what was claimed just now, as an urgent one.
-    if not job.is_claimed and not claim(job, candidate.due) then
+    if job.is_broken then
+      lose(job)
+    elseif not job.is_claimed and not claim(job, candidate.due) then
       break
     end
   end
 end)
+write()
+
+local answer = {}
+for index, payload in ipairs(fetch(PAYLOADS, lease_ids)) do
+  if payload then
+    push_lease(answer, leases[index], payload)
+  else
+    lose(leases[index])
+  end
+end
 write()
 
 local first_free = first_of(DUE)
@@ -251,8 +268,4 @@ if first > now then
   end
 end
 
-local answer = {}
-for index, payload in ipairs(fetch(PAYLOADS, lease_ids)) do
-  push_lease(answer, leases[index], payload)
-end
 return { now, flags, table.concat(verdicts), first, first_free, answer }

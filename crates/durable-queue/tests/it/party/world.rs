@@ -336,7 +336,14 @@ impl World {
             }
             Fate::Drop => {
                 ledger.gives_back(holding);
-                drop(job);
+                if holding.number.is_multiple_of(2) {
+                    drop(job.release_async());
+                } else {
+                    // Given back if the queue is closed, else a failed attempt.
+                    ledger.may_be_due_from(&holding.lineage, ledger.now().after(SECOND));
+                    ledger.fails(holding, "the job was dropped without being settled");
+                    drop(job);
+                }
             }
             Fate::Panic => {
                 ledger.may_be_due_from(&holding.lineage, ledger.now().after(SECOND));

@@ -6,6 +6,7 @@ mod counting;
 mod crashing;
 mod encrypting;
 mod failing;
+mod losing;
 mod opening;
 mod refusing;
 mod server;

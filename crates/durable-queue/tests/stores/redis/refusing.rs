@@ -5,8 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use ::redis::cmd;
-use durable_queue::store::{Act, Claim, Settle, Verdict};
-use durable_queue::{CarriedOut, ErrorKind, NewJob, RedisStore, Store, Token};
+use durable_queue::redis::PAYLOAD_LIMIT;
+use durable_queue::store::{Act, Claim, Lease, Settle, Verdict};
+use durable_queue::{CarriedOut, ErrorKind, NewJob, RedisStore, Store, StoreError, Token};
 
 use super::failing::{shown, what};
 use super::server::Server;
@@ -85,6 +86,47 @@ fn a_server_that_may_delete_jobs_is_refused() {
         server.set("maxmemory-policy", policy);
         server.store();
     }
+}
+
+/// The policy can be changed at any time.
+#[test]
+fn pushes_are_refused_while_the_server_may_delete_jobs_and_what_it_has_goes_on() {
+    let Some(server) = Server::new(&[]) else {
+        return;
+    };
+    let store = server.store();
+    store.enqueue("queue", &[JOB; 2]).unwrap();
+    server.set("maxmemory-policy", "allkeys-random");
+    let error = testkit::watchdog(testkit::LIMIT, || {
+        loop {
+            if let Err(error) = store.enqueue("other", &[JOB]) {
+                return error;
+            }
+        }
+    });
+    assert_eq!(what(&error), (ErrorKind::Evicting, CarriedOut::No));
+    assert!(shown(&error).contains("noeviction"));
+    assert!(store.enqueue("other", &[JOB]).is_err());
+    let turn = store.turn("queue", &[], Some(CLAIM())).unwrap();
+    let leases = turn.claimed.unwrap().leases;
+    let ack = |lease: &Lease| Settle {
+        id: lease.id,
+        token: lease.token,
+        act: Act::Ack,
+    };
+    let acks: Vec<_> = leases.iter().map(ack).collect();
+    let turn = store.turn("queue", &acks, None).unwrap();
+    assert_eq!(turn.verdicts, [Verdict::Done; 2]);
+    // Asked each time until it is right, and then no more.
+    server.set("maxmemory-policy", "noeviction");
+    store.enqueue("queue", &[JOB]).unwrap();
+    assert_eq!(count(&store), 1);
+    // A new session asks in any case: the server may be another one.
+    server.run::<()>(cmd("CLIENT").arg(&["KILL", "TYPE", "normal"]));
+    assert!(store.stats("queue").is_err());
+    server.set("maxmemory-policy", "allkeys-lru");
+    let error = store.enqueue("queue", &[JOB]).unwrap_err();
+    assert_eq!(what(&error), (ErrorKind::Evicting, CarriedOut::No));
 }
 
 #[test]
@@ -219,6 +261,57 @@ fn a_server_that_does_not_answer_is_given_up_and_may_have_done_it() {
     server.signal("CONT");
     server.wait(|_| true);
     assert_eq!(count(&server.store()), 2, "it has");
+}
+
+/// Or the leases would end that it is to renew.
+#[test]
+fn a_turn_is_given_up_within_a_part_of_its_lease_however_long_other_calls_may_wait() {
+    let Some(server) = Server::new(&[]) else {
+        return;
+    };
+    let hour = Duration::from_secs(3_600);
+    let options = RedisStore::options();
+    let options = options.response_timeout(hour).connect_timeout(hour);
+    let store = options.open(&server.address()).unwrap();
+    let claim = Claim {
+        lease: Duration::from_secs(8),
+        ..CLAIM()
+    };
+    store.turn("queue", &[], Some(claim)).unwrap();
+    server.signal("STOP");
+    let give_up = |call: &dyn Fn() -> StoreError| testkit::watchdog(testkit::LIMIT, call);
+    let error = give_up(&|| store.turn("queue", &[], None).unwrap_err());
+    assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
+    // A new session is begun for this one.
+    let error = give_up(&|| {
+        let held = store.held_by("queue", claim.token, claim.lease);
+        held.unwrap_err()
+    });
+    assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::No));
+    server.signal("CONT");
+    server.wait(|_| true);
+    store.turn("queue", &[], Some(CLAIM())).unwrap();
+}
+
+#[test]
+fn an_error_of_a_job_that_is_too_long_for_the_server_is_not_sent() {
+    let Some(server) = Server::new(&[]) else {
+        return;
+    };
+    let store = server.store();
+    store.enqueue("queue", &[JOB]).unwrap();
+    let turn = store.turn("queue", &[], Some(CLAIM())).unwrap();
+    let lease = &turn.claimed.unwrap().leases[0];
+    let long = "x".repeat(PAYLOAD_LIMIT + 1);
+    let bury = |error| Settle {
+        id: lease.id,
+        token: lease.token,
+        act: Act::Bury { error },
+    };
+    let error = store.turn("queue", &[bury(&long)], None).unwrap_err();
+    assert_eq!(what(&error), (ErrorKind::TooLarge, CarriedOut::No));
+    let turn = store.turn("queue", &[bury(&long[1..])], None).unwrap();
+    assert_eq!(turn.verdicts, [Verdict::Done]);
 }
 
 /// A server says what it was sent, if it does not know the command.
