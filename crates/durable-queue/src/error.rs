@@ -281,7 +281,10 @@ pub(crate) fn storable(mut text: String) -> String {
 
 /// The last boundary of a character that is at most `at`.
 fn boundary(text: &str, at: usize) -> usize {
-    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+    (0..=at)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0)
 }
 
 /// Takes text until it is too long to be kept whole; the rest is not even formatted.

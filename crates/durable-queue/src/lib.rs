@@ -142,7 +142,9 @@ pub use self::schedule::{Schedule, ScheduleError};
 pub use self::sqlite::SqliteStore;
 pub use self::{
     batch::Push,
-    builder::{BuildError, Builder, FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS},
+    builder::{
+        BuildError, Builder, FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS,
+    },
     claimed::{Claimed, Retried},
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
     horizon::{HORIZON, LONGEST_HORIZON},
@@ -156,7 +158,7 @@ pub use self::{
     store::{EnqueueIn, Store},
     take::{TakeFuture, TakeManyFuture},
     time::{StoreClock, StoreTime, WallClock, When},
-    worker::{StartError, Worker, WorkerBuilder},
+    worker::{MOST_JOBS, SHORTEST_PATIENCE, StartError, Worker, WorkerBuilder},
 };
 
 // What the README shows is compiled and run.

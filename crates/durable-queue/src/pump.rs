@@ -231,9 +231,12 @@ impl<S: Store> Pump<S> {
             cut_short: true,
         };
         loop {
-            let mut orders = control.collect();
-            self.pending.append(&mut orders.commands);
             let now = control.clock.now();
+            let mut orders = control.collect(now);
+            self.pending.append(&mut orders.commands);
+            let late = mem::take(&mut orders.late).into_iter();
+            self.pending
+                .extend(late.map(|job| Command::new(job.held(), Wish::Release, None)));
             if self.is_over(&orders, now) {
                 end.cut_short = !self.is_idle();
                 break;
@@ -243,7 +246,7 @@ impl<S: Store> Pump<S> {
                 closing: orders.closing,
             };
             if let Some((threshold, when)) = self.pass(&orders, now) {
-                control.sleep(seen, threshold, when);
+                control.sleep(seen, threshold, earliest([when, orders.look_at]));
             }
         }
     }
@@ -595,6 +598,7 @@ impl<S: Store> Pump<S> {
             Ok(turn) => {
                 Counters::count(&control.counters.turns, 1);
                 self.horizon.learn(received - sent);
+                control.learn_round_trip(received - sent);
                 self.succeed(items, turn, sent, received);
             }
             Err(error) => {

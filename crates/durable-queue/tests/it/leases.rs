@@ -63,11 +63,19 @@ fn a_lease_is_renewed_until_the_attempts_timeout_and_another_process_gets_the_jo
             passed += SECOND;
             assert!(passed <= LEASE * 2, "it is renewed for ever");
             // The pump sleeps again, or has nothing to wake up for.
-            while !taken.is_lost() && time.clock.next_due().is_none_or(|at| at <= time.clock.now()) {
+            while !taken.is_lost()
+                && time
+                    .clock
+                    .next_due()
+                    .is_none_or(|at| at <= time.clock.now())
+            {
                 std::thread::yield_now();
             }
         }
-        assert!(passed > LEASE, "it was renewed until the timeout: {passed:?}");
+        assert!(
+            passed > LEASE,
+            "it was renewed until the timeout: {passed:?}"
+        );
         assert_eq!(queue.stats().timed_out, 1);
         assert_eq!(steal(queue.store()).len(), 1);
         assert!(taken.ack().unwrap_err().is_stale());

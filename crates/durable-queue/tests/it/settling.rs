@@ -34,7 +34,11 @@ fn a_dropped_job_has_failed_and_comes_again_after_the_back_off() {
             while queue.list(None, 1).unwrap().iter().any(is_held) {
                 std::thread::yield_now();
             }
-            assert_eq!(queue.store_stats().unwrap().due, 0, "no handler is called at once");
+            assert_eq!(
+                queue.store_stats().unwrap().due,
+                0,
+                "no handler is called at once"
+            );
             time.clock.advance(SECOND);
         }
         let dead = queue.dead(None, 10).unwrap();

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::error::Error;
-use std::future::Future;
 use std::fmt;
+use std::future::Future;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -193,14 +193,8 @@ fn a_handlers_error_may_panic_and_have_no_end_and_its_job_has_failed() {
     let cases = [
         ("error: display panics", "the handler panicked"),
         ("error: display fails", ""),
-        (
-            "error: empty, without an end",
-            "",
-        ),
-        (
-            "error: without an end",
-            "error: without an end",
-        ),
+        ("error: empty, without an end", ""),
+        ("error: without an end", "error: without an end"),
         ("error: source panics", "the handler panicked"),
         ("error: drop panics", "the handler panicked"),
         ("panic with a payload", "the handler panicked"),
@@ -239,7 +233,11 @@ fn values_that_panic_as_they_are_dropped_leave_each_settle_as_it_is() {
         let most = NonZeroUsize::new(3).unwrap();
         let batch = queue.take_many(most).unwrap();
         let mut rest = queue.ack_and_take_many(batch, most).unwrap().into_iter();
-        assert_eq!(queue.store_stats().unwrap().jobs, 3, "no job of it has failed");
+        assert_eq!(
+            queue.store_stats().unwrap().jobs,
+            3,
+            "no job of it has failed"
+        );
         rest.next().unwrap().ack().unwrap();
         let retried = rest.next().unwrap().retry().unwrap();
         assert_eq!(retried, Retried::Again(SECOND.into()));
@@ -287,7 +285,11 @@ fn a_back_off_may_panic_or_be_without_an_end() {
         let tried = Mutex::new(tried);
         let worker = Worker::builder(queue.clone()).start(move |job| {
             tried.lock().unwrap().send(job.attempt()).unwrap();
-            if job.attempt() < 4 { Err("no luck") } else { Ok(()) }
+            if job.attempt() < 4 {
+                Err("no luck")
+            } else {
+                Ok(())
+            }
         });
         let worker = worker.unwrap();
         let id = queue.push(job("job"), When::NOW).unwrap();
@@ -326,7 +328,10 @@ fn an_endless_lease_is_refused_and_endless_spans_end_no_thread() {
         first.extend(Duration::MAX).unwrap();
         let listed = queue.list(None, 10).unwrap();
         let held = listed.iter().find(|job| job.id == first.id()).unwrap();
-        assert!(held.due < StoreTime::NEVER, "its lease ends, once its process is gone");
+        assert!(
+            held.due < StoreTime::NEVER,
+            "its lease ends, once its process is gone"
+        );
         let retried = first.retry_after(Duration::MAX).unwrap();
         assert_eq!(retried, Retried::Again(Duration::MAX.into()));
         queue.take().unwrap().ack().unwrap();
@@ -374,7 +379,11 @@ fn a_long_error_is_cut_between_two_characters_and_says_so() {
             let room = LONGEST_ERROR - cut.error.len();
             assert!(room < 3, "no more than needed: {room}");
         }
-        assert_eq!(dead[2].error, "x".repeat(LONGEST_ERROR), "that is not too long");
+        assert_eq!(
+            dead[2].error,
+            "x".repeat(LONGEST_ERROR),
+            "that is not too long"
+        );
     });
 }
 
