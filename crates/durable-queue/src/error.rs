@@ -267,7 +267,7 @@ const CUT: &str = " [cut]";
 /// Sources of an error that are read, so that a chain without an end does not hold a thread.
 const MOST_CAUSES: usize = 64;
 
-/// The text as every store takes it: of bounded length, and without NUL, which PostgreSQL refuses.
+/// The text as every store takes it: of bounded length, and without NUL, which `PostgreSQL` refuses.
 pub(crate) fn storable(mut text: String) -> String {
     if text.len() > LONGEST_ERROR {
         text.truncate(boundary(&text, LONGEST_ERROR - CUT.len()));

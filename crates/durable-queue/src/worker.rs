@@ -20,7 +20,7 @@ use crate::queue::{DurableQueue, Shared, ShutDown};
 use crate::store::Store;
 
 /// The most jobs that a handler's thread claims at a time, if not said.
-pub const MOST_JOBS: usize = 256;
+pub const MOST_JOBS: usize = 1_024;
 /// How long a job waits at least behind a handler that turns out slow, before it is given back.
 pub const SHORTEST_PATIENCE: Duration = Duration::from_millis(10);
 /// The most bytes of payloads that a handler's thread claims at a time, if the number of jobs is not said and no
@@ -101,7 +101,7 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
     /// the queue has a [`rate`](crate::Builder::rate). So short jobs share their commits, and long ones are not kept
     /// from other processes. Idle handlers of this process take jobs from each other's batches; a job that waits in
     /// one behind a handler that turns out slow is given back after some milliseconds ([`SHORTEST_PATIENCE`], or
-    /// eight turns if those are slower).
+    /// four turns if that is more).
     ///
     /// A number that is said is fixed, and its jobs are not given back: handlers that take long keep the rest of
     /// their batch from other processes. The jobs of a batch are acknowledged together when the next one is claimed.
@@ -225,7 +225,7 @@ impl Pace {
         self.last = most;
         Wanted::Spare {
             most,
-            patience: Some((round_trip * 8).max(SHORTEST_PATIENCE)),
+            patience: Some((round_trip * 4).max(SHORTEST_PATIENCE)),
         }
     }
 }

@@ -175,7 +175,9 @@ fn a_decoder_that_panics_fails_its_job_and_the_rest_of_the_batch_is_handed_out()
                 taken.iter().map(|job| &*job.0).collect::<Vec<_>>(),
                 ["first", "last"]
             );
-            taken.into_iter().for_each(|job| job.ack().unwrap());
+            for job in taken {
+                job.ack().unwrap();
+            }
             wait_until(|| queue.list(None, 1).unwrap()[0].state == JobState::Waiting);
             let left = queue.list(None, 10).unwrap();
             assert_eq!((left.len(), left[0].attempts), (1, 1), "it has failed once");
@@ -206,8 +208,9 @@ fn a_handlers_error_may_panic_and_have_no_end_and_its_job_has_failed() {
         for (text, _) in cases {
             push(&queue, text);
         }
-        let done = ["drop", "drop", "good"];
-        done.iter().for_each(|text| push(&queue, text));
+        for text in ["drop", "drop", "good"] {
+            push(&queue, text);
+        }
         let worker = Worker::builder(queue.clone()).start(|job| match &*job.0 {
             "panic with a payload" => panic_any(PanicsAsItIsDropped),
             "drop" | "good" => Ok(()),
@@ -387,7 +390,7 @@ fn a_long_error_is_cut_between_two_characters_and_says_so() {
     });
 }
 
-/// PostgreSQL has no text with it, so the settle would be refused for good.
+/// `PostgreSQL` has no text with it, so the settle would be refused for good.
 #[test]
 fn an_error_with_nul_is_kept_without_it() {
     bounded(|| {
