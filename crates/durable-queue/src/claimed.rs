@@ -17,7 +17,6 @@ use crate::job::JobId;
 use crate::payload::{Payload, decoded};
 use crate::reply::{Reply, SettleFuture};
 use crate::store::Lease;
-use crate::take::Acks;
 use crate::time::{StoreTime, When};
 
 /// Error of a job whose handler panicked.
@@ -177,28 +176,29 @@ impl<T> Claimed<T> {
     /// between jobs that fall due if there is one soon. A crash before that hands the job out again;
     /// a lost lease is counted in [`Stats`](crate::Stats) alone.
     pub fn ack_later(self) {
-        let (guard, ack) = self.into_ack(Acks::Later);
-        guard.control.command(ack);
+        let guard = self.into_settled();
+        guard.control.command(Command::ack_later(guard.held()));
     }
 
-    /// As [`ack_later`](Self::ack_later), but the command is the caller's to hand to `control`, if
-    /// this job is of that queue.
-    pub(crate) fn ack_with(self, control: &Arc<Control>, acks: Acks) -> Option<Command> {
+    /// As [`ack_later`](Self::ack_later), but the command is the caller's to hand in.
+    pub(crate) fn later_ack(self) -> Command {
+        Command::ack_later(self.into_settled().held())
+    }
+
+    /// An acknowledgement that is the caller's to hand to `control`, if this job is of that queue.
+    pub(crate) fn ack_with(self, control: &Arc<Control>) -> Option<Command> {
         if !Arc::ptr_eq(&self.guard.control, control) {
             self.ack_later();
             return None;
         }
-        Some(self.into_ack(acks).1)
+        let held = self.into_settled().held();
+        Some(Command::new(held, Wish::Ack, None))
     }
 
-    fn into_ack(self, acks: Acks) -> (Guard, Command) {
+    fn into_settled(self) -> Guard {
         let mut guard = self.into_guard();
         guard.settled = true;
-        let ack = match acks {
-            Acks::First => Command::new(guard.held(), Wish::Ack, None),
-            Acks::Later => Command::ack_later(guard.held()),
-        };
-        (guard, ack)
+        guard
     }
 
     /// The attempt failed. The job comes again after the queue's back-off, or is buried if no

@@ -8,17 +8,18 @@
 //! 1. No user code and no store runs in a section.
 //! 2. While `sleep` is there, the pump sleeps or is about to, and nothing that concerns it has come
 //!    since it looked.
+//! 3. While there are `quiet` commands, the pump looks at the spare jobs at a time that it knows, or is closing.
 
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
+use sync_shim::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use sync_shim::foreign::drop_quietly;
 use sync_shim::waiter::{Waiter, WakeList};
 use sync_shim::{Clock, Mutex, Parker, fork_count};
 
-use crate::calls::{Calls, Look, Ticket};
+use crate::calls::{Calls, Look, Ticket, Wanted};
 use crate::claimed::Ready;
 use crate::clock::SharedClock;
 use crate::error::{ErrorKind, SettleError, StoreError, TakeError};
@@ -138,6 +139,8 @@ struct State {
     phase: Phase,
     calls: Calls,
     commands: Vec<Command>,
+    /// Commands that wait for the next call that asks, or for the pump's look at the spare jobs: they wake nobody.
+    quiet: Vec<Command>,
     /// The earliest time that a store has announced since the pump last looked here.
     announced: StoreTime,
     /// While the pump sleeps: only what is announced to be earlier concerns it.
@@ -159,12 +162,18 @@ pub(crate) struct Control {
     parker: Parker,
     pub(crate) clock: SharedClock,
     pub(crate) counters: Counters,
+    /// How long a turn takes, of late, in nanoseconds.
+    round_trip: AtomicU64,
 }
 
 /// What the pump finds when it looks.
 #[derive(Debug)]
 pub(crate) struct Orders {
     pub(crate) commands: Vec<Command>,
+    /// Spare jobs that are to be given back.
+    pub(crate) late: Vec<Ready>,
+    /// When the spare jobs are to be looked at again.
+    pub(crate) look_at: Option<Instant>,
     pub(crate) announced: StoreTime,
     pub(crate) demand: usize,
     /// The pump ends when nothing is held, or at the deadline.
@@ -180,6 +189,7 @@ impl Control {
                 phase: Phase::Open,
                 calls: Calls::default(),
                 commands: Vec::new(),
+                quiet: Vec::new(),
                 announced: StoreTime::NEVER,
                 sleep: None,
                 has_pump: false,
@@ -190,6 +200,7 @@ impl Control {
             parker: Parker::new(),
             clock,
             counters: Counters::default(),
+            round_trip: AtomicU64::new(0),
         }
     }
 
@@ -223,11 +234,12 @@ impl Control {
     pub(crate) fn ask(
         &self,
         mut settled: Vec<Command>,
-        wanted: usize,
+        wanted: Wanted,
         waiter: Waiter,
     ) -> Result<Ticket, TakeError> {
         let asked = self.section(|state, wakes| {
             if state.phase != Phase::Over {
+                state.commands.append(&mut state.quiet);
                 state.commands.append(&mut settled);
             }
             state.sleep = None;
@@ -235,10 +247,42 @@ impl Control {
                 wakes.push(waiter); // Dropped with the lock free, by being woken for nothing.
                 return Err(TakeError::ShutDown);
             }
-            Ok(state.calls.enqueue(wanted, waiter))
+            Ok(state.calls.enqueue(wanted, waiter, wakes))
         });
         drop(settled); // As in `command`.
         asked
+    }
+
+    /// A spare job, unless the queue is closed. What is settled goes with it, if the pump will look at the spare jobs
+    /// without being woken.
+    pub(crate) fn next_spare(&self, settled: &mut Vec<Command>) -> Option<Ready> {
+        self.section(|state, _| {
+            if state.phase != Phase::Open {
+                return None;
+            }
+            let job = state.calls.take_spare()?;
+            if state.calls.look_at().is_some() {
+                state.quiet.append(settled);
+            }
+            Some(job)
+        })
+    }
+
+    /// How long a turn takes, of late.
+    pub(crate) fn round_trip(&self) -> Duration {
+        Duration::from_nanos(self.round_trip.load(Relaxed)) // A measurement: no other memory is read because of it.
+    }
+
+    /// Counts by an eighth.
+    pub(crate) fn learn_round_trip(&self, took: Duration) {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX / 8);
+        let before = self.round_trip.load(Relaxed); // As above; the pump alone writes it.
+        let mean = if before == 0 {
+            took
+        } else {
+            before - before / 8 + took / 8
+        };
+        self.round_trip.store(mean, Relaxed);
     }
 
     /// What a call has been given; or it waits on, by this waiter.
@@ -382,16 +426,27 @@ impl Control {
 
     /// Step 2: what there is to do. Before any look at the store, so that what is announced after
     /// that look is still there at the next.
-    pub(crate) fn collect(&self) -> Orders {
+    pub(crate) fn collect(&self, now: Instant) -> Orders {
         // Not a `section`: that would wake the pump, which is awake, and its next sleep would end at
         // once, and so on.
         let mut state = self.state.lock();
         state.sleep = None; // Awake: it looks again before it sleeps.
+        let closing = state.phase != Phase::Open;
+        let mut late = Vec::new();
+        if closing || state.calls.look_at().is_some_and(|at| at <= now) {
+            late = state.calls.late(now, closing);
+            let State {
+                commands, quiet, ..
+            } = &mut *state;
+            commands.append(quiet);
+        }
         Orders {
             commands: mem::take(&mut state.commands),
+            late,
+            look_at: state.calls.look_at(),
             announced: mem::replace(&mut state.announced, StoreTime::NEVER),
             demand: state.calls.demand(),
-            closing: state.phase != Phase::Open,
+            closing,
             deadline: match state.phase {
                 Phase::Closing(deadline) => deadline,
                 Phase::Open | Phase::Over => None,
@@ -405,7 +460,8 @@ impl Control {
         if jobs.is_empty() {
             return jobs;
         }
-        self.section(|state, wakes| state.calls.serve(jobs, wakes))
+        let now = self.clock.now(); // May be user code: the lock is free.
+        self.section(|state, wakes| state.calls.serve(jobs, now, wakes))
     }
 
     /// Step 6: sleeps until `when`, or until something concerns the pump: a command, a call that
@@ -443,7 +499,7 @@ impl Control {
             state.cut_short = cut_short;
             state.calls.close(wakes);
             state.at_end.drain(..).for_each(|waiter| wakes.push(waiter));
-            mem::take(&mut state.commands)
+            (mem::take(&mut state.commands), mem::take(&mut state.quiet))
         });
         drop(commands); // As above.
     }

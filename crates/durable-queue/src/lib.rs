@@ -161,7 +161,7 @@ pub use self::{
     store::{EnqueueIn, Store},
     take::{TakeFuture, TakeManyFuture},
     time::{StoreClock, StoreTime, WallClock, When},
-    worker::{StartError, Worker, WorkerBuilder},
+    worker::{MOST_JOBS, SHORTEST_PATIENCE, StartError, Worker, WorkerBuilder},
 };
 
 // What the README shows is compiled and run.

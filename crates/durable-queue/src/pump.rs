@@ -187,9 +187,12 @@ impl<S: Store> Pump<S> {
             cut_short: true,
         };
         loop {
-            let mut orders = control.collect();
-            self.pending.append(&mut orders.commands);
             let now = control.clock.now();
+            let mut orders = control.collect(now);
+            self.pending.append(&mut orders.commands);
+            let late = mem::take(&mut orders.late).into_iter();
+            self.pending
+                .extend(late.map(|job| Command::new(job.held(), Wish::Release, None)));
             if self.is_over(&orders, now) {
                 end.cut_short = !self.is_idle();
                 break;
@@ -199,7 +202,7 @@ impl<S: Store> Pump<S> {
                 closing: orders.closing,
             };
             if let Some((threshold, when)) = self.pass(&orders, now) {
-                control.sleep(seen, threshold, when);
+                control.sleep(seen, threshold, earliest([when, orders.look_at]));
             }
         }
     }
@@ -558,6 +561,7 @@ impl<S: Store> Pump<S> {
             Ok(turn) => {
                 Counters::count(&control.counters.turns, 1);
                 self.horizon.learn(received - sent);
+                control.learn_round_trip(received - sent);
                 self.succeed(items, turn, sent, received);
                 Ok(())
             }
@@ -1014,7 +1018,7 @@ mod tests {
             clock.advance(passes);
             steps::take();
             let before = pump.shared.control.counters.stats().turns;
-            pump.pass(&pump.shared.control.collect(), clock.now());
+            pump.pass(&pump.shared.control.collect(clock.now()), clock.now());
             let turns = pump.shared.control.counters.stats().turns - before;
             (steps::take(), turns)
         })

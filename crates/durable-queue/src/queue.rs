@@ -99,8 +99,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     ///
     /// Of what is due, urgent jobs are claimed first, among themselves by time, then by id. None is claimed
     /// earlier than it would be. So that the others are not starved, each eighth claim of a process goes by time
-    /// alone. What a process has claimed already, up to its [`prefetch`](Builder::prefetch), goes before an urgent
-    /// job that comes later. A pending job that is merged with an urgent push is urgent, too.
+    /// alone. What a process has claimed already, up to its [`prefetch`](Builder::prefetch) and the
+    /// [batches](crate::WorkerBuilder::batch) of its workers, goes before an urgent job that comes later. A pending job that is merged with an urgent push is urgent, too.
     ///
     /// There are two levels. What must not wait for urgent jobs either is a queue of its own, with a worker of
     /// its own.

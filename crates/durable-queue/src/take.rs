@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use sync_shim::waiter::Waiter;
 use sync_shim::{Clock, Parker};
 
-use crate::calls::Ticket;
+use crate::calls::{Ticket, Wanted};
 use crate::claimed::{Claimed, Ready};
 use crate::control::{Command, Wish};
 use crate::error::TakeError;
@@ -50,7 +50,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// # Errors
     /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
     pub fn take_many(&self, most: NonZeroUsize) -> Result<Vec<Claimed<T>>, TakeError> {
-        self.shared().take(Vec::new(), Acks::First, most, None)
+        self.shared().take(Vec::new(), most, None)
     }
 
     /// As [`take_many`](Self::take_many), for at most this long.
@@ -63,7 +63,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         timeout: Duration,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
         let deadline = self.shared().control.clock.after(timeout);
-        self.shared().take(Vec::new(), Acks::First, most, deadline)
+        self.shared().take(Vec::new(), most, deadline)
     }
 
     /// Acknowledges the jobs of the last batch, as [`ack_later`](Claimed::ack_later) does, and takes
@@ -94,7 +94,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         done: Vec<Claimed<T>>,
         most: NonZeroUsize,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
-        self.shared().take(done, Acks::First, most, None)
+        self.shared().take(done, most, None)
     }
 
     /// As [`ack_and_take_many`](Self::ack_and_take_many), for at most this long.
@@ -108,7 +108,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         timeout: Duration,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
         let deadline = self.shared().control.clock.after(timeout);
-        self.shared().take(done, Acks::First, most, deadline)
+        self.shared().take(done, most, deadline)
     }
 
     /// As [`take`](Self::take), as a future. It needs no runtime. It begins to ask when it is first
@@ -153,19 +153,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     ) -> TakeManyFuture<T, S> {
         let shared = self.shared();
         TakeManyFuture {
-            taking: Taking::new(shared, shared.acks_of(done, Acks::First), most),
+            taking: Taking::new(shared, shared.acks_of(done), most),
             values: PhantomData,
         }
     }
-}
-
-/// When what a call acknowledges is durable.
-#[derive(Clone, Copy)]
-pub(crate) enum Acks {
-    /// Before the call returns.
-    First,
-    /// At some time: nothing waits for it.
-    Later,
 }
 
 impl<S: Store> Shared<S> {
@@ -174,7 +165,7 @@ impl<S: Store> Shared<S> {
         done: Vec<Claimed<T>>,
         deadline: Option<Instant>,
     ) -> Result<Claimed<T>, TakeError> {
-        let mut one = self.take(done, Acks::First, NonZeroUsize::MIN, deadline)?;
+        let mut one = self.take(done, NonZeroUsize::MIN, deadline)?;
         Ok(one.pop().expect("one is there"))
     }
 
@@ -182,19 +173,12 @@ impl<S: Store> Shared<S> {
     pub(crate) fn take<T: Payload>(
         self: &Arc<Self>,
         done: Vec<Claimed<T>>,
-        acks: Acks,
         most: NonZeroUsize,
         deadline: Option<Instant>,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
-        let mut acks = self.acks_of(done, acks);
+        let mut acks = self.acks_of(done);
         loop {
-            if let Err(error) = self.start() {
-                for ack in acks {
-                    self.control.command(ack);
-                }
-                return Err(error);
-            }
-            let given = self.wait(mem::take(&mut acks), most, deadline)?;
+            let given = self.wait(mem::take(&mut acks), Wanted::Own(most.get()), deadline)?;
             let jobs = Claimed::all_of(given, &self.control, &self.policy);
             if !jobs.is_empty() {
                 return Ok(jobs);
@@ -203,22 +187,29 @@ impl<S: Store> Shared<S> {
     }
 
     /// A job of another queue goes there.
-    fn acks_of<T>(&self, done: Vec<Claimed<T>>, acks: Acks) -> Vec<Command> {
+    fn acks_of<T>(&self, done: Vec<Claimed<T>>) -> Vec<Command> {
         let acks = done
             .into_iter()
-            .filter_map(|job| job.ack_with(&self.control, acks));
+            .filter_map(|job| job.ack_with(&self.control));
         acks.collect()
     }
 
-    fn wait(
-        &self,
+    /// Hands in what is acknowledged, whatever comes of it, and waits for jobs.
+    pub(crate) fn wait(
+        self: &Arc<Self>,
         acks: Vec<Command>,
-        most: NonZeroUsize,
+        wanted: Wanted,
         deadline: Option<Instant>,
     ) -> Result<Vec<Ready>, TakeError> {
+        if let Err(error) = self.start() {
+            for ack in acks {
+                self.control.command(ack);
+            }
+            return Err(error);
+        }
         let parker = Parker::of_thread();
         let waiter = || Waiter::Thread(parker.clone());
-        let ticket = self.control.ask(acks, most.get(), waiter())?;
+        let ticket = self.control.ask(acks, wanted, waiter())?;
         loop {
             let in_time = match deadline {
                 None => {
@@ -320,7 +311,8 @@ impl<S: Store> Taking<S> {
             let control = &self.shared.control;
             let Some(asked) = self.ticket else {
                 let acks = mem::take(&mut self.acks);
-                self.ticket = Some(control.ask(acks, self.most.get(), waiter)?);
+                let wanted = Wanted::Own(self.most.get());
+                self.ticket = Some(control.ask(acks, wanted, waiter)?);
                 return Poll::Pending;
             };
             let Some(given) = control.look(asked, waiter) else {

@@ -11,12 +11,21 @@ use pool_core::Pool;
 use sync_shim::Clock;
 use sync_shim::foreign::{discard, guarded};
 
+use crate::calls::Wanted;
 use crate::claimed::{Claimed, PANICKED};
-use crate::error::with_causes;
+use crate::control::Command;
+use crate::error::{TakeError, with_causes};
 use crate::payload::Payload;
-use crate::queue::{DurableQueue, ShutDown};
+use crate::queue::{DurableQueue, Shared, ShutDown};
 use crate::store::Store;
-use crate::take::Acks;
+
+/// The most jobs that a handler's thread claims at a time, if not said.
+pub const MOST_JOBS: usize = 1_024;
+/// How long a job waits at least behind a handler that turns out slow, before it is given back.
+pub const SHORTEST_PATIENCE: Duration = Duration::from_millis(10);
+/// The most bytes of payloads that a handler's thread claims at a time, if the number of jobs is not said and no
+/// payload is larger.
+const MOST_BYTES: usize = 1 << 20;
 
 /// Runs a handler for each job of a queue, so many at a time, on the threads of a [`Pool`].
 ///
@@ -41,7 +50,7 @@ pub struct Worker<T: Payload, S: Store> {
 pub struct WorkerBuilder<T: Payload, S: Store> {
     queue: DurableQueue<T, S>,
     concurrency: usize,
-    batch: NonZeroUsize,
+    batch: Option<NonZeroUsize>,
 }
 
 impl<T: Payload, S: Store> Worker<T, S> {
@@ -50,7 +59,7 @@ impl<T: Payload, S: Store> Worker<T, S> {
         WorkerBuilder {
             queue,
             concurrency: 1,
-            batch: NonZeroUsize::MIN,
+            batch: None,
         }
     }
 
@@ -87,12 +96,17 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         self
     }
 
-    /// How many jobs a handler's thread may take at a time: one if not said. The jobs of a batch are
-    /// handled one after the other, and are acknowledged together when the next batch is taken. For
-    /// handlers that take less time than a commit; those that take long would keep the rest of their
-    /// batch from others.
+    /// How many jobs a handler's thread claims at a time. If not said, that follows the handlers: as many as one
+    /// finishes in about two turns of the store, [`MOST_JOBS`] at most, and one if handlers take longer than that, or
+    /// the queue has a [`rate`](crate::Builder::rate). So short jobs share their commits, and long ones are not kept
+    /// from other processes. Idle handlers of this process take jobs from each other's batches; a job that waits in
+    /// one behind a handler that turns out slow is given back after some milliseconds ([`SHORTEST_PATIENCE`], or
+    /// four turns if that is more).
+    ///
+    /// A number that is said is fixed, and its jobs are not given back: handlers that take long keep the rest of
+    /// their batch from other processes. The jobs of a batch are acknowledged together when the next one is claimed.
     pub fn batch(mut self, jobs: NonZeroUsize) -> Self {
-        self.batch = jobs;
+        self.batch = Some(jobs);
         self
     }
 
@@ -122,20 +136,7 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
             // A handle of their own would keep the queue open after the worker's drop.
             let shared = Arc::clone(queue.shared());
             let handler = Arc::clone(&handler);
-            let loops = move || {
-                let mut done = Vec::new();
-                while let Ok(jobs) = shared.take(mem::take(&mut done), Acks::Later, batch, None) {
-                    let mut jobs = jobs.into_iter();
-                    done.extend(jobs.next().and_then(|job| handle(&*handler, job)));
-                    for job in jobs {
-                        // The rest of a batch: a shutdown may have come meanwhile. Dropped, it is
-                        // given back.
-                        if shared.control.is_open() {
-                            done.extend(handle(&*handler, job));
-                        }
-                    }
-                }
-            };
+            let loops = move || work(&shared, &*handler, Pace::new(batch));
             if let Err(error) = pool.submit(loops) {
                 queue.close();
                 pool.release();
@@ -146,15 +147,98 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
     }
 }
 
-/// The job comes back if it is done.
-fn handle<T: Payload, E: Into<Box<dyn Error + Send + Sync>>>(
+/// The loop of a handler's thread: it ends with the queue.
+fn work<T, S, E>(
+    shared: &Arc<Shared<S>>,
+    handler: &impl Fn(&Claimed<T>) -> Result<(), E>,
+    mut pace: Pace,
+) where
+    T: Payload,
+    S: Store,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    let control = &shared.control;
+    let is_limited = shared.config.rate.is_some();
+    let mut done = Vec::new();
+    loop {
+        let spare = control.next_spare(&mut done);
+        let job = spare.map_or_else(
+            || {
+                let wanted = pace.wanted(control.round_trip(), is_limited);
+                let mut one = shared.wait(mem::take(&mut done), wanted, None)?;
+                Ok::<_, TakeError>(one.pop().expect("one is there"))
+            },
+            Ok,
+        );
+        let Ok(job) = job else { return };
+        let size = job.lease.payload.len();
+        let begun = control.clock.now();
+        let job = Claimed::of(job, control, &shared.policy);
+        done.extend(job.and_then(|job| handle(handler, job)));
+        pace.learn(control.clock.now().saturating_duration_since(begun), size);
+    }
+}
+
+/// How many jobs a handler's thread claims at a time.
+struct Pace {
+    fixed: Option<NonZeroUsize>,
+    last: usize,
+    /// How long a job takes, of late, in nanoseconds.
+    took: u64,
+    /// The largest payload, of late, in bytes.
+    size: usize,
+}
+
+impl Pace {
+    fn new(fixed: Option<NonZeroUsize>) -> Self {
+        Self {
+            fixed,
+            last: 0,
+            took: 0,
+            size: 0,
+        }
+    }
+
+    /// A slow job counts by an eighth, so that a few slow ones make the batches short; a large one counts at once.
+    fn learn(&mut self, took: Duration, size: usize) {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX / 8);
+        self.took = match self.took {
+            0 => took,
+            before => before - before / 8 + took / 8,
+        };
+        self.size = size.max(self.size - self.size / 8);
+    }
+
+    fn wanted(&mut self, round_trip: Duration, is_limited: bool) -> Wanted {
+        if let Some(most) = self.fixed {
+            return Wanted::Spare {
+                most: most.get(),
+                patience: None,
+            };
+        }
+        let span = u64::try_from(2 * round_trip.as_nanos()).unwrap_or(u64::MAX);
+        let in_time = usize::try_from(span / self.took.max(1)).unwrap_or(usize::MAX);
+        let most = in_time
+            .min(MOST_BYTES / self.size.max(1))
+            .min(self.last * 2)
+            .clamp(1, if is_limited { 1 } else { MOST_JOBS });
+        self.last = most;
+        Wanted::Spare {
+            most,
+            patience: Some((round_trip * 4).max(SHORTEST_PATIENCE)),
+        }
+    }
+}
+
+/// An acknowledgement, if the job is done.
+fn handle<T, E: Into<Box<dyn Error + Send + Sync>>>(
     handler: &impl Fn(&Claimed<T>) -> Result<(), E>,
     job: Claimed<T>,
-) -> Option<Claimed<T>> {
+) -> Option<Command> {
     // The conversion of the error, its `Display` and its `source` are the user's too.
     let ended = guarded(|| handler(&job).map_err(|error| with_causes(&*error.into())));
     match ended {
-        Ok(Ok(())) => return Some(job),
+        Ok(Ok(())) => return Some(job.later_ack()),
         Ok(Err(error)) => job.fail(&error),
         Err(payload) => {
             discard(payload); // The panic hook has shown it.

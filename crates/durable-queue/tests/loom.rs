@@ -9,6 +9,7 @@
 #![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
 #![expect(clippy::similar_names, reason = "a taker and what is taken")]
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::num::NonZeroUsize;
 use std::pin::{Pin, pin};
@@ -21,7 +22,7 @@ use durable_queue::store::{Claim, Turn};
 use durable_queue::testing::{Call, Fault, ManualStoreClock, SimStore};
 use durable_queue::{
     Builder, Cancelled, DurableQueue, ErrorKind, FIRST_PAUSE, HORIZON, LEASE, Merge, Put, Reset,
-    SettleError, ShutDown, Store, TakeError, Token, When,
+    SettleError, ShutDown, Store, TakeError, Token, When, Worker,
 };
 use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{ManualClock, Parker};
@@ -698,6 +699,35 @@ fn a_close_racing_a_call_ends_it_while_a_handler_is_at_work() {
             taken.ack().unwrap();
             assert_eq!(world.left(), 0);
             world.end();
+        },
+    );
+}
+
+/// The handler waits for the call, and the call wants a job of the handler's batch: neither waits for ever.
+#[test]
+fn a_call_racing_a_worker_with_a_batch_gets_the_rest_of_it_or_waits_for_none() {
+    check(
+        "a_call_racing_a_worker_with_a_batch_gets_the_rest_of_it_or_waits_for_none",
+        Some(2),
+        || {
+            let world = world();
+            world.push(1, When::NOW);
+            world.push(2, When::NOW);
+            let is_taken = Parker::new();
+            let waits = is_taken.clone();
+            let worker = Worker::builder(world.queue.clone())
+                .batch(NonZeroUsize::new(2).unwrap())
+                .start(move |_| {
+                    waits.park();
+                    Ok::<_, Infallible>(())
+                })
+                .unwrap();
+            world.queue.take().unwrap().ack().unwrap();
+            is_taken.unpark();
+            assert_eq!(worker.shutdown(LEASE), ShutDown::Finished);
+            // What the handler had not begun is given back: it is free at once.
+            let left = usize::try_from(world.left()).unwrap();
+            assert_eq!(steal(world.queue.store()), left);
         },
     );
 }

@@ -8,7 +8,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use durable_queue::{Merge, ShutDown, When, Worker};
+use durable_queue::store::JobState;
+use durable_queue::testing::{Call, Fault, SimStore};
+use durable_queue::{Claimed, DurableQueue, Merge, SHORTEST_PATIENCE, ShutDown, When, Worker};
 use testkit::Gate;
 
 use crate::support::{LONG, SECOND, Time, bounded, job};
@@ -253,4 +255,195 @@ fn so_many_handlers_run_at_once_as_the_worker_may_have_and_never_one_more() {
             assert_eq!(most.load(SeqCst), MOST);
         });
     }
+}
+
+const MILLI: Duration = Duration::from_millis(1);
+
+/// A queue whose turns take a millisecond.
+fn queue_with_slow_turns(time: &Time) -> DurableQueue<String, SimStore> {
+    let clock = time.clock.clone();
+    let store = SimStore::with_faults(time.store.clone(), move |call| {
+        if call == Call::Turn {
+            clock.advance(MILLI);
+        }
+        Fault::None
+    });
+    time.queue(store)
+}
+
+fn push_all(queue: &DurableQueue<String, SimStore>, jobs: usize) {
+    let jobs = (0..jobs).map(|index| (index.to_string(), When::NOW));
+    queue.push_batch(jobs.collect()).unwrap();
+}
+
+fn held(queue: &DurableQueue<String, SimStore>) -> usize {
+    let listed = queue.list(None, 1_000).unwrap();
+    let held = listed.iter().filter(|job| job.state != JobState::Waiting);
+    held.count()
+}
+
+#[test]
+fn short_jobs_share_turns_though_no_batch_is_said() {
+    const JOBS: usize = 2_000;
+    for handlers in [1, 3] {
+        bounded(|| {
+            let time = Time::new();
+            let queue = queue_with_slow_turns(&time);
+            push_all(&queue, JOBS);
+            let builder = Worker::builder(queue.clone()).concurrency(handlers);
+            let worker = builder.start(|_| Ok::<_, String>(())).unwrap();
+            while queue.store_stats().unwrap().jobs > 0 {
+                std::thread::yield_now();
+            }
+            let turns = usize::try_from(queue.stats().turns).unwrap();
+            assert!(turns < JOBS / 20, "{turns} turns with {handlers} handlers");
+            assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+        });
+    }
+}
+
+#[test]
+fn slow_jobs_are_claimed_one_at_a_time() {
+    const JOBS: usize = 30;
+    bounded(|| {
+        let time = Time::new();
+        let queue = queue_with_slow_turns(&time);
+        push_all(&queue, JOBS);
+        let (all, clock) = (queue.clone(), time.clock.clone());
+        let most = Arc::new(AtomicUsize::new(0));
+        let worker = {
+            let most = Arc::clone(&most);
+            Worker::builder(queue.clone()).start(move |_| {
+                most.fetch_max(held(&all), SeqCst);
+                clock.advance(MILLI * 100);
+                Ok::<_, String>(())
+            })
+        };
+        let worker = worker.unwrap();
+        while queue.store_stats().unwrap().jobs > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+        assert_eq!(most.load(SeqCst), 1);
+    });
+}
+
+/// Jobs were short, so many were claimed; then one does not end.
+#[test]
+fn jobs_behind_one_that_turns_out_slow_are_given_back_to_other_processes() {
+    const SLOW: usize = 500;
+    const JOBS: usize = 1_000;
+    bounded(|| {
+        let time = Time::new();
+        let queue = queue_with_slow_turns(&time);
+        push_all(&queue, JOBS);
+        let gate = Gate::new();
+        let worker = {
+            let gate = gate.clone();
+            Worker::builder(queue.clone()).start(move |job| {
+                if *job.as_str() == SLOW.to_string() {
+                    gate.wait();
+                }
+                Ok::<_, String>(())
+            })
+        };
+        let worker = worker.unwrap();
+        gate.wait_for_arrivals(1);
+        assert!(held(&queue) > 1, "several were claimed with it");
+        time.advance(SHORTEST_PATIENCE); // Four turns take less.
+        while held(&queue) > 1 {
+            std::thread::yield_now();
+        }
+        // The acknowledgements of those before it went along.
+        let left = queue.list(None, 1_000).unwrap();
+        assert_eq!(left.len(), JOBS - SLOW);
+        let rest = left.iter().filter(|job| job.state == JobState::Waiting);
+        assert!(
+            rest.clone().all(|job| job.attempts == 0),
+            "they were not begun"
+        );
+        let other = time.queue(queue.store().clone());
+        let most = NonZeroUsize::new(JOBS).unwrap();
+        let taken = other.take_many(most).unwrap();
+        assert_eq!(taken.len(), JOBS - SLOW - 1);
+        taken.into_iter().for_each(Claimed::ack_later);
+        gate.open();
+        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+        assert_eq!(other.shutdown(LONG), ShutDown::Finished);
+        assert_eq!(queue.store_stats().unwrap().jobs, 0);
+    });
+}
+
+#[test]
+fn large_jobs_are_claimed_few_at_a_time() {
+    const SIZE: usize = 300_000;
+    bounded(|| {
+        let time = Time::new();
+        let queue = queue_with_slow_turns(&time);
+        let jobs = (0..40).map(|_| ("x".repeat(SIZE), When::NOW));
+        queue.push_batch(jobs.collect()).unwrap();
+        let (all, most) = (queue.clone(), Arc::new(AtomicUsize::new(0)));
+        let worker = {
+            let most = Arc::clone(&most);
+            Worker::builder(queue.clone()).start(move |_| {
+                most.fetch_max(held(&all), SeqCst);
+                Ok::<_, String>(())
+            })
+        };
+        let worker = worker.unwrap();
+        while queue.store_stats().unwrap().jobs > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+        let most = most.load(SeqCst);
+        assert!((2..=4).contains(&most), "a mebibyte: {most}");
+    });
+}
+
+/// The first one of a batch does not end before the others have.
+#[test]
+fn idle_handlers_and_other_calls_take_the_rest_of_a_batch() {
+    const JOBS: usize = 10;
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        let done = Arc::new(AtomicUsize::new(0));
+        let worker = {
+            let done = Arc::clone(&done);
+            Worker::builder(queue.clone())
+                .concurrency(2)
+                .batch(NonZeroUsize::new(JOBS).unwrap())
+                .start(move |job| {
+                    while *job.as_str() == *"0" && done.load(SeqCst) < JOBS - 1 {
+                        std::thread::yield_now();
+                    }
+                    done.fetch_add(1, SeqCst);
+                    Ok::<_, String>(())
+                })
+        };
+        let worker = worker.unwrap();
+        push_all(&queue, JOBS);
+        while queue.store_stats().unwrap().jobs > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+
+        let queue = time.queue(time.sim());
+        let gate = Gate::new();
+        push_all(&queue, 3);
+        let worker = {
+            let gate = gate.clone();
+            let builder = Worker::builder(queue.clone()).batch(NonZeroUsize::new(3).unwrap());
+            builder.start(move |_| {
+                gate.wait();
+                Ok::<_, String>(())
+            })
+        };
+        let worker = worker.unwrap();
+        gate.wait_for_arrivals(1);
+        assert_eq!(queue.take().unwrap().as_str(), "1");
+        assert_eq!(queue.take_many(NonZeroUsize::MAX).unwrap().len(), 1);
+        gate.open();
+        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    });
 }
