@@ -8,7 +8,7 @@
 //! 2. The schema's name has passed [`Schema::new`], so it needs no escaping where it stands in a
 //!    statement; all else are parameters.
 
-use postgres::Client;
+use tokio_postgres::{Client, GenericClient};
 
 use super::failure::{bad_name, failure, no_session};
 use crate::error::{ErrorKind, StoreError};
@@ -88,23 +88,24 @@ impl Schema {
     }
 
     /// Makes the tables, or those of an older version anew, or leaves them.
-    pub(super) fn migrate(&self, client: &mut Client) -> Result<()> {
+    pub(super) async fn migrate(&self, client: &mut Client) -> Result<()> {
         let failed = |error| no_session(&error);
         // Looked at first without a write: a role that may change nothing may open what is current.
-        match self.version(client)? {
+        match self.version(client).await? {
             VERSION => return Ok(()),
             found if found > VERSION => return Err(newer(found)),
             _ => {}
         }
-        let mut transaction = client.transaction().map_err(failed)?;
+        let transaction = client.transaction().await.map_err(failed)?;
         // One process at a time, until the commit.
         transaction
             .execute(
                 "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
                 &[&self.channel()],
             )
+            .await
             .map_err(failed)?;
-        let found = self.version(&mut transaction)?;
+        let found = self.version(&transaction).await?;
         if found > VERSION {
             return Err(newer(found));
         }
@@ -118,23 +119,26 @@ impl Schema {
                 INSERT INTO SCHEMA.version VALUES ({VERSION});"
             )));
         }
-        transaction.batch_execute(&all.join("\n")).map_err(failed)?;
-        transaction.commit().map_err(|error| failure(&error))
+        let all = transaction.batch_execute(&all.join("\n")).await;
+        all.map_err(failed)?;
+        transaction.commit().await.map_err(|error| failure(&error))
     }
 
-    fn version(&self, client: &mut impl postgres::GenericClient) -> Result<u32> {
+    async fn version(&self, client: &impl GenericClient) -> Result<u32> {
         let failed = |error| no_session(&error);
-        let is_there = client.query_one(
-            "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c
+        let is_there = client
+            .query_one(
+                "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c
                 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
                 WHERE n.nspname = $1 AND c.relname = 'version')",
-            &[&self.0],
-        );
+                &[&self.0],
+            )
+            .await;
         if !is_there.map_err(failed)?.get::<_, bool>(0) {
             return Ok(0);
         }
         let version = self.render("SELECT version::bigint FROM SCHEMA.version");
-        let version = client.query_opt(&version, &[]).map_err(failed)?;
+        let version = client.query_opt(&version, &[]).await.map_err(failed)?;
         let version = version.and_then(|row| u32::try_from(row.get::<_, i64>(0)).ok());
         version.ok_or_else(|| StoreError::new(ErrorKind::Corrupt))
     }

@@ -73,6 +73,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::listen::Hub;
 use crate::notify::{ANYTHING, Notifier};
+use crate::slots::Caller;
 use crate::store::{
     COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, Result, Settle, Store, StoreStats,
     Turn, Watch, announced,
@@ -244,7 +245,7 @@ impl Store for RedisStore {
         // announced.
         let mut forget = redis::cmd("HDEL");
         forget.arg(sessions.layout().state(name)).arg("head");
-        sessions.with(true, |connection| forget.exec(connection))?;
+        sessions.with(Caller::Pump, true, |connection| forget.exec(connection))?;
         Ok(watch)
     }
 

@@ -7,6 +7,8 @@
 
 use redis::Script;
 
+use crate::slots::Caller;
+
 /// A call of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Call {
@@ -84,6 +86,14 @@ impl Call {
     /// Whether it may be announced to others, so that its arguments begin with what that takes.
     pub(super) fn announces(self) -> bool {
         self.parts().1
+    }
+
+    /// Who makes it.
+    pub(super) fn caller(self) -> Caller {
+        match self {
+            Self::Turn | Self::HeldBy => Caller::Pump,
+            _ => Caller::Application,
+        }
     }
 
     /// Whether its caller can do little if the answer is lost. The pump asks again what became of a

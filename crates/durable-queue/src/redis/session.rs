@@ -19,7 +19,7 @@ use super::failure::{failure, is_over, is_unknown_script, no_session};
 use super::layout::{KEYS, Layout};
 use super::script::{Call, Scripts};
 use crate::clock::SharedClock;
-use crate::slots::Slots;
+use crate::slots::{Caller, Slots};
 use crate::store::Result;
 
 /// A session that was not used for so long is asked first whether it is there still, for a call that
@@ -126,10 +126,11 @@ impl Sessions {
     /// One round trip, on a session that is there.
     pub(super) fn with<T>(
         &self,
+        caller: Caller,
         must_be_sure: bool,
         call: impl FnOnce(&mut Connection) -> RedisResult<T>,
     ) -> Result<T> {
-        let mut slot = self.slots.slot()?;
+        let mut slot = self.slots.slot(caller)?;
         let now = self.clock.now();
         let limit = self.connector.response_timeout;
         // Relaxed, here and below: a hint. Another thread's failure may be seen too late, and then this
@@ -172,7 +173,7 @@ impl Sessions {
             add(&mut command);
             command
         };
-        self.with(call.must_be_sure(), |connection| {
+        self.with(call.caller(), call.must_be_sure(), |connection| {
             match named("EVALSHA", &script.hash).query(connection) {
                 // The server was started anew, or its scripts were flushed: nothing was done.
                 Err(error) if is_unknown_script(&error) => {
