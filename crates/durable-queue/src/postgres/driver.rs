@@ -134,6 +134,28 @@ struct Wire {
     driver: Driver,
 }
 
+/// How long a call waits. The default is for ever.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Limit {
+    until: Option<Instant>,
+    silence: Option<Duration>,
+}
+
+impl Limit {
+    pub(super) fn until(until: Option<Instant>) -> Self {
+        Self {
+            until,
+            silence: None,
+        }
+    }
+
+    /// And longer, while bytes pass with pauses of up to `silence`: what is large takes its time, and would take it
+    /// again.
+    pub(super) fn or_silence(self, silence: Option<Duration>) -> Self {
+        Self { silence, ..self }
+    }
+}
+
 /// Wakes the caller.
 struct Caller(Parker);
 
@@ -155,7 +177,7 @@ impl Link {
     /// `None`: there was no answer by `limit`, and the link is cut.
     pub(super) fn call<R>(
         &mut self,
-        limit: Option<Instant>,
+        limit: Limit,
         call: impl AsyncFnOnce(&mut Client) -> Answer<R>,
     ) -> Option<Answer<R>> {
         let mut answer = pin!(call(&mut self.client));
@@ -168,7 +190,7 @@ impl Link {
 
     /// Waits so long for a notification.
     pub(super) fn next(&mut self, limit: Duration) -> Option<Answer<Notification>> {
-        let limit = self.wire.driver.clock.after(limit);
+        let limit = Limit::until(self.wire.driver.clock.after(limit));
         self.wire.drive(limit, |_, received| {
             received
                 .pop_front()
@@ -187,7 +209,7 @@ impl Wire {
     /// answer, too.
     fn drive<R>(
         &mut self,
-        limit: Option<Instant>,
+        limit: Limit,
         mut poll: impl FnMut(&mut Context<'_>, &mut VecDeque<Notification>) -> Poll<Answer<R>>,
     ) -> Option<Answer<R>> {
         let Self {
@@ -206,15 +228,21 @@ impl Wire {
             poll(cx, received)
         })));
         let mut cx = Context::from_waker(waker);
+        let Limit { mut until, silence } = limit;
         loop {
             if let Poll::Ready(answer) = driven.as_mut().poll(&mut cx) {
                 return Some(answer);
             }
-            match limit {
-                None => parker.park(),
-                Some(limit) if driver.clock.park_until(parker, limit) => {}
-                Some(_) => return None,
+            let Some(end) = until else {
+                parker.park();
+                continue;
+            };
+            if !driver.clock.park_until(parker, end) {
+                return None;
             }
+            // The socket has something, or takes something.
+            let later = silence.and_then(|silence| driver.clock.after(silence));
+            until = until.max(later);
         }
     }
 }
@@ -261,5 +289,77 @@ impl Drop for Wire {
             tokio::time::timeout(GOODBYE, over).await.ok();
             drop(alive);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sync_shim::thread::{scope, spawn_scoped};
+    use sync_shim::{ManualClock, Mutex};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    /// Drives a link without a connection while `socket` moves the clock, and wakes as the socket does.
+    fn driven(socket: impl FnOnce(&ManualClock, &Waker, &Mutex<bool>)) -> Option<Answer<()>> {
+        let clock = ManualClock::new();
+        let parker = Parker::new();
+        let waker = Waker::from(Arc::new(Caller(parker.clone())));
+        let is_there = Mutex::new(false);
+        let mut wire = Wire {
+            connection: None,
+            received: VecDeque::new(),
+            waker: waker.clone(),
+            parker,
+            driver: Driver {
+                clock: SharedClock::new(clock.clone()),
+                ..Driver::start().expect("there are threads")
+            },
+        };
+        let limit = Limit::until(clock.after(PATIENCE)).or_silence(Some(PATIENCE));
+        testkit::watchdog(testkit::LIMIT, || {
+            let mut answer = None;
+            scope(|threads| {
+                let call = || {
+                    answer = wire.drive(limit, |_, _| {
+                        if *is_there.lock() {
+                            Poll::Ready(Ok(()))
+                        } else {
+                            Poll::Pending
+                        }
+                    });
+                };
+                spawn_scoped(threads, ThreadOptions::default(), call).expect("there are threads");
+                socket(&clock, &waker, &is_there);
+            });
+            answer
+        })
+    }
+
+    #[test]
+    fn an_answer_that_comes_in_pieces_has_longer_than_the_limit() {
+        let answer = driven(|clock, waker, is_there| {
+            for _ in 0..5 {
+                clock.wait_for_sleepers(1);
+                clock.advance(PATIENCE * 3 / 4);
+                waker.wake_by_ref();
+                while clock.next_due() != clock.after(PATIENCE) {
+                    sync_shim::thread::yield_now();
+                }
+            }
+            *is_there.lock() = true;
+            waker.wake_by_ref();
+        });
+        assert!(matches!(answer, Some(Ok(()))));
+    }
+
+    #[test]
+    fn a_call_ends_at_its_limit_if_nothing_comes() {
+        let answer = driven(|clock, _, _| {
+            clock.wait_for_sleepers(1);
+            clock.advance(PATIENCE);
+        });
+        assert!(answer.is_none());
     }
 }

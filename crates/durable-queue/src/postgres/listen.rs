@@ -8,7 +8,7 @@ use std::time::Duration;
 use sync_shim::{Clock as _, Mutex};
 
 use super::Shared;
-use super::driver::Link;
+use super::driver::{Limit, Link};
 use super::failure::no_session;
 use crate::clock::SharedClock;
 use crate::error::{ErrorKind, StoreError};
@@ -63,7 +63,7 @@ impl Server for Shared {
         let probe = format!("durable_probe_{}", self.hub.origin());
         let listen = format!("LISTEN \"{channel}\"; LISTEN \"{probe}\"");
         let clock = self.sessions.clock().clone();
-        let answer = link.call(clock.after(LISTEN_ANSWER), async |client| {
+        let answer = link.call(Limit::until(clock.after(LISTEN_ANSWER)), async |client| {
             client.batch_execute(&listen).await
         });
         let answer = answer.ok_or(StoreError::new(ErrorKind::Unavailable))?;
@@ -110,7 +110,7 @@ impl Messages for &mut Listens {
     fn probe(&mut self, limit: Duration) -> std::result::Result<Probe, Lost> {
         let Listens { link, probe, clock } = &mut **self;
         let notify = "SELECT pg_notify($1, '')";
-        let answer = link.call(clock.after(limit), async |client| {
+        let answer = link.call(Limit::until(clock.after(limit)), async |client| {
             client.execute(notify, &[probe]).await
         });
         match answer {

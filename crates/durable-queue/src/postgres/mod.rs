@@ -299,6 +299,8 @@ impl Store for PostgresStore {
             .split_last()
             .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))?;
         let (mut turn, raised, frees_key) = summary(last, settles.len()).map_err(unreadable)?;
+        // The turn may have taken all of its time; what follows it has its own.
+        let by = self.0.sessions.by_pump(None);
         if let (Some(claimed), Some(claim)) = (&mut turn.claimed, claim) {
             let leases = rows
                 .iter()

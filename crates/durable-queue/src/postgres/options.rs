@@ -10,7 +10,7 @@ use postgres::tls::{MakeTlsConnect, TlsConnect};
 use postgres::{NoTls, Socket};
 use tokio_postgres::Config;
 
-use super::driver::{Connect, Connected, Driver};
+use super::driver::{Connect, Connected, Driver, Limit};
 use super::failure::{no_session, unreadable_address};
 use super::listen::Queues;
 use super::schema::Schema;
@@ -146,9 +146,9 @@ impl PostgresOptions {
         let clock = SharedClock::default();
         let mut first = connector.begin(&driver, &clock, None)?;
         connector.check_pooler(&driver, &clock, &mut first)?;
-        let migrated = first
-            .0
-            .call(None, async |client| Ok(schema.migrate(client).await));
+        let migrated = first.0.call(Limit::default(), async |client| {
+            Ok(schema.migrate(client).await)
+        });
         let migrated = migrated.expect("there is no limit");
         migrated.map_err(|error| no_session(&error))??;
         Ok(PostgresStore(Arc::new(Shared {

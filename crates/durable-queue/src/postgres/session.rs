@@ -24,7 +24,7 @@ use sync_shim::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use sync_shim::{Clock, Mutex};
 use tokio_postgres::{Config, Statement};
 
-use super::driver::{Connect, Driver, Link};
+use super::driver::{Connect, Driver, Limit, Link};
 use super::failure::{
     failure, failure_of_commit, is_conflict, is_over, is_read_only, no_session, pooled,
 };
@@ -144,7 +144,7 @@ impl Connector {
         let wait = limit.saturating_duration_since(now);
         let mut link = driver.connect(&*self.connect, self.config.clone(), wait)?;
         let millis = millis(self.busy_timeout);
-        let process = link.call(Some(limit), async |client| {
+        let process = link.call(Limit::until(Some(limit)), async |client| {
             client.batch_execute(SETTINGS).await?;
             let row = client.query_one(LOCK_TIMEOUT, &[&millis]).await?;
             let (number, begun): (_, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
@@ -170,7 +170,7 @@ impl Connector {
         if process.is_some() && process == *known {
             return Err(pooled());
         }
-        let limit = Some(clock.now() + self.limit());
+        let limit = Limit::until(Some(clock.now() + self.limit()));
         let begun = other.call(limit, async |client| {
             client.batch_execute("BEGIN; SELECT").await
         });
@@ -212,7 +212,7 @@ fn millis(span: Duration) -> String {
 #[derive(Clone, Copy)]
 pub(super) enum By {
     Application,
-    /// It ends within so long, and by then.
+    /// It ends by then, unless bytes go on to pass: with pauses of up to that.
     Pump {
         patience: Option<Duration>,
         until: Option<Instant>,
@@ -224,6 +224,13 @@ impl By {
         match self {
             Self::Application => None,
             Self::Pump { until, .. } => until,
+        }
+    }
+
+    fn limit(self) -> Limit {
+        match self {
+            Self::Application => Limit::default(),
+            Self::Pump { patience, until } => Limit::until(until).or_silence(patience),
         }
     }
 
@@ -282,10 +289,10 @@ impl Session {
             return Some(self);
         }
         let limit = now + IDLE_ANSWER;
-        let limit = until.map_or(limit, |until| until.min(limit));
+        let limit = Limit::until(Some(until.map_or(limit, |until| until.min(limit))));
         let answer = self
             .link
-            .call(Some(limit), async |client| client.simple_query("").await);
+            .call(limit, async |client| client.simple_query("").await);
         if matches!(answer, Some(Ok(_))) {
             Some(self)
         } else {
@@ -300,7 +307,7 @@ impl Session {
         text: impl FnOnce() -> String,
         values: &Values<'_>,
         lock_timeout: Duration,
-        until: Option<Instant>,
+        limit: Limit,
     ) -> std::result::Result<Vec<Row>, Failed> {
         let Self {
             link,
@@ -308,7 +315,7 @@ impl Session {
             lock_timeout: current,
             ..
         } = self;
-        let answer = link.call(until, async |client| {
+        let answer = link.call(limit, async |client| {
             if *current != lock_timeout {
                 let values: &Values<'_> = &[&millis(lock_timeout)];
                 client.query(LOCK_TIMEOUT, values).await?;
@@ -482,7 +489,7 @@ impl Sessions {
         let lock_timeout = by.lock_timeout(self.connector.busy_timeout);
         let mut tries = 1;
         let answer = loop {
-            match session.call(name, &text, values, lock_timeout, until) {
+            match session.call(name, &text, values, lock_timeout, by.limit()) {
                 Err(Failed::Said(error)) if tries < TRIES && is_conflict(&error) => tries += 1,
                 answer => break answer,
             }
